@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+# Finds what the core links, and defines one macro per engine for what only that engine links.
+# docs/dependencies.md lists every dependency with its version, reason and licence.
+
+set(XRT_HOW_TO_INSTALL "Run ./dev setup, which installs it, or see docs/dependencies.md.")
+
+# --- the Python whose site-packages hold oneDNN, OpenVINO, XLA and nanobind --------------------
+if(NOT Python_EXECUTABLE AND NOT SKBUILD AND EXISTS "${CMAKE_SOURCE_DIR}/.venv/bin/python")
+  set(Python_EXECUTABLE "${CMAKE_SOURCE_DIR}/.venv/bin/python")
+endif()
+set(Python_FIND_VIRTUALENV FIRST)
+if(XRT_BUILD_PYTHON)
+  find_package(Python 3.10 COMPONENTS Interpreter Development.Module)
+  if(NOT Python_FOUND)
+    message(FATAL_ERROR "Python 3.10 or newer with its headers was not found (Debian: "
+                        "python3-dev). ${XRT_HOW_TO_INSTALL}")
+  endif()
+else()
+  find_package(Python 3.10 COMPONENTS Interpreter)
+  if(NOT Python_FOUND)
+    message(FATAL_ERROR "Python 3.10 or newer was not found (Debian: python3). "
+                        "${XRT_HOW_TO_INSTALL}")
+  endif()
+endif()
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" -c
+          "import sys, sysconfig; print(sysconfig.get_path('purelib'), sys.prefix, sep=';')"
+  OUTPUT_VARIABLE xrt_python_paths
+  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+list(GET xrt_python_paths 0 XRT_SITE_PACKAGES)
+list(GET xrt_python_paths 1 XRT_PYTHON_PREFIX)
+# An isolated `pip install .` keeps its build requirements in a folder of its own.
+execute_process(
+  COMMAND
+    "${Python_EXECUTABLE}" -c
+    "import importlib.util as u, pathlib; s = u.find_spec('openvino'); \
+print(pathlib.Path(s.origin).parent.parent if s else '')"
+  OUTPUT_VARIABLE xrt_overlay
+  OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(xrt_overlay AND NOT xrt_overlay STREQUAL XRT_SITE_PACKAGES)
+  set(XRT_SITE_PACKAGES "${xrt_overlay}")
+  cmake_path(GET XRT_SITE_PACKAGES PARENT_PATH XRT_PYTHON_PREFIX)
+  cmake_path(GET XRT_PYTHON_PREFIX PARENT_PATH XRT_PYTHON_PREFIX)
+  cmake_path(GET XRT_PYTHON_PREFIX PARENT_PATH XRT_PYTHON_PREFIX)
+endif()
+
+# --- Debian packages ---------------------------------------------------------------------------
+macro(xrt_require_debian package debian)
+  find_package(${package} ${ARGN} QUIET)
+  if(NOT ${package}_FOUND)
+    message(FATAL_ERROR "${package} was not found (Debian: ${debian}). ${XRT_HOW_TO_INSTALL}")
+  endif()
+endmacro()
+
+xrt_require_debian(Threads libc6-dev)
+xrt_require_debian(Protobuf libprotobuf-dev MODULE)
+xrt_require_debian(fmt libfmt-dev CONFIG)
+xrt_require_debian(spdlog libspdlog-dev CONFIG)
+xrt_require_debian(nlohmann_json nlohmann-json3-dev CONFIG)
+xrt_require_debian(CLI11 libcli11-dev CONFIG)
+
+find_path(XRT_XXHASH_INCLUDE NAMES xxhash.h)
+find_library(XRT_XXHASH_LIBRARY NAMES xxhash)
+if(NOT XRT_XXHASH_INCLUDE OR NOT XRT_XXHASH_LIBRARY)
+  message(FATAL_ERROR "xxhash was not found (Debian: libxxhash-dev). ${XRT_HOW_TO_INSTALL}")
+endif()
+mark_as_advanced(XRT_XXHASH_INCLUDE XRT_XXHASH_LIBRARY)
+add_library(xrt_xxhash INTERFACE)
+add_library(xrt::xxhash ALIAS xrt_xxhash)
+target_include_directories(xrt_xxhash SYSTEM INTERFACE "${XRT_XXHASH_INCLUDE}")
+target_link_libraries(xrt_xxhash INTERFACE "${XRT_XXHASH_LIBRARY}")
+
+# TBB. oneDNN's and OpenVINO's wheels bring their own libtbb.so.12; one process must hold one copy,
+# and the first one loaded serves all of them. So libxrt names the wheel's, which is newer than
+# Debian's; Debian's headers are older than either and fit both.
+find_path(XRT_TBB_INCLUDE NAMES oneapi/tbb/version.h)
+if(NOT XRT_TBB_INCLUDE)
+  message(FATAL_ERROR "TBB's headers were not found (Debian: libtbb-dev). ${XRT_HOW_TO_INSTALL}")
+endif()
+find_library(XRT_TBB_LIBRARY NAMES libtbb.so.12 tbb HINTS "${XRT_PYTHON_PREFIX}/lib"
+             NO_CMAKE_SYSTEM_PATH NO_SYSTEM_ENVIRONMENT_PATH)
+find_library(XRT_TBB_LIBRARY NAMES libtbb.so.12 tbb)
+mark_as_advanced(XRT_TBB_INCLUDE XRT_TBB_LIBRARY)
+add_library(xrt_tbb INTERFACE)
+add_library(xrt::tbb ALIAS xrt_tbb)
+target_include_directories(xrt_tbb SYSTEM INTERFACE "${XRT_TBB_INCLUDE}")
+target_link_libraries(xrt_tbb INTERFACE "${XRT_TBB_LIBRARY}")
+
+# --- the ONNX C++ library, built by tools/build_onnx.sh ---------------------------------------
+set(XRT_ONNX_VERSION 1.23.2)
+if(DEFINED ENV{XRT_DEPS_DIR})
+  set(xrt_deps_dir "$ENV{XRT_DEPS_DIR}")
+else()
+  set(xrt_deps_dir "$ENV{HOME}/.cache/openxrt")
+endif()
+set(XRT_ONNX_ROOT "${xrt_deps_dir}/onnx-${XRT_ONNX_VERSION}"
+    CACHE PATH "Install prefix of the ONNX C++ library")
+if(NOT EXISTS "${XRT_ONNX_ROOT}/lib/libonnx.a" AND EXISTS "${CMAKE_SOURCE_DIR}/tools/build_onnx.sh")
+  message(STATUS "Building the ONNX C++ library ${XRT_ONNX_VERSION} (two minutes on two cores)")
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env "XRT_PYTHON=${Python_EXECUTABLE}"
+            "${CMAKE_SOURCE_DIR}/tools/build_onnx.sh" "${XRT_ONNX_ROOT}"
+    RESULT_VARIABLE xrt_onnx_result)
+endif()
+if(NOT EXISTS "${XRT_ONNX_ROOT}/lib/libonnx.a" OR NOT EXISTS
+                                                  "${XRT_ONNX_ROOT}/lib/libonnx_proto.a")
+  message(FATAL_ERROR "The ONNX C++ library ${XRT_ONNX_VERSION} was not found in "
+                      "${XRT_ONNX_ROOT} (set XRT_ONNX_ROOT or XRT_DEPS_DIR). "
+                      "${XRT_HOW_TO_INSTALL}")
+endif()
+add_library(xrt_onnx INTERFACE)
+add_library(xrt::onnx ALIAS xrt_onnx)
+target_include_directories(xrt_onnx SYSTEM INTERFACE "${XRT_ONNX_ROOT}/include")
+target_compile_definitions(xrt_onnx INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx)
+target_link_libraries(xrt_onnx INTERFACE "${XRT_ONNX_ROOT}/lib/libonnx.a"
+                                         "${XRT_ONNX_ROOT}/lib/libonnx_proto.a"
+                                         protobuf::libprotobuf)
+
+# --- what single engines link, each found only when that engine is built ----------------------
+# oneDNN: defines DNNL::dnnl.
+macro(xrt_find_onednn)
+  set(XRT_ONEDNN_DIR "${XRT_PYTHON_PREFIX}/lib/cmake/dnnl" CACHE PATH "oneDNN's CMake package")
+  if(NOT EXISTS "${XRT_ONEDNN_DIR}/dnnl-config.cmake")
+    message(FATAL_ERROR "oneDNN was not found in ${XRT_ONEDNN_DIR} (PyPI: "
+                        "onednn-devel-cpu-tbb). ${XRT_HOW_TO_INSTALL}")
+  endif()
+  if(NOT TARGET DNNL::dnnl)
+    add_library(DNNL::dnnl SHARED IMPORTED)
+    set_target_properties(
+      DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${XRT_PYTHON_PREFIX}/lib/libdnnl.so.3"
+                            INTERFACE_INCLUDE_DIRECTORIES "${XRT_PYTHON_PREFIX}/include")
+  endif()
+  set(XRT_ONEDNN_LIBRARY_DIR "${XRT_PYTHON_PREFIX}/lib")
+endmacro()
+
+# OpenVINO: defines openvino::runtime.
+macro(xrt_find_openvino)
+  set(OpenVINO_DIR "${XRT_SITE_PACKAGES}/openvino/cmake" CACHE PATH "OpenVINO's CMake package")
+  find_package(OpenVINO QUIET COMPONENTS Runtime)
+  if(NOT OpenVINO_FOUND)
+    message(FATAL_ERROR "OpenVINO was not found in ${OpenVINO_DIR} (PyPI: openvino). "
+                        "${XRT_HOW_TO_INSTALL}")
+  endif()
+  set(XRT_OPENVINO_LIBRARY_DIR "${XRT_SITE_PACKAGES}/openvino/libs")
+endmacro()
+
+# XLA: defines xrt::pjrt, headers only. The plugin itself is opened at run time.
+macro(xrt_find_pjrt)
+  find_path(XRT_PJRT_INCLUDE NAMES pjrt_c_api.h
+            HINTS "${XRT_SITE_PACKAGES}/xla_plugins/xla_cpu_pjrt/include" NO_DEFAULT_PATH)
+  mark_as_advanced(XRT_PJRT_INCLUDE)
+  if(NOT XRT_PJRT_INCLUDE)
+    message(FATAL_ERROR "pjrt_c_api.h was not found in ${XRT_SITE_PACKAGES}/xla_plugins (PyPI: "
+                        "xla-cpu-pjrt). ${XRT_HOW_TO_INSTALL}")
+  endif()
+  if(NOT TARGET xrt::pjrt)
+    add_library(xrt_pjrt INTERFACE)
+    add_library(xrt::pjrt ALIAS xrt_pjrt)
+    target_include_directories(xrt_pjrt SYSTEM INTERFACE "${XRT_PJRT_INCLUDE}")
+    target_link_libraries(xrt_pjrt INTERFACE ${CMAKE_DL_LIBS})
+  endif()
+endmacro()
+
+# nanobind, for the Python bindings.
+macro(xrt_find_nanobind)
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+    OUTPUT_VARIABLE nanobind_ROOT
+    OUTPUT_STRIP_TRAILING_WHITESPACE
+    RESULT_VARIABLE xrt_nanobind_result ERROR_QUIET)
+  if(NOT xrt_nanobind_result EQUAL 0)
+    message(FATAL_ERROR "nanobind was not found by ${Python_EXECUTABLE} (PyPI: nanobind). "
+                        "${XRT_HOW_TO_INSTALL}")
+  endif()
+  find_package(nanobind CONFIG REQUIRED)
+endmacro()

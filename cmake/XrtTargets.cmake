@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+# The functions with which the folders of the project declare their targets.
+#
+# The build tree and the wheel share one layout, so one set of relative RPATHs serves both:
+#   bin/xrt   lib/libxrt.so   lib/xrt/engines/libxrt_engine_<name>.so
+
+if(SKBUILD)
+  set(XRT_INSTALL_BINDIR "openxrt/bin")
+  set(XRT_INSTALL_LIBDIR "openxrt/lib")
+  set(XRT_INSTALL_INCLUDEDIR "openxrt/include")
+else()
+  set(XRT_INSTALL_BINDIR "${CMAKE_INSTALL_BINDIR}")
+  set(XRT_INSTALL_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
+  set(XRT_INSTALL_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+
+# libxrt.so itself, still without sources.
+function(xrt_add_core_library)
+  add_library(xrt SHARED)
+  add_library(OpenXRT::xrt ALIAS xrt)
+  target_compile_features(xrt PUBLIC cxx_std_20)
+  target_include_directories(
+    xrt
+    PUBLIC "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>"
+           "$<INSTALL_INTERFACE:${XRT_INSTALL_INCLUDEDIR}>"
+    PRIVATE "${CMAKE_SOURCE_DIR}/src")
+  target_link_libraries(
+    xrt PRIVATE xrt::onnx xrt::tbb xrt::xxhash fmt::fmt spdlog::spdlog
+                nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})
+  # The library exports namespace xrt: the command, the bindings, the engines and the tests are
+  # built with it. XRT_API marks the part of it that is public. All else (ONNX, templates of the
+  # standard library) stays inside, so that it cannot clash with another copy in the process.
+  target_compile_options(xrt PRIVATE -fno-semantic-interposition)
+  target_link_options(xrt PRIVATE "LINKER:--version-script,${CMAKE_SOURCE_DIR}/cmake/libxrt.map")
+  set_target_properties(
+    xrt
+    PROPERTIES CXX_VISIBILITY_PRESET default
+               VISIBILITY_INLINES_HIDDEN OFF
+               LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/libxrt.map"
+               VERSION "${PROJECT_VERSION}"
+               SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
+               # The wheel holds no links: there the library bears its plain name only.
+               NO_SONAME OFF
+               INSTALL_RPATH "$ORIGIN;$ORIGIN/../../../.."
+               EXPORT_NAME xrt)
+  if(SKBUILD)
+    set_target_properties(xrt PROPERTIES VERSION "" SOVERSION "")
+  endif()
+  install(TARGETS xrt EXPORT OpenXRTTargets
+          LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}" COMPONENT OpenXRT)
+endfunction()
+
+# Adds the sources of src/<room> to libxrt.
+function(xrt_add_room room)
+  set(folder "${CMAKE_SOURCE_DIR}/src/${room}")
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc")
+  target_sources(xrt PRIVATE ${sources})
+  if(EXISTS "${folder}/CMakeLists.txt")
+    add_subdirectory("${folder}")
+  endif()
+endfunction()
+
+# Reads <folder>/CMakeLists.txt where there is one.
+function(xrt_add_optional_folder folder)
+  if(EXISTS "${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt")
+    add_subdirectory("${CMAKE_SOURCE_DIR}/${folder}")
+  endif()
+endfunction()
+
+# Reads src/engines/<name>/CMakeLists.txt when the engine is switched on.
+function(xrt_add_engine_folder name option)
+  if(${option})
+    xrt_add_optional_folder("src/engines/${name}")
+  endif()
+endfunction()
+
+# xrt_internal_target(TARGET): gives a target of this repository the internal headers (src/).
+function(xrt_internal_target target)
+  target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
+  target_link_libraries(${target} PRIVATE xrt)
+endfunction()
+
+# xrt_add_engine(NAME [SOURCES file...] [LIBS target...] [RPATH folder...])
+#
+# Builds libxrt_engine_<NAME>.so, which libxrt opens on first use. SOURCES defaults to every *.cc
+# of the folder. RPATH lists further places of the vendor's libraries: relative to the engine
+# ($ORIGIN/...) for the wheel, absolute for the build tree.
+function(xrt_add_engine name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS;RPATH" ${ARGN})
+  if(NOT arg_SOURCES)
+    file(GLOB arg_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  endif()
+  set(target "xrt_engine_${name}")
+  add_library(${target} MODULE ${arg_SOURCES})
+  xrt_internal_target(${target})
+  target_link_libraries(${target} PRIVATE ${arg_LIBS})
+  set(build_rpath "$ORIGIN/../..")
+  set(install_rpath "$ORIGIN/../..")
+  foreach(folder IN LISTS arg_RPATH)
+    if(folder MATCHES "^\\$ORIGIN")
+      list(APPEND install_rpath "${folder}")
+    else()
+      list(APPEND build_rpath "${folder}")
+    endif()
+  endforeach()
+  set_target_properties(
+    ${target}
+    PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/xrt/engines"
+               BUILD_RPATH "${build_rpath}"
+               INSTALL_RPATH "${install_rpath}")
+  install(TARGETS ${target} LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}/xrt/engines"
+                                    COMPONENT OpenXRT)
+endfunction()
+
+# xrt_add_test(NAME file... [LIBS target...] [LABELS label...] [TIMEOUT seconds])
+#
+# One GoogleTest program, build/<preset>/tests/<NAME>, and one CTest entry. It runs in the source
+# folder, so a test names its data "tests/data/...".
+function(xrt_add_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  xrt_internal_target(${name})
+  target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  set_tests_properties(
+    ${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+                       ENVIRONMENT "XRT_TEST_PYTHON=${Python_EXECUTABLE}")
+endfunction()
+
+# xrt_add_python_module(NAME file...): the nanobind module openxrt.<NAME>, and the pure Python
+# files beside it, assembled in build/<preset>/python/openxrt.
+function(xrt_add_python_module name)
+  xrt_find_nanobind()
+  nanobind_add_module(${name} NB_STATIC NB_DOMAIN openxrt NOMINSIZE ${ARGN})
+  xrt_internal_target(${name})
+  # nanobind's own sources are not ours to keep free of warnings.
+  if(TARGET nanobind-static)
+    target_compile_options(nanobind-static PRIVATE -w)
+  endif()
+  set_target_properties(
+    ${name}
+    PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/python/openxrt"
+               BUILD_RPATH "$ORIGIN/../../lib"
+               INSTALL_RPATH "$ORIGIN/lib")
+  install(TARGETS ${name} LIBRARY DESTINATION openxrt COMPONENT OpenXRT)
+
+  set(root "${CMAKE_SOURCE_DIR}/python/openxrt")
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE "${root}" "${root}/*.py" "${root}/*.pyi"
+       "${root}/py.typed")
+  foreach(file IN LISTS files)
+    cmake_path(GET file PARENT_PATH parent)
+    file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/python/openxrt/${parent}")
+    file(CREATE_LINK "${root}/${file}" "${CMAKE_BINARY_DIR}/python/openxrt/${file}" SYMBOLIC)
+  endforeach()
+endfunction()
+
+# xrt_add_fuzzer(NAME file...): a libFuzzer program, build/fuzz/fuzz/<NAME>.
+function(xrt_add_fuzzer name)
+  add_executable(${name} ${ARGN})
+  xrt_internal_target(${name})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+endfunction()
