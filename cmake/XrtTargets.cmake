@@ -14,6 +14,12 @@ else()
   set(XRT_INSTALL_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 
+# Writes the RPATH in the form that also serves the libraries a library depends on: the vendors'
+# wheels leave their libraries without a search path of their own.
+function(xrt_inherited_rpath target)
+  target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
+endfunction()
+
 # libxrt.so itself, still without sources.
 function(xrt_add_core_library)
   add_library(xrt SHARED)
@@ -31,6 +37,7 @@ function(xrt_add_core_library)
   # built with it. XRT_API marks the part of it that is public. All else (ONNX, templates of the
   # standard library) stays inside, so that it cannot clash with another copy in the process.
   target_compile_options(xrt PRIVATE -fno-semantic-interposition)
+  xrt_inherited_rpath(xrt)
   target_link_options(xrt PRIVATE "LINKER:--version-script,${CMAKE_SOURCE_DIR}/cmake/libxrt.map")
   set_target_properties(
     xrt
@@ -39,11 +46,10 @@ function(xrt_add_core_library)
                LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/libxrt.map"
                VERSION "${PROJECT_VERSION}"
                SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
-               # The wheel holds no links: there the library bears its plain name only.
-               NO_SONAME OFF
                INSTALL_RPATH "$ORIGIN;$ORIGIN/../../../.."
                EXPORT_NAME xrt)
   if(SKBUILD)
+    # A wheel holds no links: there the library bears its plain name only.
     set_target_properties(xrt PROPERTIES VERSION "" SOVERSION "")
   endif()
   install(TARGETS xrt EXPORT OpenXRTTargets
@@ -94,6 +100,7 @@ function(xrt_add_engine name)
   add_library(${target} MODULE ${arg_SOURCES})
   xrt_internal_target(${target})
   target_link_libraries(${target} PRIVATE ${arg_LIBS})
+  xrt_inherited_rpath(${target})
   set(build_rpath "$ORIGIN/../..")
   set(install_rpath "$ORIGIN/../..")
   foreach(folder IN LISTS arg_RPATH)
