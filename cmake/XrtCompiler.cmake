@@ -43,10 +43,7 @@ elseif(XRT_SANITIZE)
   message(FATAL_ERROR "XRT_SANITIZE=${XRT_SANITIZE} is not known; use address or thread")
 endif()
 
-# Everything a module needs must be found at link time, and nothing it does not use is loaded.
-if(NOT XRT_SANITIZE)
-  add_link_options(-Wl,--no-undefined)
-endif()
+# What a library does not use is not loaded with it.
 add_link_options(-Wl,--as-needed)
 
 find_program(XRT_LLD NAMES ld.lld)
@@ -67,6 +64,6 @@ endif()
 
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
-set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/archive")
 # Targets state their own relative RPATHs (cmake/XrtTargets.cmake): a build folder can be moved.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)

@@ -14,10 +14,14 @@ else()
   set(XRT_INSTALL_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 
-# Writes the RPATH in the form that also serves the libraries a library depends on: the vendors'
-# wheels leave their libraries without a search path of their own.
-function(xrt_inherited_rpath target)
+# Link options of a shared library. The RPATH is written in the form that also serves the libraries
+# it depends on, because the vendors' wheels leave theirs without a search path of their own. What
+# the library needs must be found at link time (sanitizers leave their symbols to the program).
+function(xrt_library_link_options target)
   target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
+  if(NOT XRT_SANITIZE)
+    target_link_options(${target} PRIVATE "LINKER:--no-undefined")
+  endif()
 endfunction()
 
 # libxrt.so itself, still without sources.
@@ -37,7 +41,7 @@ function(xrt_add_core_library)
   # built with it. XRT_API marks the part of it that is public. All else (ONNX, templates of the
   # standard library) stays inside, so that it cannot clash with another copy in the process.
   target_compile_options(xrt PRIVATE -fno-semantic-interposition)
-  xrt_inherited_rpath(xrt)
+  xrt_library_link_options(xrt)
   target_link_options(xrt PRIVATE "LINKER:--version-script,${CMAKE_SOURCE_DIR}/cmake/libxrt.map")
   set_target_properties(
     xrt
@@ -100,7 +104,7 @@ function(xrt_add_engine name)
   add_library(${target} MODULE ${arg_SOURCES})
   xrt_internal_target(${target})
   target_link_libraries(${target} PRIVATE ${arg_LIBS})
-  xrt_inherited_rpath(${target})
+  xrt_library_link_options(${target})
   set(build_rpath "$ORIGIN/../..")
   set(install_rpath "$ORIGIN/../..")
   foreach(folder IN LISTS arg_RPATH)
@@ -117,6 +121,23 @@ function(xrt_add_engine name)
                INSTALL_RPATH "${install_rpath}")
   install(TARGETS ${target} LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}/xrt/engines"
                                     COMPONENT OpenXRT)
+endfunction()
+
+# xrt_add_command(TARGET [SOURCES file...] [LIBS target...]): the program bin/xrt.
+function(xrt_add_command target)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
+  if(NOT arg_SOURCES)
+    file(GLOB arg_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  endif()
+  add_executable(${target} ${arg_SOURCES})
+  xrt_internal_target(${target})
+  target_link_libraries(${target} PRIVATE CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json
+                                          ${CMAKE_DL_LIBS} ${arg_LIBS})
+  set_target_properties(
+    ${target} PROPERTIES OUTPUT_NAME xrt
+                         BUILD_RPATH "$ORIGIN/../lib"
+                         INSTALL_RPATH "$ORIGIN/../lib")
+  install(TARGETS ${target} RUNTIME DESTINATION "${XRT_INSTALL_BINDIR}" COMPONENT OpenXRT)
 endfunction()
 
 # xrt_add_test(NAME file... [LIBS target...] [LABELS label...] [TIMEOUT seconds])
