@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Conformance: engines × the tests of the onnx package, through the public Python API.
+
+    ./dev conformance native                       # all 2,024 tests on the native engine
+    ./dev conformance openvino,native --json F     # two engines on each graph, results to F
+    ./dev conformance native -k 'relu|conv'        # some tests
+    ./dev conformance --baseline onnxruntime       # a peer through the same driver
+
+A test passes only when every output has the shape, the dtype and, within the package's own
+tolerances, the values that the package expects. Tests run in worker processes: a crash or a hang
+fails the one test that did it. Exit status: 0 when every floor of --check holds (or no --check), 1
+when one does not, 2 on misuse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import onnx  # noqa: E402
+from cases import KINDS, Case, load_cases  # noqa: E402
+from runners import BASELINES  # noqa: E402
+
+FLOORS = HERE / "expectations.json"
+START_SECONDS = 120  # for a worker to import its engines on a busy machine
+
+
+class Worker:
+    """One worker process; restarted by the caller when it dies or hangs."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            env=environment,
+            start_new_session=True,
+        )
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.process.stdout, selectors.EVENT_READ)
+        self.buffer = b""
+        answer = self.read(START_SECONDS)
+        if answer is None or "ready" not in answer:
+            self.stop()
+            raise RuntimeError(f"a worker did not start:\n{self.tail(4000)}")
+
+    def read(self, seconds: float) -> dict[str, Any] | None:
+        """The next answer; None at the end of the stream; TimeoutError when none came."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self.buffer:
+            if not self.selector.select(max(0.0, deadline - time.monotonic())):
+                raise TimeoutError
+            chunk = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not chunk:
+                return None
+            self.buffer += chunk
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return json.loads(line)
+
+    def ask(self, case: Case, seconds: float) -> dict[str, Any]:
+        """The test's answer. A dead or hanging worker fails it and is `lost` afterwards."""
+        request = {
+            "name": case.name,
+            "kind": case.kind,
+            "folder": str(case.folder),
+            "rtol": case.rtol,
+            "atol": case.atol,
+        }
+        start = time.monotonic()
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
+            answer = self.read(seconds)
+            if answer is not None:
+                return answer
+            reason = self.death()
+        except TimeoutError:
+            reason = f"hang: no result within {seconds:g} s"
+        except BrokenPipeError:
+            reason = self.death()
+        self.stop()
+        return {
+            "status": "fail",
+            "reason": reason,
+            "seconds": round(time.monotonic() - start, 4),
+            "ops": sorted(
+                {n.op_type for n in onnx.load_from_string(case.model_bytes()).graph.node}
+            ),
+        }
+
+    def death(self) -> str:
+        code = self.process.wait()
+        how = f"exit status {code}" if code >= 0 else signal.Signals(-code).name
+        last = self.tail(300).strip().splitlines()
+        return f"crash: {how}" + (f": {last[-1]}" if last else "")
+
+    def tail(self, size: int) -> str:
+        end = self.log.seek(0, os.SEEK_END)
+        self.log.seek(max(0, end - size))
+        return self.log.read().decode(errors="replace")
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.selector.close()
+        self.process.stdout.close()
+
+    @property
+    def lost(self) -> bool:
+        return self.process.poll() is not None
+
+
+def run_all(cases: list[Case], runner: list[str], jobs: int, seconds: float) -> dict[str, dict]:
+    """Results by `kind/name`, in the order of `cases`."""
+    waiting: queue.SimpleQueue[Case] = queue.SimpleQueue()
+    for case in cases:
+        waiting.put(case)
+    results: dict[str, dict] = {}
+    errors: list[BaseException] = []
+    cache = tempfile.mkdtemp(prefix="xrt-conformance-")
+    environment = os.environ | {
+        "XRT_CACHE_DIR": cache,  # of this run only: an old cache entry must not answer for new code
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
+    }
+    command = [sys.executable, str(HERE / "worker.py"), *runner]
+    progress = sys.stderr.isatty()
+
+    def serve() -> None:
+        worker = None
+        try:
+            while not errors:
+                try:
+                    case = waiting.get_nowait()
+                except queue.Empty:
+                    break
+                if worker is None or worker.lost:
+                    worker = Worker(command, environment)
+                results[f"{case.kind}/{case.name}"] = worker.ask(case, seconds)
+                if progress and len(results) % 25 == 0:
+                    print(f"\r{len(results)}/{len(cases)}", end="", file=sys.stderr, flush=True)
+        except BaseException as error:  # handed to the main thread, which raises it
+            errors.append(error)
+        finally:
+            if worker is not None:
+                worker.stop()
+
+    threads = [threading.Thread(target=serve) for _ in range(max(1, min(jobs, len(cases))))]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        shutil.rmtree(cache, ignore_errors=True)
+    if progress:
+        print("\r", end="", file=sys.stderr)
+    if errors:
+        raise errors[0]
+    return {key: results[key] for key in (f"{c.kind}/{c.name}" for c in cases)}
+
+
+def summarize(results: dict[str, dict]) -> dict[str, Any]:
+    """Counts: by status, by kind, and per engine the passing tests in which it ran nodes."""
+    status = Counter(result["status"] for result in results.values())
+    kinds: dict[str, Counter] = defaultdict(Counter)
+    engines: dict[str, Counter] = defaultdict(Counter)
+    for key, result in results.items():
+        kinds[key.split("/")[0]][result["status"]] += 1
+        if result["status"] != "pass":
+            continue
+        nodes = {engine: count for engine, count in result["nodes"].items() if count}
+        for engine, count in nodes.items():
+            engines[engine]["nodes"] += count
+            engines[engine]["tests"] += 1
+            engines[engine]["whole_tests"] += len(nodes) == 1
+            engines[engine]["node_tests"] += key.startswith("node/")
+    return {
+        "passed": status["pass"],
+        "failed": status["fail"],
+        "unsupported": status["unsupported"],
+        "kinds": {kind: dict(counts) for kind, counts in kinds.items()},
+        "engines": {engine: dict(counts) for engine, counts in engines.items()},
+    }
+
+
+def operator_table(results: dict[str, dict]) -> dict[str, dict[str, int]]:
+    """Per operator the number of tests that hold it, by status."""
+    table: dict[str, Counter] = defaultdict(Counter)
+    for result in results.values():
+        for op in result["ops"]:
+            table[op][result["status"]] += 1
+    return {op: dict(table[op]) for op in sorted(table)}
+
+
+def reason_class(reason: str) -> str:
+    """A reason without what is particular to one test: numbers, quoted names and shapes."""
+    reason = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "…", reason)
+    reason = re.sub(r"\[[^\]]*\]", "[…]", reason)
+    return re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?%?", "N", reason)[:140]
+
+
+def report(title: str, results: dict[str, dict], summary: dict[str, Any], options: Any) -> None:
+    print(f"{title}: {len(results)} tests of onnx {onnx.__version__}")
+    for kind, counts in summary["kinds"].items():
+        print(f"  {kind:18} " + ", ".join(f"{counts.get(s, 0)} {s}" for s in STATUSES))
+    for engine, counts in summary["engines"].items():
+        print(
+            f"  {engine:18} ran {counts['nodes']} nodes in {counts['tests']} passing tests, "
+            f"{counts['whole_tests']} of them alone"
+        )
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for key, result in results.items():
+        if result["status"] != "pass":
+            groups[result["status"], reason_class(result["reason"])].append(key)
+    for (status, reason), keys in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        if len(keys) >= options.least:
+            names = ", ".join(key.split("/")[1].removeprefix("test_") for key in keys[:4])
+            print(f"  {len(keys):5} {status}: {reason}\n        {names}{', …' * (len(keys) > 4)}")
+    if options.ops:
+        print(f"  {'operator':34} {'pass':>5} {'fail':>5} {'unsupported':>12}")
+        for op, counts in operator_table(results).items():
+            print(f"  {op:34} " + "{:5} {:5} {:12}".format(*(counts.get(s, 0) for s in STATUSES)))
+    if options.verbose:
+        for key, result in results.items():
+            if result["status"] != "pass":
+                print(f"  {result['status']} {key}: {result['reason']}")
+
+
+STATUSES = ("pass", "fail", "unsupported")
+
+
+def measured_floors(summary: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "passed": {kind: counts.get("pass", 0) for kind, counts in summary["kinds"].items()},
+        "node_tests_ran_by": {
+            engine: counts["node_tests"] for engine, counts in summary["engines"].items()
+        },
+    }
+
+
+def below_floors(floors: dict[str, Any], summary: dict[str, Any]) -> list[str]:
+    """What is below a floor; kinds that were not run are not looked at."""
+    measured = measured_floors(summary)
+    complaints = []
+    for what, entries in floors.items():
+        for name, floor in entries.items():
+            if what == "passed" and name not in measured[what]:
+                continue
+            if what == "node_tests_ran_by" and "node" not in measured["passed"]:
+                continue
+            got = measured[what].get(name, 0)
+            if got < floor:
+                complaints.append(f"{what}[{name}] is {got}, must be at least {floor}")
+    return complaints
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("engines", nargs="?", help="engines in order of priority: openvino,native")
+    parser.add_argument("--baseline", choices=BASELINES, help="run a peer instead of our engines")
+    parser.add_argument("--runner", metavar="FILE.py:CLASS", help=argparse.SUPPRESS)
+    parser.add_argument("--kind", default=",".join(KINDS), help="test kinds (default: %(default)s)")
+    parser.add_argument("-k", dest="pattern", metavar="REGEX", help="tests whose name matches")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one test")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write all results as JSON")
+    parser.add_argument("--ops", action="store_true", help="print a table of operators")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print each reason")
+    parser.add_argument(
+        "--least", type=int, default=1, metavar="N", help="hide reasons of fewer than N tests"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="fail below the floors in expectations.json"
+    )
+    parser.add_argument(
+        "--update", action="store_true", help="write this run's counts as the new floors"
+    )
+    options = parser.parse_args()
+    if (options.engines is None) == (options.baseline is None):
+        parser.error("name engines, or a peer with --baseline")
+    kinds = options.kind.split(",")
+    if not set(kinds) <= set(KINDS):
+        parser.error(f"--kind: choose from {', '.join(KINDS)}")
+    cases = load_cases(kinds)
+    if options.pattern:
+        cases = [case for case in cases if re.search(options.pattern, case.name)]
+    if not cases:
+        parser.error(f"no test matches {options.pattern!r}")
+
+    title = options.baseline or options.engines
+    engines = options.engines.split(",") if options.engines else []
+    runner = options.runner or options.baseline or "openxrt"
+    start = time.monotonic()
+    results = run_all(cases, [runner, *engines], options.jobs, options.timeout)
+    seconds = time.monotonic() - start
+    summary = summarize(results)
+    report(title, results, summary, options)
+    if options.json:
+        content = {
+            "engines": engines or [title],
+            "onnx": onnx.__version__,
+            "seconds": round(seconds, 1),
+            "summary": summary,
+            "operators": operator_table(results),
+            "tests": results,
+        }
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+
+    floors = json.loads(FLOORS.read_text()) if FLOORS.exists() else {}
+    complaints = []
+    if options.check:
+        if title not in floors:
+            parser.error(f"no floors for {title!r} in {FLOORS}; make them with --update")
+        complaints = below_floors(floors[title], summary)
+        for complaint in complaints:
+            print(f"below the floor: {complaint}")
+    if options.update:
+        if options.pattern:
+            parser.error("--update takes whole kinds, not -k")
+        new = measured_floors(summary)
+        for what, entries in new.items():
+            floors.setdefault(title, {}).setdefault(what, {}).update(entries)
+        FLOORS.write_text(json.dumps(floors, indent=2, sort_keys=True) + "\n")
+    print(f"{seconds:.1f} s")
+    print(
+        f"{summary['passed']} passed, {summary['failed']} failed, {summary['unsupported']} skipped"
+    )
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs conformance tests one by one in a process of its own, for run.py.
+
+Started with the runner's name and the engines as arguments; reads one JSON request per line from
+standard input and answers each with one JSON line. What engines print goes to standard error, so it
+cannot be mistaken for an answer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import onnx
+from cases import Case
+from compare import mismatch
+from runners import RUNNERS, NotSupported
+
+
+def make_runner(name: str, engines: list[str]) -> Any:
+    """A runner by name, or from `FILE.py:CLASS`."""
+    if name in RUNNERS:
+        return RUNNERS[name](engines)
+    file, _, class_name = name.rpartition(":")
+    spec = importlib.util.spec_from_file_location("conformance_runner", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no runner {name!r}: neither {', '.join(RUNNERS)} nor FILE.py:CLASS")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, class_name)(engines)
+
+
+def first_lines(text: str, limit: int = 600) -> str:
+    text = " | ".join(line.strip() for line in text.splitlines() if line.strip())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def run_case(runner: Any, case: Case) -> dict[str, Any]:
+    """The answer for one test: status, reason, operators, nodes per engine, seconds."""
+    content = case.model_bytes()
+    model = onnx.load_from_string(content)
+    data_sets = case.data_sets(model)
+    answer: dict[str, Any] = {"ops": sorted({node.op_type for node in model.graph.node})}
+    start = time.perf_counter()
+    try:
+        outcome = runner(model, content, [feeds for feeds, _ in data_sets])
+        reason = None
+        for (_, expected), outputs in zip(data_sets, outcome.outputs, strict=True):
+            reason = reason or mismatch(expected, outputs, case.rtol, case.atol)
+        answer |= {"status": "fail" if reason else "pass", "reason": reason, "nodes": outcome.nodes}
+    except NotSupported as error:
+        answer |= {"status": "unsupported", "reason": first_lines(str(error))}
+    except (
+        Exception
+    ) as error:  # every error of a test is that test's result, reported with its type
+        answer |= {"status": "fail", "reason": first_lines(f"{type(error).__name__}: {error}")}
+    answer["seconds"] = round(time.perf_counter() - start, 4)
+    return answer
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    runner = make_runner(sys.argv[1], sys.argv[2:])
+    print(json.dumps({"ready": True}), file=answers, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        case = Case(**(request | {"folder": Path(request["folder"])}))
+        print(json.dumps(run_case(runner, case)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
