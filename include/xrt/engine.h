@@ -145,8 +145,7 @@ class XRT_API Engine {
   virtual std::shared_ptr<const Executable> compile(const Function& function,
                                                     const CompileOptions& options) const = 0;
   // From serialize()'s bytes; `function` is what they were compiled from. Default: kUnsupported.
-  virtual std::shared_ptr<const Executable> load(const std::string& bytes,
-                                                 const Function& function,
+  virtual std::shared_ptr<const Executable> load(const std::string& bytes, const Function& function,
                                                  const CompileOptions& options) const;
 
   // Ops with a lowering, qualified names, sorted; for tables, not for decisions.

@@ -77,7 +77,7 @@ struct XRT_API Node {
   std::vector<float> attr_floats(std::string_view attribute,
                                  std::vector<float> fallback = {}) const;
   std::vector<std::string> attr_strings(std::string_view attribute) const;
-  const Tensor* attr_tensor(std::string_view attribute) const;  // null if absent
+  const Tensor* attr_tensor(std::string_view attribute) const;                // null if absent
   std::shared_ptr<const Graph> attr_graph(std::string_view attribute) const;  // null if absent
 
   // The i-th input, or an invalid id if the node has fewer.
@@ -101,9 +101,9 @@ struct Value {
   std::string name;
   Type type;
   Origin origin = Origin::kNode;
-  NodeId producer;               // origin kNode only
-  std::int32_t output_index = 0; // which output of the producer
-  Tensor constant;               // origin kConstant only
+  NodeId producer;                // origin kNode only
+  std::int32_t output_index = 0;  // which output of the producer
+  Tensor constant;                // origin kConstant only
 };
 
 struct Capture {
@@ -152,6 +152,9 @@ class XRT_API Graph {
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
   const std::vector<Capture>& captures() const { return captures_; }
+  // Values that inputs take when the caller leaves them out (an ONNX initializer of that name).
+  std::map<ValueId, Tensor>& input_defaults() { return input_defaults_; }
+  const std::map<ValueId, Tensor>& input_defaults() const { return input_defaults_; }
   // Live nodes in order of creation (not necessarily topological after a pass inserted some).
   std::vector<NodeId> nodes() const;
   std::size_t node_count() const { return live_nodes_; }
@@ -223,6 +226,7 @@ class XRT_API Graph {
   void drop_use(ValueId value, Use use);
   void add_capture_uses(NodeId id);
   void drop_capture_uses(NodeId id);
+  void redirect_capture(ValueId from, ValueId to);
   Graph* subgraph_for_edit(NodeId id, std::string_view attribute);
   void refresh_captures(NodeId id);
   NodeSlot& slot(NodeId id);
@@ -238,6 +242,7 @@ class XRT_API Graph {
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
   std::vector<Capture> captures_;
+  std::map<ValueId, Tensor> input_defaults_;
   std::size_t live_nodes_ = 0;
   std::unique_ptr<Index> index_;
 };

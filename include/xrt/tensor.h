@@ -102,7 +102,7 @@ class XRT_API Data {
  public:
   enum class Kind : std::uint8_t { kNone, kTensor, kSequence };
 
-  Data() = default;  // kNone: an empty optional, or an output not yet written
+  Data() = default;    // kNone: an empty optional, or an output not yet written
   Data(Tensor tensor)  // NOLINT(google-explicit-constructor): a tensor is a value
       : kind_(tensor.defined() ? Kind::kTensor : Kind::kNone), tensor_(std::move(tensor)) {}
   static Data sequence(DType element_dtype, std::vector<Data> items);

@@ -18,8 +18,8 @@ namespace xrt {
 // One dimension: a number (>= 0), a named symbol ("batch"), or unknown (neither).
 class XRT_API Dim {
  public:
-  Dim() = default;                             // unknown
-  Dim(std::int64_t value) : value_(value) {}   // NOLINT(google-explicit-constructor)
+  Dim() = default;                            // unknown
+  Dim(std::int64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor)
   explicit Dim(std::string symbol) : symbol_(std::move(symbol)) {}
 
   bool is_known() const { return value_ >= 0; }
@@ -40,8 +40,8 @@ struct XRT_API Type {
   enum class Kind : std::uint8_t { kTensor, kSequence, kOptional, kMap, kSparseTensor };
 
   Kind kind = Kind::kTensor;
-  DType dtype = DType::kUndefined;  // tensor: of its elements; map: of its keys
-  std::optional<Shape> shape;       // tensor only; absent: the rank is unknown
+  DType dtype = DType::kUndefined;      // tensor: of its elements; map: of its keys
+  std::optional<Shape> shape;           // tensor only; absent: the rank is unknown
   std::shared_ptr<const Type> element;  // sequence, optional, map: the type of what it holds
 
   static Type tensor(DType dtype);  // unknown rank

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "xrt/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+// Refuses what malloc would only fail on later: a size that no address space holds.
+constexpr std::size_t kMaxBytes = std::size_t{1} << 46;
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+std::shared_ptr<void> allocate_aligned(std::size_t bytes, DType dtype, const Dims& dims) {
+  const std::size_t rounded =
+      (std::max<std::size_t>(bytes, 1) + kAlignment - 1) & ~(kAlignment - 1);
+  void* memory = rounded > kMaxBytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+  if (memory == nullptr) {
+    throw Error(ErrorCode::kResource, "cannot allocate " + std::to_string(bytes) +
+                                          " bytes for a tensor " + std::string(to_string(dtype)) +
+                                          to_string(dims));
+  }
+  return {memory, [](void* p) { std::free(p); }};  // NOLINT: pairs with aligned_alloc
+}
+
+}  // namespace
+
+std::int64_t element_count(std::span<const std::int64_t> dims) {
+  std::int64_t count = 1;
+  bool zero = false;
+  for (const std::int64_t d : dims) {
+    if (d < 0) fail("a shape has the negative dimension " + std::to_string(d));
+    zero = zero || d == 0;
+  }
+  if (zero) return 0;
+  for (const std::int64_t d : dims) {
+    if (__builtin_mul_overflow(count, d, &count)) {
+      fail("the shape " + to_string(dims) + " has more elements than int64 can count");
+    }
+  }
+  return count;
+}
+
+std::size_t byte_count(DType dtype, std::span<const std::int64_t> dims) {
+  const auto count = static_cast<std::uint64_t>(element_count(dims));
+  const std::uint64_t bits = dtype == DType::kString ? sizeof(std::string) * 8
+                                                     : static_cast<std::uint64_t>(bit_width(dtype));
+  if (bits < 8) return static_cast<std::size_t>(count / 8 * bits + (count % 8 * bits + 7) / 8);
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(count, bits / 8, &bytes)) {
+    fail("a tensor " + std::string(to_string(dtype)) + to_string(dims) + " is too large");
+  }
+  return bytes;
+}
+
+std::string to_string(std::span<const std::int64_t> dims) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (i > 0) text += ',';
+    text += std::to_string(dims[i]);
+  }
+  return text + "]";
+}
+
+Tensor Tensor::allocate(DType dtype, Dims dims) {
+  if (dtype == DType::kUndefined) fail("a tensor needs a dtype");
+  Tensor t;
+  t.dtype_ = dtype;
+  t.count_ = element_count(dims);
+  t.bytes_ = byte_count(dtype, dims);
+  if (dtype == DType::kString) {
+    if (t.bytes_ > kMaxBytes) {
+      throw Error(ErrorCode::kResource, "cannot allocate a tensor string" + to_string(dims));
+    }
+    try {
+      auto strings = std::make_shared<std::vector<std::string>>(static_cast<std::size_t>(t.count_));
+      t.data_ = strings->data();
+      t.owner_ = std::move(strings);
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorCode::kResource, "cannot allocate a tensor string" + to_string(dims));
+    }
+  } else {
+    auto memory = allocate_aligned(t.bytes_, dtype, dims);
+    t.data_ = memory.get();
+    t.owner_ = std::move(memory);
+  }
+  t.dims_ = std::move(dims);
+  return t;
+}
+
+Tensor Tensor::wrap(DType dtype, Dims dims, void* data, std::shared_ptr<const void> owner) {
+  if (dtype == DType::kUndefined) fail("a tensor needs a dtype");
+  Tensor t;
+  t.dtype_ = dtype;
+  t.count_ = element_count(dims);
+  t.bytes_ = byte_count(dtype, dims);
+  if (data == nullptr && t.count_ > 0) fail("a tensor " + to_string(dims) + " over a null pointer");
+  t.dims_ = std::move(dims);
+  t.data_ = data;
+  t.owner_ = std::move(owner);
+  return t;
+}
+
+Tensor Tensor::scalar(float value) {
+  return from<float>(DType::kFloat32, {}, std::span<const float>(&value, 1));
+}
+
+Tensor Tensor::scalar(std::int64_t value) {
+  return from<std::int64_t>(DType::kInt64, {}, std::span<const std::int64_t>(&value, 1));
+}
+
+Tensor Tensor::from_int64(std::span<const std::int64_t> values) {
+  return from<std::int64_t>(DType::kInt64, {static_cast<std::int64_t>(values.size())}, values);
+}
+
+Tensor Tensor::from_strings(Dims dims, std::vector<std::string> values) {
+  Tensor t = allocate(DType::kString, std::move(dims));
+  if (static_cast<std::size_t>(t.count_) != values.size()) {
+    fail("a string tensor " + to_string(t.dims_) + " was given " + std::to_string(values.size()) +
+         " strings");
+  }
+  std::move(values.begin(), values.end(), t.strings());
+  return t;
+}
+
+void Tensor::copy_from(const void* source, std::size_t bytes) {
+  if (bytes != bytes_ || dtype_ == DType::kString) {
+    fail("a tensor " + std::string(to_string(dtype_)) + to_string(dims_) + " takes " +
+         std::to_string(bytes_) + " bytes, not " + std::to_string(bytes));
+  }
+  if (bytes > 0) std::memcpy(data_, source, bytes);
+}
+
+Tensor Tensor::reshaped(Dims dims) const {
+  if (element_count(dims) != count_) {
+    fail("a tensor " + to_string(dims_) + " cannot take the shape " + to_string(dims));
+  }
+  Tensor t = *this;
+  t.dims_ = std::move(dims);
+  return t;
+}
+
+Tensor Tensor::clone() const {
+  if (!defined()) return {};
+  Tensor t = allocate(dtype_, dims_);
+  if (dtype_ == DType::kString) {
+    std::copy_n(strings(), count_, t.strings());
+  } else if (bytes_ > 0) {
+    std::memcpy(t.data_, data_, bytes_);
+  }
+  return t;
+}
+
+bool Tensor::identical(const Tensor& other) const {
+  if (dtype_ != other.dtype_ || dims_ != other.dims_) return false;
+  if (data_ == other.data_ || count_ == 0) return true;
+  if (dtype_ == DType::kString) return std::equal(strings(), strings() + count_, other.strings());
+  return std::memcmp(data_, other.data_, bytes_) == 0;
+}
+
+namespace {
+
+template <typename T>
+std::vector<std::int64_t> widen(const void* data, std::int64_t count) {
+  const T* p = static_cast<const T*>(data);
+  std::vector<std::int64_t> out(static_cast<std::size_t>(count));
+  std::transform(p, p + count, out.begin(), [](T v) { return static_cast<std::int64_t>(v); });
+  return out;
+}
+
+// Elements of less than a byte, low bits first.
+std::vector<std::int64_t> widen_packed(const void* data, std::int64_t count, int bits,
+                                       bool is_signed) {
+  const auto* p = static_cast<const std::uint8_t*>(data);
+  const std::int64_t per_byte = 8 / bits;
+  std::vector<std::int64_t> out(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t v = (p[i / per_byte] >> (i % per_byte * bits)) & ((1 << bits) - 1);
+    if (is_signed && (v & (1 << (bits - 1))) != 0) v -= std::int64_t{1} << bits;
+    out[static_cast<std::size_t>(i)] = v;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Tensor::to_int64() const {
+  switch (dtype_) {
+    case DType::kInt64:
+    case DType::kUInt64:
+      return widen<std::int64_t>(data_, count_);
+    case DType::kInt32:
+      return widen<std::int32_t>(data_, count_);
+    case DType::kUInt32:
+      return widen<std::uint32_t>(data_, count_);
+    case DType::kInt16:
+      return widen<std::int16_t>(data_, count_);
+    case DType::kUInt16:
+      return widen<std::uint16_t>(data_, count_);
+    case DType::kInt8:
+      return widen<std::int8_t>(data_, count_);
+    case DType::kUInt8:
+    case DType::kBool:
+      return widen<std::uint8_t>(data_, count_);
+    case DType::kInt4:
+    case DType::kUInt4:
+    case DType::kInt2:
+    case DType::kUInt2:
+      return widen_packed(data_, count_, bit_width(dtype_), is_signed_integer(dtype_));
+    default:
+      fail("a tensor of dtype " + std::string(to_string(dtype_)) + " is not of integers");
+  }
+}
+
+Data Data::sequence(DType element_dtype, std::vector<Data> items) {
+  Data d;
+  d.kind_ = Kind::kSequence;
+  d.sequence_dtype_ = element_dtype;
+  d.items_ = std::make_shared<const std::vector<Data>>(std::move(items));
+  return d;
+}
+
+Tensor& Data::tensor() {
+  if (!is_tensor())
+    fail(is_none() ? "the value is empty, not a tensor" : "the value is a sequence");
+  return tensor_;
+}
+
+const Tensor& Data::tensor() const { return const_cast<Data*>(this)->tensor(); }
+
+const std::vector<Data>& Data::items() const {
+  if (!is_sequence())
+    fail(is_none() ? "the value is empty, not a sequence" : "the value is a tensor");
+  return *items_;
+}
+
+}  // namespace xrt

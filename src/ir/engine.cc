@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The out-of-line parts of xrt/engine.h: key functions (one vtable for every library) and defaults.
+#include "xrt/engine.h"
+
+namespace xrt {
+
+RunContext::~RunContext() = default;
+Executable::~Executable() = default;
+Engine::~Engine() = default;
+EngineRegistry::~EngineRegistry() = default;
+
+std::vector<Support> Engine::supports_all(const Graph& graph, const std::string& device,
+                                          Phase phase) const {
+  std::vector<Support> answers(graph.node_capacity(), Support::no("the node was removed"));
+  for (const NodeId id : graph.nodes()) {
+    answers[static_cast<std::size_t>(id.index)] = supports({graph, id, device, phase});
+  }
+  return answers;
+}
+
+std::shared_ptr<const Executable> Engine::load(const std::string& /*bytes*/,
+                                               const Function& function,
+                                               const CompileOptions& /*options*/) const {
+  throw Error(ErrorCode::kUnsupported,
+              "engine '" + name() + "' cannot load function '" + function.name + "' from bytes");
+}
+
+}  // namespace xrt

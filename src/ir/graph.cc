@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "xrt/graph.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+#include "xrt/error.h"
+
+namespace xrt {
+
+// Names to ids. Hash order never leaves this struct: it is only looked things up in.
+struct Graph::Index {
+  std::unordered_map<std::string, ValueId> values;
+  std::unordered_map<std::string, NodeId> nodes;
+  std::unordered_map<std::string, std::int32_t> next_suffix;
+
+  // `wanted`, or the first of wanted_1, wanted_2, … that is free in `taken`.
+  template <typename Map>
+  std::string unique(std::string_view wanted, const Map& taken, std::string_view kind) {
+    std::string base(wanted);
+    if (!base.empty() && !taken.contains(base)) return base;
+    if (base.empty()) base = kind;
+    std::int32_t& next = next_suffix[std::string(kind) + ":" + base];
+    for (;;) {
+      std::string name = base + "_" + std::to_string(++next);
+      if (!taken.contains(name)) return name;
+    }
+  }
+};
+
+namespace {
+
+void insert_sorted(std::vector<Use>& uses, Use use) {
+  uses.insert(std::upper_bound(uses.begin(), uses.end(), use), use);
+}
+
+std::vector<Graph*> mutable_subgraphs(Node& node) {
+  std::vector<Graph*> graphs;
+  for (auto& [name, attribute] : node.attributes) {
+    if (auto* one = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
+      graphs.push_back(one->get());
+    } else if (auto* many = std::get_if<std::vector<std::shared_ptr<Graph>>>(&attribute)) {
+      for (auto& graph : *many) graphs.push_back(graph.get());
+    }
+  }
+  return graphs;
+}
+
+}  // namespace
+
+Graph::Graph(std::string name) : name_(std::move(name)), index_(std::make_unique<Index>()) {
+  opsets_[""] = kOnnxOpset;
+}
+
+Graph::Graph(const Graph& other)
+    : name_(other.name_),
+      opsets_(other.opsets_),
+      metadata_(other.metadata_),
+      nodes_(other.nodes_),
+      values_(other.values_),
+      inputs_(other.inputs_),
+      outputs_(other.outputs_),
+      captures_(other.captures_),
+      input_defaults_(other.input_defaults_),
+      live_nodes_(other.live_nodes_),
+      index_(std::make_unique<Index>(*other.index_)) {
+  for (NodeSlot& s : nodes_) {
+    for (auto& [name, attribute] : s.node.attributes) {
+      if (auto* one = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
+        *one = std::make_shared<Graph>(**one);
+      } else if (auto* many = std::get_if<std::vector<std::shared_ptr<Graph>>>(&attribute)) {
+        for (auto& graph : *many) graph = std::make_shared<Graph>(*graph);
+      }
+    }
+  }
+}
+
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::~Graph() = default;
+
+Graph& Graph::operator=(const Graph& other) {
+  if (this != &other) *this = Graph(other);
+  return *this;
+}
+
+// --- slots ------------------------------------------------------------------------------------
+
+const Graph::NodeSlot& Graph::slot(NodeId id) const {
+  if (id.index < 0 || static_cast<std::size_t>(id.index) >= nodes_.size() ||
+      !nodes_[static_cast<std::size_t>(id.index)].alive) {
+    throw Error(ErrorCode::kInternal,
+                "graph '" + name_ + "' has no node " + std::to_string(id.index));
+  }
+  return nodes_[static_cast<std::size_t>(id.index)];
+}
+
+const Graph::ValueSlot& Graph::slot(ValueId id) const {
+  if (id.index < 0 || static_cast<std::size_t>(id.index) >= values_.size() ||
+      !values_[static_cast<std::size_t>(id.index)].alive) {
+    throw Error(ErrorCode::kInternal,
+                "graph '" + name_ + "' has no value " + std::to_string(id.index));
+  }
+  return values_[static_cast<std::size_t>(id.index)];
+}
+
+Graph::NodeSlot& Graph::slot(NodeId id) {
+  return const_cast<NodeSlot&>(std::as_const(*this).slot(id));
+}
+
+Graph::ValueSlot& Graph::slot(ValueId id) {
+  return const_cast<ValueSlot&>(std::as_const(*this).slot(id));
+}
+
+// --- building ---------------------------------------------------------------------------------
+
+std::string Graph::unique_value_name(std::string_view wanted) {
+  return index_->unique(wanted, index_->values, "value");
+}
+
+std::string Graph::unique_node_name(std::string_view wanted) {
+  return index_->unique(wanted, index_->nodes, "node");
+}
+
+ValueId Graph::new_value(std::string_view name, Type type, Origin origin) {
+  const ValueId id{static_cast<std::int32_t>(values_.size())};
+  ValueSlot s;
+  s.value.name = unique_value_name(name);
+  s.value.type = std::move(type);
+  s.value.origin = origin;
+  index_->values.emplace(s.value.name, id);
+  values_.push_back(std::move(s));
+  return id;
+}
+
+ValueId Graph::add_input(std::string_view name, Type type) {
+  const ValueId id = new_value(name, std::move(type), Origin::kInput);
+  inputs_.push_back(id);
+  return id;
+}
+
+ValueId Graph::add_constant(std::string_view name, Tensor tensor) {
+  if (!tensor.defined()) {
+    throw Error(ErrorCode::kInvalidArgument, "constant '" + std::string(name) + "' has no tensor");
+  }
+  Type type = Type::tensor(tensor.dtype(), tensor.dims());
+  const ValueId id = new_value(name, std::move(type), Origin::kConstant);
+  slot(id).value.constant = std::move(tensor);
+  return id;
+}
+
+ValueId Graph::add_capture(ValueId outer, std::string_view name, Type type) {
+  for (const Capture& c : captures_) {
+    if (c.outer == outer) return c.inner;
+  }
+  const ValueId id = new_value(name, std::move(type), Origin::kCapture);
+  captures_.push_back({outer, id});
+  return id;
+}
+
+NodeId Graph::add_node(std::string_view domain, std::string_view op, std::vector<ValueId> inputs,
+                       const std::vector<std::string>& output_names, Attributes attributes,
+                       std::string_view node_name, bool omit_empty) {
+  for (const ValueId v : inputs) {
+    if (v.valid()) slot(v);  // throws for an id that is not of this graph
+  }
+  const NodeId id{static_cast<std::int32_t>(nodes_.size())};
+  NodeSlot s;
+  s.node.name = unique_node_name(node_name.empty() ? op : node_name);
+  s.node.domain = domain == "ai.onnx" ? std::string_view{} : domain;
+  s.node.op = op;
+  s.node.inputs = std::move(inputs);
+  s.node.attributes = std::move(attributes);
+  index_->nodes.emplace(s.node.name, id);
+  for (std::size_t i = 0; i < output_names.size(); ++i) {
+    if (output_names[i].empty() && omit_empty) {
+      s.node.outputs.emplace_back();
+      continue;
+    }
+    const std::string wanted =
+        output_names[i].empty() ? s.node.name + ":" + std::to_string(i) : output_names[i];
+    const ValueId v = new_value(wanted, Type{}, Origin::kNode);
+    Value& value = slot(v).value;
+    value.producer = id;
+    value.output_index = static_cast<std::int32_t>(i);
+    s.node.outputs.push_back(v);
+  }
+  nodes_.push_back(std::move(s));
+  ++live_nodes_;
+  const Node& node = nodes_.back().node;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i].valid()) add_use(node.inputs[i], {id, static_cast<std::int32_t>(i)});
+  }
+  add_capture_uses(id);
+  return id;
+}
+
+ValueId Graph::add_op(std::string_view op, std::vector<ValueId> inputs, Attributes attributes,
+                      std::string_view output_name) {
+  const NodeId id = add_node("", op, std::move(inputs), {std::string(output_name)},
+                             std::move(attributes), output_name);
+  return node(id).outputs[0];
+}
+
+void Graph::add_output(ValueId value) {
+  slot(value);
+  outputs_.push_back(value);
+}
+
+// --- uses -------------------------------------------------------------------------------------
+
+void Graph::add_use(ValueId value, Use use) { insert_sorted(slot(value).uses, use); }
+
+void Graph::drop_use(ValueId value, Use use) {
+  auto& uses = slot(value).uses;
+  const auto it = std::lower_bound(uses.begin(), uses.end(), use);
+  if (it != uses.end() && *it == use) uses.erase(it);
+}
+
+void Graph::add_capture_uses(NodeId id) {
+  std::vector<ValueId> seen;
+  for (const Graph* body : subgraphs(slot(id).node)) {
+    for (const Capture& c : body->captures_) {
+      if (std::find(seen.begin(), seen.end(), c.outer) != seen.end()) continue;
+      seen.push_back(c.outer);
+      add_use(c.outer, {id, -1});
+    }
+  }
+}
+
+void Graph::drop_capture_uses(NodeId id) {
+  for (const Graph* body : subgraphs(slot(id).node)) {
+    for (const Capture& c : body->captures_) {
+      if (alive(c.outer)) drop_use(c.outer, {id, -1});
+    }
+  }
+}
+
+// --- reading ----------------------------------------------------------------------------------
+
+const Node& Graph::node(NodeId id) const { return slot(id).node; }
+const Value& Graph::value(ValueId id) const { return slot(id).value; }
+const std::vector<Use>& Graph::uses(ValueId id) const { return slot(id).uses; }
+
+std::vector<NodeId> Graph::nodes() const {
+  std::vector<NodeId> ids;
+  ids.reserve(live_nodes_);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].alive) ids.push_back({static_cast<std::int32_t>(i)});
+  }
+  return ids;
+}
+
+bool Graph::alive(NodeId id) const {
+  return id.index >= 0 && static_cast<std::size_t>(id.index) < nodes_.size() &&
+         nodes_[static_cast<std::size_t>(id.index)].alive;
+}
+
+bool Graph::alive(ValueId id) const {
+  return id.index >= 0 && static_cast<std::size_t>(id.index) < values_.size() &&
+         values_[static_cast<std::size_t>(id.index)].alive;
+}
+
+std::vector<ValueId> Graph::constants() const {
+  std::vector<ValueId> ids;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].alive && values_[i].value.origin == Origin::kConstant) {
+      ids.push_back({static_cast<std::int32_t>(i)});
+    }
+  }
+  return ids;
+}
+
+std::vector<NodeId> Graph::topological_order() const {
+  std::vector<std::int32_t> waiting(nodes_.size(), 0);
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
+  const std::vector<NodeId> all = nodes();
+  for (const NodeId id : all) {
+    std::int32_t count = 0;
+    for (const ValueId v : dependencies(id)) {
+      if (value(v).origin == Origin::kNode) ++count;
+    }
+    waiting[static_cast<std::size_t>(id.index)] = count;
+    if (count == 0) ready.push(id);
+  }
+  std::vector<NodeId> order;
+  order.reserve(all.size());
+  while (!ready.empty()) {
+    const NodeId id = ready.top();
+    ready.pop();
+    order.push_back(id);
+    for (const ValueId out : node(id).outputs) {
+      if (!out.valid()) continue;
+      NodeId last;
+      for (const Use& use : uses(out)) {
+        if (use.node == last) continue;  // uses are sorted by node: count each reader once
+        last = use.node;
+        if (--waiting[static_cast<std::size_t>(use.node.index)] == 0) ready.push(use.node);
+      }
+    }
+  }
+  if (order.size() != all.size()) {
+    for (const NodeId id : all) {
+      if (waiting[static_cast<std::size_t>(id.index)] > 0) {
+        throw Error(ErrorCode::kInvalidModel, "graph '" + name_ + "' has a cycle through node '" +
+                                                  node(id).name + "' (" + node(id).qualified_op() +
+                                                  ")");
+      }
+    }
+  }
+  return order;
+}
+
+bool Graph::is_output(ValueId id) const {
+  return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
+}
+
+const Tensor* Graph::constant(ValueId id) const {
+  if (!id.valid()) return nullptr;
+  const Value& v = value(id);
+  return v.origin == Origin::kConstant ? &v.constant : nullptr;
+}
+
+std::optional<ValueId> Graph::find_value(std::string_view name) const {
+  const auto it = index_->values.find(std::string(name));
+  if (it == index_->values.end()) return std::nullopt;
+  return it->second;
+}
+
+std::optional<NodeId> Graph::find_node(std::string_view name) const {
+  const auto it = index_->nodes.find(std::string(name));
+  if (it == index_->nodes.end()) return std::nullopt;
+  return it->second;
+}
+
+std::vector<ValueId> Graph::dependencies(NodeId id) const {
+  const Node& n = node(id);
+  std::vector<ValueId> values;
+  values.reserve(n.inputs.size());
+  // Few inputs are searched, many (a Concat or Loop of thousands) are marked.
+  std::vector<bool> marked;
+  const auto add = [&](ValueId v) {
+    if (!v.valid()) return;
+    if (values.size() < 16) {
+      if (std::find(values.begin(), values.end(), v) != values.end()) return;
+    } else {
+      if (marked.empty()) {
+        marked.resize(values_.size());
+        for (const ValueId seen : values) marked[static_cast<std::size_t>(seen.index)] = true;
+      }
+      if (marked[static_cast<std::size_t>(v.index)]) return;
+      marked[static_cast<std::size_t>(v.index)] = true;
+    }
+    values.push_back(v);
+  };
+  for (const ValueId v : n.inputs) add(v);
+  for (const Graph* body : subgraphs(n)) {
+    for (const Capture& c : body->captures_) add(c.outer);
+  }
+  return values;
+}
+
+std::vector<const Graph*> Graph::subgraphs(const Node& node) {
+  const std::vector<Graph*> graphs = mutable_subgraphs(const_cast<Node&>(node));
+  return {graphs.begin(), graphs.end()};
+}
+
+// --- changing ---------------------------------------------------------------------------------
+
+void Graph::set_type(ValueId id, Type type) { slot(id).value.type = std::move(type); }
+
+void Graph::set_attribute(NodeId id, std::string_view name, Attribute value) {
+  drop_capture_uses(id);
+  slot(id).node.attributes.insert_or_assign(std::string(name), std::move(value));
+  add_capture_uses(id);
+}
+
+void Graph::remove_attribute(NodeId id, std::string_view name) {
+  drop_capture_uses(id);
+  auto& attributes = slot(id).node.attributes;
+  const auto it = attributes.find(name);
+  if (it != attributes.end()) attributes.erase(it);
+  add_capture_uses(id);
+}
+
+void Graph::set_op(NodeId id, std::string_view domain, std::string_view op) {
+  Node& n = slot(id).node;
+  n.domain = domain;
+  n.op = op;
+}
+
+void Graph::set_input(NodeId id, std::size_t index, ValueId value) {
+  Node& n = slot(id).node;
+  if (index >= n.inputs.size()) n.inputs.resize(index + 1);
+  const Use use{id, static_cast<std::int32_t>(index)};
+  if (n.inputs[index].valid()) drop_use(n.inputs[index], use);
+  n.inputs[index] = value;
+  if (value.valid()) add_use(value, use);
+}
+
+void Graph::set_node_name(NodeId id, std::string_view name) {
+  Node& n = slot(id).node;
+  index_->nodes.erase(n.name);
+  n.name = unique_node_name(name);
+  index_->nodes.emplace(n.name, id);
+}
+
+void Graph::set_value_name(ValueId id, std::string_view name) {
+  Value& v = slot(id).value;
+  if (v.name == name) return;
+  if (name.empty() || index_->values.contains(std::string(name))) {
+    throw Error(ErrorCode::kInvalidArgument, "graph '" + name_ + "': the value name '" +
+                                                 std::string(name) + "' is empty or taken");
+  }
+  index_->values.erase(v.name);
+  v.name = name;
+  index_->values.emplace(v.name, id);
+}
+
+void Graph::replace_uses(ValueId from, ValueId to) {
+  if (from == to) return;
+  slot(to);
+  const std::vector<Use> uses = slot(from).uses;
+  for (const Use& use : uses) {
+    if (use.index >= 0) {
+      set_input(use.node, static_cast<std::size_t>(use.index), to);
+      continue;
+    }
+    drop_capture_uses(use.node);
+    for (Graph* body : mutable_subgraphs(slot(use.node).node)) body->redirect_capture(from, to);
+    add_capture_uses(use.node);
+  }
+  for (ValueId& out : outputs_) {
+    if (out == from) out = to;
+  }
+}
+
+void Graph::redirect_capture(ValueId from, ValueId to) {
+  const auto find = [&](ValueId outer) {
+    return std::find_if(captures_.begin(), captures_.end(),
+                        [&](const Capture& c) { return c.outer == outer; });
+  };
+  const auto old = find(from);
+  if (old == captures_.end()) return;
+  const auto other = find(to);
+  if (other == captures_.end()) {
+    old->outer = to;
+    return;
+  }
+  const ValueId inner = old->inner;  // both are captured already: one capture is enough
+  replace_uses(inner, other->inner);
+  remove_value(inner);
+}
+
+void Graph::replace_output(std::size_t index, ValueId value) {
+  slot(value);
+  outputs_.at(index) = value;
+}
+
+void Graph::remove_node(NodeId id) {
+  NodeSlot& s = slot(id);
+  for (const ValueId out : s.node.outputs) {
+    if (out.valid() && (!uses(out).empty() || is_output(out))) {
+      throw Error(ErrorCode::kInternal, "graph '" + name_ + "': node '" + s.node.name +
+                                            "' cannot be removed: '" + value(out).name +
+                                            "' is still read");
+    }
+  }
+  for (std::size_t i = 0; i < s.node.inputs.size(); ++i) {
+    if (s.node.inputs[i].valid()) drop_use(s.node.inputs[i], {id, static_cast<std::int32_t>(i)});
+  }
+  drop_capture_uses(id);
+  for (const ValueId out : s.node.outputs) {
+    if (!out.valid()) continue;
+    index_->values.erase(value(out).name);
+    slot(out).alive = false;
+  }
+  index_->nodes.erase(s.node.name);
+  s.node = Node{};
+  s.alive = false;
+  --live_nodes_;
+}
+
+void Graph::remove_value(ValueId id) {
+  ValueSlot& s = slot(id);
+  if (!s.uses.empty() || is_output(id) || s.value.origin == Origin::kNode) {
+    throw Error(ErrorCode::kInternal, "graph '" + name_ + "': value '" + s.value.name +
+                                          "' is still in use and cannot be removed");
+  }
+  std::erase_if(captures_, [&](const Capture& c) { return c.inner == id; });
+  std::erase(inputs_, id);
+  input_defaults_.erase(id);
+  index_->values.erase(s.value.name);
+  s.value = Value{};
+  s.alive = false;
+}
+
+void Graph::set_constant(ValueId id, Tensor tensor) {
+  ValueSlot& s = slot(id);
+  if (s.value.origin == Origin::kNode) {
+    slot(s.value.producer).node.outputs[static_cast<std::size_t>(s.value.output_index)] = {};
+  } else if (s.value.origin == Origin::kInput) {
+    std::erase(inputs_, id);
+    input_defaults_.erase(id);
+  } else if (s.value.origin == Origin::kCapture) {
+    std::erase_if(captures_, [&](const Capture& c) { return c.inner == id; });
+  }
+  s.value.type = Type::tensor(tensor.dtype(), tensor.dims());
+  s.value.origin = Origin::kConstant;
+  s.value.producer = {};
+  s.value.output_index = 0;
+  s.value.constant = std::move(tensor);
+}
+
+Graph* Graph::subgraph_for_edit(NodeId id, std::string_view attribute) {
+  Node& n = slot(id).node;
+  const auto it = n.attributes.find(attribute);
+  auto* graph =
+      it == n.attributes.end() ? nullptr : std::get_if<std::shared_ptr<Graph>>(&it->second);
+  if (graph == nullptr) {
+    throw Error(ErrorCode::kInternal,
+                "node '" + n.name + "' has no sub-graph '" + std::string(attribute) + "'");
+  }
+  drop_capture_uses(id);
+  return graph->get();
+}
+
+void Graph::refresh_captures(NodeId id) { add_capture_uses(id); }
+
+void Graph::compact() {
+  const std::vector<NodeId> order = topological_order();
+  Graph fresh(name_);
+  fresh.opsets_ = std::move(opsets_);
+  fresh.metadata_ = std::move(metadata_);
+  std::vector<ValueId> moved(values_.size());
+  const auto take = [&](ValueId old) {
+    ValueSlot& from = slot(old);
+    const ValueId id{static_cast<std::int32_t>(fresh.values_.size())};
+    fresh.index_->values.emplace(from.value.name, id);
+    ValueSlot to;
+    to.value = std::move(from.value);
+    fresh.values_.push_back(std::move(to));
+    moved[static_cast<std::size_t>(old.index)] = id;
+    return id;
+  };
+  const auto now = [&](ValueId old) {
+    return old.valid() ? moved[static_cast<std::size_t>(old.index)] : old;
+  };
+  for (const ValueId v : inputs_) fresh.inputs_.push_back(take(v));
+  for (const Capture& c : captures_) fresh.captures_.push_back({c.outer, take(c.inner)});
+  for (const ValueId v : constants()) take(v);
+  for (auto& [id, tensor] : input_defaults_) fresh.input_defaults_.emplace(now(id), tensor);
+  for (const NodeId old : order) {
+    const NodeId id{static_cast<std::int32_t>(fresh.nodes_.size())};
+    Node node = std::move(slot(old).node);
+    for (ValueId& v : node.inputs) v = now(v);
+    for (ValueId& v : node.outputs) {
+      if (!v.valid()) continue;
+      v = take(v);
+      fresh.slot(v).value.producer = id;
+    }
+    for (Graph* body : mutable_subgraphs(node)) {
+      for (Capture& c : body->captures_) c.outer = now(c.outer);
+    }
+    fresh.index_->nodes.emplace(node.name, id);
+    fresh.nodes_.push_back({std::move(node), true});
+    ++fresh.live_nodes_;
+  }
+  for (const NodeId id : fresh.nodes()) {
+    const Node& node = fresh.node(id);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].valid()) {
+        fresh.add_use(node.inputs[i], {id, static_cast<std::int32_t>(i)});
+      }
+    }
+    fresh.add_capture_uses(id);
+  }
+  for (const ValueId v : outputs_) fresh.outputs_.push_back(now(v));
+  *this = std::move(fresh);
+}
+
+}  // namespace xrt
