@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+[[noreturn]] void fail(const std::string& action, const std::filesystem::path& path) {
+  const int error = errno;
+  throw Error(
+      error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+      "cannot " + action + " '" + path.string() + "': " + std::generic_category().message(error));
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::filesystem::path& path, int flags, const std::string& action)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {
+    if (fd_ < 0) fail(action, path);
+  }
+  ~Descriptor() { ::close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::size_t regular_size(int fd, const std::filesystem::path& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) fail("read", path);
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(ErrorCode::kIo, "cannot read '" + path.string() + "': it is not a regular file");
+  }
+  return static_cast<std::size_t>(info.st_size);
+}
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  const std::size_t size = regular_size(file.get(), path);
+  void* memory = nullptr;
+  if (size > 0) {
+    memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (memory == MAP_FAILED) fail("map", path);
+  }
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(static_cast<const std::byte*>(memory), size));
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  std::string content(regular_size(file.get(), path), '\0');
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n = ::read(file.get(), content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read", path);
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  content.resize(done);
+  return content;
+}
+
+void write_file_atomic(const std::filesystem::path& path, std::string_view content) {
+  static std::atomic<unsigned> counter{0};
+  const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(::getpid()) +
+                                          "_" + std::to_string(counter.fetch_add(1));
+  try {
+    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "create");
+    while (!content.empty()) {
+      const ssize_t n = ::write(file.get(), content.data(), content.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail("write", temporary);
+      content.remove_prefix(static_cast<std::size_t>(n));
+    }
+    if (::fsync(file.get()) != 0) fail("flush", temporary);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename to", path);
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+FileLock::FileLock(const std::filesystem::path& path)
+    : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  if (descriptor_ < 0) fail("open the lock", path);
+  while (::flock(descriptor_, LOCK_EX) != 0) {
+    if (errno == EINTR) continue;
+    ::close(descriptor_);
+    fail("lock", path);
+  }
+}
+
+FileLock::~FileLock() { ::close(descriptor_); }
+
+}  // namespace xrt

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files: read whole, mapped, written atomically, locked between processes. Every failure is an
+// xrt::Error (kNotFound where the file is missing, else kIo) that names the path and the cause.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "xrt/export.h"
+
+namespace xrt {
+
+// A read-only private mapping of a whole file. Writing through it is a crash; the file must not be
+// truncated by others while mapped.
+class XRT_API MappedFile {
+ public:
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  MappedFile(const std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  const std::byte* data_;
+  std::size_t size_;
+};
+
+XRT_API std::string read_file(const std::filesystem::path& path);
+// Readers see the old content or all of the new, also after a crash: a temporary file beside it,
+// flushed, renamed over it. Mode 0600.
+XRT_API void write_file_atomic(const std::filesystem::path& path, std::string_view content);
+
+// An exclusive lock between processes (flock) held while the object lives. The lock file is made
+// where it is missing and left in place.
+class XRT_API FileLock {
+ public:
+  explicit FileLock(const std::filesystem::path& path);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace xrt
