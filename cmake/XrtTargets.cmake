@@ -43,6 +43,11 @@ function(xrt_add_core_library)
   target_compile_options(xrt PRIVATE -fno-semantic-interposition)
   xrt_library_link_options(xrt)
   target_link_options(xrt PRIVATE "LINKER:--version-script,${CMAKE_SOURCE_DIR}/cmake/libxrt.map")
+  # In a wheel, TBB lies where pip puts the data files of packages: lib/ of the environment.
+  set(install_rpath "$ORIGIN;$ORIGIN/../../../..")
+  if(NOT SKBUILD)
+    list(APPEND install_rpath "${XRT_PYTHON_PREFIX}/lib")
+  endif()
   set_target_properties(
     xrt
     PROPERTIES CXX_VISIBILITY_PRESET default
@@ -50,7 +55,8 @@ function(xrt_add_core_library)
                LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/libxrt.map"
                VERSION "${PROJECT_VERSION}"
                SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
-               INSTALL_RPATH "$ORIGIN;$ORIGIN/../../../.."
+               BUILD_RPATH "${XRT_PYTHON_PREFIX}/lib"
+               INSTALL_RPATH "${install_rpath}"
                EXPORT_NAME xrt)
   if(SKBUILD)
     # A wheel holds no links: there the library bears its plain name only.
@@ -112,6 +118,9 @@ function(xrt_add_engine name)
       list(APPEND install_rpath "${folder}")
     else()
       list(APPEND build_rpath "${folder}")
+      if(NOT SKBUILD)
+        list(APPEND install_rpath "${folder}")
+      endif()
     endif()
   endforeach()
   set_target_properties(
@@ -185,6 +194,20 @@ function(xrt_add_python_module name)
     file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/python/openxrt/${parent}")
     file(CREATE_LINK "${root}/${file}" "${CMAKE_BINARY_DIR}/python/openxrt/${file}" SYMBOLIC)
   endforeach()
+endfunction()
+
+# xrt_add_benchmark(NAME file...): a Google Benchmark program, build/<preset>/benchmarks/<NAME>.
+function(xrt_add_benchmark name)
+  find_package(benchmark QUIET)
+  if(NOT benchmark_FOUND)
+    message(FATAL_ERROR "Google Benchmark was not found (Debian: libbenchmark-dev). "
+                        "${XRT_HOW_TO_INSTALL}")
+  endif()
+  add_executable(bench_${name} ${ARGN})
+  xrt_internal_target(bench_${name})
+  target_link_libraries(bench_${name} PRIVATE benchmark::benchmark)
+  set_target_properties(bench_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY
+                                                 "${CMAKE_BINARY_DIR}/benchmarks")
 endfunction()
 
 # xrt_add_fuzzer(NAME file...): a libFuzzer program, build/fuzz/fuzz/<NAME>.

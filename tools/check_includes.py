@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks who includes whom.
+
+The layers of the source (docs/architecture.md):
+
+    base <- ir <- frontends, passes, autodiff, quantize, partition <- runtime <- cli, python
+            ir <- engine interface (include/xrt/engine.h) <- engines/<name>
+
+A file may include its own room and the rooms below it. Engines never see a frontend, a pass or each
+other; whoever is not an engine knows engines by the engine interface alone. A vendor's header stays
+in the one room that wraps it.
+
+    python tools/check_includes.py [ROOT]
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+MIDDLE = ("frontends", "passes", "autodiff", "quantize", "partition")
+
+# Room -> rooms it may include besides itself. "engine" is the engine interface.
+ALLOWED: dict[str, frozenset[str]] = {
+    "base": frozenset(),
+    "ir": frozenset({"base"}),
+    "engine": frozenset({"base", "ir"}),
+    "frontends": frozenset({"base", "ir"}),
+    "passes": frozenset({"base", "ir", "engine"}),
+    "autodiff": frozenset({"base", "ir"}),
+    "quantize": frozenset({"base", "ir"}),
+    "partition": frozenset({"base", "ir", "engine"}),
+    "runtime": frozenset({"base", "ir", "engine", *MIDDLE}),
+    "engines": frozenset({"base", "ir", "engine"}),
+    "cli": frozenset({"base", "ir", "engine", "runtime", *MIDDLE}),
+    "python": frozenset({"base", "ir", "engine", "runtime", *MIDDLE}),
+}
+
+# Public header -> the room it belongs to.
+PUBLIC_HEADERS = {
+    "attribute.h": "base",
+    "dtype.h": "base",
+    "error.h": "base",
+    "export.h": "base",
+    "tensor.h": "base",
+    "type.h": "base",
+    "version.h": "base",
+    "graph.h": "ir",
+    "engine.h": "engine",
+    "quantize.h": "quantize",
+    "program.h": "runtime",
+}
+
+# Header prefix of a library -> where it may appear, as prefixes of paths.
+VENDORS: dict[str, tuple[str, ...]] = {
+    "CLI/": ("src/cli/",),
+    "dnnl": ("src/engines/native/",),
+    "google/protobuf/": ("src/ir/onnx_", "src/frontends/onnx/"),
+    "nanobind/": ("python/",),
+    "oneapi/dnnl/": ("src/engines/native/",),
+    "onnx/": ("src/ir/onnx_", "src/frontends/onnx/"),
+    "openvino/": ("src/engines/openvino/",),
+    "pjrt_c_api": ("src/engines/xla/",),
+}
+
+
+def room_of(path: str) -> str | None:
+    """The room of a source file, given its path from the root; None where no rule applies."""
+    parts = path.split("/")
+    if parts[:2] == ["include", "xrt"]:
+        return PUBLIC_HEADERS.get(parts[-1])
+    if parts[0] == "python":
+        return "python"
+    if parts[0] != "src" or len(parts) < 3:
+        return None
+    if parts[1] == "engines":
+        return f"engines/{parts[2]}"
+    return parts[1]
+
+
+def room_of_include(name: str) -> str | None:
+    """The room that an included name belongs to; None for the standard library and the like."""
+    if name.startswith("xrt/"):
+        return PUBLIC_HEADERS.get(name.removeprefix("xrt/"), "unknown")
+    first = name.split("/")[0]
+    return room_of(f"src/{name}") if first in ALLOWED and "/" in name else None
+
+
+def may_include(room: str, other: str) -> bool:
+    """Whether a file of `room` may include a header of `other`."""
+    if room == other:
+        return True
+    return other in ALLOWED.get(room.split("/")[0], frozenset())
+
+
+def check_file(root: Path, path: Path) -> list[str]:
+    """The violations in one file, each as ``path:line: reason``."""
+    relative = path.relative_to(root).as_posix()
+    room = room_of(relative)
+    problems = []
+    if relative.startswith("include/xrt/") and room is None:
+        problems.append(f"{relative}:1: public header without a room; name it in PUBLIC_HEADERS")
+    if room and room.split("/")[0] not in ALLOWED:
+        problems.append(f"{relative}:1: unknown room {room}; name it in ALLOWED")
+        room = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        name = match.group(2)
+        for prefix, places in VENDORS.items():
+            if name.startswith(prefix) and not relative.startswith((*places, "tests/")):
+                problems.append(
+                    f"{relative}:{number}: <{name}> may only be included in {', '.join(places)}"
+                )
+        if relative.startswith("include/xrt/") and match.group(1) == '"':
+            if not name.startswith("xrt/"):
+                problems.append(f"{relative}:{number}: a public header includes internal {name}")
+                continue
+        other = room_of_include(name)
+        if room and other and not may_include(room, other):
+            problems.append(f"{relative}:{number}: {room} may not include {name} ({other})")
+    return problems
+
+
+def check_tree(root: Path) -> list[str]:
+    """The violations of the whole tree."""
+    problems = []
+    for folder in ("include", "src", "python"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".h", ".cc"):
+                problems += check_file(root, path)
+    return problems
+
+
+def main() -> int:
+    """Command line."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    problems = check_tree(root)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

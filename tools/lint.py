@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Formatting, static analysis and layers, over the files that git knows or would add.
+
+Exit status 1 when any check finds something. clang-tidy looks at the C++ files that differ from the
+main branch, on the main branch at those of the last commit; what it found clean is remembered in
+build/lint-cache until the file, a header or the configuration changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+TIDY_BUDGET_S = 300
+SOURCE_SUFFIXES = (".h", ".cc", ".c", ".py", ".sh", ".cmake", ".pyi")
+
+
+def output_of(*command: str) -> str:
+    """Standard output of a command that must succeed."""
+    return subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def source_files() -> list[str]:
+    """Tracked files and new ones that git does not ignore."""
+    listed = output_of("git", "ls-files", "--cached", "--others", "--exclude-standard")
+    return [name for name in listed.splitlines() if (ROOT / name).is_file()]
+
+
+def cpp_files(files: list[str]) -> list[str]:
+    """The C++ files among `files`."""
+    return [name for name in files if name.endswith((".h", ".cc"))]
+
+
+def changed_files() -> set[str] | None:
+    """What differs from the main branch, or what the last commit changed; None without history."""
+    base = None
+    head = output_of("git", "rev-parse", "HEAD")
+    for branch in ("origin/main", "main"):
+        found = subprocess.run(
+            ["git", "merge-base", "HEAD", branch],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if found.returncode == 0 and found.stdout.strip() != head:
+            base = found.stdout.strip()
+            break
+    if base is None:
+        parent = subprocess.run(
+            ["git", "rev-parse", "--verify", "--quiet", "HEAD~1"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if parent.returncode != 0:
+            return None
+        base = parent.stdout.strip()
+    changed = output_of("git", "diff", "--name-only", base).splitlines()
+    changed += output_of("git", "ls-files", "--others", "--exclude-standard").splitlines()
+    return set(changed)
+
+
+def check_format(files: list[str], fix: bool) -> bool:
+    """clang-format."""
+    names = cpp_files(files)
+    if not names:
+        return True
+    options = ["-i"] if fix else ["--dry-run", "-Werror"]
+    return subprocess.run(["clang-format-14", *options, *names], cwd=ROOT, check=False).returncode == 0
+
+
+def check_licences(files: list[str]) -> bool:
+    """Each source file names its licence in its first lines."""
+    clean = True
+    for name in files:
+        if not name.endswith(SOURCE_SUFFIXES) and name not in ("dev", ".ci/run"):
+            continue
+        head = (ROOT / name).read_text(encoding="utf-8").splitlines()[:3]
+        if not any(LICENCE in line for line in head) and (ROOT / name).stat().st_size:
+            print(f"{name}:1: the first lines lack '{LICENCE}'")
+            clean = False
+    return clean
+
+
+def check_layers() -> bool:
+    """Who includes whom."""
+    tool = ROOT / "tools" / "check_includes.py"
+    return subprocess.run([sys.executable, str(tool)], cwd=ROOT, check=False).returncode == 0
+
+
+def check_python(files: list[str], fix: bool) -> bool:
+    """ruff's linter and formatter."""
+    names = [name for name in files if name.endswith((".py", ".pyi"))]
+    ruff = [sys.executable, "-m", "ruff"]
+    linted = subprocess.run(
+        [*ruff, "check", "--quiet", *(["--fix"] if fix else []), *names], cwd=ROOT, check=False
+    )
+    formatted = subprocess.run(
+        [*ruff, "format", "--quiet", *([] if fix else ["--diff"]), *names], cwd=ROOT, check=False
+    )
+    return linted.returncode == 0 and formatted.returncode == 0
+
+
+def tidy_one(name: str) -> tuple[str, int, str]:
+    """clang-tidy over one file."""
+    done = subprocess.run(
+        [
+            "clang-tidy-14",
+            "-p",
+            "build/release",
+            "--quiet",
+            "--extra-arg=-Wno-unknown-warning-option",
+            name,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return name, done.returncode, done.stdout + (done.stderr if done.returncode else "")
+
+
+def check_tidy(files: list[str], jobs: int, everything: bool) -> bool:
+    """clang-tidy over the changed files, within a time budget."""
+    commands = (ROOT / "build" / "release" / "compile_commands.json").read_text(encoding="utf-8")
+    known = set(re.findall(r'"file": "([^"]+)"', commands))
+    changed = None if everything else changed_files()
+    names = [
+        name
+        for name in files
+        if name.endswith(".cc")
+        and str(ROOT / name) in known
+        and (changed is None or name in changed)
+    ]
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    for name in files:
+        if name.endswith(".h"):
+            digest.update((ROOT / name).read_bytes())
+    cache = ROOT / "build" / "lint-cache"
+    cache.mkdir(parents=True, exist_ok=True)
+
+    def stamp(name: str) -> Path:
+        own = digest.copy()
+        own.update((ROOT / name).read_bytes())
+        return cache / own.hexdigest()
+
+    names = [name for name in names if not stamp(name).exists()]
+    clean = True
+    deadline = time.monotonic() + TIDY_BUDGET_S
+    left = list(names)
+
+    def work(name: str) -> tuple[str, int, str] | None:
+        return tidy_one(name) if time.monotonic() < deadline else None
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for result in pool.map(work, names):
+            if result is None:
+                continue
+            name, status, text = result
+            left.remove(name)
+            if status:
+                clean = False
+                print(text)
+            else:
+                stamp(name).touch()
+    if left:
+        print(f"clang-tidy: {len(left)} of {len(names)} changed files not reached in "
+              f"{TIDY_BUDGET_S} s; run ./dev lint again to go on")
+    return clean
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fix", action="store_true", help="rewrite what can be rewritten")
+    parser.add_argument("--all", action="store_true", help="clang-tidy over all files")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+
+    files = source_files()
+    checks: dict[str, Callable[[], bool]] = {
+        "licence headers": lambda: check_licences(files),
+        "layers": check_layers,
+        "clang-format": lambda: check_format(files, arguments.fix),
+        "ruff": lambda: check_python(files, arguments.fix),
+        "clang-tidy": lambda: check_tidy(files, arguments.jobs, arguments.all),
+    }
+    failed = []
+    for name, check in checks.items():
+        start = time.monotonic()
+        clean = check()
+        seconds = time.monotonic() - start
+        print(f"{name}: {'clean' if clean else 'FAILED'} ({seconds:.1f} s)", flush=True)
+        if not clean:
+            failed.append(name)
+    if failed:
+        print(f"lint failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs test suites and ends with the sum of all of them: ``N passed, N failed, N skipped``.
+
+A suite is ``python`` (pytest over tests/) or the name of a CMake preset, whose CTest programs are
+run; each is a GoogleTest program and counts by its single tests. A program that crashes or runs out
+of time counts as one failure more.
+
+    python tools/run_tests.py release python asan
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NO_SANITIZER_LABEL = "no_sanitizer"
+# What ThreadSanitizer is for: the code that threads share.
+THREADED_TESTS = ("base_test", "runtime_test", "partition_test")
+
+
+@dataclass
+class Result:
+    """Counts of one program or suite."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: Result) -> None:
+        """Adds another result to this one."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.failures += other.failures
+
+    def summary(self) -> str:
+        """The closing line."""
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def read_junit(path: Path, prefix: str) -> Result:
+    """Counts the cases of a JUnit file, as GoogleTest and pytest write it."""
+    result = Result()
+    for case in ElementTree.parse(path).iter("testcase"):
+        name = f"{prefix}{case.get('classname', '')}.{case.get('name', '')}"
+        if case.find("failure") is not None or case.find("error") is not None:
+            result.failed += 1
+            result.failures.append(name)
+        elif case.find("skipped") is not None or case.get("result") == "skipped":
+            result.skipped += 1
+        elif case.get("status") != "notrun":
+            result.passed += 1
+    return result
+
+
+@dataclass(frozen=True)
+class Program:
+    """One CTest entry."""
+
+    name: str
+    command: list[str]
+    timeout_s: float
+    environment: dict[str, str]
+    labels: tuple[str, ...]
+
+
+def ctest_programs(preset: str) -> list[Program]:
+    """The programs that CTest knows in build/<preset>."""
+    answer = subprocess.run(
+        ["ctest", "--show-only=json-v1"],
+        cwd=ROOT / "build" / preset,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    programs = []
+    for test in json.loads(answer.stdout)["tests"]:
+        properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
+        environment = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
+        programs.append(
+            Program(
+                test["name"],
+                test["command"],
+                float(properties.get("TIMEOUT", 300)),
+                environment,
+                tuple(properties.get("LABELS", [])),
+            )
+        )
+    return programs
+
+
+def sanitizer_environment(preset: str) -> dict[str, str]:
+    """Options of the sanitizers' runtimes."""
+    suppressions = ROOT / "tools" / "sanitizers"
+    return {
+        "asan": {
+            "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
+            "LSAN_OPTIONS": f"suppressions={suppressions / 'lsan.txt'}:print_suppressions=0",
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        },
+        "tsan": {
+            "TSAN_OPTIONS": f"suppressions={suppressions / 'tsan.txt'}:halt_on_error=0:exitcode=66"
+        },
+    }.get(preset, {})
+
+
+def run_program(preset: str, program: Program, test_filter: str, folder: Path) -> Result:
+    """Runs one GoogleTest program; prints its output only when it fails."""
+    report = folder / f"{preset}-{program.name}.xml"
+    command = [*program.command, f"--gtest_output=xml:{report}", "--gtest_brief=1"]
+    if test_filter and test_filter.lower() not in program.name.lower():
+        command.append(f"--gtest_filter=*{test_filter}*")
+    environment = {**os.environ, **program.environment, **sanitizer_environment(preset)}
+    start = time.monotonic()
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=program.timeout_s * (4 if sanitizer_environment(preset) else 1),
+            check=False,
+        )
+        output, status = done.stdout.decode(errors="replace"), f"exit status {done.returncode}"
+        clean = done.returncode == 0
+    except subprocess.TimeoutExpired as error:
+        output = (error.stdout or b"").decode(errors="replace")
+        status, clean = f"no end after {error.timeout:.0f} s", False
+    prefix = f"{preset}: {program.name}: "
+    result = read_junit(report, prefix) if report.exists() else Result()
+    if not clean and not result.failed:
+        result.failed += 1
+        result.failures.append(f"{prefix}{status}")
+    seconds = time.monotonic() - start
+    text = f"[{preset}] {program.name}: {result.summary()} ({seconds:.1f} s)"
+    if not clean:
+        text += f", {status}\n{output[-20000:]}"
+    print(text, flush=True)
+    return result
+
+
+def run_cpp(preset: str, test_filter: str, jobs: int, folder: Path) -> Result:
+    """Runs all programs of a preset, `jobs` at a time."""
+    programs = ctest_programs(preset)
+    if preset in ("asan", "tsan"):
+        programs = [p for p in programs if NO_SANITIZER_LABEL not in p.labels]
+    if preset == "tsan" and not test_filter:
+        programs = [p for p in programs if p.name in THREADED_TESTS]
+    total = Result()
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        for result in pool.map(
+            lambda program: run_program(preset, program, test_filter, folder), programs
+        ):
+            total.add(result)
+    return total
+
+
+def run_python(test_filter: str, folder: Path) -> Result:
+    """Runs pytest over tests/."""
+    report = folder / "python.xml"
+    command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", "--durations=8"]
+    if test_filter:
+        command += ["-k", test_filter]
+    status = subprocess.run([*command, "tests"], cwd=ROOT, check=False).returncode
+    result = read_junit(report, "python: ") if report.exists() else Result()
+    nothing_collected = 5
+    if status not in (0, nothing_collected) and not result.failed:
+        result.failed += 1
+        result.failures.append(f"python: pytest ended with status {status}")
+    return result
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suites", nargs="+", help="python, or presets such as release and asan")
+    parser.add_argument("--filter", default="", help="part of the names of the tests to run")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+
+    total = Result()
+    with tempfile.TemporaryDirectory(prefix="openxrt-tests-") as name:
+        for suite in arguments.suites:
+            start = time.monotonic()
+            print(f"==> {suite} tests", flush=True)
+            if suite == "python":
+                result = run_python(arguments.filter, Path(name))
+            else:
+                result = run_cpp(suite, arguments.filter, arguments.jobs, Path(name))
+            print(f"==> {suite}: {result.summary()} ({time.monotonic() - start:.0f} s)", flush=True)
+            total.add(result)
+    if not total.passed and not total.failed and not total.skipped:
+        print("no test matched", file=sys.stderr)
+        total.failed = 1
+    if total.failures:
+        print("failed:")
+        for failure in total.failures:
+            print(f"  {failure}")
+    print(total.summary())
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
