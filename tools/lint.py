@@ -81,7 +81,9 @@ def check_format(files: list[str], fix: bool) -> bool:
     if not names:
         return True
     options = ["-i"] if fix else ["--dry-run", "-Werror"]
-    return subprocess.run(["clang-format-14", *options, *names], cwd=ROOT, check=False).returncode == 0
+    return (
+        subprocess.run(["clang-format-14", *options, *names], cwd=ROOT, check=False).returncode == 0
+    )
 
 
 def check_licences(files: list[str]) -> bool:
@@ -104,7 +106,7 @@ def check_layers() -> bool:
 
 
 def check_python(files: list[str], fix: bool) -> bool:
-    """ruff's linter and formatter."""
+    """The linter and the formatter of ruff."""
     names = [name for name in files if name.endswith((".py", ".pyi"))]
     ruff = [sys.executable, "-m", "ruff"]
     linted = subprocess.run(
@@ -179,8 +181,10 @@ def check_tidy(files: list[str], jobs: int, everything: bool) -> bool:
             else:
                 stamp(name).touch()
     if left:
-        print(f"clang-tidy: {len(left)} of {len(names)} changed files not reached in "
-              f"{TIDY_BUDGET_S} s; run ./dev lint again to go on")
+        print(
+            f"clang-tidy: {len(left)} of {len(names)} changed files not reached in "
+            f"{TIDY_BUDGET_S} s; run ./dev lint again to go on"
+        )
     return clean
 
 

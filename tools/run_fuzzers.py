@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the libFuzzer programs in build/fuzz/fuzz, each from a corpus of small real models.
 
-    python tools/run_fuzzers.py [TARGET] [RUNS]
+python tools/run_fuzzers.py [TARGET] [RUNS]
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def main() -> int:
     parser.add_argument("runs", nargs="?", type=int, default=10_000)
     arguments = parser.parse_args()
 
-    programs = sorted(p for p in (BUILD / "fuzz").glob("*") if os.access(p, os.X_OK) and p.is_file())
+    programs = sorted(
+        p for p in (BUILD / "fuzz").glob("*") if os.access(p, os.X_OK) and p.is_file()
+    )
     if arguments.target:
         programs = [p for p in programs if p.name == arguments.target]
     if not programs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/check_includes.py accepts the layers as they are drawn and refuses each arrow against them."""
+"""tools/check_includes.py accepts the layers as drawn and refuses each arrow against them."""
 
 import subprocess
 import sys
