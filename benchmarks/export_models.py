@@ -31,7 +31,7 @@ OPSET = 17
 
 
 def import_torchvision() -> Any:
-    """torchvision beside a CPU build of PyTorch.
+    """Import torchvision beside a CPU build of PyTorch.
 
     The wheel's compiled operators want CUDA. Its Python part only needs the operators to exist when
     it registers their shape functions; no network used here calls them.

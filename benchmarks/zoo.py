@@ -58,6 +58,7 @@ class ZooModel:
     quick: bool = False  # small enough for the default test run
 
     def path(self) -> Path:
+        """The ONNX file in the model folder, whether it is there or not."""
         return model_dir() / f"{self.name}.onnx"
 
     def why_missing(self) -> str | None:
@@ -83,7 +84,8 @@ def noise(seed: int, *shape: int) -> np.ndarray:
 
 def photograph(file: str, size: int) -> np.ndarray:
     """A photograph from scikit-image as float32 [1, 3, size, size], short side scaled, centre
-    cropped, normalised with ImageNet's mean and deviation."""
+    cropped, normalised with ImageNet's mean and deviation.
+    """
     from PIL import Image
 
     folder = package_dir("skimage")
@@ -105,7 +107,8 @@ def photograph(file: str, size: int) -> np.ndarray:
 
 def page(width: int, height: int, box: tuple[int, int, int, int] | None = None) -> np.ndarray:
     """The picture of examples/ocr, or the part of it in `box` (left, top, right, bottom), as
-    float32 [1, 3, height, width] in -1 … 1."""
+    float32 [1, 3, height, width] in -1 … 1.
+    """
     from PIL import Image
 
     image = Image.open(REPOSITORY / "examples" / "ocr" / "page.png").convert("RGB")

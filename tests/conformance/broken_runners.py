@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from runners import NotSupported, Outcome, Reference
+from runners import NotSupportedError, Outcome, Reference
 
 
 class Correct(Reference):
@@ -106,7 +106,7 @@ class DeclinesRelu(Correct):
         self, model: onnx.ModelProto, content: bytes, feeds: list[dict[str, Any]]
     ) -> Outcome:
         if model.graph.node[0].op_type == "Relu":
-            raise NotSupported("Relu is not lowered")
+            raise NotSupportedError("Relu is not lowered")
         return super().__call__(model, content, feeds)
 
 

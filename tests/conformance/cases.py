@@ -108,7 +108,8 @@ def node_folder() -> Path:
 
 def write_node_cases() -> Path:
     """Writes the node tests unless they are there. Two processes may do it at once: the first to
-    finish keeps its folder."""
+    finish keeps its folder.
+    """
     target = node_folder()
     if target.is_dir():
         return target

@@ -47,7 +47,7 @@ class Worker:
     """One worker process; restarted by the caller when it dies or hangs."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
-        self.log = tempfile.TemporaryFile()
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115 closed with the worker
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -55,14 +55,19 @@ class Worker:
             stderr=self.log,
             env=environment,
             start_new_session=True,
+            bufsize=0,
         )
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.process.stdout, selectors.EVENT_READ)
         self.buffer = b""
-        answer = self.read(START_SECONDS)
-        if answer is None or "ready" not in answer:
+        try:
+            started = self.read(START_SECONDS) is not None
+        except TimeoutError:
+            started = False
+        if not started:
+            reason = self.tail(4000)
             self.stop()
-            raise RuntimeError(f"a worker did not start:\n{self.tail(4000)}")
+            raise RuntimeError(f"a worker did not start:\n{reason}")
 
     def read(self, seconds: float) -> dict[str, Any] | None:
         """The next answer; None at the end of the stream; TimeoutError when none came."""
@@ -89,7 +94,6 @@ class Worker:
         start = time.monotonic()
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
-            self.process.stdin.flush()
             answer = self.read(seconds)
             if answer is not None:
                 return answer
@@ -99,13 +103,12 @@ class Worker:
         except BrokenPipeError:
             reason = self.death()
         self.stop()
+        graph = onnx.load_from_string(case.model_bytes()).graph
         return {
             "status": "fail",
             "reason": reason,
             "seconds": round(time.monotonic() - start, 4),
-            "ops": sorted(
-                {n.op_type for n in onnx.load_from_string(case.model_bytes()).graph.node}
-            ),
+            "ops": sorted({node.op_type for node in graph.node}),
         }
 
     def death(self) -> str:
@@ -124,7 +127,9 @@ class Worker:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.selector.close()
+        self.process.stdin.close()
         self.process.stdout.close()
+        self.log.close()
 
     @property
     def lost(self) -> bool:

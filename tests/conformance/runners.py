@@ -5,7 +5,7 @@ A runner is made once per worker and called once per test:
 
     outcome = runner(model, model_bytes, feeds_per_data_set)
 
-It raises `NotSupported` when it declines the model with a reason; anything else raised is a
+It raises `NotSupportedError` when it declines the model with a reason; anything else raised is a
 failure.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 
 
-class NotSupported(Exception):
+class NotSupportedError(Exception):
     """The runner declines the model; the message says why."""
 
 
@@ -48,7 +48,7 @@ class OpenXrt:
             program = self.openxrt.load(content, engine=self.engines, num_threads=1)
             outputs = [program.run(inputs) for inputs in feeds]
         except self.openxrt.Unsupported as error:
-            raise NotSupported(str(error)) from error
+            raise NotSupportedError(str(error)) from error
         names = [value.name for value in model.graph.output]
         nodes = Counter(entry["engine"] for entry in program.explain().nodes)
         return Outcome([[result[name] for name in names] for result in outputs], dict(nodes))

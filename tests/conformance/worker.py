@@ -20,7 +20,7 @@ from typing import Any
 import onnx
 from cases import Case
 from compare import mismatch
-from runners import RUNNERS, NotSupported
+from runners import RUNNERS, NotSupportedError
 
 
 def make_runner(name: str, engines: list[str]) -> Any:
@@ -54,7 +54,7 @@ def run_case(runner: Any, case: Case) -> dict[str, Any]:
         for (_, expected), outputs in zip(data_sets, outcome.outputs, strict=True):
             reason = reason or mismatch(expected, outputs, case.rtol, case.atol)
         answer |= {"status": "fail" if reason else "pass", "reason": reason, "nodes": outcome.nodes}
-    except NotSupported as error:
+    except NotSupportedError as error:
         answer |= {"status": "unsupported", "reason": first_lines(str(error))}
     except (
         Exception
