@@ -204,6 +204,12 @@ class XRT_API Graph {
     edit(*body);
     refresh_captures(id);
   }
+  // Rewrites every capture's outer id, for a body that moves to another graph before a node there
+  // takes it as an attribute.
+  template <typename Map>
+  void remap_captures(Map&& map) {
+    for (Capture& c : captures_) c.outer = map(c.outer);
+  }
   // Renumbers: drops dead nodes and values and puts nodes into topological order.
   void compact();
 
