@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/context.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <new>
+
+namespace xrt::native {
+
+namespace {
+
+std::size_t physical_memory() {
+  static const std::size_t bytes = [] {
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long size = sysconf(_SC_PAGE_SIZE);
+    return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(size)
+                                 : SIZE_MAX;
+  }();
+  return bytes;
+}
+
+bool matches(const Tensor& tensor, DType dtype, const Dims& dims) {
+  return tensor.dtype() == dtype && tensor.dims() == dims;
+}
+
+Tensor arena_tensor(const SlotPlan& plan, Tensor& arena) {
+  return Tensor::wrap(plan.dtype, plan.dims, arena.data<std::byte>() + plan.offset,
+                      arena.owner());
+}
+
+}  // namespace
+
+Tensor allocate_checked(DType dtype, const Dims& dims) {
+  std::size_t bytes = 0;
+  try {
+    bytes = byte_count(dtype, dims);
+  } catch (const Error&) {
+    bytes = SIZE_MAX;
+  }
+  const auto refuse = [&] {
+    return Error(ErrorCode::kResource, "a " + std::string(to_string(dtype)) + " tensor of shape " +
+                                           to_string(std::span<const std::int64_t>(dims)) +
+                                           " does not fit into this machine's memory");
+  };
+  if (bytes > physical_memory()) throw refuse();
+  try {
+    return Tensor::allocate(dtype, dims);
+  } catch (const std::bad_alloc&) {
+    throw refuse();
+  }
+}
+
+NativeContext::NativeContext(std::span<const SlotPlan> plan, std::size_t arena_bytes)
+    : values(plan.size()), targets(plan.size()), plan_(plan), own_(plan.size()) {
+  if (arena_bytes > 0) {
+    arena_ = allocate_checked(DType::kUInt8, {static_cast<std::int64_t>(arena_bytes)});
+  }
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    values[i] = &own_[i];
+    targets[i] = &own_[i];
+    if (plan[i].kind == SlotKind::kConstant) own_[i] = Data(plan[i].constant);
+    if (plan[i].kind == SlotKind::kArena) own_[i] = Data(arena_tensor(plan[i], arena_));
+  }
+  kernel.owner_ = this;
+}
+
+Tensor& NativeContext::prepare(std::int32_t slot, DType dtype, const Dims& dims) {
+  Data& target = *targets[slot];
+  const SlotKind kind = plan_[slot].kind;
+  if (kind == SlotKind::kArena || kind == SlotKind::kOutput) {
+    if (target.is_tensor()) {
+      if (matches(target.tensor(), dtype, dims)) return target.tensor();
+      if (kind == SlotKind::kOutput) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "the output is " + std::string(to_string(dtype)) +
+                        to_string(std::span<const std::int64_t>(dims)) +
+                        ", but memory was supplied for " +
+                        std::string(to_string(target.tensor().dtype())) +
+                        to_string(std::span<const std::int64_t>(target.tensor().dims())));
+      }
+    }
+    // The declared shape was not the real one: this run uses memory beside the plan.
+    if (kind == SlotKind::kArena) displaced_.push_back(slot);
+  }
+  target = Data(allocate_checked(dtype, dims));
+  return target.tensor();
+}
+
+void NativeContext::prepare_view(std::int32_t slot, const Tensor& source, const Dims& dims) {
+  Data& target = *targets[slot];
+  if (plan_[slot].kind == SlotKind::kView) {
+    if (target.is_tensor() && target.tensor().raw() == source.raw() &&
+        matches(target.tensor(), source.dtype(), dims)) {
+      return;
+    }
+    target = Data(source.reshaped(dims));
+    return;
+  }
+  Tensor& copy = prepare(slot, source.dtype(), dims);
+  if (copy.count() != source.count()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "cannot view " + to_string(std::span<const std::int64_t>(source.dims())) + " as " +
+                    to_string(std::span<const std::int64_t>(dims)));
+  }
+  if (source.dtype() == DType::kString) {
+    std::copy_n(source.strings(), source.count(), copy.strings());
+  } else if (copy.bytes() > 0) {
+    std::memcpy(copy.raw(), source.raw(), source.bytes());
+  }
+}
+
+void NativeContext::store(std::int32_t slot, Data data) {
+  Data& target = *targets[slot];
+  if (plan_[slot].kind == SlotKind::kArena) displaced_.push_back(slot);
+  if (plan_[slot].kind == SlotKind::kOutput && target.is_tensor()) {
+    const Tensor& source = data.tensor();
+    Tensor& copy = prepare(slot, source.dtype(), source.dims());
+    if (source.dtype() == DType::kString) {
+      std::copy_n(source.strings(), source.count(), copy.strings());
+    } else if (copy.bytes() > 0) {
+      std::memmove(copy.raw(), source.raw(), source.bytes());
+    }
+    return;
+  }
+  target = std::move(data);
+}
+
+Tensor& NativeContext::discard(DType dtype, const Dims& dims) {
+  discarded_.push_back(allocate_checked(dtype, dims));
+  return discarded_.back();
+}
+
+std::byte* NativeContext::scratch(std::size_t bytes) {
+  if (!scratch_.defined() || scratch_.bytes() < bytes) {
+    scratch_ = Tensor();
+    scratch_ = allocate_checked(DType::kUInt8, {static_cast<std::int64_t>(bytes)});
+  }
+  return scratch_.data<std::byte>();
+}
+
+void NativeContext::finish() {
+  discarded_.clear();
+  for (const std::int32_t slot : displaced_) {
+    own_[slot] = Data(arena_tensor(plan_[slot], arena_));
+  }
+  displaced_.clear();
+}
+
+}  // namespace xrt::native

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one run of a native executable writes to: its arena, and one slot per value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engines/native/kernel.h"
+#include "xrt/engine.h"
+
+namespace xrt::native {
+
+enum class SlotKind : std::uint8_t {
+  kInput,     // the caller's, valid during the run
+  kConstant,  // shared with the graph
+  kArena,     // at a planned place of the context's arena
+  kDynamic,   // memory of its own, dropped after its last use
+  kView,      // another value's memory under another shape
+  kOutput,    // the caller's output entry
+};
+
+struct SlotPlan {
+  SlotKind kind = SlotKind::kDynamic;
+  DType dtype = DType::kUndefined;  // kArena
+  Dims dims;                        // kArena
+  std::size_t offset = 0;           // kArena
+  Tensor constant;                  // kConstant
+  bool borrowed = false;            // the memory is the caller's input, or a view of it
+};
+
+class NativeContext final : public RunContext {
+ public:
+  NativeContext(std::span<const SlotPlan> plan, std::size_t arena_bytes);
+
+  // Memory for a value about to be written.
+  Tensor& prepare(std::int32_t slot, DType dtype, const Dims& dims);
+  void prepare_view(std::int32_t slot, const Tensor& source, const Dims& dims);
+  void store(std::int32_t slot, Data data);
+  bool borrowed(std::int32_t slot) const { return plan_[slot].borrowed; }
+  Tensor& discard(DType dtype, const Dims& dims);
+  std::byte* scratch(std::size_t bytes);
+  void release(std::int32_t slot) { own_[slot] = Data(); }
+  // After a run: drops what is not the context's own, so that no caller's memory is held.
+  void finish();
+
+  std::vector<const Data*> values;  // by slot: where to read
+  std::vector<Data*> targets;       // by slot: where to write
+  std::vector<std::unique_ptr<KernelState>> states;
+  KernelContext kernel;
+
+ private:
+  std::span<const SlotPlan> plan_;
+  Tensor arena_;
+  Tensor scratch_;
+  std::vector<Tensor> discarded_;
+  std::vector<Data> own_;
+  std::vector<std::int32_t> displaced_;  // arena slots that hold other memory for this run
+};
+
+// A fresh tensor; kResource if it cannot fit this machine's memory.
+Tensor allocate_checked(DType dtype, const Dims& dims);
+
+}  // namespace xrt::native

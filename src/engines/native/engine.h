@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The native engine: the built-in default. It takes any shape, static or not, and is what the
+// other engines are compared with.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/native/kernel.h"
+#include "xrt/engine.h"
+
+namespace xrt::native {
+
+class NativeEngine final : public Engine {
+ public:
+  NativeEngine();
+
+  std::string name() const override { return "native"; }
+  std::string version() const override;
+  bool dynamic_shapes() const override { return true; }
+  Support supports(const SupportQuery& query) const override;
+  std::shared_ptr<const Executable> compile(const Function& function,
+                                            const CompileOptions& options) const override;
+  std::vector<std::string> ops() const override { return registry_.ops(); }
+
+ private:
+  KernelRegistry registry_;
+};
+
+}  // namespace xrt::native

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/executable.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "engines/native/memory_plan.h"
+#include "engines/native/prepare.h"
+
+namespace xrt::native {
+
+namespace {
+
+void copy_elements(const Tensor& source, Tensor& target) {
+  if (source.dtype() != target.dtype() || source.dims() != target.dims()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "an output is " + std::string(to_string(source.dtype())) +
+                    to_string(std::span<const std::int64_t>(source.dims())) +
+                    ", but memory was supplied for " + std::string(to_string(target.dtype())) +
+                    to_string(std::span<const std::int64_t>(target.dims())));
+  }
+  if (source.dtype() == DType::kString) {
+    std::copy_n(source.strings(), source.count(), target.strings());
+  } else if (source.bytes() > 0) {
+    std::memmove(target.raw(), source.raw(), source.bytes());
+  }
+}
+
+std::string step_label(const Node& node) {
+  return "node '" + node.name + "' (" + node.qualified_op() + ")";
+}
+
+}  // namespace
+
+Data clone_data(const Data& data) {
+  if (data.is_tensor()) return data.tensor().clone();
+  if (!data.is_sequence()) return {};
+  std::vector<Data> items;
+  for (const Data& item : data.items()) items.push_back(clone_data(item));
+  return Data::sequence(data.sequence_dtype(), std::move(items));
+}
+
+NativeExecutable::NativeExecutable(const Graph& graph, const KernelRegistry& registry,
+                                   const CompileOptions& options,
+                                   std::shared_ptr<const Threads> threads,
+                                   std::span<const InputOutputAlias> aliases)
+    : threads_(std::move(threads)) {
+  Graph own(graph);
+  prepare_graph(own, registry, options);
+  build(own, registry, options, aliases);
+}
+
+void NativeExecutable::build(Graph& graph, const KernelRegistry& registry,
+                             const CompileOptions& options,
+                             std::span<const InputOutputAlias> aliases) {
+  // A value's slot is its id.
+  slots_.resize(graph.value_capacity());
+  for (const ValueId id : graph.inputs()) {
+    slots_[id.index].kind = SlotKind::kInput;
+    slots_[id.index].borrowed = true;
+    input_slots_.push_back(id.index);
+  }
+  for (const Capture& capture : graph.captures()) {
+    slots_[capture.inner.index].kind = SlotKind::kInput;
+    slots_[capture.inner.index].borrowed = true;
+    input_slots_.push_back(capture.inner.index);
+  }
+  for (const NodeId id : graph.topological_order()) {
+    const KernelCreateContext create(graph, id, registry, options, threads_);
+    std::string reason;
+    const KernelDef* def = registry.find(create, &reason);
+    if (def == nullptr) {
+      throw Error(ErrorCode::kUnsupported, step_label(create.node()) + ": " + reason);
+    }
+    Step step;
+    step.label = step_label(create.node());
+    try {
+      step.kernel = def->create(create);
+    } catch (const Error& error) {
+      throw Error(error.code(), step.label + ": " + error.what());
+    }
+    for (const ValueId v : create.node().inputs) step.inputs.push_back(v.index);
+    for (const ValueId v : create.node().outputs) step.outputs.push_back(v.index);
+    uses_arena_ = uses_arena_ || step.kernel->traits().uses_arena;
+    steps_.push_back(std::move(step));
+  }
+  // Kernels hold what they need of their constants; a constant that no step reads is not kept.
+  for (const Step& step : steps_) {
+    for (const std::int32_t slot : step.inputs) keep_constant(graph, slot);
+  }
+  for (const ValueId id : graph.outputs()) keep_constant(graph, id.index);
+
+  std::vector<bool> copied(graph.outputs().size());
+  for (const InputOutputAlias& alias : aliases) copied.at(alias.output) = true;
+  std::vector<bool> retained(slots_.size());
+  for (const Step& step : steps_) {
+    if (!step.kernel->traits().retains_inputs) continue;
+    for (const std::int32_t slot : step.inputs) {
+      if (slot >= 0) retained[slot] = true;
+    }
+  }
+  output_slots_.assign(graph.outputs().size(), -1);
+  std::vector<bool> taken(slots_.size());
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+    const ValueId id = graph.outputs()[i];
+    if (graph.value(id).origin != Origin::kNode || taken[id.index] || copied[i] ||
+        retained[id.index]) {
+      copies_.push_back({id.index, static_cast<std::int32_t>(i)});
+      continue;
+    }
+    taken[id.index] = true;
+    output_slots_[i] = id.index;
+    slots_[id.index].kind = SlotKind::kOutput;
+  }
+  plan_memory(graph, retained);
+}
+
+void NativeExecutable::keep_constant(const Graph& graph, std::int32_t slot) {
+  if (slot < 0 || slots_[slot].constant.defined()) return;
+  if (const Tensor* constant = graph.constant(ValueId{slot})) {
+    slots_[slot].kind = SlotKind::kConstant;
+    slots_[slot].constant = *constant;
+  }
+}
+
+void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retained) {
+  // Views share their root's memory and lifetime; so does an output that overwrites an input.
+  std::vector<std::int32_t> root(slots_.size());
+  std::iota(root.begin(), root.end(), 0);
+  std::vector<std::int32_t> first(slots_.size(), -1);
+  std::vector<std::int32_t> last(slots_.size(), -1);
+  const auto end = static_cast<std::int32_t>(steps_.size());
+
+  for (std::int32_t s = 0; s < end; ++s) {
+    const Step& step = steps_[s];
+    const KernelTraits& traits = step.kernel->traits();
+    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      const std::int32_t slot = step.outputs[i];
+      if (slot < 0) continue;
+      SlotPlan& plan = slots_[slot];
+      first[slot] = last[slot] = s;
+      if (plan.kind == SlotKind::kOutput) continue;
+      if (i == 0 && traits.view_of >= 0) {
+        const std::int32_t source = step.inputs.at(traits.view_of);
+        plan.kind = SlotKind::kView;
+        plan.borrowed = slots_[source].borrowed;
+        root[slot] = root[source];
+        continue;
+      }
+      const Type& type = graph.type(ValueId{slot});
+      if (!traits.allocates || !type.is_static() || type.dtype == DType::kString ||
+          type.dtype == DType::kUndefined) {
+        plan.kind = SlotKind::kDynamic;
+        continue;
+      }
+      plan.kind = SlotKind::kArena;
+      plan.dtype = type.dtype;
+      plan.dims = *type.static_dims();
+    }
+  }
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (retained[slot] && slots_[root[slot]].kind == SlotKind::kArena) {
+      slots_[root[slot]].kind = SlotKind::kDynamic;
+    }
+  }
+  for (std::int32_t s = 0; s < end; ++s) {
+    for (const std::int32_t slot : steps_[s].inputs) {
+      if (slot >= 0) last[slot] = last[root[slot]] = s;
+    }
+  }
+  for (const OutputCopy& copy : copies_) last[copy.slot] = last[root[copy.slot]] = end;
+
+  // In place: the input's memory dies here and is as large as the output's.
+  const auto bytes = [&](std::int32_t slot) {
+    return byte_count(slots_[slot].dtype, slots_[slot].dims);
+  };
+  for (std::int32_t s = 0; s < end; ++s) {
+    const Step& step = steps_[s];
+    if (step.outputs.empty() || step.outputs[0] < 0) continue;
+    const std::int32_t output = step.outputs[0];
+    if (slots_[output].kind != SlotKind::kArena) continue;
+    for (const int i : step.kernel->traits().in_place) {
+      const std::int32_t input = step.inputs.at(i);
+      if (input < 0) continue;
+      const std::int32_t source = root[input];
+      if (slots_[source].kind != SlotKind::kArena || last[source] != s ||
+          slots_[source].dtype != slots_[output].dtype || bytes(source) != bytes(output)) {
+        continue;
+      }
+      for (std::int32_t& r : root) {
+        if (r == output) r = source;
+      }
+      last[source] = std::max(last[source], last[output]);
+      break;
+    }
+  }
+
+  std::vector<Buffer> buffers;
+  std::vector<std::int32_t> buffer_of(slots_.size(), -1);
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].kind != SlotKind::kArena || root[slot] != static_cast<std::int32_t>(slot)) {
+      continue;
+    }
+    buffer_of[slot] = static_cast<std::int32_t>(buffers.size());
+    buffers.push_back({bytes(static_cast<std::int32_t>(slot)), first[slot], last[slot], 0});
+  }
+  arena_bytes_ = place_buffers(buffers);
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].kind == SlotKind::kArena) {
+      slots_[slot].offset = buffers[buffer_of[root[slot]]].offset;
+    }
+  }
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    const SlotPlan& plan = slots_[slot];
+    const bool dropped =
+        plan.kind == SlotKind::kDynamic ||
+        (plan.kind == SlotKind::kView && slots_[root[slot]].kind != SlotKind::kArena &&
+         slots_[root[slot]].kind != SlotKind::kConstant);
+    if (!dropped) continue;
+    dropped_.push_back(static_cast<std::int32_t>(slot));
+    if (last[slot] >= 0 && last[slot] < end) {
+      steps_[last[slot]].releases.push_back(static_cast<std::int32_t>(slot));
+    }
+  }
+}
+
+std::unique_ptr<RunContext> NativeExecutable::create_context() const {
+  auto context = std::make_unique<NativeContext>(slots_, arena_bytes_);
+  context->kernel.threads_ = threads_.get();
+  context->states.reserve(steps_.size());
+  for (const Step& step : steps_) context->states.push_back(step.kernel->make_state());
+  return context;
+}
+
+void NativeExecutable::run(RunContext* context, std::span<const Data> inputs,
+                           std::span<Data> outputs, const RunOptions&) const {
+  std::unique_ptr<RunContext> own;
+  if (context == nullptr) {
+    own = create_context();
+    context = own.get();
+  }
+  auto& native = static_cast<NativeContext&>(*context);
+  if (inputs.size() != input_slots_.size() || outputs.size() != output_slots_.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the function takes " + std::to_string(input_slots_.size()) + " inputs and gives " +
+                    std::to_string(output_slots_.size()) + " outputs, not " +
+                    std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) native.values[input_slots_[i]] = &inputs[i];
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (output_slots_[i] < 0) continue;
+    native.values[output_slots_[i]] = native.targets[output_slots_[i]] = &outputs[i];
+  }
+  try {
+    if (uses_arena_) {
+      threads_->execute([&] { run_steps(native); });
+    } else {
+      run_steps(native);
+    }
+    for (const OutputCopy& copy : copies_) {
+      const Data& source = *native.values[copy.slot];
+      Data& target = outputs[copy.output];
+      if (target.is_tensor()) {
+        copy_elements(source.tensor(), target.tensor());
+      } else {
+        target = clone_data(source);
+      }
+    }
+  } catch (...) {
+    for (const std::int32_t slot : dropped_) native.release(slot);
+    native.finish();
+    throw;
+  }
+  for (const OutputCopy& copy : copies_) {
+    if (slots_[copy.slot].kind == SlotKind::kDynamic || slots_[copy.slot].kind == SlotKind::kView) {
+      native.release(copy.slot);
+    }
+  }
+  native.finish();
+}
+
+void NativeExecutable::run_steps(NativeContext& native) const {
+  KernelContext& context = native.kernel;
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    context.input_slots_ = step.inputs.data();
+    context.input_count_ = step.inputs.size();
+    context.output_slots_ = step.outputs.data();
+    context.output_count_ = step.outputs.size();
+    context.state_ = native.states[s].get();
+    try {
+      step.kernel->run(context);
+    } catch (...) {
+      rethrow(step);
+    }
+    for (const std::int32_t slot : step.releases) native.release(slot);
+  }
+}
+
+void NativeExecutable::rethrow(const Step& step) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), step.label + ": " + error.what());
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kResource, step.label + ": out of memory");
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kEngine, step.label + ": " + error.what());
+  }
+}
+
+std::size_t NativeExecutable::weight_bytes() const {
+  std::size_t bytes = 0;
+  for (const Step& step : steps_) bytes += step.kernel->weight_bytes();
+  return bytes;
+}
+
+}  // namespace xrt::native

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled function of the native engine: kernels in topological order and a memory plan.
+//
+// Values whose shapes are known lie at fixed places of one arena per context, shared by values
+// that do not live at the same time; all others get memory when they are written and give it back
+// after their last use. Bodies of If, Loop and Scan are executables of their own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engines/native/context.h"
+#include "engines/native/kernel.h"
+#include "xrt/engine.h"
+#include "xrt/graph.h"
+
+namespace xrt::native {
+
+// A deep copy.
+Data clone_data(const Data& data);
+
+class NativeExecutable final : public Executable {
+ public:
+  NativeExecutable(const Graph& graph, const KernelRegistry& registry,
+                   const CompileOptions& options, std::shared_ptr<const Threads> threads,
+                   std::span<const InputOutputAlias> aliases = {});
+
+  std::unique_ptr<RunContext> create_context() const override;
+  // A null context: one is made for this run.
+  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
+           const RunOptions& options) const override;
+  std::size_t workspace_bytes() const override { return arena_bytes_; }
+  std::size_t weight_bytes() const override;
+
+ private:
+  struct Step {
+    std::unique_ptr<const Kernel> kernel;
+    std::vector<std::int32_t> inputs;    // slots; -1: left out
+    std::vector<std::int32_t> outputs;   // slots; -1: left out
+    std::vector<std::int32_t> releases;  // dynamic slots whose last use this is
+    std::string label;                   // "node 'name' (Op)", for errors
+  };
+  // A function output that is not written where it is returned: an input, a constant, a value
+  // that is returned twice, or one whose memory is also that of an input.
+  struct OutputCopy {
+    std::int32_t slot;
+    std::int32_t output;
+  };
+
+  void build(Graph& graph, const KernelRegistry& registry, const CompileOptions& options,
+             std::span<const InputOutputAlias> aliases);
+  void keep_constant(const Graph& graph, std::int32_t slot);
+  // `retained`: slots whose memory may be held by what a kernel made of them.
+  void plan_memory(const Graph& graph, std::vector<bool> retained);
+  void run_steps(NativeContext& context) const;
+  [[noreturn]] static void rethrow(const Step& step);
+
+  std::shared_ptr<const Threads> threads_;
+  std::vector<Step> steps_;
+  std::vector<SlotPlan> slots_;
+  std::vector<std::int32_t> input_slots_;
+  std::vector<std::int32_t> output_slots_;  // -1: in copies_
+  std::vector<OutputCopy> copies_;
+  std::vector<std::int32_t> dropped_;  // slots that are empty between runs
+  std::size_t arena_bytes_ = 0;
+  bool uses_arena_ = false;
+};
+
+}  // namespace xrt::native

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/kernels/register.h"
+
+namespace xrt::native {
+
+void register_kernels(KernelRegistry& registry) { register_shape_kernels(registry); }
+
+}  // namespace xrt::native

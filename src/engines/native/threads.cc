@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/threads.h"
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <map>
+#include <mutex>
+
+namespace xrt::native {
+
+struct Threads::Arena {
+  explicit Arena(int count) : arena(count) {}
+  tbb::task_arena arena;
+};
+
+Threads::Threads(int count)
+    : count_(std::max(count, 1)), arena_(std::make_unique<Arena>(count_)) {}
+Threads::~Threads() = default;
+
+std::shared_ptr<const Threads> Threads::get(int count) {
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<const Threads>> arenas;
+  count = std::max(count, 1);
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const Threads> threads = arenas[count].lock();
+  if (!threads) {
+    threads = std::make_shared<Threads>(count);
+    arenas[count] = threads;
+  }
+  return threads;
+}
+
+void Threads::run_parts(std::int64_t n, std::int64_t grain,
+                        void (*fn)(void*, std::int64_t, std::int64_t), void* data) const {
+  // A few parts per thread even out uneven work without many small tasks.
+  const std::int64_t wanted = std::min<std::int64_t>((n + grain - 1) / grain, count_ * 4);
+  const std::int64_t part = (n + wanted - 1) / wanted;
+  const std::int64_t parts = (n + part - 1) / part;
+  arena_->arena.execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<std::int64_t>(0, parts, 1),
+        [&](const tbb::blocked_range<std::int64_t>& range) {
+          fn(data, range.begin() * part, std::min(n, range.end() * part));
+        },
+        tbb::simple_partitioner());
+  });
+}
+
+void Threads::run_inside(void (*fn)(void*), void* data) const {
+  arena_->arena.execute([&] { fn(data); });
+}
+
+}  // namespace xrt::native

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads of the native engine: a TBB arena bounded by the engine's share of the budget.
+//
+// Work that is one part runs inline in the calling thread and never touches TBB.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace xrt::native {
+
+class Threads {
+ public:
+  // Arenas are shared: one per count.
+  static std::shared_ptr<const Threads> get(int count);
+  explicit Threads(int count);
+  ~Threads();
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  int count() const { return count_; }
+
+  // fn(begin, end) over parts of [0, n), each but the last at least `grain` long.
+  template <typename F>
+  void parallel_for(std::int64_t n, std::int64_t grain, F&& fn) const {
+    if (n <= 0) return;
+    if (count_ == 1 || n <= grain) {
+      fn(std::int64_t{0}, n);
+      return;
+    }
+    using Function = std::remove_reference_t<F>;
+    run_parts(
+        n, std::max<std::int64_t>(grain, 1),
+        [](void* f, std::int64_t begin, std::int64_t end) {
+          (*static_cast<Function*>(f))(begin, end);
+        },
+        const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
+  }
+
+  // fn() inside the arena, so that libraries built on TBB use its threads.
+  template <typename F>
+  void execute(F&& fn) const {
+    using Function = std::remove_reference_t<F>;
+    run_inside([](void* f) { (*static_cast<Function*>(f))(); },
+               const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
+  }
+
+ private:
+  struct Arena;
+  void run_parts(std::int64_t n, std::int64_t grain,
+                 void (*fn)(void*, std::int64_t, std::int64_t), void* data) const;
+  void run_inside(void (*fn)(void*), void* data) const;
+
+  int count_;
+  std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace xrt::native
