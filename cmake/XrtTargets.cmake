@@ -53,14 +53,14 @@ function(xrt_add_core_library)
     PROPERTIES CXX_VISIBILITY_PRESET default
                VISIBILITY_INLINES_HIDDEN OFF
                LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/libxrt.map"
-               VERSION "${PROJECT_VERSION}"
-               SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
                BUILD_RPATH "${XRT_PYTHON_PREFIX}/lib"
                INSTALL_RPATH "${install_rpath}"
                EXPORT_NAME xrt)
-  if(SKBUILD)
-    # A wheel holds no links: there the library bears its plain name only.
-    set_target_properties(xrt PROPERTIES VERSION "" SOVERSION "")
+  # A wheel holds no links: there the library bears its plain name only.
+  if(NOT SKBUILD)
+    set_target_properties(
+      xrt PROPERTIES VERSION "${PROJECT_VERSION}"
+                     SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
   endif()
   install(TARGETS xrt EXPORT OpenXRTTargets
           LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}" COMPONENT OpenXRT)
@@ -164,9 +164,13 @@ function(xrt_add_test name)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-  set_tests_properties(
-    ${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-                       ENVIRONMENT "XRT_TEST_PYTHON=${Python_EXECUTABLE}")
+  set(environment "XRT_TEST_PYTHON=${Python_EXECUTABLE}")
+  if(XRT_SANITIZE)
+    # Else TBB opens a library in a way that the sanitizers refuse.
+    list(APPEND environment "TBB_ENABLE_SANITIZERS=1")
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+                                          ENVIRONMENT "${environment}")
 endfunction()
 
 # xrt_add_python_module(NAME file...): the nanobind module openxrt.<NAME>, and the pure Python
@@ -184,7 +188,9 @@ function(xrt_add_python_module name)
     PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/python/openxrt"
                BUILD_RPATH "$ORIGIN/../../lib"
                INSTALL_RPATH "$ORIGIN/lib")
-  install(TARGETS ${name} LIBRARY DESTINATION openxrt COMPONENT OpenXRT)
+  if(SKBUILD)
+    install(TARGETS ${name} LIBRARY DESTINATION openxrt COMPONENT OpenXRT)
+  endif()
 
   set(root "${CMAKE_SOURCE_DIR}/python/openxrt")
   file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE "${root}" "${root}/*.py" "${root}/*.pyi"
