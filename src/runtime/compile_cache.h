@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What engines compiled, kept in memory for the process and on disk for the next one.
+//
+// An entry is found by the content of what it was compiled from. On disk every entry carries our
+// header: format version, engine, its version, machine and a checksum over all of it; an engine
+// never sees a byte before that was checked. A corrupt entry or a full disk means a warning and a
+// compilation, never a failed run. Two processes that want the same entry compile it once.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "xrt/engine.h"
+
+namespace xrt {
+
+struct CompileResult {
+  std::shared_ptr<const Executable> executable;
+  bool from_cache = false;  // loaded from disk, or shared with another program in memory
+};
+
+// Compiles `function` with `engine`, or finds what was compiled before. `dir` empty: no disk.
+CompileResult compile_cached(const Engine& engine, const Function& function,
+                             const CompileOptions& options, const std::filesystem::path& dir);
+
+// Model name and instruction sets of this machine's CPU, as one line.
+const std::string& machine_identity();
+
+}  // namespace xrt

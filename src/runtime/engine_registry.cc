@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines by name: libraries beside libxrt and on XRT_ENGINE_PATH, opened on first use, and engines
+// registered by this process.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <utility>
+
+#include "base/log.h"
+#include "xrt/engine.h"
+#include "xrt/program.h"
+
+namespace xrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "libxrt_engine_";
+constexpr std::string_view kSuffix = ".so";
+
+// "native" for ".../libxrt_engine_native.so", "" for any other file.
+std::string engine_of(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
+  return name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+}
+
+fs::path libxrt_folder() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&libxrt_folder), &info) == 0) return {};
+  std::error_code error;
+  const fs::path file = fs::canonical(info.dli_fname, error);
+  return error ? fs::path{} : file.parent_path();
+}
+
+void list_folder(const fs::path& folder, std::vector<fs::path>& files) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (!engine_of(entry.path()).empty()) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  files.insert(files.end(), found.begin(), found.end());
+}
+
+// Built-in libraries first, then what XRT_ENGINE_PATH (folders or files, separated by ':') adds.
+std::vector<fs::path> library_files() {
+  std::vector<fs::path> files;
+  list_folder(libxrt_folder() / "xrt" / "engines", files);
+  if (const char* path = std::getenv("XRT_ENGINE_PATH")) {
+    std::stringstream entries{std::string(path)};
+    for (std::string entry; std::getline(entries, entry, ':');) {
+      if (entry.empty()) continue;
+      if (fs::is_directory(entry)) {
+        list_folder(entry, files);
+      } else if (!engine_of(entry).empty()) {
+        files.emplace_back(entry);
+      } else {
+        log_warning("XRT_ENGINE_PATH: '" + entry +
+                    "' is neither a folder nor a file libxrt_engine_<name>.so");
+      }
+    }
+  }
+  return files;
+}
+
+// What one library hands over while its entry function runs.
+class Collector : public EngineRegistry {
+ public:
+  void add(std::shared_ptr<const Engine> engine, std::uint32_t abi) override {
+    if (abi != kEngineAbi) {
+      throw Error(ErrorCode::kEngine, "it was built for engine interface version " +
+                                          std::to_string(abi) + ", this library has version " +
+                                          std::to_string(kEngineAbi) + "; rebuild the engine");
+    }
+    if (engine == nullptr) throw Error(ErrorCode::kEngine, "it registered a null engine");
+    engines.push_back(std::move(engine));
+  }
+  std::vector<std::shared_ptr<const Engine>> engines;
+};
+
+class Registry {
+ public:
+  static Registry& instance() {
+    static Registry registry;
+    return registry;
+  }
+
+  std::shared_ptr<const Engine> get(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = engines_.find(name); it != engines_.end()) return it->second;
+    if (const auto it = failures_.find(name); it != failures_.end()) throw it->second;
+    std::string known;
+    for (const fs::path& file : library_files()) {
+      if (engine_of(file) == name) return open(name, file);
+      known += (known.empty() ? "" : ", ") + engine_of(file);
+    }
+    for (const auto& [other, engine] : engines_) known += (known.empty() ? "" : ", ") + other;
+    throw Error(ErrorCode::kNotFound, "there is no engine '" + name + "'; known: " + known +
+                                          ". Engines of other folders are found through "
+                                          "XRT_ENGINE_PATH");
+  }
+
+  std::vector<std::string> names() {
+    std::vector<std::string> names;
+    const auto add = [&](const std::string& name) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    };
+    for (const fs::path& file : library_files()) add(engine_of(file));
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, engine] : engines_) add(name);
+    return names;
+  }
+
+  void add(std::shared_ptr<const Engine> engine) {
+    const std::lock_guard lock(mutex_);
+    insert(std::move(engine), "this process");
+  }
+
+ private:
+  void insert(std::shared_ptr<const Engine> engine, const std::string& source) {
+    const std::string name = engine->name();
+    if (name.empty() || name == "auto") {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "an engine of " + source + " bears the name '" + name + "', which is reserved");
+    }
+    if (!engines_.emplace(name, std::move(engine)).second) {
+      throw Error(ErrorCode::kInvalidArgument, "a second engine '" + name + "' comes from " +
+                                                   source + "; names must be unique");
+    }
+  }
+
+  std::shared_ptr<const Engine> open(const std::string& name, const fs::path& file) {
+    try {
+      // Never closed: vendor libraries keep threads and thread-local state.
+      void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (library == nullptr) {
+        const char* cause = ::dlerror();
+        throw Error(ErrorCode::kEngine, cause != nullptr ? cause : "dlopen gave no cause");
+      }
+      auto entry =
+          reinterpret_cast<RegisterEngineFunction>(::dlsym(library, kRegisterEngineSymbol));
+      if (entry == nullptr) {
+        throw Error(ErrorCode::kEngine, std::string("it does not export ") + kRegisterEngineSymbol);
+      }
+      Collector collector;
+      entry(&collector);
+      for (auto& engine : collector.engines) insert(std::move(engine), file.string());
+      const auto it = engines_.find(name);
+      if (it == engines_.end()) {
+        throw Error(ErrorCode::kEngine, "it registered no engine of that name");
+      }
+      return it->second;
+    } catch (const Error& error) {
+      Error named(error.code(), "engine '" + name + "' cannot be loaded from '" + file.string() +
+                                    "': " + error.what());
+      failures_.emplace(name, named);
+      throw named;
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Engine>> engines_;
+  std::map<std::string, Error> failures_;  // a failed load is reported again, not tried again
+};
+
+}  // namespace
+
+std::shared_ptr<const Engine> get_engine(std::string_view name) {
+  return Registry::instance().get(std::string(name));
+}
+
+std::vector<std::string> engine_names() { return Registry::instance().names(); }
+
+void register_engine(std::shared_ptr<const Engine> engine) {
+  if (engine == nullptr) throw Error(ErrorCode::kInvalidArgument, "a null engine was registered");
+  Registry::instance().add(std::move(engine));
+}
+
+}  // namespace xrt
