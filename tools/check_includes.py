@@ -36,8 +36,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "partition": frozenset({"base", "ir", "engine"}),
     "runtime": frozenset({"base", "ir", "engine", *MIDDLE}),
     "engines": frozenset({"base", "ir", "engine"}),
-    "cli": frozenset({"base", "ir", "engine", "runtime", *MIDDLE}),
-    "python": frozenset({"base", "ir", "engine", "runtime", *MIDDLE}),
+    "report": frozenset({"base", "ir", "engine", "runtime"}),
+    "cli": frozenset({"base", "ir", "engine", "runtime", "report", *MIDDLE}),
+    "python": frozenset({"base", "ir", "engine", "runtime", "report", *MIDDLE}),
 }
 
 # Public header -> the room it belongs to.

@@ -57,6 +57,8 @@ struct Explanation {
     std::string name, op, engine, function;  // function: the launch it is part of
     std::vector<std::string> input_types, output_types;
     std::map<std::string, std::string> refusals;  // engine → reason
+    // Names of the values it reads and writes, in order; "" where an optional one is left out.
+    std::vector<std::string> inputs, outputs;
   };
   struct LaunchRow {
     std::string function, engine;

@@ -1,12 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console script `xrt` of an installed package: hands over to the program it holds."""
+"""The `xrt` command of an installed package: hands over to the program beside this file."""
+
+from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
 
+from . import _plugins
+
 
 def main() -> None:
-    """Replaces this process by openxrt/bin/xrt, with the same arguments."""
-    program = Path(__file__).resolve().parent / "bin" / "xrt"
-    os.execv(program, [str(program), *sys.argv[1:]])
+    """Replaces this process by the C++ program, with the same arguments."""
+    folder = Path(__file__).absolute().parent
+    candidates = [
+        folder / "bin" / "xrt",
+        # A build tree: build/<preset>/python/openxrt beside build/<preset>/bin.
+        folder.parent.parent / "bin" / "xrt",
+    ]
+    for program in candidates:
+        if program.is_file():
+            _plugins.set_defaults()
+            # `xrt bench --peers` runs its peers with this Python.
+            os.environ.setdefault("XRT_PYTHON", sys.executable)
+            os.execv(program, ["xrt", *sys.argv[1:]])
+    sys.exit(f"xrt: the program is missing; looked for {', '.join(map(str, candidates))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one neural network on many engines.
+
+>>> import openxrt
+>>> program = openxrt.load("model.onnx", engine=["openvino", "native"])
+>>> y = program(x)                      # NumPy in, NumPy out
+>>> outputs = program.run({"x": x})     # by name
+>>> print(program.explain())            # which engine runs what, and why
+
+Errors are subclasses of :class:`openxrt.Error`; their messages name the place and what to do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from . import _plugins
+from ._core import (
+    CacheEntry,
+    EngineError,
+    EngineReport,
+    Error,
+    InternalError,
+    InvalidArgument,
+    InvalidModel,
+    IoError,
+    LaunchEvent,
+    NotFound,
+    Port,
+    Program,
+    ResourceError,
+    Unsupported,
+    doctor,
+    engine_ops,
+    thread_budget,
+)
+from ._core import cache_clear as _cache_clear
+from ._core import cache_list as _cache_list
+from ._core import default_cache_dir as _default_cache_dir
+from ._core import engine_names as engines
+from ._core import load as _load
+from ._core import version as _version
+from .explanation import Explanation
+
+__all__ = [
+    "CacheEntry",
+    "EngineError",
+    "EngineReport",
+    "Error",
+    "Explanation",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidModel",
+    "IoError",
+    "LaunchEvent",
+    "NotFound",
+    "Port",
+    "Program",
+    "ResourceError",
+    "Unsupported",
+    "cache_clear",
+    "cache_list",
+    "doctor",
+    "engine_ops",
+    "engines",
+    "load",
+    "thread_budget",
+]
+
+__version__ = _version()
+
+_plugins.set_defaults()
+
+
+def load(
+    model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    engine: str | Sequence[str] = "auto",
+    device: str = "cpu",
+    *,
+    strict: bool = False,
+    num_threads: int = 0,
+    cache_dir: str | os.PathLike[str] | None = None,
+    cluster_minimum_nodes: int = 1,
+    cluster_maximum_nodes: int = -1,
+    node_engines: Mapping[str, str] | None = None,
+    aliases: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    engine_options: Mapping[str, Mapping[str, object]] | None = None,
+    dump_dir: str | os.PathLike[str] | None = None,
+    max_specializations: int = 16,
+) -> Program:
+    """Loads an ONNX model, places it on engines and compiles it.
+
+    Args:
+        model: path of the model, or its bytes. Bytes cannot refer to external data files.
+        engine: an engine's name, several in order of priority (a list, or "a,b"), or "auto".
+        device: "cpu", or a device that the engines name ("cuda:0").
+        strict: only the engines listed may run nodes. Otherwise what none of them takes runs on
+            "native", and ``explain()`` says which nodes and why.
+        num_threads: threads for all engines together; 0 is the process's budget.
+        cache_dir: folder of the compile cache. None: $XRT_CACHE_DIR, else no disk cache; "" turns
+            it off.
+        cluster_minimum_nodes: smaller clusters go to the next engine; -1: no limit.
+        cluster_maximum_nodes: larger clusters are split; -1: no limit.
+        node_engines: node name to engine, overriding placement.
+        aliases: input name to output name, sharing memory: the output is written into the array
+            passed for the input, which must be writable and C-contiguous.
+        engine_options: engine to its own options; values are passed as text.
+        dump_dir: where to write the graph before and after each pass, and every function.
+        max_specializations: compiled plans kept for distinct input shapes.
+
+    Raises:
+        NotFound: the file or an engine does not exist.
+        InvalidModel: the model is damaged or breaks a rule.
+        Unsupported: no permitted engine can run a node; the message says why each refused it.
+        EngineError: a named engine cannot be loaded, or failed to compile.
+    """
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        source: str | bytes | bytearray | memoryview = model
+    else:
+        source = os.fsdecode(os.fspath(model))
+    if isinstance(engine, str):
+        names = [name.strip() for name in engine.split(",")]
+    else:
+        names = list(engine)
+    pairs = aliases.items() if isinstance(aliases, Mapping) else aliases
+    return _load(
+        source,
+        engines=names,
+        device=device,
+        strict=strict,
+        num_threads=num_threads,
+        cache_dir=None if cache_dir is None else os.fspath(cache_dir),
+        cluster_minimum_nodes=cluster_minimum_nodes,
+        cluster_maximum_nodes=cluster_maximum_nodes,
+        node_engines=dict(node_engines or {}),
+        aliases=[(first, second) for first, second in pairs],
+        engine_options={
+            name: {key: _option(value) for key, value in options.items()}
+            for name, options in (engine_options or {}).items()
+        },
+        dump_dir="" if dump_dir is None else os.fspath(dump_dir),
+        max_specializations=max_specializations,
+    )
+
+
+def cache_list(cache_dir: str | os.PathLike[str] | None = None) -> list[CacheEntry]:
+    """The entries of a compile cache, $XRT_CACHE_DIR by default."""
+    return _cache_list(_cache_folder(cache_dir))
+
+
+def cache_clear(cache_dir: str | os.PathLike[str] | None = None) -> int:
+    """Removes every entry of a compile cache, $XRT_CACHE_DIR by default; returns how many."""
+    return _cache_clear(_cache_folder(cache_dir))
+
+
+def _cache_folder(cache_dir: str | os.PathLike[str] | None) -> str:
+    folder = os.fspath(cache_dir) if cache_dir is not None else _default_cache_dir()
+    if not folder:
+        raise InvalidArgument("no cache folder: pass one, or set XRT_CACHE_DIR")
+    return folder
+
+
+def _option(value: object) -> str:
+    # The spelling that engines document for switches.
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why each node of a program runs where it runs, for reading and for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+
+class Explanation(Mapping[str, Any]):
+    """The placement of a program: a mapping with the keys of its JSON form.
+
+    Keys: ``nodes`` (one entry per node: name, op, engine, function, types, refusals by engine),
+    ``launches`` (one per function: engine, nodes, bytes, compile and run times),
+    ``nodes_per_engine``, ``arena_bytes``, ``notes``. ``print()`` shows a table.
+    """
+
+    def __init__(self, text: str, page: Callable[[str], str]) -> None:
+        self._text = text
+        self._page = page
+        self._values: dict[str, Any] = json.loads(text)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def nodes_per_engine(self) -> dict[str, int]:
+        """How many nodes each engine runs."""
+        return dict(self._values["nodes_per_engine"])
+
+    def to_json(self) -> str:
+        """The explanation as JSON text."""
+        return self._text
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, title: str = "") -> str:
+        """The explanation, with the graph drawn, as one self-contained HTML page.
+
+        Written to `path` if given. The page needs no network.
+        """
+        page = self._page(title)
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name} {count}" for name, count in self.nodes_per_engine.items())
+        return f"<openxrt.Explanation: {len(self._values['launches'])} launches; nodes: {counts}>"
+
+    def __str__(self) -> str:
+        lines = [self._summary(), "", *self._launch_table()]
+        refused = self._refusals()
+        if refused:
+            lines += ["", "refused:", *refused]
+        if self._values["notes"]:
+            lines += ["", "notes:", *(f"  {note}" for note in self._values["notes"])]
+        return "\n".join(lines)
+
+    def _summary(self) -> str:
+        total = max(sum(self.nodes_per_engine.values()), 1)
+        parts = [
+            f"{name} {count} of {total} nodes"
+            for name, count in sorted(self.nodes_per_engine.items(), key=lambda item: -item[1])
+        ]
+        launches = len(self._values["launches"])
+        return f"{', '.join(parts) or 'no nodes'}; {launches} launch{'es' * (launches != 1)}"
+
+    def _launch_table(self) -> list[str]:
+        head = ("function", "engine", "nodes", "in", "out", "compile", "mean")
+        rows = [
+            (
+                launch["function"],
+                launch["engine"],
+                str(launch["nodes"]),
+                _bytes(launch["input_bytes"]),
+                _bytes(launch["output_bytes"]),
+                "cached" if launch["from_cache"] else f"{launch['compile_ms']:.1f} ms",
+                f"{launch['mean_us']:.1f} us" if launch["runs"] else "-",
+            )
+            for launch in self._values["launches"]
+        ]
+        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        lines = []
+        for row in [head, *rows]:
+            left = f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}"
+            lines.append(
+                left + "".join(f"  {cell:>{widths[i + 2]}}" for i, cell in enumerate(row[2:]))
+            )
+        return lines
+
+    def _refusals(self) -> list[str]:
+        """One line per engine, op and reason, with how many nodes it holds for."""
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for node in self._values["nodes"]:
+            for engine, reason in node["refusals"].items():
+                counts[engine, node["op"], reason] += 1
+        return [
+            f"  {engine}: {count} x {op}: {reason}"
+            for (engine, op, reason), count in sorted(counts.items())
+        ]
+
+
+def _bytes(count: int) -> str:
+    if not count:
+        return "-"
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

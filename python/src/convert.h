@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python objects to xrt::Data and back.
+//
+// In: NumPy arrays (ml_dtypes included), anything with __dlpack__ on the CPU (PyTorch, JAX, CuPy's
+// host arrays), the buffer protocol, numbers, nested lists; lists and tuples for sequences, None
+// for an empty optional. Dense row-major memory is used where it lies and kept alive; everything
+// else is copied once.
+// Out: NumPy arrays that own the tensor's memory; strings as object arrays of str; sequences as
+// lists; None for an empty optional.
+//
+// Every function here needs the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string_view>
+
+#include "xrt/tensor.h"
+#include "xrt/type.h"
+
+namespace xrt::python {
+
+enum class Access { kRead, kWrite };
+
+// `type` is what the graph declares, `name` what to call the value in messages ("input \"x\"").
+// With kWrite the result shares the caller's memory, or the call fails: kInvalidArgument.
+Data to_data(nanobind::handle object, const Type& type, std::string_view name, Access access);
+
+// The memory is shared; elements narrower than a byte are unpacked to one per byte.
+nanobind::object to_python(const Data& data);
+
+// Registers the type that lends tensors' memory to NumPy.
+void bind_convert(nanobind::module_& module);
+
+}  // namespace xrt::python

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module openxrt._core. What users see is in python/openxrt/__init__.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+
+#include "convert.h"
+#include "errors.h"
+#include "program.h"
+#include "xrt/program.h"
+#include "xrt/version.h"
+
+namespace nb = nanobind;
+
+namespace xrt::python {
+namespace {
+
+void bind_tools(nb::module_& module) {
+  nb::class_<EngineReport>(module, "EngineReport", "What probing one engine found.")
+      .def_ro("name", &EngineReport::name)
+      .def_ro("available", &EngineReport::available, "It loaded, and really ran one op.")
+      .def_ro("version", &EngineReport::version)
+      .def_ro("location", &EngineReport::location, "Where its library was found.")
+      .def_ro("error", &EngineReport::error, "Why it is not available.")
+      .def_ro("install_hint", &EngineReport::install_hint, "What to do about it.")
+      .def_ro("devices", &EngineReport::devices)
+      .def_ro("op_count", &EngineReport::op_count, "Ops with a lowering.")
+      .def("__repr__", [](const EngineReport& report) {
+        return "<" + report.name +
+               (report.available ? " " + report.version : ": not available: " + report.error) + ">";
+      });
+  nb::class_<CacheEntry>(module, "CacheEntry", "One file of the compile cache.")
+      .def_ro("key", &CacheEntry::key)
+      .def_ro("engine", &CacheEntry::engine)
+      .def_ro("function", &CacheEntry::function)
+      .def_ro("bytes", &CacheEntry::bytes)
+      .def_ro("last_used_unix", &CacheEntry::last_used_unix, "Seconds since 1970.")
+      .def_ro("valid", &CacheEntry::valid, "Header and checksum hold.")
+      .def("__repr__", [](const CacheEntry& entry) {
+        return "<" + entry.function + " for " + entry.engine + ", " + std::to_string(entry.bytes) +
+               " bytes>";
+      });
+  module.def("engine_names", engine_names, "Names of the engines that may be asked for.");
+  module.def(
+      "engine_ops", [](const std::string& name) { return get_engine(name)->ops(); },
+      nb::arg("name"),
+      "Ops that the engine has a lowering for, sorted. NotFound or EngineError otherwise.");
+  module.def("doctor", probe_engines, nb::call_guard<nb::gil_scoped_release>(),
+             "Probes every engine by running one op on it: a list of EngineReport.");
+  module.def("thread_budget", thread_budget,
+             "Threads that all engines of this process share: XRT_NUM_THREADS, else the least of "
+             "CPU affinity and cgroup quota.");
+  module.def(
+      "default_cache_dir", [] { return default_cache_dir().string(); },
+      "$XRT_CACHE_DIR, or \"\": no disk cache.");
+  module.def(
+      "cache_list", [](const std::string& dir) { return list_cache(dir); }, nb::arg("dir"));
+  module.def(
+      "cache_clear", [](const std::string& dir) { return clear_cache(dir); }, nb::arg("dir"));
+  module.def("version", [] { return std::string(version()); });
+}
+
+}  // namespace
+}  // namespace xrt::python
+
+NB_MODULE(_core, module) {
+  module.doc() = "OpenXRT's C++ library for Python.";
+  xrt::python::bind_errors(module);
+  xrt::python::bind_convert(module);
+  xrt::python::bind_program(module);
+  xrt::python::bind_tools(module);
+}

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert.h"
+#include "numpy.h"
+#include "report/html.h"
+#include "xrt/error.h"
+#include "xrt/program.h"
+
+namespace nb = nanobind;
+
+namespace xrt::python {
+namespace {
+
+nb::object shape_of(const Port& port) {
+  if (!port.type.has_rank()) return nb::none();
+  nb::list dims;
+  for (const Dim& dim : *port.type.shape) {
+    if (dim.is_known()) {
+      dims.append(dim.value());
+    } else if (dim.is_symbol()) {
+      dims.append(dim.symbol());
+    } else {
+      dims.append(nb::none());
+    }
+  }
+  return nb::tuple(dims);
+}
+
+std::string describe(const Port& port) {
+  return fmt::format("<{}: {}{}>", port.name, to_string(port.type),
+                     port.has_default ? ", has a default" : "");
+}
+
+std::string names_of(const std::vector<Port>& ports) {
+  std::string names;
+  for (const Port& port : ports) {
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", port.name);
+  }
+  return names.empty() ? "none" : names;
+}
+
+// A program with what Python needs at hand for each call.
+class PyProgram {
+ public:
+  PyProgram(std::shared_ptr<Program> program, const ProgramOptions& options)
+      : program_(std::move(program)) {
+    for (const Port& port : program_->inputs()) {
+      input_labels_.push_back(fmt::format("input \"{}\"", port.name));
+      input_access_.push_back(Access::kRead);
+      for (const auto& alias : options.aliases) {
+        if (alias.first == port.name) input_access_.back() = Access::kWrite;
+      }
+    }
+    for (const Port& port : program_->outputs()) {
+      output_labels_.push_back(fmt::format("output \"{}\"", port.name));
+      output_keys_.push_back(nb::str(port.name.data(), port.name.size()));
+    }
+  }
+  PyProgram(const PyProgram&) = delete;
+  PyProgram& operator=(const PyProgram&) = delete;
+  ~PyProgram() {
+    // An engine's thread may be about to drop a Python object; it must not wait for us.
+    nb::gil_scoped_release release;
+    program_.reset();
+  }
+
+  const std::vector<Port>& inputs() const { return program_->inputs(); }
+  const std::vector<Port>& outputs() const { return program_->outputs(); }
+  Program& program() const { return *program_; }
+
+  nb::object call(const nb::args& arguments, const nb::kwargs& keywords) {
+    const std::vector<Port>& ports = program_->inputs();
+    if (arguments.size() > ports.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} arrays were given; the program has {} inputs: {}",
+                              arguments.size(), ports.size(), names_of(ports)));
+    }
+    std::vector<Data> inputs(ports.size());
+    std::vector<bool> given(ports.size());
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      set_input(inputs, given, i, arguments[i]);
+    }
+    nb::object out;
+    for (auto [key, value] : keywords) {
+      const auto name = nb::cast<std::string>(key);
+      if (name == "out") {
+        out = nb::borrow(value);
+      } else {
+        set_input(inputs, given, input_index(name), value);
+      }
+    }
+    check_given(given);
+    Outputs outputs = prepare_outputs(out);
+    execute(inputs, outputs);
+    if (ports_out() == 1) return result(outputs, 0);
+    nb::object results = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(ports_out())));
+    for (std::size_t i = 0; i < ports_out(); ++i) {
+      PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
+                       result(outputs, i).release().ptr());
+    }
+    return results;
+  }
+
+  nb::dict run(const nb::dict& named, const nb::object& out) {
+    std::vector<Data> inputs(program_->inputs().size());
+    std::vector<bool> given(inputs.size());
+    for (auto [key, value] : named) {
+      if (!PyUnicode_Check(key.ptr())) {
+        throw Error(ErrorCode::kInvalidArgument, fmt::format("the names of inputs are str, not {}",
+                                                             nb::type_name(key.type()).c_str()));
+      }
+      set_input(inputs, given, input_index(nb::cast<std::string>(key)), value);
+    }
+    check_given(given);
+    Outputs outputs = prepare_outputs(out);
+    execute(inputs, outputs);
+    nb::dict results;
+    for (std::size_t i = 0; i < ports_out(); ++i) results[output_keys_[i]] = result(outputs, i);
+    return results;
+  }
+
+ private:
+  struct Outputs {
+    std::vector<Data> data;
+    std::vector<nb::object> objects;     // the caller's own, where given
+    std::vector<const void*> addresses;  // of the memory it lent
+  };
+
+  std::size_t ports_out() const { return output_keys_.size(); }
+
+  std::size_t input_index(const std::string& name) const {
+    const std::vector<Port>& ports = program_->inputs();
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+      if (ports[i].name == name) return i;
+    }
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the program has no input \"{}\"; its inputs are {}", name, names_of(ports)));
+  }
+
+  void set_input(std::vector<Data>& inputs, std::vector<bool>& given, std::size_t i,
+                 nb::handle object) {
+    const Port& port = program_->inputs()[i];
+    if (given[i]) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("{} was given twice", input_labels_[i]));
+    }
+    given[i] = true;
+    if (port.has_default && object.is_none()) return;
+    inputs[i] = to_data(object, port.type, input_labels_[i], input_access_[i]);
+  }
+
+  void check_given(const std::vector<bool>& given) const {
+    const std::vector<Port>& ports = program_->inputs();
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!given[i] && !ports[i].has_default) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("{} ({}) was not given; the inputs are {}", input_labels_[i],
+                                to_string(ports[i].type), names_of(ports)));
+      }
+    }
+  }
+
+  Outputs prepare_outputs(const nb::object& out) {
+    Outputs outputs;
+    if (!out.is_valid() || out.is_none()) return outputs;
+    const std::vector<Port>& ports = program_->outputs();
+    outputs.data.resize(ports.size());
+    outputs.objects.resize(ports.size());
+    outputs.addresses.resize(ports.size());
+    const auto set = [&](std::size_t i, nb::handle object) {
+      if (object.is_none()) return;
+      if (ports[i].type.kind != Type::Kind::kTensor) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: a value of type {} cannot be written in place",
+                                output_labels_[i], to_string(ports[i].type)));
+      }
+      outputs.data[i] = to_data(object, ports[i].type, output_labels_[i], Access::kWrite);
+      outputs.objects[i] = nb::borrow(object);
+      outputs.addresses[i] = outputs.data[i].tensor().raw();
+    };
+    if (nb::isinstance<nb::dict>(out)) {
+      for (auto [key, value] : nb::cast<nb::dict>(out)) {
+        const auto name = nb::cast<std::string>(key);
+        std::size_t i = 0;
+        while (i < ports.size() && ports[i].name != name) ++i;
+        if (i == ports.size()) {
+          throw Error(ErrorCode::kInvalidArgument,
+                      fmt::format("the program has no output \"{}\"; its outputs are {}", name,
+                                  names_of(ports)));
+        }
+        set(i, value);
+      }
+    } else if (nb::isinstance<nb::list>(out) || nb::isinstance<nb::tuple>(out)) {
+      if (nb::len(out) != ports.size()) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("out: {} entries were given for {} outputs: {}", nb::len(out),
+                                ports.size(), names_of(ports)));
+      }
+      for (std::size_t i = 0; i < ports.size(); ++i) set(i, out[i]);
+    } else if (ports.size() == 1) {
+      set(0, out);
+    } else {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("out must be a dict, or a list with one entry per output ({})",
+                              names_of(ports)));
+    }
+    return outputs;
+  }
+
+  void execute(const std::vector<Data>& inputs, Outputs& outputs) {
+    {
+      nb::gil_scoped_release release;
+      program_->run(inputs, outputs.data);
+    }
+    for (std::size_t i = 0; i < outputs.addresses.size(); ++i) {
+      const void* wanted = outputs.addresses[i];
+      if (wanted == nullptr) continue;
+      const Data& data = outputs.data[i];
+      if (data.is_tensor() && data.tensor().raw() == wanted) continue;
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("{}: the array given in out= does not fit the result, {}", output_labels_[i],
+                      data.is_tensor() ? fmt::format("{}{}", to_string(data.tensor().dtype()),
+                                                     to_string(data.tensor().dims()))
+                                       : "which is no tensor"));
+    }
+    // A result that is an input handed through gets memory of its own: writing to it must not
+    // change what the caller passed. Aliased inputs are the exception, and asked for.
+    for (std::size_t o = 0; o < outputs.data.size(); ++o) {
+      Data& data = outputs.data[o];
+      if (o < outputs.addresses.size() && outputs.addresses[o] != nullptr) continue;
+      if (!data.is_tensor() || data.tensor().bytes() == 0) continue;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (input_access_[i] == Access::kRead && inputs[i].is_tensor() &&
+            inputs[i].tensor().raw() == data.tensor().raw()) {
+          data = data.tensor().clone();
+          break;
+        }
+      }
+    }
+  }
+
+  nb::object result(const Outputs& outputs, std::size_t i) const {
+    if (i < outputs.objects.size() && outputs.objects[i].is_valid()) return outputs.objects[i];
+    return to_python(outputs.data[i]);
+  }
+
+  std::shared_ptr<Program> program_;
+  std::vector<std::string> input_labels_, output_labels_;
+  std::vector<Access> input_access_;
+  std::vector<nb::str> output_keys_;
+};
+
+// `source` is a path (str) or the bytes of a model.
+PyProgram* load(const nb::object& source, std::vector<std::string> engines, std::string device,
+                bool strict, int num_threads, std::optional<std::string> cache_dir,
+                std::int64_t cluster_minimum_nodes, std::int64_t cluster_maximum_nodes,
+                std::map<std::string, std::string> node_engines,
+                std::vector<std::pair<std::string, std::string>> aliases,
+                std::map<std::string, std::map<std::string, std::string>> engine_options,
+                const std::string& dump_dir, int max_specializations) {
+  ProgramOptions options;
+  options.engines = std::move(engines);
+  options.strict = strict;
+  options.device = std::move(device);
+  options.num_threads = num_threads;
+  options.cluster_minimum_nodes = cluster_minimum_nodes;
+  options.cluster_maximum_nodes = cluster_maximum_nodes;
+  options.node_engines = std::move(node_engines);
+  options.aliases = std::move(aliases);
+  if (cache_dir) options.cache_dir = std::filesystem::path(*cache_dir);
+  options.engine_options = std::move(engine_options);
+  options.dump_dir = dump_dir;
+  options.max_specializations = max_specializations;
+
+  std::shared_ptr<Program> program;
+  if (PyUnicode_Check(source.ptr())) {
+    nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(source.ptr()));
+    if (!encoded.is_valid()) throw nb::python_error();
+    const std::string path(PyBytes_AS_STRING(encoded.ptr()),
+                           static_cast<std::size_t>(PyBytes_GET_SIZE(encoded.ptr())));
+    nb::gil_scoped_release release;
+    program = Program::load(path, options);
+  } else {
+    Py_buffer view;
+    if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+    const std::unique_ptr<Py_buffer, void (*)(Py_buffer*)> holder(&view, PyBuffer_Release);
+    const std::string_view bytes(static_cast<const char*>(view.buf),
+                                 static_cast<std::size_t>(view.len));
+    nb::gil_scoped_release release;
+    program = Program::load_bytes(bytes, options);
+  }
+  return new PyProgram(std::move(program), options);
+}
+
+nb::object explain(const PyProgram& self) {
+  Explanation explanation;
+  {
+    nb::gil_scoped_release release;
+    explanation = self.program().explain();
+  }
+  const std::string json = explanation.to_json();
+  // The page is made when it is asked for, of the plan explained here.
+  nb::object page = nb::cpp_function([explanation = std::move(explanation), inputs = self.inputs(),
+                                      outputs = self.outputs()](const std::string& title) {
+    return report::html(explanation, inputs, outputs, title);
+  });
+  nb::object type = nb::module_::import_("openxrt.explanation").attr("Explanation");
+  return type(nb::str(json.data(), json.size()), page);
+}
+
+}  // namespace
+
+void bind_program(nb::module_& module) {
+  nb::class_<Port>(module, "Port", "A named input or output of a program.")
+      .def_prop_ro("name", [](const Port& port) { return port.name; })
+      .def_prop_ro(
+          "dtype",
+          [](const Port& port) -> nb::object {
+            if (port.type.dtype == DType::kUndefined) return nb::none();
+            return nb::str(to_string(port.type.dtype).data());
+          },
+          "Element type as NumPy and ml_dtypes name it (\"float32\", \"bfloat16\", \"string\"), "
+          "None for sequences and optionals.")
+      .def_prop_ro("shape", shape_of,
+                   "One entry per dimension: an int, a str (symbol) or None (unknown). None where "
+                   "the rank is unknown or the value is no tensor.")
+      .def_prop_ro(
+          "type", [](const Port& port) { return to_string(port.type); },
+          "The type as text, e.g. \"float32[N,3,224,224]\" or \"seq(int64[*])\".")
+      .def_ro("has_default", &Port::has_default,
+              "True for an input that the model initialises: it may be left out.")
+      .def("__repr__", describe);
+
+  nb::class_<LaunchEvent>(module, "LaunchEvent", "One launch of one run.")
+      .def_ro("function", &LaunchEvent::function, "Name of the function launched.")
+      .def_ro("engine", &LaunchEvent::engine, "The engine that ran it.")
+      .def_ro("start_us", &LaunchEvent::start_us, "Microseconds since the program was loaded.")
+      .def_ro("duration_us", &LaunchEvent::duration_us, "Microseconds.")
+      .def_ro("thread", &LaunchEvent::thread)
+      .def_ro("run", &LaunchEvent::run, "Which run of the program, counted from 0.")
+      .def("__repr__", [](const LaunchEvent& event) {
+        return fmt::format("<{} on {}: {:.1f} us>", event.function, event.engine,
+                           event.duration_us);
+      });
+
+  nb::class_<PyProgram>(module, "Program",
+                        "A graph placed on engines, compiled and ready to run. Made by "
+                        "openxrt.load(). Calls may come "
+                        "from many threads at once; the GIL is released while engines work.")
+      .def("__call__", &PyProgram::call,
+           "program(*arrays, out=None, **named) -> array or tuple\n\n"
+           "Runs with inputs in graph order (and by name, where the name is a Python identifier). "
+           "Returns one array, or a tuple in graph order where there are several outputs.\n"
+           "Inputs: NumPy arrays (ml_dtypes too), anything with __dlpack__ on the CPU, buffers, "
+           "numbers, lists; a list for a sequence, None for an empty optional. Dense memory is "
+           "used in place, never copied.\n"
+           "Raises InvalidArgument naming the input for a wrong count, dtype or shape.")
+      .def("run", &PyProgram::run, nb::arg("inputs"), nb::kw_only(), nb::arg("out") = nb::none(),
+           "run(inputs: dict[str, array], *, out=None) -> dict[str, array]\n\n"
+           "Runs with inputs by name and returns every output by name.\n"
+           "out: a dict (or a list in graph order) of writable C-contiguous arrays that receive "
+           "the results; one that does not fit is InvalidArgument.")
+      .def_prop_ro(
+          "inputs", [](const PyProgram& self) { return self.inputs(); },
+          "The inputs in graph order: a list of Port.")
+      .def_prop_ro(
+          "outputs", [](const PyProgram& self) { return self.outputs(); },
+          "The outputs in graph order: a list of Port.")
+      .def("explain", explain,
+           "Why each node runs where it runs: an openxrt.Explanation of the plan last run, or of "
+           "the one for the declared shapes. print() it for a table, .to_html(path) for a page "
+           "with the graph drawn.")
+      .def(
+          "enable_profile",
+          [](const PyProgram& self, bool on) { self.program().enable_profile(on); },
+          nb::arg("on") = true, "Starts or stops recording every launch.")
+      .def(
+          "profile", [](const PyProgram& self) { return self.program().profile(); },
+          "The launches recorded since enable_profile(): a list of LaunchEvent, newest last.")
+      .def(
+          "trace_json", [](const PyProgram& self) { return self.program().trace_json(); },
+          "profile() as a trace that Chrome and Perfetto open.")
+      .def(
+          "graph_text", [](const PyProgram& self) { return self.program().graph_text(); },
+          "The graph after passes, before partition, as text.")
+      .def("__repr__", [](const PyProgram& self) {
+        std::string text = "<openxrt.Program (";
+        for (const Port& port : self.inputs()) {
+          text += fmt::format("{}: {}, ", port.name, to_string(port.type));
+        }
+        if (text.ends_with(", ")) text.resize(text.size() - 2);
+        text += ") -> (";
+        for (const Port& port : self.outputs()) {
+          text += fmt::format("{}: {}, ", port.name, to_string(port.type));
+        }
+        if (text.ends_with(", ")) text.resize(text.size() - 2);
+        return text + ")>";
+      });
+
+  module.def("load", load, nb::arg("source"), nb::kw_only(), nb::arg("engines"), nb::arg("device"),
+             nb::arg("strict"), nb::arg("num_threads"), nb::arg("cache_dir").none(),
+             nb::arg("cluster_minimum_nodes"), nb::arg("cluster_maximum_nodes"),
+             nb::arg("node_engines"), nb::arg("aliases"), nb::arg("engine_options"),
+             nb::arg("dump_dir"), nb::arg("max_specializations"), nb::rv_policy::take_ownership);
+}
+
+}  // namespace xrt::python

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// page.html, embedded at build time (see CMakeLists.txt).
+#pragma once
+
+#include <string_view>
+
+namespace xrt::report {
+
+extern const std::string_view kPageTemplate;
+
+}  // namespace xrt::report
