@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/openvino/engine.h"
+
+#include <openvino/runtime/properties.hpp>
+#include <sstream>
+
+#include "engines/openvino/convert.h"
+#include "engines/openvino/executable.h"
+#include "engines/openvino/library.h"
+#include "engines/openvino/lowerings.h"
+
+namespace xrt::openvino {
+namespace {
+
+ov::AnyMap configuration(const CompileOptions& options) {
+  ov::AnyMap config{
+      ov::hint::performance_mode(ov::hint::PerformanceMode::LATENCY),
+      ov::inference_num_threads(options.num_threads),
+      // Left alone, the plugin computes float32 in bfloat16 on CPUs that have it, and quantises
+      // activations before matrices with compressed weights.
+      ov::hint::inference_precision(ov::element::f32),
+      ov::hint::dynamic_quantization_group_size(0),
+  };
+  for (const auto& [key, value] : options.engine_options) config[key] = value;
+  return config;
+}
+
+void check_device(const std::string& device) {
+  if (device != "cpu") {
+    throw Error(ErrorCode::kUnsupported,
+                "openvino: device '" + device + "' is not offered; it offers cpu");
+  }
+}
+
+}  // namespace
+
+std::string OpenVinoEngine::version() const { return library_version(); }
+
+std::string OpenVinoEngine::location() const { return library_location(); }
+
+OpenVinoEngine::State& OpenVinoEngine::state() const {
+  std::call_once(once_, [&] {
+    translated("openvino: cannot start", [&] {
+      state_.core = std::make_shared<ov::Core>();
+      state_.core->set_property(ov::log::level(ov::log::Level::NO));
+      state_.oracle = std::make_unique<SupportOracle>(state_.core);
+    });
+  });
+  return state_;
+}
+
+Support OpenVinoEngine::supports(const SupportQuery& query) const {
+  if (query.device != "cpu") return Support::no("openvino offers the device cpu only");
+  return state().oracle->check(query.graph, query.node);
+}
+
+std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& function,
+                                                          const CompileOptions& options) const {
+  check_device(options.device);
+  return translated("openvino: function '" + function.name + "'", [&] {
+    const std::shared_ptr<ov::Model> model = convert(function.graph);
+    return std::make_shared<const OpenVinoExecutable>(
+        state().core->compile_model(model, "CPU", configuration(options)), function);
+  });
+}
+
+std::shared_ptr<const Executable> OpenVinoEngine::load(const std::string& bytes,
+                                                       const Function& function,
+                                                       const CompileOptions& options) const {
+  check_device(options.device);
+  return translated("openvino: function '" + function.name + "'", [&] {
+    // The plugin reads from the bytes in place.
+    const ov::Tensor blob(ov::element::u8, {bytes.size()}, const_cast<char*>(bytes.data()));
+    return std::make_shared<const OpenVinoExecutable>(
+        state().core->import_model(blob, "CPU", configuration(options)), function);
+  });
+}
+
+std::vector<std::string> OpenVinoEngine::ops() const { return lowered_ops(); }
+
+}  // namespace xrt::openvino
+
+extern "C" __attribute__((visibility("default"))) void xrt_register_engine(
+    xrt::EngineRegistry* registry) {
+  registry->add(std::make_shared<xrt::openvino::OpenVinoEngine>());
+}

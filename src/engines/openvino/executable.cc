@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/openvino/executable.h"
+
+#include <cstring>
+#include <limits>
+#include <openvino/runtime/infer_request.hpp>
+#include <sstream>
+
+#include "engines/openvino/library.h"
+#include "engines/openvino/types.h"
+
+namespace xrt::openvino {
+namespace {
+
+// One request, and what it is bound to: binding again costs more than a small run.
+class Context : public RunContext {
+ public:
+  explicit Context(ov::CompiledModel& model, std::size_t inputs, std::size_t outputs)
+      : request(model.create_infer_request()), bound_inputs(inputs), bound_outputs(outputs) {}
+
+  struct Binding {
+    const void* data = nullptr;
+    Dims dims;
+    bool is(const void* other, const Dims& other_dims) const {
+      return data == other && dims == other_dims;
+    }
+  };
+
+  ov::InferRequest request;
+  std::vector<Binding> bound_inputs, bound_outputs;
+};
+
+// Memory for ov::Tensors without elements, which may not point to nothing.
+alignas(64) std::byte no_data[64];
+
+ov::Tensor over(const ov::element::Type& type, const Dims& dims, const void* data) {
+  // OpenVINO takes inputs as mutable tensors and does not write to them.
+  void* pointer = const_cast<void*>(data);
+  return ov::Tensor(type, to_shape(dims), pointer != nullptr ? pointer : no_data);
+}
+
+template <typename T>
+bool fits_int32(const Tensor& tensor) {
+  const T* values = tensor.data<T>();
+  bool fits = true;
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    if constexpr (std::is_signed_v<T>) {
+      fits &= values[i] == static_cast<T>(static_cast<std::int32_t>(values[i]));
+    } else {
+      fits &= values[i] <= static_cast<T>(std::numeric_limits<std::int32_t>::max());
+    }
+  }
+  return fits;
+}
+
+bool fits_int32(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kInt64: return fits_int32<std::int64_t>(tensor);
+    case DType::kUInt64: return fits_int32<std::uint64_t>(tensor);
+    case DType::kUInt32: return fits_int32<std::uint32_t>(tensor);
+    default: return true;
+  }
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto* a0 = static_cast<const std::byte*>(a.raw());
+  const auto* b0 = static_cast<const std::byte*>(b.raw());
+  return a0 < b0 + b.bytes() && b0 < a0 + a.bytes();
+}
+
+}  // namespace
+
+OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& function)
+    : model_(std::move(model)), name_(function.name) {
+  const Graph& graph = function.graph;
+  const std::string place = "openvino: function '" + name_ + "'";
+  if (model_.inputs().size() != graph.inputs().size() ||
+      model_.outputs().size() != graph.outputs().size()) {
+    throw Error(ErrorCode::kEngine, place + ": the compiled model has " +
+                                        std::to_string(model_.inputs().size()) + " inputs and " +
+                                        std::to_string(model_.outputs().size()) + " outputs");
+  }
+  const auto describe = [&](const ov::Output<const ov::Node>& port, ValueId id) {
+    Port out;
+    out.name = graph.value(id).name;
+    out.type = port.get_element_type();
+    out.dtype = graph.type(id).dtype;
+    if (out.type != to_element_type(out.dtype)) {
+      throw Error(ErrorCode::kEngine, place + ": OpenVINO gives '" + out.name + "' the type " +
+                                          out.type.get_type_name() + " instead of " +
+                                          std::string(to_string(out.dtype)));
+    }
+    out.is_static = port.get_partial_shape().is_static();
+    if (out.is_static) out.shape = port.get_shape();
+    out.check_range = out.dtype == DType::kInt64 || out.dtype == DType::kUInt64 ||
+                      out.dtype == DType::kUInt32;
+    return out;
+  };
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    inputs_.push_back(describe(model_.input(i), graph.inputs()[i]));
+  }
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+    outputs_.push_back(describe(model_.output(i), graph.outputs()[i]));
+  }
+  for (const InputOutputAlias& alias : function.aliases) {
+    outputs_.at(static_cast<std::size_t>(alias.output)).alias = alias.input;
+  }
+  for (const ValueId id : graph.constants()) weight_bytes_ += graph.value(id).constant.bytes();
+}
+
+std::unique_ptr<RunContext> OpenVinoExecutable::create_context() const {
+  return translated("openvino: function '" + name_ + "'", [&] {
+    return std::make_unique<Context>(model_, inputs_.size(), outputs_.size());
+  });
+}
+
+void OpenVinoExecutable::run(RunContext* context, std::span<const Data> inputs,
+                             std::span<Data> outputs, const RunOptions&) const {
+  auto& state = *static_cast<Context*>(context);
+  try {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const Tensor& tensor = inputs[i].tensor();
+      const Port& port = inputs_[i];
+      if (port.check_range && !fits_int32(tensor)) {
+        throw Error(ErrorCode::kUnsupported,
+                    "openvino: function '" + name_ + "': input '" + port.name + "' (" +
+                        std::string(to_string(port.dtype)) +
+                        ") holds a value outside the range of int32, in which OpenVINO's CPU "
+                        "plugin computes; run this part on another engine");
+      }
+      auto& bound = state.bound_inputs[i];
+      if (bound.is(tensor.raw(), tensor.dims())) continue;
+      state.request.set_input_tensor(i, over(port.type, tensor.dims(), tensor.raw()));
+      bound = {tensor.raw(), tensor.dims()};
+    }
+    // Outputs whose memory is also read by this run are computed aside and copied.
+    std::vector<std::pair<std::size_t, Tensor>> aside;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const Port& port = outputs_[i];
+      if (outputs[i].is_none()) {
+        if (!port.is_static) continue;
+        outputs[i] = Tensor::allocate(port.dtype, to_dims(port.shape));
+      }
+      Tensor target = outputs[i].tensor();
+      for (const Data& input : inputs) {
+        if (!overlap(input.tensor(), target)) continue;
+        target = Tensor::allocate(port.dtype, target.dims());
+        aside.emplace_back(i, target);
+        break;
+      }
+      if (!port.is_static) continue;
+      auto& bound = state.bound_outputs[i];
+      if (bound.is(target.raw(), target.dims())) continue;
+      state.request.set_output_tensor(i, over(port.type, target.dims(), target.raw()));
+      bound = {target.raw(), target.dims()};
+    }
+    state.request.infer();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const Port& port = outputs_[i];
+      if (port.is_static) continue;
+      const ov::Tensor result = state.request.get_output_tensor(i);
+      const Dims dims = to_dims(result.get_shape());
+      if (outputs[i].is_none()) outputs[i] = Tensor::allocate(port.dtype, dims);
+      Tensor& target = outputs[i].tensor();
+      if (target.dims() != dims) {
+        throw Error(ErrorCode::kEngine, "openvino: function '" + name_ + "': output '" + port.name +
+                                            "' has shape " + to_string(dims) + ", wanted " +
+                                            to_string(target.dims()));
+      }
+      if (target.bytes() > 0) std::memcpy(target.raw(), result.data(), target.bytes());
+    }
+    for (const auto& [i, tensor] : aside) {
+      if (outputs_[i].is_static && tensor.bytes() > 0) {
+        std::memcpy(outputs[i].tensor().raw(), tensor.raw(), tensor.bytes());
+      }
+      state.bound_outputs[i] = {};
+    }
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kResource, "openvino: function '" + name_ + "': out of memory");
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kEngine,
+                "openvino: function '" + name_ + "': " + readable(error.what()));
+  }
+}
+
+std::optional<std::string> OpenVinoExecutable::serialize() const {
+  return translated("openvino: function '" + name_ + "'", [&] {
+    std::ostringstream stream(std::ios::binary);
+    model_.export_model(stream);
+    return std::optional<std::string>(std::move(stream).str());
+  });
+}
+
+}  // namespace xrt::openvino

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled OpenVINO model over caller's memory.
+//
+// Thread-safety: run() may be called at once with distinct contexts.
+#pragma once
+
+#include <memory>
+#include <openvino/runtime/compiled_model.hpp>
+#include <string>
+#include <vector>
+
+#include "xrt/engine.h"
+
+namespace xrt::openvino {
+
+class OpenVinoExecutable : public Executable {
+ public:
+  // `function` gives names, dtypes and aliases; nothing of it is kept by reference.
+  OpenVinoExecutable(ov::CompiledModel model, const Function& function);
+
+  std::unique_ptr<RunContext> create_context() const override;
+  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
+           const RunOptions& options) const override;
+  std::optional<std::string> serialize() const override;
+  std::size_t weight_bytes() const override { return weight_bytes_; }
+
+ private:
+  struct Port {
+    std::string name;
+    ov::element::Type type;
+    DType dtype = DType::kUndefined;
+    bool is_static = false;
+    ov::Shape shape;  // if is_static
+    // int64, uint64 and uint32 inputs: the CPU plugin computes with int32 inside.
+    bool check_range = false;
+    // An output that is written into this input's memory, or -1.
+    int alias = -1;
+  };
+
+  mutable ov::CompiledModel model_;
+  std::string name_;
+  std::vector<Port> inputs_, outputs_;
+  std::size_t weight_bytes_ = 0;
+};
+
+}  // namespace xrt::openvino
