@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/convert.h"
 
+#include <algorithm>
 #include <map>
 #include <openvino/frontend/onnx/frontend.hpp>
-#include <openvino/op/constant.hpp>
 #include <openvino/op/parameter.hpp>
 #include <openvino/op/result.hpp>
 #include <string>
@@ -24,15 +24,6 @@ std::shared_ptr<ov::frontend::onnx::FrontEnd> make_frontend() {
   return frontend;
 }
 
-ov::Output<ov::Node> constant_node(const Tensor& tensor) {
-  const ov::element::Type type = to_element_type(tensor.dtype());
-  const ov::Shape shape = to_shape(tensor.dims());
-  if (tensor.bytes() == 0) return std::make_shared<ov::op::v0::Constant>(type, shape);
-  // The tensor travels with the node: it owns the memory.
-  auto owner = std::make_shared<Tensor>(tensor);
-  return std::make_shared<ov::op::v0::Constant>(type, shape, owner->raw(), owner);
-}
-
 }  // namespace
 
 std::shared_ptr<ov::Model> convert(const Graph& graph) {
@@ -47,7 +38,6 @@ std::shared_ptr<ov::Model> convert(const Graph& graph) {
     parameters[parameter->get_friendly_name()] = parameter;
   }
   ov::ParameterVector ordered;
-  std::map<std::int32_t, ov::Output<ov::Node>> inputs;  // by value index
   for (const ValueId id : graph.inputs()) {
     const auto found = parameters.find(decoder->value_name(id));
     std::shared_ptr<ov::op::v0::Parameter> parameter;
@@ -61,7 +51,6 @@ std::shared_ptr<ov::Model> convert(const Graph& graph) {
                                                           to_partial_shape(type));
       parameter->set_friendly_name(decoder->value_name(id));
     }
-    inputs[id.index] = parameter;
     ordered.push_back(parameter);
   }
   if (!parameters.empty()) {
@@ -76,24 +65,24 @@ std::shared_ptr<ov::Model> convert(const Graph& graph) {
     results[name] = result->input_value(0);
   }
   ov::ResultVector outputs;
-  for (const ValueId id : graph.outputs()) {
-    const Value& value = graph.value(id);
-    ov::Output<ov::Node> source;
-    if (value.origin == Origin::kInput) {
-      source = inputs.at(id.index);
-    } else if (value.origin == Origin::kConstant) {
-      source = constant_node(value.constant);
-    } else {
-      const auto found = results.find(decoder->value_name(id));
-      if (found == results.end()) {
-        throw Error(ErrorCode::kEngine, "openvino: the ONNX frontend did not compute output '" +
-                                            value.name + "'");
-      }
-      source = found->second;
+  for (const ValueId id : computed_outputs(graph)) {
+    const auto found = results.find(decoder->value_name(id));
+    if (found == results.end()) {
+      throw Error(ErrorCode::kEngine, "openvino: the ONNX frontend did not compute output '" +
+                                          graph.value(id).name + "'");
     }
-    outputs.push_back(std::make_shared<ov::op::v0::Result>(source));
+    outputs.push_back(std::make_shared<ov::op::v0::Result>(found->second));
   }
   return std::make_shared<ov::Model>(outputs, converted->get_sinks(), ordered, graph.name());
+}
+
+std::vector<ValueId> computed_outputs(const Graph& graph) {
+  std::vector<ValueId> out;
+  for (const ValueId id : graph.outputs()) {
+    if (graph.value(id).origin != Origin::kNode) continue;
+    if (std::find(out.begin(), out.end(), id) == out.end()) out.push_back(id);
+  }
+  return out;
 }
 
 }  // namespace xrt::openvino

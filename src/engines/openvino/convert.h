@@ -4,14 +4,20 @@
 
 #include <memory>
 #include <openvino/core/model.hpp>
+#include <vector>
 
 #include "xrt/graph.h"
 
 namespace xrt::openvino {
 
-// Parameters and results of the model follow graph.inputs() and graph.outputs(). Constants of the
-// model share the memory of the graph's tensors.
+// Parameters of the model follow graph.inputs(), its results computed_outputs(graph). Constants of
+// the model share the memory of the graph's tensors.
 // Throws what OpenVINO throws, and Error(kUnsupported) for what cannot be expressed.
 std::shared_ptr<ov::Model> convert(const Graph& graph);
+
+// The values that are outputs and computed by a node, each once, in order. What is an input or a
+// constant at the same time has no place in an ov::Model: the CPU plugin would let the output's
+// memory stand in for the input's.
+std::vector<ValueId> computed_outputs(const Graph& graph);
 
 }  // namespace xrt::openvino

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/executable.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <openvino/runtime/infer_request.hpp>
 #include <sstream>
 
+#include "engines/openvino/convert.h"
 #include "engines/openvino/library.h"
 #include "engines/openvino/types.h"
 
@@ -68,14 +70,31 @@ bool overlap(const Tensor& a, const Tensor& b) {
   return a0 < b0 + b.bytes() && b0 < a0 + a.bytes();
 }
 
+// Puts `tensor` where the caller wants it.
+void deliver(const Tensor& tensor, Data& output) {
+  if (output.is_none()) {
+    output = tensor.clone();
+    return;
+  }
+  Tensor& target = output.tensor();
+  if (target.raw() == tensor.raw()) return;
+  if (target.dims() != tensor.dims()) {
+    throw Error(ErrorCode::kInvalidArgument, "openvino: an output has shape " +
+                                                 to_string(tensor.dims()) + ", its memory " +
+                                                 to_string(target.dims()));
+  }
+  if (tensor.bytes() > 0) std::memmove(target.raw(), tensor.raw(), tensor.bytes());
+}
+
 }  // namespace
 
 OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& function)
     : model_(std::move(model)), name_(function.name) {
   const Graph& graph = function.graph;
+  const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";
   if (model_.inputs().size() != graph.inputs().size() ||
-      model_.outputs().size() != graph.outputs().size()) {
+      model_.outputs().size() != computed.size()) {
     throw Error(ErrorCode::kEngine, place + ": the compiled model has " +
                                         std::to_string(model_.inputs().size()) + " inputs and " +
                                         std::to_string(model_.outputs().size()) + " outputs");
@@ -91,7 +110,7 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
                                           std::string(to_string(out.dtype)));
     }
     out.is_static = port.get_partial_shape().is_static();
-    if (out.is_static) out.shape = port.get_shape();
+    if (out.is_static) out.dims = to_dims(port.get_shape());
     out.check_range = out.dtype == DType::kInt64 || out.dtype == DType::kUInt64 ||
                       out.dtype == DType::kUInt32;
     return out;
@@ -99,81 +118,95 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     inputs_.push_back(describe(model_.input(i), graph.inputs()[i]));
   }
-  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
-    outputs_.push_back(describe(model_.output(i), graph.outputs()[i]));
+  for (std::size_t i = 0; i < computed.size(); ++i) {
+    results_.push_back(describe(model_.output(i), computed[i]));
   }
-  for (const InputOutputAlias& alias : function.aliases) {
-    outputs_.at(static_cast<std::size_t>(alias.output)).alias = alias.input;
+  const auto position = [](const std::vector<ValueId>& list, ValueId id) {
+    return static_cast<int>(std::find(list.begin(), list.end(), id) - list.begin());
+  };
+  for (const ValueId id : graph.outputs()) {
+    Source source;
+    switch (graph.value(id).origin) {
+      case Origin::kConstant: source.constant = graph.value(id).constant; break;
+      case Origin::kInput: source.input = position(graph.inputs(), id); break;
+      default: source.computed = position(computed, id); break;
+    }
+    sources_.push_back(std::move(source));
   }
   for (const ValueId id : graph.constants()) weight_bytes_ += graph.value(id).constant.bytes();
 }
 
 std::unique_ptr<RunContext> OpenVinoExecutable::create_context() const {
   return translated("openvino: function '" + name_ + "'", [&] {
-    return std::make_unique<Context>(model_, inputs_.size(), outputs_.size());
+    return std::make_unique<Context>(model_, inputs_.size(), results_.size());
   });
+}
+
+void OpenVinoExecutable::bind_inputs(RunContext& context, std::span<const Data> inputs) const {
+  auto& state = static_cast<Context&>(context);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const Tensor& tensor = inputs[i].tensor();
+    const Port& port = inputs_[i];
+    if (port.check_range && !fits_int32(tensor)) {
+      throw Error(ErrorCode::kUnsupported,
+                  "openvino: function '" + name_ + "': input '" + port.name + "' (" +
+                      std::string(to_string(port.dtype)) +
+                      ") holds a value outside the range of int32, in which OpenVINO's CPU "
+                      "plugin computes; run this part on another engine");
+    }
+    auto& bound = state.bound_inputs[i];
+    if (bound.is(tensor.raw(), tensor.dims())) continue;
+    state.request.set_input_tensor(i, over(port.type, tensor.dims(), tensor.raw()));
+    bound = {tensor.raw(), tensor.dims()};
+  }
 }
 
 void OpenVinoExecutable::run(RunContext* context, std::span<const Data> inputs,
                              std::span<Data> outputs, const RunOptions&) const {
   auto& state = *static_cast<Context*>(context);
   try {
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const Tensor& tensor = inputs[i].tensor();
-      const Port& port = inputs_[i];
-      if (port.check_range && !fits_int32(tensor)) {
-        throw Error(ErrorCode::kUnsupported,
-                    "openvino: function '" + name_ + "': input '" + port.name + "' (" +
-                        std::string(to_string(port.dtype)) +
-                        ") holds a value outside the range of int32, in which OpenVINO's CPU "
-                        "plugin computes; run this part on another engine");
-      }
-      auto& bound = state.bound_inputs[i];
-      if (bound.is(tensor.raw(), tensor.dims())) continue;
-      state.request.set_input_tensor(i, over(port.type, tensor.dims(), tensor.raw()));
-      bound = {tensor.raw(), tensor.dims()};
-    }
-    // Outputs whose memory is also read by this run are computed aside and copied.
-    std::vector<std::pair<std::size_t, Tensor>> aside;
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      const Port& port = outputs_[i];
+    bind_inputs(state, inputs);
+    // Where each result goes: the first output that wants it, or memory aside where a given output
+    // shares memory with an input, which must not change while the model reads it.
+    std::vector<Tensor> targets(results_.size());
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      if (sources_[i].computed < 0) continue;
+      const auto r = static_cast<std::size_t>(sources_[i].computed);
+      const Port& port = results_[r];
+      if (!port.is_static || targets[r].defined()) continue;
       if (outputs[i].is_none()) {
-        if (!port.is_static) continue;
-        outputs[i] = Tensor::allocate(port.dtype, to_dims(port.shape));
+        outputs[i] = targets[r] = Tensor::allocate(port.dtype, port.dims);
+      } else {
+        const Tensor& given = outputs[i].tensor();
+        const bool shared = std::any_of(inputs.begin(), inputs.end(), [&](const Data& input) {
+          return overlap(input.tensor(), given);
+        });
+        targets[r] = shared ? Tensor::allocate(port.dtype, port.dims) : given;
       }
-      Tensor target = outputs[i].tensor();
-      for (const Data& input : inputs) {
-        if (!overlap(input.tensor(), target)) continue;
-        target = Tensor::allocate(port.dtype, target.dims());
-        aside.emplace_back(i, target);
-        break;
-      }
-      if (!port.is_static) continue;
-      auto& bound = state.bound_outputs[i];
-      if (bound.is(target.raw(), target.dims())) continue;
-      state.request.set_output_tensor(i, over(port.type, target.dims(), target.raw()));
-      bound = {target.raw(), target.dims()};
+      auto& bound = state.bound_outputs[r];
+      if (bound.is(targets[r].raw(), targets[r].dims())) continue;
+      state.request.set_output_tensor(r, over(port.type, port.dims, targets[r].raw()));
+      bound = {targets[r].raw(), targets[r].dims()};
     }
     state.request.infer();
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      const Port& port = outputs_[i];
-      if (port.is_static) continue;
-      const ov::Tensor result = state.request.get_output_tensor(i);
-      const Dims dims = to_dims(result.get_shape());
-      if (outputs[i].is_none()) outputs[i] = Tensor::allocate(port.dtype, dims);
-      Tensor& target = outputs[i].tensor();
-      if (target.dims() != dims) {
-        throw Error(ErrorCode::kEngine, "openvino: function '" + name_ + "': output '" + port.name +
-                                            "' has shape " + to_string(dims) + ", wanted " +
-                                            to_string(target.dims()));
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      const Source& source = sources_[i];
+      if (source.input >= 0) {
+        deliver(inputs[static_cast<std::size_t>(source.input)].tensor(), outputs[i]);
+      } else if (source.computed < 0) {
+        deliver(source.constant, outputs[i]);
+      } else {
+        const auto r = static_cast<std::size_t>(source.computed);
+        if (!targets[r].defined()) {
+          const ov::Tensor result = state.request.get_output_tensor(r);
+          // The request will write to its memory again: what is given away is a copy.
+          targets[r] = Tensor::allocate(results_[r].dtype, to_dims(result.get_shape()));
+          if (targets[r].bytes() > 0) {
+            std::memcpy(targets[r].raw(), result.data(), targets[r].bytes());
+          }
+        }
+        deliver(targets[r], outputs[i]);
       }
-      if (target.bytes() > 0) std::memcpy(target.raw(), result.data(), target.bytes());
-    }
-    for (const auto& [i, tensor] : aside) {
-      if (outputs_[i].is_static && tensor.bytes() > 0) {
-        std::memcpy(outputs[i].tensor().raw(), tensor.raw(), tensor.bytes());
-      }
-      state.bound_outputs[i] = {};
     }
   } catch (const Error&) {
     throw;

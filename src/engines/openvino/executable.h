@@ -30,16 +30,24 @@ class OpenVinoExecutable : public Executable {
     ov::element::Type type;
     DType dtype = DType::kUndefined;
     bool is_static = false;
-    ov::Shape shape;  // if is_static
+    Dims dims;  // if is_static
     // int64, uint64 and uint32 inputs: the CPU plugin computes with int32 inside.
     bool check_range = false;
-    // An output that is written into this input's memory, or -1.
-    int alias = -1;
   };
+  // Where an output of the function comes from: one of these is set.
+  struct Source {
+    int computed = -1;  // result of the model
+    int input = -1;     // the input itself
+    Tensor constant;    // a constant itself
+  };
+
+  void bind_inputs(RunContext& context, std::span<const Data> inputs) const;
 
   mutable ov::CompiledModel model_;
   std::string name_;
-  std::vector<Port> inputs_, outputs_;
+  std::vector<Port> inputs_;
+  std::vector<Port> results_;    // of the model
+  std::vector<Source> sources_;  // by output of the function
   std::size_t weight_bytes_ = 0;
 };
 

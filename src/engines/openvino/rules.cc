@@ -2,7 +2,7 @@
 #include "engines/openvino/rules.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 namespace xrt::openvino {
 namespace {
@@ -35,6 +35,9 @@ std::optional<std::string> type_refusal(const Graph& graph, ValueId id) {
     return "'" + value.name + "' is not a tensor but " + to_string(value.type);
   }
   if (value.type.dtype == DType::kUndefined) return "the dtype of '" + value.name + "' is unknown";
+  if (!value.type.shape) {
+    return "the CPU plugin needs to know the rank of '" + value.name + "'";
+  }
   if (auto reason = dtype_refusal(value.type.dtype)) return "'" + value.name + "': " + *reason;
   return std::nullopt;
 }

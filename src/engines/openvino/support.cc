@@ -194,8 +194,9 @@ SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, No
 SupportOracle::Answer SupportOracle::try_model(const Graph& graph, const Node&) {
   try {
     const std::shared_ptr<ov::Model> model = convert(graph);
-    for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
-      const Type& wanted = graph.type(graph.outputs()[i]);
+    const std::vector<ValueId> outputs = computed_outputs(graph);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const Type& wanted = graph.type(outputs[i]);
       const ov::Output<ov::Node> port = model->output(i);
       if (port.get_element_type() != to_element_type(wanted.dtype)) {
         return {false, "OpenVINO gives its output " + std::to_string(i) + " the type " +

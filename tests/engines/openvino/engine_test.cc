@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// The OpenVINO engine by its interface. Expected numbers are worked out here from the definitions
+// of the ops, not by OpenVINO.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <random>
+
+#include "xrt/engine.h"
+
+namespace xrt {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Registry : public EngineRegistry {
+ public:
+  void add(std::shared_ptr<const Engine> added, std::uint32_t abi) override {
+    ASSERT_EQ(abi, kEngineAbi);
+    engine = std::move(added);
+  }
+  std::shared_ptr<const Engine> engine;
+};
+
+const Engine& engine() {
+  static const std::shared_ptr<const Engine> loaded = [] {
+    const auto program = std::filesystem::read_symlink("/proc/self/exe");
+    const auto path =
+        program.parent_path().parent_path() / "lib/xrt/engines/libxrt_engine_openvino.so";
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) throw std::runtime_error(dlerror());
+    const auto entry =
+        reinterpret_cast<RegisterEngineFunction>(dlsym(library, kRegisterEngineSymbol));
+    Registry registry;
+    entry(&registry);
+    return registry.engine;
+  }();
+  return *loaded;
+}
+
+std::shared_ptr<const Executable> compile(const Graph& graph,
+                                          std::vector<InputOutputAlias> aliases = {}) {
+  const Function function{"f", graph, std::move(aliases), {}};
+  CompileOptions options;
+  options.num_threads = 2;
+  return engine().compile(function, options);
+}
+
+std::vector<Data> run(const Executable& executable, std::vector<Data> inputs, std::size_t outputs) {
+  const auto context = executable.create_context();
+  std::vector<Data> results(outputs);
+  executable.run(context.get(), inputs, results, {});
+  return results;
+}
+
+Tensor floats(Dims dims, std::vector<float> values) {
+  return Tensor::from<float>(DType::kFloat32, std::move(dims), values);
+}
+
+std::vector<float> values(const Data& data) {
+  const Tensor& tensor = data.tensor();
+  return {tensor.data<float>(), tensor.data<float>() + tensor.count()};
+}
+
+// y = a - b, and the first input is b, so an exchanged pair of inputs shows.
+Graph difference(Shape shape) {
+  Graph graph("difference");
+  const ValueId b = graph.add_input("b", Type::tensor(DType::kFloat32, shape));
+  const ValueId a = graph.add_input("a", Type::tensor(DType::kFloat32, shape));
+  const ValueId y = graph.add_op("Sub", {a, b}, {}, "y");
+  graph.set_type(y, Type::tensor(DType::kFloat32, shape));
+  graph.add_output(y);
+  return graph;
+}
+
+TEST(OpenVino, SaysWhoItIs) {
+  EXPECT_EQ(engine().name(), "openvino");
+  EXPECT_THAT(engine().version(), testing::MatchesRegex("20[0-9][0-9]\\..*"));
+  EXPECT_TRUE(std::filesystem::exists(engine().location()));
+  EXPECT_THAT(engine().location(), HasSubstr("libopenvino.so"));
+}
+
+TEST(OpenVino, InputsAndOutputsKeepTheirPlaces) {
+  Graph graph = difference({2});
+  // A second output that is an input, a third that is a constant.
+  graph.add_output(graph.inputs()[1]);
+  graph.add_output(graph.add_constant("c", floats({1}, {42})));
+  graph.add_output(graph.outputs()[0]);
+  const auto executable = compile(graph);
+  const auto results = run(*executable, {floats({2}, {1, 2}), floats({2}, {10, 30})}, 4);
+  EXPECT_THAT(values(results[0]), ElementsAre(9, 28));
+  EXPECT_THAT(values(results[1]), ElementsAre(10, 30));
+  EXPECT_THAT(values(results[2]), ElementsAre(42));
+  EXPECT_THAT(values(results[3]), ElementsAre(9, 28));
+}
+
+// Ops that move no data let the CPU plugin use one memory for input and output.
+TEST(OpenVino, OutputThatIsAReshapedInputHasMemoryOfItsOwn) {
+  Graph graph("reshape");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{2, 2}));
+  const ValueId shape = graph.add_constant("shape", Tensor::from_int64(std::vector<int64_t>{4}));
+  const ValueId flat = graph.add_op("Reshape", {x, shape});
+  graph.set_type(flat, Type::tensor(DType::kFloat32, Shape{4}));
+  const ValueId again = graph.add_op("Unsqueeze", {flat, graph.add_constant("zero", Tensor::from_int64(std::vector<int64_t>{0}))});
+  graph.set_type(again, Type::tensor(DType::kFloat32, Shape{1, 4}));
+  const ValueId y = graph.add_op("Neg", {x});
+  graph.set_type(y, graph.type(x));
+  graph.add_output(flat);
+  graph.add_output(y);
+  graph.add_output(again);
+  const auto executable = compile(graph);
+  Tensor input = floats({2, 2}, {1, 2, 3, 4});
+  for (int round = 0; round < 2; ++round) {
+    const auto results = run(*executable, {input}, 3);
+    EXPECT_THAT(values(results[0]), ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(values(results[1]), ElementsAre(-1, -2, -3, -4));
+    EXPECT_THAT(values(results[2]), ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(values(input), ElementsAre(1, 2, 3, 4));
+  }
+}
+
+TEST(OpenVino, UnusedInputIsAllowed) {
+  Graph graph = difference({2});
+  graph.add_input("unused", Type::tensor(DType::kInt64, Shape{0}));
+  const auto executable = compile(graph);
+  const auto results =
+      run(*executable,
+          {floats({2}, {1, 2}), floats({2}, {3, 5}), Tensor::allocate(DType::kInt64, {0})}, 1);
+  EXPECT_THAT(values(results[0]), ElementsAre(2, 3));
+}
+
+TEST(OpenVino, ReadsAndWritesTheCallersMemory) {
+  const Graph graph = difference({2});
+  const auto executable = compile(graph);
+  const auto context = executable->create_context();
+  Tensor a = floats({2}, {5, 6}), b = floats({2}, {1, 1});
+  Tensor out = Tensor::allocate(DType::kFloat32, {2});
+  const std::vector<Data> inputs = {b, a};
+  std::vector<Data> outputs = {out};
+  executable->run(context.get(), inputs, outputs, {});
+  EXPECT_EQ(outputs[0].tensor().raw(), out.raw());
+  EXPECT_THAT(values(out), ElementsAre(4, 5));
+  // The same memory with other numbers, through the same context.
+  a.data<float>()[0] = 100;
+  executable->run(context.get(), inputs, outputs, {});
+  EXPECT_THAT(values(out), ElementsAre(99, 5));
+  // Other memory: the first output stays as it was.
+  std::vector<Data> fresh(1);
+  const std::vector<Data> others = {floats({2}, {1, 2}), floats({2}, {3, 3})};
+  executable->run(context.get(), others, fresh, {});
+  EXPECT_THAT(values(fresh[0]), ElementsAre(2, 1));
+  EXPECT_THAT(values(out), ElementsAre(99, 5));
+}
+
+TEST(OpenVino, OutputMayBeAnInputsMemory) {
+  const Graph graph = difference({3});
+  const auto executable = compile(graph, {{1, 0}});
+  const auto context = executable->create_context();
+  Tensor state = floats({3}, {10, 20, 30});
+  const std::vector<Data> inputs = {floats({3}, {1, 2, 3}), state};
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Data> outputs = {state};
+    executable->run(context.get(), inputs, outputs, {});
+  }
+  EXPECT_THAT(values(state), ElementsAre(7, 14, 21));
+}
+
+TEST(OpenVino, OneExecutableTakesManyShapes) {
+  Graph graph("dynamic");
+  const Type type = Type::tensor(DType::kFloat32, Shape{Dim("N"), 2});
+  const ValueId x = graph.add_input("x", type);
+  const ValueId y = graph.add_op("Relu", {x});
+  graph.set_type(y, type);
+  graph.add_output(y);
+  const auto executable = compile(graph);
+  const auto context = executable->create_context();
+  for (const std::int64_t n : {1, 3, 0, 2, 3}) {
+    std::vector<float> numbers(static_cast<std::size_t>(2 * n));
+    std::iota(numbers.begin(), numbers.end(), -1.0F);
+    const std::vector<Data> inputs = {floats({n, 2}, numbers)};
+    std::vector<Data> outputs(1);
+    executable->run(context.get(), inputs, outputs, {});
+    EXPECT_EQ(outputs[0].tensor().dims(), (Dims{n, 2}));
+    for (float& number : numbers) number = std::max(number, 0.0F);
+    EXPECT_EQ(values(outputs[0]), numbers);
+  }
+}
+
+TEST(OpenVino, DataDependentShape) {
+  Graph graph("nonzero");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{2, 2}));
+  const ValueId y = graph.add_op("NonZero", {x});
+  graph.set_type(y, Type::tensor(DType::kInt64, Shape{2, Dim()}));
+  graph.add_output(y);
+  const auto results = run(*compile(graph), {floats({2, 2}, {1, 0, 2, 3})}, 1);
+  EXPECT_EQ(results[0].tensor().dims(), (Dims{2, 3}));
+  EXPECT_THAT(results[0].tensor().to_int64(), ElementsAre(0, 1, 1, 0, 0, 1));
+}
+
+// A long sum of products of numbers with many significant bits: in bfloat16 the error would be
+// near 1e-2, in float32 it is below 1e-5.
+TEST(OpenVino, Float32StaysFloat32) {
+  constexpr int kM = 16, kN = 16, kK = 256;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(0.5F, 1.5F);
+  std::vector<float> a(kM * kK), b(kK * kN);
+  for (float& x : a) x = uniform(random);
+  for (float& x : b) x = uniform(random);
+  Graph graph("matmul");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{kM, kK}));
+  const ValueId w = graph.add_constant("w", floats({kK, kN}, b));
+  const ValueId y = graph.add_op("MatMul", {x, w});
+  graph.set_type(y, Type::tensor(DType::kFloat32, Shape{kM, kN}));
+  graph.add_output(y);
+  const auto results = run(*compile(graph), {floats({kM, kK}, a)}, 1);
+  const float* out = results[0].tensor().data<float>();
+  for (int i = 0; i < kM; ++i) {
+    for (int j = 0; j < kN; ++j) {
+      double sum = 0;
+      for (int k = 0; k < kK; ++k) sum += double(a[i * kK + k]) * double(b[k * kN + j]);
+      EXPECT_NEAR(out[i * kN + j] / sum, 1.0, 1e-5);
+    }
+  }
+}
+
+TEST(OpenVino, SerializedExecutableComputesTheSame) {
+  Graph graph("conv");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{1, 1, 4, 4}));
+  const ValueId w = graph.add_constant("w", floats({1, 1, 2, 2}, {1, 2, 3, 4}));
+  const ValueId y = graph.add_op("Conv", {x, w});
+  graph.set_type(y, Type::tensor(DType::kFloat32, Shape{1, 1, 3, 3}));
+  graph.add_output(y);
+  const auto executable = compile(graph);
+  std::optional<std::string> bytes = executable->serialize();
+  ASSERT_TRUE(bytes.has_value());
+  std::vector<float> image(16);
+  std::iota(image.begin(), image.end(), 0.0F);
+  const Function function{"f", graph, {}, {}};
+  const auto loaded = engine().load(*bytes, function, {});
+  bytes.reset();  // the executable owns what it needs
+  std::vector<float> expected;
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      const auto at = [&](int r, int c) { return image[static_cast<std::size_t>(r * 4 + c)]; };
+      expected.push_back(at(i, j) + 2 * at(i, j + 1) + 3 * at(i + 1, j) + 4 * at(i + 1, j + 1));
+    }
+  }
+  EXPECT_EQ(values(run(*executable, {floats({1, 1, 4, 4}, image)}, 1)[0]), expected);
+  EXPECT_EQ(values(run(*loaded, {floats({1, 1, 4, 4}, image)}, 1)[0]), expected);
+}
+
+TEST(OpenVino, BrokenBlobIsAnError) {
+  const Graph graph = difference({2});
+  const Function function{"f", graph, {}, {}};
+  EXPECT_THROW(engine().load("not a blob", function, {}), Error);
+}
+
+TEST(OpenVino, ConstantsOutliveTheGraph) {
+  auto graph = std::make_unique<Graph>("g");
+  const ValueId x = graph->add_input("x", Type::tensor(DType::kFloat32, Shape{1024}));
+  std::vector<float> numbers(1024);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  const ValueId c = graph->add_constant("c", floats({1024}, numbers));
+  const ValueId y = graph->add_op("Add", {x, c});
+  graph->set_type(y, Type::tensor(DType::kFloat32, Shape{1024}));
+  graph->add_output(y);
+  const auto executable = compile(*graph);
+  graph.reset();
+  const auto results = run(*executable, {floats({1024}, std::vector<float>(1024, 1.0F))}, 1);
+  for (float& number : numbers) number += 1;
+  EXPECT_EQ(values(results[0]), numbers);
+}
+
+TEST(OpenVino, SubgraphsReadWhatTheyCapture) {
+  Graph graph("if");
+  const ValueId condition = graph.add_input("cond", Type::tensor(DType::kBool, Shape{}));
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{2}));
+  // Inner names are those of outer values on purpose.
+  const auto branch = [&](const char* op) {
+    auto body = std::make_shared<Graph>("branch");
+    const ValueId inner = body->add_capture(x, "cond", graph.type(x));
+    const ValueId y = body->add_op(op, {inner}, {}, "x");
+    body->set_type(y, graph.type(x));
+    body->add_output(y);
+    return body;
+  };
+  const NodeId node = graph.add_node("", "If", {condition}, {"y"},
+                                     {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}});
+  const ValueId y = graph.node(node).outputs[0];
+  graph.set_type(y, graph.type(x));
+  graph.add_output(y);
+  const Support support = engine().supports({graph, node});
+  ASSERT_TRUE(support) << support.reason();
+  const auto executable = compile(graph);
+  Tensor flag = Tensor::allocate(DType::kBool, {});
+  flag.data<bool>()[0] = true;
+  EXPECT_THAT(values(run(*executable, {flag, floats({2}, {-1, 2})}, 1)[0]), ElementsAre(1, -2));
+  flag.data<bool>()[0] = false;
+  EXPECT_THAT(values(run(*executable, {flag, floats({2}, {-1, 2})}, 1)[0]), ElementsAre(1, 2));
+}
+
+Support supports_unary(const char* op, Type type, Attributes attributes = {}) {
+  Graph graph("g");
+  const ValueId x = graph.add_input("x", type);
+  const ValueId y = graph.add_op(op, {x}, std::move(attributes));
+  graph.set_type(y, type);
+  graph.add_output(y);
+  return engine().supports({graph, graph.nodes()[0]});
+}
+
+TEST(OpenVino, RefusesWithReasons) {
+  EXPECT_TRUE(supports_unary("Relu", Type::tensor(DType::kFloat32, Shape{2})));
+  EXPECT_TRUE(supports_unary("Relu", Type::tensor(DType::kFloat32, Shape{Dim(), Dim("N")})));
+  EXPECT_THAT(supports_unary("Relu", Type::tensor(DType::kFloat32)).reason(), HasSubstr("rank"));
+  EXPECT_THAT(supports_unary("Relu", Type::tensor(DType::kFloat64, Shape{2})).reason(),
+              HasSubstr("float64"));
+  EXPECT_THAT(supports_unary("Identity", Type::tensor(DType::kString, Shape{2})).reason(),
+              HasSubstr("string"));
+  EXPECT_THAT(supports_unary("Identity", Type::sequence(Type::tensor(DType::kFloat32))).reason(),
+              HasSubstr("seq"));
+  EXPECT_FALSE(supports_unary("NoSuchOp", Type::tensor(DType::kFloat32, Shape{2})));
+}
+
+TEST(OpenVino, Int64BeyondInt32IsNeverClampedSilently) {
+  Graph graph("g");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kInt64, Shape{2}));
+  const ValueId big = graph.add_constant("big", Tensor::scalar(std::int64_t{1} << 40));
+  const ValueId sum = graph.add_op("Add", {x, big});
+  graph.set_type(sum, graph.type(x));
+  graph.add_output(sum);
+  EXPECT_THAT(engine().supports({graph, graph.nodes()[0]}).reason(), HasSubstr("int32"));
+
+  Graph plain("plain");
+  const ValueId a = plain.add_input("a", Type::tensor(DType::kInt64, Shape{2}));
+  const ValueId y = plain.add_op("Add", {a, a});
+  plain.set_type(y, plain.type(a));
+  plain.add_output(y);
+  const auto executable = compile(plain);
+  const std::vector<std::int64_t> small = {3, -4}, large = {3, std::int64_t{1} << 40};
+  EXPECT_THAT(run(*executable, {Tensor::from_int64(small)}, 1)[0].tensor().to_int64(),
+              ElementsAre(6, -8));
+  try {
+    run(*executable, {Tensor::from_int64(large)}, 1);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(error.what(), HasSubstr("'a'"));
+  }
+}
+
+TEST(OpenVino, ErrorsNameTheFunction) {
+  Graph graph("g");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{2}));
+  const ValueId y = graph.add_op("NoSuchOp", {x});
+  graph.set_type(y, graph.type(x));
+  graph.add_output(y);
+  try {
+    compile(graph);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kEngine);
+    EXPECT_THAT(error.what(), HasSubstr("'f'"));
+    EXPECT_THAT(error.what(), HasSubstr("NoSuchOp"));
+  }
+}
+
+}  // namespace
+}  // namespace xrt
