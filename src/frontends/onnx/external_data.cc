@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/onnx/external_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void invalid(const std::string& message) {
+  throw Error(ErrorCode::kInvalidModel, message);
+}
+
+std::size_t parse_size(const std::string& text, const char* key, const std::string& what) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    invalid(fmt::format("{}: the {} '{}' of its external data is not a number", what, key, text));
+  }
+  return value;
+}
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  const auto [at, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return at == folder.end() && rest != path.end();
+}
+
+}  // namespace
+
+ExternalData::ExternalData(const fs::path& folder) {
+  std::error_code error;
+  folder_ = fs::canonical(folder.empty() ? fs::path(".") : folder, error);
+  if (error) {
+    throw Error(ErrorCode::kNotFound,
+                fmt::format("folder '{}': {}", folder.string(), error.message()));
+  }
+}
+
+std::shared_ptr<const MappedFile> ExternalData::file(const std::string& location,
+                                                     const std::string& what) {
+  const auto found = files_.find(location);
+  if (found != files_.end()) return found->second;
+  const fs::path relative(location);
+  if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() ||
+      std::find(relative.begin(), relative.end(), "..") != relative.end()) {
+    invalid(fmt::format("{}: the location '{}' of its external data leaves the model's folder",
+                        what, location));
+  }
+  std::error_code error;
+  const fs::path path = fs::canonical(folder_ / relative, error);
+  if (error) {
+    throw Error(ErrorCode::kNotFound, fmt::format("{}: its external data '{}': {}", what,
+                                                  (folder_ / relative).string(), error.message()));
+  }
+  if (!is_inside(path, folder_)) {
+    invalid(fmt::format("{}: its external data '{}' is a link out of the model's folder", what,
+                        location));
+  }
+  if (!fs::is_regular_file(path, error)) {
+    invalid(fmt::format("{}: its external data '{}' is not a file", what, location));
+  }
+  auto mapped = MappedFile::open(path);
+  files_.emplace(location, mapped);
+  return mapped;
+}
+
+Tensor ExternalData::load(const onnx::TensorProto& proto, DType dtype, const Dims& dims,
+                          const std::string& what) {
+  std::string location;
+  std::size_t offset = 0;
+  std::optional<std::size_t> length;
+  for (const auto& entry : proto.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") offset = parse_size(entry.value(), "offset", what);
+    if (entry.key() == "length") length = parse_size(entry.value(), "length", what);
+  }
+  const std::size_t wanted = byte_count(dtype, dims);
+  if (length && *length != wanted) {
+    invalid(fmt::format("{}: its external data has {} bytes, {}{} needs {}", what, *length,
+                        to_string(dtype), to_string(dims), wanted));
+  }
+  const auto mapped = file(location, what);
+  if (offset > mapped->size() || wanted > mapped->size() - offset) {
+    invalid(fmt::format("{}: bytes {} to {} are outside of '{}', which has {}", what, offset,
+                        offset + wanted, location, mapped->size()));
+  }
+  const std::byte* data = mapped->data() + offset;
+  const int bits = bit_width(dtype);
+  const auto alignment = static_cast<std::size_t>(std::max(1, std::min(bits / 8, 8)));
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment == 0) {
+    // Constants are never written, and the mapping is read-only.
+    return Tensor::wrap(dtype, dims, const_cast<std::byte*>(data), mapped);
+  }
+  Tensor tensor = Tensor::allocate(dtype, dims);
+  if (wanted > 0) std::memcpy(tensor.raw(), data, wanted);
+  return tensor;
+}
+
+}  // namespace xrt

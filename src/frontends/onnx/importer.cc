@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/onnx/importer.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <onnx/onnx_pb.h>
+
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/file.h"
+#include "frontends/onnx/external_data.h"
+#include "frontends/onnx/upgrade.h"
+#include "ir/onnx_reader.h"
+#include "ir/shape_inference.h"
+#include "ir/verifier.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+constexpr std::int64_t kOldestOpset = 7;
+
+[[noreturn]] void invalid(const std::string& message) {
+  throw Error(ErrorCode::kInvalidModel, message);
+}
+
+std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes) {
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    throw Error(ErrorCode::kUnsupported,
+                "the model itself is over 2 GB, which protobuf cannot hold: store its weights as "
+                "external data");
+  }
+  auto model = std::make_shared<onnx::ModelProto>();
+  google::protobuf::io::CodedInputStream stream(
+      reinterpret_cast<const std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
+  stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
+  if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+    invalid("not an ONNX model, or a damaged one: its bytes are no ModelProto");
+  }
+  if (!model->has_graph()) invalid("not an ONNX model: it has no graph");
+  return model;
+}
+
+void check_opset(const Opsets& opsets, const std::string& what) {
+  const auto it = opsets.find("");
+  if (it == opsets.end()) return;  // only ops of other domains, or an error at the first node
+  if (it->second < kOldestOpset || it->second > kOnnxOpset) {
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("{} uses opset {} of the ONNX standard; {} to {} are supported", what,
+                            it->second, kOldestOpset, kOnnxOpset));
+  }
+}
+
+Graph build(std::shared_ptr<onnx::ModelProto> model, ExternalData* external) {
+  ReadOptions options;
+  options.opsets = opsets_of(*model);
+  check_opset(options.opsets, "the model");
+  options.inputs_have_defaults = model->ir_version() >= 4;
+  options.upgrade = upgrade_node;
+  options.tensors.owner = model;
+  if (external != nullptr) {
+    options.tensors.external = [external](const onnx::TensorProto& proto, DType dtype,
+                                          const Dims& dims, const std::string& what) {
+      return external->load(proto, dtype, dims, what);
+    };
+  }
+  for (const auto& function : model->functions()) {
+    check_opset(opsets_of(function), fmt::format("function '{}'", function.name()));
+    const std::string key =
+        function_key(function.domain(), function.name(), function.overload());
+    if (!options.functions.emplace(key, &function).second) {
+      invalid(fmt::format("function '{}' is defined twice", function.name()));
+    }
+  }
+  Graph graph = Reader(std::move(options)).read(model->graph());
+  for (const auto& entry : model->metadata_props()) {
+    graph.metadata()[entry.key()] = entry.value();
+  }
+  infer_shapes(graph);
+  if (finish_upgrade(graph)) infer_shapes(graph);
+  verify(graph);
+  return graph;
+}
+
+template <typename Import>
+Graph guarded(const std::string& name, Import import) {
+  try {
+    return import();
+  } catch (const Error& e) {
+    throw Error(e.code(), name + ": " + e.what());
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kResource, name + ": out of memory");
+  } catch (const std::exception& e) {
+    invalid(name + ": " + e.what());
+  }
+}
+
+}  // namespace
+
+Graph import_onnx(const std::filesystem::path& path) {
+  return guarded("'" + path.string() + "'", [&] {
+    const auto file = MappedFile::open(path);
+    auto model = parse({reinterpret_cast<const char*>(file->data()), file->size()});
+    ExternalData external(path.parent_path());
+    return build(std::move(model), &external);
+  });
+}
+
+Graph import_onnx_bytes(std::string_view bytes) {
+  return guarded("ONNX model", [&] { return build(parse(bytes), nullptr); });
+}
+
+}  // namespace xrt

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types and shapes of every value, by the rules of the ONNX standard.
+//
+//   infer_shapes(graph);                  // what the model declares and what follows are merged
+//   graph.set_type(input, concrete);      // specialise …
+//   infer_shapes(graph, /*reset=*/true);  // … and compute everything anew
+//
+// - Each op's own rule of the ONNX library is used; ops of other domains keep the types they have.
+// - Symbols are kept. Integer values that make up shapes are followed (Shape → Gather → Concat →
+//   Reshape), also where only some of their entries are known.
+// - Sub-graphs are inferred with the types of what they capture.
+// - A declared type that contradicts the inferred one, or a node that breaks its op's rule, is
+//   kInvalidModel naming the node. Time is linear in the number of nodes.
+#pragma once
+
+#include "xrt/export.h"
+#include "xrt/graph.h"
+
+namespace xrt {
+
+// `reset` forgets the types of node outputs first (but not those that only the model can know: the
+// outputs of ops without a rule).
+XRT_API void infer_shapes(Graph& graph, bool reset = false);
+
+}  // namespace xrt
