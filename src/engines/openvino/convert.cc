@@ -2,11 +2,12 @@
 #include "engines/openvino/convert.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <openvino/frontend/onnx/frontend.hpp>
+#include <openvino/op/constant.hpp>
 #include <openvino/op/parameter.hpp>
 #include <openvino/op/result.hpp>
-#include <string>
+#include <openvino/op/util/framework_node.hpp>
 
 #include "engines/openvino/decoder.h"
 #include "engines/openvino/lowerings.h"
@@ -16,54 +17,95 @@
 namespace xrt::openvino {
 namespace {
 
+// The frontend names the result of a value so.
 constexpr std::string_view kResultSuffix = "/sink_port_0";
 
-std::shared_ptr<ov::frontend::onnx::FrontEnd> make_frontend() {
-  auto frontend = std::make_shared<ov::frontend::onnx::FrontEnd>();
-  for (const auto& extension : lowering_extensions()) frontend->add_extension(extension);
-  return frontend;
+// Constants from this size on are not given to the frontend, which copies them, but put into the
+// model after conversion. Translators look at the values of small ones only (axes, shapes).
+constexpr std::size_t kSharedConstantBytes = 4096;
+
+using Results = std::map<std::string, ov::Output<ov::Node>, std::less<>>;
+
+// Extensions cost a registration per conversion, so the frontend is made once.
+const ov::frontend::onnx::FrontEnd& frontend() {
+  static const std::shared_ptr<ov::frontend::onnx::FrontEnd> made = [] {
+    auto frontend = std::make_shared<ov::frontend::onnx::FrontEnd>();
+    for (const auto& extension : lowering_extensions()) frontend->add_extension(extension);
+    return frontend;
+  }();
+  return *made;
 }
 
-}  // namespace
+ov::frontend::InputModel::Ptr load(const std::shared_ptr<GraphDecoder>& decoder) {
+  return frontend().load(std::static_pointer_cast<ov::frontend::onnx::GraphIterator>(decoder));
+}
 
-std::shared_ptr<ov::Model> convert(const Graph& graph) {
-  auto decoder = std::make_shared<GraphDecoder>(graph);
-  const auto frontend = make_frontend();
-  const auto input_model =
-      frontend->load(std::static_pointer_cast<ov::frontend::onnx::GraphIterator>(decoder));
-  const std::shared_ptr<ov::Model> converted = frontend->convert(input_model);
+// A node over the tensor's memory, which lives as long as the node.
+std::shared_ptr<ov::op::v0::Constant> shared_constant(const Tensor& tensor) {
+  auto owner = std::make_shared<Tensor>(tensor);
+  return std::make_shared<ov::op::v0::Constant>(to_element_type(tensor.dtype()),
+                                                to_shape(tensor.dims()), owner->raw(), owner);
+}
 
+Results results_by_name(const ov::Model& model) {
+  Results results;
+  for (const auto& result : model.get_results()) {
+    std::string name = result->get_friendly_name();
+    if (name.ends_with(kResultSuffix)) name.resize(name.size() - kResultSuffix.size());
+    results[name] = result->input_value(0);
+  }
+  return results;
+}
+
+// Parameters in the order of the graph's inputs; lifted constants are put back.
+ov::ParameterVector ordered_parameters(const ov::Model& model, const Graph& graph,
+                                       const GraphDecoder& decoder) {
   std::map<std::string, std::shared_ptr<ov::op::v0::Parameter>> parameters;
-  for (const auto& parameter : converted->get_parameters()) {
+  for (const auto& parameter : model.get_parameters()) {
     parameters[parameter->get_friendly_name()] = parameter;
   }
+  const auto take = [&](ValueId id) {
+    const auto found = parameters.find(decoder.value_name(id));
+    if (found == parameters.end()) return std::shared_ptr<ov::op::v0::Parameter>();
+    auto parameter = found->second;
+    parameters.erase(found);
+    return parameter;
+  };
   ov::ParameterVector ordered;
   for (const ValueId id : graph.inputs()) {
-    const auto found = parameters.find(decoder->value_name(id));
-    std::shared_ptr<ov::op::v0::Parameter> parameter;
-    if (found != parameters.end()) {
-      parameter = found->second;
-      parameters.erase(found);
-    } else {
+    auto parameter = take(id);
+    if (!parameter) {
       // The frontend makes a constant of an input of shape [0].
       const Type& type = graph.type(id);
       parameter = std::make_shared<ov::op::v0::Parameter>(to_element_type(type.dtype),
                                                           to_partial_shape(type));
-      parameter->set_friendly_name(decoder->value_name(id));
+      parameter->set_friendly_name(decoder.value_name(id));
     }
-    ordered.push_back(parameter);
+    ordered.push_back(std::move(parameter));
+  }
+  for (const ValueId id : decoder.lifted()) {
+    const auto parameter = take(id);
+    if (!parameter) continue;
+    const auto constant = shared_constant(graph.value(id).constant);
+    constant->set_friendly_name(parameter->get_friendly_name());
+    parameter->output(0).replace(constant->output(0));
   }
   if (!parameters.empty()) {
     throw Error(ErrorCode::kEngine, "openvino: the ONNX frontend left '" +
                                         parameters.begin()->first + "' without a value");
   }
+  return ordered;
+}
 
-  std::map<std::string, ov::Output<ov::Node>, std::less<>> results;
-  for (const auto& result : converted->get_results()) {
-    std::string name = result->get_friendly_name();
-    if (name.ends_with(kResultSuffix)) name.resize(name.size() - kResultSuffix.size());
-    results[name] = result->input_value(0);
-  }
+}  // namespace
+
+std::shared_ptr<ov::Model> convert(const Graph& graph) {
+  auto decoder = std::make_shared<GraphDecoder>(graph, kSharedConstantBytes);
+  const std::shared_ptr<ov::Model> converted = frontend().convert(load(decoder));
+  const ov::ParameterVector parameters = ordered_parameters(*converted, graph, *decoder);
+  // After the constants are back: a lifted constant may itself be an output of an op that the
+  // frontend dropped.
+  const Results results = results_by_name(*converted);
   ov::ResultVector outputs;
   for (const ValueId id : computed_outputs(graph)) {
     const auto found = results.find(decoder->value_name(id));
@@ -73,7 +115,43 @@ std::shared_ptr<ov::Model> convert(const Graph& graph) {
     }
     outputs.push_back(std::make_shared<ov::op::v0::Result>(found->second));
   }
-  return std::make_shared<ov::Model>(outputs, converted->get_sinks(), ordered, graph.name());
+  auto model = std::make_shared<ov::Model>(outputs, converted->get_sinks(), parameters,
+                                           graph.name());
+  if (!decoder->lifted().empty()) model->validate_nodes_and_infer_types();
+  return model;
+}
+
+std::shared_ptr<ov::Model> convert_leniently(const Graph& graph,
+                                             std::map<std::string, std::string>& failed) {
+  auto decoder =
+      std::make_shared<GraphDecoder>(graph, std::numeric_limits<std::size_t>::max());
+  const std::shared_ptr<ov::Model> converted = frontend().convert_partially(load(decoder));
+  const ov::ParameterVector parameters = ordered_parameters(*converted, graph, *decoder);
+  const Results results = results_by_name(*converted);
+  ov::ResultVector outputs;
+  for (const ValueId id : computed_outputs(graph)) {
+    const std::string& name = graph.value(id).name;
+    const auto found = results.find(decoder->value_name(id));
+    if (found == results.end()) {
+      failed[name] = "the ONNX frontend did not compute it";
+      continue;
+    }
+    // A node that stands for one that could not be converted carries the message.
+    const auto placeholder = std::dynamic_pointer_cast<ov::op::util::FrameworkNode>(
+        found->second.get_node_shared_ptr());
+    if (placeholder) {
+      std::string message;
+      for (const auto& [key, value] : placeholder->get_attrs()) {
+        if (value.size() > message.size()) message = value;
+      }
+      failed[name] = message.empty() ? "its ONNX frontend has no translator" : message;
+      continue;
+    }
+    const auto result = std::make_shared<ov::op::v0::Result>(found->second);
+    result->set_friendly_name(name);
+    outputs.push_back(result);
+  }
+  return std::make_shared<ov::Model>(outputs, parameters, graph.name());
 }
 
 std::vector<ValueId> computed_outputs(const Graph& graph) {

@@ -2,8 +2,10 @@
 // A graph as an ov::Model, through OpenVINO's ONNX frontend and our own lowerings.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <openvino/core/model.hpp>
+#include <string>
 #include <vector>
 
 #include "xrt/graph.h"
@@ -14,6 +16,11 @@ namespace xrt::openvino {
 // the model share the memory of the graph's tensors.
 // Throws what OpenVINO throws, and Error(kUnsupported) for what cannot be expressed.
 std::shared_ptr<ov::Model> convert(const Graph& graph);
+
+// As convert, for graphs of unconnected nodes: a node that the frontend cannot convert does not
+// stop the others. `failed` gets the reason by name of the output that it left uncomputed.
+std::shared_ptr<ov::Model> convert_leniently(const Graph& graph,
+                                             std::map<std::string, std::string>& failed);
 
 // The values that are outputs and computed by a node, each once, in order. What is an input or a
 // constant at the same time has no place in an ov::Model: the CPU plugin would let the output's

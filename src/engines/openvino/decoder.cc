@@ -2,6 +2,7 @@
 #include "engines/openvino/decoder.h"
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "engines/openvino/types.h"
@@ -134,14 +135,16 @@ onnx::TensorMetaInfo tensor_info(const Tensor& tensor, const std::string* name) 
   return info;
 }
 
-GraphDecoder::GraphDecoder(const Graph& graph) : graph_(graph) { build(nullptr); }
+GraphDecoder::GraphDecoder(const Graph& graph, std::size_t lifted_bytes) : graph_(graph) {
+  build(nullptr, lifted_bytes);
+}
 
 GraphDecoder::GraphDecoder(const Graph& graph, const GraphDecoder& outer, std::string prefix)
     : graph_(graph), prefix_(std::move(prefix)) {
-  build(&outer);
+  build(&outer, std::numeric_limits<std::size_t>::max());
 }
 
-void GraphDecoder::build(const GraphDecoder* outer) {
+void GraphDecoder::build(const GraphDecoder* outer, std::size_t lifted_bytes) {
   absent_ = {};
   absent_.m_partial_shape = ov::PartialShape::dynamic();
   absent_.m_tensor_name = &kNoName;
@@ -153,7 +156,10 @@ void GraphDecoder::build(const GraphDecoder* outer) {
     const Value& value = graph_.value(id);
     if (value.origin == Origin::kCapture) continue;
     names_[i] = std::make_unique<std::string>(prefix_ + value.name);
-    if (value.origin == Origin::kConstant) {
+    if (value.origin == Origin::kConstant && value.constant.bytes() >= lifted_bytes &&
+        value.constant.dtype() != DType::kString) {
+      lifted_.push_back(id);
+    } else if (value.origin == Origin::kConstant) {
       infos_[i] = tensor_info(value.constant, names_[i].get());
       continue;
     }
@@ -167,6 +173,9 @@ void GraphDecoder::build(const GraphDecoder* outer) {
   }
   int64_t position = 0;
   for (const ValueId id : graph_.inputs()) {
+    decoders_.push_back(std::make_shared<TensorDecoder>(info(id), position++, -1));
+  }
+  for (const ValueId id : lifted_) {
     decoders_.push_back(std::make_shared<TensorDecoder>(info(id), position++, -1));
   }
   position = 0;

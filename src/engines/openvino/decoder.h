@@ -23,7 +23,9 @@ namespace xrt::openvino {
 class GraphDecoder : public ov::frontend::onnx::GraphIterator,
                      public std::enable_shared_from_this<GraphDecoder> {
  public:
-  explicit GraphDecoder(const Graph& graph);
+  // Constants of at least `lifted_bytes` are shown as inputs, after those of the graph: the frontend
+  // would copy their data.
+  explicit GraphDecoder(const Graph& graph, std::size_t lifted_bytes);
   // A sub-graph: `outer` is the decoder of the graph around, `prefix` makes its names unique.
   GraphDecoder(const Graph& graph, const GraphDecoder& outer, std::string prefix);
 
@@ -41,11 +43,13 @@ class GraphDecoder : public ov::frontend::onnx::GraphIterator,
   // How the frontend names and sees a value of this graph.
   const ov::frontend::onnx::TensorMetaInfo& info(ValueId id) const;
   const std::string& value_name(ValueId id) const { return *info(id).m_tensor_name; }
+  // The constants that are shown as inputs.
+  const std::vector<ValueId>& lifted() const { return lifted_; }
   const std::string& prefix() const { return prefix_; }
   const Graph& graph() const { return graph_; }
 
  private:
-  void build(const GraphDecoder* outer);
+  void build(const GraphDecoder* outer, std::size_t lifted_bytes);
 
   const Graph& graph_;
   std::string prefix_;
@@ -53,6 +57,7 @@ class GraphDecoder : public ov::frontend::onnx::GraphIterator,
   std::vector<ov::frontend::onnx::TensorMetaInfo> infos_;
   ov::frontend::onnx::TensorMetaInfo absent_;
   std::vector<std::shared_ptr<ov::frontend::onnx::DecoderBase>> decoders_;
+  std::vector<ValueId> lifted_;
   std::size_t position_ = 0;
 };
 

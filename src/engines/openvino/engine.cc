@@ -54,6 +54,15 @@ Support OpenVinoEngine::supports(const SupportQuery& query) const {
   return state().oracle->check(query.graph, query.node);
 }
 
+std::vector<Support> OpenVinoEngine::supports_all(const Graph& graph, const std::string& device,
+                                                  Phase) const {
+  if (device != "cpu") {
+    return std::vector<Support>(graph.node_capacity(),
+                                Support::no("openvino offers the device cpu only"));
+  }
+  return state().oracle->check_all(graph);
+}
+
 std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& function,
                                                           const CompileOptions& options) const {
   check_device(options.device);

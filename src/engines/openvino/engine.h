@@ -22,6 +22,8 @@ class OpenVinoEngine : public Engine {
   bool dynamic_shapes() const override { return true; }
 
   Support supports(const SupportQuery& query) const override;
+  std::vector<Support> supports_all(const Graph& graph, const std::string& device,
+                                    Phase phase) const override;
   // Engine options are properties of OpenVINO's CPU plugin by their OpenVINO names, e.g.
   // {"INFERENCE_PRECISION_HINT", "bf16"}.
   std::shared_ptr<const Executable> compile(const Function& function,

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/support.h"
 
+#include <algorithm>
+#include <iterator>
+#include <openvino/runtime/properties.hpp>
 #include <optional>
+#include <unordered_set>
 #include <variant>
 
 #include "engines/openvino/convert.h"
@@ -108,112 +112,222 @@ std::optional<std::string> subgraph_refusal(const Node& node) {
   return std::nullopt;
 }
 
-}  // namespace
-
-Support SupportOracle::check(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  if (auto reason = refusal(graph, node)) return Support::no(*reason);
-  Answer answer;
-  if (!Graph::subgraphs(node).empty()) {
-    if (auto reason = subgraph_refusal(node)) return Support::no(*reason);
-    answer = probe_with_subgraphs(graph, id);
-  } else {
-    const std::string key = signature(graph, node);
-    {
-      const std::scoped_lock lock(mutex_);
-      if (const auto found = answers_.find(key); found != answers_.end()) {
-        return found->second.ok ? Support::yes() : Support::no(found->second.reason);
-      }
-    }
-    answer = probe(graph, node);
-    const std::scoped_lock lock(mutex_);
-    answers_.emplace(key, answer);
-  }
-  return answer.ok ? Support::yes() : Support::no(answer.reason);
-}
-
-// A graph of this node alone; constants that are not small become inputs.
-SupportOracle::Answer SupportOracle::probe(const Graph& graph, const Node& node) {
-  Graph alone("probe");
-  alone.opsets() = graph.opsets();
+// Adds a copy of the node to `target`, with what it reads as inputs; small constants stay constants.
+NodeId copy_alone(const Graph& graph, const Node& node, Graph& target) {
   std::vector<ValueId> inputs;
   std::map<ValueId, ValueId> made;
   for (const ValueId id : node.inputs) {
-    if (!id.valid()) {
-      inputs.push_back({});
-      continue;
+    ValueId& copy = made[id];
+    if (id.valid() && !copy.valid()) {
+      const Value& value = graph.value(id);
+      copy = is_small_constant(graph, id) ? target.add_constant({}, value.constant)
+                                          : target.add_input({}, value.type);
     }
-    if (const auto found = made.find(id); found != made.end()) {
-      inputs.push_back(found->second);
-      continue;
-    }
-    const Value& value = graph.value(id);
-    const ValueId copy = is_small_constant(graph, id) ? alone.add_constant(value.name, value.constant)
-                                                      : alone.add_input(value.name, value.type);
-    made[id] = copy;
     inputs.push_back(copy);
   }
   std::vector<std::string> names;
-  for (const ValueId id : node.outputs) {
-    names.push_back(id.valid() ? graph.value(id).name : std::string());
-  }
-  const NodeId id = alone.add_node(node.domain, node.op, inputs, names, node.attributes, node.name,
-                                   /*omit_empty=*/true);
+  for (const ValueId id : node.outputs) names.push_back(id.valid() ? graph.value(id).name : "");
+  const NodeId copy = target.add_node(node.domain, node.op, inputs, names, node.attributes,
+                                      node.name, /*omit_empty=*/true);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    const ValueId output = alone.node(id).output(i);
+    const ValueId output = target.node(copy).output(i);
     if (!output.valid()) continue;
-    alone.set_type(output, graph.type(node.outputs[i]));
-    alone.add_output(output);
+    target.set_type(output, graph.type(node.outputs[i]));
+    target.add_output(output);
   }
-  return try_model(alone, node);
+  return copy;
+}
+
+// The type name of the first op behind `result` that the plugin does not take, or "".
+std::string unsupported_op(const ov::Output<ov::Node>& result,
+                           const ov::SupportedOpsMap& supported) {
+  std::vector<ov::Node*> todo = {result.get_node()};
+  std::unordered_set<ov::Node*> seen;
+  while (!todo.empty()) {
+    ov::Node* op = todo.back();
+    todo.pop_back();
+    if (!seen.insert(op).second) continue;
+    if (!supported.contains(op->get_friendly_name())) return op->get_type_name();
+    for (const auto& input : op->input_values()) todo.push_back(input.get_node());
+  }
+  return {};
+}
+
+}  // namespace
+
+SupportOracle::Answer SupportOracle::judge(
+    const Graph& graph, NodeId id, const std::map<std::string, ov::Output<ov::Node>>& results,
+    const std::map<std::string, std::string>& failed) {
+  const Node& node = graph.node(id);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
+    const Value& value = graph.value(node.outputs[i]);
+    if (const auto found = failed.find(value.name); found != failed.end()) {
+      return {false, "OpenVINO cannot: " + readable(found->second)};
+    }
+    const ov::Output<ov::Node>& port = results.at(value.name);
+    const std::string place = "OpenVINO gives its output " + std::to_string(i) + " the ";
+    if (port.get_element_type() != to_element_type(value.type.dtype)) {
+      return {false, place + "type " + port.get_element_type().get_type_name() + " instead of " +
+                         std::string(to_string(value.type.dtype))};
+    }
+    if (!port.get_partial_shape().compatible(to_partial_shape(value.type))) {
+      return {false, place + "shape " + port.get_partial_shape().to_string() + " instead of " +
+                         to_string(value.type)};
+    }
+  }
+  return {true, {}};
+}
+
+Support SupportOracle::check(const Graph& graph, NodeId id) {
+  return check_nodes(graph, std::span(&id, 1))[0];
+}
+
+std::vector<Support> SupportOracle::check_all(const Graph& graph) {
+  const std::vector<NodeId> ids = graph.nodes();
+  const std::vector<Support> checked = check_nodes(graph, ids);
+  std::vector<Support> out(graph.node_capacity(), Support::no("not a live node"));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    out[static_cast<std::size_t>(ids[i].index)] = checked[i];
+  }
+  return out;
+}
+
+std::vector<Support> SupportOracle::check_nodes(const Graph& graph, std::span<const NodeId> ids) {
+  std::vector<Support> out(ids.size(), Support::yes());
+  std::vector<std::string> keys(ids.size());
+  std::vector<Probe> unknown;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::unordered_set<std::string_view> asked;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Node& node = graph.node(ids[i]);
+      if (auto reason = refusal(graph, node)) {
+        out[i] = Support::no(*reason);
+      } else if (Graph::subgraphs(node).empty()) {
+        keys[i] = signature(graph, node);
+        if (!answers_.contains(keys[i]) && asked.insert(keys[i]).second) {
+          unknown.push_back({&graph, ids[i], keys[i]});
+        }
+      }
+    }
+  }
+  // Outside the lock: two threads may ask the same, and get the same answer.
+  std::vector<Answer> answers = probe(unknown);
+  {
+    const std::scoped_lock lock(mutex_);
+    for (std::size_t i = 0; i < unknown.size(); ++i) {
+      answers_.insert_or_assign(unknown[i].key, std::move(answers[i]));
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (keys[i].empty()) continue;
+      const Answer& answer = answers_.at(keys[i]);
+      if (!answer.ok) out[i] = Support::no(answer.reason);
+    }
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!out[i] || !keys[i].empty()) continue;
+    const Answer answer = probe_with_subgraphs(graph, ids[i]);
+    if (!answer.ok) out[i] = Support::no(answer.reason);
+  }
+  return out;
+}
+
+// All probes as one model of unconnected nodes: the plugin's passes cost as much for one node as
+// for hundreds. If the whole cannot be judged, each half is.
+std::vector<SupportOracle::Answer> SupportOracle::probe(std::span<const Probe> probes) {
+  if (probes.empty()) return {};
+  try {
+    return probe_together(probes);
+  } catch (const std::exception& error) {
+    if (probes.size() == 1) return {{false, "OpenVINO cannot: " + readable(error.what())}};
+  }
+  const std::size_t half = probes.size() / 2;
+  std::vector<Answer> answers = probe(probes.first(half));
+  std::vector<Answer> rest = probe(probes.subspan(half));
+  std::move(rest.begin(), rest.end(), std::back_inserter(answers));
+  return answers;
+}
+
+std::vector<SupportOracle::Answer> SupportOracle::probe_together(std::span<const Probe> probes) {
+  Graph together("probe");
+  std::vector<NodeId> copies;
+  for (const Probe& probe : probes) {
+    copies.push_back(copy_alone(*probe.graph, probe.graph->node(probe.node), together));
+  }
+  std::map<std::string, std::string> failed;
+  const std::shared_ptr<ov::Model> model = convert_leniently(together, failed);
+  std::map<std::string, ov::Output<ov::Node>> results;
+  for (const auto& result : model->get_results()) {
+    results[result->get_friendly_name()] = result->input_value(0);
+  }
+  std::vector<Answer> answers(probes.size());
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    answers[i] = judge(together, copies[i], results, failed);
+  }
+  const ov::SupportedOpsMap supported = query(model);
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    if (!answers[i].ok) continue;
+    for (const ValueId output : together.node(copies[i]).outputs) {
+      if (!output.valid()) continue;
+      const std::string missing =
+          unsupported_op(results.at(together.value(output).name), supported);
+      if (missing.empty()) continue;
+      answers[i] = {false, "the CPU plugin does not take OpenVINO's " + missing};
+      break;
+    }
+  }
+  return answers;
 }
 
 // A copy of the graph with all other nodes cut off: what sub-graphs capture stays in place.
 SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, NodeId id) {
-  Graph alone(graph);
-  for (const ValueId value : alone.dependencies(id)) {
-    if (alone.value(value).origin != Origin::kNode) continue;
-    const ValueId input = alone.add_input(alone.value(value).name, alone.type(value));
-    alone.replace_uses(value, input);
-  }
-  ValueId kept;
-  for (const ValueId output : alone.node(id).outputs) {
-    if (output.valid()) kept = output;
-  }
-  for (std::size_t i = 0; i < alone.outputs().size(); ++i) alone.replace_output(i, kept);
-  for (const ValueId output : alone.node(id).outputs) {
-    if (output.valid() && !alone.is_output(output)) alone.add_output(output);
-  }
-  std::vector<NodeId> order = alone.topological_order();
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    if (*it != id) alone.remove_node(*it);
-  }
-  return try_model(alone, graph.node(id));
-}
-
-SupportOracle::Answer SupportOracle::try_model(const Graph& graph, const Node&) {
+  if (auto reason = subgraph_refusal(graph.node(id))) return {false, *reason};
   try {
-    const std::shared_ptr<ov::Model> model = convert(graph);
-    const std::vector<ValueId> outputs = computed_outputs(graph);
+    Graph alone(graph);
+    for (const ValueId value : alone.dependencies(id)) {
+      if (alone.value(value).origin != Origin::kNode) continue;
+      const ValueId input = alone.add_input(alone.value(value).name, alone.type(value));
+      alone.replace_uses(value, input);
+    }
+    ValueId kept;
+    for (const ValueId output : alone.node(id).outputs) {
+      if (output.valid()) kept = output;
+    }
+    for (std::size_t i = 0; i < alone.outputs().size(); ++i) alone.replace_output(i, kept);
+    for (const ValueId output : alone.node(id).outputs) {
+      if (output.valid() && !alone.is_output(output)) alone.add_output(output);
+    }
+    const std::vector<NodeId> order = alone.topological_order();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      if (*it != id) alone.remove_node(*it);
+    }
+    const std::shared_ptr<ov::Model> model = convert(alone);
+    std::map<std::string, ov::Output<ov::Node>> results;
+    const std::vector<ValueId> outputs = computed_outputs(alone);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const Type& wanted = graph.type(outputs[i]);
-      const ov::Output<ov::Node> port = model->output(i);
-      if (port.get_element_type() != to_element_type(wanted.dtype)) {
-        return {false, "OpenVINO gives its output " + std::to_string(i) + " the type " +
-                           port.get_element_type().get_type_name() + " instead of " +
-                           std::string(to_string(wanted.dtype))};
-      }
-      if (!port.get_partial_shape().compatible(to_partial_shape(wanted))) {
-        return {false, "OpenVINO gives its output " + std::to_string(i) + " the shape " +
-                           port.get_partial_shape().to_string() + " instead of " +
-                           to_string(wanted)};
+      results[alone.value(outputs[i]).name] = model->output(i).get_node()->input_value(0);
+    }
+    Answer answer = judge(alone, id, results, {});
+    if (!answer.ok) return answer;
+    const ov::SupportedOpsMap supported = query(model);
+    for (const auto& [name, result] : results) {
+      const std::string missing = unsupported_op(result, supported);
+      if (!missing.empty()) {
+        return {false, "the CPU plugin does not take OpenVINO's " + missing};
       }
     }
-    core_->compile_model(model, "CPU");
-    return {true, {}};
+    return answer;
   } catch (const std::exception& error) {
     return {false, "OpenVINO cannot: " + readable(error.what())};
   }
+}
+
+ov::SupportedOpsMap SupportOracle::query(const std::shared_ptr<ov::Model>& model) {
+  // The answer is by name.
+  std::size_t count = 0;
+  for (const auto& op : model->get_ops()) op->set_friendly_name("op" + std::to_string(count++));
+  return core_->query_model(model, "CPU", ov::hint::inference_precision(ov::element::f32));
 }
 
 }  // namespace xrt::openvino

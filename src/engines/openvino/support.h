@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which nodes OpenVINO runs, and how: asked per node instance.
 //
-// A node passes three gates: the rules (rules.h), the conversion of a model of that node alone, and
-// its compilation by the CPU plugin. What a conversion depends on (op, attributes, dtypes, ranks,
-// which dimensions are known, small constants) is the signature under which the answer is kept for
-// the life of the process, so a graph of ten thousand nodes costs as many probes as it has kinds of
-// nodes.
+// A node passes three gates: the rules (rules.h), the conversion of that node alone, and the CPU
+// plugin's query_model about what it became. What the last two depend on (op, attributes, dtypes,
+// ranks, which dimensions are known, small constants) is the signature under which the answer is
+// kept for the life of the process, and all unknown signatures of a graph are probed as one model:
+// a graph of ten thousand nodes costs one conversion and one query of as many nodes as it has kinds.
 //
 // Thread-safety: all members may be called at once.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <openvino/runtime/core.hpp>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "xrt/engine.h"
 
@@ -25,16 +28,29 @@ class SupportOracle {
   explicit SupportOracle(std::shared_ptr<ov::Core> core) : core_(std::move(core)) {}
 
   Support check(const Graph& graph, NodeId id);
+  // By NodeId::index.
+  std::vector<Support> check_all(const Graph& graph);
 
  private:
   struct Answer {
     bool ok = false;
     std::string reason;
   };
+  struct Probe {
+    const Graph* graph;
+    NodeId node;
+    std::string key;
+  };
+  using Results = std::map<std::string, ov::Output<ov::Node>>;  // by name of value
 
-  Answer probe(const Graph& graph, const Node& node);
+  std::vector<Support> check_nodes(const Graph& graph, std::span<const NodeId> ids);
+  std::vector<Answer> probe(std::span<const Probe> probes);
+  std::vector<Answer> probe_together(std::span<const Probe> probes);
   Answer probe_with_subgraphs(const Graph& graph, NodeId id);
-  Answer try_model(const Graph& graph, const Node& node);
+  // Whether the results that stand for a node's outputs have its types.
+  static Answer judge(const Graph& graph, NodeId id, const Results& results,
+                      const std::map<std::string, std::string>& failed);
+  ov::SupportedOpsMap query(const std::shared_ptr<ov::Model>& model);
 
   std::shared_ptr<ov::Core> core_;
   std::mutex mutex_;
