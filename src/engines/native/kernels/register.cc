@@ -3,6 +3,12 @@
 
 namespace xrt::native {
 
-void register_kernels(KernelRegistry& registry) { register_shape_kernels(registry); }
+void register_kernels(KernelRegistry& registry) {
+  register_shape_kernels(registry);
+  register_unary_kernels(registry);
+  register_binary_kernels(registry);
+  register_logic_kernels(registry);
+  register_cast_kernels(registry);
+}
 
 }  // namespace xrt::native

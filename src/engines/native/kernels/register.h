@@ -10,5 +10,9 @@ namespace xrt::native {
 void register_kernels(KernelRegistry& registry);
 
 void register_shape_kernels(KernelRegistry& registry);
+void register_unary_kernels(KernelRegistry& registry);
+void register_binary_kernels(KernelRegistry& registry);
+void register_logic_kernels(KernelRegistry& registry);
+void register_cast_kernels(KernelRegistry& registry);
 
 }  // namespace xrt::native

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/kernels/vector_ops.h"
+
+namespace xrt::native {
+
+extern const VectorOps vector_ops_baseline;
+#if defined(__x86_64__)
+extern const VectorOps vector_ops_avx2;
+extern const VectorOps vector_ops_avx512;
+#endif
+
+const VectorOps& vector_ops() {
+#if defined(__x86_64__)
+  static const VectorOps& ops = [&]() -> const VectorOps& {
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (avx2 && avx512) return vector_ops_avx512;
+    return avx2 ? vector_ops_avx2 : vector_ops_baseline;
+  }();
+  return ops;
+#else
+  return vector_ops_baseline;
+#endif
+}
+
+}  // namespace xrt::native

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inner loops on float32, compiled for several instruction sets; the CPU decides at run time.
+//
+// vector_ops.inc holds the one source of them; vector_ops_<isa>.cc compiles it per set.
+#pragma once
+
+#include <cstdint>
+
+namespace xrt::native {
+
+struct VectorOps {
+  // y[i] = f(x[i]); alpha and beta as the op defines them, unused by most. y may be x.
+  using Unary = void (*)(const float* x, float* y, std::int64_t n, float alpha, float beta);
+  // y[i] = f(a[i], b[i]); a stride of 0 repeats element 0. y may be a or b.
+  using Binary = void (*)(const float* a, std::int64_t a_stride, const float* b,
+                          std::int64_t b_stride, float* y, std::int64_t n);
+
+  Unary abs, neg, relu, leaky_relu, elu, celu, selu, sigmoid, hard_sigmoid, hard_swish, tanh, exp,
+      log, sqrt, reciprocal, erf, gelu, gelu_tanh, silu, softplus, softsign, mish, clip, floor,
+      ceil, round, thresholded_relu, square;
+  Binary add, sub, mul, div, max, min, prelu;
+
+  float (*sum)(const float* x, std::int64_t n);
+  float (*sum_squares)(const float* x, std::int64_t n);
+  float (*sum_squared_difference)(const float* x, std::int64_t n, float mean);
+  float (*maximum)(const float* x, std::int64_t n);
+  float (*minimum)(const float* x, std::int64_t n);
+  float (*dot)(const float* a, const float* b, std::int64_t n);
+  // y[i] = exp(x[i] - shift); returns the sum of y.
+  float (*exp_shifted)(const float* x, float* y, std::int64_t n, float shift);
+  // y[i] = x[i] * scale + shift
+  void (*scale_shift)(const float* x, float* y, std::int64_t n, float scale, float shift);
+  // y[i] += a * x[i]
+  void (*axpy)(float a, const float* x, float* y, std::int64_t n);
+  // y[i] = (x[i] - mean) * scale * gamma[i] + beta[i]; gamma and beta may be null (1 and 0).
+  void (*normalize)(const float* x, float* y, std::int64_t n, float mean, float scale,
+                    const float* gamma, const float* beta);
+  void (*half_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
+  void (*float_to_half)(const float* x, std::uint16_t* y, std::int64_t n);
+};
+
+// Of the widest instruction set that this CPU has.
+const VectorOps& vector_ops();
+
+}  // namespace xrt::native
