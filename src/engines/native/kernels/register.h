@@ -14,5 +14,8 @@ void register_unary_kernels(KernelRegistry& registry);
 void register_binary_kernels(KernelRegistry& registry);
 void register_logic_kernels(KernelRegistry& registry);
 void register_cast_kernels(KernelRegistry& registry);
+void register_move_kernels(KernelRegistry& registry);
+void register_gather_kernels(KernelRegistry& registry);
+void register_reduce_kernels(KernelRegistry& registry);
 
 }  // namespace xrt::native
