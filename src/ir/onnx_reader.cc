@@ -144,8 +144,7 @@ void Reader::read_outputs(const onnx::GraphProto& proto, Scope& scope) {
   }
 }
 
-void Reader::define(Scope& scope, const std::string& name, ValueId value,
-                    const std::string& what) {
+void Reader::define(Scope& scope, const std::string& name, ValueId value, const std::string& what) {
   if (!scope.values.emplace(name, value).second) {
     invalid(what + fmt::format(": the name '{}' is taken by another value", name));
   }
@@ -163,14 +162,14 @@ std::optional<ValueId> Reader::resolve(Scope& scope, const std::string& name) {
   return inner;
 }
 
-ValueId Reader::resolve_input(Scope& scope, const std::string& name,
-                              const onnx::NodeProto& node) {
+ValueId Reader::resolve_input(Scope& scope, const std::string& name, const onnx::NodeProto& node) {
   if (name.empty()) return {};
   const auto value = resolve(scope, name);
   if (!value) {
-    invalid(fmt::format("{}: its input '{}' is not defined before it (nodes must be sorted, without "
-                        "cycles)",
-                        describe(node), name));
+    invalid(
+        fmt::format("{}: its input '{}' is not defined before it (nodes must be sorted, without "
+                    "cycles)",
+                    describe(node), name));
   }
   return *value;
 }
@@ -205,9 +204,9 @@ void Reader::check_schema(const onnx::NodeProto& node, std::int64_t version) con
 
 void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
   if (++nodes_read_ > kMaxNodes) {
-    throw Error(ErrorCode::kResource,
-                fmt::format("the model has more than {} nodes after inlining its functions",
-                            kMaxNodes));
+    throw Error(
+        ErrorCode::kResource,
+        fmt::format("the model has more than {} nodes after inlining its functions", kMaxNodes));
   }
   if (proto.op_type().empty()) invalid(describe(proto) + ": it names no op");
   const auto function =
@@ -348,8 +347,7 @@ std::shared_ptr<Graph> Reader::read_subgraph(const onnx::GraphProto& proto, Scop
 
 void Reader::call_function(const onnx::NodeProto& proto, const onnx::FunctionProto& function,
                            Scope& scope) {
-  if (proto.input_size() > function.input_size() ||
-      proto.output_size() > function.output_size()) {
+  if (proto.input_size() > function.input_size() || proto.output_size() > function.output_size()) {
     invalid(fmt::format("{}: it has {} inputs and {} outputs, the function takes {} and {}",
                         describe(proto), proto.input_size(), proto.output_size(),
                         function.input_size(), function.output_size()));

@@ -45,8 +45,7 @@ struct ReadOptions {
   bool check_schemas = true;
 };
 
-std::string function_key(std::string_view domain, std::string_view name,
-                         std::string_view overload);
+std::string function_key(std::string_view domain, std::string_view name, std::string_view overload);
 
 class Reader {
  public:

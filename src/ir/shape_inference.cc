@@ -294,7 +294,8 @@ void Inference::run() {
   start_captures();
   const std::vector<NodeId> order = graph_.topological_order();
   if (reset_) {
-    for (const NodeId id : order) forget_outputs(graph_.node(id), schema_of(graph_, graph_.node(id)));
+    for (const NodeId id : order)
+      forget_outputs(graph_.node(id), schema_of(graph_, graph_.node(id)));
   }
   for (const NodeId id : order) run_node(id);
 }
@@ -430,8 +431,8 @@ void Inference::run_node(NodeId id) {
       schema->GetTypeAndShapeInferenceFunction()(context);
     } else if (const onnx::FunctionProto* function =
                    schema->GetFunction(static_cast<int>(kOnnxOpset))) {
-      onnx::shape_inference::InferShapeForFunctionNode(
-          *function, onnx::OpSchemaRegistry::Instance(), context);
+      onnx::shape_inference::InferShapeForFunctionNode(*function,
+                                                       onnx::OpSchemaRegistry::Instance(), context);
     }
     schema->CheckInputOutputType(context);
   } catch (const Error& e) {

@@ -85,9 +85,9 @@ void check_origins(const Graph& graph) {
 void check_names(const Graph& graph) {
   for_each_value(graph, [&](ValueId id, const Value& value) {
     if (value.name.empty() || graph.find_value(value.name) != id) {
-      broken("names", graph,
-             fmt::format("the name '{}' of value {} is empty or not its own", value.name,
-                         id.index));
+      broken(
+          "names", graph,
+          fmt::format("the name '{}' of value {} is empty or not its own", value.name, id.index));
     }
   });
   for (const NodeId id : graph.nodes()) {

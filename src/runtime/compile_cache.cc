@@ -295,9 +295,8 @@ CompileResult compile_cached(const Engine& engine, const Function& function,
   const auto entry = memory.entry(key);
   const std::lock_guard lock(entry->mutex);
   if (auto executable = entry->executable.lock()) return {executable, true};
-  CompileResult result = dir.empty()
-                             ? CompileResult{engine.compile(function, options), false}
-                             : compile_on_disk(engine, function, options, dir, key);
+  CompileResult result = dir.empty() ? CompileResult{engine.compile(function, options), false}
+                                     : compile_on_disk(engine, function, options, dir, key);
   entry->executable = result.executable;
   return result;
 }

@@ -130,8 +130,8 @@ class Registry {
                   "an engine of " + source + " bears the name '" + name + "', which is reserved");
     }
     if (!engines_.emplace(name, std::move(engine)).second) {
-      throw Error(ErrorCode::kInvalidArgument, "a second engine '" + name + "' comes from " +
-                                                   source + "; names must be unique");
+      throw Error(ErrorCode::kInvalidArgument,
+                  "a second engine '" + name + "' comes from " + source + "; names must be unique");
     }
   }
 

@@ -25,8 +25,7 @@ bool matches(const Tensor& tensor, DType dtype, const Dims& dims) {
 }
 
 Tensor arena_tensor(const SlotPlan& plan, Tensor& arena) {
-  return Tensor::wrap(plan.dtype, plan.dims, arena.data<std::byte>() + plan.offset,
-                      arena.owner());
+  return Tensor::wrap(plan.dtype, plan.dims, arena.data<std::byte>() + plan.offset, arena.owner());
 }
 
 }  // namespace

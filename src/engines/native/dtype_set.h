@@ -44,8 +44,7 @@ inline constexpr DTypeSet kComplexTypes{DType::kComplex64, DType::kComplex128};
 inline constexpr DTypeSet kBoolType{DType::kBool};
 inline constexpr DTypeSet kStringType{DType::kString};
 // Whole bytes per element, strings left out.
-inline constexpr DTypeSet kByteTypes =
-    kNumericTypes | kFloat8Types | kComplexTypes | kBoolType;
+inline constexpr DTypeSet kByteTypes = kNumericTypes | kFloat8Types | kComplexTypes | kBoolType;
 inline constexpr DTypeSet kAllTypes = kByteTypes | kPackedTypes | kStringType;
 
 }  // namespace xrt::native

@@ -8,7 +8,9 @@ namespace xrt::native {
 
 namespace {
 constexpr std::size_t kAlignment = 64;
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 }  // namespace
 
 std::size_t place_buffers(std::vector<Buffer>& buffers) {
@@ -34,9 +36,9 @@ std::size_t place_buffers(std::vector<Buffer>& buffers) {
     }
     buffer.offset = best == SIZE_MAX ? end : best;
     total = std::max(total, buffer.offset + bytes);
-    const auto place = std::upper_bound(
-        placed.begin(), placed.end(), &buffer,
-        [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
+    const auto place =
+        std::upper_bound(placed.begin(), placed.end(), &buffer,
+                         [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
     placed.insert(place, &buffer);
   }
   return total;

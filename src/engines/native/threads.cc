@@ -15,8 +15,7 @@ struct Threads::Arena {
   tbb::task_arena arena;
 };
 
-Threads::Threads(int count)
-    : count_(std::max(count, 1)), arena_(std::make_unique<Arena>(count_)) {}
+Threads::Threads(int count) : count_(std::max(count, 1)), arena_(std::make_unique<Arena>(count_)) {}
 Threads::~Threads() = default;
 
 std::shared_ptr<const Threads> Threads::get(int count) {

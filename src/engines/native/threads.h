@@ -50,8 +50,8 @@ class Threads {
 
  private:
   struct Arena;
-  void run_parts(std::int64_t n, std::int64_t grain,
-                 void (*fn)(void*, std::int64_t, std::int64_t), void* data) const;
+  void run_parts(std::int64_t n, std::int64_t grain, void (*fn)(void*, std::int64_t, std::int64_t),
+                 void* data) const;
   void run_inside(void (*fn)(void*), void* data) const;
 
   int count_;

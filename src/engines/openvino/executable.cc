@@ -57,10 +57,14 @@ bool fits_int32(const Tensor& tensor) {
 
 bool fits_int32(const Tensor& tensor) {
   switch (tensor.dtype()) {
-    case DType::kInt64: return fits_int32<std::int64_t>(tensor);
-    case DType::kUInt64: return fits_int32<std::uint64_t>(tensor);
-    case DType::kUInt32: return fits_int32<std::uint32_t>(tensor);
-    default: return true;
+    case DType::kInt64:
+      return fits_int32<std::int64_t>(tensor);
+    case DType::kUInt64:
+      return fits_int32<std::uint64_t>(tensor);
+    case DType::kUInt32:
+      return fits_int32<std::uint32_t>(tensor);
+    default:
+      return true;
   }
 }
 
@@ -111,8 +115,8 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
     }
     out.is_static = port.get_partial_shape().is_static();
     if (out.is_static) out.dims = to_dims(port.get_shape());
-    out.check_range = out.dtype == DType::kInt64 || out.dtype == DType::kUInt64 ||
-                      out.dtype == DType::kUInt32;
+    out.check_range =
+        out.dtype == DType::kInt64 || out.dtype == DType::kUInt64 || out.dtype == DType::kUInt32;
     return out;
   };
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -127,9 +131,15 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
   for (const ValueId id : graph.outputs()) {
     Source source;
     switch (graph.value(id).origin) {
-      case Origin::kConstant: source.constant = graph.value(id).constant; break;
-      case Origin::kInput: source.input = position(graph.inputs(), id); break;
-      default: source.computed = position(computed, id); break;
+      case Origin::kConstant:
+        source.constant = graph.value(id).constant;
+        break;
+      case Origin::kInput:
+        source.input = position(graph.inputs(), id);
+        break;
+      default:
+        source.computed = position(computed, id);
+        break;
     }
     sources_.push_back(std::move(source));
   }

@@ -10,13 +10,16 @@ namespace {
 // Why values of this dtype cannot pass through OpenVINO's CPU plugin unchanged.
 std::optional<std::string> dtype_refusal(DType dtype) {
   switch (dtype) {
-    case DType::kFloat64: return "the CPU plugin computes float64 in float32";
-    case DType::kString: return "strings are not tensors of the CPU plugin";
+    case DType::kFloat64:
+      return "the CPU plugin computes float64 in float32";
+    case DType::kString:
+      return "strings are not tensors of the CPU plugin";
     case DType::kComplex64:
     case DType::kComplex128:
     case DType::kFloat8E4M3FNUZ:
     case DType::kFloat8E5M2FNUZ:
-    case DType::kInt2: return "OpenVINO has no type " + std::string(to_string(dtype));
+    case DType::kInt2:
+      return "OpenVINO has no type " + std::string(to_string(dtype));
     case DType::kFloat8E4M3FN:
     case DType::kFloat8E5M2:
     case DType::kFloat8E8M0:
@@ -25,7 +28,8 @@ std::optional<std::string> dtype_refusal(DType dtype) {
     case DType::kInt4:
     case DType::kUInt2:
       return std::string(to_string(dtype)) + " is a storage type of weights to the CPU plugin";
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -49,16 +53,22 @@ std::optional<std::string> range_refusal(const Graph& graph, ValueId id) {
   const auto outside = [&](auto tag) {
     using T = decltype(tag);
     const T* values = tensor->data<T>();
-    return std::any_of(values, values + tensor->count(), [](T value) {
-      return !std::in_range<std::int32_t>(value);
-    });
+    return std::any_of(values, values + tensor->count(),
+                       [](T value) { return !std::in_range<std::int32_t>(value); });
   };
   bool bad = false;
   switch (tensor->dtype()) {
-    case DType::kInt64: bad = outside(std::int64_t{}); break;
-    case DType::kUInt64: bad = outside(std::uint64_t{}); break;
-    case DType::kUInt32: bad = outside(std::uint32_t{}); break;
-    default: break;
+    case DType::kInt64:
+      bad = outside(std::int64_t{});
+      break;
+    case DType::kUInt64:
+      bad = outside(std::uint64_t{});
+      break;
+    case DType::kUInt32:
+      bad = outside(std::uint32_t{});
+      break;
+    default:
+      break;
   }
   if (!bad) return std::nullopt;
   return "constant '" + graph.value(id).name +

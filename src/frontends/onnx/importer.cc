@@ -36,8 +36,8 @@ std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes) {
                 "external data");
   }
   auto model = std::make_shared<onnx::ModelProto>();
-  google::protobuf::io::CodedInputStream stream(
-      reinterpret_cast<const std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                                static_cast<int>(bytes.size()));
   stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
   if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     invalid("not an ONNX model, or a damaged one: its bytes are no ModelProto");
@@ -71,8 +71,7 @@ Graph build(std::shared_ptr<onnx::ModelProto> model, ExternalData* external) {
   }
   for (const auto& function : model->functions()) {
     check_opset(opsets_of(function), fmt::format("function '{}'", function.name()));
-    const std::string key =
-        function_key(function.domain(), function.name(), function.overload());
+    const std::string key = function_key(function.domain(), function.name(), function.overload());
     if (!options.functions.emplace(key, &function).second) {
       invalid(fmt::format("function '{}' is defined twice", function.name()));
     }

@@ -8,7 +8,8 @@
 // - Weights are not copied: raw data stays in the parsed message, external data is mapped. External
 //   data must lie inside the model's folder, also after following links.
 // - Ops of other domains are kept as they are.
-// - Whatever is wrong with the model is an xrt::Error: kInvalidModel or kUnsupported naming the node
+// - Whatever is wrong with the model is an xrt::Error: kInvalidModel or kUnsupported naming the
+// node
 //   or value, kNotFound or kIo naming the file, kResource where a bound is reached.
 #pragma once
 

@@ -39,7 +39,7 @@ T take(NodeDraft& draft, std::string_view name, T fallback = {}) {
 using Ints = std::vector<std::int64_t>;
 
 std::string name_for(const NodeDraft& draft, std::string_view part) {
-  const std::string& base = !draft.name.empty()                                    ? draft.name
+  const std::string& base = !draft.name.empty()                                   ? draft.name
                             : !draft.outputs.empty() && !draft.outputs[0].empty() ? draft.outputs[0]
                                                                                   : draft.op;
   return base + "/" + std::string(part);
@@ -78,8 +78,9 @@ void batch_normalization_9(Graph&, NodeDraft& draft) {
 void batch_normalization_14(Graph&, NodeDraft& draft) {
   for (std::size_t i = 1; i < draft.outputs.size(); ++i) {
     if (!draft.outputs[i].empty()) {
-      unsupported("BatchNormalization in training mode, with statistics as outputs, cannot be "
-                  "brought to a newer opset: export the model for inference");
+      unsupported(
+          "BatchNormalization in training mode, with statistics as outputs, cannot be "
+          "brought to a newer opset: export the model for inference");
     }
   }
   draft.outputs.resize(1);
@@ -130,8 +131,9 @@ void resize_11(Graph& graph, NodeDraft& draft) {
       mode == draft.attributes.end() ? nullptr : std::get_if<std::string>(&mode->second);
   if (name != nullptr && *name != "nearest") return;
   if (enlarges && shrinks) {
-    unsupported("a nearest-neighbour Resize of opset 10 that enlarges one axis and shrinks another "
-                "cannot be said in newer opsets");
+    unsupported(
+        "a nearest-neighbour Resize of opset 10 that enlarges one axis and shrinks another "
+        "cannot be said in newer opsets");
   }
   draft.attributes["nearest_mode"] = std::string(shrinks ? "ceil" : "floor");
 }
@@ -212,16 +214,14 @@ void group_normalization_21(Graph& graph, NodeDraft& draft) {
   if (draft.inputs.size() != 3 || groups == draft.attributes.end()) return;  // refused later
   const auto* count = std::get_if<std::int64_t>(&groups->second);
   if (count == nullptr) return;
-  const ValueId channels =
-      graph.add_op("Shape", {draft.inputs[0]},
-                   {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}},
-                   name_for(draft, "channels"));
+  const ValueId channels = graph.add_op("Shape", {draft.inputs[0]},
+                                        {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}},
+                                        name_for(draft, "channels"));
   const ValueId repeats =
       graph.add_op("Div", {channels, constant(graph, draft, "groups", {*count})}, {},
                    name_for(draft, "channels_per_group"));
-  const ValueId shape =
-      graph.add_op("Concat", {constant(graph, draft, "one", {1}), repeats},
-                   {{"axis", std::int64_t{0}}}, name_for(draft, "repeat_shape"));
+  const ValueId shape = graph.add_op("Concat", {constant(graph, draft, "one", {1}), repeats},
+                                     {{"axis", std::int64_t{0}}}, name_for(draft, "repeat_shape"));
   const ValueId column = constant(graph, draft, "column", {-1, 1});
   const ValueId flat = constant(graph, draft, "flat", {-1});
   for (std::size_t i = 1; i <= 2; ++i) {

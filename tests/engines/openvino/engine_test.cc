@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The OpenVINO engine by its interface. Expected numbers are worked out here from the definitions
 // of the ops, not by OpenVINO.
+#include "xrt/engine.h"
+
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +13,6 @@
 #include <fstream>
 #include <numeric>
 #include <random>
-
-#include "xrt/engine.h"
 
 namespace xrt {
 namespace {
@@ -108,7 +108,8 @@ TEST(OpenVino, OutputThatIsAReshapedInputHasMemoryOfItsOwn) {
   const ValueId shape = graph.add_constant("shape", Tensor::from_int64(std::vector<int64_t>{4}));
   const ValueId flat = graph.add_op("Reshape", {x, shape});
   graph.set_type(flat, Type::tensor(DType::kFloat32, Shape{4}));
-  const ValueId again = graph.add_op("Unsqueeze", {flat, graph.add_constant("zero", Tensor::from_int64(std::vector<int64_t>{0}))});
+  const ValueId again = graph.add_op(
+      "Unsqueeze", {flat, graph.add_constant("zero", Tensor::from_int64(std::vector<int64_t>{0}))});
   graph.set_type(again, Type::tensor(DType::kFloat32, Shape{1, 4}));
   const ValueId y = graph.add_op("Neg", {x});
   graph.set_type(y, graph.type(x));
@@ -291,8 +292,9 @@ TEST(OpenVino, SubgraphsReadWhatTheyCapture) {
     body->add_output(y);
     return body;
   };
-  const NodeId node = graph.add_node("", "If", {condition}, {"y"},
-                                     {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}});
+  const NodeId node =
+      graph.add_node("", "If", {condition}, {"y"},
+                     {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}});
   const ValueId y = graph.node(node).outputs[0];
   graph.set_type(y, graph.type(x));
   graph.add_output(y);
