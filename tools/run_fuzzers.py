@@ -73,6 +73,7 @@ def main() -> int:
             "-max_len=65536",
             "-print_final_stats=1",
             "-verbosity=0",
+            "-print_funcs=0",
             "-seed=1",
             str(corpus),
         ]
