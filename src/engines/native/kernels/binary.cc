@@ -18,22 +18,28 @@ using Wrap = std::conditional_t<(sizeof(T) < 8), std::uint32_t, std::uint64_t>;
 struct Add {
   template <typename T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>) return a + b;
-    else return static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b));
+    if constexpr (std::is_floating_point_v<T>)
+      return a + b;
+    else
+      return static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b));
   }
 };
 struct Sub {
   template <typename T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>) return a - b;
-    else return static_cast<T>(static_cast<Wrap<T>>(a) - static_cast<Wrap<T>>(b));
+    if constexpr (std::is_floating_point_v<T>)
+      return a - b;
+    else
+      return static_cast<T>(static_cast<Wrap<T>>(a) - static_cast<Wrap<T>>(b));
   }
 };
 struct Mul {
   template <typename T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>) return a * b;
-    else return static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b));
+    if constexpr (std::is_floating_point_v<T>)
+      return a * b;
+    else
+      return static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b));
   }
 };
 struct Div {
@@ -178,9 +184,10 @@ void add_binary(KernelRegistry& registry, const char* op, VectorOps::Binary Vect
                       const Support first = n.check_input(0, kNumericTypes);
                       return first ? n.check_input(1, kNumericTypes) : first;
                     },
-                .create = [fast](const KernelCreateContext&) {
-                  return make_binary<Op>(fast ? vector_ops().*fast : nullptr);
-                }});
+                .create =
+                    [fast](const KernelCreateContext&) {
+                      return make_binary<Op>(fast ? vector_ops().*fast : nullptr);
+                    }});
 }
 
 // Max, Min, Sum and Mean: any number of inputs, folded from the left.
@@ -196,33 +203,36 @@ void add_variadic(KernelRegistry& registry, const char* op, VectorOps::Binary Ve
                       }
                       return Support::yes();
                     },
-                .create = [fast, mean](const KernelCreateContext&) {
-                  return make_kernel([row = vector_ops().*fast, mean](KernelContext& k) {
-                    const DType dtype = k.input(0).dtype();
-                    const DType compute = compute_dtype(dtype);
-                    const Dims dims = broadcast_inputs(k, k.input_count());
-                    Tensor& y = k.output(0, dtype, dims);
-                    Tensor sum = compute == dtype ? y : allocate_checked(compute, dims);
-                    const std::size_t count = k.input_count();
-                    Tensor first = converted(k.input(0), compute);
-                    if (count == 1) {
-                      std::copy_n(first.data<std::byte>(), first.bytes(), sum.data<std::byte>());
-                    }
-                    for (std::size_t i = 1; i < count; ++i) {
-                      apply_binary<Op>(k, first, converted(k.input(i), compute), sum, row);
-                      first = sum;
-                    }
-                    if (mean) {
-                      dispatch_float(compute, [&]<typename T>() {
-                        T* p = sum.data<T>();
-                        for (std::int64_t i = 0; i < sum.count(); ++i) p[i] /= static_cast<T>(count);
+                .create =
+                    [fast, mean](const KernelCreateContext&) {
+                      return make_kernel([row = vector_ops().*fast, mean](KernelContext& k) {
+                        const DType dtype = k.input(0).dtype();
+                        const DType compute = compute_dtype(dtype);
+                        const Dims dims = broadcast_inputs(k, k.input_count());
+                        Tensor& y = k.output(0, dtype, dims);
+                        Tensor sum = compute == dtype ? y : allocate_checked(compute, dims);
+                        const std::size_t count = k.input_count();
+                        Tensor first = converted(k.input(0), compute);
+                        if (count == 1) {
+                          std::copy_n(first.data<std::byte>(), first.bytes(),
+                                      sum.data<std::byte>());
+                        }
+                        for (std::size_t i = 1; i < count; ++i) {
+                          apply_binary<Op>(k, first, converted(k.input(i), compute), sum, row);
+                          first = sum;
+                        }
+                        if (mean) {
+                          dispatch_float(compute, [&]<typename T>() {
+                            T* p = sum.data<T>();
+                            for (std::int64_t i = 0; i < sum.count(); ++i)
+                              p[i] /= static_cast<T>(count);
+                          });
+                        }
+                        if (compute != dtype) {
+                          store_float(dtype, sum.data<float>(), sum.count(), y.raw(), 0);
+                        }
                       });
-                    }
-                    if (compute != dtype) {
-                      store_float(dtype, sum.data<float>(), sum.count(), y.raw(), 0);
-                    }
-                  });
-                }});
+                    }});
 }
 
 std::unique_ptr<Kernel> create_mod(const KernelCreateContext& create) {
@@ -251,8 +261,10 @@ T integer_power(T base, T exponent) {
 struct Power {
   template <typename T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>) return std::pow(a, b);
-    else return integer_power(a, b);
+    if constexpr (std::is_floating_point_v<T>)
+      return std::pow(a, b);
+    else
+      return integer_power(a, b);
   }
 };
 

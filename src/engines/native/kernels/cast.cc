@@ -70,9 +70,8 @@ void from_strings(const Tensor& x, Tensor& y, bool saturate, Rounding rounding) 
       const double value = parse_number(text);
       store_double(y.dtype(), &value, 1, y.raw(), i, saturate, rounding);
     } else if (y.dtype() == DType::kBool) {
-      y.data<std::uint8_t>()[i] =
-          text == "True" || text == "true" || (text != "False" && text != "false" &&
-                                               parse_number(text) != 0);
+      y.data<std::uint8_t>()[i] = text == "True" || text == "true" ||
+                                  (text != "False" && text != "false" && parse_number(text) != 0);
     } else {
       const std::int64_t value = parse_integer(text);
       store_int64(y.dtype(), &value, 1, y.raw(), i);
@@ -85,7 +84,8 @@ template <typename From>
 bool convert_from(const From* x, DType to, void* target, std::int64_t n) {
   switch (to) {
     case DType::kFloat32:
-      for (std::int64_t i = 0; i < n; ++i) static_cast<float*>(target)[i] = static_cast<float>(x[i]);
+      for (std::int64_t i = 0; i < n; ++i)
+        static_cast<float*>(target)[i] = static_cast<float>(x[i]);
       return true;
     case DType::kInt64:
       if constexpr (std::is_floating_point_v<From>) return false;
@@ -102,7 +102,8 @@ bool convert_from(const From* x, DType to, void* target, std::int64_t n) {
     case DType::kBool:
       for (std::int64_t i = 0; i < n; ++i) static_cast<std::uint8_t*>(target)[i] = x[i] != From{0};
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -122,11 +123,16 @@ bool convert_directly(const Tensor& x, std::int64_t begin, std::int64_t n, Tenso
       vector_ops().half_to_float(x.data<std::uint16_t>() + begin, reinterpret_cast<float*>(target),
                                  n);
       return true;
-    case DType::kInt64: return convert_from(x.data<std::int64_t>() + begin, y.dtype(), target, n);
-    case DType::kInt32: return convert_from(x.data<std::int32_t>() + begin, y.dtype(), target, n);
-    case DType::kUInt8: return convert_from(x.data<std::uint8_t>() + begin, y.dtype(), target, n);
-    case DType::kBool: return convert_from(x.data<std::uint8_t>() + begin, y.dtype(), target, n);
-    default: return false;
+    case DType::kInt64:
+      return convert_from(x.data<std::int64_t>() + begin, y.dtype(), target, n);
+    case DType::kInt32:
+      return convert_from(x.data<std::int32_t>() + begin, y.dtype(), target, n);
+    case DType::kUInt8:
+      return convert_from(x.data<std::uint8_t>() + begin, y.dtype(), target, n);
+    case DType::kBool:
+      return convert_from(x.data<std::uint8_t>() + begin, y.dtype(), target, n);
+    default:
+      return false;
   }
 }
 
@@ -262,10 +268,10 @@ void run_clip(KernelContext& k) {
 }
 
 Support supports_cast(const NodeView& n) {
-  const Support in = n.check_input(0, kNumericTypes | kFloat8Types | kPackedTypes | kBoolType |
-                                          kStringType);
-  return in ? n.check_output(0, kNumericTypes | kFloat8Types | kPackedTypes | kBoolType |
-                                    kStringType)
+  const Support in =
+      n.check_input(0, kNumericTypes | kFloat8Types | kPackedTypes | kBoolType | kStringType);
+  return in ? n.check_output(0,
+                             kNumericTypes | kFloat8Types | kPackedTypes | kBoolType | kStringType)
             : in;
 }
 
@@ -274,15 +280,15 @@ Support supports_cast(const NodeView& n) {
 void register_cast_kernels(KernelRegistry& registry) {
   registry.add({.op = "Cast", .supports = supports_cast, .create = create_cast});
   registry.add({.op = "CastLike", .supports = supports_cast, .create = create_cast_like});
-  registry.add({.op = "BitCast",
-                .supports =
-                    [](const NodeView& n) { return n.check_input(0, kByteTypes | kPackedTypes); },
-                .create = create_bit_cast});
-  registry.add({.op = "Clip",
-                .supports = [](const NodeView& n) { return n.check_input(0, kNumericTypes); },
-                .create = [](const KernelCreateContext&) {
-                  return make_kernel(run_clip, {.in_place = {0}});
-                }});
+  registry.add(
+      {.op = "BitCast",
+       .supports = [](const NodeView& n) { return n.check_input(0, kByteTypes | kPackedTypes); },
+       .create = create_bit_cast});
+  registry.add(
+      {.op = "Clip",
+       .supports = [](const NodeView& n) { return n.check_input(0, kNumericTypes); },
+       .create =
+           [](const KernelCreateContext&) { return make_kernel(run_clip, {.in_place = {0}}); }});
 }
 
 }  // namespace xrt::native

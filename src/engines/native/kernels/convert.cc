@@ -13,20 +13,26 @@ namespace {
 // An 8-bit or narrower float: sign, `exponent` bits, `mantissa` bits.
 struct SmallFormat {
   int exponent, mantissa, bias;
-  int max_code;    // of the largest finite magnitude
-  int infinity;    // code, or -1
-  int nan;         // code
+  int max_code;  // of the largest finite magnitude
+  int infinity;  // code, or -1
+  int nan;       // code
   bool negative_zero;
 };
 
 SmallFormat small_format(DType dtype) {
   switch (dtype) {
-    case DType::kFloat8E4M3FN: return {4, 3, 7, 0x7E, -1, 0x7F, true};
-    case DType::kFloat8E4M3FNUZ: return {4, 3, 8, 0x7F, -1, 0x80, false};
-    case DType::kFloat8E5M2: return {5, 2, 15, 0x7B, 0x7C, 0x7E, true};
-    case DType::kFloat8E5M2FNUZ: return {5, 2, 16, 0x7F, -1, 0x80, false};
-    case DType::kFloat4E2M1: return {2, 1, 1, 0x7, -1, 0x7, true};
-    default: fail_dtype(dtype);
+    case DType::kFloat8E4M3FN:
+      return {4, 3, 7, 0x7E, -1, 0x7F, true};
+    case DType::kFloat8E4M3FNUZ:
+      return {4, 3, 8, 0x7F, -1, 0x80, false};
+    case DType::kFloat8E5M2:
+      return {5, 2, 15, 0x7B, 0x7C, 0x7E, true};
+    case DType::kFloat8E5M2FNUZ:
+      return {5, 2, 16, 0x7F, -1, 0x80, false};
+    case DType::kFloat4E2M1:
+      return {2, 1, 1, 0x7, -1, 0x7, true};
+    default:
+      fail_dtype(dtype);
   }
 }
 
@@ -50,11 +56,10 @@ float decode(DType dtype, std::uint8_t bits) {
   }
   const int exponent = magnitude >> f.mantissa;
   const int mantissa = magnitude & ((1 << f.mantissa) - 1);
-  const float value =
-      exponent == 0
-          ? std::ldexp(static_cast<float>(mantissa), 1 - f.bias - f.mantissa)
-          : std::ldexp(static_cast<float>(mantissa + (1 << f.mantissa)),
-                       exponent - f.bias - f.mantissa);
+  const float value = exponent == 0
+                          ? std::ldexp(static_cast<float>(mantissa), 1 - f.bias - f.mantissa)
+                          : std::ldexp(static_cast<float>(mantissa + (1 << f.mantissa)),
+                                       exponent - f.bias - f.mantissa);
   return negative ? -value : value;
 }
 
@@ -89,13 +94,20 @@ const std::array<float, 256>& small_table(DType dtype) {
       make(DType::kFloat8E4M3FN),   make(DType::kFloat8E4M3FNUZ), make(DType::kFloat8E5M2),
       make(DType::kFloat8E5M2FNUZ), make(DType::kFloat4E2M1),     make(DType::kFloat8E8M0)};
   switch (dtype) {
-    case DType::kFloat8E4M3FN: return tables[0];
-    case DType::kFloat8E4M3FNUZ: return tables[1];
-    case DType::kFloat8E5M2: return tables[2];
-    case DType::kFloat8E5M2FNUZ: return tables[3];
-    case DType::kFloat4E2M1: return tables[4];
-    case DType::kFloat8E8M0: return tables[5];
-    default: fail_dtype(dtype);
+    case DType::kFloat8E4M3FN:
+      return tables[0];
+    case DType::kFloat8E4M3FNUZ:
+      return tables[1];
+    case DType::kFloat8E5M2:
+      return tables[2];
+    case DType::kFloat8E5M2FNUZ:
+      return tables[3];
+    case DType::kFloat4E2M1:
+      return tables[4];
+    case DType::kFloat8E8M0:
+      return tables[5];
+    default:
+      fail_dtype(dtype);
   }
 }
 
@@ -122,9 +134,12 @@ void load_plain(const void* source, std::int64_t offset, std::int64_t n, Out* ou
 template <typename Out>
 void load_any(DType dtype, const void* source, std::int64_t offset, std::int64_t n, Out* out) {
   switch (dtype) {
-    case DType::kBool: return load_plain<std::uint8_t>(source, offset, n, out);
-    case DType::kFloat32: return load_plain<float>(source, offset, n, out);
-    case DType::kFloat64: return load_plain<double>(source, offset, n, out);
+    case DType::kBool:
+      return load_plain<std::uint8_t>(source, offset, n, out);
+    case DType::kFloat32:
+      return load_plain<float>(source, offset, n, out);
+    case DType::kFloat64:
+      return load_plain<double>(source, offset, n, out);
     case DType::kFloat16: {
       const auto* in = static_cast<const std::uint16_t*>(source) + offset;
       for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(half_to_float(in[i]));
@@ -178,9 +193,9 @@ void load_any(DType dtype, const void* source, std::int64_t offset, std::int64_t
 std::int64_t truncate(double value) {
   if (!(value == value)) return 0;
   if (value >= 9223372036854775808.0) {
-    return value >= 18446744073709551616.0 ? -1
-                                           : static_cast<std::int64_t>(
-                                                 static_cast<std::uint64_t>(value));
+    return value >= 18446744073709551616.0
+               ? -1
+               : static_cast<std::int64_t>(static_cast<std::uint64_t>(value));
   }
   if (value < -9223372036854775808.0) return INT64_MIN;
   return static_cast<std::int64_t>(value);

@@ -77,33 +77,48 @@ constexpr DType dtype_of() {
 template <typename F>
 decltype(auto) dispatch_float(DType dtype, F&& fn) {
   switch (dtype) {
-    case DType::kFloat32: return fn.template operator()<float>();
-    case DType::kFloat64: return fn.template operator()<double>();
-    default: fail_dtype(dtype);
+    case DType::kFloat32:
+      return fn.template operator()<float>();
+    case DType::kFloat64:
+      return fn.template operator()<double>();
+    default:
+      fail_dtype(dtype);
   }
 }
 
 template <typename F>
 decltype(auto) dispatch_integer(DType dtype, F&& fn) {
   switch (dtype) {
-    case DType::kInt8: return fn.template operator()<std::int8_t>();
-    case DType::kInt16: return fn.template operator()<std::int16_t>();
-    case DType::kInt32: return fn.template operator()<std::int32_t>();
-    case DType::kInt64: return fn.template operator()<std::int64_t>();
-    case DType::kUInt8: return fn.template operator()<std::uint8_t>();
-    case DType::kUInt16: return fn.template operator()<std::uint16_t>();
-    case DType::kUInt32: return fn.template operator()<std::uint32_t>();
-    case DType::kUInt64: return fn.template operator()<std::uint64_t>();
-    default: fail_dtype(dtype);
+    case DType::kInt8:
+      return fn.template operator()<std::int8_t>();
+    case DType::kInt16:
+      return fn.template operator()<std::int16_t>();
+    case DType::kInt32:
+      return fn.template operator()<std::int32_t>();
+    case DType::kInt64:
+      return fn.template operator()<std::int64_t>();
+    case DType::kUInt8:
+      return fn.template operator()<std::uint8_t>();
+    case DType::kUInt16:
+      return fn.template operator()<std::uint16_t>();
+    case DType::kUInt32:
+      return fn.template operator()<std::uint32_t>();
+    case DType::kUInt64:
+      return fn.template operator()<std::uint64_t>();
+    default:
+      fail_dtype(dtype);
   }
 }
 
 template <typename F>
 decltype(auto) dispatch_number(DType dtype, F&& fn) {
   switch (dtype) {
-    case DType::kFloat32: return fn.template operator()<float>();
-    case DType::kFloat64: return fn.template operator()<double>();
-    default: return dispatch_integer(dtype, std::forward<F>(fn));
+    case DType::kFloat32:
+      return fn.template operator()<float>();
+    case DType::kFloat64:
+      return fn.template operator()<double>();
+    default:
+      return dispatch_integer(dtype, std::forward<F>(fn));
   }
 }
 
@@ -114,11 +129,16 @@ struct Bytes16 {
 template <typename F>
 decltype(auto) dispatch_size(std::size_t bytes, F&& fn) {
   switch (bytes) {
-    case 1: return fn.template operator()<std::uint8_t>();
-    case 2: return fn.template operator()<std::uint16_t>();
-    case 4: return fn.template operator()<std::uint32_t>();
-    case 8: return fn.template operator()<std::uint64_t>();
-    default: return fn.template operator()<Bytes16>();
+    case 1:
+      return fn.template operator()<std::uint8_t>();
+    case 2:
+      return fn.template operator()<std::uint16_t>();
+    case 4:
+      return fn.template operator()<std::uint32_t>();
+    case 8:
+      return fn.template operator()<std::uint64_t>();
+    default:
+      return fn.template operator()<Bytes16>();
   }
 }
 // Likewise, strings included (as std::string).

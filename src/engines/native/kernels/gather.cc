@@ -99,8 +99,7 @@ void check_within(const Dims& inside, const Dims& outside, std::size_t axis) {
     fits = a == axis || inside[a] <= outside[a];
   }
   if (!fits) {
-    fail("the indices' shape " + shape_text(inside) + " does not fit into " +
-         shape_text(outside));
+    fail("the indices' shape " + shape_text(inside) + " does not fit into " + shape_text(outside));
   }
 }
 
@@ -132,8 +131,7 @@ std::vector<std::int64_t> tuple_offsets(const Tensor& indices, const Dims& dims,
   if (first_axis + depth > dims.size()) fail("an index tuple has more entries than there are axes");
   const std::vector<std::int64_t> values = indices.to_int64();
   const Dims strides = dense_strides(dims);
-  const auto tuples =
-      static_cast<std::size_t>(product(indices.dims(), 0, indices.rank() - 1));
+  const auto tuples = static_cast<std::size_t>(product(indices.dims(), 0, indices.rank() - 1));
   std::vector<std::int64_t> offsets(tuples);
   for (std::size_t t = 0; t < tuples; ++t) {
     for (std::size_t d = 0; d < depth; ++d) {
@@ -188,11 +186,16 @@ Update parse_update(const Node& node) {
 template <typename T>
 T updated(Update update, T old, T value) {
   switch (update) {
-    case Update::kAdd: return static_cast<T>(old + value);
-    case Update::kMul: return static_cast<T>(old * value);
-    case Update::kMax: return std::max(old, value);
-    case Update::kMin: return std::min(old, value);
-    default: return value;
+    case Update::kAdd:
+      return static_cast<T>(old + value);
+    case Update::kMul:
+      return static_cast<T>(old * value);
+    case Update::kMax:
+      return std::max(old, value);
+    case Update::kMin:
+      return std::min(old, value);
+    default:
+      return value;
   }
 }
 

@@ -54,9 +54,10 @@ template <typename Op>
 void add_compare(KernelRegistry& registry, const char* op, DTypeSet types) {
   registry.add({.op = op,
                 .supports = [types](const NodeView& n) { return n.check_input(0, types); },
-                .create = [](const KernelCreateContext&) {
-                  return make_kernel([](KernelContext& k) { run_compare(k, Op{}); });
-                }});
+                .create =
+                    [](const KernelCreateContext&) {
+                      return make_kernel([](KernelContext& k) { run_compare(k, Op{}); });
+                    }});
 }
 
 template <typename Op>
@@ -94,8 +95,7 @@ void add_bit_op(KernelRegistry& registry, const char* name, Op op) {
 struct ShiftLeft {
   template <typename T>
   T operator()(T a, T b) const {
-    return b >= T(sizeof(T) * 8) ? T{0}
-                                 : static_cast<T>(static_cast<std::uint64_t>(a) << b);
+    return b >= T(sizeof(T) * 8) ? T{0} : static_cast<T>(static_cast<std::uint64_t>(a) << b);
   }
 };
 struct ShiftRight {
@@ -155,10 +155,10 @@ void register_logic_kernels(KernelRegistry& registry) {
   registry.add({.op = "BitShift",
                 .supports = [](const NodeView& n) { return n.check_input(0, kUnsignedTypes); },
                 .create = create_bit_shift});
-  registry.add({.op = "Where",
-                .supports =
-                    [](const NodeView& n) { return n.check_input(1, kByteTypes | kStringType); },
-                .create = [](const KernelCreateContext&) { return make_kernel(run_where); }});
+  registry.add(
+      {.op = "Where",
+       .supports = [](const NodeView& n) { return n.check_input(1, kByteTypes | kStringType); },
+       .create = [](const KernelCreateContext&) { return make_kernel(run_where); }});
 }
 
 }  // namespace xrt::native

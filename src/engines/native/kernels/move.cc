@@ -159,7 +159,8 @@ Created create_concat(const KernelCreateContext& create) {
     for (std::size_t i = 0; i < k.input_count(); ++i) {
       const Tensor& x = k.input(i);
       const std::int64_t length = x.dims()[axis] * inner;
-      const std::int64_t grain = std::max<std::int64_t>(65536 / std::max<std::int64_t>(length, 1), 1);
+      const std::int64_t grain =
+          std::max<std::int64_t>(65536 / std::max<std::int64_t>(length, 1), 1);
       k.parallel_for(outer, grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
           copy_elements(x.dtype(), x.raw(), row * length, y.raw(), row * dims[axis] * inner + at,
@@ -249,8 +250,8 @@ enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge, kWrap };
 std::vector<std::int64_t> pad_indices(std::int64_t size, std::int64_t before, std::int64_t after,
                                       PadMode mode) {
   std::int64_t total = 0;
-  if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total) ||
-      total < 0) {
+  if (__builtin_add_overflow(size, before, &total) ||
+      __builtin_add_overflow(total, after, &total) || total < 0) {
     fail("the padded size is negative or too large");
   }
   if (total > (std::int64_t{1} << 40)) throw Error(ErrorCode::kResource, "the result is too large");
@@ -260,9 +261,15 @@ std::vector<std::int64_t> pad_indices(std::int64_t size, std::int64_t before, st
     std::int64_t s = i - before;
     if (s < 0 || s >= size) {
       switch (mode) {
-        case PadMode::kConstant: s = -1; break;
-        case PadMode::kEdge: s = std::clamp<std::int64_t>(s, 0, size - 1); break;
-        case PadMode::kWrap: s = (s % size + size) % size; break;
+        case PadMode::kConstant:
+          s = -1;
+          break;
+        case PadMode::kEdge:
+          s = std::clamp<std::int64_t>(s, 0, size - 1);
+          break;
+        case PadMode::kWrap:
+          s = (s % size + size) % size;
+          break;
         case PadMode::kReflect: {
           if (size == 1) {
             s = 0;
@@ -313,10 +320,14 @@ void pad_tensor(const Tensor& x, const std::vector<std::vector<std::int64_t>>& i
 Created create_pad(const KernelCreateContext& create) {
   const std::string name = create.node().attr_string("mode", "constant");
   PadMode mode = PadMode::kConstant;
-  if (name == "reflect") mode = PadMode::kReflect;
-  else if (name == "edge") mode = PadMode::kEdge;
-  else if (name == "wrap") mode = PadMode::kWrap;
-  else if (name != "constant") fail("mode '" + name + "' is not known");
+  if (name == "reflect")
+    mode = PadMode::kReflect;
+  else if (name == "edge")
+    mode = PadMode::kEdge;
+  else if (name == "wrap")
+    mode = PadMode::kWrap;
+  else if (name != "constant")
+    fail("mode '" + name + "' is not known");
   return make_kernel([mode](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::vector<std::int64_t> pads = ints_input(k, 1);
@@ -334,8 +345,8 @@ Created create_pad(const KernelCreateContext& create) {
       const auto found = std::find(axes.begin(), axes.end(), a);
       const auto i = static_cast<std::size_t>(found - axes.begin());
       const bool padded = found != axes.end();
-      indices[a] = pad_indices(dims[a], padded ? pads[i] : 0, padded ? pads[i + axes.size()] : 0,
-                               mode);
+      indices[a] =
+          pad_indices(dims[a], padded ? pads[i] : 0, padded ? pads[i + axes.size()] : 0, mode);
       dims[a] = static_cast<std::int64_t>(indices[a].size());
     }
     Tensor& y = k.output(0, x.dtype(), dims);
@@ -385,7 +396,8 @@ Created create_reverse_sequence(const KernelCreateContext& create) {
     const Dims& d = x.dims();
     const std::int64_t times = d[time_axis];
     const std::int64_t batches = d[batch_axis];
-    if (static_cast<std::int64_t>(lengths.size()) != batches) fail("one length per batch is needed");
+    if (static_cast<std::int64_t>(lengths.size()) != batches)
+      fail("one length per batch is needed");
     const std::int64_t inner = product(d, 2, d.size());
     const std::int64_t time_stride = time_axis == 0 ? batches * inner : inner;
     const std::int64_t batch_stride = time_axis == 0 ? inner : times * inner;
@@ -419,8 +431,7 @@ void register_move_kernels(KernelRegistry& registry) {
   registry.add({.op = "SpaceToDepth", .supports = movable, .create = create_space_to_depth});
   registry.add({.op = "Pad", .supports = any, .create = create_pad});
   registry.add({.op = "Trilu", .supports = movable, .create = create_trilu});
-  registry.add(
-      {.op = "ReverseSequence", .supports = movable, .create = create_reverse_sequence});
+  registry.add({.op = "ReverseSequence", .supports = movable, .create = create_reverse_sequence});
 }
 
 }  // namespace xrt::native

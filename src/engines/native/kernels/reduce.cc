@@ -17,7 +17,16 @@ namespace {
 using Created = std::unique_ptr<Kernel>;
 
 enum class Reduction : std::uint8_t {
-  kSum, kMean, kMax, kMin, kProd, kL1, kL2, kLogSum, kLogSumExp, kSumSquare,
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kProd,
+  kL1,
+  kL2,
+  kLogSum,
+  kLogSumExp,
+  kSumSquare,
 };
 
 // How a reduction's axes divide the input: rows of `kept` axes, each over `reduced` elements.
@@ -56,10 +65,14 @@ template <typename T>
 T identity(Reduction op) {
   using Limits = std::numeric_limits<T>;
   switch (op) {
-    case Reduction::kMax: return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    case Reduction::kMin: return Limits::has_infinity ? Limits::infinity() : Limits::max();
-    case Reduction::kProd: return T{1};
-    default: return T{0};
+    case Reduction::kMax:
+      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    case Reduction::kMin:
+      return Limits::has_infinity ? Limits::infinity() : Limits::max();
+    case Reduction::kProd:
+      return T{1};
+    default:
+      return T{0};
   }
 }
 
@@ -106,9 +119,10 @@ T reduce_row(Reduction op, const T* x, std::int64_t n) {
       for (std::int64_t i = 0; i < n; ++i) sum += static_cast<Sum>(x[i]);
   }
   if (op == Reduction::kMean) {
-    if constexpr (kFloat) return static_cast<T>(sum / static_cast<double>(n));
-    else return n == 0 ? T{0}
-                       : static_cast<T>(static_cast<std::int64_t>(sum) / n);
+    if constexpr (kFloat)
+      return static_cast<T>(sum / static_cast<double>(n));
+    else
+      return n == 0 ? T{0} : static_cast<T>(static_cast<std::int64_t>(sum) / n);
   }
   if (op == Reduction::kLogSum) return static_cast<T>(std::log(static_cast<double>(sum)));
   return static_cast<T>(sum);
@@ -116,13 +130,20 @@ T reduce_row(Reduction op, const T* x, std::int64_t n) {
 
 float reduce_fast(Reduction op, const float* x, std::int64_t n, const VectorOps& ops) {
   switch (op) {
-    case Reduction::kSum: return ops.sum(x, n);
-    case Reduction::kMean: return ops.sum(x, n) / static_cast<float>(n);
-    case Reduction::kMax: return ops.maximum(x, n);
-    case Reduction::kMin: return ops.minimum(x, n);
-    case Reduction::kSumSquare: return ops.sum_squares(x, n);
-    case Reduction::kL2: return std::sqrt(ops.sum_squares(x, n));
-    default: return reduce_row(op, x, n);
+    case Reduction::kSum:
+      return ops.sum(x, n);
+    case Reduction::kMean:
+      return ops.sum(x, n) / static_cast<float>(n);
+    case Reduction::kMax:
+      return ops.maximum(x, n);
+    case Reduction::kMin:
+      return ops.minimum(x, n);
+    case Reduction::kSumSquare:
+      return ops.sum_squares(x, n);
+    case Reduction::kL2:
+      return std::sqrt(ops.sum_squares(x, n));
+    default:
+      return reduce_row(op, x, n);
   }
 }
 
@@ -159,9 +180,9 @@ void run_reduce(KernelContext& k, Reduction op, const std::vector<std::int64_t>&
   if (y.count() == 0) return;
   const bool boolean = x.dtype() == DType::kBool;
   const DType compute = boolean ? DType::kUInt8 : compute_dtype(x.dtype());
-  const Tensor wide = boolean ? Tensor::wrap(DType::kUInt8, x.dims(), const_cast<void*>(x.raw()),
-                                             x.owner())
-                              : converted(x, compute);
+  const Tensor wide =
+      boolean ? Tensor::wrap(DType::kUInt8, x.dims(), const_cast<void*>(x.raw()), x.owner())
+              : converted(x, compute);
   // Where the reduced axes are innermost the rows lie densely; else they are gathered first.
   Dims ordered = dense_strides(split.view.dims);
   bool dense = true;
@@ -193,13 +214,14 @@ void run_reduce(KernelContext& k, Reduction op, const std::vector<std::int64_t>&
 void add_reduce(KernelRegistry& registry, const char* name, Reduction op, DTypeSet types) {
   registry.add({.op = name,
                 .supports = [types](const NodeView& n) { return n.check_input(0, types); },
-                .create = [op](const KernelCreateContext& create) {
-                  const std::vector<std::int64_t> axes = create.node().attr_ints("axes");
-                  const bool keep = create.node().attr_int("keepdims", 1) != 0;
-                  const bool noop = create.node().attr_int("noop_with_empty_axes", 0) != 0;
-                  return make_kernel(
-                      [=](KernelContext& k) { run_reduce(k, op, axes, keep, noop); });
-                }});
+                .create =
+                    [op](const KernelCreateContext& create) {
+                      const std::vector<std::int64_t> axes = create.node().attr_ints("axes");
+                      const bool keep = create.node().attr_int("keepdims", 1) != 0;
+                      const bool noop = create.node().attr_int("noop_with_empty_axes", 0) != 0;
+                      return make_kernel(
+                          [=](KernelContext& k) { run_reduce(k, op, axes, keep, noop); });
+                    }});
 }
 
 Created make_arg(const KernelCreateContext& create, bool maximum) {
@@ -211,8 +233,10 @@ Created make_arg(const KernelCreateContext& create, bool maximum) {
     const std::size_t axis = normalize_axis(given_axis, x.rank());
     Dims dims = x.dims();
     const std::int64_t size = dims[axis];
-    if (keep) dims[axis] = 1;
-    else dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    if (keep)
+      dims[axis] = 1;
+    else
+      dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
     Tensor& y = k.output(0, DType::kInt64, dims);
     if (y.count() == 0) return;
     if (size == 0) fail("an empty axis has no largest or smallest element");

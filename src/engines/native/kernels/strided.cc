@@ -29,8 +29,8 @@ StridedView collapsed(const StridedView& view) {
 
 // Calls fn(source offset, row) for rows [begin, end) of the axes before the last `inner` ones.
 template <typename F>
-void for_rows(const StridedView& view, std::size_t outer_rank, std::int64_t begin,
-              std::int64_t end, F&& fn) {
+void for_rows(const StridedView& view, std::size_t outer_rank, std::int64_t begin, std::int64_t end,
+              F&& fn) {
   Dims index(outer_rank);
   std::int64_t offset = view.offset;
   std::int64_t rest = begin;
@@ -172,8 +172,8 @@ void pack_elements(const Tensor& bytes, Tensor& packed) {
   auto* out = packed.data<std::uint8_t>();
   std::fill_n(out, packed.bytes(), std::uint8_t{0});
   for (std::int64_t i = 0; i < bytes.count(); ++i) {
-    out[i / per_byte] = static_cast<std::uint8_t>(
-        out[i / per_byte] | (in[i] & ((1 << bits) - 1)) << (i % per_byte * bits));
+    out[i / per_byte] = static_cast<std::uint8_t>(out[i / per_byte] | (in[i] & ((1 << bits) - 1))
+                                                                          << (i % per_byte * bits));
   }
 }
 

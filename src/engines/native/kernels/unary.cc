@@ -109,8 +109,8 @@ const UnaryRow kRows[] = {
     {"Atanh", nullptr, [](double x, double, double) { return std::atanh(x); }},
     {"LeakyRelu", &VectorOps::leaky_relu,
      [](double x, double a, double) { return x >= 0 ? x : a * x; }, "alpha", 0.01F},
-    {"Elu", &VectorOps::elu, [](double x, double a, double) { return x > 0 ? x : a * std::expm1(x); },
-     "alpha", 1.0F},
+    {"Elu", &VectorOps::elu,
+     [](double x, double a, double) { return x > 0 ? x : a * std::expm1(x); }, "alpha", 1.0F},
     {"Celu", &VectorOps::celu,
      [](double x, double a, double) {
        return std::max(x, 0.0) + std::min(0.0, a * std::expm1(x / a));
@@ -126,10 +126,9 @@ const UnaryRow kRows[] = {
     {"Softplus", &VectorOps::softplus, [](double x, double, double) { return softplus(x); }},
     {"Softsign", &VectorOps::softsign,
      [](double x, double, double) { return x / (1 + std::fabs(x)); }},
-    {"Mish", &VectorOps::mish,
-     [](double x, double, double) { return x * std::tanh(softplus(x)); }},
-    {"Swish", &VectorOps::silu, [](double x, double a, double) { return x / (1 + std::exp(-a * x)); },
-     "alpha", 1.0F},
+    {"Mish", &VectorOps::mish, [](double x, double, double) { return x * std::tanh(softplus(x)); }},
+    {"Swish", &VectorOps::silu,
+     [](double x, double a, double) { return x / (1 + std::exp(-a * x)); }, "alpha", 1.0F},
     {"ThresholdedRelu", &VectorOps::thresholded_relu,
      [](double x, double a, double) { return x > a ? x : 0; }, "alpha", 1.0F},
     {"Shrink", nullptr,
@@ -142,20 +141,23 @@ const UnaryRow kRows[] = {
 void add_row(KernelRegistry& registry, const UnaryRow& row) {
   registry.add({.op = row.op,
                 .supports = [](const NodeView& n) { return n.check_input(0, kFloatTypes); },
-                .create = [row](const KernelCreateContext& create) {
-                  Function f{row.fast ? vector_ops().*row.fast : nullptr, row.exact, row.alpha,
-                             row.beta};
-                  if (*row.alpha_name) f.alpha = create.node().attr_float(row.alpha_name, row.alpha);
-                  if (*row.beta_name) f.beta = create.node().attr_float(row.beta_name, row.beta);
-                  return make_unary(f);
-                }});
+                .create =
+                    [row](const KernelCreateContext& create) {
+                      Function f{row.fast ? vector_ops().*row.fast : nullptr, row.exact, row.alpha,
+                                 row.beta};
+                      if (*row.alpha_name)
+                        f.alpha = create.node().attr_float(row.alpha_name, row.alpha);
+                      if (*row.beta_name)
+                        f.beta = create.node().attr_float(row.beta_name, row.beta);
+                      return make_unary(f);
+                    }});
 }
 
 std::unique_ptr<Kernel> create_gelu(const KernelCreateContext& create) {
   if (create.node().attr_string("approximate", "none") == "tanh") {
     return make_unary({vector_ops().gelu_tanh, [](double x, double, double) {
-                         return 0.5 * x * (1 + std::tanh(0.7978845608028654 *
-                                                         (x + 0.044715 * x * x * x)));
+                         return 0.5 * x *
+                                (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
                        }});
   }
   return make_unary({vector_ops().gelu, [](double x, double, double) {
@@ -188,11 +190,13 @@ std::unique_ptr<Kernel> make_number_unary(Function f, Integer integer) {
 template <typename Integer>
 void add_number_unary(KernelRegistry& registry, const char* op, VectorOps::Unary VectorOps::*fast,
                       Exact exact, Integer integer) {
-  registry.add({.op = op,
-                .supports = [](const NodeView& n) { return n.check_input(0, kNumericTypes); },
-                .create = [=](const KernelCreateContext&) {
-                  return make_number_unary({fast ? vector_ops().*fast : nullptr, exact}, integer);
-                }});
+  registry.add(
+      {.op = op,
+       .supports = [](const NodeView& n) { return n.check_input(0, kNumericTypes); },
+       .create =
+           [=](const KernelCreateContext&) {
+             return make_number_unary({fast ? vector_ops().*fast : nullptr, exact}, integer);
+           }});
 }
 
 std::unique_ptr<Kernel> create_bit_not(const KernelCreateContext&) {
@@ -223,20 +227,21 @@ template <typename F>
 void add_float_test(KernelRegistry& registry, const char* op, DTypeSet types, F make) {
   registry.add({.op = op,
                 .supports = [types](const NodeView& n) { return n.check_input(0, types); },
-                .create = [make](const KernelCreateContext& create) {
-                  return make_kernel([test = make(create.node())](KernelContext& k) {
-                    const Tensor& x = k.input(0);
-                    Tensor& y = k.output(0, DType::kBool, x.dims());
-                    auto* out = y.data<std::uint8_t>();
-                    constexpr std::int64_t kBlock = 512;
-                    double block[kBlock];
-                    for (std::int64_t i = 0; i < x.count(); i += kBlock) {
-                      const std::int64_t n = std::min(kBlock, x.count() - i);
-                      load_double(x.dtype(), x.raw(), i, n, block);
-                      for (std::int64_t j = 0; j < n; ++j) out[i + j] = test(block[j]);
-                    }
-                  });
-                }});
+                .create =
+                    [make](const KernelCreateContext& create) {
+                      return make_kernel([test = make(create.node())](KernelContext& k) {
+                        const Tensor& x = k.input(0);
+                        Tensor& y = k.output(0, DType::kBool, x.dims());
+                        auto* out = y.data<std::uint8_t>();
+                        constexpr std::int64_t kBlock = 512;
+                        double block[kBlock];
+                        for (std::int64_t i = 0; i < x.count(); i += kBlock) {
+                          const std::int64_t n = std::min(kBlock, x.count() - i);
+                          load_double(x.dtype(), x.raw(), i, n, block);
+                          for (std::int64_t j = 0; j < n; ++j) out[i + j] = test(block[j]);
+                        }
+                      });
+                    }});
 }
 
 }  // namespace
@@ -260,7 +265,9 @@ void register_unary_kernels(KernelRegistry& registry) {
       });
   add_number_unary(
       registry, "Sign", nullptr,
-      [](double x, double, double) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; },
+      [](double x, double, double) { return x > 0   ? 1.0
+                                            : x < 0 ? -1.0
+                                                    : x; },
       [](auto x) {
         using T = decltype(x);
         return static_cast<T>((x > T{0}) - (x < T{0}));
@@ -275,9 +282,8 @@ void register_unary_kernels(KernelRegistry& registry) {
                 .supports = [](const NodeView& n) { return n.check_input(0, kIntegerTypes); },
                 .create = create_bit_not});
   registry.add({.op = "Not", .create = create_not});
-  add_float_test(registry, "IsNaN", kFloatTypes | kFloat8Types, [](const Node&) {
-    return [](double x) { return std::isnan(x); };
-  });
+  add_float_test(registry, "IsNaN", kFloatTypes | kFloat8Types,
+                 [](const Node&) { return [](double x) { return std::isnan(x); }; });
   add_float_test(registry, "IsInf", kFloatTypes | kFloat8Types, [](const Node& node) {
     const bool negative = node.attr_int("detect_negative", 1) != 0;
     const bool positive = node.attr_int("detect_positive", 1) != 0;
