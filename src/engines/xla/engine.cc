@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/xla/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "xrt/error.h"
+
+namespace xrt::xla {
+
+namespace {
+
+// Why a value cannot exist in a module; nothing if it can.
+std::optional<std::string> refuse_type(const Value& value) {
+  if (!value.type.is_tensor()) {
+    return fmt::format("'{}' is {}, not a tensor", value.name, to_string(value.type));
+  }
+  if (hlo_element_type(value.type.dtype).empty()) {
+    return fmt::format("'{}' is of type {}", value.name, to_string(value.type));
+  }
+  if (!value.type.is_static()) {
+    return fmt::format("'{}' has no static shape: {}", value.name, to_string(value.type));
+  }
+  return std::nullopt;
+}
+
+Bound entry_parameter(HloBuilder& b, DType dtype, const Dims& dims, std::int64_t aliased_output) {
+  Hlo value = b.parameter(border_dtype(dtype), dims, aliased_output);
+  if (is_packed(dtype)) {
+    value = dtype == DType::kFloat4E2M1 ? b.bitcast(b.convert(value, DType::kUInt4), dtype)
+                                        : b.convert(value, dtype);
+  }
+  Bound bound;
+  bound.plain = value;
+  return bound;
+}
+
+Hlo border_result(HloBuilder& b, const Hlo& value) {
+  if (!is_packed(value.dtype)) return value;
+  const Hlo bits = value.dtype == DType::kFloat4E2M1 ? b.bitcast(value, DType::kUInt4) : value;
+  return b.convert(bits, border_dtype(value.dtype));
+}
+
+XlaFlags flags_of(const CompileOptions& options) {
+  XlaFlags flags;
+  for (const auto& [key, value] : options.engine_options) {
+    if (!key.starts_with("xla_")) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("engine 'xla' has no option '{}'; its options are XLA's compiler "
+                              "flags, which begin with xla_",
+                              key));
+    }
+    flags[key] = value;
+  }
+  return flags;
+}
+
+}  // namespace
+
+Support can_lower(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  for (const ValueId input : graph.dependencies(id)) {
+    if (auto reason = refuse_type(graph.value(input))) return Support::no("input " + *reason);
+  }
+  for (const ValueId output : node.outputs) {
+    if (!output.valid()) continue;
+    if (auto reason = refuse_type(graph.value(output))) return Support::no("output " + *reason);
+  }
+  HloBuilder b(/*measure_only=*/true);
+  GraphLowerer lowerer(b, LoweringRegistry::get(), graph, 0);
+  for (const ValueId input : graph.dependencies(id)) {
+    if (graph.constant(input) != nullptr || lowerer.bound(input)) continue;
+    const Type& type = graph.type(input);
+    lowerer.bind(input, entry_parameter(b, type.dtype, *type.static_dims(), -1));
+  }
+  try {
+    lowerer.lower_node(id);
+    for (const ValueId output : node.outputs) {
+      if (!output.valid()) continue;
+      if (!lowerer.bound(output)) {
+        return Support::no(
+            fmt::format("its output '{}' has no lowering", graph.value(output).name));
+      }
+      const Bound& made = lowerer.at(output);
+      const Type& type = graph.type(output);
+      if (made.dtype() != type.dtype || made.dims() != *type.static_dims()) {
+        return Support::no(fmt::format("the lowering makes '{}' {}{}, the graph says {}",
+                                       graph.value(output).name, to_string(made.dtype()),
+                                       to_string(made.dims()), to_string(type)));
+      }
+    }
+  } catch (const Refusal& refusal) {
+    return Support::no(refusal.reason);
+  }
+  return Support::yes();
+}
+
+Module lower_function(const Function& function) {
+  const Graph& graph = function.graph;
+  Module module;
+  HloBuilder b;
+  GraphLowerer lowerer(b, LoweringRegistry::get(), graph, 0);
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const Value& value = graph.value(graph.inputs()[i]);
+    if (auto reason = refuse_type(value)) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("XLA: function '{}': input {}", function.name, *reason));
+    }
+    std::int64_t aliased = -1;
+    for (const InputOutputAlias& alias : function.aliases) {
+      if (alias.input == static_cast<std::int32_t>(i)) aliased = alias.output;
+    }
+    const Dims dims = *value.type.static_dims();
+    module.inputs.push_back({value.name, value.type.dtype, dims, aliased >= 0});
+    lowerer.bind(graph.inputs()[i], entry_parameter(b, value.type.dtype, dims, aliased));
+  }
+  for (const NodeId id : graph.topological_order()) {
+    try {
+      lowerer.lower_node(id);
+    } catch (const Refusal& refusal) {
+      const Node& node = graph.node(id);
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("XLA: node '{}' ({}) cannot be lowered: {}", node.name,
+                              node.qualified_op(), refusal.reason));
+    }
+  }
+  Hlos results;
+  for (const ValueId id : graph.outputs()) {
+    const Hlo value = lowerer.plain(id);
+    module.outputs.push_back({graph.value(id).name, value.dtype, value.dims});
+    results.push_back(border_result(b, value));
+  }
+  module.text = b.finish(results);
+  module.weights = b.weights();
+  return module;
+}
+
+Support XlaEngine::supports(const SupportQuery& query) const {
+  const std::vector<std::string> known = devices();
+  if (std::find(known.begin(), known.end(), query.device) == known.end()) {
+    return Support::no(fmt::format("no device '{}'", query.device));
+  }
+  return can_lower(query.graph, query.node);
+}
+
+std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
+                                                     const CompileOptions& options) const {
+  Module module = lower_function(function);
+  if (log_debug_enabled()) {
+    log_debug(fmt::format("XLA: function '{}':\n{}", function.name, module.text));
+  }
+  const PjrtClient& client = api_.client(std::max(1, options.num_threads));
+  PjrtLoadedExecutable executable = client.compile(module.text, flags_of(options));
+  return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
+}
+
+std::shared_ptr<const Executable> XlaEngine::load(const std::string& bytes,
+                                                  const Function& function,
+                                                  const CompileOptions& options) const {
+  Module module = lower_function(function);
+  const PjrtClient& client = api_.client(std::max(1, options.num_threads));
+  PjrtLoadedExecutable executable = client.deserialize(XlaExecutable::payload(bytes, module));
+  return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
+}
+
+}  // namespace xrt::xla
+
+extern "C" __attribute__((visibility("default"))) void xrt_register_engine(
+    xrt::EngineRegistry* registry) {
+  registry->add(std::make_shared<xrt::xla::XlaEngine>());
+}

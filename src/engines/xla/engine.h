@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// XLA as an engine: nodes are lowered to StableHLO, compiled and run by a PJRT plugin.
+//
+// Engine options: every key that begins with "xla_" is passed on as a flag of XLA's compiler, e.g.
+// {"xla_cpu_prefer_vector_width", "512"}. Other keys are refused.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/xla/executable.h"
+#include "engines/xla/lowering.h"
+#include "engines/xla/pjrt_api.h"
+#include "xrt/engine.h"
+
+namespace xrt::xla {
+
+class XlaEngine : public Engine {
+ public:
+  // Throws kNotFound or kEngine if the plugin cannot be used.
+  XlaEngine() : api_(PjrtApi::get()) {}
+
+  std::string name() const override { return "xla"; }
+  std::string version() const override { return api_.version(); }
+  std::string location() const override { return api_.location().string(); }
+
+  Support supports(const SupportQuery& query) const override;
+  std::shared_ptr<const Executable> compile(const Function& function,
+                                            const CompileOptions& options) const override;
+  std::shared_ptr<const Executable> load(const std::string& bytes, const Function& function,
+                                         const CompileOptions& options) const override;
+  std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
+
+ private:
+  const PjrtApi& api_;
+};
+
+// The module of a function; throws kUnsupported naming the node that cannot be lowered.
+Module lower_function(const Function& function);
+// Whether this node can be lowered; independent of any plugin.
+Support can_lower(const Graph& graph, NodeId id);
+
+}  // namespace xrt::xla

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/xla/executable.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/hash.h"
+#include "xrt/error.h"
+
+namespace xrt::xla {
+
+namespace {
+
+constexpr std::string_view kMagic = "XRTXLA1\n";
+
+std::string digest_of(const Module& module) {
+  return hash_bytes(module.text.data(), module.text.size()).hex();
+}
+
+// One element per byte from `bits` per element, low bits first.
+Tensor unpack(const Tensor& packed) {
+  const int bits = bit_width(packed.dtype());
+  const int per_byte = 8 / bits;
+  const bool is_signed = is_signed_integer(packed.dtype());
+  Tensor out = Tensor::allocate(border_dtype(packed.dtype()), packed.dims());
+  const auto* source = packed.data<std::uint8_t>();
+  auto* target = out.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < packed.count(); ++i) {
+    int value = source[i / per_byte] >> (i % per_byte * bits) & ((1 << bits) - 1);
+    if (is_signed && (value >> (bits - 1)) != 0) value -= 1 << bits;
+    target[i] = static_cast<std::uint8_t>(value);
+  }
+  return out;
+}
+
+void pack(const Tensor& bytes, Tensor& packed) {
+  const int bits = bit_width(packed.dtype());
+  const int per_byte = 8 / bits;
+  std::memset(packed.raw(), 0, packed.bytes());
+  auto* target = packed.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < packed.count(); ++i) {
+    const int value = bytes.data<std::uint8_t>()[i] & ((1 << bits) - 1);
+    target[i / per_byte] |= static_cast<std::uint8_t>(value << (i % per_byte * bits));
+  }
+}
+
+}  // namespace
+
+DType border_dtype(DType dtype) {
+  if (!is_packed(dtype)) return dtype;
+  return is_signed_integer(dtype) ? DType::kInt8 : DType::kUInt8;
+}
+
+PJRT_Buffer_Type pjrt_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return PJRT_Buffer_Type_F32;
+    case DType::kUInt8:
+      return PJRT_Buffer_Type_U8;
+    case DType::kInt8:
+      return PJRT_Buffer_Type_S8;
+    case DType::kUInt16:
+      return PJRT_Buffer_Type_U16;
+    case DType::kInt16:
+      return PJRT_Buffer_Type_S16;
+    case DType::kInt32:
+      return PJRT_Buffer_Type_S32;
+    case DType::kInt64:
+      return PJRT_Buffer_Type_S64;
+    case DType::kBool:
+      return PJRT_Buffer_Type_PRED;
+    case DType::kFloat16:
+      return PJRT_Buffer_Type_F16;
+    case DType::kFloat64:
+      return PJRT_Buffer_Type_F64;
+    case DType::kUInt32:
+      return PJRT_Buffer_Type_U32;
+    case DType::kUInt64:
+      return PJRT_Buffer_Type_U64;
+    case DType::kComplex64:
+      return PJRT_Buffer_Type_C64;
+    case DType::kComplex128:
+      return PJRT_Buffer_Type_C128;
+    case DType::kBFloat16:
+      return PJRT_Buffer_Type_BF16;
+    case DType::kFloat8E4M3FN:
+      return PJRT_Buffer_Type_F8E4M3FN;
+    case DType::kFloat8E4M3FNUZ:
+      return PJRT_Buffer_Type_F8E4M3FNUZ;
+    case DType::kFloat8E5M2:
+      return PJRT_Buffer_Type_F8E5M2;
+    case DType::kFloat8E5M2FNUZ:
+      return PJRT_Buffer_Type_F8E5M2FNUZ;
+    case DType::kFloat8E8M0:
+      return PJRT_Buffer_Type_F8E8M0FNU;
+    default:
+      break;
+  }
+  throw Error(ErrorCode::kInternal,
+              fmt::format("XLA: a buffer of {} was asked for", to_string(dtype)));
+}
+
+XlaExecutable::XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable,
+                             Module module)
+    : client_(client), executable_(std::move(executable)), module_(std::move(module)) {
+  for (HloWeight& weight : module_.weights) {
+    Tensor tensor = weight.make();
+    weight.make = nullptr;
+    if (tensor.dtype() != weight.dtype || tensor.dims() != weight.dims) {
+      throw Error(
+          ErrorCode::kInternal,
+          fmt::format("XLA: a weight is {}{}, not {}{}", to_string(tensor.dtype()),
+                      to_string(tensor.dims()), to_string(weight.dtype), to_string(weight.dims)));
+    }
+    weight_buffers_.push_back(client_.buffer_from_host(tensor.raw(), pjrt_type(tensor.dtype()),
+                                                       tensor.dims(), HostMemory::kBorrowed));
+    weight_bytes_ += tensor.bytes();
+    weights_.push_back(std::move(tensor));
+  }
+  workspace_bytes_ = client_.temporary_bytes(executable_.get());
+}
+
+PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tensor,
+                                   std::vector<Tensor>& keep) const {
+  if (tensor.dtype() != port.dtype || tensor.dims() != port.dims) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("XLA: '{}' is {}{}, but was compiled for {}{}", port.name,
+                            to_string(tensor.dtype()), to_string(tensor.dims()),
+                            to_string(port.dtype), to_string(port.dims)));
+  }
+  keep.push_back(is_packed(port.dtype) ? unpack(tensor) : tensor);
+  const Tensor& bytes = keep.back();
+  return client_.buffer_from_host(bytes.raw(), pjrt_type(bytes.dtype()), bytes.dims(),
+                                  port.donated ? HostMemory::kDonated : HostMemory::kBorrowed);
+}
+
+void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
+                        std::span<Data> outputs, const RunOptions& /*options*/) const {
+  if (inputs.size() != module_.inputs.size() || outputs.size() != module_.outputs.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "XLA: wrong count of inputs or outputs");
+  }
+  std::vector<Tensor> keep;
+  keep.reserve(inputs.size());
+  std::vector<PjrtBuffer> buffers;
+  buffers.reserve(inputs.size());
+  std::vector<PJRT_Buffer*> arguments;
+  arguments.reserve(inputs.size() + weight_buffers_.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    buffers.push_back(argument(module_.inputs[i], inputs[i].tensor(), keep));
+    arguments.push_back(buffers.back().get());
+  }
+  for (const PjrtBuffer& weight : weight_buffers_) arguments.push_back(weight.get());
+
+  std::vector<PjrtBuffer> results =
+      client_.execute(executable_.get(), arguments, module_.outputs.size());
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const Module::Port& port = module_.outputs[k];
+    const bool packed = is_packed(port.dtype);
+    const void* address = client_.host_address(results[k].get());
+    if (!outputs[k].is_none()) {
+      Tensor& target = outputs[k].tensor();
+      if (target.dtype() != port.dtype || target.dims() != port.dims) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("XLA: output '{}' is {}{}, but its tensor is {}{}", port.name,
+                                to_string(port.dtype), to_string(port.dims),
+                                to_string(target.dtype()), to_string(target.dims())));
+      }
+      // A donated input's memory already is the output's.
+      if (target.count() == 0 || (!packed && address == target.raw())) continue;
+    }
+    // Memory that belongs to the caller must not be kept by a result: only XLA's own is wrapped.
+    bool borrowed = false;
+    for (const Tensor& input : keep) borrowed = borrowed || input.raw() == address;
+    if (outputs[k].is_none() && !packed && !borrowed && address != nullptr &&
+        element_count(port.dims) > 0) {
+      std::shared_ptr<PJRT_Buffer> owner = std::move(results[k]);
+      outputs[k] =
+          Tensor::wrap(port.dtype, port.dims, const_cast<void*>(address), std::move(owner));
+      continue;
+    }
+    if (outputs[k].is_none()) outputs[k] = Tensor::allocate(port.dtype, port.dims);
+    Tensor& target = outputs[k].tensor();
+    if (target.count() == 0) continue;
+    Tensor bytes = packed ? Tensor::allocate(border_dtype(port.dtype), port.dims) : target;
+    if (address != nullptr) {
+      std::memcpy(bytes.raw(), address, bytes.bytes());
+    } else {
+      client_.copy_to_host(results[k].get(), bytes.raw(), bytes.bytes(), bytes.rank());
+    }
+    if (packed) pack(bytes, target);
+  }
+}
+
+std::optional<std::string> XlaExecutable::serialize() const {
+  std::string bytes(kMagic);
+  bytes += digest_of(module_);
+  bytes += client_.serialize(executable_.get());
+  return bytes;
+}
+
+std::string_view XlaExecutable::payload(std::string_view bytes, const Module& module) {
+  const std::string digest = digest_of(module);
+  if (!bytes.starts_with(kMagic) || bytes.substr(kMagic.size(), digest.size()) != digest) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "XLA: these bytes were not compiled from this function");
+  }
+  return bytes.substr(kMagic.size() + digest.size());
+}
+
+}  // namespace xrt::xla

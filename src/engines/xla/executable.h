@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// One compiled function: a PJRT executable, its weights in device buffers, and how the caller's
+// tensors become its arguments.
+//
+// Inputs are read in place (kImmutableZeroCopy) where they are 64-byte aligned. A result goes
+// straight into the caller's memory if it has some, else XLA's own buffer becomes the tensor.
+// An aliased input is donated: XLA writes the new value over the old one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engines/xla/hlo_builder.h"
+#include "engines/xla/pjrt_api.h"
+#include "xrt/engine.h"
+
+namespace xrt::xla {
+
+// A function as a StableHLO module, and what is needed to call it.
+struct Module {
+  struct Port {
+    std::string name;
+    DType dtype;  // the graph's; sub-byte types cross the border one element per byte
+    Dims dims;
+    bool donated = false;  // an input that an output replaces
+  };
+  std::string text;
+  std::vector<Port> inputs;
+  std::vector<Port> outputs;
+  std::vector<HloWeight> weights;
+};
+
+PJRT_Buffer_Type pjrt_type(DType dtype);
+// The type that a value of `dtype` has as parameter or result of a module.
+DType border_dtype(DType dtype);
+
+class XlaExecutable : public Executable {
+ public:
+  XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable, Module module);
+
+  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
+           const RunOptions& options) const override;
+  std::optional<std::string> serialize() const override;
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t weight_bytes() const override { return weight_bytes_; }
+
+  // The bytes of serialize() without our header, after checking that they belong to `module`.
+  static std::string_view payload(std::string_view bytes, const Module& module);
+
+ private:
+  PjrtBuffer argument(const Module::Port& port, const Tensor& tensor,
+                      std::vector<Tensor>& keep) const;
+
+  const PjrtClient& client_;
+  PjrtLoadedExecutable executable_;
+  Module module_;
+  std::vector<Tensor> weights_;  // what the buffers read
+  std::vector<PjrtBuffer> weight_buffers_;
+  std::size_t weight_bytes_ = 0;
+  std::size_t workspace_bytes_ = 0;
+};
+
+}  // namespace xrt::xla

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/xla/lowering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "xrt/error.h"
+
+namespace xrt::xla {
+
+namespace {
+
+constexpr int kMaxNesting = 12;  // functions in functions, branches in branches
+
+}  // namespace
+
+// --- helpers ------------------------------------------------------------------------------------
+
+Dims range_dims(std::int64_t first, std::int64_t last) {
+  Dims out;
+  for (std::int64_t i = first; i < last; ++i) out.push_back(i);
+  return out;
+}
+
+Dims channels_last_permutation(std::int64_t rank) {
+  Dims out{0};
+  for (std::int64_t i = 2; i < rank; ++i) out.push_back(i);
+  out.push_back(1);
+  return out;
+}
+
+Dims channels_first_permutation(std::int64_t rank) {
+  Dims out{0, rank - 1};
+  for (std::int64_t i = 1; i < rank - 1; ++i) out.push_back(i);
+  return out;
+}
+
+std::string describe(const Hlo& value) {
+  return fmt::format("{}{}", to_string(value.dtype), to_string(value.dims));
+}
+
+DType Bound::dtype() const {
+  if (plain.valid()) return plain.dtype;
+  if (last.valid()) return last.dtype;
+  return constant ? constant->dtype() : DType::kUndefined;
+}
+
+Dims Bound::dims() const {
+  if (plain.valid()) return plain.dims;
+  if (last.valid()) {
+    Dims out;
+    for (const std::int64_t i : channels_first_permutation(last.rank())) {
+      out.push_back(last.dims[static_cast<std::size_t>(i)]);
+    }
+    return out;
+  }
+  return constant ? constant->dims() : Dims{};
+}
+
+// --- GraphLowerer -------------------------------------------------------------------------------
+
+void GraphLowerer::bind(ValueId id, Bound value) {
+  value.depth = b_.region_depth();
+  values_[id] = std::move(value);
+}
+
+Bound& GraphLowerer::at(ValueId id) {
+  const auto found = values_.find(id);
+  if (found != values_.end()) return found->second;
+  const Tensor* tensor = graph_.constant(id);
+  if (tensor == nullptr) {
+    throw Error(ErrorCode::kInternal,
+                fmt::format("XLA: value '{}' is read before it is made", graph_.value(id).name));
+  }
+  Bound value;
+  value.constant = *tensor;
+  bind(id, std::move(value));
+  return values_[id];
+}
+
+Hlo GraphLowerer::plain(ValueId id) {
+  Bound& value = at(id);
+  if (value.plain.valid()) return value.plain;
+  Hlo made;
+  if (value.last.valid()) {
+    made = b_.transpose(value.last, channels_first_permutation(value.last.rank()));
+  } else {
+    if (value.constant->dtype() == DType::kString) throw Refusal{"strings are not supported"};
+    made = b_.constant(*value.constant);
+  }
+  // What is made inside a region is not visible after it.
+  if (value.depth == b_.region_depth()) value.plain = made;
+  return made;
+}
+
+Hlo GraphLowerer::last(ValueId id) {
+  Bound& value = at(id);
+  if (value.last.valid()) return value.last;
+  const Hlo x = plain(id);
+  const Hlo made = b_.transpose(x, channels_last_permutation(x.rank()));
+  if (value.depth == b_.region_depth()) value.last = made;
+  return made;
+}
+
+std::vector<Bound> GraphLowerer::outputs() {
+  std::vector<Bound> out;
+  for (const ValueId id : graph_.outputs()) out.push_back(at(id));
+  return out;
+}
+
+void GraphLowerer::lower_all() {
+  for (const NodeId id : graph_.topological_order()) lower_node(id);
+}
+
+void GraphLowerer::lower_node(NodeId id) {
+  const Node& node = graph_.node(id);
+  // What is known on the host stays there: shapes computed inside of functions.
+  std::vector<const Tensor*> constants;
+  std::vector<std::optional<Dims>> dims;
+  for (const ValueId input : node.inputs) {
+    constants.push_back(nullptr);
+    dims.emplace_back();
+    if (!input.valid()) continue;
+    Bound& value = at(input);
+    if (value.constant) constants.back() = &*value.constant;
+    dims.back() = value.dims();
+  }
+  if (std::optional<Tensor> folded = fold(node, constants, dims)) {
+    Bound value;
+    value.constant = std::move(*folded);
+    bind(node.outputs.at(0), std::move(value));
+    return;
+  }
+  if (const LowerFunction lower = registry_.find(node)) {
+    NodeContext context(*this, id);
+    try {
+      lower(context);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInternal) throw;
+      throw Error(ErrorCode::kInternal, fmt::format("XLA: node '{}' ({}): {}", node.name,
+                                                    node.qualified_op(), error.what()));
+    }
+    return;
+  }
+  throw Refusal{fmt::format("no lowering for {}", node.qualified_op())};
+}
+
+// --- NodeContext --------------------------------------------------------------------------------
+
+NodeContext::NodeContext(GraphLowerer& lowerer, NodeId id)
+    : b(lowerer.builder()), node(lowerer.graph().node(id)), lowerer_(lowerer) {}
+
+Hlo NodeContext::in(std::size_t i) {
+  need(has(i), fmt::format("operand {} is missing", i));
+  return lowerer_.plain(node.input(i));
+}
+
+Hlo NodeContext::in_last(std::size_t i) { return lowerer_.last(node.input(i)); }
+
+bool NodeContext::is_last(std::size_t i) {
+  if (!has(i)) return false;
+  const Bound& value = lowerer_.at(node.input(i));
+  return value.last.valid() && !value.plain.valid();
+}
+
+DType NodeContext::dtype(std::size_t i) { return lowerer_.at(node.input(i)).dtype(); }
+Dims NodeContext::dims(std::size_t i) { return lowerer_.at(node.input(i)).dims(); }
+Bound NodeContext::bound(std::size_t i) { return lowerer_.at(node.input(i)); }
+
+const Tensor* NodeContext::constant(std::size_t i) {
+  if (!has(i)) return nullptr;
+  const Bound& value = lowerer_.at(node.input(i));
+  return value.constant ? &*value.constant : nullptr;
+}
+
+Dims NodeContext::integers(std::size_t i, std::string_view what) {
+  const Tensor* tensor = constant(i);
+  need(tensor != nullptr, fmt::format("{} is not a constant", what));
+  need(is_integer(tensor->dtype()) || tensor->dtype() == DType::kBool,
+       fmt::format("{} is not of an integer type", what));
+  return tensor->to_int64();
+}
+
+std::vector<double> NodeContext::numbers(std::size_t i, std::string_view what) {
+  const Tensor* tensor = constant(i);
+  need(tensor != nullptr, fmt::format("{} is not a constant", what));
+  std::vector<double> out;
+  if (tensor->dtype() == DType::kFloat32) {
+    for (std::int64_t k = 0; k < tensor->count(); ++k) out.push_back(tensor->data<float>()[k]);
+  } else if (tensor->dtype() == DType::kFloat64) {
+    for (std::int64_t k = 0; k < tensor->count(); ++k) out.push_back(tensor->data<double>()[k]);
+  } else {
+    need(is_integer(tensor->dtype()), fmt::format("{} is of type {}, which is not read on the host",
+                                                  what, to_string(tensor->dtype())));
+    for (const std::int64_t value : tensor->to_int64()) out.push_back(static_cast<double>(value));
+  }
+  return out;
+}
+
+std::optional<Dims> NodeContext::out_dims(std::size_t k) const {
+  return lowerer_.graph().type(node.outputs.at(k)).static_dims();
+}
+
+DType NodeContext::out_dtype(std::size_t k) const {
+  return lowerer_.graph().type(node.outputs.at(k)).dtype;
+}
+
+std::int64_t NodeContext::axis(std::int64_t value, std::int64_t rank) const {
+  need(value >= -rank && value < std::max<std::int64_t>(rank, 1),
+       fmt::format("axis {} of a value of rank {}", value, rank));
+  return value < 0 ? value + rank : value;
+}
+
+Dims NodeContext::axes(Dims values, std::int64_t rank) const {
+  for (std::int64_t& value : values) value = axis(value, rank);
+  std::sort(values.begin(), values.end());
+  need(std::adjacent_find(values.begin(), values.end()) == values.end(), "an axis is given twice");
+  return values;
+}
+
+Dims NodeContext::axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback) {
+  if (has(i)) return axes(integers(i, "the operand of axes"), rank);
+  if (node.has("axes")) return axes(node.attr_ints("axes"), rank);
+  return fallback;
+}
+
+void NodeContext::out(std::size_t k, const Hlo& value) {
+  if (!wants(k)) return;
+  Bound bound;
+  bound.plain = value;
+  lowerer_.bind(node.outputs[k], std::move(bound));
+}
+
+void NodeContext::out_last(std::size_t k, const Hlo& value) {
+  if (!wants(k)) return;
+  Bound bound;
+  bound.last = value;
+  lowerer_.bind(node.outputs[k], std::move(bound));
+}
+
+void NodeContext::out_constant(std::size_t k, Tensor tensor) {
+  if (!wants(k)) return;
+  Bound bound;
+  bound.constant = std::move(tensor);
+  lowerer_.bind(node.outputs[k], std::move(bound));
+}
+
+Hlos NodeContext::broadcast(const Hlos& values) {
+  std::size_t rank = 0;
+  for (const Hlo& value : values) rank = std::max(rank, value.dims.size());
+  Dims dims(rank, 1);
+  for (const Hlo& value : values) {
+    for (std::size_t i = 0; i < value.dims.size(); ++i) {
+      std::int64_t& dim = dims[rank - value.dims.size() + i];
+      const std::int64_t mine = value.dims[i];
+      need(dim == 1 || mine == 1 || dim == mine, "the operands' shapes do not broadcast");
+      if (mine != 1) dim = mine;
+    }
+  }
+  Hlos out;
+  for (const Hlo& value : values) out.push_back(b.broadcast_to(value, dims));
+  return out;
+}
+
+void NodeContext::elementwise(const std::function<Hlo(const Hlos&)>& make) {
+  std::vector<std::size_t> operands;
+  for (std::size_t i = 0; i < input_count(); ++i) {
+    if (has(i)) operands.push_back(i);
+  }
+  elementwise(operands, make);
+}
+
+void NodeContext::elementwise(const std::vector<std::size_t>& operands,
+                              const std::function<Hlo(const Hlos&)>& make) {
+  std::int64_t rank_of_result = 0;
+  bool any_last = false;
+  for (const std::size_t i : operands) rank_of_result = std::max(rank_of_result, rank(i));
+  for (const std::size_t i : operands) {
+    any_last = any_last || (is_last(i) && rank(i) == rank_of_result);
+  }
+  Hlos values;
+  if (!any_last) {
+    for (const std::size_t i : operands) values.push_back(in(i));
+    out(make(broadcast(values)));
+    return;
+  }
+  for (const std::size_t i : operands) {
+    if (rank(i) == rank_of_result) {
+      values.push_back(in_last(i));
+      continue;
+    }
+    // Leading ones, then the channels go last: a weight per channel stays small.
+    const Hlo small = in(i);
+    Dims padded(static_cast<std::size_t>(rank_of_result - small.rank()), 1);
+    padded.insert(padded.end(), small.dims.begin(), small.dims.end());
+    values.push_back(
+        b.transpose(b.reshape(small, padded), channels_last_permutation(rank_of_result)));
+  }
+  out_last(0, make(broadcast(values)));
+}
+
+Hlos NodeContext::inline_graph(const Graph& graph, const std::vector<Bound>& inputs) {
+  need(lowerer_.nesting() < kMaxNesting, "graphs are nested too deeply");
+  GraphLowerer inner(b, lowerer_.registry(), graph, lowerer_.nesting() + 1);
+  need(inputs.size() == graph.inputs().size(), "the body's count of inputs");
+  for (std::size_t i = 0; i < inputs.size(); ++i) inner.bind(graph.inputs()[i], inputs[i]);
+  for (const Capture& capture : graph.captures()) {
+    inner.bind(capture.inner, lowerer_.at(capture.outer));
+  }
+  inner.lower_all();
+  Hlos results;
+  for (const ValueId id : graph.outputs()) results.push_back(inner.plain(id));
+  return results;
+}
+
+// --- LoweringRegistry ---------------------------------------------------------------------------
+
+void LoweringRegistry::add(std::string_view op, LowerFunction lower, std::string_view domain) {
+  const std::string key = domain.empty() ? std::string(op) : fmt::format("{}.{}", domain, op);
+  if (!lowerings_.emplace(key, lower).second) {
+    throw Error(ErrorCode::kInternal, fmt::format("XLA: two lowerings for {}", key));
+  }
+}
+
+LowerFunction LoweringRegistry::find(const Node& node) const {
+  const auto found = lowerings_.find(node.qualified_op());
+  return found == lowerings_.end() ? nullptr : found->second;
+}
+
+std::vector<std::string> LoweringRegistry::ops() const {
+  std::vector<std::string> names;
+  for (const auto& [name, lower] : lowerings_) names.push_back(name);
+  return names;
+}
+
+const LoweringRegistry& LoweringRegistry::get() {
+  static const LoweringRegistry registry = [] {
+    LoweringRegistry r;
+    register_elementwise(r);
+    register_cast(r);
+    register_logic(r);
+    register_shape(r);
+    return r;
+  }();
+  return registry;
+}
+
+}  // namespace xrt::xla

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// From nodes of a graph to StableHLO: a registry of lowerings, and what one of them works with.
+//
+//   void lower_relu(NodeContext& c) {
+//     c.elementwise([&](const Hlos& x) { return c.b.maximum(x[0], c.b.zeros_like(x[0])); });
+//   }
+//   registry.add("Relu", lower_relu);
+//
+// A lowering that cannot take this node (a shape operand that is no constant, an attribute without
+// counterpart) calls refuse() with the reason. Whether a node is supported is found out by lowering
+// it alone into a builder that keeps no text, so the answer and the compilation cannot disagree.
+//
+// Images: XLA's CPU convolution is fast only with the channels last, so convolutions, pools and the
+// elementwise ops between them work on that form. A value exists in ONNX's order (`plain`), with
+// the channels last (`last`), or both; whichever is asked for is made on first use.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engines/xla/hlo_builder.h"
+#include "xrt/graph.h"
+
+namespace xrt::xla {
+
+// Why a node cannot be lowered. Caught by the engine, never seen by a caller.
+struct Refusal {
+  std::string reason;
+};
+
+// What is known of a value while its graph is lowered.
+struct Bound {
+  Hlo plain;
+  Hlo last;                        // [N, spatial…, C]; rank >= 3 only
+  std::optional<Tensor> constant;  // its elements where they are known
+  std::size_t depth = 0;           // nesting of regions in which it may be completed
+
+  bool present() const { return plain.valid() || last.valid() || constant.has_value(); }
+  DType dtype() const;
+  Dims dims() const;  // in ONNX's order
+};
+
+class LoweringRegistry;
+
+// The values of one graph while it is lowered, and the lowering of its nodes.
+class GraphLowerer {
+ public:
+  // `nesting` counts graphs around this one: bodies, branches and functions.
+  GraphLowerer(HloBuilder& b, const LoweringRegistry& registry, const Graph& graph, int nesting)
+      : b_(b), registry_(registry), graph_(graph), nesting_(nesting) {}
+
+  void bind(ValueId id, Bound value);
+  // Lowers every node that the outputs need.
+  void lower_all();
+  void lower_node(NodeId id);
+  Bound& at(ValueId id);
+  bool bound(ValueId id) const { return values_.contains(id); }
+  std::vector<Bound> outputs();
+  // The value in ONNX's order or with the channels last, made where it is missing.
+  Hlo plain(ValueId id);
+  Hlo last(ValueId id);
+
+  HloBuilder& builder() { return b_; }
+  const LoweringRegistry& registry() const { return registry_; }
+  const Graph& graph() const { return graph_; }
+  int nesting() const { return nesting_; }
+
+ private:
+  HloBuilder& b_;
+  const LoweringRegistry& registry_;
+  const Graph& graph_;
+  int nesting_;
+  std::map<ValueId, Bound> values_;
+};
+
+// One node, as its lowering sees it.
+class NodeContext {
+ public:
+  NodeContext(GraphLowerer& lowerer, NodeId id);
+
+  HloBuilder& b;
+  const Node& node;
+
+  // --- operands -------------------------------------------------------------------------------
+  std::size_t input_count() const { return node.inputs.size(); }
+  bool has(std::size_t i) const { return node.input(i).valid(); }
+  bool wants(std::size_t k) const { return node.output(k).valid(); }
+  Hlo in(std::size_t i);
+  // With the channels last.
+  Hlo in_last(std::size_t i);
+  // Whether that form exists already and the plain one does not.
+  bool is_last(std::size_t i);
+  DType dtype(std::size_t i);
+  Dims dims(std::size_t i);
+  std::int64_t rank(std::size_t i) { return static_cast<std::int64_t>(dims(i).size()); }
+  // Null if the operand is absent or its elements are not known.
+  const Tensor* constant(std::size_t i);
+  // Elements of an operand that decides a shape; refuses if they are not known.
+  Dims integers(std::size_t i, std::string_view what);
+  std::vector<double> numbers(std::size_t i, std::string_view what);
+  // A declared output type, if it is a static tensor type.
+  std::optional<Dims> out_dims(std::size_t k = 0) const;
+  DType out_dtype(std::size_t k = 0) const;
+
+  // --- attributes -----------------------------------------------------------------------------
+  std::int64_t attr(std::string_view name, std::int64_t fallback) const {
+    return node.attr_int(name, fallback);
+  }
+  // An axis in [0, rank) from one in [-rank, rank); refuses others.
+  std::int64_t axis(std::int64_t value, std::int64_t rank) const;
+  Dims axes(Dims values, std::int64_t rank) const;
+  // Axes from operand `i`, else from the attribute "axes", else `fallback`.
+  Dims axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback);
+
+  // --- results --------------------------------------------------------------------------------
+  void out(std::size_t k, const Hlo& value);
+  void out(const Hlo& value) { out(0, value); }
+  void out_last(std::size_t k, const Hlo& value);
+  void out_constant(std::size_t k, Tensor tensor);
+  // The operands `first`… broadcast together, given to `make`; stays channels-last if an operand
+  // is so. The result is output 0.
+  void elementwise(const std::function<Hlo(const Hlos&)>& make);
+  // Likewise with these operands of the node only.
+  void elementwise(const std::vector<std::size_t>& operands,
+                   const std::function<Hlo(const Hlos&)>& make);
+  // Broadcasts two or more values to one shape (NumPy's rules); refuses if they do not fit.
+  Hlos broadcast(const Hlos& values);
+
+  [[noreturn]] void refuse(const std::string& reason) const { throw Refusal{reason}; }
+  void need(bool condition, const std::string& reason) const {
+    if (!condition) refuse(reason);
+  }
+
+  // A nested graph: values for its inputs (and, by capture, from around); its outputs.
+  Hlos inline_graph(const Graph& graph, const std::vector<Bound>& inputs);
+  Bound bound(std::size_t i);
+
+ private:
+  GraphLowerer& lowerer_;
+};
+
+using LowerFunction = void (*)(NodeContext&);
+
+class LoweringRegistry {
+ public:
+  // Every lowering of this engine.
+  static const LoweringRegistry& get();
+
+  void add(std::string_view op, LowerFunction lower, std::string_view domain = {});
+  LowerFunction find(const Node& node) const;  // null if there is none
+  std::vector<std::string> ops() const;        // qualified, sorted
+
+ private:
+  std::map<std::string, LowerFunction, std::less<>> lowerings_;
+};
+
+// One per file of lowerings/.
+void register_elementwise(LoweringRegistry& registry);
+void register_cast(LoweringRegistry& registry);
+void register_logic(LoweringRegistry& registry);
+void register_shape(LoweringRegistry& registry);
+void register_indexing(LoweringRegistry& registry);
+void register_scatter(LoweringRegistry& registry);
+void register_reduce(LoweringRegistry& registry);
+void register_linear(LoweringRegistry& registry);
+void register_convolution(LoweringRegistry& registry);
+void register_pool(LoweringRegistry& registry);
+void register_normalization(LoweringRegistry& registry);
+void register_resize(LoweringRegistry& registry);
+void register_sampling(LoweringRegistry& registry);
+void register_sort(LoweringRegistry& registry);
+void register_recurrent(LoweringRegistry& registry);
+void register_control(LoweringRegistry& registry);
+void register_quantize(LoweringRegistry& registry);
+void register_signal(LoweringRegistry& registry);
+void register_loss(LoweringRegistry& registry);
+
+// --- helpers that several families share --------------------------------------------------------
+
+Dims channels_last_permutation(std::int64_t rank);   // plain → last
+Dims channels_first_permutation(std::int64_t rank);  // last → plain
+Dims range_dims(std::int64_t first, std::int64_t last);
+// "float32[2,3]"
+std::string describe(const Hlo& value);
+// ONNX's Cast between numeric types.
+Hlo cast(HloBuilder& b, const Hlo& x, DType dtype, bool saturate = true);
+// Where XLA's own arithmetic would be too coarse: float32 for the 16-bit floats, else the same.
+DType compute_dtype(DType dtype);
+// The result of ONNX's integer or float division a / b, floor modulo and C modulo.
+Hlo safe_divide(HloBuilder& b, const Hlo& a, const Hlo& divisor);
+// Host evaluation of small integer ops; nothing if the node is not of that kind.
+std::optional<Tensor> fold(const Node& node, const std::vector<const Tensor*>& inputs,
+                           const std::vector<std::optional<Dims>>& input_dims);
+
+}  // namespace xrt::xla

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic and activation functions, one number at a time.
+#include <cmath>
+#include <functional>
+#include <numbers>
+#include <string>
+
+#include "engines/xla/lowering.h"
+
+namespace xrt::xla {
+
+DType compute_dtype(DType dtype) {
+  const bool small = is_floating(dtype) && bit_width(dtype) <= 16;
+  return small ? DType::kFloat32 : dtype;
+}
+
+Hlo safe_divide(HloBuilder& b, const Hlo& a, const Hlo& divisor) {
+  if (!is_integer(a.dtype)) return b.div(a, divisor);
+  // A division by zero is undefined in ONNX; it must not stop the process.
+  const Hlo zero = b.zeros_like(divisor);
+  const Hlo one = b.splat(1, divisor.dtype, divisor.dims);
+  return b.div(a, b.select(b.compare("EQ", divisor, zero), one, divisor));
+}
+
+namespace {
+
+using Unary = std::function<Hlo(HloBuilder&, const Hlo&)>;
+
+// Runs `make` in float32 where the operand is a 16-bit float (or narrower).
+void unary(NodeContext& c, const Unary& make) {
+  c.elementwise({0}, [&](const Hlos& x) {
+    const DType dtype = compute_dtype(x[0].dtype);
+    return c.b.convert(make(c.b, c.b.convert(x[0], dtype)), x[0].dtype);
+  });
+}
+
+void variadic(NodeContext& c, std::string_view op) {
+  c.elementwise([&](const Hlos& x) {
+    Hlo total = x[0];
+    for (std::size_t i = 1; i < x.size(); ++i) total = c.b.binary(op, total, x[i]);
+    return total;
+  });
+}
+
+void binary(NodeContext& c, std::string_view op) {
+  c.elementwise({0, 1}, [&](const Hlos& x) { return c.b.binary(op, x[0], x[1]); });
+}
+
+Hlo sigmoid(HloBuilder& b, const Hlo& x) { return b.unary("logistic", x); }
+
+Hlo scalar_like(HloBuilder& b, double value, const Hlo& x) {
+  return b.splat(value, x.dtype, x.dims);
+}
+
+// log(1 + e^x), without overflow.
+Hlo softplus(HloBuilder& b, const Hlo& x) {
+  const Hlo zero = b.zeros_like(x);
+  const Hlo small = b.unary("exponential", b.unary("negate", b.unary("abs", x)));
+  return b.add(b.maximum(x, zero), b.unary("log_plus_one", small));
+}
+
+void lower_sub(NodeContext& c) { binary(c, "subtract"); }
+void lower_add(NodeContext& c) { binary(c, "add"); }
+void lower_mul(NodeContext& c) { binary(c, "multiply"); }
+void lower_div(NodeContext& c) {
+  c.elementwise({0, 1}, [&](const Hlos& x) { return safe_divide(c.b, x[0], x[1]); });
+}
+
+void lower_sum(NodeContext& c) { variadic(c, "add"); }
+void lower_max(NodeContext& c) { variadic(c, "maximum"); }
+void lower_min(NodeContext& c) { variadic(c, "minimum"); }
+void lower_mean(NodeContext& c) {
+  c.elementwise([&](const Hlos& x) {
+    Hlo total = x[0];
+    for (std::size_t i = 1; i < x.size(); ++i) total = c.b.add(total, x[i]);
+    return c.b.binary_scalar("divide", total, static_cast<double>(x.size()));
+  });
+}
+
+// fmod = 1: the sign of the dividend; else, for integers, the sign of the divisor.
+void lower_mod(NodeContext& c) {
+  const bool fmod = c.attr("fmod", 0) != 0;
+  c.elementwise({0, 1}, [&](const Hlos& x) {
+    HloBuilder& b = c.b;
+    Hlo divisor = x[1];
+    const Hlo zero = b.zeros_like(divisor);
+    if (is_integer(divisor.dtype)) {
+      divisor = b.select(b.compare("EQ", divisor, zero), b.splat(1, divisor.dtype, divisor.dims),
+                         divisor);
+    }
+    const Hlo remainder = b.binary("remainder", x[0], divisor);
+    if (fmod || (is_integer(divisor.dtype) && !is_signed_integer(divisor.dtype))) return remainder;
+    const Hlo nonzero = b.compare("NE", remainder, zero);
+    const Hlo signs =
+        b.compare("NE", b.compare("LT", remainder, zero), b.compare("LT", divisor, zero));
+    return b.select(b.binary("and", nonzero, signs), b.add(remainder, divisor), remainder);
+  });
+}
+
+// The result has the base's type; the exponent may be of another one.
+void lower_pow(NodeContext& c) {
+  c.elementwise({0, 1}, [&](const Hlos& x) {
+    HloBuilder& b = c.b;
+    const DType base = x[0].dtype;
+    const DType exponent = x[1].dtype;
+    if (is_integer(base) && is_integer(exponent)) {
+      return b.binary("power", x[0], b.convert(x[1], base));
+    }
+    DType wide = is_integer(base) ? DType::kFloat64 : compute_dtype(base);
+    if (exponent == DType::kFloat64) wide = DType::kFloat64;
+    const Hlo power = b.binary("power", b.convert(x[0], wide), b.convert(x[1], wide));
+    return cast(b, power, base);
+  });
+}
+
+void lower_neg(NodeContext& c) {
+  c.elementwise({0}, [&](const Hlos& x) { return c.b.unary("negate", x[0]); });
+}
+void lower_abs(NodeContext& c) {
+  c.elementwise({0}, [&](const Hlos& x) {
+    const bool is_unsigned = is_integer(x[0].dtype) && !is_signed_integer(x[0].dtype);
+    return is_unsigned ? x[0] : c.b.unary("abs", x[0]);
+  });
+}
+void lower_sign(NodeContext& c) {
+  c.elementwise({0}, [&](const Hlos& x) {
+    const bool is_unsigned = is_integer(x[0].dtype) && !is_signed_integer(x[0].dtype);
+    if (is_unsigned) return c.b.binary_scalar("minimum", x[0], 1);
+    return c.b.unary("sign", x[0]);
+  });
+}
+void lower_reciprocal(NodeContext& c) {
+  unary(c, [](HloBuilder& b, const Hlo& x) { return b.div(scalar_like(b, 1, x), x); });
+}
+
+// Ops that StableHLO has under another name.
+template <int N>
+struct Name {
+  constexpr Name(const char (&text)[N]) {  // NOLINT(google-explicit-constructor)
+    for (int i = 0; i < N; ++i) value[i] = text[i];
+  }
+  char value[N] = {};
+};
+template <Name Op>
+void lower_as(NodeContext& c) {
+  unary(c, [](HloBuilder& b, const Hlo& x) { return b.unary(Op.value, x); });
+}
+
+void lower_identity(NodeContext& c) {
+  Bound value = c.bound(0);
+  if (value.constant) {
+    c.out_constant(0, *value.constant);
+  } else if (c.is_last(0)) {
+    c.out_last(0, c.in_last(0));
+  } else {
+    c.out(c.in(0));
+  }
+}
+
+// --- activations --------------------------------------------------------------------------------
+
+void lower_relu(NodeContext& c) {
+  c.elementwise({0}, [&](const Hlos& x) { return c.b.maximum(x[0], c.b.zeros_like(x[0])); });
+}
+
+// x above zero, `negative(x)` below.
+void split_at_zero(NodeContext& c, const Unary& positive, const Unary& negative) {
+  unary(c, [&](HloBuilder& b, const Hlo& x) {
+    return b.select(b.compare("GT", x, b.zeros_like(x)), positive(b, x), negative(b, x));
+  });
+}
+Hlo itself(HloBuilder& /*b*/, const Hlo& x) { return x; }
+
+void lower_leaky_relu(NodeContext& c) {
+  const double alpha = c.node.attr_float("alpha", 0.01F);
+  split_at_zero(c, itself,
+                [=](HloBuilder& b, const Hlo& x) { return b.mul(x, scalar_like(b, alpha, x)); });
+}
+void lower_elu(NodeContext& c) {
+  const double alpha = c.node.attr_float("alpha", 1);
+  split_at_zero(c, itself, [=](HloBuilder& b, const Hlo& x) {
+    return b.mul(b.unary("exponential_minus_one", x), scalar_like(b, alpha, x));
+  });
+}
+void lower_selu(NodeContext& c) {
+  const double alpha = c.node.attr_float("alpha", 1.67326319217681884765625F);
+  const double gamma = c.node.attr_float("gamma", 1.05070102214813232421875F);
+  split_at_zero(
+      c, [=](HloBuilder& b, const Hlo& x) { return b.mul(x, scalar_like(b, gamma, x)); },
+      [=](HloBuilder& b, const Hlo& x) {
+        return b.mul(b.unary("exponential_minus_one", x), scalar_like(b, alpha * gamma, x));
+      });
+}
+void lower_celu(NodeContext& c) {
+  const double alpha = c.node.attr_float("alpha", 1);
+  split_at_zero(c, itself, [=](HloBuilder& b, const Hlo& x) {
+    const Hlo scaled = b.div(x, scalar_like(b, alpha, x));
+    return b.mul(b.unary("exponential_minus_one", scaled), scalar_like(b, alpha, x));
+  });
+}
+void lower_thresholded_relu(NodeContext& c) {
+  const double alpha = c.node.attr_float("alpha", 1);
+  unary(c, [=](HloBuilder& b, const Hlo& x) {
+    return b.select(b.compare("GT", x, scalar_like(b, alpha, x)), x, b.zeros_like(x));
+  });
+}
+void lower_prelu(NodeContext& c) {
+  c.elementwise({0, 1}, [&](const Hlos& x) {
+    return c.b.select(c.b.compare("LT", x[0], c.b.zeros_like(x[0])), c.b.mul(x[0], x[1]), x[0]);
+  });
+}
+Hlo clip_unit(HloBuilder& b, const Hlo& x) {
+  return b.maximum(b.minimum(x, scalar_like(b, 1, x)), b.zeros_like(x));
+}
+void lower_hard_sigmoid(NodeContext& c) {
+  const double alpha = c.node.attr_float("alpha", 0.2F);
+  const double beta = c.node.attr_float("beta", 0.5F);
+  unary(c, [=](HloBuilder& b, const Hlo& x) {
+    return clip_unit(b, b.add(b.mul(x, scalar_like(b, alpha, x)), scalar_like(b, beta, x)));
+  });
+}
+void lower_hard_swish(NodeContext& c) {
+  unary(c, [](HloBuilder& b, const Hlo& x) {
+    const Hlo gate = b.add(b.mul(x, scalar_like(b, 1.0 / 6, x)), scalar_like(b, 0.5, x));
+    return b.mul(x, clip_unit(b, gate));
+  });
+}
+void lower_swish(NodeContext& c) {
+  const double alpha = c.node.attr_float("alpha", 1);
+  unary(c, [=](HloBuilder& b, const Hlo& x) {
+    return b.mul(x, sigmoid(b, b.mul(x, scalar_like(b, alpha, x))));
+  });
+}
+void lower_gelu(NodeContext& c) {
+  const bool by_tanh = c.node.attr_string("approximate", "none") == "tanh";
+  unary(c, [=](HloBuilder& b, const Hlo& x) {
+    const Hlo half = b.mul(x, scalar_like(b, 0.5, x));
+    const Hlo one = scalar_like(b, 1, x);
+    if (!by_tanh) {
+      const Hlo scaled = b.mul(x, scalar_like(b, std::sqrt(0.5), x));
+      return b.mul(half, b.add(one, b.unary("chlo.erf", scaled)));
+    }
+    const Hlo cube = b.mul(b.mul(b.mul(x, x), x), scalar_like(b, 0.044715, x));
+    const Hlo inner = b.mul(b.add(x, cube), scalar_like(b, std::sqrt(2 / std::numbers::pi), x));
+    return b.mul(half, b.add(one, b.unary("tanh", inner)));
+  });
+}
+void lower_softplus(NodeContext& c) { unary(c, softplus); }
+void lower_softsign(NodeContext& c) {
+  unary(c, [](HloBuilder& b, const Hlo& x) {
+    return b.div(x, b.add(scalar_like(b, 1, x), b.unary("abs", x)));
+  });
+}
+void lower_mish(NodeContext& c) {
+  unary(c, [](HloBuilder& b, const Hlo& x) { return b.mul(x, b.unary("tanh", softplus(b, x))); });
+}
+void lower_shrink(NodeContext& c) {
+  const double lambd = c.node.attr_float("lambd", 0.5F);
+  const double bias = c.node.attr_float("bias", 0);
+  c.elementwise({0}, [&](const Hlos& in) {
+    HloBuilder& b = c.b;
+    const DType wide = is_integer(in[0].dtype) ? DType::kFloat32 : in[0].dtype;
+    const Hlo x = b.convert(in[0], wide);
+    const Hlo above = b.compare("GT", x, scalar_like(b, lambd, x));
+    const Hlo below = b.compare("LT", x, scalar_like(b, -lambd, x));
+    const Hlo shrunk = b.select(below, b.add(x, scalar_like(b, bias, x)), b.zeros_like(x));
+    return cast(b, b.select(above, b.sub(x, scalar_like(b, bias, x)), shrunk), in[0].dtype);
+  });
+}
+void lower_clip(NodeContext& c) {
+  // First the lower bound, then the upper one, which therefore wins.
+  std::vector<std::size_t> operands{0};
+  for (const std::size_t i : {1U, 2U}) {
+    if (c.has(i)) operands.push_back(i);
+  }
+  c.elementwise(operands, [&](const Hlos& x) {
+    Hlo value = x[0];
+    std::size_t next = 1;
+    if (c.has(1)) value = c.b.maximum(value, x[next++]);
+    if (c.has(2)) value = c.b.minimum(value, x[next]);
+    return value;
+  });
+}
+
+}  // namespace
+
+void register_elementwise(LoweringRegistry& r) {
+  r.add("Add", lower_add);
+  r.add("Sub", lower_sub);
+  r.add("Mul", lower_mul);
+  r.add("Div", lower_div);
+  r.add("Sum", lower_sum);
+  r.add("Max", lower_max);
+  r.add("Min", lower_min);
+  r.add("Mean", lower_mean);
+  r.add("Mod", lower_mod);
+  r.add("Pow", lower_pow);
+  r.add("Neg", lower_neg);
+  r.add("Abs", lower_abs);
+  r.add("Sign", lower_sign);
+  r.add("Reciprocal", lower_reciprocal);
+  r.add("Identity", lower_identity);
+  r.add("Sqrt", lower_as<"sqrt">);
+  r.add("Exp", lower_as<"exponential">);
+  r.add("Log", lower_as<"log">);
+  r.add("Sin", lower_as<"sine">);
+  r.add("Cos", lower_as<"cosine">);
+  r.add("Tan", lower_as<"tan">);
+  r.add("Tanh", lower_as<"tanh">);
+  r.add("Sigmoid", lower_as<"logistic">);
+  r.add("Ceil", lower_as<"ceil">);
+  r.add("Floor", lower_as<"floor">);
+  r.add("Round", lower_as<"round_nearest_even">);
+  r.add("Asin", lower_as<"chlo.asin">);
+  r.add("Acos", lower_as<"chlo.acos">);
+  r.add("Atan", lower_as<"chlo.atan">);
+  r.add("Sinh", lower_as<"chlo.sinh">);
+  r.add("Cosh", lower_as<"chlo.cosh">);
+  r.add("Asinh", lower_as<"chlo.asinh">);
+  r.add("Acosh", lower_as<"chlo.acosh">);
+  r.add("Atanh", lower_as<"chlo.atanh">);
+  r.add("Erf", lower_as<"chlo.erf">);
+  r.add("Relu", lower_relu);
+  r.add("LeakyRelu", lower_leaky_relu);
+  r.add("Elu", lower_elu);
+  r.add("Selu", lower_selu);
+  r.add("Celu", lower_celu);
+  r.add("ThresholdedRelu", lower_thresholded_relu);
+  r.add("PRelu", lower_prelu);
+  r.add("HardSigmoid", lower_hard_sigmoid);
+  r.add("HardSwish", lower_hard_swish);
+  r.add("Swish", lower_swish);
+  r.add("Gelu", lower_gelu);
+  r.add("Softplus", lower_softplus);
+  r.add("Softsign", lower_softsign);
+  r.add("Mish", lower_mish);
+  r.add("Shrink", lower_shrink);
+  r.add("Clip", lower_clip);
+}
+
+}  // namespace xrt::xla

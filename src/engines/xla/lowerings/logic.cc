@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparisons, boolean and bitwise ops, Where, tests for NaN and infinity.
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "engines/xla/lowering.h"
+
+namespace xrt::xla {
+
+namespace {
+
+void compare(NodeContext& c, std::string_view direction) {
+  c.elementwise({0, 1}, [&](const Hlos& x) { return c.b.compare(direction, x[0], x[1]); });
+}
+void lower_equal(NodeContext& c) { compare(c, "EQ"); }
+void lower_greater(NodeContext& c) { compare(c, "GT"); }
+void lower_greater_or_equal(NodeContext& c) { compare(c, "GE"); }
+void lower_less(NodeContext& c) { compare(c, "LT"); }
+void lower_less_or_equal(NodeContext& c) { compare(c, "LE"); }
+
+void binary(NodeContext& c, std::string_view op) {
+  c.elementwise({0, 1}, [&](const Hlos& x) { return c.b.binary(op, x[0], x[1]); });
+}
+void lower_and(NodeContext& c) { binary(c, "and"); }
+void lower_or(NodeContext& c) { binary(c, "or"); }
+void lower_xor(NodeContext& c) { binary(c, "xor"); }
+void lower_not(NodeContext& c) {
+  c.elementwise({0}, [&](const Hlos& x) { return c.b.unary("not", x[0]); });
+}
+
+void lower_bit_shift(NodeContext& c) {
+  const bool left = c.node.attr_string("direction", "") == "LEFT";
+  binary(c, left ? "shift_left" : "shift_right_logical");
+}
+
+void lower_where(NodeContext& c) {
+  c.elementwise({0, 1, 2}, [&](const Hlos& x) { return c.b.select(x[0], x[1], x[2]); });
+}
+
+void lower_is_nan(NodeContext& c) {
+  c.elementwise({0}, [&](const Hlos& x) {
+    const Hlo value = c.b.convert(x[0], compute_dtype(x[0].dtype));
+    return c.b.compare("NE", value, value);
+  });
+}
+
+void lower_is_inf(NodeContext& c) {
+  const bool positive = c.attr("detect_positive", 1) != 0;
+  const bool negative = c.attr("detect_negative", 1) != 0;
+  c.elementwise({0}, [&](const Hlos& x) {
+    HloBuilder& b = c.b;
+    const Hlo value = b.convert(x[0], compute_dtype(x[0].dtype));
+    const Hlo infinity = b.splat(HUGE_VAL, value.dtype, value.dims);
+    const Hlo above = b.compare("EQ", value, infinity);
+    const Hlo below = b.compare("EQ", value, b.unary("negate", infinity));
+    if (positive && negative) return b.binary("or", above, below);
+    if (positive) return above;
+    return negative ? below : b.splat(0, DType::kBool, value.dims);
+  });
+}
+
+}  // namespace
+
+void register_logic(LoweringRegistry& r) {
+  r.add("Equal", lower_equal);
+  r.add("Greater", lower_greater);
+  r.add("GreaterOrEqual", lower_greater_or_equal);
+  r.add("Less", lower_less);
+  r.add("LessOrEqual", lower_less_or_equal);
+  r.add("And", lower_and);
+  r.add("Or", lower_or);
+  r.add("Xor", lower_xor);
+  r.add("Not", lower_not);
+  r.add("BitwiseAnd", lower_and);
+  r.add("BitwiseOr", lower_or);
+  r.add("BitwiseXor", lower_xor);
+  r.add("BitwiseNot", lower_not);
+  r.add("BitShift", lower_bit_shift);
+  r.add("Where", lower_where);
+  r.add("IsNaN", lower_is_nan);
+  r.add("IsInf", lower_is_inf);
+}
+
+}  // namespace xrt::xla

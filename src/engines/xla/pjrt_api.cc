@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/xla/pjrt_api.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+
+namespace xrt::xla {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // what XLA:CPU asks of memory it reads in place
+
+// Where the PyPI package puts the plugin, below a folder of Python packages.
+const char* const kPluginInPackages = "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so";
+
+void add_environment(const fs::path& prefix, std::vector<fs::path>& found) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(prefix / "lib", error)) {
+    if (entry.path().filename().string().starts_with("python3")) {
+      found.push_back(entry.path() / "site-packages" / kPluginInPackages);
+    }
+  }
+}
+
+// A varint of the protobuf wire format.
+void put_varint(std::string& out, std::uint64_t value) {
+  while (value >= 0x80) {
+    out += static_cast<char>(value | 0x80);
+    value >>= 7;
+  }
+  out += static_cast<char>(value);
+}
+
+// A length-delimited field.
+void put_field(std::string& out, int number, std::string_view bytes) {
+  put_varint(out, static_cast<std::uint64_t>(number) << 3 | 2);
+  put_varint(out, bytes.size());
+  out += bytes;
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789", text[0] == '-') == std::string::npos;
+}
+
+// Sets an environment variable for as long as this object lives.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+  ~ScopedVariable() {
+    if (old_) {
+      ::setenv(name_, old_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+}  // namespace
+
+std::string compile_options(const XlaFlags& flags) {
+  // CompileOptionsProto: executable_build_options (3) {num_replicas (4), num_partitions (5)} and
+  // env_option_overrides (7), a map from flag name to OptionOverrideProto {string (1), bool (2),
+  // int (3)}.
+  std::string build;
+  for (const int number : {4, 5}) {
+    put_varint(build, static_cast<std::uint64_t>(number) << 3);
+    put_varint(build, 1);
+  }
+  std::string out;
+  put_field(out, 3, build);
+  for (const auto& [name, value] : flags) {
+    std::string option;
+    if (value == "true" || value == "false") {
+      put_varint(option, 2 << 3);
+      put_varint(option, value == "true" ? 1 : 0);
+    } else if (is_number(value)) {
+      put_varint(option, 3 << 3);
+      put_varint(option, static_cast<std::uint64_t>(std::stoll(value)));
+    } else {
+      put_field(option, 1, value);
+    }
+    std::string entry;
+    put_field(entry, 1, name);
+    put_field(entry, 2, option);
+    put_field(out, 7, entry);
+  }
+  return out;
+}
+
+// --- PjrtApi ------------------------------------------------------------------------------------
+
+std::vector<fs::path> PjrtApi::search_path() {
+  if (const char* plugin = std::getenv("XRT_PJRT_PLUGIN"); plugin != nullptr && *plugin != '\0') {
+    return {fs::path(plugin)};
+  }
+  std::vector<fs::path> found;
+  // Beside the wheel that this library is part of: any folder above it may hold the packages.
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&compile_options), &info) != 0 &&
+      info.dli_fname != nullptr) {
+    std::error_code error;
+    const fs::path self = fs::weakly_canonical(info.dli_fname, error);
+    for (fs::path dir = self.parent_path(); dir.has_relative_path(); dir = dir.parent_path()) {
+      found.push_back(dir / kPluginInPackages);
+    }
+  }
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX", "XRT_PYTHON_PREFIX"}) {
+    if (const char* prefix = std::getenv(variable); prefix != nullptr && *prefix != '\0') {
+      add_environment(prefix, found);
+    }
+  }
+#ifdef XRT_PJRT_DEFAULT_PLUGIN
+  found.emplace_back(XRT_PJRT_DEFAULT_PLUGIN);
+#endif
+  return found;
+}
+
+const PjrtApi& PjrtApi::get() {
+  struct Loaded {
+    std::unique_ptr<PjrtApi> api;
+    std::exception_ptr error;
+  };
+  // Never destroyed: the plugin has threads of its own until the process ends.
+  static const Loaded& loaded = *new Loaded([] {
+    Loaded result;
+    try {
+      const std::vector<fs::path> paths = search_path();
+      std::string tried;
+      for (const fs::path& path : paths) {
+        std::error_code error;
+        if (fs::is_regular_file(path, error)) {
+          result.api = std::make_unique<PjrtApi>(path);
+          return result;
+        }
+        tried += fmt::format("\n  {}", path.string());
+      }
+      throw Error(ErrorCode::kNotFound,
+                  fmt::format("XLA's CPU plugin (xla_cpu_pjrt.so) was not found. Install it with "
+                              "`pip install xla-cpu-pjrt` in this environment, or set "
+                              "XRT_PJRT_PLUGIN to the file. Looked for:{}",
+                              tried));
+    } catch (...) {
+      result.error = std::current_exception();
+    }
+    return result;
+  }());
+  if (loaded.error) std::rethrow_exception(loaded.error);
+  return *loaded.api;
+}
+
+PjrtApi::PjrtApi(const fs::path& library) : location_(library) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    throw Error(ErrorCode::kEngine,
+                fmt::format("PJRT plugin {} does not load: {}", library.string(), ::dlerror()));
+  }
+  using GetPjrtApi = const PJRT_Api* (*)();
+  const auto get = reinterpret_cast<GetPjrtApi>(::dlsym(handle, "GetPjrtApi"));
+  if (get == nullptr) {
+    throw Error(ErrorCode::kEngine, fmt::format("{} is no PJRT plugin: it does not export "
+                                                "GetPjrtApi",
+                                                library.string()));
+  }
+  table_ = get();
+  if (table_ == nullptr) {
+    throw Error(ErrorCode::kEngine,
+                fmt::format("PJRT plugin {} gives no API table", library.string()));
+  }
+  const PJRT_Api_Version& version = table_->pjrt_api_version;
+  if (version.major_version != PJRT_API_MAJOR) {
+    throw Error(
+        ErrorCode::kEngine,
+        fmt::format("PJRT plugin {} has API {}.{}; this build speaks {}.x", library.string(),
+                    version.major_version, version.minor_version, PJRT_API_MAJOR));
+  }
+  if (has<&PJRT_Api::PJRT_Plugin_Initialize>()) {
+    auto args = pjrt_args<PJRT_Plugin_Initialize_Args>(PJRT_Plugin_Initialize_Args_STRUCT_SIZE);
+    call<&PJRT_Api::PJRT_Plugin_Initialize>("PJRT_Plugin_Initialize", args);
+  }
+}
+
+std::string PjrtApi::version() const {
+  const PJRT_Api_Version& version = table_->pjrt_api_version;
+  std::string text = fmt::format("pjrt {}.{}", version.major_version, version.minor_version);
+  if (has<&PJRT_Api::PJRT_Plugin_Attributes>()) {
+    auto args = pjrt_args<PJRT_Plugin_Attributes_Args>(PJRT_Plugin_Attributes_Args_STRUCT_SIZE);
+    call<&PJRT_Api::PJRT_Plugin_Attributes>("PJRT_Plugin_Attributes", args);
+    for (std::size_t i = 0; i < args.num_attributes; ++i) {
+      const PJRT_NamedValue& value = args.attributes[i];
+      const std::string_view name(value.name, value.name_size);
+      if (value.type == PJRT_NamedValue_kInt64 && name == "xla_version") {
+        text += fmt::format(", xla {}", value.int64_value);
+      } else if (value.type == PJRT_NamedValue_kInt64List && name == "stablehlo_current_version") {
+        text += ", stablehlo ";
+        for (std::size_t k = 0; k < value.value_size; ++k) {
+          text += fmt::format("{}{}", k == 0 ? "" : ".", value.int64_array_value[k]);
+        }
+      }
+    }
+  }
+  // Two builds of one API version differ at least in size.
+  std::error_code error;
+  const auto size = fs::file_size(location_, error);
+  return error ? text : text + fmt::format(", {} bytes", size);
+}
+
+const PjrtClient& PjrtApi::client(int num_threads) const {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<PjrtClient>& client = clients_[num_threads];
+  if (!client) {
+    // XLA:CPU reads the size of its pool from the environment, once per client.
+    const ScopedVariable threads("PJRT_NPROC", std::to_string(num_threads));
+    const ScopedVariable older_name("NPROC", std::to_string(num_threads));
+    auto args = pjrt_args<PJRT_Client_Create_Args>(PJRT_Client_Create_Args_STRUCT_SIZE);
+    call<&PJRT_Api::PJRT_Client_Create>("PJRT_Client_Create", args);
+    client = std::make_unique<PjrtClient>(*this, args.client);
+  }
+  return *client;
+}
+
+void PjrtApi::missing(std::string_view name) const {
+  throw Error(ErrorCode::kEngine,
+              fmt::format("PJRT plugin {} ({}) lacks {}, which is needed here; a newer plugin has "
+                          "it",
+                          location_.string(), version(), name));
+}
+
+void PjrtApi::check(PJRT_Error* error, std::string_view name) const {
+  if (error == nullptr) return;
+  auto message = pjrt_args<PJRT_Error_Message_Args>(PJRT_Error_Message_Args_STRUCT_SIZE);
+  message.error = error;
+  table_->PJRT_Error_Message(&message);
+  std::string text(message.message, message.message_size);
+  auto code = pjrt_args<PJRT_Error_GetCode_Args>(PJRT_Error_GetCode_Args_STRUCT_SIZE);
+  code.error = error;
+  PJRT_Error* failed = table_->PJRT_Error_GetCode(&code);
+  const bool exhausted = failed == nullptr && code.code == PJRT_Error_Code_RESOURCE_EXHAUSTED;
+  for (PJRT_Error* each : {failed, error}) {
+    if (each == nullptr) continue;
+    auto destroy = pjrt_args<PJRT_Error_Destroy_Args>(PJRT_Error_Destroy_Args_STRUCT_SIZE);
+    destroy.error = each;
+    table_->PJRT_Error_Destroy(&destroy);
+  }
+  throw Error(exhausted ? ErrorCode::kResource : ErrorCode::kEngine,
+              fmt::format("XLA: {} failed: {}", name, text));
+}
+
+void PjrtApi::await(PjrtEvent event, std::string_view what) const {
+  if (!event) return;
+  auto args = pjrt_args<PJRT_Event_Await_Args>(PJRT_Event_Await_Args_STRUCT_SIZE);
+  args.event = event.get();
+  call<&PJRT_Api::PJRT_Event_Await>(what, args);
+}
+
+// --- PjrtDeleter --------------------------------------------------------------------------------
+
+// A destroy call that fails leaves nothing to be done: the object is gone either way.
+namespace {
+
+template <auto Entry, typename Args>
+void destroy(const PjrtApi* api, std::string_view name, Args args) noexcept {
+  try {
+    api->call<Entry>(name, args);
+  } catch (const Error& error) {
+    // Losing an object of the plugin means that its heap can no longer be trusted.
+    fmt::print(stderr, "{}\n", error.what());
+    std::abort();
+  }
+}
+
+}  // namespace
+
+void PjrtDeleter::operator()(PJRT_Buffer* buffer) const {
+  auto args = pjrt_args<PJRT_Buffer_Destroy_Args>(PJRT_Buffer_Destroy_Args_STRUCT_SIZE);
+  args.buffer = buffer;
+  destroy<&PJRT_Api::PJRT_Buffer_Destroy>(api, "PJRT_Buffer_Destroy", args);
+}
+
+void PjrtDeleter::operator()(PJRT_Event* event) const {
+  auto args = pjrt_args<PJRT_Event_Destroy_Args>(PJRT_Event_Destroy_Args_STRUCT_SIZE);
+  args.event = event;
+  destroy<&PJRT_Api::PJRT_Event_Destroy>(api, "PJRT_Event_Destroy", args);
+}
+
+void PjrtDeleter::operator()(PJRT_LoadedExecutable* executable) const {
+  auto args =
+      pjrt_args<PJRT_LoadedExecutable_Destroy_Args>(PJRT_LoadedExecutable_Destroy_Args_STRUCT_SIZE);
+  args.executable = executable;
+  destroy<&PJRT_Api::PJRT_LoadedExecutable_Destroy>(api, "PJRT_LoadedExecutable_Destroy", args);
+}
+
+void PjrtDeleter::operator()(PJRT_Executable* executable) const {
+  auto args = pjrt_args<PJRT_Executable_Destroy_Args>(PJRT_Executable_Destroy_Args_STRUCT_SIZE);
+  args.executable = executable;
+  destroy<&PJRT_Api::PJRT_Executable_Destroy>(api, "PJRT_Executable_Destroy", args);
+}
+
+// --- PjrtClient ---------------------------------------------------------------------------------
+
+PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client) : api_(api), client_(client) {
+  auto devices = pjrt_args<PJRT_Client_AddressableDevices_Args>(
+      PJRT_Client_AddressableDevices_Args_STRUCT_SIZE);
+  devices.client = client_;
+  api_.call<&PJRT_Api::PJRT_Client_AddressableDevices>("PJRT_Client_AddressableDevices", devices);
+  if (devices.num_addressable_devices == 0) {
+    throw Error(ErrorCode::kEngine,
+                fmt::format("PJRT plugin {} offers no device", api_.location().string()));
+  }
+  device_ = devices.addressable_devices[0];
+  auto name = pjrt_args<PJRT_Client_PlatformName_Args>(PJRT_Client_PlatformName_Args_STRUCT_SIZE);
+  name.client = client_;
+  api_.call<&PJRT_Api::PJRT_Client_PlatformName>("PJRT_Client_PlatformName", name);
+  platform_.assign(name.platform_name, name.platform_name_size);
+}
+
+PjrtLoadedExecutable PjrtClient::compile(const std::string& text, const XlaFlags& flags) const {
+  const std::string options = compile_options(flags);
+  static constexpr std::string_view kFormat = "mlir";
+  auto program = pjrt_args<PJRT_Program>(PJRT_Program_STRUCT_SIZE);
+  program.code = const_cast<char*>(text.data());  // read only for compilation
+  program.code_size = text.size();
+  program.format = kFormat.data();
+  program.format_size = kFormat.size();
+  auto args = pjrt_args<PJRT_Client_Compile_Args>(PJRT_Client_Compile_Args_STRUCT_SIZE);
+  args.client = client_;
+  args.program = &program;
+  args.compile_options = options.data();
+  args.compile_options_size = options.size();
+  api_.call<&PJRT_Api::PJRT_Client_Compile>("PJRT_Client_Compile", args);
+  return {args.executable, api_.deleter()};
+}
+
+PjrtLoadedExecutable PjrtClient::deserialize(std::string_view bytes) const {
+  auto args = pjrt_args<PJRT_Executable_DeserializeAndLoad_Args>(
+      PJRT_Executable_DeserializeAndLoad_Args_STRUCT_SIZE);
+  args.client = client_;
+  args.serialized_executable = bytes.data();
+  args.serialized_executable_size = bytes.size();
+  api_.call<&PJRT_Api::PJRT_Executable_DeserializeAndLoad>("PJRT_Executable_DeserializeAndLoad",
+                                                           args);
+  return {args.loaded_executable, api_.deleter()};
+}
+
+namespace {
+
+PjrtExecutable unloaded(const PjrtApi& api, PJRT_LoadedExecutable* executable) {
+  auto args = pjrt_args<PJRT_LoadedExecutable_GetExecutable_Args>(
+      PJRT_LoadedExecutable_GetExecutable_Args_STRUCT_SIZE);
+  args.loaded_executable = executable;
+  api.call<&PJRT_Api::PJRT_LoadedExecutable_GetExecutable>("PJRT_LoadedExecutable_GetExecutable",
+                                                           args);
+  return {args.executable, api.deleter()};
+}
+
+}  // namespace
+
+std::string PjrtClient::serialize(PJRT_LoadedExecutable* executable) const {
+  const PjrtExecutable plain = unloaded(api_, executable);
+  auto args = pjrt_args<PJRT_Executable_Serialize_Args>(PJRT_Executable_Serialize_Args_STRUCT_SIZE);
+  args.executable = plain.get();
+  api_.call<&PJRT_Api::PJRT_Executable_Serialize>("PJRT_Executable_Serialize", args);
+  std::string bytes(args.serialized_bytes, args.serialized_bytes_size);
+  args.serialized_executable_deleter(args.serialized_executable);
+  return bytes;
+}
+
+std::size_t PjrtClient::temporary_bytes(PJRT_LoadedExecutable* executable) const {
+  if (!api_.has<&PJRT_Api::PJRT_Executable_GetCompiledMemoryStats>()) return 0;
+  const PjrtExecutable plain = unloaded(api_, executable);
+  auto args = pjrt_args<PJRT_Executable_GetCompiledMemoryStats_Args>(
+      PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE);
+  args.executable = plain.get();
+  api_.call<&PJRT_Api::PJRT_Executable_GetCompiledMemoryStats>(
+      "PJRT_Executable_GetCompiledMemoryStats", args);
+  return static_cast<std::size_t>(args.temp_size_in_bytes);
+}
+
+PjrtBuffer PjrtClient::buffer_from_host(const void* data, PJRT_Buffer_Type type, const Dims& dims,
+                                        HostMemory memory) const {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0;
+  auto args = pjrt_args<PJRT_Client_BufferFromHostBuffer_Args>(
+      PJRT_Client_BufferFromHostBuffer_Args_STRUCT_SIZE);
+  args.client = client_;
+  args.data = data;
+  args.type = type;
+  args.dims = dims.data();
+  args.num_dims = dims.size();
+  args.device = device_;
+  args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  if (aligned && memory == HostMemory::kBorrowed) {
+    args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy;
+  } else if (aligned && memory == HostMemory::kDonated) {
+    args.host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy;
+  }
+  api_.call<&PJRT_Api::PJRT_Client_BufferFromHostBuffer>("PJRT_Client_BufferFromHostBuffer", args);
+  PjrtBuffer buffer(args.buffer, api_.deleter());
+  PjrtEvent done(args.done_with_host_buffer, api_.deleter());
+  if (args.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall) {
+    api_.await(std::move(done), "PJRT_Client_BufferFromHostBuffer");
+  }
+  return buffer;
+}
+
+std::vector<PjrtBuffer> PjrtClient::execute(PJRT_LoadedExecutable* executable,
+                                            const std::vector<PJRT_Buffer*>& arguments,
+                                            std::size_t output_count) const {
+  auto options = pjrt_args<PJRT_ExecuteOptions>(PJRT_ExecuteOptions_STRUCT_SIZE);
+  std::vector<PJRT_Buffer*> results(output_count, nullptr);
+  PJRT_Buffer* const* argument_list = arguments.data();
+  PJRT_Buffer** result_list = results.data();
+  PJRT_Event* complete = nullptr;
+  auto args =
+      pjrt_args<PJRT_LoadedExecutable_Execute_Args>(PJRT_LoadedExecutable_Execute_Args_STRUCT_SIZE);
+  args.executable = executable;
+  args.options = &options;
+  args.argument_lists = &argument_list;
+  args.num_devices = 1;
+  args.num_args = arguments.size();
+  args.output_lists = &result_list;
+  args.device_complete_events = &complete;
+  api_.call<&PJRT_Api::PJRT_LoadedExecutable_Execute>("PJRT_LoadedExecutable_Execute", args);
+  std::vector<PjrtBuffer> owned;
+  owned.reserve(output_count);
+  for (PJRT_Buffer* buffer : results) owned.emplace_back(buffer, api_.deleter());
+  api_.await(PjrtEvent(complete, api_.deleter()), "PJRT_LoadedExecutable_Execute");
+  return owned;
+}
+
+void PjrtClient::copy_to_host(PJRT_Buffer* buffer, void* destination, std::size_t bytes,
+                              std::size_t rank) const {
+  // Asked for explicitly: what XLA chose for a result need not be row-major.
+  std::vector<std::int64_t> minor_to_major(rank);
+  for (std::size_t i = 0; i < rank; ++i) {
+    minor_to_major[i] = static_cast<std::int64_t>(rank - 1 - i);
+  }
+  auto layout = pjrt_args<PJRT_Buffer_MemoryLayout>(PJRT_Buffer_MemoryLayout_STRUCT_SIZE);
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+  layout.tiled.minor_to_major = minor_to_major.data();
+  layout.tiled.minor_to_major_size = rank;
+  auto args = pjrt_args<PJRT_Buffer_ToHostBuffer_Args>(PJRT_Buffer_ToHostBuffer_Args_STRUCT_SIZE);
+  args.src = buffer;
+  args.host_layout = &layout;
+  args.dst = destination;
+  args.dst_size = bytes;
+  api_.call<&PJRT_Api::PJRT_Buffer_ToHostBuffer>("PJRT_Buffer_ToHostBuffer", args);
+  api_.await(PjrtEvent(args.event, api_.deleter()), "PJRT_Buffer_ToHostBuffer");
+}
+
+const void* PjrtClient::host_address(PJRT_Buffer* buffer) const {
+  if (platform_ != "cpu" || !api_.has<&PJRT_Api::PJRT_Buffer_UnsafePointer>()) return nullptr;
+  auto args = pjrt_args<PJRT_Buffer_UnsafePointer_Args>(PJRT_Buffer_UnsafePointer_Args_STRUCT_SIZE);
+  args.buffer = buffer;
+  api_.call<&PJRT_Api::PJRT_Buffer_UnsafePointer>("PJRT_Buffer_UnsafePointer", args);
+  return reinterpret_cast<const void*>(args.buffer_pointer);
+}
+
+}  // namespace xrt::xla

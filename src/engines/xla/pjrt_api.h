@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The PJRT C API of one plugin: found, opened, checked, and made to speak in xrt::Error.
+//
+//   const PjrtApi& api = PjrtApi::get();             // throws kEngine or kNotFound with the cause
+//   PjrtClient& client = api.client(2);              // at most two threads
+//   auto executable = client.compile(stablehlo_text, {});
+//
+// A plugin older or newer than the header that this file was built with is accepted: every call
+// passes the struct size of our header, and an entry that the plugin's table does not reach, or
+// leaves null, is reported by name when it is needed.
+//
+// Thread-safety: everything here may be used by many threads at once.
+#pragma once
+
+#include <pjrt_c_api.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "xrt/dtype.h"
+#include "xrt/error.h"
+#include "xrt/tensor.h"
+
+namespace xrt::xla {
+
+class PjrtApi;
+
+// Destroys a PJRT object through the table that made it.
+struct PjrtDeleter {
+  const PjrtApi* api = nullptr;
+  void operator()(PJRT_Buffer* buffer) const;
+  void operator()(PJRT_Event* event) const;
+  void operator()(PJRT_LoadedExecutable* executable) const;
+  void operator()(PJRT_Executable* executable) const;
+};
+using PjrtBuffer = std::unique_ptr<PJRT_Buffer, PjrtDeleter>;
+using PjrtEvent = std::unique_ptr<PJRT_Event, PjrtDeleter>;
+using PjrtLoadedExecutable = std::unique_ptr<PJRT_LoadedExecutable, PjrtDeleter>;
+using PjrtExecutable = std::unique_ptr<PJRT_Executable, PjrtDeleter>;
+
+// Compiler options by their XLA flag name: "true"/"false" are flags, digits numbers, else strings.
+using XlaFlags = std::map<std::string, std::string>;
+
+// How long the host memory that a buffer reads from stays valid and unchanged.
+enum class HostMemory {
+  kDuringCall,  // copied before the call returns
+  kBorrowed,    // unchanged as long as the buffer lives: read in place where the plugin can
+  kDonated,     // as kBorrowed, and an executable may write its result into it
+};
+
+// One device context with a thread pool of its own size. Lives until the process ends.
+class PjrtClient {
+ public:
+  PjrtClient(const PjrtApi& api, PJRT_Client* client);
+  PjrtClient(const PjrtClient&) = delete;
+  PjrtClient& operator=(const PjrtClient&) = delete;
+  // The plugin's pools are not joined at exit: other threads may still be running then.
+  ~PjrtClient() = default;
+
+  // `text` is a StableHLO module with a public @main.
+  PjrtLoadedExecutable compile(const std::string& text, const XlaFlags& flags) const;
+  // What serialize() gave. Throws kEngine if this plugin does not take it back.
+  PjrtLoadedExecutable deserialize(std::string_view bytes) const;
+  std::string serialize(PJRT_LoadedExecutable* executable) const;
+  // Bytes of scratch memory that one run needs; 0 if the plugin does not tell.
+  std::size_t temporary_bytes(PJRT_LoadedExecutable* executable) const;
+
+  // A dense row-major array over host memory. Memory that is not 64-byte aligned is copied.
+  PjrtBuffer buffer_from_host(const void* data, PJRT_Buffer_Type type, const Dims& dims,
+                              HostMemory memory) const;
+  // Runs and waits. `arguments` and the returned buffers follow the module's signature.
+  // Positions in `keep` name donatable arguments that must not be donated this time.
+  std::vector<PjrtBuffer> execute(PJRT_LoadedExecutable* executable,
+                                  const std::vector<PJRT_Buffer*>& arguments,
+                                  std::size_t output_count) const;
+  // Copies a result to `destination` in dense row-major order, and waits.
+  void copy_to_host(PJRT_Buffer* buffer, void* destination, std::size_t bytes,
+                    std::size_t rank) const;
+  // Address of the buffer's memory, or null where it is not the host's.
+  const void* host_address(PJRT_Buffer* buffer) const;
+
+  const std::string& platform() const { return platform_; }
+  const PjrtApi& api() const { return api_; }
+
+ private:
+  const PjrtApi& api_;
+  PJRT_Client* client_;
+  PJRT_Device* device_ = nullptr;
+  std::string platform_;
+};
+
+class PjrtApi {
+ public:
+  // The process's plugin, opened on first use. A failure is remembered and thrown every time.
+  static const PjrtApi& get();
+  // Where the plugin is looked for, in order (XRT_PJRT_PLUGIN alone if it is set).
+  static std::vector<std::filesystem::path> search_path();
+
+  explicit PjrtApi(const std::filesystem::path& library);
+  PjrtApi(const PjrtApi&) = delete;
+  PjrtApi& operator=(const PjrtApi&) = delete;
+
+  const std::filesystem::path& location() const { return location_; }
+  // "pjrt 0.81, xla-cpu …": part of every cache key.
+  std::string version() const;
+  // The client whose pool has `num_threads` threads, made on first use.
+  const PjrtClient& client(int num_threads) const;
+
+  // Calls one entry of the plugin's table; throws kEngine with the plugin's message on failure.
+  template <auto Entry, typename Args>
+  void call(std::string_view name, Args& args) const {
+    check((table_->*require<Entry>(name))(&args), name);
+  }
+  // Whether the plugin has that entry at all.
+  template <auto Entry>
+  bool has() const {
+    const auto* field = &(table_->*Entry);
+    const auto end = reinterpret_cast<const std::byte*>(field + 1);
+    const auto reach = reinterpret_cast<const std::byte*>(table_) + table_->struct_size;
+    return end <= reach && *field != nullptr;
+  }
+  // Waits for an event and throws its error.
+  void await(PjrtEvent event, std::string_view what) const;
+  PjrtDeleter deleter() const { return PjrtDeleter{this}; }
+
+ private:
+  template <auto Entry>
+  auto require(std::string_view name) const {
+    if (!has<Entry>()) missing(name);
+    return Entry;
+  }
+  [[noreturn]] void missing(std::string_view name) const;
+  void check(PJRT_Error* error, std::string_view name) const;
+
+  std::filesystem::path location_;
+  const PJRT_Api* table_ = nullptr;
+  mutable std::mutex mutex_;
+  mutable std::map<int, std::unique_ptr<PjrtClient>> clients_;  // by number of threads
+};
+
+// Fills in what every argument struct of the API begins with.
+template <typename Args>
+Args pjrt_args(std::size_t struct_size) {
+  Args args{};
+  args.struct_size = struct_size;
+  return args;
+}
+
+// The serialised CompileOptionsProto for one replica, one partition and these flags.
+std::string compile_options(const XlaFlags& flags);
+
+}  // namespace xrt::xla
