@@ -7,6 +7,7 @@
 #include <onnx/defs/shape_inference.h>
 #include <onnx/shape_inference/implementation.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,9 +76,10 @@ std::optional<Type> merge_types(const Type& declared, const Type& inferred) {
 // The inference of one graph; sub-graphs have one of their own each.
 class Inference {
  public:
-  Inference(Graph& graph, bool reset, Inference* outer)
+  Inference(Graph& graph, bool reset, bool fold, Inference* outer)
       : graph_(graph),
         reset_(reset),
+        fold_(fold),
         outer_(outer),
         types_(graph.value_capacity()),
         data_(graph.value_capacity()),
@@ -87,6 +89,9 @@ class Inference {
 
   Graph& graph() { return graph_; }
   bool reset() const { return reset_; }
+  bool fold() const { return fold_; }
+  bool folded() const { return folded_; }  // a value of this graph or a sub-graph became constant
+  void set_folded() { folded_ = true; }
 
   // The message of a value's type, null where nothing is known of it.
   const onnx::TypeProto* type_proto(ValueId id);
@@ -103,6 +108,7 @@ class Inference {
   void start_captures();
   void forget_outputs(const Node& node, const onnx::OpSchema* schema);
   void run_node(NodeId id);
+  void fold_values();
   void merge_output(const Node& node, ValueId id, const onnx::TypeProto& inferred);
 
   template <typename T>
@@ -112,6 +118,8 @@ class Inference {
 
   Graph& graph_;
   bool reset_;
+  bool fold_;
+  bool folded_ = false;
   Inference* outer_;
   // Side tables by value; entries are made when first asked for.
   std::vector<std::unique_ptr<onnx::TypeProto>> types_;
@@ -155,8 +163,9 @@ class SubgraphInferencer : public onnx::GraphInferencer {
       }
       body.set_type(id, merged ? *merged : given);
     }
-    Inference inner(body, outer_.reset(), &outer_);
+    Inference inner(body, outer_.reset(), outer_.fold(), &outer_);
     inner.run();
+    if (inner.folded()) outer_.set_folded();
     outputs_.resize(body.outputs().size());
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       if (const auto* type = inner.type_proto(body.outputs()[i])) outputs_[i] = *type;
@@ -298,6 +307,27 @@ void Inference::run() {
       forget_outputs(graph_.node(id), schema_of(graph_, graph_.node(id)));
   }
   for (const NodeId id : order) run_node(id);
+  if (fold_) fold_values();
+}
+
+void Inference::fold_values() {
+  for (const NodeId id : graph_.nodes()) {
+    const std::vector<ValueId> outputs = graph_.node(id).outputs;
+    for (const ValueId v : outputs) {
+      if (!v.valid() || find(values_, v) == nullptr || graph_.is_output(v)) continue;
+      const onnx::TensorProto* data = data_proto(v);
+      if (data == nullptr) continue;
+      Tensor tensor = tensor_from_proto(*data, {}, "a known value");
+      const Type type = Type::tensor(tensor.dtype(), tensor.dims());
+      if (!merge_types(graph_.type(v), type)) continue;
+      set_type(v, type);
+      graph_.set_constant(v, std::move(tensor));
+      folded_ = true;
+    }
+    const std::vector<ValueId>& left = graph_.node(id).outputs;
+    const bool none = std::none_of(left.begin(), left.end(), [](ValueId v) { return v.valid(); });
+    if (none && !outputs.empty()) graph_.remove_node(id);
+  }
 }
 
 void Inference::start_captures() {
@@ -460,6 +490,14 @@ void Inference::run_node(NodeId id) {
 
 }  // namespace
 
-void infer_shapes(Graph& graph, bool reset) { Inference(graph, reset, nullptr).run(); }
+void infer_shapes(Graph& graph, bool reset) {
+  Inference(graph, reset, /*fold=*/false, nullptr).run();
+}
+
+bool fold_known_values(Graph& graph) {
+  Inference inference(graph, /*reset=*/false, /*fold=*/true, nullptr);
+  inference.run();
+  return inference.folded();
+}
 
 }  // namespace xrt

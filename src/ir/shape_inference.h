@@ -22,4 +22,9 @@ namespace xrt {
 // outputs of ops without a rule).
 XRT_API void infer_shapes(Graph& graph, bool reset = false);
 
+// infer_shapes, and integer values of rank 0 or 1 that are known in full (a Shape of static
+// dimensions, what Gather, Concat, Mul, … make of it) become constants; graph outputs stay as they
+// are. True if any did.
+XRT_API bool fold_known_values(Graph& graph);
+
 }  // namespace xrt

@@ -14,8 +14,8 @@
 
 #include "base/file.h"
 #include "frontends/onnx/external_data.h"
-#include "frontends/onnx/upgrade.h"
 #include "ir/onnx_reader.h"
+#include "ir/onnx_upgrade.h"
 #include "ir/shape_inference.h"
 #include "ir/verifier.h"
 #include "xrt/error.h"

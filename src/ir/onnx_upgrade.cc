@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/onnx/upgrade.h"
+#include "ir/onnx_upgrade.h"
 
 #include <fmt/format.h>
 

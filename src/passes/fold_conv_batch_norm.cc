@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// A BatchNormalization for inference is s·x + t per channel. Behind a convolution it goes into the
+// convolution's weights and bias:
+//
+//   BN(W ∗ x + b) = (s·W) ∗ x + (s·b + t)
+//
+// and in front of one without padding likewise, per input channel. With padding it must not: the
+// border would be padded with zeros that were not normalised.
+//
+// Only where weights and statistics are constants of one floating type (float32 or float64), and
+// where nobody else reads the value between the two. ConvTranspose is folded where group = 1.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/rewrite.h"
+#include "passes/passes.h"
+
+namespace xrt {
+namespace {
+
+struct Affine {
+  std::vector<double> scale, shift;  // per channel
+};
+
+std::vector<double> as_double(const Tensor& t) {
+  std::vector<double> out(static_cast<std::size_t>(t.count()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = t.dtype() == DType::kFloat32 ? static_cast<double>(t.data<float>()[i])
+                                          : t.data<double>()[i];
+  }
+  return out;
+}
+
+Tensor from_double(DType dtype, const Dims& dims, const std::vector<double>& values) {
+  Tensor t = Tensor::allocate(dtype, dims);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::kFloat32) {
+      t.data<float>()[i] = static_cast<float>(values[i]);
+    } else {
+      t.data<double>()[i] = values[i];
+    }
+  }
+  return t;
+}
+
+// The constant if it is float32 or float64 and of `dtype`.
+const Tensor* floats(const Graph& graph, ValueId v, DType dtype) {
+  const Tensor* t = graph.constant(v);
+  const bool wide = dtype == DType::kFloat32 || dtype == DType::kFloat64;
+  return t != nullptr && wide && t->dtype() == dtype ? t : nullptr;
+}
+
+std::optional<Affine> affine_of(const Graph& graph, const Node& node, DType dtype) {
+  if (node.attr_int("training_mode", 0) != 0 || node.inputs.size() != 5) return std::nullopt;
+  std::vector<std::vector<double>> p;
+  for (std::size_t i = 1; i < 5; ++i) {
+    const Tensor* t = floats(graph, node.inputs[i], dtype);
+    if (t == nullptr || t->rank() != 1) return std::nullopt;
+    p.push_back(as_double(*t));
+    if (p.back().size() != p.front().size()) return std::nullopt;
+  }
+  const double epsilon = node.attr_float("epsilon", 1e-5F);
+  Affine affine;
+  for (std::size_t c = 0; c < p[0].size(); ++c) {
+    const double scale = p[0][c] / std::sqrt(p[3][c] + epsilon);
+    affine.scale.push_back(scale);
+    affine.shift.push_back(p[1][c] - p[2][c] * scale);
+  }
+  return affine;
+}
+
+bool is_op(const Node& node, const char* op) { return node.domain.empty() && node.op == op; }
+
+// The node that alone reads `v`, as its input 0.
+std::optional<NodeId> only_reader(const Graph& graph, ValueId v) {
+  if (!v.valid() || graph.is_output(v) || graph.uses(v).size() != 1) return std::nullopt;
+  const Use use = graph.uses(v)[0];
+  return use.index == 0 ? std::optional(use.node) : std::nullopt;
+}
+
+// A convolution with constant weights, laid out [outer, inner, elements…].
+struct Conv {
+  const Tensor* weights = nullptr;
+  std::vector<double> bias;  // of out_channels
+  std::int64_t group = 1, out_channels = 0;
+  bool transposed = false;
+};
+
+std::optional<Conv> conv_of(const Graph& graph, const Node& node) {
+  Conv conv;
+  conv.transposed = is_op(node, "ConvTranspose");
+  if (!conv.transposed && !is_op(node, "Conv")) return std::nullopt;
+  const Tensor* w = graph.constant(node.input(1));
+  if (w == nullptr || w->rank() < 3 || floats(graph, node.input(1), w->dtype()) == nullptr) {
+    return std::nullopt;
+  }
+  conv.weights = w;
+  conv.group = node.attr_int("group", 1);
+  if (conv.group < 1 || (conv.transposed && conv.group != 1)) return std::nullopt;
+  conv.out_channels = w->dims()[conv.transposed ? 1 : 0];
+  if (conv.out_channels % conv.group != 0) return std::nullopt;
+  conv.bias.assign(static_cast<std::size_t>(conv.out_channels), 0.0);
+  if (node.input(2).valid()) {
+    const Tensor* b = floats(graph, node.input(2), w->dtype());
+    if (b == nullptr || b->count() != conv.out_channels) return std::nullopt;
+    conv.bias = as_double(*b);
+  }
+  return conv;
+}
+
+void set_weights(Graph& graph, NodeId id, const Conv& conv, const std::vector<double>& weights,
+                 const std::vector<double>& bias) {
+  const DType dtype = conv.weights->dtype();
+  const std::string name = graph.node(id).name;
+  const Tensor w = from_double(dtype, conv.weights->dims(), weights);
+  graph.set_input(id, 1, graph.add_constant(name + "/weights_folded", w));
+  const Tensor b = from_double(dtype, {conv.out_channels}, bias);
+  graph.set_input(id, 2, graph.add_constant(name + "/bias_folded", b));
+}
+
+// BatchNormalization behind a convolution.
+bool fold_behind(Graph& graph, NodeId conv_id) {
+  const auto conv = conv_of(graph, graph.node(conv_id));
+  if (!conv) return false;
+  const auto norm_id = only_reader(graph, graph.node(conv_id).output(0));
+  if (!norm_id || !is_op(graph.node(*norm_id), "BatchNormalization")) return false;
+  const Node& norm = graph.node(*norm_id);
+  const auto affine = affine_of(graph, norm, conv->weights->dtype());
+  if (!affine || static_cast<std::int64_t>(affine->scale.size()) != conv->out_channels) {
+    return false;
+  }
+  std::vector<double> weights = as_double(*conv->weights);
+  const Dims& dims = conv->weights->dims();
+  const auto outer = static_cast<std::size_t>(dims[0]);
+  const auto inner = static_cast<std::size_t>(dims[1]);
+  const std::size_t block = outer * inner == 0 ? 0 : weights.size() / (outer * inner);
+  for (std::size_t o = 0; o < outer; ++o) {
+    for (std::size_t i = 0; i < inner; ++i) {
+      const double scale = affine->scale[conv->transposed ? i : o];
+      double* at = weights.data() + (o * inner + i) * block;
+      std::for_each(at, at + block, [scale](double& w) { w *= scale; });
+    }
+  }
+  std::vector<double> bias = conv->bias;
+  for (std::size_t c = 0; c < bias.size(); ++c) {
+    bias[c] = bias[c] * affine->scale[c] + affine->shift[c];
+  }
+  const ValueId y = norm.outputs[0];
+  set_weights(graph, conv_id, *conv, weights, bias);
+  replace_value(graph, y, graph.node(conv_id).outputs[0]);
+  graph.remove_node(*norm_id);
+  return true;
+}
+
+bool without_padding(const Node& node) {
+  const std::string mode = node.attr_string("auto_pad", "NOTSET");
+  const auto pads = node.attr_ints("pads");
+  return (mode == "NOTSET" || mode == "VALID") &&
+         std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p == 0; });
+}
+
+// BatchNormalization in front of a convolution without padding.
+bool fold_before(Graph& graph, NodeId norm_id) {
+  const Node& norm = graph.node(norm_id);
+  if (!is_op(norm, "BatchNormalization")) return false;
+  const auto conv_id = only_reader(graph, norm.output(0));
+  if (!conv_id || !is_op(graph.node(*conv_id), "Conv") || !without_padding(graph.node(*conv_id))) {
+    return false;
+  }
+  const auto conv = conv_of(graph, graph.node(*conv_id));
+  if (!conv) return false;
+  const auto affine = affine_of(graph, norm, conv->weights->dtype());
+  const Dims& dims = conv->weights->dims();
+  if (!affine || static_cast<std::int64_t>(affine->scale.size()) != dims[1] * conv->group) {
+    return false;
+  }
+  std::vector<double> weights = as_double(*conv->weights);
+  std::vector<double> bias = conv->bias;
+  const auto outer = static_cast<std::size_t>(dims[0]);
+  const auto inner = static_cast<std::size_t>(dims[1]);
+  const auto per_group = outer / static_cast<std::size_t>(conv->group);
+  const std::size_t block = outer * inner == 0 ? 0 : weights.size() / (outer * inner);
+  for (std::size_t o = 0; o < outer; ++o) {
+    for (std::size_t i = 0; i < inner; ++i) {
+      const std::size_t channel = o / per_group * inner + i;
+      double* at = weights.data() + (o * inner + i) * block;
+      for (std::size_t k = 0; k < block; ++k) {
+        bias[o] += at[k] * affine->shift[channel];
+        at[k] *= affine->scale[channel];
+      }
+    }
+  }
+  const ValueId x = norm.inputs[0];
+  set_weights(graph, *conv_id, *conv, weights, bias);
+  graph.set_input(*conv_id, 0, x);
+  graph.remove_node(norm_id);
+  return true;
+}
+
+bool extra_outputs_unused(const Graph& graph, const Node& node) {
+  for (std::size_t i = 1; i < node.outputs.size(); ++i) {
+    const ValueId v = node.outputs[i];
+    if (v.valid() && (!graph.uses(v).empty() || graph.is_output(v))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool fold_conv_batch_norm(Graph& graph) {
+  bool changed = false;
+  for (const NodeId id : graph.topological_order()) {
+    if (!graph.alive(id) || !extra_outputs_unused(graph, graph.node(id))) continue;
+    if (fold_behind(graph, id) || fold_before(graph, id)) {
+      changed = true;
+    } else {
+      changed = edit_subgraphs(graph, id, fold_conv_batch_norm) || changed;
+    }
+  }
+  return changed;
+}
+
+}  // namespace xrt

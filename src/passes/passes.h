@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every pass; what each does and what it must not do stands at the top of its file. All return true
+// if the graph changed, and work on sub-graphs too.
+#pragma once
+
+#include "passes/pass_manager.h"
+#include "xrt/export.h"
+#include "xrt/graph.h"
+
+namespace xrt {
+
+XRT_API bool remove_dead_code(Graph& graph);
+XRT_API bool remove_identities(Graph& graph);
+XRT_API bool share_common_subexpressions(Graph& graph);
+XRT_API bool fold_constants(Graph& graph, const Evaluator& evaluate);
+XRT_API bool fold_shape_subgraphs(Graph& graph);
+XRT_API bool fold_conv_batch_norm(Graph& graph);
+XRT_API bool inline_constant_ifs(Graph& graph);
+// Constants that sub-graphs capture become constants of the sub-graph.
+XRT_API bool sink_constants(Graph& graph);
+
+}  // namespace xrt
