@@ -382,10 +382,12 @@ void Reader::call_function(const onnx::NodeProto& proto, const onnx::FunctionPro
   for (int i = 0; i < proto.output_size(); ++i) {
     if (proto.output(i).empty()) continue;
     const ValueId value = outputs[static_cast<std::size_t>(i)];
+    if (!value.valid()) {
+      invalid(fmt::format("{}: the function does not make its output {}", describe(proto), i));
+    }
     define(scope, proto.output(i), value, describe(proto));
     const auto declared = scope.declared.find(proto.output(i));
-    if (declared != scope.declared.end() && value.valid() &&
-        scope.graph->value(value).origin == Origin::kNode) {
+    if (declared != scope.declared.end() && scope.graph->value(value).origin == Origin::kNode) {
       scope.graph->set_type(value, declared->second);
     }
   }
@@ -408,9 +410,7 @@ std::vector<ValueId> Reader::run_function(const onnx::FunctionProto& function, S
   for (const auto& node : function.node()) read_node(node, body);
   std::vector<ValueId> outputs;
   for (const auto& name : function.output()) {
-    const auto value = resolve(body, name);
-    if (!value) invalid(fmt::format("{}: output '{}' is not made by any node", what, name));
-    outputs.push_back(*value);
+    outputs.push_back(resolve(body, name).value_or(ValueId{}));  // an optional one may be missing
   }
   return outputs;
 }

@@ -53,8 +53,9 @@ class Reader {
 
   Graph read(const onnx::GraphProto& proto);
 
-  // Adds the body of `function` to `graph`; returns its outputs. `attributes` are those of the call
-  // (ref_attr_name in the body refers to them), `prefix` goes before the names in the body.
+  // Adds the body of `function` to `graph`; returns its outputs (invalid where it makes none).
+  // `attributes` are those of the call (ref_attr_name in the body refers to them), `prefix` goes
+  // before the names in the body.
   std::vector<ValueId> inline_function(Graph& graph, const onnx::FunctionProto& function,
                                        const std::vector<ValueId>& inputs,
                                        const std::vector<onnx::AttributeProto>& attributes,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/schema.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -338,6 +339,15 @@ void finish_scalar(Graph& graph, NodeId id) {
 }  // namespace
 
 void upgrade_node(Graph& graph, NodeDraft& draft, std::int64_t version) {
+  constexpr std::int64_t kOldest = 7;
+  if (version < kOldest) {
+    const auto then = op_info("", draft.op, version);
+    const auto at_oldest = op_info("", draft.op, kOldest);
+    if (!then || !at_oldest || then->since_version != at_oldest->since_version) {
+      unsupported(fmt::format("opset {} is older than {}, the oldest that is supported for this op",
+                              version, kOldest));
+    }
+  }
   for (const Change& change : kChanges) {
     if (version < change.opset && draft.op == change.op) change.apply(graph, draft);
   }

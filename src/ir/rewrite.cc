@@ -88,14 +88,14 @@ void replace_value(Graph& graph, ValueId old, ValueId by) {
 }
 
 void replace_node(Graph& graph, NodeId node, const Graph& body, std::span<const ValueId> inputs) {
-  const std::vector<ValueId> old = graph.node(node).outputs;
+  std::vector<ValueId> old = graph.node(node).outputs;
+  std::erase_if(old, [](ValueId v) { return !v.valid(); });
   const std::vector<ValueId> made = splice(graph, body, inputs, graph.node(node).name + "/");
   if (made.size() < old.size()) {
     throw Error(ErrorCode::kInternal, "graph '" + body.name() + "' has too few outputs for node '" +
                                           graph.node(node).name + "'");
   }
   for (std::size_t i = 0; i < old.size(); ++i) {
-    if (!old[i].valid()) continue;
     // What the model declared of the output and what the body says of it.
     if (!graph.type(made[i]).has_rank() && graph.value(made[i]).origin == Origin::kNode) {
       graph.set_type(made[i], graph.type(old[i]));

@@ -25,7 +25,8 @@ XRT_API void replace_value(Graph& graph, ValueId old, ValueId by);
 // True where replace_value(graph, old, by) needs no Identity.
 XRT_API bool can_replace_value(const Graph& graph, ValueId old, ValueId by);
 
-// Replaces a node by what a body of the same inputs and outputs does.
+// Replaces a node by what a body does: `inputs` are those of the body, the body's outputs are those
+// that the node has, without the absent ones.
 XRT_API void replace_node(Graph& graph, NodeId node, const Graph& body,
                           std::span<const ValueId> inputs);
 

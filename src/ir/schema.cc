@@ -66,8 +66,15 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
   const Node& node = graph.node(id);
   const onnx::OpSchema* schema = schema_of(graph, node);
   if (schema == nullptr) return std::nullopt;
+  // The standard ops of bodies that belong to other domains are today's.
+  const auto with_standard_opset = [](onnx::FunctionProto f) {
+    if (!opsets_of(f).contains("")) f.add_opset_import()->set_version(kOnnxOpset);
+    return f;
+  };
   const int pinned = node.domain.empty() ? static_cast<int>(kOnnxOpset) : schema->since_version();
-  if (const onnx::FunctionProto* function = schema->GetFunction(pinned)) return *function;
+  if (const onnx::FunctionProto* function = schema->GetFunction(pinned)) {
+    return with_standard_opset(*function);
+  }
   // The body would refer to captured values by names that it cannot see.
   if (!schema->HasContextDependentFunction() || captures_anything(node)) return std::nullopt;
   int written_for = 0;
@@ -99,7 +106,7 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
       if (normal_domain(import.domain()).empty()) import.set_version(kOnnxOpset);
     }
   }
-  return function;
+  return with_standard_opset(std::move(function));
 }
 
 // The call's attributes, and the schema's defaults for those it leaves out.
@@ -124,11 +131,14 @@ Graph read_function(const Graph& graph, NodeId id, const onnx::FunctionProto& fu
   std::vector<ValueId> arguments;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId v = node.inputs[i];
+    if (!v.valid()) {
+      arguments.emplace_back();
+      continue;
+    }
     const std::string name = static_cast<int>(i) < function.input_size()
                                  ? function.input(static_cast<int>(i))
                                  : fmt::format("input_{}", i);
-    const ValueId input = body.add_input(name, v.valid() ? graph.type(v) : Type{});
-    arguments.push_back(v.valid() ? input : ValueId{});
+    arguments.push_back(body.add_input(name, graph.type(v)));
   }
   ReadOptions options;
   options.opsets = graph.opsets();
@@ -138,6 +148,7 @@ Graph read_function(const Graph& graph, NodeId id, const onnx::FunctionProto& fu
       Reader(std::move(options))
           .inline_function(body, function, arguments, call_attributes(graph, node), "");
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
     ValueId result = i < results.size() ? results[i] : ValueId{};
     if (!result.valid()) {
       throw Error(ErrorCode::kInvalidModel,
@@ -205,7 +216,8 @@ bool expand(Graph& graph, const std::function<bool(const Graph&, NodeId)>& wante
   for (const NodeId id : graph.nodes()) {
     if (wanted(graph, id) && has_function_body(graph, id)) {
       const Graph body = function_body(graph, id);
-      const std::vector<ValueId> inputs = graph.node(id).inputs;
+      std::vector<ValueId> inputs = graph.node(id).inputs;
+      std::erase_if(inputs, [](ValueId v) { return !v.valid(); });
       replace_node(graph, id, body, inputs);
       changed = true;
     } else {

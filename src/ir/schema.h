@@ -38,8 +38,8 @@ XRT_API bool is_deterministic(const Node& node);
 // depend on the types of the node's inputs, so that it is asked per node.
 XRT_API bool has_function_body(const Graph& graph, NodeId node);
 
-// That body. Its inputs and outputs are the node's, in order, including those that are absent:
-// an absent input is an input that nothing in the body reads. Throws kUnsupported without a body.
+// That body. Its inputs and outputs are the node's, in order, without the absent ones. Throws
+// kUnsupported where there is none.
 XRT_API Graph function_body(const Graph& graph, NodeId node);
 
 // Replaces every node for which `expand` is true by its body, again and again until none is left,

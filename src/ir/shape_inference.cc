@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ir/onnx_proto.h"
+#include "ir/onnx_writer.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -155,7 +156,11 @@ class SubgraphInferencer : public onnx::GraphInferencer {
       if (input_types[i] == nullptr) continue;
       const ValueId id = body.inputs()[i];
       const Type given = type_from_proto(*input_types[i], what);
-      const auto merged = merge_types(body.type(id), given);
+      auto merged = merge_types(body.type(id), given);
+      // A condition may be a scalar on one side and one element on the other.
+      if (!merged && given.is_tensor() && given.dtype == DType::kBool) {
+        merged = merge_types(body.type(id), Type::tensor(given.dtype));
+      }
       if (!merged && !outer_.reset()) {
         throw Error(ErrorCode::kInvalidModel,
                     fmt::format("{}: input '{}' is declared {}, the node provides {}", what,
@@ -178,7 +183,7 @@ class SubgraphInferencer : public onnx::GraphInferencer {
   std::vector<onnx::TypeProto> outputs_;
 };
 
-// Attributes as messages, made when first asked for. Graphs are never needed in that form.
+// Attributes as messages, made when first asked for.
 class AttributeTable {
  public:
   explicit AttributeTable(const Node& node) : node_(node) {}
@@ -189,7 +194,10 @@ class AttributeTable {
     auto& proto = protos_[name];
     if (!proto) {
       proto = std::make_unique<onnx::AttributeProto>();
-      attribute_to_proto(name, it->second, {}, {}, proto.get());
+      const auto write_graph = [](const Graph& body, onnx::GraphProto* out) {
+        graph_to_proto(body, {}, out);
+      };
+      attribute_to_proto(name, it->second, {}, write_graph, proto.get());
     }
     return proto.get();
   }
@@ -426,7 +434,8 @@ const onnx::TensorShapeProto* Inference::elements_or_unknown(ValueId id) {
 }
 
 void Inference::set_known_elements(ValueId id, onnx::TensorShapeProto&& elements) {
-  if (elements.dim_size() > kMaxFollowedLength) return;
+  // A list of entries says nothing about a value of more axes.
+  if (elements.dim_size() > kMaxFollowedLength || graph_.type(id).rank() > 1) return;
   values_[static_cast<std::size_t>(id.index)] =
       std::make_unique<onnx::TensorShapeProto>(std::move(elements));
 }

@@ -17,7 +17,10 @@ bool inline_if(Graph& graph, NodeId id) {
   }
   const bool taken = condition->data<std::uint8_t>()[0] != 0;
   const auto branch = node.attr_graph(taken ? "then_branch" : "else_branch");
-  if (branch == nullptr || branch->outputs().size() < node.outputs.size()) return false;
+  if (branch == nullptr || branch->outputs().size() != node.outputs.size()) return false;
+  for (const ValueId v : node.outputs) {
+    if (!v.valid()) return false;  // outputs are matched by position
+  }
   replace_node(graph, id, Graph(*branch), {});
   return true;
 }

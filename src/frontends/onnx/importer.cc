@@ -23,7 +23,8 @@
 namespace xrt {
 namespace {
 
-constexpr std::int64_t kOldestOpset = 7;
+// Opsets before 7 are read where all their ops are those of opset 7 (see onnx_upgrade.h).
+constexpr std::int64_t kOldestOpset = 1;
 
 [[noreturn]] void invalid(const std::string& message) {
   throw Error(ErrorCode::kInvalidModel, message);
