@@ -336,8 +336,8 @@ std::uint8_t float_to_small(DType dtype, float value, bool saturate, Rounding ro
   const int width = f.exponent + f.mantissa;
   const int sign = std::signbit(value) ? 1 << width : 0;
   if (dtype == DType::kFloat4E2M1) {
-    // Neither infinity nor NaN: both become the largest number.
-    if (std::isnan(value)) return static_cast<std::uint8_t>(f.max_code);
+    // Neither infinity nor NaN: the one becomes the largest number, the other -0.
+    if (std::isnan(value)) return 0x8;
     saturate = true;
   } else if (std::isnan(value)) {
     return static_cast<std::uint8_t>(f.negative_zero ? f.nan | sign : f.nan);

@@ -227,7 +227,8 @@ Created create_depth_to_space(const KernelCreateContext& create) {
 
 Created create_space_to_depth(const KernelCreateContext& create) {
   const std::int64_t block = create.node().attr_int("blocksize", 0);
-  return make_kernel([block](KernelContext& k) {
+  const bool crd = create.node().attr_string("mode", "DCR") == "CRD";
+  return make_kernel([block, crd](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() != 4) fail("the input is not of rank 4");
     const Dims& d = x.dims();
@@ -237,9 +238,13 @@ Created create_space_to_depth(const KernelCreateContext& create) {
     const std::int64_t h = d[2] / block;
     const std::int64_t w = d[3] / block;
     Tensor& y = k.output(0, x.dtype(), {d[0], d[1] * block * block, h, w});
-    const StridedView view{{d[0], block, block, d[1], h, w},
-                           {d[1] * d[2] * d[3], d[3], 1, d[2] * d[3], block * d[3], block},
-                           0};
+    StridedView view{{d[0], block, block, d[1], h, w},
+                     {d[1] * d[2] * d[3], d[3], 1, d[2] * d[3], block * d[3], block},
+                     0};
+    if (crd) {
+      view.dims = {d[0], d[1], block, block, h, w};
+      view.strides = {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1, block * d[3], block};
+    }
     copy_view(k, x.raw(), view, x.dtype(), y.raw());
   });
 }

@@ -9,6 +9,9 @@ void register_kernels(KernelRegistry& registry) {
   register_binary_kernels(registry);
   register_logic_kernels(registry);
   register_cast_kernels(registry);
+  register_move_kernels(registry);
+  register_gather_kernels(registry);
+  register_reduce_kernels(registry);
 }
 
 }  // namespace xrt::native
