@@ -81,6 +81,10 @@ void NativeExecutable::build(Graph& graph, const KernelRegistry& registry,
       throw Error(error.code(), step.label + ": " + error.what());
     }
     for (const ValueId v : create.node().inputs) step.inputs.push_back(v.index);
+    // What the bodies read from this graph follows, body by body.
+    for (const Graph* body : Graph::subgraphs(create.node())) {
+      for (const Capture& capture : body->captures()) step.inputs.push_back(capture.outer.index);
+    }
     for (const ValueId v : create.node().outputs) step.outputs.push_back(v.index);
     uses_arena_ = uses_arena_ || step.kernel->traits().uses_arena;
     steps_.push_back(std::move(step));

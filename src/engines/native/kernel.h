@@ -195,6 +195,8 @@ class KernelCreateContext : public NodeView {
   const CompileOptions& options() const { return options_; }
   const std::shared_ptr<const Threads>& threads() const { return threads_; }
   // Compiles a body. Its inputs are graph.inputs() followed by the inner values of captures().
+  // KernelContext has what the bodies capture as further inputs after the node's own, body by body
+  // in the order of Graph::subgraphs().
   std::shared_ptr<const Executable> compile_body(const Graph& body) const;
 
  private:

@@ -1,17 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/prepare.h"
 
+#include "ir/schema.h"
+
 namespace xrt::native {
 
 namespace {
 
-Support supports_bodies(const Node& node, const KernelRegistry& registry) {
-  for (const Graph* body : Graph::subgraphs(node)) {
-    for (const NodeId id : body->nodes()) {
-      const Support support = supports_node(*body, id, registry);
-      if (!support) {
-        return Support::no("in the body, node '" + body->node(id).name + "': " + support.reason());
-      }
+// Bodies of bodies go no deeper; the standard's own need three levels.
+constexpr int kMaxExpansion = 8;
+
+Support supports_all_of(const Graph& body, const KernelRegistry& registry, int depth);
+
+Support supports_at_depth(const Graph& graph, NodeId id, const KernelRegistry& registry,
+                          int depth) {
+  std::string reason;
+  if (registry.find(NodeView(graph, id), &reason) == nullptr) {
+    if (depth >= kMaxExpansion || !has_function_body(graph, id)) return Support::no(reason);
+    return supports_all_of(function_body(graph, id), registry, depth + 1);
+  }
+  for (const Graph* body : Graph::subgraphs(graph.node(id))) {
+    const Support support = supports_all_of(*body, registry, depth);
+    if (!support) return support;
+  }
+  return Support::yes();
+}
+
+Support supports_all_of(const Graph& body, const KernelRegistry& registry, int depth) {
+  for (const NodeId id : body.nodes()) {
+    const Support support = supports_at_depth(body, id, registry, depth);
+    if (!support) {
+      return Support::no("in its body, " + body.node(id).qualified_op() + ": " + support.reason());
     }
   }
   return Support::yes();
@@ -19,16 +38,13 @@ Support supports_bodies(const Node& node, const KernelRegistry& registry) {
 
 }  // namespace
 
-void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOptions& options) {
-  (void)graph;
-  (void)registry;
-  (void)options;
+void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOptions&) {
+  expand_functions(
+      graph, [&](const Graph& g, NodeId id) { return registry.find(NodeView(g, id)) == nullptr; });
 }
 
 Support supports_node(const Graph& graph, NodeId id, const KernelRegistry& registry) {
-  std::string reason;
-  if (registry.find(NodeView(graph, id), &reason) == nullptr) return Support::no(reason);
-  return supports_bodies(graph.node(id), registry);
+  return supports_at_depth(graph, id, registry, 0);
 }
 
 }  // namespace xrt::native

@@ -18,8 +18,7 @@ struct MatrixLayout {
 template <typename T>
 void multiply(const KernelContext& context, std::int64_t m, std::int64_t n, std::int64_t k,
               const T* a, MatrixLayout la, const T* b, MatrixLayout lb, T* c) {
-  const std::int64_t grain =
-      std::max<std::int64_t>(65536 / std::max<std::int64_t>(n * k, 1), 1);
+  const std::int64_t grain = std::max<std::int64_t>(65536 / std::max<std::int64_t>(n * k, 1), 1);
   context.parallel_for(m, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       T* row = c + i * n;
@@ -39,8 +38,8 @@ void multiply(const KernelContext& context, std::int64_t m, std::int64_t n, std:
           using U = std::conditional_t<(sizeof(T) < 8), std::uint32_t, std::uint64_t>;
           const U f = static_cast<U>(factor);
           for (std::int64_t j = 0; j < n; ++j) {
-            row[j] = static_cast<T>(static_cast<U>(row[j]) +
-                                    f * static_cast<U>(from[j * lb.column]));
+            row[j] =
+                static_cast<T>(static_cast<U>(row[j]) + f * static_cast<U>(from[j * lb.column]));
           }
         }
       }

@@ -153,7 +153,7 @@ void register_logic_kernels(KernelRegistry& registry) {
   add_bit_op(registry, "BitwiseOr", [](auto a, auto b) { return a | b; });
   add_bit_op(registry, "BitwiseXor", [](auto a, auto b) { return a ^ b; });
   registry.add({.op = "BitShift",
-                .supports = [](const NodeView& n) { return n.check_input(0, kUnsignedTypes); },
+                .supports = [](const NodeView& n) { return n.check_input(0, kIntegerTypes); },
                 .create = create_bit_shift});
   registry.add(
       {.op = "Where",

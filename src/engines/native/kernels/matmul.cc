@@ -41,8 +41,7 @@ void multiply_tensors(const KernelContext& context, const Tensor& a, const Tenso
   dispatch_number(y.dtype(), [&]<typename T>() {
     for_products(plan, [&](std::int64_t i, std::int64_t ia, std::int64_t ib) {
       multiply(context, plan.m, plan.n, plan.k, a.data<T>() + ia * plan.m * plan.k, {plan.k, 1},
-               b.data<T>() + ib * plan.k * plan.n, {plan.n, 1},
-               y.data<T>() + i * plan.m * plan.n);
+               b.data<T>() + ib * plan.k * plan.n, {plan.n, 1}, y.data<T>() + i * plan.m * plan.n);
     });
   });
 }
@@ -92,9 +91,8 @@ Created create_gemm(const KernelCreateContext& create) {
     const Tensor wc = c != nullptr ? converted(*c, compute) : Tensor();
     dispatch_number(compute, [&]<typename T>() {
       T* out = wide.data<T>();
-      multiply(k, m, n, inner, wa.data<T>(),
-               trans_a ? MatrixLayout{1, m} : MatrixLayout{inner, 1}, wb.data<T>(),
-               trans_b ? MatrixLayout{1, inner} : MatrixLayout{n, 1}, out);
+      multiply(k, m, n, inner, wa.data<T>(), trans_a ? MatrixLayout{1, m} : MatrixLayout{inner, 1},
+               wb.data<T>(), trans_b ? MatrixLayout{1, inner} : MatrixLayout{n, 1}, out);
       if (alpha != 1.0F) {
         for (std::int64_t i = 0; i < m * n; ++i) out[i] = static_cast<T>(alpha * out[i]);
       }
@@ -233,8 +231,8 @@ void run_einsum(KernelContext& k, const Equation& equation) {
   for (std::size_t i = 0; i < count; ++i) {
     const Dims dense = dense_strides(inputs[i].dims());
     for (std::size_t a = 0; a < labels[i].size(); ++a) {
-      const auto at = static_cast<std::size_t>(
-          std::find(order.begin(), order.end(), labels[i][a]) - order.begin());
+      const auto at = static_cast<std::size_t>(std::find(order.begin(), order.end(), labels[i][a]) -
+                                               order.begin());
       if (inputs[i].dims()[a] != 1) strides[i][at] += dense[a];
     }
   }
@@ -243,32 +241,35 @@ void run_einsum(KernelContext& k, const Equation& equation) {
     for (const Tensor& input : inputs) data.push_back(input.data<T>());
     k.parallel_for(y.count(), std::max<std::int64_t>(8192 / std::max<std::int64_t>(summed, 1), 1),
                    [&](std::int64_t begin, std::int64_t end) {
-      std::vector<std::int64_t> index(order.size());
-      std::vector<std::int64_t> offset(count);
-      std::int64_t rest = begin;
-      for (std::size_t a = dims.size(); a-- > 0;) {
-        index[a] = rest % dims[a];
-        rest /= dims[a];
-        for (std::size_t i = 0; i < count; ++i) offset[i] += index[a] * strides[i][a];
-      }
-      for (std::int64_t e = begin; e < end; ++e) {
-        T sum{};
-        // A full turn of the summed axes brings them, and the offsets, back to 0, and carries into
-        // the output's axes.
-        for (std::int64_t s = 0; s < summed; ++s) {
-          T value = data[0][offset[0]];
-          for (std::size_t i = 1; i < count; ++i) value = static_cast<T>(value * data[i][offset[i]]);
-          sum = static_cast<T>(sum + value);
-          for (std::size_t a = order.size(); a-- > 0;) {
-            for (std::size_t i = 0; i < count; ++i) offset[i] += strides[i][a];
-            if (++index[a] < all[a]) break;
-            for (std::size_t i = 0; i < count; ++i) offset[i] -= strides[i][a] * all[a];
-            index[a] = 0;
-          }
-        }
-        wide.data<T>()[e] = sum;
-      }
-    });
+                     std::vector<std::int64_t> index(order.size());
+                     std::vector<std::int64_t> offset(count);
+                     std::int64_t rest = begin;
+                     for (std::size_t a = dims.size(); a-- > 0;) {
+                       index[a] = rest % dims[a];
+                       rest /= dims[a];
+                       for (std::size_t i = 0; i < count; ++i)
+                         offset[i] += index[a] * strides[i][a];
+                     }
+                     for (std::int64_t e = begin; e < end; ++e) {
+                       T sum{};
+                       // A full turn of the summed axes brings them, and the offsets, back to 0,
+                       // and carries into the output's axes.
+                       for (std::int64_t s = 0; s < summed; ++s) {
+                         T value = data[0][offset[0]];
+                         for (std::size_t i = 1; i < count; ++i)
+                           value = static_cast<T>(value * data[i][offset[i]]);
+                         sum = static_cast<T>(sum + value);
+                         for (std::size_t a = order.size(); a-- > 0;) {
+                           for (std::size_t i = 0; i < count; ++i) offset[i] += strides[i][a];
+                           if (++index[a] < all[a]) break;
+                           for (std::size_t i = 0; i < count; ++i)
+                             offset[i] -= strides[i][a] * all[a];
+                           index[a] = 0;
+                         }
+                       }
+                       wide.data<T>()[e] = sum;
+                     }
+                   });
   });
   store_result(wide, y);
 }
@@ -325,11 +326,12 @@ void register_matmul_kernels(KernelRegistry& registry) {
   registry.add({.op = "Gemm", .supports = two_numbers, .create = create_gemm});
   registry.add({.op = "Einsum",
                 .supports = [](const NodeView& n) { return n.check_input(0, kNumericTypes); },
-                .create = [](const KernelCreateContext& create) {
-                  return make_kernel(
-                      [equation = parse_equation(create.node().attr_string("equation", ""))](
-                          KernelContext& k) { run_einsum(k, equation); });
-                }});
+                .create =
+                    [](const KernelCreateContext& create) {
+                      return make_kernel(
+                          [equation = parse_equation(create.node().attr_string("equation", ""))](
+                              KernelContext& k) { run_einsum(k, equation); });
+                    }});
   registry.add({.op = "Det",
                 .supports = [](const NodeView& n) { return n.check_input(0, kFloatTypes); },
                 .create = [](const KernelCreateContext&) { return make_kernel(run_det); }});

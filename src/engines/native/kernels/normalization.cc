@@ -162,18 +162,19 @@ Created create_batch_norm(const KernelCreateContext& create) {
           }
         }
       }
-      k.parallel_for(batch * channels, std::max<std::int64_t>(16384 / std::max<std::int64_t>(plane, 1), 1),
+      k.parallel_for(batch * channels,
+                     std::max<std::int64_t>(16384 / std::max<std::int64_t>(plane, 1), 1),
                      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          const std::int64_t c = row % channels;
-          const T scale = parameters[0].data<T>()[c] /
-                          std::sqrt(variance[c] + static_cast<T>(epsilon));
-          const T shift = parameters[1].data<T>()[c] - mean[c] * scale;
-          for (std::int64_t i = row * plane; i < (row + 1) * plane; ++i) {
-            out[i] = in[i] * scale + shift;
-          }
-        }
-      });
+                       for (std::int64_t row = begin; row < end; ++row) {
+                         const std::int64_t c = row % channels;
+                         const T scale = parameters[0].data<T>()[c] /
+                                         std::sqrt(variance[c] + static_cast<T>(epsilon));
+                         const T shift = parameters[1].data<T>()[c] - mean[c] * scale;
+                         for (std::int64_t i = row * plane; i < (row + 1) * plane; ++i) {
+                           out[i] = in[i] * scale + shift;
+                         }
+                       }
+                     });
     });
     wide.finish();
   });
@@ -233,22 +234,23 @@ Created create_layer_norm(const KernelCreateContext& create) {
       const T* beta = bias.defined() ? bias.data<T>() : nullptr;
       k.parallel_for(rows, std::max<std::int64_t>(8192 / std::max<std::int64_t>(n, 1), 1),
                      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          T mean, inverse;
-          const T* p = in + row * n;
-          T* q = out + row * n;
-          row_statistics(p, n, static_cast<T>(epsilon), &mean, &inverse);
-          if constexpr (std::is_same_v<T, float>) {
-            vector_ops().normalize(p, q, n, mean, inverse, gamma, beta);
-          } else {
-            for (std::int64_t i = 0; i < n; ++i) {
-              q[i] = (p[i] - mean) * inverse * (gamma ? gamma[i] : T{1}) + (beta ? beta[i] : T{0});
-            }
-          }
-          if (means != nullptr) means->data<T>()[row] = mean;
-          if (inverses != nullptr) inverses->data<T>()[row] = inverse;
-        }
-      });
+                       for (std::int64_t row = begin; row < end; ++row) {
+                         T mean, inverse;
+                         const T* p = in + row * n;
+                         T* q = out + row * n;
+                         row_statistics(p, n, static_cast<T>(epsilon), &mean, &inverse);
+                         if constexpr (std::is_same_v<T, float>) {
+                           vector_ops().normalize(p, q, n, mean, inverse, gamma, beta);
+                         } else {
+                           for (std::int64_t i = 0; i < n; ++i) {
+                             q[i] = (p[i] - mean) * inverse * (gamma ? gamma[i] : T{1}) +
+                                    (beta ? beta[i] : T{0});
+                           }
+                         }
+                         if (means != nullptr) means->data<T>()[row] = mean;
+                         if (inverses != nullptr) inverses->data<T>()[row] = inverse;
+                       }
+                     });
     });
     wide.finish();
   });
@@ -280,18 +282,19 @@ Created make_group_norm(const KernelCreateContext& create, bool instance) {
       T* out = wide.result.data<T>();
       k.parallel_for(x.dims()[0] * groups, std::max<std::int64_t>(8192 / n, 1),
                      [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          T mean, inverse;
-          row_statistics(in + row * n, n, static_cast<T>(epsilon), &mean, &inverse);
-          for (std::int64_t c = 0; c < per_group; ++c) {
-            const std::int64_t channel = row % groups * per_group + c;
-            const T factor = inverse * scale.data<T>()[channel];
-            const T shift = bias.data<T>()[channel] - mean * factor;
-            const std::int64_t at = row * n + c * plane;
-            for (std::int64_t i = at; i < at + plane; ++i) out[i] = in[i] * factor + shift;
-          }
-        }
-      });
+                       for (std::int64_t row = begin; row < end; ++row) {
+                         T mean, inverse;
+                         row_statistics(in + row * n, n, static_cast<T>(epsilon), &mean, &inverse);
+                         for (std::int64_t c = 0; c < per_group; ++c) {
+                           const std::int64_t channel = row % groups * per_group + c;
+                           const T factor = inverse * scale.data<T>()[channel];
+                           const T shift = bias.data<T>()[channel] - mean * factor;
+                           const std::int64_t at = row * n + c * plane;
+                           for (std::int64_t i = at; i < at + plane; ++i)
+                             out[i] = in[i] * factor + shift;
+                         }
+                       }
+                     });
     });
     wide.finish();
   });

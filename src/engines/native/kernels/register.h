@@ -17,5 +17,9 @@ void register_cast_kernels(KernelRegistry& registry);
 void register_move_kernels(KernelRegistry& registry);
 void register_gather_kernels(KernelRegistry& registry);
 void register_reduce_kernels(KernelRegistry& registry);
+void register_matmul_kernels(KernelRegistry& registry);
+void register_normalization_kernels(KernelRegistry& registry);
+void register_control_flow_kernels(KernelRegistry& registry);
+void register_sequence_kernels(KernelRegistry& registry);
 
 }  // namespace xrt::native
