@@ -91,17 +91,22 @@ void add_bit_op(KernelRegistry& registry, const char* name, Op op) {
                 .create = [op](const KernelCreateContext&) { return make_bit_op(op); }});
 }
 
-// A shift by the width or more gives 0.
+// A shift by the width or more, or by a negative number, moves every bit out.
+template <typename T>
+bool all_out(T shift) {
+  return shift < T{0} || static_cast<std::uint64_t>(shift) >= sizeof(T) * 8;
+}
 struct ShiftLeft {
   template <typename T>
   T operator()(T a, T b) const {
-    return b >= T(sizeof(T) * 8) ? T{0} : static_cast<T>(static_cast<std::uint64_t>(a) << b);
+    return all_out(b) ? T{0} : static_cast<T>(static_cast<std::uint64_t>(a) << b);
   }
 };
 struct ShiftRight {
   template <typename T>
   T operator()(T a, T b) const {
-    return b >= T(sizeof(T) * 8) ? T{0} : static_cast<T>(a >> b);
+    if (all_out(b)) return a < T{0} ? static_cast<T>(-1) : T{0};
+    return static_cast<T>(a >> b);
   }
 };
 

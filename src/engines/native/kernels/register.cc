@@ -16,6 +16,8 @@ void register_kernels(KernelRegistry& registry) {
   register_normalization_kernels(registry);
   register_control_flow_kernels(registry);
   register_sequence_kernels(registry);
+  register_select_kernels(registry);
+  register_generate_kernels(registry);
 }
 
 }  // namespace xrt::native

@@ -21,5 +21,7 @@ void register_matmul_kernels(KernelRegistry& registry);
 void register_normalization_kernels(KernelRegistry& registry);
 void register_control_flow_kernels(KernelRegistry& registry);
 void register_sequence_kernels(KernelRegistry& registry);
+void register_select_kernels(KernelRegistry& registry);
+void register_generate_kernels(KernelRegistry& registry);
 
 }  // namespace xrt::native
