@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "ir/type_merge.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -67,6 +68,10 @@ bool can_replace_value(const Graph& graph, ValueId old, ValueId by) {
 }
 
 void replace_value(Graph& graph, ValueId old, ValueId by) {
+  // What was declared of the one holds for the other.
+  if (graph.value(by).origin == Origin::kNode) {
+    if (const auto type = merge_types(graph.type(old), graph.type(by))) graph.set_type(by, *type);
+  }
   if (!graph.is_output(old)) {
     graph.replace_uses(old, by);
     return;
@@ -96,10 +101,6 @@ void replace_node(Graph& graph, NodeId node, const Graph& body, std::span<const 
                                           graph.node(node).name + "'");
   }
   for (std::size_t i = 0; i < old.size(); ++i) {
-    // What the model declared of the output and what the body says of it.
-    if (!graph.type(made[i]).has_rank() && graph.value(made[i]).origin == Origin::kNode) {
-      graph.set_type(made[i], graph.type(old[i]));
-    }
     replace_value(graph, old[i], made[i]);
   }
   graph.remove_node(node);

@@ -17,6 +17,7 @@
 
 #include "ir/onnx_proto.h"
 #include "ir/onnx_writer.h"
+#include "ir/type_merge.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -28,51 +29,6 @@ constexpr std::size_t kMaxVisibleBytes = 64 * 1024;
 constexpr std::int64_t kMaxFollowedLength = 1024;
 
 bool is_shape_dtype(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kInt32; }
-
-bool merge_dim(const Dim& declared, const Dim& inferred, Dim* out) {
-  if (declared.is_known() && inferred.is_known() && declared.value() != inferred.value()) {
-    return false;
-  }
-  if (inferred.is_known() || declared == Dim()) {
-    *out = inferred;
-  } else if (declared.is_known()) {
-    *out = declared;
-  } else {
-    *out = inferred.is_symbol() ? inferred : declared;  // an inferred symbol ties it to an input
-  }
-  return true;
-}
-
-// What both say together; nothing where they contradict.
-std::optional<Type> merge_types(const Type& declared, const Type& inferred) {
-  const auto empty = [](const Type& t) {
-    return t.is_tensor() && t.dtype == DType::kUndefined && !t.shape;
-  };
-  if (empty(declared)) return inferred;
-  if (empty(inferred)) return declared;
-  if (declared.kind != inferred.kind) return std::nullopt;
-  Type out = inferred;
-  if (inferred.dtype == DType::kUndefined) out.dtype = declared.dtype;
-  if (declared.dtype != DType::kUndefined && declared.dtype != out.dtype) return std::nullopt;
-  if (!inferred.shape) {
-    out.shape = declared.shape;
-  } else if (declared.shape) {
-    if (declared.shape->size() != inferred.shape->size()) return std::nullopt;
-    for (std::size_t i = 0; i < out.shape->size(); ++i) {
-      if (!merge_dim((*declared.shape)[i], (*inferred.shape)[i], &(*out.shape)[i])) {
-        return std::nullopt;
-      }
-    }
-  }
-  if (declared.element && inferred.element) {
-    const auto element = merge_types(*declared.element, *inferred.element);
-    if (!element) return std::nullopt;
-    out.element = std::make_shared<const Type>(*element);
-  } else if (declared.element) {
-    out.element = declared.element;
-  }
-  return out;
-}
 
 // The inference of one graph; sub-graphs have one of their own each.
 class Inference {
