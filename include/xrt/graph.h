@@ -214,7 +214,8 @@ class XRT_API Graph {
   void compact();
 
  private:
-  struct Index;  // names → ids, uses
+  friend struct GraphTestAccess;  // tests of the verifier break invariants through it
+  struct Index;                   // names → ids, uses
   struct NodeSlot {
     Node node;
     bool alive = true;

@@ -183,7 +183,7 @@ void node_to_proto(const Graph& graph, NodeId id, onnx::NodeProto* proto) {
 
 std::map<std::string, std::int64_t> opsets_in_use(const Graph& graph) {
   // Older than this is not worth declaring: some consumers refuse it.
-  constexpr std::int64_t kOldest = 13;
+  constexpr std::int64_t kOldest = 18;
   std::map<std::string, std::int64_t> opsets;
   opsets[""] = kOldest;
   add_opsets_in_use(graph, &opsets);

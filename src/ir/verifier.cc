@@ -207,7 +207,11 @@ void verify(const Graph& graph) {
   check_origins(graph);
   check_names(graph);
   check_uses(graph);
-  graph.topological_order();  // [acyclic]: throws naming a node of the cycle
+  try {
+    graph.topological_order();
+  } catch (const Error& e) {
+    broken("acyclic", graph, e.what());  // names a node of the cycle
+  }
   check_types(graph);
   check_defaults(graph);
   const auto standard = graph.opsets().find("");
