@@ -5,6 +5,7 @@
 #include <limits>
 #include <openvino/frontend/onnx/frontend.hpp>
 #include <openvino/op/constant.hpp>
+#include <openvino/op/convert.hpp>
 #include <openvino/op/parameter.hpp>
 #include <openvino/op/result.hpp>
 #include <openvino/op/util/framework_node.hpp>
@@ -16,6 +17,15 @@
 
 namespace xrt::openvino {
 namespace {
+
+// The result of a value. One that is a parameter of the model gets a node of its own: the CPU plugin
+// would let the output's memory stand in for the input's.
+std::shared_ptr<ov::op::v0::Result> make_result(ov::Output<ov::Node> source) {
+  if (ov::is_type<ov::op::v0::Parameter>(source.get_node())) {
+    source = std::make_shared<ov::op::v0::Convert>(source, source.get_element_type());
+  }
+  return std::make_shared<ov::op::v0::Result>(source);
+}
 
 // The frontend names the result of a value so.
 constexpr std::string_view kResultSuffix = "/sink_port_0";
@@ -60,39 +70,40 @@ Results results_by_name(const ov::Model& model) {
 // Parameters in the order of the graph's inputs; lifted constants are put back.
 ov::ParameterVector ordered_parameters(const ov::Model& model, const Graph& graph,
                                        const GraphDecoder& decoder) {
-  std::map<std::string, std::shared_ptr<ov::op::v0::Parameter>> parameters;
-  for (const auto& parameter : model.get_parameters()) {
-    parameters[parameter->get_friendly_name()] = parameter;
-  }
+  // The frontend keeps the order, but not the names: a translator that passes its input on gives the
+  // parameter a name of its own. It makes constants of inputs of shape [0].
+  const ov::ParameterVector& found = model.get_parameters();
+  std::size_t next = 0;
   const auto take = [&](ValueId id) {
-    const auto found = parameters.find(decoder.value_name(id));
-    if (found == parameters.end()) return std::shared_ptr<ov::op::v0::Parameter>();
-    auto parameter = found->second;
-    parameters.erase(found);
+    const Type& type = graph.type(id);
+    const ov::PartialShape shape = to_partial_shape(type);
+    std::shared_ptr<ov::op::v0::Parameter> parameter;
+    if (shape == ov::PartialShape{0}) {
+      parameter = std::make_shared<ov::op::v0::Parameter>(to_element_type(type.dtype), shape);
+    } else if (next < found.size()) {
+      parameter = found[next++];
+    }
+    if (!parameter || parameter->get_element_type() != to_element_type(type.dtype) ||
+        parameter->get_partial_shape() != shape) {
+      throw Error(ErrorCode::kEngine,
+                  "openvino: the ONNX frontend lost input '" + graph.value(id).name + "'");
+    }
     return parameter;
   };
   ov::ParameterVector ordered;
   for (const ValueId id : graph.inputs()) {
-    auto parameter = take(id);
-    if (!parameter) {
-      // The frontend makes a constant of an input of shape [0].
-      const Type& type = graph.type(id);
-      parameter = std::make_shared<ov::op::v0::Parameter>(to_element_type(type.dtype),
-                                                          to_partial_shape(type));
-      parameter->set_friendly_name(decoder.value_name(id));
-    }
-    ordered.push_back(std::move(parameter));
+    ordered.push_back(take(id));
+    ordered.back()->set_friendly_name(decoder.value_name(id));
   }
   for (const ValueId id : decoder.lifted()) {
     const auto parameter = take(id);
-    if (!parameter) continue;
     const auto constant = shared_constant(graph.value(id).constant);
-    constant->set_friendly_name(parameter->get_friendly_name());
+    constant->set_friendly_name(decoder.value_name(id));
     parameter->output(0).replace(constant->output(0));
   }
-  if (!parameters.empty()) {
+  if (next != found.size()) {
     throw Error(ErrorCode::kEngine, "openvino: the ONNX frontend left '" +
-                                        parameters.begin()->first + "' without a value");
+                                        found[next]->get_friendly_name() + "' without a value");
   }
   return ordered;
 }
@@ -113,7 +124,7 @@ std::shared_ptr<ov::Model> convert(const Graph& graph) {
       throw Error(ErrorCode::kEngine, "openvino: the ONNX frontend did not compute output '" +
                                           graph.value(id).name + "'");
     }
-    outputs.push_back(std::make_shared<ov::op::v0::Result>(found->second));
+    outputs.push_back(make_result(found->second));
   }
   auto model = std::make_shared<ov::Model>(outputs, converted->get_sinks(), parameters,
                                            graph.name());
@@ -147,7 +158,7 @@ std::shared_ptr<ov::Model> convert_leniently(const Graph& graph,
       failed[name] = message.empty() ? "its ONNX frontend has no translator" : message;
       continue;
     }
-    const auto result = std::make_shared<ov::op::v0::Result>(found->second);
+    const auto result = make_result(found->second);
     result->set_friendly_name(name);
     outputs.push_back(result);
   }

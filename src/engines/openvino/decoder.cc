@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "engines/openvino/lowerings.h"
 #include "engines/openvino/types.h"
 #include "xrt/error.h"
 
@@ -39,7 +40,10 @@ class TensorDecoder : public onnx::DecoderBaseTensor {
 
 class NodeDecoder : public onnx::DecoderBaseOperation {
  public:
-  NodeDecoder(const Node& node, const GraphDecoder& owner) : node_(node), owner_(owner) {
+  NodeDecoder(const Node& node, const GraphDecoder& owner)
+      : node_(node),
+        owner_(owner),
+        domain_(has_lowering(owner.graph(), node) ? kLoweringDomain : node.domain) {
     inputs_ = node.inputs.size();
     while (inputs_ > 0 && !node.inputs[inputs_ - 1].valid()) --inputs_;
     outputs_ = node.outputs.size();
@@ -67,9 +71,9 @@ class NodeDecoder : public onnx::DecoderBaseOperation {
     return get_output_tensor_info(i).m_element_type;
   }
   uint64_t get_op_set() const override {
-    return static_cast<uint64_t>(owner_.get_opset_version(node_.domain));
+    return static_cast<uint64_t>(owner_.get_opset_version(domain_));
   }
-  const std::string& get_domain() const override { return node_.domain; }
+  const std::string& get_domain() const override { return domain_; }
   const std::string& get_op_type() const override { return node_.op; }
   const std::string& get_op_name() const override { return node_.name; }
   const std::string& get_name() const override { return node_.name; }
@@ -112,6 +116,7 @@ class NodeDecoder : public onnx::DecoderBaseOperation {
 
   const Node& node_;
   const GraphDecoder& owner_;
+  const std::string domain_;
   std::size_t inputs_ = 0, outputs_ = 0;
 };
 

@@ -67,7 +67,8 @@ std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& functi
                                                           const CompileOptions& options) const {
   check_device(options.device);
   return translated("openvino: function '" + function.name + "'", [&] {
-    const std::shared_ptr<ov::Model> model = convert(function.graph);
+    const std::optional<Graph> expanded = state().oracle->expanded(function.graph);
+    const std::shared_ptr<ov::Model> model = convert(expanded ? *expanded : function.graph);
     return std::make_shared<const OpenVinoExecutable>(
         state().core->compile_model(model, "CPU", configuration(options)), function);
   });

@@ -9,6 +9,7 @@
 
 #include "engines/openvino/convert.h"
 #include "engines/openvino/library.h"
+#include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
 
 namespace xrt::openvino {
@@ -42,30 +43,39 @@ ov::Tensor over(const ov::element::Type& type, const Dims& dims, const void* dat
 }
 
 template <typename T>
-bool fits_int32(const Tensor& tensor) {
+bool fits(const Tensor& tensor, std::int64_t bound) {
   const T* values = tensor.data<T>();
-  bool fits = true;
+  bool fit = true;
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
     if constexpr (std::is_signed_v<T>) {
-      fits &= values[i] == static_cast<T>(static_cast<std::int32_t>(values[i]));
+      fit &= values[i] <= bound && values[i] >= -bound - 1;
     } else {
-      fits &= values[i] <= static_cast<T>(std::numeric_limits<std::int32_t>::max());
+      fit &= values[i] <= static_cast<std::uint64_t>(bound);
     }
   }
-  return fits;
+  return fit;
 }
 
-bool fits_int32(const Tensor& tensor) {
+bool fits(const Tensor& tensor, std::int64_t bound) {
   switch (tensor.dtype()) {
-    case DType::kInt64:
-      return fits_int32<std::int64_t>(tensor);
-    case DType::kUInt64:
-      return fits_int32<std::uint64_t>(tensor);
-    case DType::kUInt32:
-      return fits_int32<std::uint32_t>(tensor);
-    default:
-      return true;
+    case DType::kInt64: return fits<std::int64_t>(tensor, bound);
+    case DType::kUInt64: return fits<std::uint64_t>(tensor, bound);
+    case DType::kUInt32: return fits<std::uint32_t>(tensor, bound);
+    case DType::kInt32: return fits<std::int32_t>(tensor, bound);
+    default: return true;
   }
+}
+
+// The least bound of the nodes that read an input; 0 for dtypes that need none.
+std::int64_t bound_of(const Graph& graph, ValueId id) {
+  const DType dtype = graph.type(id).dtype;
+  if (!is_integer(dtype) || bit_width(dtype) < 32) return 0;
+  constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
+  std::int64_t bound = kInt32Max;
+  for (const Use& use : graph.uses(id)) {
+    bound = std::min(bound, integer_bound(graph, graph.node(use.node)));
+  }
+  return dtype == DType::kInt32 && bound == kInt32Max ? 0 : bound;
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
@@ -115,8 +125,7 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
     }
     out.is_static = port.get_partial_shape().is_static();
     if (out.is_static) out.dims = to_dims(port.get_shape());
-    out.check_range =
-        out.dtype == DType::kInt64 || out.dtype == DType::kUInt64 || out.dtype == DType::kUInt32;
+    out.bound = bound_of(graph, id);
     return out;
   };
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -157,12 +166,13 @@ void OpenVinoExecutable::bind_inputs(RunContext& context, std::span<const Data> 
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Tensor& tensor = inputs[i].tensor();
     const Port& port = inputs_[i];
-    if (port.check_range && !fits_int32(tensor)) {
+    if (port.bound > 0 && !fits(tensor, port.bound)) {
       throw Error(ErrorCode::kUnsupported,
                   "openvino: function '" + name_ + "': input '" + port.name + "' (" +
                       std::string(to_string(port.dtype)) +
-                      ") holds a value outside the range of int32, in which OpenVINO's CPU "
-                      "plugin computes; run this part on another engine");
+                      ") holds a value beyond " + std::to_string(port.bound) +
+                      ", more than OpenVINO's CPU plugin, which computes in int32 and float32, "
+                      "keeps exact; run this part on another engine");
     }
     auto& bound = state.bound_inputs[i];
     if (bound.is(tensor.raw(), tensor.dims())) continue;

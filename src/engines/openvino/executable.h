@@ -31,8 +31,9 @@ class OpenVinoExecutable : public Executable {
     DType dtype = DType::kUndefined;
     bool is_static = false;
     Dims dims;  // if is_static
-    // int64, uint64 and uint32 inputs: the CPU plugin computes with int32 inside.
-    bool check_range = false;
+    // Integer inputs: the absolute value up to which the CPU plugin computes exactly what is done
+    // with them; 0: every value.
+    std::int64_t bound = 0;
   };
   // Where an output of the function comes from: one of these is set.
   struct Source {

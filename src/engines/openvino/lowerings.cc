@@ -1,13 +1,351 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/lowerings.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <openvino/frontend/onnx/extension/conversion.hpp>
+#include <openvino/opsets/opset13.hpp>
+
 namespace xrt::openvino {
+namespace {
+
+namespace ops = ov::opset13;
+using Context = ov::frontend::NodeContext;
+using Value = ov::Output<ov::Node>;
+
+// --- helpers ------------------------------------------------------------------------------------
+
+bool given(const Context& node, int input) {
+  // The frontend stands a node of this type in for an omitted optional input.
+  return static_cast<std::size_t>(input) < node.get_input_size() &&
+         std::string_view(node.get_input(input).get_node()->get_type_name()) != "NullNode";
+}
+
+Value ints(std::vector<std::int64_t> values) {
+  const ov::Shape shape{values.size()};
+  return ops::Constant::create(ov::element::i64, shape, values);
+}
+
+template <typename T>
+Value scalar(const ov::element::Type& type, T value) {
+  return ops::Constant::create(type, ov::Shape{}, {value});
+}
+
+Value to_scalar(const Value& value) {
+  return std::make_shared<ops::Reshape>(value, ints({}), false);
+}
+
+Value convert_to(const Value& value, const ov::element::Type& type) {
+  if (value.get_element_type() == type) return value;
+  return std::make_shared<ops::Convert>(value, type);
+}
+
+// A parameter (one element per slice along `axis`) in a shape that broadcasts against `data`.
+Value along_axis(const Value& parameter, const Value& data, std::int64_t axis) {
+  const auto rank = data.get_partial_shape().rank().get_length();
+  if (parameter.get_partial_shape().rank().get_length() != 1) return parameter;
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(rank), 1);
+  if (rank == 0) return to_scalar(parameter);
+  shape[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = -1;
+  if (parameter.get_partial_shape()[0] == 1) return to_scalar(parameter);
+  return std::make_shared<ops::Reshape>(parameter, ints(shape), false);
+}
+
+// x / scale rounded half to even, plus the zero point, clamped to the range of `type`.
+Value quantize(const Value& x, const Value& scale, const Value& zero_point,
+               const ov::element::Type& type) {
+  const Value divided = std::make_shared<ops::Divide>(x, scale);
+  const Value rounded =
+      std::make_shared<ops::Round>(divided, ops::Round::RoundMode::HALF_TO_EVEN);
+  const Value shifted =
+      std::make_shared<ops::Add>(rounded, convert_to(zero_point, x.get_element_type()));
+  const bool is_signed = type.is_signed();
+  const double levels = std::ldexp(1.0, static_cast<int>(type.bitwidth()));
+  const double low = is_signed ? -levels / 2 : 0.0;
+  const double high = (is_signed ? levels / 2 : levels) - 1;
+  return convert_to(std::make_shared<ops::Clamp>(shifted, low, high), type);
+}
+
+// --- lowerings ----------------------------------------------------------------------------------
+
+// Equal elements keep their order, as the standard says; the frontend asks for any order.
+ov::OutputVector top_k(const Context& node) {
+  const bool largest = node.get_attribute<std::int64_t>("largest", 1) != 0;
+  const auto op = std::make_shared<ops::TopK>(
+      node.get_input(0), to_scalar(node.get_input(1)), node.get_attribute<std::int64_t>("axis", -1),
+      largest ? ops::TopK::Mode::MAX : ops::TopK::Mode::MIN, ops::TopK::SortType::SORT_VALUES,
+      ov::element::i64, /*stable=*/true);
+  return op->outputs();
+}
+
+// The CPU plugin starts a maximum from the lowest finite number, so the maximum of minus infinities
+// would be finite. Halving before and doubling after is exact and makes that number overflow to
+// minus infinity where it is not an element.
+template <typename Reduce>
+ov::OutputVector reduce_extreme(const Context& node) {
+  const Value data = node.get_input(0);
+  const auto type = data.get_element_type();
+  Value axes;
+  if (given(node, 1)) {
+    axes = node.get_input(1);
+  } else if (node.get_attribute<std::int64_t>("noop_with_empty_axes", 0) != 0) {
+    return {std::make_shared<ops::Convert>(data, type)};
+  } else {
+    std::vector<std::int64_t> all(
+        static_cast<std::size_t>(data.get_partial_shape().rank().get_length()));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+    axes = ints(all);
+  }
+  const Value halved = std::make_shared<ops::Multiply>(data, scalar(type, 0.5F));
+  const Value reduced = std::make_shared<Reduce>(
+      halved, axes, node.get_attribute<std::int64_t>("keepdims", 1) != 0);
+  return {std::make_shared<ops::Multiply>(reduced, scalar(type, 2.0F))};
+}
+
+// With a scale that is only known at run time the plugin has no quantised kernels to gain, and the
+// frontend's FakeQuantize rounds otherwise at ties.
+ov::OutputVector quantize_linear(const Context& node) {
+  const Value x = node.get_input(0);
+  const auto axis = node.get_attribute<std::int64_t>("axis", 1);
+  const Value scale = along_axis(convert_to(node.get_input(1), x.get_element_type()), x, axis);
+  if (!given(node, 2)) {
+    return {quantize(x, scale, scalar(ov::element::u8, 0), ov::element::u8)};
+  }
+  const Value zero_point = along_axis(node.get_input(2), x, axis);
+  return {quantize(x, scale, zero_point, zero_point.get_element_type())};
+}
+
+// Repeats that are only known at run time: the plugin's Tile takes the wrong ones.
+ov::OutputVector tile(const Context& node) {
+  const Value x = node.get_input(0);
+  const auto rank = x.get_partial_shape().rank().get_length();
+  const Value repeats = convert_to(node.get_input(1), ov::element::i64);
+  const Value dims = std::make_shared<ops::ShapeOf>(x, ov::element::i64);
+  ov::OutputVector split, spread, joined;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    const Value index = ints({i});
+    const Value axis = scalar(ov::element::i64, 0);
+    const Value dim = std::make_shared<ops::Gather>(dims, index, axis);
+    const Value times = std::make_shared<ops::Gather>(repeats, index, axis);
+    split.insert(split.end(), {ints({1}), dim});
+    spread.insert(spread.end(), {times, dim});
+    joined.push_back(std::make_shared<ops::Multiply>(times, dim));
+  }
+  const auto concat = [](const ov::OutputVector& parts) {
+    return std::make_shared<ops::Concat>(parts, 0);
+  };
+  const Value apart = std::make_shared<ops::Reshape>(x, concat(split), false);
+  const Value repeated = std::make_shared<ops::Broadcast>(apart, concat(spread));
+  return {std::make_shared<ops::Reshape>(repeated, concat(joined), false)};
+}
+
+// The sign of the divisor, also for floating point; the frontend knows integers only. OpenVINO's
+// rest of a division by infinity is not a number.
+ov::OutputVector mod(const Context& node) {
+  const Value x = node.get_input(0), y = node.get_input(1);
+  const Value zero = scalar(x.get_element_type(), 0.0F);
+  const Value whole = std::make_shared<ops::LogicalAnd>(
+      std::make_shared<ops::IsInf>(y), std::make_shared<ops::IsFinite>(x));
+  const Value rest =
+      std::make_shared<ops::Select>(whole, x, std::make_shared<ops::Mod>(x, y));
+  const Value differs = std::make_shared<ops::LogicalXor>(std::make_shared<ops::Less>(rest, zero),
+                                                          std::make_shared<ops::Less>(y, zero));
+  const Value wrong =
+      std::make_shared<ops::LogicalAnd>(std::make_shared<ops::NotEqual>(rest, zero), differs);
+  return {std::make_shared<ops::Select>(wrong, std::make_shared<ops::Add>(rest, y), rest)};
+}
+
+// The CPU plugin suppresses a box from the threshold on, the standard above it: the next larger
+// number is given as threshold.
+ov::OutputVector non_max_suppression(const Context& node) {
+  const auto f32 = ov::element::f32;
+  const auto input_or = [&](int i, const Value& fallback) {
+    return given(node, i) ? to_scalar(node.get_input(i)) : fallback;
+  };
+  const Value zero = scalar(f32, 0.0F);
+  const Value threshold = std::make_shared<ops::Maximum>(
+      std::make_shared<ops::Multiply>(
+          input_or(3, zero), scalar(f32, 1.0F + std::numeric_limits<float>::epsilon())),
+      scalar(f32, std::numeric_limits<float>::min()));
+  const bool center = node.get_attribute<std::int64_t>("center_point_box", 0) != 0;
+  const auto op = std::make_shared<ops::NonMaxSuppression>(
+      node.get_input(0), node.get_input(1), input_or(2, scalar(ov::element::i64, 0)), threshold,
+      input_or(4, scalar(f32, std::numeric_limits<float>::lowest())),
+      center ? ops::NonMaxSuppression::BoxEncodingType::CENTER
+             : ops::NonMaxSuppression::BoxEncodingType::CORNER,
+      /*sort_result_descending=*/false, ov::element::i64);
+  return {op->output(0)};
+}
+
+// 8-bit results wrap around; the CPU plugin's saturate.
+template <typename Op>
+ov::OutputVector wrapping(const Context& node) {
+  const Value a = node.get_input(0), b = node.get_input(1);
+  const Value wide = std::make_shared<Op>(convert_to(a, ov::element::i32),
+                                          convert_to(b, ov::element::i32));
+  return {convert_to(wide, a.get_element_type())};
+}
+
+// Saturates at the largest finite number, infinity too; what is not a number stays so.
+Value saturated(const Value& x, const ov::element::Type& type) {
+  const double largest = type == ov::element::f8e4m3 ? 448.0 : 57344.0;
+  const Value clamped = std::make_shared<ops::Clamp>(x, -largest, largest);
+  return convert_to(
+      std::make_shared<ops::Select>(std::make_shared<ops::IsNaN>(x), x, clamped), type);
+}
+
+ov::OutputVector cast_to_float8(const Context& node) {
+  const bool e4m3 = node.get_attribute<std::int64_t>("to") ==
+                    static_cast<std::int64_t>(DType::kFloat8E4M3FN);
+  return {saturated(node.get_input(0), e4m3 ? ov::element::f8e4m3 : ov::element::f8e5m2)};
+}
+
+ov::OutputVector cast_like_float8(const Context& node) {
+  return {saturated(node.get_input(0), node.get_input(1).get_element_type())};
+}
+
+// A value that is a tensor is there.
+ov::OutputVector optional_has_element(const Context& node) {
+  return {scalar(ov::element::boolean, given(node, 0))};
+}
+
+ov::OutputVector same(const Context& node) {
+  const Value x = node.get_input(0);
+  return {std::make_shared<ops::Convert>(x, x.get_element_type())};
+}
+
+ov::OutputVector deform_conv(const Context& node) {
+  const Value x = node.get_input(0), weight = node.get_input(1), offset = node.get_input(2);
+  const auto spatial = static_cast<std::size_t>(x.get_partial_shape().rank().get_length()) - 2;
+  const auto attribute = [&](const char* name, std::size_t count, std::int64_t fallback) {
+    return node.get_attribute<std::vector<std::int64_t>>(
+        name, std::vector<std::int64_t>(count, fallback));
+  };
+  const auto strides = attribute("strides", spatial, 1);
+  const auto dilations = attribute("dilations", spatial, 1);
+  const auto pads = attribute("pads", 2 * spatial, 0);
+  const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(spatial);
+  const ov::Strides stride(strides.begin(), strides.end());
+  const ov::Strides dilation(dilations.begin(), dilations.end());
+  const ov::CoordinateDiff begin(pads.begin(), middle), end(middle, pads.end());
+  const auto group = node.get_attribute<std::int64_t>("group", 1);
+  const auto offset_group = node.get_attribute<std::int64_t>("offset_group", 1);
+  Value out;
+  if (given(node, 4)) {
+    out = std::make_shared<ops::DeformableConvolution>(
+        x, offset, weight, node.get_input(4), stride, begin, end, dilation,
+        ov::op::PadType::EXPLICIT, group, offset_group, /*bilinear_interpolation_pad=*/true);
+  } else {
+    out = std::make_shared<ops::DeformableConvolution>(
+        x, offset, weight, stride, begin, end, dilation, ov::op::PadType::EXPLICIT, group,
+        offset_group, /*bilinear_interpolation_pad=*/true);
+  }
+  if (!given(node, 3)) return {out};
+  std::vector<std::int64_t> shape(spatial + 2, 1);
+  shape[1] = -1;
+  const Value bias = std::make_shared<ops::Reshape>(node.get_input(3), ints(shape), false);
+  return {std::make_shared<ops::Add>(out, bias)};
+}
+
+// --- which node goes where ----------------------------------------------------------------------
+
+DType input_dtype(const Graph& graph, const Node& node, std::size_t i) {
+  const ValueId id = node.input(i);
+  return id.valid() ? graph.type(id).dtype : DType::kUndefined;
+}
+
+bool is_constant(const Graph& graph, const Node& node, std::size_t i) {
+  return node.input(i).valid() && graph.constant(node.input(i)) != nullptr;
+}
+
+bool always(const Graph&, const Node&) { return true; }
+
+bool is_float_data(const Graph& graph, const Node& node) {
+  return is_floating(input_dtype(graph, node, 0));
+}
+
+bool is_quantized_at_run_time(const Graph& graph, const Node& node) {
+  const DType zero_point = input_dtype(graph, node, 2);
+  const bool plain = zero_point == DType::kUndefined || zero_point == DType::kUInt8 ||
+                     zero_point == DType::kInt8 || zero_point == DType::kUInt16 ||
+                     zero_point == DType::kInt16;
+  const ValueId scale = node.input(1);
+  return plain && !is_constant(graph, node, 1) && node.attr_int("block_size", 0) == 0 &&
+         !node.has("output_dtype") && scale.valid() && graph.type(scale).has_rank() &&
+         graph.type(scale).rank() <= 1;
+}
+
+bool is_tiled_at_run_time(const Graph& graph, const Node& node) {
+  return !is_constant(graph, node, 1);
+}
+
+bool is_floor_mod(const Graph& graph, const Node& node) {
+  return node.attr_int("fmod", 0) == 0 && is_floating(input_dtype(graph, node, 0));
+}
+
+bool is_eight_bits(const Graph& graph, const Node& node) {
+  const DType dtype = input_dtype(graph, node, 0);
+  return dtype == DType::kInt8 || dtype == DType::kUInt8;
+}
+
+bool is_saturating_to_float8(const Graph& graph, const Node& node) {
+  const ValueId out = node.output(0);
+  if (!out.valid() || node.attr_int("saturate", 1) == 0) return false;
+  const DType to = graph.type(out).dtype, from = input_dtype(graph, node, 0);
+  return (to == DType::kFloat8E4M3FN || to == DType::kFloat8E5M2) &&
+         (from == DType::kFloat32 || from == DType::kFloat16 || from == DType::kBFloat16);
+}
+
+struct Lowering {
+  const char* op;
+  bool (*takes)(const Graph&, const Node&);
+  ov::OutputVector (*lower)(const Context&);
+};
+
+constexpr Lowering kLowerings[] = {
+    {"Add", is_eight_bits, wrapping<ops::Add>},
+    {"Cast", is_saturating_to_float8, cast_to_float8},
+    {"CastLike", is_saturating_to_float8, cast_like_float8},
+    {"DeformConv", always, deform_conv},
+    {"Mod", is_floor_mod, mod},
+    {"Mul", is_eight_bits, wrapping<ops::Multiply>},
+    {"NonMaxSuppression", always, non_max_suppression},
+    {"OptionalGetElement", always, same},
+    {"OptionalHasElement", always, optional_has_element},
+    {"QuantizeLinear", is_quantized_at_run_time, quantize_linear},
+    {"ReduceMax", is_float_data, reduce_extreme<ops::ReduceMax>},
+    {"ReduceMin", is_float_data, reduce_extreme<ops::ReduceMin>},
+    {"Sub", is_eight_bits, wrapping<ops::Subtract>},
+    {"Tile", is_tiled_at_run_time, tile},
+    {"TopK", always, top_k},
+};
+
+}  // namespace
+
+bool has_lowering(const Graph& graph, const Node& node) {
+  if (!node.domain.empty()) return false;
+  const auto found = std::find_if(std::begin(kLowerings), std::end(kLowerings),
+                                  [&](const Lowering& row) { return node.op == row.op; });
+  return found != std::end(kLowerings) && found->takes(graph, node);
+}
 
 const std::vector<std::shared_ptr<ov::Extension>>& lowering_extensions() {
-  static const std::vector<std::shared_ptr<ov::Extension>> extensions = {};
+  static const std::vector<std::shared_ptr<ov::Extension>> extensions = [] {
+    std::vector<std::shared_ptr<ov::Extension>> made;
+    for (const Lowering& row : kLowerings) {
+      made.push_back(std::make_shared<ov::frontend::onnx::ConversionExtension>(
+          row.op, kLoweringDomain, row.lower));
+    }
+    return made;
+  }();
   return extensions;
 }
 
-std::vector<std::string> lowered_ops() { return {}; }
+std::vector<std::string> lowered_ops() {
+  std::vector<std::string> names;
+  for (const Lowering& row : kLowerings) names.emplace_back(row.op);
+  return names;
+}
 
 }  // namespace xrt::openvino

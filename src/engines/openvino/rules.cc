@@ -2,10 +2,16 @@
 #include "engines/openvino/rules.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "ir/schema.h"
 
 namespace xrt::openvino {
 namespace {
+
+constexpr std::int64_t kInt32Max = 2147483647;
+constexpr std::int64_t kFloat32Exact = 1 << 24;
 
 // Why values of this dtype cannot pass through OpenVINO's CPU plugin unchanged.
 std::optional<std::string> dtype_refusal(DType dtype) {
@@ -33,7 +39,8 @@ std::optional<std::string> dtype_refusal(DType dtype) {
   }
 }
 
-std::optional<std::string> type_refusal(const Graph& graph, ValueId id) {
+template <typename Allowed>
+std::optional<std::string> value_refusal(const Graph& graph, ValueId id, const Allowed& allowed) {
   const Value& value = graph.value(id);
   if (!value.type.is_tensor()) {
     return "'" + value.name + "' is not a tensor but " + to_string(value.type);
@@ -42,57 +49,197 @@ std::optional<std::string> type_refusal(const Graph& graph, ValueId id) {
   if (!value.type.shape) {
     return "the CPU plugin needs to know the rank of '" + value.name + "'";
   }
+  if (allowed(value.type.dtype)) return std::nullopt;
   if (auto reason = dtype_refusal(value.type.dtype)) return "'" + value.name + "': " + *reason;
   return std::nullopt;
 }
 
-// 64-bit integers become int32 inside the CPU plugin: constants that do not fit would be clamped.
-std::optional<std::string> range_refusal(const Graph& graph, ValueId id) {
+// Integers become int32 inside the CPU plugin, for some ops float32: constants that do not fit
+// would be changed.
+std::optional<std::string> range_refusal(const Graph& graph, ValueId id, std::int64_t bound) {
   const Tensor* tensor = graph.constant(id);
-  if (tensor == nullptr) return std::nullopt;
-  const auto outside = [&](auto tag) {
-    using T = decltype(tag);
-    const T* values = tensor->data<T>();
-    return std::any_of(values, values + tensor->count(),
-                       [](T value) { return !std::in_range<std::int32_t>(value); });
-  };
-  bool bad = false;
-  switch (tensor->dtype()) {
-    case DType::kInt64:
-      bad = outside(std::int64_t{});
-      break;
-    case DType::kUInt64:
-      bad = outside(std::uint64_t{});
-      break;
-    case DType::kUInt32:
-      bad = outside(std::uint32_t{});
-      break;
-    default:
-      break;
+  if (tensor == nullptr || !is_integer(tensor->dtype()) || bit_width(tensor->dtype()) < 32) {
+    return std::nullopt;
   }
-  if (!bad) return std::nullopt;
-  return "constant '" + graph.value(id).name +
-         "' has values outside the range of int32, in which the CPU plugin computes";
+  for (const std::int64_t value : tensor->to_int64()) {
+    if (value <= bound && value >= -bound - 1) continue;
+    return "constant '" + graph.value(id).name + "' has the value " + std::to_string(value) +
+           ", more than the CPU plugin computes exactly";
+  }
+  return std::nullopt;
 }
+
+bool is_cast(const Node& node) { return node.op == "Cast" || node.op == "CastLike"; }
+
+bool is_quantization(const Node& node) {
+  return node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
+}
+
+// Types that OpenVINO can convert to and from, and nothing else.
+bool is_storage(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E8M0:
+    case DType::kFloat4E2M1:
+    case DType::kUInt4:
+    case DType::kInt4:
+    case DType::kUInt2: return true;
+    default: return false;
+  }
+}
+
+// Casts to and from float64 that lose nothing on the way through float32.
+bool is_exact_float64_cast(const Graph& graph, const Node& node) {
+  if (!is_cast(node) || !node.input(0).valid() || !node.output(0).valid()) return false;
+  const DType from = graph.type(node.inputs[0]).dtype, to = graph.type(node.outputs[0]).dtype;
+  if (from == DType::kFloat64) return to == DType::kFloat32;
+  return is_floating(from) || bit_width(from) <= 16;
+}
+
+// --- deviations of single ops, each found by the conformance tests ------------------------------
+
+std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
+  if (!is_signed_integer(graph.type(node.inputs[0]).dtype)) return std::nullopt;
+  return "OpenVINO shifts signed integers otherwise than the standard";
+}
+
+std::optional<std::string> attention(const Graph&, const Node& node) {
+  if (node.attr_int("left_window_size", -1) < 0 && node.attr_int("right_window_size", -1) < 0) {
+    return std::nullopt;
+  }
+  return "its ONNX frontend ignores the attention window";
+}
+
+std::optional<std::string> dft(const Graph&, const Node&) {
+  return "its ONNX frontend ignores the axis of a DFT, and its FFT is not as exact as float32";
+}
+
+std::optional<std::string> lstm(const Graph&, const Node& node) {
+  if (!node.input(7).valid()) return std::nullopt;
+  return "its ONNX frontend ignores the peephole weights of an LSTM";
+}
+
+std::optional<std::string> cast(const Graph& graph, const Node& node) {
+  const DType from = graph.type(node.inputs[0]).dtype, to = graph.type(node.outputs[0]).dtype;
+  if (is_floating(from) && (to == DType::kFloat4E2M1 || to == DType::kFloat8E8M0)) {
+    return "OpenVINO rounds to " + std::string(to_string(to)) + " otherwise than the standard";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> dynamic_quantize_linear(const Graph&, const Node&) {
+  return "the CPU plugin divides by multiplying with a rounded inverse, which shows at ties";
+}
+
+std::optional<std::string> roi_align(const Graph&, const Node& node) {
+  if (node.attr_string("mode", "avg") != "max") return std::nullopt;
+  return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
+}
+
+std::optional<std::string> space_to_depth(const Graph&, const Node& node) {
+  if (node.attr_string("mode", "DCR") == "DCR") return std::nullopt;
+  return "its ONNX frontend ignores the mode of SpaceToDepth";
+}
+
+// Whether every size that the scales ask for is whole.
+bool has_whole_sizes(const Graph& graph, const Node& node) {
+  const Tensor* scales = node.input(2).valid() ? graph.constant(node.input(2)) : nullptr;
+  const auto dims = graph.type(node.inputs[0]).static_dims();
+  if (scales == nullptr || !dims || scales->dtype() != DType::kFloat32) return false;
+  const std::vector<std::int64_t> axes = node.attr_ints("axes");
+  for (std::int64_t i = 0; i < scales->count(); ++i) {
+    std::int64_t axis = axes.empty() ? i : axes[static_cast<std::size_t>(i)];
+    if (axis < 0) axis += static_cast<std::int64_t>(dims->size());
+    const double size = double((*dims)[static_cast<std::size_t>(axis)]) * scales->data<float>()[i];
+    if (size != std::floor(size)) return false;
+  }
+  return true;
+}
+
+std::optional<std::string> resize(const Graph& graph, const Node& node) {
+  if (node.attr_int("exclude_outside", 0) != 0 && node.attr_string("mode", "nearest") == "cubic") {
+    return "its ONNX frontend ignores exclude_outside";
+  }
+  if (node.attr_int("antialias", 0) != 0) return "its ONNX frontend ignores antialias";
+  if (node.attr_string("keep_aspect_ratio_policy", "stretch") != "stretch") {
+    return "its ONNX frontend ignores keep_aspect_ratio_policy";
+  }
+  const bool by_scales = node.input(2).valid() && !node.input(3).valid();
+  if (by_scales &&
+      node.attr_string("coordinate_transformation_mode", "half_pixel") == "align_corners" &&
+      !has_whole_sizes(graph, node)) {
+    return "OpenVINO rounds the sizes that scales ask for before it aligns corners";
+  }
+  return std::nullopt;
+}
+
+struct Rule {
+  std::string_view op;
+  std::optional<std::string> (*refuse)(const Graph&, const Node&);
+};
+
+constexpr Rule kRules[] = {
+    {"Attention", attention},
+    {"BitShift", bit_shift},
+    {"Cast", cast},
+    {"CastLike", cast},
+    {"DFT", dft},
+    {"DynamicQuantizeLinear", dynamic_quantize_linear},
+    {"LSTM", lstm},
+    {"Resize", resize},
+    {"RoiAlign", roi_align},
+    {"SpaceToDepth", space_to_depth},
+};
 
 }  // namespace
 
-std::optional<std::string> refusal(const Graph& graph, const Node& node) {
+std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (!node.domain.empty()) return "OpenVINO has no ops of domain '" + node.domain + "'";
+  const bool exact_float64 = is_exact_float64_cast(graph, node);
+  const bool low_precision = is_cast(node) || is_quantization(node);
+  const auto allowed = [&](DType dtype) {
+    return (exact_float64 && dtype == DType::kFloat64) || (low_precision && is_storage(dtype));
+  };
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId id = node.inputs[i];
     if (!id.valid()) continue;
-    if (auto reason = type_refusal(graph, id)) return reason;
+    if (auto reason = value_refusal(graph, id, allowed)) return reason;
     // Bounds of a Slice mean "to the end" where they are larger than the dimension: clamping is
     // what they want.
     if (node.op == "Slice" && i > 0) continue;
-    if (auto reason = range_refusal(graph, id)) return reason;
+    if (auto reason = range_refusal(graph, id, integer_bound(graph, node))) return reason;
   }
   for (const ValueId id : node.outputs) {
     if (!id.valid()) continue;
-    if (auto reason = type_refusal(graph, id)) return reason;
+    if (auto reason = value_refusal(graph, id, allowed)) return reason;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {
+  if (!is_deterministic(node)) {
+    return "its random numbers are others than those of the native engine for the same seed";
+  }
+  for (const Rule& rule : kRules) {
+    if (rule.op != node.op) continue;
+    if (auto reason = rule.refuse(graph, node)) return reason;
+  }
+  return std::nullopt;
+}
+
+std::int64_t integer_bound(const Graph& graph, const Node& node) {
+  constexpr std::string_view kInFloat[] = {
+      "Div",       "Equal",      "GreaterOrEqual", "Greater",    "LessOrEqual", "Less",
+      "MatMul",    "Mod",        "Pow",            "ReduceMax",  "ReduceMean",  "ReduceMin",
+      "ReduceProd", "ReduceSum", "ReduceL1",       "ReduceSumSquare", "Sum", "Gemm", "TopK",
+      "ArgMax", "ArgMin"};
+  if (!node.input(0).valid()) return kInt32Max;
+  const DType dtype = graph.type(node.inputs[0]).dtype;
+  if (!is_integer(dtype) || bit_width(dtype) < 32) return kInt32Max;
+  const bool in_float =
+      std::find(std::begin(kInFloat), std::end(kInFloat), node.op) != std::end(kInFloat);
+  return in_float ? kFloat32Exact : kInt32Max;
 }
 
 }  // namespace xrt::openvino

@@ -12,6 +12,7 @@
 #include "engines/openvino/library.h"
 #include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
+#include "ir/schema.h"
 
 namespace xrt::openvino {
 namespace {
@@ -104,7 +105,8 @@ std::optional<std::string> subgraph_refusal(const Node& node) {
   for (const Graph* body : Graph::subgraphs(node)) {
     for (const NodeId id : body->nodes()) {
       const Node& inner = body->node(id);
-      std::optional<std::string> reason = refusal(*body, inner);
+      std::optional<std::string> reason = type_refusal(*body, inner);
+      if (!reason) reason = op_refusal(*body, inner);
       if (!reason) reason = subgraph_refusal(inner);
       if (reason) return "its sub-graph has '" + inner.name + "' (" + inner.op + "): " + *reason;
     }
@@ -155,6 +157,10 @@ std::string unsupported_op(const ov::Output<ov::Node>& result,
 
 }  // namespace
 
+Support SupportOracle::to_support(const Answer& answer) {
+  return answer.how == How::kNot ? Support::no(answer.reason) : Support::yes();
+}
+
 SupportOracle::Answer SupportOracle::judge(
     const Graph& graph, NodeId id, const std::map<std::string, ov::Output<ov::Node>>& results,
     const std::map<std::string, std::string>& failed) {
@@ -163,38 +169,61 @@ SupportOracle::Answer SupportOracle::judge(
     if (!node.outputs[i].valid()) continue;
     const Value& value = graph.value(node.outputs[i]);
     if (const auto found = failed.find(value.name); found != failed.end()) {
-      return {false, "OpenVINO cannot: " + readable(found->second)};
+      return {How::kNot, "OpenVINO cannot: " + readable(found->second)};
     }
     const ov::Output<ov::Node>& port = results.at(value.name);
     const std::string place = "OpenVINO gives its output " + std::to_string(i) + " the ";
     if (port.get_element_type() != to_element_type(value.type.dtype)) {
-      return {false, place + "type " + port.get_element_type().get_type_name() + " instead of " +
+      return {How::kNot, place + "type " + port.get_element_type().get_type_name() + " instead of " +
                          std::string(to_string(value.type.dtype))};
     }
     if (!port.get_partial_shape().compatible(to_partial_shape(value.type))) {
-      return {false, place + "shape " + port.get_partial_shape().to_string() + " instead of " +
+      return {How::kNot, place + "shape " + port.get_partial_shape().to_string() + " instead of " +
                          to_string(value.type)};
     }
   }
-  return {true, {}};
+  return {How::kDirectly, {}};
 }
 
 Support SupportOracle::check(const Graph& graph, NodeId id) {
-  return check_nodes(graph, std::span(&id, 1))[0];
+  return to_support(check_nodes(graph, std::span(&id, 1))[0]);
 }
 
 std::vector<Support> SupportOracle::check_all(const Graph& graph) {
   const std::vector<NodeId> ids = graph.nodes();
-  const std::vector<Support> checked = check_nodes(graph, ids);
+  const std::vector<Answer> answers = check_nodes(graph, ids);
   std::vector<Support> out(graph.node_capacity(), Support::no("not a live node"));
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    out[static_cast<std::size_t>(ids[i].index)] = checked[i];
+    out[static_cast<std::size_t>(ids[i].index)] = to_support(answers[i]);
   }
   return out;
 }
 
-std::vector<Support> SupportOracle::check_nodes(const Graph& graph, std::span<const NodeId> ids) {
-  std::vector<Support> out(ids.size(), Support::yes());
+std::optional<Graph> SupportOracle::expanded(const Graph& graph) {
+  std::optional<Graph> copy;
+  while (true) {
+    const Graph& current = copy ? *copy : graph;
+    const std::vector<NodeId> ids = current.nodes();
+    const std::vector<Answer> answers = check_nodes(current, ids);
+    std::vector<bool> by_body(current.node_capacity());
+    bool any = false;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (answers[i].how != How::kByBody) continue;
+      by_body[static_cast<std::size_t>(ids[i].index)] = any = true;
+    }
+    if (!any) return copy;
+    if (!copy) copy = graph;
+    // Nodes that an expansion adds are judged in the next round.
+    expand_functions(*copy, [&](const Graph& where, NodeId id) {
+      const auto index = static_cast<std::size_t>(id.index);
+      return &where == &*copy && index < by_body.size() && by_body[index];
+    });
+  }
+}
+
+std::vector<SupportOracle::Answer> SupportOracle::check_nodes(const Graph& graph,
+                                                              std::span<const NodeId> ids) {
+  std::vector<Answer> out(ids.size());
   std::vector<std::string> keys(ids.size());
   std::vector<Probe> unknown;
   {
@@ -202,8 +231,8 @@ std::vector<Support> SupportOracle::check_nodes(const Graph& graph, std::span<co
     std::unordered_set<std::string_view> asked;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const Node& node = graph.node(ids[i]);
-      if (auto reason = refusal(graph, node)) {
-        out[i] = Support::no(*reason);
+      if (auto reason = type_refusal(graph, node)) {
+        out[i] = {How::kNot, *reason};
       } else if (Graph::subgraphs(node).empty()) {
         keys[i] = signature(graph, node);
         if (!answers_.contains(keys[i]) && asked.insert(keys[i]).second) {
@@ -213,24 +242,56 @@ std::vector<Support> SupportOracle::check_nodes(const Graph& graph, std::span<co
     }
   }
   // Outside the lock: two threads may ask the same, and get the same answer.
-  std::vector<Answer> answers = probe(unknown);
+  std::vector<Answer> answers = answer(unknown);
   {
     const std::scoped_lock lock(mutex_);
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       answers_.insert_or_assign(unknown[i].key, std::move(answers[i]));
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (keys[i].empty()) continue;
-      const Answer& answer = answers_.at(keys[i]);
-      if (!answer.ok) out[i] = Support::no(answer.reason);
+      if (!keys[i].empty()) out[i] = answers_.at(keys[i]);
     }
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (!out[i] || !keys[i].empty()) continue;
-    const Answer answer = probe_with_subgraphs(graph, ids[i]);
-    if (!answer.ok) out[i] = Support::no(answer.reason);
+    if (!Graph::subgraphs(graph.node(ids[i])).empty() && out[i].reason.empty()) {
+      out[i] = probe_with_subgraphs(graph, ids[i]);
+    }
   }
   return out;
+}
+
+// The op itself where it may, else the op's function body, node by node.
+std::vector<SupportOracle::Answer> SupportOracle::answer(std::span<const Probe> unknown) {
+  std::vector<Answer> answers(unknown.size());
+  std::vector<Probe> direct;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    const Graph& graph = *unknown[i].graph;
+    if (auto reason = op_refusal(graph, graph.node(unknown[i].node))) {
+      answers[i] = {How::kNot, *reason};
+    } else {
+      direct.push_back(unknown[i]);
+      places.push_back(i);
+    }
+  }
+  std::vector<Answer> probed = probe(direct);
+  for (std::size_t i = 0; i < places.size(); ++i) answers[places[i]] = std::move(probed[i]);
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    const Graph& graph = *unknown[i].graph;
+    if (answers[i].how != How::kNot || !has_function_body(graph, unknown[i].node)) continue;
+    const Graph body = function_body(graph, unknown[i].node);
+    const std::vector<NodeId> ids = body.nodes();
+    const std::vector<Answer> inner = check_nodes(body, ids);
+    std::size_t bad = 0;
+    while (bad < ids.size() && inner[bad].how != How::kNot) ++bad;
+    if (bad == ids.size()) {
+      answers[i] = {How::kByBody, {}};
+    } else {
+      answers[i].reason += "; nor its function body, which has " + body.node(ids[bad]).op + ": " +
+                           inner[bad].reason;
+    }
+  }
+  return answers;
 }
 
 // All probes as one model of unconnected nodes: the plugin's passes cost as much for one node as
@@ -240,7 +301,7 @@ std::vector<SupportOracle::Answer> SupportOracle::probe(std::span<const Probe> p
   try {
     return probe_together(probes);
   } catch (const std::exception& error) {
-    if (probes.size() == 1) return {{false, "OpenVINO cannot: " + readable(error.what())}};
+    if (probes.size() == 1) return {{How::kNot, "OpenVINO cannot: " + readable(error.what())}};
   }
   const std::size_t half = probes.size() / 2;
   std::vector<Answer> answers = probe(probes.first(half));
@@ -267,13 +328,13 @@ std::vector<SupportOracle::Answer> SupportOracle::probe_together(std::span<const
   }
   const ov::SupportedOpsMap supported = query(model);
   for (std::size_t i = 0; i < probes.size(); ++i) {
-    if (!answers[i].ok) continue;
+    if (answers[i].how == How::kNot) continue;
     for (const ValueId output : together.node(copies[i]).outputs) {
       if (!output.valid()) continue;
       const std::string missing =
           unsupported_op(results.at(together.value(output).name), supported);
       if (missing.empty()) continue;
-      answers[i] = {false, "the CPU plugin does not take OpenVINO's " + missing};
+      answers[i] = {How::kNot, "the CPU plugin does not take OpenVINO's " + missing};
       break;
     }
   }
@@ -282,7 +343,8 @@ std::vector<SupportOracle::Answer> SupportOracle::probe_together(std::span<const
 
 // A copy of the graph with all other nodes cut off: what sub-graphs capture stays in place.
 SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, NodeId id) {
-  if (auto reason = subgraph_refusal(graph.node(id))) return {false, *reason};
+  if (auto reason = op_refusal(graph, graph.node(id))) return {How::kNot, *reason};
+  if (auto reason = subgraph_refusal(graph.node(id))) return {How::kNot, *reason};
   try {
     Graph alone(graph);
     for (const ValueId value : alone.dependencies(id)) {
@@ -309,17 +371,17 @@ SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, No
       results[alone.value(outputs[i]).name] = model->output(i).get_node()->input_value(0);
     }
     Answer answer = judge(alone, id, results, {});
-    if (!answer.ok) return answer;
+    if (answer.how == How::kNot) return answer;
     const ov::SupportedOpsMap supported = query(model);
     for (const auto& [name, result] : results) {
       const std::string missing = unsupported_op(result, supported);
       if (!missing.empty()) {
-        return {false, "the CPU plugin does not take OpenVINO's " + missing};
+        return {How::kNot, "the CPU plugin does not take OpenVINO's " + missing};
       }
     }
     return answer;
   } catch (const std::exception& error) {
-    return {false, "OpenVINO cannot: " + readable(error.what())};
+    return {How::kNot, "OpenVINO cannot: " + readable(error.what())};
   }
 }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <openvino/runtime/core.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -30,10 +31,15 @@ class SupportOracle {
   Support check(const Graph& graph, NodeId id);
   // By NodeId::index.
   std::vector<Support> check_all(const Graph& graph);
+  // The graph with the nodes replaced that run by their function bodies only; nothing if there are
+  // none. Its inputs and outputs are those of `graph`.
+  std::optional<Graph> expanded(const Graph& graph);
 
  private:
+  // kByBody: not the op itself, but all ops of its function body.
+  enum class How { kNot, kDirectly, kByBody };
   struct Answer {
-    bool ok = false;
+    How how = How::kNot;
     std::string reason;
   };
   struct Probe {
@@ -43,7 +49,9 @@ class SupportOracle {
   };
   using Results = std::map<std::string, ov::Output<ov::Node>>;  // by name of value
 
-  std::vector<Support> check_nodes(const Graph& graph, std::span<const NodeId> ids);
+  std::vector<Answer> check_nodes(const Graph& graph, std::span<const NodeId> ids);
+  std::vector<Answer> answer(std::span<const Probe> unknown);
+  static Support to_support(const Answer& answer);
   std::vector<Answer> probe(std::span<const Probe> probes);
   std::vector<Answer> probe_together(std::span<const Probe> probes);
   Answer probe_with_subgraphs(const Graph& graph, NodeId id);

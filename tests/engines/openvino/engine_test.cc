@@ -337,7 +337,7 @@ TEST(OpenVino, Int64BeyondInt32IsNeverClampedSilently) {
   const ValueId sum = graph.add_op("Add", {x, big});
   graph.set_type(sum, graph.type(x));
   graph.add_output(sum);
-  EXPECT_THAT(engine().supports({graph, graph.nodes()[0]}).reason(), HasSubstr("int32"));
+  EXPECT_THAT(engine().supports({graph, graph.nodes()[0]}).reason(), HasSubstr("exactly"));
 
   Graph plain("plain");
   const ValueId a = plain.add_input("a", Type::tensor(DType::kInt64, Shape{2}));
