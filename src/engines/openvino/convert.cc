@@ -18,8 +18,8 @@
 namespace xrt::openvino {
 namespace {
 
-// The result of a value. One that is a parameter of the model gets a node of its own: the CPU plugin
-// would let the output's memory stand in for the input's.
+// The result of a value. One that is a parameter of the model gets a node of its own: the CPU
+// plugin would let the output's memory stand in for the input's.
 std::shared_ptr<ov::op::v0::Result> make_result(ov::Output<ov::Node> source) {
   if (ov::is_type<ov::op::v0::Parameter>(source.get_node())) {
     source = std::make_shared<ov::op::v0::Convert>(source, source.get_element_type());
@@ -70,8 +70,8 @@ Results results_by_name(const ov::Model& model) {
 // Parameters in the order of the graph's inputs; lifted constants are put back.
 ov::ParameterVector ordered_parameters(const ov::Model& model, const Graph& graph,
                                        const GraphDecoder& decoder) {
-  // The frontend keeps the order, but not the names: a translator that passes its input on gives the
-  // parameter a name of its own. It makes constants of inputs of shape [0].
+  // The frontend keeps the order, but not the names: a translator that passes its input on gives
+  // the parameter a name of its own. It makes constants of inputs of shape [0].
   const ov::ParameterVector& found = model.get_parameters();
   std::size_t next = 0;
   const auto take = [&](ValueId id) {
@@ -126,16 +126,15 @@ std::shared_ptr<ov::Model> convert(const Graph& graph) {
     }
     outputs.push_back(make_result(found->second));
   }
-  auto model = std::make_shared<ov::Model>(outputs, converted->get_sinks(), parameters,
-                                           graph.name());
+  auto model =
+      std::make_shared<ov::Model>(outputs, converted->get_sinks(), parameters, graph.name());
   if (!decoder->lifted().empty()) model->validate_nodes_and_infer_types();
   return model;
 }
 
 std::shared_ptr<ov::Model> convert_leniently(const Graph& graph,
                                              std::map<std::string, std::string>& failed) {
-  auto decoder =
-      std::make_shared<GraphDecoder>(graph, std::numeric_limits<std::size_t>::max());
+  auto decoder = std::make_shared<GraphDecoder>(graph, std::numeric_limits<std::size_t>::max());
   const std::shared_ptr<ov::Model> converted = frontend().convert_partially(load(decoder));
   const ov::ParameterVector parameters = ordered_parameters(*converted, graph, *decoder);
   const Results results = results_by_name(*converted);
@@ -148,8 +147,8 @@ std::shared_ptr<ov::Model> convert_leniently(const Graph& graph,
       continue;
     }
     // A node that stands for one that could not be converted carries the message.
-    const auto placeholder = std::dynamic_pointer_cast<ov::op::util::FrameworkNode>(
-        found->second.get_node_shared_ptr());
+    const auto placeholder =
+        std::dynamic_pointer_cast<ov::op::util::FrameworkNode>(found->second.get_node_shared_ptr());
     if (placeholder) {
       std::string message;
       for (const auto& [key, value] : placeholder->get_attrs()) {

@@ -12,13 +12,25 @@
 namespace xrt::openvino {
 namespace {
 
-ov::AnyMap configuration(const CompileOptions& options) {
+// bfloat16 where a graph has no other floating-point type, else float32. Left alone, the plugin
+// computes float32 in bfloat16 on CPUs that have it.
+ov::element::Type inference_precision(const Graph& graph) {
+  bool any = false;
+  for (std::size_t i = 0; i < graph.value_capacity(); ++i) {
+    const ValueId id{static_cast<std::int32_t>(i)};
+    if (!graph.alive(id) || !is_floating(graph.type(id).dtype)) continue;
+    if (graph.type(id).dtype != DType::kBFloat16) return ov::element::f32;
+    any = true;
+  }
+  return any ? ov::element::bf16 : ov::element::f32;
+}
+
+ov::AnyMap configuration(const Graph& graph, const CompileOptions& options) {
   ov::AnyMap config{
       ov::hint::performance_mode(ov::hint::PerformanceMode::LATENCY),
       ov::inference_num_threads(options.num_threads),
-      // Left alone, the plugin computes float32 in bfloat16 on CPUs that have it, and quantises
-      // activations before matrices with compressed weights.
-      ov::hint::inference_precision(ov::element::f32),
+      ov::hint::inference_precision(inference_precision(graph)),
+      // Left alone, the plugin quantises activations before matrices with compressed weights.
       ov::hint::dynamic_quantization_group_size(0),
   };
   for (const auto& [key, value] : options.engine_options) config[key] = value;
@@ -70,7 +82,8 @@ std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& functi
     const std::optional<Graph> expanded = state().oracle->expanded(function.graph);
     const std::shared_ptr<ov::Model> model = convert(expanded ? *expanded : function.graph);
     return std::make_shared<const OpenVinoExecutable>(
-        state().core->compile_model(model, "CPU", configuration(options)), function);
+        state().core->compile_model(model, "CPU", configuration(function.graph, options)),
+        function);
   });
 }
 
@@ -82,7 +95,7 @@ std::shared_ptr<const Executable> OpenVinoEngine::load(const std::string& bytes,
     // The plugin reads from the bytes in place.
     const ov::Tensor blob(ov::element::u8, {bytes.size()}, const_cast<char*>(bytes.data()));
     return std::make_shared<const OpenVinoExecutable>(
-        state().core->import_model(blob, "CPU", configuration(options)), function);
+        state().core->import_model(blob, "CPU", configuration(function.graph, options)), function);
   });
 }
 

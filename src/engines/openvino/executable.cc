@@ -58,11 +58,16 @@ bool fits(const Tensor& tensor, std::int64_t bound) {
 
 bool fits(const Tensor& tensor, std::int64_t bound) {
   switch (tensor.dtype()) {
-    case DType::kInt64: return fits<std::int64_t>(tensor, bound);
-    case DType::kUInt64: return fits<std::uint64_t>(tensor, bound);
-    case DType::kUInt32: return fits<std::uint32_t>(tensor, bound);
-    case DType::kInt32: return fits<std::int32_t>(tensor, bound);
-    default: return true;
+    case DType::kInt64:
+      return fits<std::int64_t>(tensor, bound);
+    case DType::kUInt64:
+      return fits<std::uint64_t>(tensor, bound);
+    case DType::kUInt32:
+      return fits<std::uint32_t>(tensor, bound);
+    case DType::kInt32:
+      return fits<std::int32_t>(tensor, bound);
+    default:
+      return true;
   }
 }
 
@@ -169,8 +174,8 @@ void OpenVinoExecutable::bind_inputs(RunContext& context, std::span<const Data> 
     if (port.bound > 0 && !fits(tensor, port.bound)) {
       throw Error(ErrorCode::kUnsupported,
                   "openvino: function '" + name_ + "': input '" + port.name + "' (" +
-                      std::string(to_string(port.dtype)) +
-                      ") holds a value beyond " + std::to_string(port.bound) +
+                      std::string(to_string(port.dtype)) + ") holds a value beyond " +
+                      std::to_string(port.bound) +
                       ", more than OpenVINO's CPU plugin, which computes in int32 and float32, "
                       "keeps exact; run this part on another engine");
     }

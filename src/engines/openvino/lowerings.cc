@@ -41,32 +41,6 @@ Value convert_to(const Value& value, const ov::element::Type& type) {
   return std::make_shared<ops::Convert>(value, type);
 }
 
-// A parameter (one element per slice along `axis`) in a shape that broadcasts against `data`.
-Value along_axis(const Value& parameter, const Value& data, std::int64_t axis) {
-  const auto rank = data.get_partial_shape().rank().get_length();
-  if (parameter.get_partial_shape().rank().get_length() != 1) return parameter;
-  std::vector<std::int64_t> shape(static_cast<std::size_t>(rank), 1);
-  if (rank == 0) return to_scalar(parameter);
-  shape[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = -1;
-  if (parameter.get_partial_shape()[0] == 1) return to_scalar(parameter);
-  return std::make_shared<ops::Reshape>(parameter, ints(shape), false);
-}
-
-// x / scale rounded half to even, plus the zero point, clamped to the range of `type`.
-Value quantize(const Value& x, const Value& scale, const Value& zero_point,
-               const ov::element::Type& type) {
-  const Value divided = std::make_shared<ops::Divide>(x, scale);
-  const Value rounded =
-      std::make_shared<ops::Round>(divided, ops::Round::RoundMode::HALF_TO_EVEN);
-  const Value shifted =
-      std::make_shared<ops::Add>(rounded, convert_to(zero_point, x.get_element_type()));
-  const bool is_signed = type.is_signed();
-  const double levels = std::ldexp(1.0, static_cast<int>(type.bitwidth()));
-  const double low = is_signed ? -levels / 2 : 0.0;
-  const double high = (is_signed ? levels / 2 : levels) - 1;
-  return convert_to(std::make_shared<ops::Clamp>(shifted, low, high), type);
-}
-
 // --- lowerings ----------------------------------------------------------------------------------
 
 // Equal elements keep their order, as the standard says; the frontend asks for any order.
@@ -98,22 +72,9 @@ ov::OutputVector reduce_extreme(const Context& node) {
     axes = ints(all);
   }
   const Value halved = std::make_shared<ops::Multiply>(data, scalar(type, 0.5F));
-  const Value reduced = std::make_shared<Reduce>(
-      halved, axes, node.get_attribute<std::int64_t>("keepdims", 1) != 0);
+  const Value reduced =
+      std::make_shared<Reduce>(halved, axes, node.get_attribute<std::int64_t>("keepdims", 1) != 0);
   return {std::make_shared<ops::Multiply>(reduced, scalar(type, 2.0F))};
-}
-
-// With a scale that is only known at run time the plugin has no quantised kernels to gain, and the
-// frontend's FakeQuantize rounds otherwise at ties.
-ov::OutputVector quantize_linear(const Context& node) {
-  const Value x = node.get_input(0);
-  const auto axis = node.get_attribute<std::int64_t>("axis", 1);
-  const Value scale = along_axis(convert_to(node.get_input(1), x.get_element_type()), x, axis);
-  if (!given(node, 2)) {
-    return {quantize(x, scale, scalar(ov::element::u8, 0), ov::element::u8)};
-  }
-  const Value zero_point = along_axis(node.get_input(2), x, axis);
-  return {quantize(x, scale, zero_point, zero_point.get_element_type())};
 }
 
 // Repeats that are only known at run time: the plugin's Tile takes the wrong ones.
@@ -145,10 +106,9 @@ ov::OutputVector tile(const Context& node) {
 ov::OutputVector mod(const Context& node) {
   const Value x = node.get_input(0), y = node.get_input(1);
   const Value zero = scalar(x.get_element_type(), 0.0F);
-  const Value whole = std::make_shared<ops::LogicalAnd>(
-      std::make_shared<ops::IsInf>(y), std::make_shared<ops::IsFinite>(x));
-  const Value rest =
-      std::make_shared<ops::Select>(whole, x, std::make_shared<ops::Mod>(x, y));
+  const Value whole = std::make_shared<ops::LogicalAnd>(std::make_shared<ops::IsInf>(y),
+                                                        std::make_shared<ops::IsFinite>(x));
+  const Value rest = std::make_shared<ops::Select>(whole, x, std::make_shared<ops::Mod>(x, y));
   const Value differs = std::make_shared<ops::LogicalXor>(std::make_shared<ops::Less>(rest, zero),
                                                           std::make_shared<ops::Less>(y, zero));
   const Value wrong =
@@ -165,8 +125,8 @@ ov::OutputVector non_max_suppression(const Context& node) {
   };
   const Value zero = scalar(f32, 0.0F);
   const Value threshold = std::make_shared<ops::Maximum>(
-      std::make_shared<ops::Multiply>(
-          input_or(3, zero), scalar(f32, 1.0F + std::numeric_limits<float>::epsilon())),
+      std::make_shared<ops::Multiply>(input_or(3, zero),
+                                      scalar(f32, 1.0F + std::numeric_limits<float>::epsilon())),
       scalar(f32, std::numeric_limits<float>::min()));
   const bool center = node.get_attribute<std::int64_t>("center_point_box", 0) != 0;
   const auto op = std::make_shared<ops::NonMaxSuppression>(
@@ -182,8 +142,8 @@ ov::OutputVector non_max_suppression(const Context& node) {
 template <typename Op>
 ov::OutputVector wrapping(const Context& node) {
   const Value a = node.get_input(0), b = node.get_input(1);
-  const Value wide = std::make_shared<Op>(convert_to(a, ov::element::i32),
-                                          convert_to(b, ov::element::i32));
+  const Value wide =
+      std::make_shared<Op>(convert_to(a, ov::element::i32), convert_to(b, ov::element::i32));
   return {convert_to(wide, a.get_element_type())};
 }
 
@@ -191,13 +151,13 @@ ov::OutputVector wrapping(const Context& node) {
 Value saturated(const Value& x, const ov::element::Type& type) {
   const double largest = type == ov::element::f8e4m3 ? 448.0 : 57344.0;
   const Value clamped = std::make_shared<ops::Clamp>(x, -largest, largest);
-  return convert_to(
-      std::make_shared<ops::Select>(std::make_shared<ops::IsNaN>(x), x, clamped), type);
+  return convert_to(std::make_shared<ops::Select>(std::make_shared<ops::IsNaN>(x), x, clamped),
+                    type);
 }
 
 ov::OutputVector cast_to_float8(const Context& node) {
-  const bool e4m3 = node.get_attribute<std::int64_t>("to") ==
-                    static_cast<std::int64_t>(DType::kFloat8E4M3FN);
+  const bool e4m3 =
+      node.get_attribute<std::int64_t>("to") == static_cast<std::int64_t>(DType::kFloat8E4M3FN);
   return {saturated(node.get_input(0), e4m3 ? ov::element::f8e4m3 : ov::element::f8e5m2)};
 }
 
@@ -265,17 +225,6 @@ bool is_float_data(const Graph& graph, const Node& node) {
   return is_floating(input_dtype(graph, node, 0));
 }
 
-bool is_quantized_at_run_time(const Graph& graph, const Node& node) {
-  const DType zero_point = input_dtype(graph, node, 2);
-  const bool plain = zero_point == DType::kUndefined || zero_point == DType::kUInt8 ||
-                     zero_point == DType::kInt8 || zero_point == DType::kUInt16 ||
-                     zero_point == DType::kInt16;
-  const ValueId scale = node.input(1);
-  return plain && !is_constant(graph, node, 1) && node.attr_int("block_size", 0) == 0 &&
-         !node.has("output_dtype") && scale.valid() && graph.type(scale).has_rank() &&
-         graph.type(scale).rank() <= 1;
-}
-
 bool is_tiled_at_run_time(const Graph& graph, const Node& node) {
   return !is_constant(graph, node, 1);
 }
@@ -313,7 +262,6 @@ constexpr Lowering kLowerings[] = {
     {"NonMaxSuppression", always, non_max_suppression},
     {"OptionalGetElement", always, same},
     {"OptionalHasElement", always, optional_has_element},
-    {"QuantizeLinear", is_quantized_at_run_time, quantize_linear},
     {"ReduceMax", is_float_data, reduce_extreme<ops::ReduceMax>},
     {"ReduceMin", is_float_data, reduce_extreme<ops::ReduceMin>},
     {"Sub", is_eight_bits, wrapping<ops::Subtract>},

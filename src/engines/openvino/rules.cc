@@ -5,8 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "ir/schema.h"
-
 namespace xrt::openvino {
 namespace {
 
@@ -84,8 +82,10 @@ bool is_storage(DType dtype) {
     case DType::kFloat4E2M1:
     case DType::kUInt4:
     case DType::kInt4:
-    case DType::kUInt2: return true;
-    default: return false;
+    case DType::kUInt2:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -105,6 +105,9 @@ std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> attention(const Graph&, const Node& node) {
+  if (node.output(3).valid() && node.attr_int("qk_matmul_output_mode", 0) != 0) {
+    return "its ONNX frontend takes the products of queries and keys before the mask";
+  }
   if (node.attr_int("left_window_size", -1) < 0 && node.attr_int("right_window_size", -1) < 0) {
     return std::nullopt;
   }
@@ -128,8 +131,21 @@ std::optional<std::string> cast(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
+// With a constant scale the plugin has quantised kernels; else its division, a product with the
+// rounded inverse, would round values half way between two levels to the wrong one.
+std::optional<std::string> quantize_linear(const Graph& graph, const Node& node) {
+  if (node.input(1).valid() && graph.constant(node.input(1)) != nullptr) return std::nullopt;
+  return "the CPU plugin divides by a scale that is not constant by multiplying with a rounded "
+         "inverse, which shows half way between two levels";
+}
+
 std::optional<std::string> dynamic_quantize_linear(const Graph&, const Node&) {
-  return "the CPU plugin divides by multiplying with a rounded inverse, which shows at ties";
+  return "the CPU plugin divides by multiplying with a rounded inverse, which shows half way "
+         "between two levels";
+}
+
+std::optional<std::string> random(const Graph&, const Node&) {
+  return "its random numbers are others than those of the native engine for the same seed";
 }
 
 std::optional<std::string> roi_align(const Graph&, const Node& node) {
@@ -181,12 +197,19 @@ struct Rule {
 
 constexpr Rule kRules[] = {
     {"Attention", attention},
+    {"Bernoulli", random},
     {"BitShift", bit_shift},
     {"Cast", cast},
     {"CastLike", cast},
     {"DFT", dft},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"LSTM", lstm},
+    {"Multinomial", random},
+    {"QuantizeLinear", quantize_linear},
+    {"RandomNormal", random},
+    {"RandomNormalLike", random},
+    {"RandomUniform", random},
+    {"RandomUniformLike", random},
     {"Resize", resize},
     {"RoiAlign", roi_align},
     {"SpaceToDepth", space_to_depth},
@@ -218,9 +241,6 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {
-  if (!is_deterministic(node)) {
-    return "its random numbers are others than those of the native engine for the same seed";
-  }
   for (const Rule& rule : kRules) {
     if (rule.op != node.op) continue;
     if (auto reason = rule.refuse(graph, node)) return reason;
@@ -230,10 +250,12 @@ std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {
 
 std::int64_t integer_bound(const Graph& graph, const Node& node) {
   constexpr std::string_view kInFloat[] = {
-      "Div",       "Equal",      "GreaterOrEqual", "Greater",    "LessOrEqual", "Less",
-      "MatMul",    "Mod",        "Pow",            "ReduceMax",  "ReduceMean",  "ReduceMin",
-      "ReduceProd", "ReduceSum", "ReduceL1",       "ReduceSumSquare", "Sum", "Gemm", "TopK",
-      "ArgMax", "ArgMin"};
+      "Div",         "Equal",     "GreaterOrEqual", "Greater",
+      "LessOrEqual", "Less",      "MatMul",         "Mod",
+      "Pow",         "ReduceMax", "ReduceMean",     "ReduceMin",
+      "ReduceProd",  "ReduceSum", "ReduceL1",       "ReduceSumSquare",
+      "Sum",         "Gemm",      "TopK",           "ArgMax",
+      "ArgMin"};
   if (!node.input(0).valid()) return kInt32Max;
   const DType dtype = graph.type(node.inputs[0]).dtype;
   if (!is_integer(dtype) || bit_width(dtype) < 32) return kInt32Max;

@@ -114,7 +114,8 @@ std::optional<std::string> subgraph_refusal(const Node& node) {
   return std::nullopt;
 }
 
-// Adds a copy of the node to `target`, with what it reads as inputs; small constants stay constants.
+// Adds a copy of the node to `target`, with what it reads as inputs; small constants stay
+// constants.
 NodeId copy_alone(const Graph& graph, const Node& node, Graph& target) {
   std::vector<ValueId> inputs;
   std::map<ValueId, ValueId> made;
@@ -174,12 +175,12 @@ SupportOracle::Answer SupportOracle::judge(
     const ov::Output<ov::Node>& port = results.at(value.name);
     const std::string place = "OpenVINO gives its output " + std::to_string(i) + " the ";
     if (port.get_element_type() != to_element_type(value.type.dtype)) {
-      return {How::kNot, place + "type " + port.get_element_type().get_type_name() + " instead of " +
-                         std::string(to_string(value.type.dtype))};
+      return {How::kNot, place + "type " + port.get_element_type().get_type_name() +
+                             " instead of " + std::string(to_string(value.type.dtype))};
     }
     if (!port.get_partial_shape().compatible(to_partial_shape(value.type))) {
       return {How::kNot, place + "shape " + port.get_partial_shape().to_string() + " instead of " +
-                         to_string(value.type)};
+                             to_string(value.type)};
     }
   }
   return {How::kDirectly, {}};
@@ -287,8 +288,8 @@ std::vector<SupportOracle::Answer> SupportOracle::answer(std::span<const Probe> 
     if (bad == ids.size()) {
       answers[i] = {How::kByBody, {}};
     } else {
-      answers[i].reason += "; nor its function body, which has " + body.node(ids[bad]).op + ": " +
-                           inner[bad].reason;
+      answers[i].reason +=
+          "; nor its function body, which has " + body.node(ids[bad]).op + ": " + inner[bad].reason;
     }
   }
   return answers;

@@ -5,7 +5,8 @@
 // plugin's query_model about what it became. What the last two depend on (op, attributes, dtypes,
 // ranks, which dimensions are known, small constants) is the signature under which the answer is
 // kept for the life of the process, and all unknown signatures of a graph are probed as one model:
-// a graph of ten thousand nodes costs one conversion and one query of as many nodes as it has kinds.
+// a graph of ten thousand nodes costs one conversion and one query of as many nodes as it has
+// kinds.
 //
 // Thread-safety: all members may be called at once.
 #pragma once
