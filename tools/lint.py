@@ -127,6 +127,7 @@ def tidy_one(name: str) -> tuple[str, int, str]:
             "build/release",
             "--quiet",
             "--extra-arg=-Wno-unknown-warning-option",
+            "--extra-arg=-Wno-unknown-pragmas",
             name,
         ],
         cwd=ROOT,

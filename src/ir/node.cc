@@ -40,13 +40,15 @@ std::string Node::attr_string(std::string_view attribute, std::string_view fallb
 std::vector<std::int64_t> Node::attr_ints(std::string_view attribute,
                                           std::vector<std::int64_t> fallback) const {
   const auto* v = find<std::vector<std::int64_t>>(*this, attribute, "ints");
-  return v != nullptr ? *v : fallback;
+  if (v != nullptr) return *v;
+  return fallback;
 }
 
 std::vector<float> Node::attr_floats(std::string_view attribute,
                                      std::vector<float> fallback) const {
   const auto* v = find<std::vector<float>>(*this, attribute, "floats");
-  return v != nullptr ? *v : fallback;
+  if (v != nullptr) return *v;
+  return fallback;
 }
 
 std::vector<std::string> Node::attr_strings(std::string_view attribute) const {

@@ -78,8 +78,9 @@ class Partitioner {
                     "node_engines names the node '" + name +
                         "', which the graph does not have after its passes");
       }
-      const auto found = std::find_if(answers_.begin(), answers_.end(),
-                                      [&](const EngineAnswers& a) { return a.engine == engine; });
+      const auto found =
+          std::find_if(answers_.begin(), answers_.end(),
+                       [&wanted = engine](const EngineAnswers& a) { return a.engine == wanted; });
       if (found == answers_.end()) {
         throw Error(ErrorCode::kInvalidArgument, "node_engines puts node '" + name +
                                                      "' on engine '" + engine +

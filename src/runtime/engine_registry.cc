@@ -157,10 +157,9 @@ class Registry {
       }
       return it->second;
     } catch (const Error& error) {
-      Error named(error.code(), "engine '" + name + "' cannot be loaded from '" + file.string() +
-                                    "': " + error.what());
-      failures_.emplace(name, named);
-      throw named;
+      failures_.emplace(name, Error(error.code(), "engine '" + name + "' cannot be loaded from '" +
+                                                      file.string() + "': " + error.what()));
+      throw Error(failures_.at(name));
     }
   }
 

@@ -23,8 +23,8 @@ namespace xrt::openvino {
 class GraphDecoder : public ov::frontend::onnx::GraphIterator,
                      public std::enable_shared_from_this<GraphDecoder> {
  public:
-  // Constants of at least `lifted_bytes` are shown as inputs, after those of the graph: the frontend
-  // would copy their data.
+  // Constants of at least `lifted_bytes` are shown as inputs, after those of the graph: the
+  // frontend would copy their data.
   explicit GraphDecoder(const Graph& graph, std::size_t lifted_bytes);
   // A sub-graph: `outer` is the decoder of the graph around, `prefix` makes its names unique.
   GraphDecoder(const Graph& graph, const GraphDecoder& outer, std::string prefix);

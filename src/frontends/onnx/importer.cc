@@ -57,7 +57,7 @@ void check_opset(const Opsets& opsets, const std::string& what) {
   }
 }
 
-Graph build(std::shared_ptr<onnx::ModelProto> model, ExternalData* external) {
+Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* external) {
   ReadOptions options;
   options.opsets = opsets_of(*model);
   check_opset(options.opsets, "the model");
@@ -105,9 +105,9 @@ Graph guarded(const std::string& name, Import import) {
 Graph import_onnx(const std::filesystem::path& path) {
   return guarded("'" + path.string() + "'", [&] {
     const auto file = MappedFile::open(path);
-    auto model = parse({reinterpret_cast<const char*>(file->data()), file->size()});
+    const auto model = parse({reinterpret_cast<const char*>(file->data()), file->size()});
     ExternalData external(path.parent_path());
-    return build(std::move(model), &external);
+    return build(model, &external);
   });
 }
 

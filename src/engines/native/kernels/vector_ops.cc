@@ -3,10 +3,10 @@
 
 namespace xrt::native {
 
-extern const VectorOps vector_ops_baseline;
+extern const VectorOps kVectorOpsBaseline;
 #if defined(__x86_64__)
-extern const VectorOps vector_ops_avx2;
-extern const VectorOps vector_ops_avx512;
+extern const VectorOps kVectorOpsAvx2;
+extern const VectorOps kVectorOpsAvx512;
 #endif
 
 const VectorOps& vector_ops() {
@@ -16,12 +16,12 @@ const VectorOps& vector_ops() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (avx2 && avx512) return vector_ops_avx512;
-    return avx2 ? vector_ops_avx2 : vector_ops_baseline;
+    if (avx2 && avx512) return kVectorOpsAvx512;
+    return avx2 ? kVectorOpsAvx2 : kVectorOpsBaseline;
   }();
   return ops;
 #else
-  return vector_ops_baseline;
+  return kVectorOpsBaseline;
 #endif
 }
 

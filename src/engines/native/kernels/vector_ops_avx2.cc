@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/kernels/vector_ops.h"
 
-#define XRT_ISA vector_ops_avx2
+#define XRT_ISA kVectorOpsAvx2
 #include "engines/native/kernels/vector_ops.inc"
