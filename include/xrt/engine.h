@@ -81,8 +81,6 @@ struct Function {
   std::function<std::string(std::size_t inline_limit)> to_onnx;
 };
 
-inline constexpr const char* kMemoryLocation = "*/_ORT_MEM_ADDR_/*";
-
 struct CompileOptions {
   std::string device = "cpu";
   int num_threads = 1;  // this engine's share of the process's one thread budget

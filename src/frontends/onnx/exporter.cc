@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "ir/onnx_writer.h"
-#include "xrt/engine.h"
 #include "xrt/error.h"
 #include "xrt/version.h"
 
