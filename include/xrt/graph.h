@@ -124,9 +124,6 @@ class XRT_API Graph {
   void set_name(std::string name) { name_ = std::move(name); }
 
   // Version of each operator-set domain in use; "" is pinned (kOnnxOpset).
-
-  // Location of external data that lies in this process's memory: its offset is an address.
-  inline constexpr const char* kMemoryLocation = "*/_ORT_MEM_ADDR_/*";
   std::map<std::string, std::int64_t>& opsets() { return opsets_; }
   const std::map<std::string, std::int64_t>& opsets() const { return opsets_; }
   // The model's key–value metadata.
@@ -259,5 +256,8 @@ class XRT_API Graph {
 
 // The standard-domain opset that every graph is brought to.
 inline constexpr std::int64_t kOnnxOpset = 28;
+
+// Location of external data that lies in this process's memory: its offset is an address.
+inline constexpr const char* kMemoryLocation = "*/_ORT_MEM_ADDR_/*";
 
 }  // namespace xrt
