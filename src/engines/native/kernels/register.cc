@@ -18,6 +18,9 @@ void register_kernels(KernelRegistry& registry) {
   register_sequence_kernels(registry);
   register_select_kernels(registry);
   register_generate_kernels(registry);
+  register_conv_kernels(registry);
+  register_pool_kernels(registry);
+  register_quantize_kernels(registry);
 }
 
 }  // namespace xrt::native

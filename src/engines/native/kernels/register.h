@@ -23,5 +23,8 @@ void register_control_flow_kernels(KernelRegistry& registry);
 void register_sequence_kernels(KernelRegistry& registry);
 void register_select_kernels(KernelRegistry& registry);
 void register_generate_kernels(KernelRegistry& registry);
+void register_conv_kernels(KernelRegistry& registry);
+void register_pool_kernels(KernelRegistry& registry);
+void register_quantize_kernels(KernelRegistry& registry);
 
 }  // namespace xrt::native
