@@ -71,6 +71,8 @@ class GraphLowerer {
   int nesting() const { return nesting_; }
 
  private:
+  bool lower_by_function_body(NodeId id);
+
   HloBuilder& b_;
   const LoweringRegistry& registry_;
   const Graph& graph_;
@@ -178,7 +180,7 @@ void register_recurrent(LoweringRegistry& registry);
 void register_control(LoweringRegistry& registry);
 void register_quantize(LoweringRegistry& registry);
 void register_signal(LoweringRegistry& registry);
-void register_loss(LoweringRegistry& registry);
+void register_optimizers(LoweringRegistry& registry);
 
 // --- helpers that several families share --------------------------------------------------------
 
@@ -193,6 +195,9 @@ Hlo cast(HloBuilder& b, const Hlo& x, DType dtype, bool saturate = true);
 DType compute_dtype(DType dtype);
 // The result of ONNX's integer or float division a / b, floor modulo and C modulo.
 Hlo safe_divide(HloBuilder& b, const Hlo& a, const Hlo& divisor);
+// An int32 sum times a real factor, rounded, plus a zero point, saturated to `dtype`. `zero` may be
+// invalid; both are spread over the sum's shape already.
+Hlo requantize(HloBuilder& b, const Hlo& sum, const Hlo& factor, const Hlo& zero, DType dtype);
 // Host evaluation of small integer ops; nothing if the node is not of that kind.
 std::optional<Tensor> fold(const Node& node, const std::vector<const Tensor*>& inputs,
                            const std::vector<std::optional<Dims>>& input_dims);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// TopK.
+#include "engines/xla/lowering.h"
+
+namespace xrt::xla {
+
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void lower_top_k(NodeContext& c) {
+  HloBuilder& b = c.b;
+  const Hlo x = c.in(0);
+  c.need(x.rank() > 0, "a scalar operand");
+  const std::int64_t axis = c.axis(c.attr("axis", -1), x.rank());
+  const std::int64_t k = c.integers(1, "the operand k").at(0);
+  c.need(k >= 0 && k <= x.dims[at(axis)], "k is larger than the axis");
+  const bool largest = c.attr("largest", 1) != 0;
+  // A stable sort keeps equal elements in the order of their places, as ONNX asks.
+  const Hlos sorted = b.sort({x, b.iota(DType::kInt64, x.dims, axis)}, axis, [&](const Hlos& args) {
+    return b.compare(largest ? "GT" : "LT", args[0], args[1]);
+  });
+  c.out(0, b.slice_axis(sorted[0], axis, 0, k));
+  c.out(1, b.slice_axis(sorted[1], axis, 0, k));
+}
+
+}  // namespace
+
+void register_sort(LoweringRegistry& r) { r.add("TopK", lower_top_k); }
+
+}  // namespace xrt::xla
