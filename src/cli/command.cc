@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "xrt/error.h"
+#include "xrt/version.h"
+
+namespace xrt::cli {
+namespace {
+
+constexpr const char* kFooter = R"(Start with:
+  xrt doctor                            which engines work on this machine, and why others do not
+  xrt run model.onnx                    run once on random inputs
+  xrt run model.onnx --input x=cat.png --engine openvino,native
+  xrt inspect model.onnx --html page.html
+  xrt bench model.onnx --engine native --engine openvino,native
+
+Exit codes: 0 success; 1 the model or the run failed; 2 wrong command line or input;
+3 an engine that was asked for is not available; 4 results differ from what was expected.
+
+Environment: XRT_CACHE_DIR compile cache on disk; XRT_NUM_THREADS threads of all engines together;
+XRT_ENGINE_PATH further engine libraries; XRT_PJRT_PLUGIN plugin of the xla engine;
+XRT_LOG debug, info, warning, error or off.)";
+
+int report(const char* kind, const std::string& message, int code) {
+  fmt::print(stderr, "xrt: {}{}\n", kind, message);
+  return code;
+}
+
+int run_chosen(const Command& chosen) {
+  try {
+    return chosen();
+  } catch (const UsageError& error) {
+    return report("", error.what(), kUsage);
+  } catch (const EngineUnavailable& error) {
+    return report("", error.what(), kEngineUnavailable);
+  } catch (const Error& error) {
+    const int code = error.code() == ErrorCode::kInvalidArgument ? kUsage : kFailed;
+    return report("", error.what(), code);
+  } catch (const std::bad_alloc&) {
+    return report("", "out of memory", kFailed);
+  } catch (const std::exception& error) {
+    return report("internal error, please report: ", error.what(), kFailed);
+  }
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  CLI::App app("Run one neural network on many engines.", "xrt");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("xrt {}", version()));
+  app.set_help_all_flag("--help-all", "Print the help of every subcommand and exit");
+  Command chosen;
+  add_run(app, chosen);
+  add_inspect(app, chosen);
+  add_bench(app, chosen);
+  add_doctor(app, chosen);
+  add_engines(app, chosen);
+  add_cache(app, chosen);
+  if (argc < 2) {
+    fmt::print("{}", app.help());
+    return kUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version are "errors" of the parser that succeed.
+    return app.exit(error) == 0 ? kOk : kUsage;
+  }
+  return run_chosen(chosen);
+}
+
+}  // namespace xrt::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands of `xrt`. Each add_* declares one: its options, its help and what it runs.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace xrt::cli {
+
+// What scripts may rely on; listed in `xrt --help` and docs/cli.md.
+enum ExitCode : int {
+  kOk = 0,
+  kFailed = 1,             // the model, the run or the machine: the message says what
+  kUsage = 2,              // the command line, or an input that does not fit the model
+  kEngineUnavailable = 3,  // an engine that was asked for cannot be loaded
+  kMismatch = 4,           // results differ from what was expected
+};
+
+// A mistake on the command line that the parser cannot see: exit code kUsage.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// An engine that was named cannot be loaded: exit code kEngineUnavailable.
+class EngineUnavailable : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Runs the chosen subcommand and returns its exit code.
+using Command = std::function<int()>;
+
+// Each sets `chosen` when its subcommand is on the command line.
+void add_run(CLI::App& app, Command& chosen);
+void add_doctor(CLI::App& app, Command& chosen);
+void add_inspect(CLI::App& app, Command& chosen);
+void add_engines(CLI::App& app, Command& chosen);
+void add_bench(CLI::App& app, Command& chosen);
+void add_cache(CLI::App& app, Command& chosen);
+
+// Parses and runs; prints errors to standard error. What main() returns.
+int run_command_line(int argc, const char* const* argv);
+
+}  // namespace xrt::cli

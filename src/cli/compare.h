@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise comparison of tensors.
+#pragma once
+
+#include <string>
+
+#include "xrt/tensor.h"
+
+namespace xrt::cli {
+
+// The i-th element as a number (the real part of a complex one). Throws kInvalidArgument for
+// strings.
+double element_as_double(const Tensor& tensor, std::int64_t i);
+
+struct Difference {
+  bool within = false;
+  double max_absolute = 0;  // of finite elements
+  double max_of_range = 0;  // max_absolute over the range of `expected`
+  std::string text;         // one line for people
+};
+
+// |actual - expected| <= atol + rtol * |expected| for every element; NaN equals NaN. Another dtype
+// or shape is a difference.
+Difference compare(const Tensor& actual, const Tensor& expected, double rtol, double atol);
+
+}  // namespace xrt::cli

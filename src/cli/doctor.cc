@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// xrt doctor: what works on this machine, and what to do about what does not.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/text.h"
+#include "xrt/program.h"
+#include "xrt/version.h"
+
+namespace xrt::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> engines;
+  bool json = false;
+};
+
+constexpr const char* kFooter =
+    R"(Every engine is loaded and really runs one op. Exit code 3 if one of them cannot.
+
+Examples:
+  xrt doctor
+  xrt doctor xla                       only this engine)";
+
+// The first processor's model name and the instruction sets that engines choose by.
+std::pair<std::string, std::string> processor() {
+  constexpr std::array<const char*, 9> kInteresting = {"avx2",        "fma",         "f16c",
+                                                       "avx512f",     "avx512_vnni", "avx512_bf16",
+                                                       "avx512_fp16", "amx_int8",    "amx_bf16"};
+  std::ifstream file("/proc/cpuinfo");
+  std::string model = "unknown";
+  std::string features;
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      model = line.substr(colon + 2);
+    } else if (line.starts_with("flags") && colon != std::string::npos) {
+      const std::string flags = line.substr(colon + 1) + " ";
+      for (const char* feature : kInteresting) {
+        if (flags.find(fmt::format(" {} ", feature)) != std::string::npos) {
+          features += fmt::format("{}{}", features.empty() ? "" : " ", feature);
+        }
+      }
+      break;
+    }
+  }
+  return {model, features};
+}
+
+std::string join(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
+  return text;
+}
+
+void print_report(const EngineReport& report) {
+  constexpr std::size_t kWidth = 100;
+  constexpr std::size_t kIndent = 14;
+  if (report.available) {
+    fmt::print("ok  {:<9} {}\n", report.name, report.version);
+    fmt::print("    {:<9} ran one op; {}; devices {}\n", "", plural(report.op_count, "op"),
+               join(report.devices));
+  } else {
+    fmt::print("--  {:<9} not available\n", report.name);
+    if (!report.error.empty()) {
+      fmt::print("    {:<9} {}\n", "why", wrap(report.error, kWidth, kIndent));
+    }
+    if (!report.install_hint.empty()) {
+      fmt::print("    {:<9} {}\n", "to do", wrap(report.install_hint, kWidth, kIndent));
+    }
+  }
+  if (!report.location.empty()) fmt::print("    {:<9} {}\n", "found", report.location);
+}
+
+int execute(const Options& options) {
+  const std::vector<std::string> known = engine_names();
+  for (const std::string& name : options.engines) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw UsageError(fmt::format("no engine is called \"{}\"; there are {}", name, join(known)));
+    }
+  }
+  std::vector<EngineReport> reports;
+  {
+    const Progress progress("probing engines");
+    reports = probe_engines();
+  }
+  if (!options.engines.empty()) {
+    std::erase_if(reports, [&](const EngineReport& report) {
+      return std::find(options.engines.begin(), options.engines.end(), report.name) ==
+             options.engines.end();
+    });
+  }
+  const bool all = std::all_of(reports.begin(), reports.end(),
+                               [](const EngineReport& report) { return report.available; });
+  const auto [model, features] = processor();
+  const std::filesystem::path cache = default_cache_dir();
+  if (options.json) {
+    nlohmann::ordered_json json = {
+        {"version", version()},        {"processor", model},
+        {"features", features},        {"threads", thread_budget()},
+        {"cache_dir", cache.string()}, {"engines", nlohmann::json::array()}};
+    for (const EngineReport& report : reports) {
+      json["engines"].push_back({{"name", report.name},
+                                 {"available", report.available},
+                                 {"version", report.version},
+                                 {"location", report.location},
+                                 {"error", report.error},
+                                 {"install_hint", report.install_hint},
+                                 {"devices", report.devices},
+                                 {"op_count", report.op_count}});
+    }
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("xrt {}\n", version());
+    fmt::print("processor   {} ({})\n", model, features);
+    fmt::print("threads     {}\n", thread_budget());
+    fmt::print("disk cache  {}\n\n",
+               cache.empty() ? "off; set XRT_CACHE_DIR to a folder" : cache.string());
+    for (const EngineReport& report : reports) print_report(report);
+  }
+  return all ? kOk : kEngineUnavailable;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("doctor", "Check every engine by running one op on it");
+  sub->footer(kFooter);
+  sub->add_option("engines", options->engines, "only these engines")->type_name("ENGINE");
+  sub->add_flag("--json", options->json, "print JSON instead");
+  sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });
+}
+
+}  // namespace xrt::cli

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/image.h"
+
+#include <fmt/format.h>
+#include <jpeglib.h>
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "base/file.h"
+#include "xrt/error.h"
+
+namespace xrt::cli {
+namespace {
+
+// A larger image is more likely a damaged header than a picture.
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28U;
+
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path.string(), what));
+}
+
+Image read_png(const std::filesystem::path& path, const std::string& content) {
+  png_image png;
+  std::memset(&png, 0, sizeof(png));
+  png.version = PNG_IMAGE_VERSION;
+  const std::unique_ptr<png_image, void (*)(png_image*)> holder(&png, png_image_free);
+  if (png_image_begin_read_from_memory(&png, content.data(), content.size()) == 0) {
+    fail(path, png.message);
+  }
+  png.format = PNG_FORMAT_RGB;
+  Image image{png.width, png.height, {}};
+  if (image.width * image.height > kMaxPixels) fail(path, "the picture is too large");
+  image.pixels.resize(PNG_IMAGE_SIZE(png));
+  png_color black{0, 0, 0};
+  if (png_image_finish_read(&png, &black, image.pixels.data(), 0, nullptr) == 0) {
+    fail(path, png.message);
+  }
+  return image;
+}
+
+struct JpegErrors {
+  jpeg_error_mgr base;
+  std::jmp_buf jump;
+  char message[JMSG_LENGTH_MAX];
+};
+
+void leave_jpeg(j_common_ptr info) {
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  info->err->format_message(info, errors->message);
+  std::longjmp(errors->jump, 1);
+}
+
+void be_quiet(j_common_ptr /*info*/, int /*level*/) {}
+
+// libjpeg reports errors by longjmp: nothing in here may have a destructor.
+bool decode_jpeg(const std::string& content, Image& image, JpegErrors& errors) {
+  jpeg_decompress_struct info;
+  info.err = jpeg_std_error(&errors.base);
+  errors.base.error_exit = leave_jpeg;
+  errors.base.emit_message = be_quiet;
+  if (setjmp(errors.jump) != 0) {
+    jpeg_destroy_decompress(&info);
+    return false;
+  }
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(content.data()), content.size());
+  jpeg_read_header(&info, TRUE);
+  info.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&info);
+  image.width = info.output_width;
+  image.height = info.output_height;
+  if (image.width * image.height > kMaxPixels) {
+    std::snprintf(errors.message, sizeof(errors.message), "the picture is too large");
+    jpeg_destroy_decompress(&info);
+    return false;
+  }
+  image.pixels.resize(static_cast<std::size_t>(image.width * image.height) * 3);
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW row = image.pixels.data() + static_cast<std::size_t>(info.output_scanline) *
+                                             static_cast<std::size_t>(image.width) * 3;
+    jpeg_read_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_decompress(&info);
+  jpeg_destroy_decompress(&info);
+  return true;
+}
+
+Image read_jpeg(const std::filesystem::path& path, const std::string& content) {
+  Image image;
+  JpegErrors errors;
+  if (!decode_jpeg(content, image, errors)) fail(path, errors.message);
+  return image;
+}
+
+// --- resizing -----------------------------------------------------------------------------------
+
+struct Taps {
+  std::int64_t first = 0;
+  std::vector<float> weights;
+};
+
+std::vector<Taps> taps_of(std::int64_t from, std::int64_t to) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double support = std::max(scale, 1.0);
+  std::vector<Taps> all(static_cast<std::size_t>(to));
+  for (std::int64_t i = 0; i < to; ++i) {
+    const double center = (static_cast<double>(i) + 0.5) * scale;
+    const auto first = std::max<std::int64_t>(0, std::llround(center - support));
+    const auto last = std::min(from, static_cast<std::int64_t>(std::llround(center + support)));
+    Taps& taps = all[static_cast<std::size_t>(i)];
+    taps.first = first;
+    double sum = 0;
+    for (std::int64_t x = first; x < last; ++x) {
+      const double distance = std::abs((static_cast<double>(x) + 0.5 - center) / support);
+      const double weight = std::max(0.0, 1.0 - distance);
+      taps.weights.push_back(static_cast<float>(weight));
+      sum += weight;
+    }
+    for (float& weight : taps.weights) weight = static_cast<float>(weight / sum);
+  }
+  return all;
+}
+
+// --- to tensors ---------------------------------------------------------------------------------
+
+std::uint16_t to_half(float value) {
+  const auto half = static_cast<_Float16>(value);
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, &half, sizeof(bits));
+  return bits;
+}
+
+struct Layout {
+  std::size_t channel, row, column;
+};
+
+bool may_be_channels(const Dim& dim) {
+  return dim.is_known() && (dim.value() == 1 || dim.value() == 3);
+}
+
+Layout layout_of(const Type& type, const std::string& name, const std::string& wanted) {
+  const std::size_t rank = type.rank();
+  if (!type.has_rank() || (rank != 3 && rank != 4)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("input \"{}\" is {}: an image needs rank 3 or 4", name, to_string(type)));
+  }
+  const std::size_t base = rank - 3;
+  const Layout first{base, base + 1, base + 2};
+  const Layout last{base + 2, base, base + 1};
+  if (wanted == "nchw") return first;
+  if (wanted == "nhwc") return last;
+  if (may_be_channels((*type.shape)[first.channel])) return first;
+  if (may_be_channels((*type.shape)[last.channel])) return last;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("input \"{}\" is {}: where are the channels? Say --layout nchw or nhwc",
+                          name, to_string(type)));
+}
+
+}  // namespace
+
+Image read_image(const std::filesystem::path& path) {
+  const std::string content = read_file(path);
+  if (content.starts_with("\x89PNG")) return read_png(path, content);
+  if (content.starts_with("\xFF\xD8")) return read_jpeg(path, content);
+  fail(path, "neither PNG nor JPEG");
+}
+
+Image resize(const Image& image, std::int64_t width, std::int64_t height) {
+  if (image.width == width && image.height == height) return image;
+  const std::vector<Taps> columns = taps_of(image.width, width);
+  const std::vector<Taps> rows = taps_of(image.height, height);
+  std::vector<float> wide(static_cast<std::size_t>(image.height * width) * 3);
+  for (std::int64_t y = 0; y < image.height; ++y) {
+    for (std::int64_t x = 0; x < width; ++x) {
+      const Taps& taps = columns[static_cast<std::size_t>(x)];
+      for (std::int64_t c = 0; c < 3; ++c) {
+        float sum = 0;
+        for (std::size_t i = 0; i < taps.weights.size(); ++i) {
+          const std::int64_t from = taps.first + static_cast<std::int64_t>(i);
+          sum += taps.weights[i] *
+                 image.pixels[static_cast<std::size_t>((y * image.width + from) * 3 + c)];
+        }
+        wide[static_cast<std::size_t>((y * width + x) * 3 + c)] = sum;
+      }
+    }
+  }
+  Image result{width, height,
+               std::vector<std::uint8_t>(static_cast<std::size_t>(width * height) * 3)};
+  for (std::int64_t y = 0; y < height; ++y) {
+    const Taps& taps = rows[static_cast<std::size_t>(y)];
+    for (std::int64_t i = 0; i < width * 3; ++i) {
+      float sum = 0;
+      for (std::size_t t = 0; t < taps.weights.size(); ++t) {
+        const std::int64_t from = taps.first + static_cast<std::int64_t>(t);
+        sum += taps.weights[t] * wide[static_cast<std::size_t>(from * width * 3 + i)];
+      }
+      result.pixels[static_cast<std::size_t>(y * width * 3 + i)] =
+          static_cast<std::uint8_t>(std::clamp(sum + 0.5F, 0.0F, 255.0F));
+    }
+  }
+  return result;
+}
+
+Tensor image_tensor(const Image& image, const Type& type, const std::string& name,
+                    const ImageOptions& options) {
+  const Layout layout = layout_of(type, name, options.layout);
+  const Shape& shape = *type.shape;
+  const auto size_or = [&](std::size_t axis, std::int64_t fallback) {
+    return shape[axis].is_known() ? shape[axis].value() : fallback;
+  };
+  const std::int64_t height = size_or(layout.row, image.height);
+  const std::int64_t width = size_or(layout.column, image.width);
+  const std::int64_t channels = size_or(layout.channel, 3);
+  if (height <= 0 || width <= 0 || (channels != 1 && channels != 3)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("input \"{}\" is {}: an image has 1 or 3 channels", name, to_string(type)));
+  }
+  if (shape.size() == 4 && shape[0].is_known() && shape[0].value() != 1) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("input \"{}\" is {}: one image is a batch of 1", name, to_string(type)));
+  }
+  const Image scaled = resize(image, width, height);
+  Dims dims(shape.size(), 1);
+  dims[layout.channel] = channels;
+  dims[layout.row] = height;
+  dims[layout.column] = width;
+  Tensor tensor = Tensor::allocate(type.dtype, dims);
+  const bool first = layout.channel < layout.row;
+  for (std::int64_t p = 0; p < width * height; ++p) {
+    const std::uint8_t* pixel = scaled.pixels.data() + p * 3;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      // ITU-R BT.601 luma where the model wants one channel.
+      const float grey = 0.299F * pixel[0] + 0.587F * pixel[1] + 0.114F * pixel[2];
+      const float value =
+          channels == 1 ? grey : static_cast<float>(pixel[options.channels == "bgr" ? 2 - c : c]);
+      const auto channel = static_cast<std::size_t>(c);
+      const float scaled_value = (value / 255.0F - options.mean[channel]) / options.std[channel];
+      const std::int64_t at = first ? c * width * height + p : p * channels + c;
+      switch (type.dtype) {
+        case DType::kFloat32:
+          tensor.data<float>()[at] = scaled_value;
+          break;
+        case DType::kFloat16:
+          tensor.data<std::uint16_t>()[at] = to_half(scaled_value);
+          break;
+        case DType::kUInt8:
+          tensor.data<std::uint8_t>()[at] = static_cast<std::uint8_t>(std::lround(value));
+          break;
+        default:
+          throw Error(ErrorCode::kInvalidArgument,
+                      fmt::format("input \"{}\" is {}: an image becomes float32, float16 or uint8; "
+                                  "pass a .npy file",
+                                  name, to_string(type)));
+      }
+    }
+  }
+  return tensor;
+}
+
+}  // namespace xrt::cli

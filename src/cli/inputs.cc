@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/npy.h"
+#include "xrt/error.h"
+
+namespace xrt::cli {
+namespace {
+
+constexpr const char* kInputHelp =
+    "value of an input, NAME=SOURCE, or a .npz with one array per input (repeatable). SOURCE is "
+    "a .npy, .png or .jpg file, a number or JSON list, zeros, ones, random, or random:LOW:HIGH. "
+    "What is not given is random";
+
+using DimSizes = std::map<std::string, std::int64_t>;
+
+std::pair<std::string, std::string> split(const std::string& text, const char* what) {
+  // Names may hold '=' themselves hardly ever, files now and then: the first one separates.
+  const std::size_t at = text.find('=');
+  if (at == std::string::npos || at == 0) {
+    throw UsageError(fmt::format("{} \"{}\": write {}", what, text,
+                                 std::string(what) == "--dim" ? "SYMBOL=SIZE" : "NAME=SOURCE"));
+  }
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+DimSizes parse_dims(const std::vector<std::string>& texts) {
+  DimSizes sizes;
+  for (const std::string& text : texts) {
+    const auto [symbol, size_text] = split(text, "--dim");
+    std::int64_t size = -1;
+    const char* end = size_text.data() + size_text.size();
+    const auto [at, error] = std::from_chars(size_text.data(), end, size);
+    if (error != std::errc() || at != end || size < 0) {
+      throw UsageError(fmt::format("--dim \"{}\": \"{}\" is no size", text, size_text));
+    }
+    sizes[symbol] = size;
+  }
+  return sizes;
+}
+
+bool has_suffix(std::string text, const char* suffix) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text.ends_with(suffix);
+}
+
+// --- element values -----------------------------------------------------------------------------
+
+template <typename T>
+void store(Tensor& tensor, std::int64_t i, T value) {
+  tensor.data<T>()[i] = value;
+}
+
+// bfloat16 and float8 by rounding to nearest even in float32's bits.
+std::uint16_t to_bfloat16(float value) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
+}
+
+void set_element(Tensor& tensor, std::int64_t i, double value, const std::string& name) {
+  switch (tensor.dtype()) {
+    case DType::kFloat32:
+      return store(tensor, i, static_cast<float>(value));
+    case DType::kFloat64:
+      return store(tensor, i, value);
+    case DType::kFloat16: {
+      const auto half = static_cast<_Float16>(value);
+      std::memcpy(tensor.data<std::uint16_t>() + i, &half, sizeof(half));
+      return;
+    }
+    case DType::kBFloat16:
+      return store(tensor, i, to_bfloat16(static_cast<float>(value)));
+    case DType::kBool:
+      return store(tensor, i, value != 0.0);
+    case DType::kInt8:
+      return store(tensor, i, static_cast<std::int8_t>(value));
+    case DType::kUInt8:
+      return store(tensor, i, static_cast<std::uint8_t>(value));
+    case DType::kInt16:
+      return store(tensor, i, static_cast<std::int16_t>(value));
+    case DType::kUInt16:
+      return store(tensor, i, static_cast<std::uint16_t>(value));
+    case DType::kInt32:
+      return store(tensor, i, static_cast<std::int32_t>(value));
+    case DType::kUInt32:
+      return store(tensor, i, static_cast<std::uint32_t>(value));
+    case DType::kInt64:
+      return store(tensor, i, static_cast<std::int64_t>(value));
+    case DType::kUInt64:
+      return store(tensor, i, static_cast<std::uint64_t>(value));
+    case DType::kString:
+      tensor.strings()[i] = fmt::format("{}", value);
+      return;
+    default:
+      throw UsageError(fmt::format("input \"{}\" has elements of type {}: pass a .npy file", name,
+                                   to_string(tensor.dtype())));
+  }
+}
+
+struct Range {
+  double low, high;
+};
+
+Tensor random_tensor(DType dtype, const Dims& dims, const Range& range, std::mt19937_64& generator,
+                     const std::string& name) {
+  Tensor tensor = Tensor::allocate(dtype, dims);
+  // The standard's distributions differ between libraries; this one gives the same everywhere.
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    const double unit = static_cast<double>(generator() >> 11U) * 0x1.0p-53;
+    double value = range.low + (range.high - range.low) * unit;
+    if (!is_floating(dtype)) value = std::floor(value);
+    set_element(tensor, i, value, name);
+  }
+  return tensor;
+}
+
+Range default_range(DType dtype) {
+  if (is_floating(dtype)) return {-1.0, 1.0};
+  if (dtype == DType::kUInt8) return {0, 256};
+  return {0, 2};  // small indices and masks are valid in most models
+}
+
+// --- shapes -------------------------------------------------------------------------------------
+
+Dims concrete_dims(const Port& port, const DimSizes& sizes, std::set<std::string>& defaulted) {
+  if (!port.type.has_rank()) {
+    throw UsageError(fmt::format("input \"{}\" is {}: its rank is not known, pass a .npy file",
+                                 port.name, to_string(port.type)));
+  }
+  Dims dims;
+  for (std::size_t i = 0; i < port.type.shape->size(); ++i) {
+    const Dim& dim = (*port.type.shape)[i];
+    if (dim.is_known()) {
+      dims.push_back(dim.value());
+      continue;
+    }
+    const std::string symbol = dim.is_symbol() ? dim.symbol() : fmt::format("{}.{}", port.name, i);
+    const auto size = sizes.find(symbol);
+    if (size == sizes.end()) defaulted.insert(symbol);
+    dims.push_back(size == sizes.end() ? 1 : size->second);
+  }
+  return dims;
+}
+
+// The declared type with --dim filled in, for images.
+Type filled_type(const Port& port, const DimSizes& sizes) {
+  Type type = port.type;
+  if (!type.has_rank()) return type;
+  for (std::size_t i = 0; i < type.shape->size(); ++i) {
+    Dim& dim = (*type.shape)[i];
+    const std::string symbol = dim.is_symbol() ? dim.symbol() : fmt::format("{}.{}", port.name, i);
+    const auto size = sizes.find(symbol);
+    if (!dim.is_known() && size != sizes.end()) dim = Dim(size->second);
+  }
+  return type;
+}
+
+// --- literals -----------------------------------------------------------------------------------
+
+void flatten(const nlohmann::json& json, std::size_t depth, Dims& dims,
+             std::vector<nlohmann::json>& values, const std::string& text) {
+  if (!json.is_array()) {
+    if (depth != dims.size()) throw UsageError(fmt::format("{}: the list is ragged", text));
+    values.push_back(json);
+    return;
+  }
+  const auto size = static_cast<std::int64_t>(json.size());
+  if (depth == dims.size() && values.empty()) {
+    dims.push_back(size);
+  } else if (depth >= dims.size() || dims[depth] != size) {
+    throw UsageError(fmt::format("{}: the list is ragged", text));
+  }
+  for (const nlohmann::json& item : json) flatten(item, depth + 1, dims, values, text);
+}
+
+// A lone number fills the declared shape; a list has its own.
+std::optional<Tensor> literal(const Port& port, const std::string& source, const DimSizes& sizes,
+                              std::set<std::string>& defaulted) {
+  const nlohmann::json json = nlohmann::json::parse(source, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded() || json.is_object() || json.is_null()) return std::nullopt;
+  Dims dims;
+  std::vector<nlohmann::json> values;
+  flatten(json, 0, dims, values, source);
+  if (!json.is_array()) dims = concrete_dims(port, sizes, defaulted);
+  Tensor tensor = Tensor::allocate(port.type.dtype, dims);
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    const nlohmann::json& value = values[values.size() == 1 ? 0 : static_cast<std::size_t>(i)];
+    if (value.is_string() && tensor.dtype() == DType::kString) {
+      tensor.strings()[i] = value.get<std::string>();
+    } else if (value.is_number_integer() && tensor.dtype() == DType::kInt64) {
+      tensor.data<std::int64_t>()[i] = value.get<std::int64_t>();  // all 64 bits
+    } else if (value.is_number() || value.is_boolean()) {
+      set_element(tensor, i, value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<double>(),
+                  port.name);
+    } else {
+      throw UsageError(fmt::format("--input {}={}: {} is no value of type {}", port.name, source,
+                                   value.dump(), to_string(port.type)));
+    }
+  }
+  return tensor;
+}
+
+Range parse_range(const std::string& source) {
+  double low = 0;
+  double high = 0;
+  char rest = 0;
+  if (std::sscanf(source.c_str(), "random:%lf:%lf%c", &low, &high, &rest) != 2 || low > high) {
+    throw UsageError(fmt::format("\"{}\": write random:LOW:HIGH", source));
+  }
+  return {low, high};
+}
+
+Tensor from_source(const Port& port, const std::string& source, const InputOptions& options,
+                   const DimSizes& sizes, std::set<std::string>& defaulted,
+                   std::mt19937_64& generator) {
+  if (!port.type.is_tensor()) {
+    throw UsageError(
+        fmt::format("input \"{}\" is {}: the command line passes tensors only; use "
+                    "Python",
+                    port.name, to_string(port.type)));
+  }
+  if (source == "random" || source.starts_with("random:")) {
+    const Range range = source == "random" ? default_range(port.type.dtype) : parse_range(source);
+    return random_tensor(port.type.dtype, concrete_dims(port, sizes, defaulted), range, generator,
+                         port.name);
+  }
+  if (source == "zeros" || source == "ones") {
+    Tensor tensor = Tensor::allocate(port.type.dtype, concrete_dims(port, sizes, defaulted));
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      set_element(tensor, i, source == "ones" ? 1.0 : 0.0, port.name);
+    }
+    return tensor;
+  }
+  if (has_suffix(source, ".npy")) return parse_npy(read_file(source), source, port.type.dtype);
+  if (has_suffix(source, ".png") || has_suffix(source, ".jpg") || has_suffix(source, ".jpeg")) {
+    return image_tensor(read_image(source), filled_type(port, sizes), port.name, options.image);
+  }
+  if (std::optional<Tensor> tensor = literal(port, source, sizes, defaulted)) return *tensor;
+  throw UsageError(
+      fmt::format("--input {}={}: neither a .npy, .png or .jpg file nor a number, "
+                  "list, zeros, ones or random",
+                  port.name, source));
+}
+
+void add_archive(const std::string& path, const std::vector<Port>& ports,
+                 std::map<std::string, Tensor>& given) {
+  WantedDTypes wanted;
+  for (const Port& port : ports) wanted[port.name] = port.type.dtype;
+  for (auto& [name, tensor] : read_npz(path, wanted)) {
+    if (!wanted.contains(name)) {
+      throw UsageError(fmt::format("{}: the program has no input \"{}\"", path, name));
+    }
+    given[name] = std::move(tensor);
+  }
+}
+
+std::string names_of(const std::vector<Port>& ports) {
+  std::string names;
+  for (const Port& port : ports) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", port.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void add_input_options(CLI::App& app, InputOptions& options) {
+  app.add_option("-i,--input", options.inputs, kInputHelp)
+      ->type_name("NAME=SOURCE")
+      ->allow_extra_args(false);
+  app.add_option("--dim", options.dims,
+                 "size of a symbolic dimension; an unnamed one is called INPUT.AXIS (repeatable). "
+                 "Others are 1")
+      ->type_name("SYMBOL=SIZE")
+      ->allow_extra_args(false);
+  app.add_option("--seed", options.seed, "seed of the random values")->capture_default_str();
+  app.add_option("--layout", options.image.layout, "of image inputs: auto, nchw or nhwc")
+      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
+      ->capture_default_str();
+  app.add_option("--channels", options.image.channels, "of image inputs: rgb or bgr")
+      ->check(CLI::IsMember({"rgb", "bgr"}))
+      ->capture_default_str();
+  app.add_option("--mean", options.image.mean,
+                 "of image inputs: value = (pixel / 255 - mean) / std, three numbers, R G B")
+      ->type_name("R G B");
+  app.add_option("--std", options.image.std, "see --mean")->type_name("R G B");
+}
+
+std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions& options,
+                              std::vector<std::string>& notes) {
+  const DimSizes sizes = parse_dims(options.dims);
+  std::map<std::string, Tensor> given;
+  std::map<std::string, std::string> sources;
+  for (const std::string& text : options.inputs) {
+    if (has_suffix(text, ".npz") && text.find('=') == std::string::npos) {
+      add_archive(text, ports, given);
+      continue;
+    }
+    const auto [name, source] = split(text, "--input");
+    const bool known = std::any_of(ports.begin(), ports.end(),
+                                   [&](const Port& port) { return port.name == name; });
+    if (!known) {
+      throw UsageError(
+          fmt::format("the model has no input \"{}\"; its inputs are {}", name, names_of(ports)));
+    }
+    sources[name] = source;
+  }
+  std::mt19937_64 generator(options.seed);
+  std::set<std::string> defaulted;
+  std::vector<Data> inputs;
+  for (const Port& port : ports) {
+    if (const auto tensor = given.find(port.name); tensor != given.end()) {
+      inputs.emplace_back(tensor->second);
+    } else if (const auto source = sources.find(port.name); source != sources.end()) {
+      inputs.emplace_back(from_source(port, source->second, options, sizes, defaulted, generator));
+    } else if (port.has_default || port.type.kind == Type::Kind::kOptional) {
+      inputs.emplace_back();
+    } else {
+      inputs.emplace_back(from_source(port, "random", options, sizes, defaulted, generator));
+    }
+  }
+  for (const std::string& symbol : defaulted) {
+    notes.push_back(
+        fmt::format("dimension {} is taken as 1; set it with --dim {}=SIZE", symbol, symbol));
+  }
+  return inputs;
+}
+
+}  // namespace xrt::cli

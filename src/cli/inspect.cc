@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// xrt inspect: what a model is, which engine runs what, and why.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/text.h"
+#include "report/html.h"
+
+namespace xrt::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string engine = "auto";
+  PlacementOptions placement;
+  InputOptions inputs;
+  int runs = 0;
+  std::string html;
+  bool nodes = false, json = false, graph = false;
+};
+
+constexpr const char* kFooter = R"(Examples:
+  xrt inspect model.onnx                               what runs where, and why not elsewhere
+  xrt inspect model.onnx -e openvino,native --html page.html --runs 20
+  xrt inspect model.onnx -e xla --nodes                one line per node
+  xrt inspect model.onnx --graph                       the graph after passes, as text
+  xrt inspect model.onnx --dump-dir dump               every pass and every function
+
+The page needs no network: the graph drawn with its clusters coloured by engine, for each node why
+the other engines refused it, and what each launch costs. With --runs its times are measured.)";
+
+void print_ports(const char* title, const std::vector<Port>& ports) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Port& port : ports) {
+    rows.push_back({port.name, to_string(port.type), port.has_default ? "has a default" : ""});
+  }
+  fmt::print("{}\n{}", title, table(rows));
+}
+
+void print_launches(const Explanation& explanation) {
+  std::vector<std::vector<std::string>> rows = {
+      {"launch", "engine", "nodes", "in", "out", "workspace", "compile", "mean"}};
+  const auto size_text = [](std::size_t bytes) {
+    return bytes == 0 ? std::string("-") : bytes_text(static_cast<double>(bytes));
+  };
+  for (const Explanation::LaunchRow& launch : explanation.launches) {
+    rows.push_back({launch.function, launch.engine, std::to_string(launch.nodes),
+                    size_text(launch.input_bytes), size_text(launch.output_bytes),
+                    size_text(launch.workspace_bytes),
+                    launch.from_cache ? "cached" : time_text(launch.compile_ms / 1e3),
+                    launch.runs > 0 ? time_text(launch.mean_us / 1e6) : "-"});
+  }
+  fmt::print("launches\n{}", table(rows, {2, 3, 4, 5, 6, 7}));
+}
+
+// One line per op: how many nodes, and how many on each engine.
+void print_ops(const Explanation& explanation) {
+  std::map<std::string, std::map<std::string, std::size_t>> counts;
+  for (const Explanation::NodeRow& node : explanation.nodes) ++counts[node.op][node.engine];
+  std::vector<std::string> head = {"op", "nodes"};
+  for (const auto& [engine, count] : explanation.nodes_per_engine) head.push_back(engine);
+  std::vector<std::vector<std::string>> rows = {head};
+  std::vector<std::size_t> right = {1};
+  for (const auto& [op, engines] : counts) {
+    std::size_t total = 0;
+    std::vector<std::string> row = {op, ""};
+    for (const auto& [engine, all] : explanation.nodes_per_engine) {
+      const auto found = engines.find(engine);
+      row.push_back(found == engines.end() ? "-" : std::to_string(found->second));
+      total += found == engines.end() ? 0 : found->second;
+    }
+    row[1] = std::to_string(total);
+    rows.push_back(row);
+  }
+  for (std::size_t i = 2; i < head.size(); ++i) right.push_back(i);
+  fmt::print("ops\n{}", table(rows, right));
+}
+
+// One line per engine, op and reason, the most frequent first.
+void print_refusals(const Explanation& explanation) {
+  std::map<std::string, std::map<std::pair<std::string, std::string>, std::size_t>> refusals;
+  for (const Explanation::NodeRow& node : explanation.nodes) {
+    for (const auto& [engine, reason] : node.refusals) ++refusals[engine][{node.op, reason}];
+  }
+  for (const auto& [engine, reasons] : refusals) {
+    std::vector<std::pair<std::size_t, std::pair<std::string, std::string>>> sorted;
+    for (const auto& [key, count] : reasons) sorted.emplace_back(count, key);
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    fmt::print("refused by {}\n", engine);
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [count, key] : sorted) {
+      rows.push_back({std::to_string(count), key.first, key.second});
+    }
+    fmt::print("{}", table(rows, {0}));
+  }
+}
+
+void print_nodes(const Explanation& explanation) {
+  std::vector<std::vector<std::string>> rows = {{"node", "op", "engine", "launch", "results"}};
+  for (const Explanation::NodeRow& node : explanation.nodes) {
+    std::string types;
+    for (const std::string& type : node.output_types) types += (types.empty() ? "" : ", ") + type;
+    rows.push_back({node.name, node.op, node.engine, node.function, types});
+  }
+  fmt::print("nodes\n{}", table(rows));
+}
+
+int execute(const Options& options) {
+  const Loaded loaded = load_program(
+      options.model, program_options(options.placement, split_engines(options.engine)));
+  Program& program = *loaded.program;
+  if (options.runs > 0) {
+    std::vector<std::string> notes;
+    const std::vector<Data> inputs = make_inputs(program.inputs(), options.inputs, notes);
+    for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+    const Progress progress("running");
+    for (int i = 0; i < options.runs; ++i) {
+      std::vector<Data> outputs;
+      program.run(inputs, outputs);
+    }
+  }
+  const Explanation explanation = program.explain();
+  const std::string title = std::filesystem::path(options.model).filename().string();
+  if (!options.html.empty()) {
+    write_file_atomic(options.html,
+                      report::html(explanation, program.inputs(), program.outputs(), title));
+    fmt::print(stderr, "wrote {}\n", options.html);
+  }
+  if (!options.placement.dump_dir.empty()) {
+    fmt::print(stderr, "wrote passes and functions to {}\n", options.placement.dump_dir);
+  }
+  if (options.json) {
+    fmt::print("{}\n", explanation.to_json());
+    return kOk;
+  }
+  if (options.graph) {
+    fmt::print("{}\n", program.graph_text());
+    return kOk;
+  }
+  fmt::print("{}: {}; loaded in {}\n", title, placement_summary(explanation),
+             time_text(loaded.seconds));
+  for (const std::string& note : explanation.notes) fmt::print("note: {}\n", note);
+  fmt::print("\n");
+  print_ports("inputs", program.inputs());
+  print_ports("outputs", program.outputs());
+  print_launches(explanation);
+  if (explanation.arena_bytes > 0) {
+    fmt::print("  arena {}\n", bytes_text(static_cast<double>(explanation.arena_bytes)));
+  }
+  if (options.nodes) {
+    print_nodes(explanation);
+  } else {
+    print_ops(explanation);
+  }
+  print_refusals(explanation);
+  return kOk;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("inspect", "Show what a model is and which engine runs what");
+  sub->footer(kFooter);
+  sub->add_option("model", options->model, "an ONNX file")->required()->type_name("MODEL");
+  sub->add_option("-e,--engine", options->engine,
+                  "engines in order of priority, separated by commas; auto chooses")
+      ->type_name("A,B,...")
+      ->capture_default_str();
+  sub->add_option("--html", options->html, "write one self-contained page with the graph drawn")
+      ->type_name("FILE");
+  sub->add_flag("--nodes", options->nodes, "list every node");
+  sub->add_flag("--graph", options->graph, "print the graph after passes as text, and only that");
+  sub->add_flag("--json", options->json, "print everything as JSON instead");
+  sub->add_option("--runs", options->runs, "run so often first, so that times are measured")
+      ->check(CLI::NonNegativeNumber);
+  add_input_options(*sub, options->inputs);
+  add_placement_options(*sub, options->placement);
+  sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });
+}
+
+}  // namespace xrt::cli

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/text.h"
+#include "xrt/error.h"
+
+namespace xrt::cli {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+void check_engine(const std::string& name) {
+  if (name == "auto") return;
+  try {
+    get_engine(name);
+  } catch (const Error& error) {
+    throw EngineUnavailable(
+        fmt::format("engine \"{}\" is not available: {}\nxrt doctor shows every "
+                    "engine and how to install it",
+                    name, error.what()));
+  }
+}
+
+}  // namespace
+
+void add_placement_options(CLI::App& app, PlacementOptions& options) {
+  const std::string group = "Placement";
+  app.add_flag("--strict", options.strict,
+               "only the engines named may run nodes; without it, what none of them takes runs on "
+               "native, and the summary says so")
+      ->group(group);
+  app.add_option("--device", options.device, "cpu, cuda:0, …")->capture_default_str()->group(group);
+  app.add_option("--threads", options.threads, "threads of all engines together; 0: all allowed")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--min-nodes", options.minimum_nodes,
+                 "smaller clusters go to the next engine; -1: no limit")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--max-nodes", options.maximum_nodes, "larger clusters are split; -1: no limit")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--node-engine", options.node_engines, "run this node on that engine (repeatable)")
+      ->type_name("NODE=ENGINE")
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_option("--engine-option", options.engine_options, "an engine's own option (repeatable)")
+      ->type_name("ENGINE.KEY=VALUE")
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_option("--cache-dir", options.cache_dir, "folder of the compile cache (XRT_CACHE_DIR)")
+      ->type_name("DIR")
+      ->group(group);
+  app.add_flag("--no-cache", options.no_cache, "do not read or write the compile cache")
+      ->group(group);
+  app.add_option("--dump-dir", options.dump_dir,
+                 "write the graph before and after each pass, and every function, as text")
+      ->type_name("DIR")
+      ->group(group);
+}
+
+std::vector<std::string> split_engines(const std::string& text) {
+  std::vector<std::string> names;
+  std::size_t start = 0;
+  while (start <= text.size()) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    names.push_back(trimmed(text.substr(start, end - start)));
+    if (names.back().empty()) {
+      throw UsageError(fmt::format("--engine \"{}\": a name is empty", text));
+    }
+    start = end + 1;
+  }
+  return names;
+}
+
+ProgramOptions program_options(const PlacementOptions& options,
+                               const std::vector<std::string>& engines) {
+  ProgramOptions result;
+  result.engines = engines;
+  result.strict = options.strict;
+  result.device = options.device;
+  result.num_threads = options.threads;
+  result.cluster_minimum_nodes = options.minimum_nodes;
+  result.cluster_maximum_nodes = options.maximum_nodes;
+  result.dump_dir = options.dump_dir;
+  if (options.no_cache) {
+    result.cache_dir = "";
+  } else if (!options.cache_dir.empty()) {
+    result.cache_dir = options.cache_dir;
+  }
+  for (const std::string& text : options.node_engines) {
+    // Node names may hold '=', engines' names do not: the last one separates.
+    const std::size_t at = text.rfind('=');
+    if (at == std::string::npos || at == 0 || at + 1 == text.size()) {
+      throw UsageError(fmt::format("--node-engine \"{}\": write NODE=ENGINE", text));
+    }
+    result.node_engines[text.substr(0, at)] = text.substr(at + 1);
+  }
+  for (const std::string& text : options.engine_options) {
+    const std::size_t equals = text.find('=');
+    const std::size_t dot = text.find('.');
+    if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot > equals) {
+      throw UsageError(fmt::format("--engine-option \"{}\": write ENGINE.KEY=VALUE", text));
+    }
+    result.engine_options[text.substr(0, dot)][text.substr(dot + 1, equals - dot - 1)] =
+        text.substr(equals + 1);
+  }
+  return result;
+}
+
+Loaded load_program(const std::string& model, const ProgramOptions& options) {
+  for (const std::string& name : options.engines) check_engine(name);
+  for (const auto& [node, name] : options.node_engines) check_engine(name);
+  const std::string file = std::filesystem::path(model).filename().string();
+  const Progress progress(fmt::format("loading {}", file));
+  const auto start = std::chrono::steady_clock::now();
+  Loaded loaded;
+  loaded.program = Program::load(model, options);
+  loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return loaded;
+}
+
+std::string placement_summary(const Explanation& explanation) {
+  std::vector<std::pair<std::size_t, std::string>> counts;
+  std::size_t total = 0;
+  for (const auto& [engine, count] : explanation.nodes_per_engine) {
+    counts.emplace_back(count, engine);
+    total += count;
+  }
+  std::stable_sort(counts.begin(), counts.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (const auto& [count, engine] : counts) {
+    text += fmt::format("{}{} {} of {}", text.empty() ? "" : ", ", engine, count,
+                        plural(total, "node"));
+  }
+  if (text.empty()) text = "no nodes";
+  return fmt::format("{}; {}", text, plural(explanation.launches.size(), "launch"));
+}
+
+}  // namespace xrt::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options by which a model is placed and compiled, shared by run, inspect and bench; and loading.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "xrt/program.h"
+
+namespace xrt::cli {
+
+struct PlacementOptions {
+  bool strict = false;
+  std::string device = "cpu";
+  int threads = 0;
+  std::int64_t minimum_nodes = 1, maximum_nodes = -1;
+  std::vector<std::string> node_engines;    // "NODE=ENGINE"
+  std::vector<std::string> engine_options;  // "ENGINE.KEY=VALUE"
+  std::string cache_dir;
+  bool no_cache = false;
+  std::string dump_dir;
+};
+
+// Everything but --engine.
+void add_placement_options(CLI::App& app, PlacementOptions& options);
+
+// "openvino, native" → {"openvino", "native"}; throws UsageError where a name is empty.
+std::vector<std::string> split_engines(const std::string& text);
+
+ProgramOptions program_options(const PlacementOptions& options,
+                               const std::vector<std::string>& engines);
+
+struct Loaded {
+  std::shared_ptr<Program> program;
+  double seconds = 0;
+};
+
+// Loads with progress on standard error. Throws EngineUnavailable where an engine that was named
+// cannot be loaded, before the model is read.
+Loaded load_program(const std::string& model, const ProgramOptions& options);
+
+// "openvino 120 of 122 nodes, native 2 of 122 nodes; 3 launches"
+std::string placement_summary(const Explanation& explanation);
+
+}  // namespace xrt::cli

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// xrt run: load, run once or more, show the results.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/compare.h"
+#include "cli/inputs.h"
+#include "cli/npy.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/text.h"
+
+namespace xrt::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string engine = "auto";
+  PlacementOptions placement;
+  InputOptions inputs;
+  int runs = 1;
+  int top = 0;
+  std::string output, expect, profile;
+  double rtol = 1e-3, atol = 1e-5;
+  bool json = false;
+};
+
+constexpr const char* kFooter = R"(Examples:
+  xrt run model.onnx                                   random inputs, seed 0
+  xrt run model.onnx -i x=input.npy -o out.npz         from and to NumPy files
+  xrt run resnet50.onnx -i x=cat.jpg --mean 0.485 0.456 0.406 --std 0.229 0.224 0.225 --top 5
+  xrt run bert.onnx --dim batch=1 --dim sequence=128 --engine openvino,native
+  xrt run model.onnx -i in.npz --expect out.npz        exit code 4 if the results differ
+
+Images are resized to the input's height and width (triangle filter), scaled to 0..1, then
+(value - mean) / std per channel; a uint8 input takes the pixels as they are.)";
+
+std::string elements_text(const Tensor& tensor) {
+  constexpr std::int64_t kShown = 6;
+  std::string text;
+  const std::int64_t count = std::min(tensor.count(), kShown);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i > 0) text += ", ";
+    if (tensor.dtype() == DType::kString) {
+      text += fmt::format("\"{}\"", tensor.strings()[i]);
+    } else {
+      text += fmt::format("{:.5g}", element_as_double(tensor, i));
+    }
+  }
+  return tensor.count() > kShown ? text + ", …" : text;
+}
+
+void print_data(const std::string& name, const Data& data, int top, int indent) {
+  const std::string margin(static_cast<std::size_t>(indent), ' ');
+  if (data.is_none()) {
+    fmt::print("{}{}: none\n", margin, name);
+    return;
+  }
+  if (data.is_sequence()) {
+    fmt::print("{}{}: sequence of {}\n", margin, name, plural(data.items().size(), "item"));
+    for (std::size_t i = 0; i < data.items().size(); ++i) {
+      print_data(fmt::format("[{}]", i), data.items()[i], top, indent + 2);
+    }
+    return;
+  }
+  const Tensor& tensor = data.tensor();
+  fmt::print("{}{}: {}{} {}\n", margin, name, to_string(tensor.dtype()), to_string(tensor.dims()),
+             elements_text(tensor));
+  if (top <= 0 || tensor.dtype() == DType::kString) return;
+  std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.count()));
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+  const auto shown = std::min(order.size(), static_cast<std::size_t>(top));
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
+                    [&](std::int64_t a, std::int64_t b) {
+                      return element_as_double(tensor, a) > element_as_double(tensor, b);
+                    });
+  for (std::size_t i = 0; i < shown; ++i) {
+    fmt::print("{}  {:>6}  {:.6g}\n", margin, order[i], element_as_double(tensor, order[i]));
+  }
+}
+
+std::map<std::string, Tensor> tensors_by_name(const std::vector<Port>& ports,
+                                              const std::vector<Data>& outputs) {
+  std::map<std::string, Tensor> arrays;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (outputs[i].is_tensor()) {
+      arrays[ports[i].name] = outputs[i].tensor();
+    } else if (outputs[i].is_sequence()) {
+      for (std::size_t k = 0; k < outputs[i].items().size(); ++k) {
+        const Data& item = outputs[i].items()[k];
+        if (item.is_tensor()) arrays[fmt::format("{}[{}]", ports[i].name, k)] = item.tensor();
+      }
+    }
+  }
+  return arrays;
+}
+
+void write_outputs(const std::string& path, const std::map<std::string, Tensor>& arrays) {
+  if (path.ends_with(".npy")) {
+    if (arrays.size() != 1) {
+      throw UsageError(fmt::format("--output {}: the program has {} outputs; write a .npz", path,
+                                   arrays.size()));
+    }
+    write_file_atomic(path, format_npy(arrays.begin()->second));
+  } else if (path.ends_with(".npz")) {
+    write_npz(path, arrays);
+  } else {
+    throw UsageError(fmt::format("--output {}: the name must end in .npy or .npz", path));
+  }
+}
+
+// True if all arrays of the file agree with the results.
+bool matches(const Options& options, const std::map<std::string, Tensor>& results) {
+  WantedDTypes wanted;
+  for (const auto& [name, tensor] : results) wanted[name] = tensor.dtype();
+  std::map<std::string, Tensor> expected;
+  if (options.expect.ends_with(".npy")) {
+    if (results.size() != 1)
+      throw UsageError("--expect: the program has several outputs; pass a .npz");
+    const auto& [name, tensor] = *results.begin();
+    expected[name] = parse_npy(read_file(options.expect), options.expect, tensor.dtype());
+  } else {
+    expected = read_npz(options.expect, wanted);
+  }
+  bool all = true;
+  for (const auto& [name, tensor] : expected) {
+    const auto result = results.find(name);
+    if (result == results.end()) {
+      throw UsageError(
+          fmt::format("--expect {}: the program has no output \"{}\"", options.expect, name));
+    }
+    const Difference difference = compare(result->second, tensor, options.rtol, options.atol);
+    fmt::print(stderr, "{}: {}\n", name, difference.text);
+    all = all && difference.within;
+  }
+  return all;
+}
+
+int execute(const Options& options) {
+  const Loaded loaded = load_program(
+      options.model, program_options(options.placement, split_engines(options.engine)));
+  Program& program = *loaded.program;
+  std::vector<std::string> notes;
+  const std::vector<Data> inputs = make_inputs(program.inputs(), options.inputs, notes);
+  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+
+  program.enable_profile(!options.profile.empty());
+  std::vector<Data> outputs;
+  std::vector<double> seconds;
+  {
+    Progress progress("running");
+    for (int i = 0; i < options.runs; ++i) {
+      outputs.clear();
+      const auto start = std::chrono::steady_clock::now();
+      program.run(inputs, outputs);
+      seconds.push_back(
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      progress.step(fmt::format("run {} of {}", i + 2, options.runs));
+    }
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const Explanation explanation = program.explain();
+
+  const auto arrays = tensors_by_name(program.outputs(), outputs);
+  if (!options.output.empty()) write_outputs(options.output, arrays);
+  if (!options.profile.empty()) write_file_atomic(options.profile, program.trace_json());
+  if (options.json) {
+    nlohmann::ordered_json json = {{"model", options.model},
+                                   {"nodes_per_engine", explanation.nodes_per_engine},
+                                   {"launches", explanation.launches.size()},
+                                   {"notes", explanation.notes},
+                                   {"load_ms", loaded.seconds * 1e3},
+                                   {"runs", options.runs},
+                                   {"median_ms", median * 1e3},
+                                   {"minimum_ms", seconds.front() * 1e3},
+                                   {"outputs", nlohmann::json::array()}};
+    for (const auto& [name, tensor] : arrays) {
+      json["outputs"].push_back(
+          {{"name", name}, {"dtype", to_string(tensor.dtype())}, {"shape", tensor.dims()}});
+    }
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      print_data(program.outputs()[i].name, outputs[i], options.top, 0);
+    }
+    fmt::print("\n{}\n", placement_summary(explanation));
+    for (const std::string& note : explanation.notes) fmt::print("note: {}\n", note);
+    fmt::print("load {}, ", time_text(loaded.seconds));
+    if (options.runs == 1) {
+      fmt::print("run {}\n", time_text(median));
+    } else {
+      fmt::print("{} runs: median {}, minimum {}\n", options.runs, time_text(median),
+                 time_text(seconds.front()));
+    }
+  }
+  if (!options.expect.empty() && !matches(options, arrays)) return kMismatch;
+  return kOk;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("run", "Run a model once, or several times");
+  sub->footer(kFooter);
+  sub->add_option("model", options->model, "an ONNX file")->required()->type_name("MODEL");
+  sub->add_option("-e,--engine", options->engine,
+                  "engines in order of priority, separated by commas; auto chooses")
+      ->type_name("A,B,...")
+      ->capture_default_str();
+  add_input_options(*sub, options->inputs);
+  sub->add_option("-o,--output", options->output, "write the outputs to a .npz (or .npy) file")
+      ->type_name("FILE");
+  sub->add_option("--runs", options->runs, "how often to run")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str();
+  sub->add_option("--top", options->top, "print the K largest elements with their indices")
+      ->type_name("K");
+  sub->add_option("--expect", options->expect,
+                  "compare the outputs with a .npz (or .npy) file; exit code 4 if they differ")
+      ->type_name("FILE");
+  sub->add_option("--rtol", options->rtol, "for --expect: relative tolerance")
+      ->capture_default_str();
+  sub->add_option("--atol", options->atol, "for --expect: absolute tolerance")
+      ->capture_default_str();
+  sub->add_option("--profile", options->profile, "write a trace for Chrome or Perfetto")
+      ->type_name("FILE");
+  sub->add_flag("--json", options->json, "print a summary as JSON instead");
+  add_placement_options(*sub, options->placement);
+  sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });
+}
+
+}  // namespace xrt::cli
