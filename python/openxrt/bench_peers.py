@@ -51,7 +51,6 @@ def load_openvino(model: str, inputs: dict[str, np.ndarray], threads: int) -> tu
     compiled = core.compile_model(network, "CPU", settings)
     request = compiled.create_infer_request()
     names = [output.get_any_name() for output in compiled.outputs]
-    request.infer(inputs, share_inputs=True, share_outputs=True)
 
     def run() -> dict[str, np.ndarray]:
         request.infer(inputs, share_inputs=True, share_outputs=True)

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -90,6 +91,8 @@ Peer::Peer(std::string name, const std::string& model, const std::filesystem::pa
                 fmt::format("{}: {} (XRT_PYTHON names the Python that has the peers' packages)",
                             python, std::strerror(error)));
   }
+  // A peer that dies is an error message, not the end of this process.
+  std::signal(SIGPIPE, SIG_IGN);
   to_ = fdopen(Pipe::take(requests.write), "w");
   from_ = fdopen(Pipe::take(answers.read), "r");
   try {
