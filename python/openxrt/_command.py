@@ -10,21 +10,21 @@ from pathlib import Path
 from . import _plugins
 
 
+def programs() -> list[Path]:
+    """Where the program may be: in an installed package, or in a build folder."""
+    folder = Path(__file__).absolute().parent
+    return [folder / "bin" / "xrt", folder.parent.parent / "bin" / "xrt"]
+
+
 def main() -> None:
     """Replaces this process by the C++ program, with the same arguments."""
-    folder = Path(__file__).absolute().parent
-    candidates = [
-        folder / "bin" / "xrt",
-        # A build tree: build/<preset>/python/openxrt beside build/<preset>/bin.
-        folder.parent.parent / "bin" / "xrt",
-    ]
-    for program in candidates:
+    for program in programs():
         if program.is_file():
             _plugins.set_defaults()
             # `xrt bench --peers` runs its peers with this Python.
             os.environ.setdefault("XRT_PYTHON", sys.executable)
             os.execv(program, ["xrt", *sys.argv[1:]])
-    sys.exit(f"xrt: the program is missing; looked for {', '.join(map(str, candidates))}")
+    sys.exit(f"xrt: the program is missing; looked for {', '.join(map(str, programs()))}")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,12 @@ int run_command_line(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::string first = argv[1];
+    if (!first.starts_with("-") &&
+        app.get_subcommands([&](CLI::App* sub) { return sub->get_name() == first; }).empty()) {
+      return report("", fmt::format("there is no subcommand \"{}\"; xrt --help lists them", first),
+                    kUsage);
+    }
     // Help and version are "errors" of the parser that succeed.
     return app.exit(error) == 0 ? kOk : kUsage;
   }

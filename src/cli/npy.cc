@@ -126,15 +126,15 @@ ElementType parse_descr(const std::string& descr, const std::string& origin, DTy
     if (kind == 'U') type.size *= 4;
     return type;
   }
-  if (kind == 'V') {
-    const auto width = static_cast<std::size_t>((bit_width(wanted) + 7) / 8);
-    if (wanted == DType::kUndefined || width != type.size) {
-      fail(origin, fmt::format("elements of type \"{}\" do not say what they are", descr));
-    }
-    type.dtype = wanted;
-    return type;
-  }
   type.dtype = number_dtype(kind, type.size);
+  // ml_dtypes stores most of its types as void ("V2") and float8_e5m2 as "f1".
+  const auto width = static_cast<std::size_t>((bit_width(wanted) + 7) / 8);
+  if (type.dtype == DType::kUndefined && (kind == 'V' || kind == 'f') && width == type.size) {
+    type.dtype = wanted;
+  }
+  if (type.dtype == DType::kUndefined && kind == 'V') {
+    fail(origin, fmt::format("elements of type \"{}\" do not say what they are", descr));
+  }
   if (type.dtype == DType::kUndefined) {
     fail(origin, fmt::format("no tensor has elements of NumPy type \"{}\"", descr));
   }

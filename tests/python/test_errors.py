@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every mistake is an openxrt.Error that names its place; nothing crashes."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor
+
+
+def test_classes() -> None:
+    assert issubclass(openxrt.Error, RuntimeError)
+    assert issubclass(openxrt.InvalidArgument, ValueError)
+    for name in (
+        "InvalidArgument",
+        "InvalidModel",
+        "Unsupported",
+        "NotFound",
+        "EngineError",
+        "IoError",
+        "ResourceError",
+        "InternalError",
+    ):
+        assert issubclass(getattr(openxrt, name), openxrt.Error)
+
+
+def test_inputs_by_wrong_name(add_model: bytes) -> None:
+    program = openxrt.load(add_model, engine="native")
+    x = np.zeros((1, 3), np.float32)
+    with pytest.raises(openxrt.InvalidArgument, match='no input "c"; its inputs are "a", "b"'):
+        program.run({"a": x, "b": x, "c": x})
+    with pytest.raises(openxrt.InvalidArgument, match='input "b"'):
+        program.run({"a": x})
+    with pytest.raises(openxrt.InvalidArgument, match='input "b"'):
+        program(x)
+    with pytest.raises(openxrt.InvalidArgument, match="3 arrays were given"):
+        program(x, x, x)
+    with pytest.raises(openxrt.InvalidArgument, match='input "a" was given twice'):
+        program(x, x, a=x)
+    with pytest.raises(openxrt.InvalidArgument, match="str"):
+        program.run({1: x})
+
+
+def test_dtype_shape_and_symbols(add_model: bytes) -> None:
+    program = openxrt.load(add_model, engine="native")
+    good = np.zeros((2, 3), np.float32)
+    with pytest.raises(openxrt.InvalidArgument, match=r"(?s)b.*int32"):
+        program(good, good.astype(np.int32))
+    with pytest.raises(openxrt.InvalidArgument, match=r"(?s)b.*4"):
+        program(good, np.zeros((2, 4), np.float32))
+    with pytest.raises(openxrt.InvalidArgument, match=r"(?s)b.*N"):
+        program(good, np.zeros((5, 3), np.float32))
+    with pytest.raises(openxrt.InvalidArgument, match="b"):
+        program(good, np.zeros(3, np.float32))
+
+
+def test_missing_file_and_engine(add_model: bytes, tmp_path: Path) -> None:
+    with pytest.raises(openxrt.NotFound, match=r"nowhere\.onnx"):
+        openxrt.load(tmp_path / "nowhere.onnx", engine="native")
+    with pytest.raises(openxrt.Error, match="warp"):
+        openxrt.load(add_model, engine=["warp", "native"])
+    with pytest.raises(openxrt.Error):
+        openxrt.load(add_model, engine=[])
+    with pytest.raises(openxrt.Error):
+        openxrt.load(add_model, engine="")
+
+
+def test_an_unknown_operator(tmp_path: Path) -> None:
+    model = make_model(
+        [helper.make_node("Frobnicate", ["x"], ["y"], name="frob", domain="nobody")],
+        [tensor("x", TensorProto.FLOAT, [1])],
+        [tensor("y", TensorProto.FLOAT, [1])],
+    )
+    proto = onnx.load_from_string(model)
+    proto.opset_import.append(helper.make_opsetid("nobody", 1))
+    with pytest.raises(openxrt.Error, match="Frobnicate"):
+        openxrt.load(proto.SerializeToString(), engine="native")
+
+
+def test_cycles_and_duplicate_names() -> None:
+    x, y = tensor("x", TensorProto.FLOAT, [1]), tensor("y", TensorProto.FLOAT, [1])
+    cycle = make_model(
+        [
+            helper.make_node("Add", ["x", "b"], ["a"]),
+            helper.make_node("Add", ["x", "a"], ["b"]),
+            helper.make_node("Relu", ["a"], ["y"]),
+        ],
+        [x],
+        [y],
+    )
+    twice = make_model([helper.make_node("Relu", ["x"], ["y"])] * 2, [x], [y])
+    for model in (cycle, twice):
+        with pytest.raises(openxrt.InvalidModel):
+            openxrt.load(model, engine="native")
+
+
+def test_external_data_must_be_there_and_inside(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.ones(64, np.float32), "w")
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    model = make_model(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [64])],
+        [tensor("y", TensorProto.FLOAT, [64])],
+    )
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "outside.bin").write_bytes(bytes(256))
+    for location, match in (("missing.bin", "missing.bin"), ("../outside.bin", "outside")):
+        proto = onnx.load_from_string(model)
+        external = TensorProto()
+        external.CopyFrom(weight)
+        entry = external.external_data.add()
+        entry.key, entry.value = "location", location
+        proto.graph.initializer.append(external)
+        path = folder / "model.onnx"
+        path.write_bytes(proto.SerializeToString())
+        with pytest.raises(openxrt.Error, match=match):
+            openxrt.load(path, engine="native")
+
+
+def test_empty_truncated_and_damaged_models(mlp_model: bytes, tmp_path: Path) -> None:
+    with pytest.raises(openxrt.InvalidModel):
+        openxrt.load(b"", engine="native")
+    empty = tmp_path / "empty.onnx"
+    empty.touch()
+    with pytest.raises(openxrt.Error, match=r"empty\.onnx"):
+        openxrt.load(empty, engine="native")
+    random.seed(5)
+    refused = 0
+    for i in range(150):
+        damaged = bytearray(mlp_model)
+        if i % 2:
+            del damaged[random.randrange(len(damaged)) :]
+        for _ in range(i % 4):
+            if damaged:
+                damaged[random.randrange(len(damaged))] ^= 1 << random.randrange(8)
+        try:
+            openxrt.load(bytes(damaged), engine="native")
+        except openxrt.Error as error:
+            refused += 1
+            assert str(error)
+            assert not isinstance(error, openxrt.InternalError), error
+    assert refused > 50
+
+
+def test_strict_names_what_the_engine_refused() -> None:
+    # No engine but native takes strings.
+    model = make_model(
+        [helper.make_node("StringConcat", ["x", "x"], ["y"], name="joined")],
+        [tensor("x", TensorProto.STRING, [1])],
+        [tensor("y", TensorProto.STRING, [1])],
+    )
+    others = [r.name for r in openxrt.doctor() if r.available and r.name in ("openvino", "xla")]
+    if not others:
+        pytest.skip("no engine other than native is available")
+    with pytest.raises(openxrt.Unsupported, match=f"(?s)StringConcat.*{others[0]}"):
+        openxrt.load(model, engine=others[0], strict=True)
+
+
+def test_wrong_options(add_model: bytes) -> None:
+    with pytest.raises(openxrt.Error):
+        openxrt.load(add_model, engine="native", max_specializations=0)
+    with pytest.raises(openxrt.Error, match="nothing"):
+        openxrt.load(add_model, engine="native", aliases={"a": "nothing"})
+    with pytest.raises(TypeError):
+        openxrt.load(add_model, engine="native", no_such_option=1)
+    with pytest.raises(TypeError):
+        openxrt.load(3.5)
