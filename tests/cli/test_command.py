@@ -198,7 +198,7 @@ def test_npy_keeps_every_dtype(tmp_path: Path, onnx_type: int, values: np.ndarra
     assert result.returncode == OK, result.stderr
     written = np.load(out)
     assert written.tobytes() == values.tobytes()
-    if values.dtype.kind != "V":
+    if values.dtype.isbuiltin == 1:  # NumPy has no name for the others
         assert written.dtype == values.dtype
 
 
