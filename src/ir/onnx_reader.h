@@ -90,7 +90,7 @@ class Reader {
   void check_schema(const onnx::NodeProto& node, std::int64_t version) const;
 
   ReadOptions options_;
-  std::int64_t nodes_read_ = 0;
+  std::int64_t nodes_inlined_ = 0;
 };
 
 // A map of the imports of a model or function, with the standard domain as "".

@@ -54,12 +54,12 @@ TEST(Importer, ReadsNodesInitializersAndTypes) {
 }
 
 TEST(Importer, ConstantNodesBecomeConstants) {
-  const Graph g = import_onnx_bytes(model(
-      18, {.nodes = {node("Constant", {}, {"c"}, {attribute("value_ints", Ints{2, 3})}),
-                     node("Constant", {}, {"f"}, {attribute("value_float", 1.5F)}),
-                     node("Reshape", {"x", "c"}, {"r"}), node("Mul", {"r", "f"}, {"y"})},
-           .inputs = {value("x", kFloat, {6})},
-           .outputs = {kY}}));
+  const Graph g = import_onnx_bytes(
+      model(18, {.nodes = {node("Constant", {}, {"c"}, {attribute("value_ints", Ints{2, 3})}),
+                           node("Constant", {}, {"f"}, {attribute("value_float", 1.5F)}),
+                           node("Reshape", {"x", "c"}, {"r"}), node("Mul", {"r", "f"}, {"y"})},
+                 .inputs = {value("x", kFloat, {6})},
+                 .outputs = {kY}}));
   EXPECT_EQ(g.node_count(), 2U);
   EXPECT_EQ(g.constant(*g.find_value("c"))->to_int64(), (Ints{2, 3}));
   EXPECT_EQ(type_of(g, "r"), "float32[2,3]");
@@ -67,11 +67,10 @@ TEST(Importer, ConstantNodesBecomeConstants) {
 
 TEST(Importer, RawDataIsUsedInPlace) {
   const std::vector<float> weights(1024, 0.25F);
-  const Graph g = import_onnx_bytes(
-      model(18, {.nodes = {node("Add", {"x", "w"}, {"y"})},
-                 .inputs = {value("x", kFloat, {1024})},
-                 .outputs = {value("y", kFloat, {1024})},
-                 .initializers = {floats("w", {1024}, weights)}}));
+  const Graph g = import_onnx_bytes(model(18, {.nodes = {node("Add", {"x", "w"}, {"y"})},
+                                               .inputs = {value("x", kFloat, {1024})},
+                                               .outputs = {value("y", kFloat, {1024})},
+                                               .initializers = {floats("w", {1024}, weights)}}));
   const Tensor* w = g.constant(*g.find_value("w"));
   EXPECT_EQ(w->data<float>()[1023], 0.25F);
   EXPECT_NE(w->owner(), nullptr);
@@ -94,13 +93,14 @@ TEST(Importer, SubgraphsCaptureWhatTheyRead) {
   const auto branch = [](const char* op) {
     return graph({.nodes = {node(op, {"a"}, {"r"})}, .outputs = {value("r", kFloat, {2, 3})}});
   };
-  const Graph g = import_onnx_bytes(
-      model(18, {.nodes = {node("Neg", {"x"}, {"a"}),
-                           node("If", {"c"}, {"y"}, {graph_attribute("then_branch", branch("Relu")),
-                                                     graph_attribute("else_branch", branch("Abs"))},
-                                "choose")},
-                 .inputs = {kX, value("c", kBool, {})},
-                 .outputs = {kY}}));
+  const Graph g = import_onnx_bytes(model(
+      18,
+      {.nodes = {node("Neg", {"x"}, {"a"}), node("If", {"c"}, {"y"},
+                                                 {graph_attribute("then_branch", branch("Relu")),
+                                                  graph_attribute("else_branch", branch("Abs"))},
+                                                 "choose")},
+       .inputs = {kX, value("c", kBool, {})},
+       .outputs = {kY}}));
   const Node& node = g.node(*g.find_node("choose"));
   ASSERT_EQ(Graph::subgraphs(node).size(), 2U);
   const Graph* body = Graph::subgraphs(node)[0];
@@ -113,36 +113,40 @@ TEST(Importer, InlinesFunctionsWithTheirAttributesAndOpsets) {
   // double_leaky(a) = LeakyRelu<alpha = @slope>(a) + squeezed(a), the body at an older opset.
   const Message inner =
       function("local", "Twice", {"v"}, {"w"}, {}, {node("Add", {"v", "v"}, {"w"})}, 17);
-  const Message outer = function(
-      "local", "Leaky", {"a", "optional"}, {"b"}, {"slope"},
-      {node("LeakyRelu", {"a"}, {"t"}, {attribute_reference("alpha", "slope", 1)}),
-       node("Twice", {"t"}, {"u"}, {}, "", "local"),
-       node("Unsqueeze", {"u"}, {"e"}, {attribute("axes", Ints{0})}),
-       node("Squeeze", {"e"}, {"b"}, {attribute("axes", Ints{0})})},
-      11);
-  const Graph g = import_onnx_bytes(model(
-      21, {.nodes = {node("Leaky", {"x"}, {"y"}, {attribute("slope", 0.5F)}, "call", "local")},
-           .inputs = {kX},
-           .outputs = {kY}},
-      {inner, outer}));
+  const Message outer =
+      function("local", "Leaky", {"a", "optional"}, {"b"}, {"slope"},
+               {node("LeakyRelu", {"a"}, {"t"}, {attribute_reference("alpha", "slope", 1)}),
+                node("Twice", {"t"}, {"u"}, {}, "", "local"),
+                node("Unsqueeze", {"u"}, {"e"}, {attribute("axes", Ints{0})}),
+                node("Squeeze", {"e"}, {"b"}, {attribute("axes", Ints{0})})},
+               11);
+  const Graph g = import_onnx_bytes(
+      model(21,
+            {.nodes = {node("Leaky", {"x"}, {"y"}, {attribute("slope", 0.5F)}, "call", "local")},
+             .inputs = {kX},
+             .outputs = {kY}},
+            {inner, outer}));
   EXPECT_EQ(g.node_count(), 4U);
   EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
   bool found = false;
   for (const NodeId id : g.nodes()) {
     found = found || g.node(id).attr_float("alpha", 0) == 0.5F;
-    if (g.node(id).op == "Squeeze") EXPECT_EQ(g.node(id).inputs.size(), 2U);
+    if (g.node(id).op == "Squeeze") {
+      EXPECT_EQ(g.node(id).inputs.size(), 2U);
+    }
   }
   EXPECT_TRUE(found);
 }
 
 TEST(Importer, FunctionsThatCallThemselvesAreRefused) {
-  const Message f = function("local", "F", {"a"}, {"b"}, {},
-                             {node("F", {"a"}, {"b"}, {}, "", "local")}, 18);
-  EXPECT_THAT(refusal(model(18, {.nodes = {node("F", {"x"}, {"y"}, {}, "", "local")},
-                                 .inputs = {kX},
-                                 .outputs = {kY}},
-                            {f})),
-              HasSubstr("call itself"));
+  const Message f =
+      function("local", "F", {"a"}, {"b"}, {}, {node("F", {"a"}, {"b"}, {}, "", "local")}, 18);
+  EXPECT_THAT(
+      refusal(model(
+          18,
+          {.nodes = {node("F", {"x"}, {"y"}, {}, "", "local")}, .inputs = {kX}, .outputs = {kY}},
+          {f})),
+      HasSubstr("call itself"));
 }
 
 // Twenty functions of sixteen calls each: a million million nodes from two kilobytes.
@@ -159,11 +163,12 @@ TEST(Importer, FunctionsThatMultiplyAreBounded) {
     functions.push_back(
         function("local", "F" + std::to_string(level), {"a"}, {"b"}, {}, nodes, 18));
   }
-  refusal(model(18, {.nodes = {node("F19", {"x"}, {"y"}, {}, "", "local")},
-                     .inputs = {kX},
-                     .outputs = {kY}},
-                functions),
-          ErrorCode::kResource);
+  refusal(
+      model(
+          18,
+          {.nodes = {node("F19", {"x"}, {"y"}, {}, "", "local")}, .inputs = {kX}, .outputs = {kY}},
+          functions),
+      ErrorCode::kResource);
 }
 
 TEST(Importer, KeepsOpsOfOtherDomains) {
@@ -234,8 +239,9 @@ TEST(Importer, RefusesContradictingTypes) {
 TEST(Importer, NestingOfSubgraphsIsBounded) {
   Message body = graph({.nodes = {node("Relu", {"x"}, {"r"})}, .outputs = {untyped("r")}});
   for (int i = 0; i < 60; ++i) {
-    body = graph({.nodes = {node("If", {"c"}, {"r"}, {graph_attribute("then_branch", body),
-                                                      graph_attribute("else_branch", body)})},
+    body = graph({.nodes = {node("If", {"c"}, {"r"},
+                                 {graph_attribute("then_branch", body),
+                                  graph_attribute("else_branch", body)})},
                   .outputs = {untyped("r")}});
     if (body.bytes().size() > (std::size_t{1} << 22)) break;  // both branches double the size
   }
@@ -243,12 +249,14 @@ TEST(Importer, NestingOfSubgraphsIsBounded) {
   const Message leaf = graph({.nodes = {node("Relu", {"x"}, {"r"})}, .outputs = {untyped("r")}});
   Message chain = leaf;
   for (int i = 0; i < 60; ++i) {
-    chain = graph({.nodes = {node("If", {"c"}, {"r"}, {graph_attribute("then_branch", chain),
-                                                       graph_attribute("else_branch", leaf)})},
+    chain = graph({.nodes = {node("If", {"c"}, {"r"},
+                                  {graph_attribute("then_branch", chain),
+                                   graph_attribute("else_branch", leaf)})},
                    .outputs = {untyped("r")}});
   }
-  refusal(model(18, {.nodes = {node("If", {"c"}, {"y"}, {graph_attribute("then_branch", chain),
-                                                         graph_attribute("else_branch", leaf)})},
+  refusal(model(18, {.nodes = {node("If", {"c"}, {"y"},
+                                    {graph_attribute("then_branch", chain),
+                                     graph_attribute("else_branch", leaf)})},
                      .inputs = {kX, value("c", kBool, {})},
                      .outputs = {kY}}));
 }
@@ -260,8 +268,7 @@ TEST(Importer, SparseInitializersBecomeDense) {
                      .inputs = {value("x", kFloat, {4})},
                      .outputs = {value("y", kFloat, {4})}});
   g.message(15, Message().message(1, values).message(2, indices).integer(3, 4));
-  const std::string bytes =
-      Message().integer(1, 8).message(7, g).message(8, opset("", 18)).bytes();
+  const std::string bytes = Message().integer(1, 8).message(7, g).message(8, opset("", 18)).bytes();
   const Graph graph = import_onnx_bytes(bytes);
   const Tensor* s = graph.constant(*graph.find_value("s"));
   ASSERT_NE(s, nullptr);
@@ -280,16 +287,17 @@ TEST(Importer, MetadataIsKept) {
 TEST(Importer, DamagedBytesAreRefusedCleanly) {
   const Message branch =
       graph({.nodes = {node("Relu", {"a"}, {"r"})}, .outputs = {value("r", kFloat, {2, 3})}});
-  const std::string bytes = model(
-      11, {.nodes = {node("Softmax", {"x"}, {"s"}, {attribute("axis", std::int64_t{1})}),
-                     node("Clip", {"s"}, {"a"}, {}), node("Shape", {"a"}, {"h"}),
-                     node("Reshape", {"a", "h"}, {"b"}),
-                     node("If", {"c"}, {"i"}, {graph_attribute("then_branch", branch),
-                                               graph_attribute("else_branch", branch)}),
-                     node("Add", {"i", "w"}, {"y"})},
-           .inputs = {kX, value("c", kBool, {})},
-           .outputs = {kY},
-           .initializers = {floats("w", {3}, {1, 2, 3})}});
+  const std::string bytes =
+      model(11, {.nodes = {node("Softmax", {"x"}, {"s"}, {attribute("axis", std::int64_t{1})}),
+                           node("Clip", {"s"}, {"a"}, {}), node("Shape", {"a"}, {"h"}),
+                           node("Reshape", {"a", "h"}, {"b"}),
+                           node("If", {"c"}, {"i"},
+                                {graph_attribute("then_branch", branch),
+                                 graph_attribute("else_branch", branch)}),
+                           node("Add", {"i", "w"}, {"y"})},
+                 .inputs = {kX, value("c", kBool, {})},
+                 .outputs = {kY},
+                 .initializers = {floats("w", {3}, {1, 2, 3})}});
   ASSERT_NO_THROW(import_onnx_bytes(bytes));
   int refused = 0;
   const auto attempt = [&](const std::string& damaged) {

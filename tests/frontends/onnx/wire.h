@@ -125,7 +125,7 @@ inline Message value(std::string_view name, int dtype, const Ints& dims) {
 inline Message untyped(std::string_view name) { return Message().text(1, name); }
 
 struct GraphParts {
-  std::vector<Message> nodes, inputs, outputs, initializers, value_infos;
+  std::vector<Message> nodes = {}, inputs = {}, outputs = {}, initializers = {}, value_infos = {};
 };
 inline Message graph(const GraphParts& parts) {
   Message m;
