@@ -71,9 +71,11 @@ void append_attribute(std::string& out, const Attribute& attribute) {
   out += '\1';
 }
 
-bool is_small_constant(const Graph& graph, ValueId id) {
+// Constants that a probe keeps. ConstantOfShape has none: the plugin would fold it, and its result
+// may be as large as the weights of a model.
+bool is_small_constant(const Graph& graph, const Node& node, ValueId id) {
   const Tensor* tensor = graph.constant(id);
-  return tensor != nullptr && tensor->bytes() <= kSmallConstant;
+  return tensor != nullptr && tensor->bytes() <= kSmallConstant && node.op != "ConstantOfShape";
 }
 
 std::string signature(const Graph& graph, const Node& node) {
@@ -87,7 +89,7 @@ std::string signature(const Graph& graph, const Node& node) {
   for (const ValueId id : node.inputs) {
     out += '|';
     if (!id.valid()) continue;
-    if (is_small_constant(graph, id)) {
+    if (is_small_constant(graph, node, id)) {
       append_tensor(out, *graph.constant(id));
     } else {
       out += graph.constant(id) != nullptr ? 'c' : 'v';
@@ -123,7 +125,7 @@ NodeId copy_alone(const Graph& graph, const Node& node, Graph& target) {
     ValueId& copy = made[id];
     if (id.valid() && !copy.valid()) {
       const Value& value = graph.value(id);
-      copy = is_small_constant(graph, id) ? target.add_constant({}, value.constant)
+      copy = is_small_constant(graph, node, id) ? target.add_constant({}, value.constant)
                                           : target.add_input({}, value.type);
     }
     inputs.push_back(copy);
