@@ -126,7 +126,7 @@ NodeId copy_alone(const Graph& graph, const Node& node, Graph& target) {
     if (id.valid() && !copy.valid()) {
       const Value& value = graph.value(id);
       copy = is_small_constant(graph, node, id) ? target.add_constant({}, value.constant)
-                                          : target.add_input({}, value.type);
+                                                : target.add_input({}, value.type);
     }
     inputs.push_back(copy);
   }
