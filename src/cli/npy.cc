@@ -118,7 +118,13 @@ ElementType parse_descr(const std::string& descr, const std::string& origin, DTy
   if (text.empty()) fail(origin, "the .npy header has no element type");
   const char kind = text.front();
   text.remove_prefix(1);
-  std::from_chars(text.data(), text.data() + text.size(), type.size);
+  constexpr std::size_t kMaxSize = 1U << 30U;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, type.size);
+  if (kind != 'O' &&
+      (error != std::errc() || at != end || type.size == 0 || type.size > kMaxSize)) {
+    fail(origin, fmt::format("the element type \"{}\" is damaged", descr));
+  }
   if (kind == 'O') fail(origin, "object arrays are pickles, which are never read");
   if (kind == 'U' || kind == 'S') {
     type.dtype = DType::kString;
@@ -310,7 +316,7 @@ Tensor parse_npy(std::string_view content, const std::string& origin, DType want
   content.remove_prefix(start + header_size);
 
   const std::int64_t count = element_count(header.shape);
-  if (type.size != 0 && static_cast<std::size_t>(count) > content.size() / type.size) {
+  if (static_cast<std::size_t>(count) > content.size() / type.size) {
     fail(origin, fmt::format("{} elements of {} bytes are declared, {} bytes are there", count,
                              type.size, content.size()));
   }

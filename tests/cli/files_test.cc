@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that the command reads: whatever is in them, the answer is a tensor or an xrt::Error.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "cli/compare.h"
+#include "cli/image.h"
+#include "cli/npy.h"
+#include "xrt/error.h"
+
+namespace xrt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public testing::Test {
+ protected:
+  Files() : folder_(fs::temp_directory_path() / ("xrt-cli-test-" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~Files() override {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  fs::path folder_;
+};
+
+Tensor sample() {
+  const std::vector<float> values = {1.5F, -2.0F, 0.0F, 4.0F, 5.0F, -6.25F};
+  return Tensor::from<float>(DType::kFloat32, {2, 3}, values);
+}
+
+// Flips bits, cuts off, doubles: one damaged copy per call.
+std::string damaged(std::string content, std::mt19937& random) {
+  const auto below = [&](std::size_t n) { return random() % std::max<std::size_t>(n, 1); };
+  for (std::size_t i = 0, n = 1 + below(4); i < n && !content.empty(); ++i) {
+    switch (below(4)) {
+      case 0:
+        content.resize(below(content.size()));
+        break;
+      case 1:
+        content.insert(below(content.size()), content.substr(below(content.size()), below(16)));
+        break;
+      default:
+        content[below(content.size())] ^= static_cast<char>(1U << below(8));
+    }
+  }
+  return content;
+}
+
+void write(const fs::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+TEST_F(Files, NpyKeepsTensors) {
+  const Tensor tensor = sample();
+  EXPECT_TRUE(parse_npy(format_npy(tensor), "test").identical(tensor));
+  const Tensor scalar = Tensor::scalar(std::int64_t{-7});
+  EXPECT_TRUE(parse_npy(format_npy(scalar), "test").identical(scalar));
+  const Tensor strings = Tensor::from_strings({3}, {"a", "", "日本語"});
+  EXPECT_TRUE(parse_npy(format_npy(strings), "test").identical(strings));
+  const Tensor empty = Tensor::allocate(DType::kInt8, {0, 4});
+  EXPECT_TRUE(parse_npy(format_npy(empty), "test").identical(empty));
+}
+
+TEST_F(Files, NpzKeepsTensors) {
+  const fs::path file = folder_ / "arrays.npz";
+  write_npz(file, {{"a", sample()}, {"b/c", Tensor::scalar(1.0F)}});
+  const auto arrays = read_npz(file);
+  ASSERT_EQ(arrays.size(), 2U);
+  EXPECT_TRUE(arrays.at("a").identical(sample()));
+  EXPECT_TRUE(arrays.at("b/c").identical(Tensor::scalar(1.0F)));
+}
+
+TEST_F(Files, HostileNpyHeaders) {
+  const auto with = [](const std::string& header) {
+    std::string file("\x93NUMPY\x01\x00", 8);
+    file += static_cast<char>(header.size() & 0xFFU);
+    file += static_cast<char>(header.size() >> 8U);
+    return file + header + std::string(16, '\0');
+  };
+  for (const char* header :
+       {"", "{}", "{'descr': '<f4'", "{'descr': '<f4', 'shape': (99999999999999,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 3)}",
+        "{'descr': '<f4', 'fortran_order': True, 'shape': (1000, 1000)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': 3}",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<f3', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<U99999999999999999999', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}"}) {
+    EXPECT_THROW(parse_npy(with(header), "test"), Error) << header;
+  }
+}
+
+TEST_F(Files, DamagedNpyIsATensorOrAnError) {
+  std::mt19937 random(1);
+  const std::vector<std::string> seeds = {format_npy(sample()),
+                                          format_npy(Tensor::from_strings({2}, {"ab", "日本"})),
+                                          format_npy(Tensor::scalar(1.0F))};
+  int refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    try {
+      parse_npy(damaged(seeds[static_cast<std::size_t>(i) % seeds.size()], random), "test",
+                DType::kBFloat16);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST_F(Files, DamagedNpzIsTensorsOrAnError) {
+  std::mt19937 random(2);
+  const fs::path good = folder_ / "good.npz";
+  const fs::path bad = folder_ / "bad.npz";
+  write_npz(good, {{"a", sample()}, {"b", Tensor::scalar(1.0F)}});
+  const std::string content = read_file(good);
+  int refused = 0;
+  for (int i = 0; i < 500; ++i) {
+    write(bad, damaged(content, random));
+    try {
+      read_npz(bad);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 50);
+}
+
+TEST_F(Files, DamagedPicturesAreAPictureOrAnError) {
+  std::mt19937 random(3);
+  const std::string content = read_file("examples/ocr/page.png").substr(0, 4000);
+  const fs::path bad = folder_ / "bad.png";
+  for (int i = 0; i < 100; ++i) {
+    write(bad, damaged(content, random));
+    EXPECT_THROW(read_image(bad), Error);  // all of them are cut off
+  }
+}
+
+TEST(Resize, KeepsConstantPictures) {
+  Image image{7, 5, std::vector<std::uint8_t>(7 * 5 * 3, 99)};
+  for (const auto& [width, height] : {std::pair{3, 2}, {20, 30}, {1, 1}}) {
+    const Image resized = resize(image, width, height);
+    EXPECT_EQ(resized.pixels,
+              std::vector<std::uint8_t>(static_cast<std::size_t>(width * height) * 3, 99));
+  }
+}
+
+TEST(Compare, FindsTheFirstDifference) {
+  Tensor other = sample().clone();
+  EXPECT_TRUE(compare(other, sample(), 0, 0).within);
+  other.data<float>()[4] += 0.5F;
+  const Difference difference = compare(other, sample(), 1e-3, 1e-3);
+  EXPECT_FALSE(difference.within);
+  EXPECT_DOUBLE_EQ(difference.max_absolute, 0.5);
+  EXPECT_DOUBLE_EQ(difference.max_of_range, 0.5 / 11.25);
+  EXPECT_NE(difference.text.find("index 4"), std::string::npos);
+  EXPECT_TRUE(compare(other, sample(), 0.2, 0).within);
+  EXPECT_FALSE(compare(Tensor::scalar(1.0F), sample(), 1, 1).within);
+}
+
+TEST(Compare, NarrowFloats) {
+  const auto value = [](DType dtype, std::uint8_t bits) {
+    Tensor tensor = Tensor::allocate(dtype, {1});
+    tensor.data<std::uint8_t>()[0] = bits;
+    return element_as_double(tensor, 0);
+  };
+  EXPECT_EQ(value(DType::kFloat8E4M3FN, 0x7E), 448.0);
+  EXPECT_TRUE(std::isnan(value(DType::kFloat8E4M3FN, 0xFF)));
+  EXPECT_EQ(value(DType::kFloat8E4M3FN, 0x01), 0x1.0p-9);
+  EXPECT_EQ(value(DType::kFloat8E4M3FNUZ, 0x7F), 240.0);
+  EXPECT_TRUE(std::isnan(value(DType::kFloat8E4M3FNUZ, 0x80)));
+  EXPECT_EQ(value(DType::kFloat8E5M2, 0x7B), 57344.0);
+  EXPECT_TRUE(std::isinf(value(DType::kFloat8E5M2, 0xFC)));
+  EXPECT_EQ(value(DType::kFloat8E5M2FNUZ, 0x7F), 57344.0);
+  EXPECT_EQ(value(DType::kFloat8E8M0, 127), 1.0);
+  EXPECT_EQ(value(DType::kFloat4E2M1, 0x0F), -6.0);
+  EXPECT_EQ(value(DType::kInt4, 0x08), -8.0);
+  EXPECT_EQ(value(DType::kUInt4, 0x0F), 15.0);
+  EXPECT_EQ(value(DType::kInt2, 0x02), -2.0);
+}
+
+}  // namespace
+}  // namespace xrt::cli
