@@ -21,6 +21,8 @@ void register_kernels(KernelRegistry& registry) {
   register_conv_kernels(registry);
   register_pool_kernels(registry);
   register_quantize_kernels(registry);
+  register_resize_kernels(registry);
+  register_recurrent_kernels(registry);
 }
 
 }  // namespace xrt::native
