@@ -78,8 +78,15 @@ def main() -> int:
             str(corpus),
         ]
         print(f"==> {program.name}: {arguments.runs} mutations of {seeds} files", flush=True)
-        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        lines = done.stdout.decode(errors="replace").splitlines()
+        if done.returncode != 0:
             failed.append(program.name)
+            print("\n".join(lines[-200:]))
+        else:
+            print("\n".join(line for line in lines if line.startswith("stat::")), flush=True)
     if failed:
         print(f"failed: {', '.join(failed)}; the inputs are in {crashes}")
         return 1
