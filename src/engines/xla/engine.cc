@@ -47,7 +47,8 @@ Hlo border_result(HloBuilder& b, const Hlo& value) {
 }
 
 XlaFlags flags_of(const CompileOptions& options) {
-  XlaFlags flags;
+  // A value that the graph rounds to 16 bits is rounded: XLA may otherwise skip a pair of casts.
+  XlaFlags flags{{"xla_allow_excess_precision", "false"}};
   for (const auto& [key, value] : options.engine_options) {
     if (!key.starts_with("xla_")) {
       throw Error(ErrorCode::kInvalidArgument,

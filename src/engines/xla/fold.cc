@@ -100,6 +100,8 @@ const BinaryOp* find_binary(const std::string& op) {
       {"Sub", {[](auto a, auto b) { return a - b; }}},
       {"Mul", {[](auto a, auto b) { return a * b; }}},
       {"Div", {[](auto a, auto b) { return a / b; }}},
+      {"Mod",
+       {[](auto a, auto b) { return a % b + ((a % b != 0 && (a % b < 0) != (b < 0)) ? b : 0); }}},
       {"Min", {[](auto a, auto b) { return std::min(a, b); }}},
       {"Max", {[](auto a, auto b) { return std::max(a, b); }}},
       {"Equal", {[](auto a, auto b) { return std::int64_t{a == b}; }, true}},
@@ -117,7 +119,9 @@ const BinaryOp* find_binary(const std::string& op) {
 std::optional<Ints> fold_binary(const Node& node, const std::vector<Ints>& in) {
   const BinaryOp* op = find_binary(node.op);
   if (op == nullptr || in.size() != 2) return std::nullopt;
-  if (node.op == "Div" && std::count(in[1].values.begin(), in[1].values.end(), 0) > 0) {
+  if (node.op == "Mod" && node.attr_int("fmod", 0) != 0) return std::nullopt;
+  if ((node.op == "Div" || node.op == "Mod") &&
+      std::count(in[1].values.begin(), in[1].values.end(), 0) > 0) {
     return std::nullopt;
   }
   const std::optional<Dims> dims = broadcast_dims(in[0].dims, in[1].dims);
@@ -212,6 +216,7 @@ std::optional<Ints> fold_layout(const Node& node, const std::vector<Ints>& in) {
     return out;
   }
   if (node.op == "Neg" || node.op == "Abs" || node.op == "Not") {
+    if (in[0].dtype == DType::kUInt64) return std::nullopt;
     for (std::int64_t& value : out.values) {
       value = node.op == "Neg" ? -value : (node.op == "Abs" ? std::abs(value) : value == 0);
     }
@@ -233,6 +238,11 @@ std::optional<Ints> fold_ints(const Node& node, const std::vector<Ints>& in) {
       for (std::int64_t& value : out.values) value = value != 0;
     }
     return out;
+  }
+  if (node.op == "CastLike" && in.size() == 2) {
+    Ints out = in[0];
+    out.dtype = in[1].dtype;
+    return out.dtype == DType::kBool ? std::nullopt : std::optional(out);
   }
   if (node.op == "Where" && in.size() == 3) {
     auto dims = broadcast_dims(in[0].dims, in[1].dims);

@@ -384,6 +384,8 @@ const LoweringRegistry& LoweringRegistry::get() {
     register_pool(r);
     register_normalization(r);
     register_sort(r);
+    register_resize(r);
+    register_recurrent(r);
     register_control(r);
     register_quantize(r);
     return r;

@@ -194,7 +194,8 @@ void lower_conv_transpose(NodeContext& c) {
       // Less than nothing to cut off where the result is to be larger than the full one.
       const std::int64_t total =
           wanted.empty() ? std::max<std::int64_t>(full - target, 0) : full - target;
-      low = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+      const std::int64_t half = total >= 0 ? total / 2 : -((1 - total) / 2);  // rounded down
+      low = automatic == "SAME_UPPER" ? half : total - half;
       high = total - low;
     } else if (automatic == "VALID") {
       low = high = 0;

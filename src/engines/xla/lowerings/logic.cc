@@ -29,9 +29,25 @@ void lower_not(NodeContext& c) {
   c.elementwise({0}, [&](const Hlos& x) { return c.b.unary("not", x[0]); });
 }
 
+// A signed operand keeps its sign to the right. Shifts by less than 0, or by the width or more,
+// push every bit out.
 void lower_bit_shift(NodeContext& c) {
   const bool left = c.node.attr_string("direction", "") == "LEFT";
-  binary(c, left ? "shift_left" : "shift_right_logical");
+  c.elementwise({0, 1}, [&](const Hlos& x) {
+    HloBuilder& b = c.b;
+    const bool is_signed = is_signed_integer(x[0].dtype);
+    const std::string_view op =
+        left ? "shift_left" : (is_signed ? "shift_right_arithmetic" : "shift_right_logical");
+    const Hlo zero = b.zeros_like(x[0]);
+    const Hlo width = b.splat(bit_width(x[0].dtype), x[0].dtype, x[0].dims);
+    const Hlo valid = b.binary("and", b.compare("GE", x[1], zero), b.compare("LT", x[1], width));
+    const Hlo shifted = b.binary(op, x[0], b.select(valid, x[1], zero));
+    Hlo emptied = zero;
+    if (!left && is_signed) {
+      emptied = b.select(b.compare("LT", x[0], zero), b.splat(-1, x[0].dtype, x[0].dims), zero);
+    }
+    return b.select(valid, shifted, emptied);
+  });
 }
 
 void lower_where(NodeContext& c) {

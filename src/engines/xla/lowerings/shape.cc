@@ -328,7 +328,9 @@ void lower_space_to_depth(NodeContext& c) {
          "the height and width");
   const Hlo split =
       c.b.reshape(c.in(0), {from[0], from[1], from[2] / block, block, from[3] / block, block});
-  c.out(c.b.reshape(c.b.transpose(split, {0, 3, 5, 1, 2, 4}),
+  const bool crd = c.node.attr_string("mode", "DCR") == "CRD";
+  const Dims order = crd ? Dims{0, 1, 3, 5, 2, 4} : Dims{0, 3, 5, 1, 2, 4};
+  c.out(c.b.reshape(c.b.transpose(split, order),
                     {from[0], from[1] * block * block, from[2] / block, from[3] / block}));
 }
 

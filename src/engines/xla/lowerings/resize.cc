@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resize: each axis by a matrix of weights worked out at compile time; nearest by a list of places.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "engines/xla/lowerings/take.h"
+
+namespace xrt::xla {
+
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// One axis to be resized.
+struct AxisPlan {
+  std::int64_t axis = 0;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  double scale = 1;
+  double roi_start = 0;
+  double roi_end = 1;
+};
+
+struct Mode {
+  std::string kind;       // nearest, linear, cubic
+  std::string transform;  // coordinate_transformation_mode
+  std::string nearest;    // nearest_mode
+  double cubic_a = -0.75;
+  bool antialias = false;
+  bool exclude_outside = false;
+};
+
+double source_position(NodeContext& c, const AxisPlan& p, const std::string& transform,
+                       std::int64_t x) {
+  const auto place = static_cast<double>(x);
+  const auto in = static_cast<double>(p.in);
+  const auto out = static_cast<double>(p.out);
+  if (transform == "half_pixel") return (place + 0.5) / p.scale - 0.5;
+  if (transform == "half_pixel_symmetric") {
+    const double adjustment = out / (p.scale * in);
+    return in / 2 * (1 - adjustment) + (place + 0.5) / p.scale - 0.5;
+  }
+  if (transform == "pytorch_half_pixel") return p.out > 1 ? (place + 0.5) / p.scale - 0.5 : 0;
+  if (transform == "align_corners") return p.out > 1 ? place * (in - 1) / (out - 1) : 0;
+  if (transform == "asymmetric") return place / p.scale;
+  if (transform == "tf_crop_and_resize") {
+    if (p.out == 1) return 0.5 * (p.roi_start + p.roi_end) * (in - 1);
+    return p.roi_start * (in - 1) + place * (p.roi_end - p.roi_start) * (in - 1) / (out - 1);
+  }
+  c.refuse(fmt::format("no coordinate transformation '{}'", transform));
+}
+
+double cubic_weight(double distance, double a) {
+  const double x = std::abs(distance);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0;
+}
+
+// The weights of the elements around `position`: the first one's place and one weight each.
+struct Taps {
+  std::int64_t first = 0;
+  std::vector<double> weights;
+};
+
+Taps taps_at(double position, const AxisPlan& p, const Mode& mode) {
+  // The neighbour on the left, even of a position that is itself an element.
+  const double base = std::ceil(position) - 1;
+  const double ratio = position - base;
+  const double reach = mode.kind == "cubic" ? 2 : 1;
+  const double shrink = mode.antialias ? std::min(p.scale, 1.0) : 1.0;
+  const auto start = static_cast<std::int64_t>(std::floor(-reach / shrink)) + 1;
+  const std::int64_t count = 2 - 2 * start;
+  Taps taps{static_cast<std::int64_t>(base) + start, {}};
+  double total = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double distance = (static_cast<double>(start + i) - ratio) * shrink;
+    double weight = mode.kind == "cubic" ? cubic_weight(distance, mode.cubic_a)
+                                         : std::clamp(1 - std::abs(distance), 0.0, 1.0);
+    const std::int64_t place = taps.first + i;
+    if (mode.exclude_outside && (place < 0 || place >= p.in)) weight = 0;
+    taps.weights.push_back(weight);
+    total += weight;
+  }
+  if (mode.antialias || mode.exclude_outside) {
+    for (double& weight : taps.weights) weight /= total;
+  }
+  return taps;
+}
+
+std::int64_t nearest_place(double position, const std::string& mode) {
+  if (mode == "floor") return static_cast<std::int64_t>(std::floor(position));
+  if (mode == "ceil") return static_cast<std::int64_t>(std::ceil(position));
+  if (mode == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(position + 0.5));
+  return static_cast<std::int64_t>(std::ceil(position - 0.5));  // round_prefer_floor
+}
+
+// Where this axis reads outside of the operand, which only cropping makes different.
+std::vector<bool> outside(NodeContext& c, const AxisPlan& p, const Mode& mode) {
+  std::vector<bool> out(at(p.out), false);
+  if (mode.transform != "tf_crop_and_resize") return out;
+  for (std::int64_t x = 0; x < p.out; ++x) {
+    const double position = source_position(c, p, mode.transform, x);
+    out[at(x)] = position < 0 || position > static_cast<double>(p.in - 1);
+  }
+  return out;
+}
+
+Hlo resize_nearest(NodeContext& c, const Hlo& x, const AxisPlan& p, const Mode& mode,
+                   std::int64_t axis) {
+  HloBuilder& b = c.b;
+  Dims places;
+  for (std::int64_t i = 0; i < p.out; ++i) {
+    const double position = source_position(c, p, mode.transform, i);
+    places.push_back(std::clamp<std::int64_t>(nearest_place(position, mode.nearest), 0, p.in - 1));
+  }
+  // A whole factor repeats every element, which needs no list.
+  const std::int64_t factor = p.out / p.in;
+  bool repeats = factor * p.in == p.out;
+  for (std::int64_t i = 0; repeats && i < p.out; ++i) repeats = places[at(i)] == i / factor;
+  if (repeats) {
+    Dims wide = x.dims;
+    wide.insert(wide.begin() + axis + 1, factor);
+    Dims map = range_dims(0, axis + 1);
+    for (std::int64_t i = axis + 2; i <= x.rank(); ++i) map.push_back(i);
+    Dims flat = x.dims;
+    flat[at(axis)] = p.out;
+    return b.reshape(b.broadcast_in_dim(x, wide, map), flat);
+  }
+  return take(b, x, b.integers(places), axis);
+}
+
+Hlo resize_weighted(NodeContext& c, const Hlo& x, const AxisPlan& p, const Mode& mode,
+                    std::int64_t axis) {
+  HloBuilder& b = c.b;
+  std::vector<float> matrix(at(p.out * p.in), 0.0F);
+  for (std::int64_t i = 0; i < p.out; ++i) {
+    const Taps taps = taps_at(source_position(c, p, mode.transform, i), p, mode);
+    for (std::size_t k = 0; k < taps.weights.size(); ++k) {
+      const std::int64_t place =
+          std::clamp<std::int64_t>(taps.first + static_cast<std::int64_t>(k), 0, p.in - 1);
+      matrix[at(i * p.in + place)] += static_cast<float>(taps.weights[k]);
+    }
+  }
+  const Hlo weights =
+      b.convert(b.constant(Tensor::from<float>(DType::kFloat32, {p.out, p.in}, matrix)), x.dtype);
+  // [.., in, ..] · [out, in] → [.., .., out], then the axis goes back.
+  const Hlo product = b.dot_general(x, weights, {}, {}, {axis}, {1}, x.dtype);
+  Dims permutation = range_dims(0, axis);
+  permutation.push_back(x.rank() - 1);
+  for (std::int64_t i = axis; i < x.rank() - 1; ++i) permutation.push_back(i);
+  return b.transpose(product, permutation);
+}
+
+std::vector<AxisPlan> plans(NodeContext& c, bool crops) {
+  const Dims dims = c.dims(0);
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  Dims axes = range_dims(0, rank);
+  if (c.node.has("axes")) {
+    axes = c.node.attr_ints("axes");
+    for (std::int64_t& axis : axes) axis = c.axis(axis, rank);
+  }
+  std::vector<AxisPlan> out;
+  for (const std::int64_t axis : axes) out.push_back({axis, dims[at(axis)], dims[at(axis)]});
+  if (c.has(3)) {
+    const Dims sizes = c.integers(3, "the operand of sizes");
+    c.need(sizes.size() == axes.size(), "one size per axis is needed");
+    const std::string policy = c.node.attr_string("keep_aspect_ratio_policy", "stretch");
+    double common = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i].out = sizes[i];
+      out[i].scale = static_cast<double>(sizes[i]) / static_cast<double>(out[i].in);
+      const bool smaller = policy == "not_larger" ? out[i].scale < common : out[i].scale > common;
+      if (i == 0 || smaller) common = out[i].scale;
+    }
+    if (policy != "stretch") {
+      for (AxisPlan& p : out) {
+        p.scale = common;
+        p.out = static_cast<std::int64_t>(std::floor(common * static_cast<double>(p.in) + 0.5));
+      }
+    }
+  } else {
+    const std::vector<double> scales = c.numbers(2, "the operand of scales");
+    c.need(scales.size() == axes.size(), "one scale per axis is needed");
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i].scale = scales[i];
+      out[i].out =
+          static_cast<std::int64_t>(std::floor(static_cast<double>(out[i].in) * scales[i]));
+    }
+  }
+  if (crops) {
+    const std::vector<double> roi = c.numbers(1, "the operand roi");
+    c.need(roi.size() == 2 * axes.size(), "a start and an end per axis are needed");
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i].roi_start = roi[i];
+      out[i].roi_end = roi[i + axes.size()];
+    }
+  }
+  return out;
+}
+
+void lower_resize(NodeContext& c) {
+  HloBuilder& b = c.b;
+  Mode mode;
+  mode.kind = c.node.attr_string("mode", "nearest");
+  mode.transform = c.node.attr_string("coordinate_transformation_mode", "half_pixel");
+  mode.nearest = c.node.attr_string("nearest_mode", "round_prefer_floor");
+  mode.cubic_a = c.node.attr_float("cubic_coeff_a", -0.75F);
+  mode.antialias = c.attr("antialias", 0) != 0;
+  mode.exclude_outside = c.attr("exclude_outside", 0) != 0;
+  const bool crops = mode.transform == "tf_crop_and_resize";
+  const DType result = c.dtype(0);
+  const bool last = c.is_last(0);
+  Hlo x = last ? c.in_last(0) : c.in(0);
+  const bool nearest = mode.kind == "nearest";
+  c.need(nearest || !is_integer(result) || bit_width(result) <= 16, "large integers are not mixed");
+  if (!nearest) x = b.convert(x, is_integer(result) ? DType::kFloat32 : compute_dtype(result));
+  const Dims order = channels_last_permutation(x.rank());
+  Hlo beyond;
+  for (const AxisPlan& p : plans(c, crops)) {
+    c.need(p.in > 0 && p.out > 0, "an empty axis");
+    if (p.in == p.out && p.scale == 1 && !crops) continue;
+    const std::int64_t axis =
+        last ? std::find(order.begin(), order.end(), p.axis) - order.begin() : p.axis;
+    x = nearest ? resize_nearest(c, x, p, mode, axis) : resize_weighted(c, x, p, mode, axis);
+    const std::vector<bool> off = outside(c, p, mode);
+    if (std::find(off.begin(), off.end(), true) != off.end()) {
+      Tensor flags = Tensor::allocate(DType::kBool, {p.out});
+      for (std::size_t i = 0; i < off.size(); ++i) flags.data<std::uint8_t>()[i] = off[i] ? 1 : 0;
+      // Kept along its own axis until all sizes are final.
+      Dims dims(x.dims.size(), 1);
+      dims[at(axis)] = p.out;
+      const Hlo here = b.reshape(b.constant(flags), dims);
+      if (!beyond.valid()) {
+        beyond = here;
+      } else {
+        const Hlos both = c.broadcast({beyond, here});
+        beyond = b.binary("or", both[0], both[1]);
+      }
+    }
+  }
+  if (beyond.valid()) {
+    const double value = c.node.attr_float("extrapolation_value", 0);
+    x = b.select(b.broadcast_to(beyond, x.dims), b.splat(value, x.dtype, x.dims), x);
+  }
+  x = cast(b, x, result);
+  last ? c.out_last(0, x) : c.out(x);
+}
+
+}  // namespace
+
+void register_resize(LoweringRegistry& r) { r.add("Resize", lower_resize); }
+
+}  // namespace xrt::xla
