@@ -198,6 +198,7 @@ void Reader::check_schema(const onnx::NodeProto& node, std::int64_t version) con
     }
     return;
   }
+  if (schema->deprecated()) return;
   try {
     schema->Verify(node);
   } catch (const std::exception& e) {

@@ -65,6 +65,8 @@ class Inference {
   void start_captures();
   void forget_outputs(const Node& node, const onnx::OpSchema* schema);
   void run_node(NodeId id);
+  void propagate(NodeId id, const onnx::OpSchema& schema);
+  void propagate_quotient(const Node& node);
   void fold_values();
   void merge_output(const Node& node, ValueId id, const onnx::TypeProto& inferred);
 
@@ -441,16 +443,54 @@ void Inference::run_node(NodeId id) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].valid()) merge_output(node, node.outputs[i], *context.getOutputType(i));
   }
-  if (schema->has_data_propagation_function()) {
+  try {
+    propagate(id, *schema);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+// The op's own rule, and two that the ONNX library lacks and shapes often go through.
+void Inference::propagate(NodeId id, const onnx::OpSchema& schema) {
+  const Node& node = graph_.node(id);
+  if (schema.has_data_propagation_function()) {
     PropagationContext propagation(*this, id);
-    try {
-      schema->GetDataPropagationFunction()(propagation);
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& e) {
-      fail(e.what());
+    schema.GetDataPropagationFunction()(propagation);
+    return;
+  }
+  if (!node.domain.empty() || !node.input(0).valid() || !node.output(0).valid()) return;
+  if (!is_shape_dtype(graph_.type(node.outputs[0]).dtype)) return;
+  if (node.op == "Div") propagate_quotient(node);
+  if (node.op == "Identity" || node.op == "Reshape") {
+    const auto* elements = known_elements(node.inputs[0]);
+    if (elements != nullptr && graph_.type(node.outputs[0]).has_rank()) {
+      set_known_elements(node.outputs[0], onnx::TensorShapeProto(*elements));
     }
   }
+}
+
+void Inference::propagate_quotient(const Node& node) {
+  const auto* a = known_elements(node.inputs[0]);
+  const auto* b = node.input(1).valid() ? known_elements(node.inputs[1]) : nullptr;
+  if (a == nullptr || b == nullptr || a->dim_size() == 0 || b->dim_size() == 0) return;
+  const int count = std::max(a->dim_size(), b->dim_size());
+  if ((a->dim_size() != count && a->dim_size() != 1) ||
+      (b->dim_size() != count && b->dim_size() != 1)) {
+    return;
+  }
+  onnx::TensorShapeProto quotients;
+  for (int i = 0; i < count; ++i) {
+    const auto& x = a->dim(a->dim_size() == 1 ? 0 : i);
+    const auto& y = b->dim(b->dim_size() == 1 ? 0 : i);
+    auto* out = quotients.add_dim();
+    // Negative numbers are left out: sizes have none, and rounding is a question for them.
+    if (x.has_dim_value() && y.has_dim_value() && x.dim_value() >= 0 && y.dim_value() > 0) {
+      out->set_dim_value(x.dim_value() / y.dim_value());
+    }
+  }
+  set_known_elements(node.outputs[0], std::move(quotients));
 }
 
 }  // namespace

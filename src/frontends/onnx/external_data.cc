@@ -51,7 +51,7 @@ std::shared_ptr<const MappedFile> ExternalData::file(const std::string& location
   const fs::path relative(location);
   if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() ||
       std::find(relative.begin(), relative.end(), "..") != relative.end()) {
-    invalid(fmt::format("{}: the location '{}' of its external data leaves the model's folder",
+    invalid(fmt::format("{}: the location of its external data leaves the model's folder: '{}'",
                         what, location));
   }
   std::error_code error;

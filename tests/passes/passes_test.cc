@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/passes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/printer.h"
+#include "ir/shape_inference.h"
+#include "ir/verifier.h"
+#include "xrt/error.h"
+#include "xrt/graph.h"
+
+namespace xrt {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+using Floats = std::vector<float>;
+
+ValueId floats(Graph& g, const std::string& name, const Dims& dims, const Floats& values) {
+  return g.add_constant(name,
+                        Tensor::from<float>(DType::kFloat32, dims, std::span<const float>(values)));
+}
+ValueId ints(Graph& g, const std::string& name, const Ints& values) {
+  return g.add_constant(name, Tensor::from_int64(values));
+}
+Type f32(const Dims& dims) { return Type::tensor(DType::kFloat32, dims); }
+
+std::vector<std::string> ops(const Graph& g) {
+  std::vector<std::string> names;
+  for (const NodeId id : g.topological_order()) names.push_back(g.node(id).op);
+  return names;
+}
+
+Floats values(const Tensor& t) { return {t.data<float>(), t.data<float>() + t.count()}; }
+
+// --- dead code ---------------------------------------------------------------------------------
+
+TEST(DeadCode, RemovesWhatNobodyReads) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2}));
+  const ValueId unused_input = g.add_input("unused", f32({2}));
+  floats(g, "c", {1}, {1});
+  g.add_op("Neg", {g.add_op("Exp", {x})});
+  g.add_output(g.add_op("Relu", {x}));
+  EXPECT_TRUE(remove_dead_code(g));
+  EXPECT_EQ(ops(g), std::vector<std::string>{"Relu"});
+  EXPECT_TRUE(g.constants().empty());
+  EXPECT_TRUE(g.alive(unused_input));
+  EXPECT_FALSE(remove_dead_code(g));
+  EXPECT_NO_THROW(verify(g));
+}
+
+TEST(DeadCode, FreesWhatOnlyADeadSubgraphNodeCaptured) {
+  Graph g;
+  const ValueId c = g.add_input("c", Type::tensor(DType::kBool, Dims{}));
+  const ValueId x = g.add_input("x", f32({2}));
+  const ValueId a = g.add_op("Exp", {x});
+  auto body = std::make_shared<Graph>("body");
+  const ValueId inner = body->add_capture(a, "a", f32({2}));
+  body->add_op("Neg", {inner});
+  body->add_output(body->add_op("Relu", {body->add_capture(x, "x", f32({2}))}));
+  g.add_output(g.add_op("If", {c},
+                        {{"then_branch", body}, {"else_branch", std::make_shared<Graph>(*body)}}));
+  infer_shapes(g);
+  EXPECT_TRUE(remove_dead_code(g));  // the Neg inside, its capture …
+  remove_dead_code(g);               // … and then the Exp outside
+  EXPECT_EQ(ops(g), std::vector<std::string>{"If"});
+  EXPECT_NO_THROW(verify(g));
+}
+
+// --- identities --------------------------------------------------------------------------------
+
+TEST(Identities, RemovesNodesThatHandOnTheirInput) {
+  Graph g;
+  ValueId v = g.add_op("Relu", {g.add_input("x", f32({2, 3}))});
+  v = g.add_op("Identity", {v});
+  v = g.add_op("Dropout", {v});
+  v = g.add_op("Cast", {v}, {{"to", std::int64_t{1}}});
+  v = g.add_op("Transpose", {v}, {{"perm", Ints{0, 1}}});
+  v = g.add_op("Reshape", {v, ints(g, "shape", {2, 3})});
+  v = g.add_op("Pad", {v, ints(g, "pads", {0, 0, 0, 0})});
+  v = g.add_op("Concat", {v}, {{"axis", std::int64_t{0}}});
+  v = g.add_op("Slice", {v, ints(g, "starts", {0}), ints(g, "ends", {2})});
+  v = g.add_op("Neg", {v}, {}, "y");
+  g.add_output(v);
+  infer_shapes(g);
+  EXPECT_TRUE(remove_identities(g));
+  EXPECT_EQ(ops(g), (std::vector<std::string>{"Relu", "Neg"}));
+  EXPECT_NO_THROW(verify(g));
+}
+
+TEST(Identities, KeepsWhatOnlyLooksLikeOne) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2, 2}));
+  const ValueId d = g.add_input("d", Type::tensor(DType::kFloat32, Shape{Dim(), 2}));
+  g.add_output(g.add_op("Slice", {x, ints(g, "last", {-1}), ints(g, "before", {-9}),
+                                  ints(g, "axis", {0}), ints(g, "step", {-1})}));
+  g.add_output(g.add_op("Transpose", {x}));
+  g.add_output(g.add_op("Reshape", {d, ints(g, "shape", {-1, 2})}));
+  const ValueId training = g.add_constant(
+      "training", Tensor::from<std::uint8_t>(DType::kBool, {}, std::vector<std::uint8_t>{1}));
+  g.add_output(g.add_op("Dropout", {x, g.add_constant("r", Tensor::scalar(0.5F)), training}));
+  infer_shapes(g);
+  EXPECT_FALSE(remove_identities(g));
+}
+
+TEST(Identities, OutputsKeepTheirNames) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2}));
+  const ValueId a = g.add_op("Relu", {x}, {}, "hidden");
+  g.add_output(g.add_op("Identity", {a}, {}, "result"));
+  g.add_output(g.add_op("Identity", {x}, {}, "copy"));
+  infer_shapes(g);
+  EXPECT_TRUE(remove_identities(g));
+  ASSERT_EQ(g.outputs().size(), 2U);
+  EXPECT_EQ(g.value(g.outputs()[0]).name, "result");
+  EXPECT_EQ(g.value(g.outputs()[1]).name, "copy");
+  EXPECT_EQ(ops(g), (std::vector<std::string>{"Relu", "Identity"}));
+  EXPECT_NO_THROW(verify(g));
+}
+
+// --- common sub-expressions --------------------------------------------------------------------
+
+TEST(CommonSubexpressions, SharesEqualNodesAndConstants) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2}));
+  const auto half = [&](const char* name) {
+    return g.add_op("Elu", {g.add_op("Mul", {x, floats(g, name, {1}, {0.5F})})}, {{"alpha", 2.0F}});
+  };
+  g.add_output(g.add_op("Add", {half("a"), half("b")}, {}, "y"));
+  infer_shapes(g);
+  EXPECT_TRUE(share_common_subexpressions(g));
+  EXPECT_EQ(ops(g), (std::vector<std::string>{"Mul", "Elu", "Add"}));
+  EXPECT_EQ(g.constants().size(), 1U);
+  EXPECT_NO_THROW(verify(g));
+}
+
+TEST(CommonSubexpressions, TellsAttributesInputsAndRandomnessApart) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2}));
+  const ValueId y = g.add_input("y", f32({2}));
+  g.add_output(g.add_op("Elu", {x}, {{"alpha", 2.0F}}));
+  g.add_output(g.add_op("Elu", {x}, {{"alpha", 3.0F}}));
+  g.add_output(g.add_op("Sub", {x, y}));
+  g.add_output(g.add_op("Sub", {y, x}));
+  g.add_output(g.add_op("RandomNormalLike", {x}));
+  g.add_output(g.add_op("RandomNormalLike", {x}));
+  infer_shapes(g);
+  EXPECT_FALSE(share_common_subexpressions(g));
+}
+
+TEST(CommonSubexpressions, TwoOutputsKeepTwoNames) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2}));
+  g.add_output(g.add_op("Relu", {x}, {}, "a"));
+  g.add_output(g.add_op("Relu", {x}, {}, "b"));
+  share_common_subexpressions(g);
+  EXPECT_EQ(g.value(g.outputs()[0]).name, "a");
+  EXPECT_EQ(g.value(g.outputs()[1]).name, "b");
+  EXPECT_NO_THROW(verify(g));
+}
+
+// --- constants ---------------------------------------------------------------------------------
+
+// Knows Add of float32 scalars.
+std::vector<Data> add_scalars(const Graph& g) {
+  const Node& n = g.node(g.nodes().at(0));
+  if (n.op != "Add") throw Error(ErrorCode::kUnsupported, "only Add");
+  const float sum =
+      g.constant(n.inputs[0])->data<float>()[0] + g.constant(n.inputs[1])->data<float>()[0];
+  return {Data(Tensor::scalar(sum))};
+}
+
+TEST(FoldConstants, ComputesWhatDependsOnConstantsOnly) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2}));
+  const ValueId one = g.add_constant("one", Tensor::scalar(1.0F));
+  const ValueId two = g.add_op("Add", {one, one}, {}, "two");
+  const ValueId three = g.add_op("Add", {two, one}, {}, "three");
+  g.add_output(g.add_op("Mul", {x, three}));
+  infer_shapes(g);
+  EXPECT_TRUE(fold_constants(g, add_scalars));
+  EXPECT_EQ(ops(g), std::vector<std::string>{"Mul"});
+  EXPECT_EQ(g.constant(three)->data<float>()[0], 3.0F);
+  EXPECT_NO_THROW(verify(g));
+}
+
+TEST(FoldConstants, LeavesWhatTheEvaluatorRefusesAndWhatIsAnOutput) {
+  Graph g;
+  const ValueId one = g.add_constant("one", Tensor::scalar(1.0F));
+  g.add_output(g.add_op("Neg", {g.add_op("Exp", {one})}));
+  g.add_output(g.add_op("Add", {one, one}));
+  infer_shapes(g);
+  EXPECT_FALSE(fold_constants(g, add_scalars));
+}
+
+TEST(FoldConstants, DoesNotInflateTheModelOrUndoQuantisation) {
+  Graph g;
+  int asked = 0;
+  const auto count = [&](const Graph&) -> std::vector<Data> {
+    ++asked;
+    throw Error(ErrorCode::kUnsupported, "only counts");
+  };
+  const ValueId one = g.add_constant("one", Tensor::scalar(1.0F));
+  const ValueId big = g.add_op("Expand", {one, ints(g, "shape", {1024, 1024})});
+  const ValueId q = g.add_constant(
+      "q", Tensor::from<std::uint8_t>(DType::kUInt8, {1}, std::vector<std::uint8_t>{3}));
+  const ValueId dequantised = g.add_op("DequantizeLinear", {q, one});
+  g.add_output(g.add_op("Add", {big, dequantised}));
+  infer_shapes(g);
+  EXPECT_FALSE(fold_constants(g, count));
+  EXPECT_EQ(asked, 0);
+}
+
+TEST(SinkConstants, SubgraphsGetTheConstantsTheyCapture) {
+  Graph g;
+  const ValueId c = g.add_input("c", Type::tensor(DType::kBool, Dims{}));
+  const ValueId w = floats(g, "w", {2}, {1, 2});
+  auto body = std::make_shared<Graph>("body");
+  body->add_output(body->add_op("Relu", {body->add_capture(w, "w", f32({2}))}));
+  g.add_output(g.add_op("If", {c},
+                        {{"then_branch", body}, {"else_branch", std::make_shared<Graph>(*body)}}));
+  infer_shapes(g);
+  EXPECT_TRUE(sink_constants(g));
+  EXPECT_NO_THROW(verify(g));
+  EXPECT_TRUE(g.uses(w).empty());
+  for (const Graph* branch : Graph::subgraphs(g.node(g.nodes()[0]))) {
+    ASSERT_EQ(branch->constants().size(), 1U);
+    EXPECT_EQ(branch->constant(branch->constants()[0])->raw(), g.constant(w)->raw());
+  }
+}
+
+TEST(InlineConstantIfs, TakesTheBranchThatRuns) {
+  for (const bool taken : {true, false}) {
+    Graph g;
+    const ValueId x = g.add_op("Neg", {g.add_input("x", f32({2}))});
+    const ValueId c = g.add_constant(
+        "c", Tensor::from<std::uint8_t>(DType::kBool, {1}, std::vector<std::uint8_t>{taken}));
+    const auto branch = [&](const char* op) {
+      auto body = std::make_shared<Graph>("body");
+      const ValueId inner = body->add_capture(x, "inner", f32({2}));
+      body->add_output(op == nullptr ? inner : body->add_op(op, {inner}));
+      return body;
+    };
+    g.add_output(g.add_op(
+        "If", {c}, {{"then_branch", branch("Relu")}, {"else_branch", branch(nullptr)}}, "y"));
+    infer_shapes(g);
+    EXPECT_TRUE(inline_constant_ifs(g));
+    EXPECT_NO_THROW(verify(g));
+    EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
+    EXPECT_EQ(ops(g),
+              taken ? (std::vector<std::string>{"Neg", "Relu"}) : std::vector<std::string>{"Neg"});
+  }
+}
+
+// --- convolution and batch normalisation -------------------------------------------------------
+
+struct Norm {
+  Floats scale, bias, mean, variance;
+};
+
+ValueId add_norm(Graph& g, ValueId x, const Norm& n) {
+  const Dims c{static_cast<std::int64_t>(n.scale.size())};
+  return g.add_op("BatchNormalization",
+                  {x, floats(g, "scale", c, n.scale), floats(g, "bias", c, n.bias),
+                   floats(g, "mean", c, n.mean), floats(g, "variance", c, n.variance)},
+                  {{"epsilon", 0.0F}});
+}
+
+TEST(FoldConvBatchNorm, GoesIntoTheWeightsInFront) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({1, 1, 2, 2}));
+  const ValueId conv =
+      g.add_op("Conv", {x, floats(g, "w", {2, 1, 1, 1}, {3, 5}), floats(g, "b", {2}, {1, 2})});
+  g.add_output(add_norm(g, conv, {{2, 1}, {10, 20}, {1, 4}, {4, 16}}));
+  infer_shapes(g);
+  EXPECT_TRUE(fold_conv_batch_norm(g));
+  EXPECT_NO_THROW(verify(g));
+  ASSERT_EQ(ops(g), std::vector<std::string>{"Conv"});
+  const Node& n = g.node(g.nodes()[0]);
+  // s = scale / √variance = {1, 1/4}; t = bias − mean·s = {9, 19}
+  EXPECT_EQ(values(*g.constant(n.inputs[1])), (Floats{3, 1.25F}));
+  EXPECT_EQ(values(*g.constant(n.inputs[2])), (Floats{1 * 1 + 9, 2 * 0.25F + 19}));
+}
+
+TEST(FoldConvBatchNorm, GoesIntoTheWeightsBehindPerGroup) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({1, 2, 2, 2}));
+  const ValueId norm = add_norm(g, x, {{1, 2}, {3, 5}, {0, 0}, {1, 1}});
+  g.add_output(g.add_op("Conv", {norm, floats(g, "w", {2, 1, 1, 2}, {1, 10, 100, 1000})},
+                        {{"group", std::int64_t{2}}}));
+  infer_shapes(g);
+  EXPECT_TRUE(fold_conv_batch_norm(g));
+  ASSERT_EQ(ops(g), std::vector<std::string>{"Conv"});
+  const Node& n = g.node(g.nodes()[0]);
+  EXPECT_EQ(values(*g.constant(n.inputs[1])), (Floats{1, 10, 200, 2000}));
+  EXPECT_EQ(values(*g.constant(n.inputs[2])), (Floats{3 * 11, 5 * 1100}));
+  EXPECT_NO_THROW(verify(g));
+}
+
+TEST(FoldConvBatchNorm, KnowsTheLayoutOfConvTranspose) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({1, 1, 2, 2}));
+  const ValueId conv = g.add_op("ConvTranspose", {x, floats(g, "w", {1, 2, 1, 1}, {3, 5})});
+  g.add_output(add_norm(g, conv, {{2, 10}, {0, 1}, {0, 0}, {1, 1}}));
+  infer_shapes(g);
+  EXPECT_TRUE(fold_conv_batch_norm(g));
+  const Node& n = g.node(g.nodes()[0]);
+  EXPECT_EQ(values(*g.constant(n.inputs[1])), (Floats{6, 50}));
+  EXPECT_EQ(values(*g.constant(n.inputs[2])), (Floats{0, 1}));
+}
+
+TEST(FoldConvBatchNorm, LeavesPaddedShiftsAndSharedValues) {
+  Graph padded;
+  ValueId x = padded.add_input("x", f32({1, 1, 2, 2}));
+  ValueId norm = add_norm(padded, x, {{1}, {3}, {0}, {1}});
+  padded.add_output(padded.add_op("Conv", {norm, floats(padded, "w", {1, 1, 1, 1}, {1})},
+                                  {{"pads", Ints{1, 1, 1, 1}}}));
+  infer_shapes(padded);
+  EXPECT_FALSE(fold_conv_batch_norm(padded));
+  Graph shared;
+  x = shared.add_input("x", f32({1, 1, 2, 2}));
+  const ValueId conv = shared.add_op("Conv", {x, floats(shared, "w", {1, 1, 1, 1}, {1})});
+  shared.add_output(add_norm(shared, conv, {{1}, {3}, {0}, {1}}));
+  shared.add_output(shared.add_op("Relu", {conv}));
+  infer_shapes(shared);
+  EXPECT_FALSE(fold_conv_batch_norm(shared));
+}
+
+// --- the manager -------------------------------------------------------------------------------
+
+TEST(PassManager, PassesHelpEachOtherAndDumpWhatTheyDid) {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "xrt_passes_XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2, 3}));
+  const ValueId shape = g.add_op("Shape", {g.add_op("Identity", {x})});
+  g.add_output(g.add_op("Reshape", {g.add_op("Relu", {x}), shape}, {}, "y"));
+  run_passes(g, {.evaluate = add_scalars, .dump_dir = folder});
+  EXPECT_EQ(ops(g), std::vector<std::string>{"Relu"});
+  EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
+  EXPECT_NO_THROW(verify(g));
+  EXPECT_TRUE(fs::exists(fs::path(folder) / "000_before.txt"));
+  EXPECT_TRUE(fs::exists(fs::path(folder) / "001_fold_shape_subgraphs.txt"));
+  fs::remove_all(folder);
+}
+
+TEST(PassManager, StopsEvenIfAPassNeverSettles) {
+  Graph g;
+  g.add_output(g.add_op("Relu", {g.add_input("x", f32({2}))}));
+  int runs = 0;
+  const Pass restless{"restless", [&](Graph&, const PassOptions&) {
+                        ++runs;
+                        return true;
+                      }};
+  run_passes(g, {}, {restless});
+  EXPECT_LE(runs, 16);
+}
+
+}  // namespace
+}  // namespace xrt
