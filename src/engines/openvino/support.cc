@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <openvino/op/parameter.hpp>
+#include <openvino/op/result.hpp>
+#include <openvino/op/util/multi_subgraph_base.hpp>
 #include <openvino/runtime/properties.hpp>
 #include <optional>
 #include <unordered_set>
@@ -143,19 +146,40 @@ NodeId copy_alone(const Graph& graph, const Node& node, Graph& target) {
   return copy;
 }
 
-// The type name of the first op behind `result` that the plugin does not take, or "".
-std::string unsupported_op(const ov::Output<ov::Node>& result,
-                           const ov::SupportedOpsMap& supported) {
-  std::vector<ov::Node*> todo = {result.get_node()};
+// The ops that compute `results`, each once, in an order that depends on the graph alone.
+std::vector<ov::Node*> ops_behind(const ov::OutputVector& results) {
+  std::vector<ov::Node*> ops;
   std::unordered_set<ov::Node*> seen;
+  std::vector<ov::Node*> todo;
+  for (const auto& result : results) todo.push_back(result.get_node());
   while (!todo.empty()) {
     ov::Node* op = todo.back();
     todo.pop_back();
     if (!seen.insert(op).second) continue;
-    if (!supported.contains(op->get_friendly_name())) return op->get_type_name();
+    ops.push_back(op);
     for (const auto& input : op->input_values()) todo.push_back(input.get_node());
   }
-  return {};
+  return ops;
+}
+
+// What the plugin's answer depends on: types of ops, element types and ranks.
+std::string kind_of(const ov::OutputVector& results) {
+  std::string kind;
+  for (const ov::Node* op : ops_behind(results)) {
+    kind += op->get_type_info().name;
+    kind += op->get_type_info().version_id;
+    for (const auto& output : op->outputs()) {
+      const ov::PartialShape& shape = output.get_partial_shape();
+      kind += output.get_element_type().to_string();
+      kind += shape.rank().is_static() ? std::to_string(shape.size()) : "*";
+      kind += shape.is_static() ? 's' : 'd';
+    }
+    // What is inside a loop or a branch is not behind it: such ops are never of a known kind.
+    const auto* body = dynamic_cast<const ov::op::util::MultiSubGraphOp*>(op);
+    if (body != nullptr) kind += op->get_friendly_name() + std::to_string(op->get_instance_id());
+    kind += ';';
+  }
+  return kind;
 }
 
 }  // namespace
@@ -329,17 +353,17 @@ std::vector<SupportOracle::Answer> SupportOracle::probe_together(std::span<const
   for (std::size_t i = 0; i < probes.size(); ++i) {
     answers[i] = judge(together, copies[i], results, failed);
   }
-  const ov::SupportedOpsMap supported = query(model);
+  std::vector<ov::OutputVector> behind(probes.size());
   for (std::size_t i = 0; i < probes.size(); ++i) {
     if (answers[i].how == How::kNot) continue;
     for (const ValueId output : together.node(copies[i]).outputs) {
-      if (!output.valid()) continue;
-      const std::string missing =
-          unsupported_op(results.at(together.value(output).name), supported);
-      if (missing.empty()) continue;
-      answers[i] = {How::kNot, "the CPU plugin does not take OpenVINO's " + missing};
-      break;
+      if (output.valid()) behind[i].push_back(results.at(together.value(output).name));
     }
+  }
+  const std::vector<std::string> missing = unsupported_ops(behind);
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    if (missing[i].empty()) continue;
+    answers[i] = {How::kNot, "the CPU plugin does not take OpenVINO's " + missing[i]};
   }
   return answers;
 }
@@ -375,12 +399,11 @@ SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, No
     }
     Answer answer = judge(alone, id, results, {});
     if (answer.how == How::kNot) return answer;
-    const ov::SupportedOpsMap supported = query(model);
-    for (const auto& [name, result] : results) {
-      const std::string missing = unsupported_op(result, supported);
-      if (!missing.empty()) {
-        return {How::kNot, "the CPU plugin does not take OpenVINO's " + missing};
-      }
+    ov::OutputVector behind;
+    for (const auto& [name, result] : results) behind.push_back(result);
+    const std::string missing = unsupported_ops({behind})[0];
+    if (!missing.empty()) {
+      return {How::kNot, "the CPU plugin does not take OpenVINO's " + missing};
     }
     return answer;
   } catch (const std::exception& error) {
@@ -388,11 +411,53 @@ SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, No
   }
 }
 
-ov::SupportedOpsMap SupportOracle::query(const std::shared_ptr<ov::Model>& model) {
-  // The answer is by name.
-  std::size_t count = 0;
-  for (const auto& op : model->get_ops()) op->set_friendly_name("op" + std::to_string(count++));
-  return core_->query_model(model, "CPU", ov::hint::inference_precision(ov::element::f32));
+// What query_model says about the ops behind each list of results: the type name of one that the
+// plugin does not take, or "". A query costs nearly as much as a compilation, so it is asked once
+// per process for each kind of ops.
+std::vector<std::string> SupportOracle::unsupported_ops(
+    const std::vector<ov::OutputVector>& groups) {
+  std::vector<std::string> missing(groups.size()), kinds(groups.size());
+  std::map<std::string, std::size_t> asked;  // kind → the group that stands for it
+  {
+    const std::scoped_lock lock(mutex_);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (groups[i].empty()) continue;
+      kinds[i] = kind_of(groups[i]);
+      if (!plugin_answers_.contains(kinds[i])) asked.emplace(kinds[i], i);
+    }
+  }
+  std::map<std::string, std::string> fresh;
+  if (!asked.empty()) {
+    ov::ResultVector results;
+    ov::ParameterVector parameters;
+    std::size_t count = 0;
+    for (const auto& [kind, i] : asked) {
+      for (const auto& output : groups[i]) {
+        results.push_back(std::make_shared<ov::op::v0::Result>(output));
+      }
+      for (ov::Node* op : ops_behind(groups[i])) {
+        // The answer is by name.
+        op->set_friendly_name("op" + std::to_string(count++));
+        auto parameter = std::dynamic_pointer_cast<ov::op::v0::Parameter>(op->shared_from_this());
+        if (parameter) parameters.push_back(std::move(parameter));
+      }
+    }
+    const ov::SupportedOpsMap supported =
+        core_->query_model(std::make_shared<ov::Model>(results, parameters), "CPU",
+                           ov::hint::inference_precision(ov::element::f32));
+    for (const auto& [kind, i] : asked) {
+      std::string& answer = fresh[kind];
+      for (const ov::Node* op : ops_behind(groups[i])) {
+        if (!supported.contains(op->get_friendly_name())) answer = op->get_type_name();
+      }
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  plugin_answers_.insert(fresh.begin(), fresh.end());
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (!kinds[i].empty()) missing[i] = plugin_answers_.at(kinds[i]);
+  }
+  return missing;
 }
 
 }  // namespace xrt::openvino

@@ -59,11 +59,12 @@ class SupportOracle {
   // Whether the results that stand for a node's outputs have its types.
   static Answer judge(const Graph& graph, NodeId id, const Results& results,
                       const std::map<std::string, std::string>& failed);
-  ov::SupportedOpsMap query(const std::shared_ptr<ov::Model>& model);
+  std::vector<std::string> unsupported_ops(const std::vector<ov::OutputVector>& groups);
 
   std::shared_ptr<ov::Core> core_;
   std::mutex mutex_;
-  std::unordered_map<std::string, Answer> answers_;
+  std::unordered_map<std::string, Answer> answers_;              // by signature
+  std::unordered_map<std::string, std::string> plugin_answers_;  // by kind of ops
 };
 
 }  // namespace xrt::openvino
