@@ -80,7 +80,10 @@ void NativeExecutable::build(Graph& graph, const KernelRegistry& registry,
     } catch (const Error& error) {
       throw Error(error.code(), step.label + ": " + error.what());
     }
-    for (const ValueId v : create.node().inputs) step.inputs.push_back(v.index);
+    const std::vector<ValueId>& inputs = create.node().inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      step.inputs.push_back(step.kernel->reads_input(i) ? inputs[i].index : -1);
+    }
     // What the bodies read from this graph follows, body by body.
     for (const Graph* body : Graph::subgraphs(create.node())) {
       for (const Capture& capture : body->captures()) step.inputs.push_back(capture.outer.index);

@@ -163,6 +163,10 @@ class Kernel {
   virtual std::unique_ptr<KernelState> make_state() const { return nullptr; }
   // Bytes of weights that the kernel holds for itself.
   virtual std::size_t weight_bytes() const { return 0; }
+  // False: run() never reads the i-th input (it was packed), so its constant need not be kept.
+  virtual bool reads_input(std::size_t /*i*/) const { return true; }
+  // What computes, for profiles: the name of a library's implementation, or nothing.
+  virtual std::string describe() const { return {}; }
   const KernelTraits& traits() const { return traits_; }
 
  private:

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/dnn/register.h"
 
+#include "engines/native/dnn/families.h"
+
 namespace xrt::native::dnn {
 
-void register_kernels(KernelRegistry&) {}
+void register_kernels(KernelRegistry& registry) {
+  register_conv(registry);
+  register_matmul(registry);
+  register_pool(registry);
+  register_normalization(registry);
+  register_elementwise(registry);
+}
 
 }  // namespace xrt::native::dnn

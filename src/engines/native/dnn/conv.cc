@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conv and ConvTranspose, with or without fused post-ops.
+//
+// The fused form, op "Conv" of domain kDomain, has the inputs X, W, B (may be left out) and the
+// operands of its post-ops, the attributes of the standard op, the post-op attributes, and
+// `channels_last`: X, Y and the operands are stored as (batch, spatial …, channels).
+#include <algorithm>
+#include <numeric>
+
+#include "engines/native/dnn/families.h"
+#include "engines/native/dnn/plan.h"
+#include "engines/native/dnn/post_ops.h"
+#include "engines/native/dnn/window.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+using dnnl::memory;
+
+struct ConvAttributes {
+  WindowAttributes window;
+  std::int64_t group = 1;
+  bool channels_last = false;
+  std::vector<PostOp> post_ops;
+
+  static ConvAttributes of(const Node& node) {
+    ConvAttributes a;
+    a.window = WindowAttributes::of(node);
+    a.group = node.attr_int("group", 1);
+    a.channels_last = node.attr_int("channels_last", 0) != 0;
+    a.post_ops = read_post_ops(node);
+    return a;
+  }
+};
+
+// The logical order (batch, channels, spatial …) of a stored shape.
+Dims logical_dims(const Dims& stored, bool channels_last) {
+  if (!channels_last) return stored;
+  Dims dims = stored;
+  std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
+  return dims;
+}
+
+Dims stored_dims(const Dims& logical, bool channels_last) {
+  if (!channels_last) return logical;
+  Dims dims = logical;
+  std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+  return dims;
+}
+
+memory::desc any_layout(const memory::desc& desc) {
+  return memory::desc(desc.get_dims(), desc.get_data_type(), memory::format_tag::any);
+}
+
+Dims minus_one(Dims dilations) {
+  for (std::int64_t& d : dilations) --d;
+  return dilations;
+}
+
+class ConvKernel final : public PlanKernel {
+ public:
+  explicit ConvKernel(const KernelCreateContext& context)
+      : PlanKernel({.uses_arena = true}),
+        attributes_(ConvAttributes::of(context.node())),
+        dtype_(context.input_dtype(0)) {
+    if (const Tensor* w = context.constant_input(1)) weights_ = *w;
+    if (const Tensor* b = context.constant_input(2)) bias_ = *b;
+  }
+
+ protected:
+  std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
+    const Dims x_dims = logical_dims(inputs[0], attributes_.channels_last);
+    const Dims& w_dims = inputs[1];
+    check(x_dims, w_dims);
+    const Dims spatial(x_dims.begin() + 2, x_dims.end());
+    const Window window = resolve(attributes_.window, spatial, Dims(w_dims.begin() + 2, w_dims.end()));
+    Dims y_dims{x_dims[0], w_dims[0]};
+    y_dims.insert(y_dims.end(), window.output.begin(), window.output.end());
+
+    auto plan = std::make_shared<Plan>();
+    plan->set_output(0, dtype_, stored_dims(y_dims, attributes_.channels_last));
+    if (element_count(y_dims) == 0) return plan;
+
+    const bool has_bias = inputs.size() > 2 && !inputs[2].empty();
+    const PostOpChain chain =
+        make_chain(attributes_.post_ops, inputs, dtype_, y_dims, attributes_.channels_last);
+    auto pd = describe(x_dims, w_dims, y_dims, window, has_bias, &chain);
+    const bool fused = pd && !is_reference(pd.impl_info_str());
+    if (!fused) pd = describe(x_dims, w_dims, y_dims, window, has_bias, nullptr);
+    if (!pd) {
+      throw Error(ErrorCode::kEngine, "oneDNN has no convolution for these shapes");
+    }
+    build(*plan, pd, inputs, x_dims, y_dims, has_bias, fused ? &chain : nullptr);
+    return plan;
+  }
+
+  void drop_sources() override { weights_ = bias_ = Tensor(); }
+
+ private:
+  using Description = dnnl::convolution_forward::primitive_desc;
+
+  void check(const Dims& x, const Dims& w) const {
+    if (x.size() < 3 || x.size() != w.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "X has rank " + std::to_string(x.size()) + " and W " + std::to_string(w.size()));
+    }
+    const std::int64_t g = attributes_.group;
+    if (g < 1 || x[1] != w[1] * g || w[0] % g != 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "X has " + std::to_string(x[1]) + " channels, W is " +
+                      to_string(std::span<const std::int64_t>(w)) + " and group is " +
+                      std::to_string(g));
+    }
+  }
+
+  memory::desc plain_weights(const Dims& w) const {
+    if (attributes_.group == 1) return plain_desc(w, dtype_);
+    Dims grouped{attributes_.group, w[0] / attributes_.group};
+    grouped.insert(grouped.end(), w.begin() + 1, w.end());
+    return plain_desc(grouped, dtype_);
+  }
+
+  // Empty where oneDNN has no implementation.
+  Description describe(const Dims& x, const Dims& w, const Dims& y, const Window& window,
+                       bool has_bias, const PostOpChain* chain) const {
+    dnnl::primitive_attr attributes = base_attributes();
+    if (chain != nullptr) attributes.set_post_ops(chain->post_ops);
+    const bool last = attributes_.channels_last;
+    // Rows of channels are what the fast implementations want on both sides; elsewhere they
+    // choose, and a reorder brings what they chose.
+    const memory::desc xd = plain_desc(x, dtype_, last);
+    const memory::desc yd = plain_desc(y, dtype_, last);
+    const memory::desc wd = any_layout(plain_weights(w));
+    const memory::desc bd =
+        has_bias ? memory::desc({w[0]}, data_type(dtype_), memory::format_tag::x) : memory::desc();
+    const auto make = [&](const memory::desc& from, const memory::desc& to) {
+      return Description(cpu_engine(), dnnl::prop_kind::forward_inference,
+                         dnnl::algorithm::convolution_direct, from, wd, bd, to, window.strides,
+                         minus_one(window.dilations), window.pads_begin, window.pads_end,
+                         attributes, /*allow_empty=*/true);
+    };
+    if (last) {
+      Description pd = make(xd, yd);
+      if (pd && !is_reference(pd.impl_info_str())) return pd;
+    }
+    return make(any_layout(xd), any_layout(yd));
+  }
+
+  void build(Plan& plan, const Description& pd, std::span<const Dims> inputs, const Dims& x_dims,
+             const Dims& y_dims, bool has_bias, const PostOpChain* chain) const {
+    const bool last = attributes_.channels_last;
+    const Operand x = Plan::input(0, plain_desc(x_dims, dtype_, last));
+    const Operand y = Plan::output(0, plain_desc(y_dims, dtype_, last));
+    const memory::desc plain = plain_weights(inputs[1]);
+    const Operand w = weights_.defined()
+                          ? plan.constant(packed(1, weights_, plain, pd.weights_desc()))
+                          : plan.reordered(Plan::input(1, plain), pd.weights_desc());
+    std::vector<Plan::Argument> arguments{{DNNL_ARG_SRC, plan.reordered(x, pd.src_desc())},
+                                          {DNNL_ARG_WEIGHTS, w}};
+    if (has_bias) {
+      arguments.push_back(
+          {DNNL_ARG_BIAS, bias_.defined()
+                              ? plan.constant(packed(2, bias_, pd.bias_desc(), pd.bias_desc()))
+                              : Plan::input(2, pd.bias_desc())});
+    }
+    const bool direct = pd.dst_desc() == y.desc;
+    const Operand result = direct ? y : plan.temporary(pd.dst_desc());
+    arguments.push_back({DNNL_ARG_DST, result});
+    if (chain != nullptr) {
+      arguments.insert(arguments.end(), chain->arguments.begin(), chain->arguments.end());
+    }
+    plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), std::move(arguments),
+             pd.impl_info_str());
+    if (!direct) plan.add_reorder(result, y);
+    if (chain == nullptr) add_post_op_steps(plan, attributes_.post_ops, inputs, dtype_, y, last);
+  }
+
+  ConvAttributes attributes_;
+  DType dtype_;
+  Tensor weights_;
+  Tensor bias_;
+};
+
+Support supports_conv(const NodeView& node) {
+  const DType dtype = node.input_dtype(0);
+  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16) {
+    return Support::no("oneDNN convolves float32 and bfloat16, not " +
+                       std::string(to_string(dtype)));
+  }
+  if (!node.input_type(0).has_rank()) return Support::no("the rank of X is unknown");
+  const std::size_t rank = node.input_type(0).rank();
+  if (rank < 3 || rank > 5) {
+    return Support::no("oneDNN convolves over 1 to 3 dimensions, not " +
+                       std::to_string(static_cast<std::int64_t>(rank) - 2));
+  }
+  return Support::yes();
+}
+
+}  // namespace
+
+void register_conv(KernelRegistry& registry) {
+  const auto create = [](const KernelCreateContext& c) { return make_plan_kernel<ConvKernel>(c, c); };
+  registry.add({.op = "Conv", .priority = kPriority, .supports = supports_conv, .create = create});
+  registry.add({.domain = std::string(kDomain), .op = "Conv", .create = create});
+}
+
+}  // namespace xrt::native::dnn

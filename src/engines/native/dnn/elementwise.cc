@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise ops on float32 tensors, single or in fused chains.
+//
+// The fused form, op "Elementwise" of domain kDomain, applies its post-ops to input 0.
+#include <algorithm>
+
+#include "engines/native/dnn/families.h"
+#include "engines/native/dnn/plan.h"
+#include "engines/native/dnn/post_ops.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+using dnnl::memory;
+
+// Below this many elements a call of the library costs more than the work.
+constexpr std::int64_t kLeastElements = 4096;
+
+Dims broadcast(const Dims& a, const Dims& b) {
+  const std::size_t rank = std::max(a.size(), b.size());
+  const Dims x = padded_dims(a, rank);
+  const Dims y = padded_dims(b, rank);
+  Dims dims(rank);
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (x[i] != y[i] && x[i] != 1 && y[i] != 1) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  to_string(std::span<const std::int64_t>(a)) + " and " +
+                      to_string(std::span<const std::int64_t>(b)) + " do not broadcast");
+    }
+    dims[i] = x[i] == 1 ? y[i] : x[i];
+  }
+  return dims;
+}
+
+// Merges neighbouring dimensions over which every operand is either whole or broadcast, so that
+// the library sees few, long dimensions. All of `operands` have the rank of `dims`.
+void merge_dims(Dims& dims, std::vector<Dims>& operands) {
+  std::size_t i = 0;
+  while (i + 1 < dims.size()) {
+    const bool merge = std::all_of(operands.begin(), operands.end(), [&](const Dims& o) {
+      const bool first = o[i] == dims[i];
+      const bool second = o[i + 1] == dims[i + 1];
+      return (first && second) || (o[i] == 1 && o[i + 1] == 1);
+    });
+    if (!merge) {
+      ++i;
+      continue;
+    }
+    const auto join = [i](Dims& d) {
+      d[i] *= d[i + 1];
+      d.erase(d.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    };
+    join(dims);
+    for (Dims& o : operands) join(o);
+  }
+}
+
+class ElementwiseKernel final : public PlanKernel {
+ public:
+  ElementwiseKernel(const KernelCreateContext& context, std::vector<PostOp> post_ops)
+      : PlanKernel({.in_place = {0}, .uses_arena = true}), post_ops_(std::move(post_ops)) {
+    (void)context;
+  }
+
+ protected:
+  std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
+    Dims dims = inputs[0];
+    for (const PostOp& op : post_ops_) {
+      if (op.is_binary()) dims = broadcast(dims, inputs[op.input]);
+    }
+    auto plan = std::make_shared<Plan>();
+    plan->set_output(0, DType::kFloat32, dims);
+    if (element_count(dims) == 0) return plan;
+    std::vector<Dims> operands;
+    for (const Dims& d : inputs) operands.push_back(padded_dims(d, dims.size()));
+    merge_dims(dims, operands);
+    const Operand y = Plan::output(0, plain_desc(dims, DType::kFloat32));
+    const Operand x = Plan::input(0, plain_desc(operands[0], DType::kFloat32));
+    // The first op makes y; the others ride along or follow in place.
+    const std::span<const PostOp> rest(post_ops_.begin() + 1, post_ops_.end());
+    if (!add_first(*plan, x, y, operands, rest)) {
+      add_first(*plan, x, y, operands, {});
+      add_post_op_steps(*plan, rest, operands, DType::kFloat32, y, false);
+    }
+    return plan;
+  }
+
+ private:
+  bool add_first(Plan& plan, const Operand& x, const Operand& y, const std::vector<Dims>& operands,
+                 std::span<const PostOp> rest) const {
+    const PostOp& op = post_ops_[0];
+    const PostOpChain chain =
+        make_chain(rest, operands, DType::kFloat32, y.desc.get_dims(), false);
+    dnnl::primitive_attr attributes = base_attributes();
+    attributes.set_post_ops(chain.post_ops);
+    std::vector<Plan::Argument> arguments{{DNNL_ARG_DST, y}};
+    arguments.insert(arguments.end(), chain.arguments.begin(), chain.arguments.end());
+    if (op.is_binary()) {
+      const Operand other =
+          Plan::input(op.input, plain_desc(operands[op.input], DType::kFloat32));
+      const dnnl::binary::primitive_desc pd(cpu_engine(), binary_algorithm(op), x.desc, other.desc,
+                                            y.desc, attributes, /*allow_empty=*/true);
+      if (!pd || (!rest.empty() && is_reference(pd.impl_info_str()))) return false;
+      arguments.push_back({DNNL_ARG_SRC_0, x});
+      arguments.push_back({DNNL_ARG_SRC_1, other});
+      plan.add(dnnl::binary(pd), pd.scratchpad_desc(), std::move(arguments), pd.impl_info_str());
+      return true;
+    }
+    const dnnl::eltwise_forward::primitive_desc pd(
+        cpu_engine(), dnnl::prop_kind::forward_inference, eltwise_algorithm(op), x.desc, y.desc,
+        op.alpha, op.beta, attributes, /*allow_empty=*/true);
+    if (!pd || (!rest.empty() && is_reference(pd.impl_info_str()))) return false;
+    arguments.push_back({DNNL_ARG_SRC, x});
+    plan.add(dnnl::eltwise_forward(pd), pd.scratchpad_desc(), std::move(arguments),
+             pd.impl_info_str());
+    return true;
+  }
+
+  std::vector<PostOp> post_ops_;
+};
+
+Support large_float(const NodeView& node) {
+  const auto dims = node.output_type(0).static_dims();
+  if (!dims) return Support::no("the shape is not known before the run");
+  if (element_count(*dims) < kLeastElements) return Support::no("too small to be worth a call");
+  if (dims->size() > 6) return Support::no("oneDNN works on rank 6 at most here");
+  if (node.output_dtype(0) != DType::kFloat32) return Support::no("not float32");
+  return Support::yes();
+}
+
+Support supports_unary(const NodeView& node) {
+  std::size_t operand = 0;
+  if (const Support size = large_float(node); !size) return size;
+  if (!unary_post_op(node.graph(), node.node(), &operand)) {
+    return Support::no("its parameters are not known before the run");
+  }
+  return Support::yes();
+}
+
+Support supports_binary(const NodeView& node) {
+  if (const Support size = large_float(node); !size) return size;
+  for (const std::size_t i : {0, 1}) {
+    if (!node.input_type(i).is_static()) return Support::no("a shape is not known");
+  }
+  return Support::yes();
+}
+
+std::unique_ptr<Kernel> create_unary(const KernelCreateContext& context) {
+  std::size_t operand = 0;
+  const std::optional<PostOp> op = unary_post_op(context.graph(), context.node(), &operand);
+  return make_plan_kernel<ElementwiseKernel>(context, context, std::vector<PostOp>{*op});
+}
+
+std::unique_ptr<Kernel> create_binary(const KernelCreateContext& context) {
+  return make_plan_kernel<ElementwiseKernel>(
+      context, context, std::vector<PostOp>{{context.node().op, 0, 0, 1}});
+}
+
+}  // namespace
+
+void register_elementwise(KernelRegistry& registry) {
+  for (const char* op : {"Relu", "LeakyRelu", "Elu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish",
+                         "Softplus", "Swish", "Gelu", "Clip", "Mish", "Exp"}) {
+    registry.add({.op = op,
+                  .priority = kPriority,
+                  .supports = supports_unary,
+                  .create = create_unary});
+  }
+  for (const char* op : {"Add", "Sub", "Mul", "Div"}) {
+    registry.add({.op = op,
+                  .priority = kPriority,
+                  .supports = supports_binary,
+                  .create = create_binary});
+  }
+  registry.add({.domain = std::string(kDomain),
+                .op = "Elementwise",
+                .create = [](const KernelCreateContext& c) {
+                  return make_plan_kernel<ElementwiseKernel>(c, c, read_post_ops(c.node()));
+                }});
+}
+
+}  // namespace xrt::native::dnn

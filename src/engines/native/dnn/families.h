@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel families of this folder.
+#pragma once
+
+#include "engines/native/kernel.h"
+
+namespace xrt::native::dnn {
+
+// Asked before the kernels of the folder kernels/.
+inline constexpr int kPriority = 10;
+
+void register_conv(KernelRegistry& registry);
+void register_matmul(KernelRegistry& registry);
+void register_pool(KernelRegistry& registry);
+void register_normalization(KernelRegistry& registry);
+void register_elementwise(KernelRegistry& registry);
+
+}  // namespace xrt::native::dnn

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// MatMul and Gemm, with or without fused post-ops.
+//
+// The fused form, op "MatMul" of domain kDomain, has the inputs A, B, bias (shape [N], may be left
+// out) and the operands of its post-ops. Attributes: perm_a, perm_b (the operand is first
+// transposed so), perm_y (the result is stored transposed so), and the post-op attributes.
+#include <algorithm>
+#include <numeric>
+
+#include "engines/native/dnn/families.h"
+#include "engines/native/dnn/plan.h"
+#include "engines/native/dnn/post_ops.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+using dnnl::memory;
+
+// A matrix, or a batch of them, as the multiplication sees it.
+struct View {
+  Dims dims;     // batch …, rows, columns
+  Dims strides;  // in elements
+
+  memory::desc desc(DType dtype) const { return {dims, data_type(dtype), strides}; }
+  bool dense() const { return strides == row_major_strides(dims); }
+};
+
+View permuted(const Dims& stored, const std::vector<std::int64_t>& perm) {
+  const Dims strides = row_major_strides(stored);
+  if (perm.empty()) return {stored, strides};
+  View v;
+  for (const std::int64_t p : perm) {
+    v.dims.push_back(stored.at(static_cast<std::size_t>(p)));
+    v.strides.push_back(strides[static_cast<std::size_t>(p)]);
+  }
+  return v;
+}
+
+View with_rank(View v, std::size_t rank) {
+  while (v.dims.size() < rank) {
+    v.strides.insert(v.strides.begin(), v.dims[0] * v.strides[0]);
+    v.dims.insert(v.dims.begin(), 1);
+  }
+  return v;
+}
+
+// All leading dimensions as rows, if the memory allows.
+std::optional<View> flattened(const View& v) {
+  const std::size_t n = v.dims.size();
+  if (n < 2 || v.strides[n - 1] != 1) return std::nullopt;
+  std::int64_t rows = v.dims[n - 2];
+  for (std::size_t i = n - 2; i-- > 0;) {
+    if (v.dims[i] != 1 && v.strides[i] != rows * v.strides[n - 2]) return std::nullopt;
+    rows *= v.dims[i];
+  }
+  return View{{rows, v.dims[n - 1]}, {v.strides[n - 2], 1}};
+}
+
+struct MatMulAttributes {
+  std::vector<std::int64_t> perm_a;
+  std::vector<std::int64_t> perm_b;
+  std::vector<std::int64_t> perm_y;
+  std::int64_t bias = -1;  // input that is the bias, if any
+  std::vector<PostOp> post_ops;
+
+  static MatMulAttributes of(const NodeView& view) {
+    const Node& node = view.node();
+    MatMulAttributes a;
+    if (node.op == "Gemm") {
+      if (node.attr_int("transA", 0) != 0) a.perm_a = {1, 0};
+      if (node.attr_int("transB", 0) != 0) a.perm_b = {1, 0};
+      a.add_gemm_terms(view, node.attr_float("alpha", 1), node.attr_float("beta", 1));
+      return a;
+    }
+    if (node.domain.empty()) return a;
+    a.perm_a = node.attr_ints("perm_a");
+    a.perm_b = node.attr_ints("perm_b");
+    a.perm_y = node.attr_ints("perm_y");
+    if (node.input(2).valid()) a.bias = 2;
+    a.post_ops = read_post_ops(node);
+    return a;
+  }
+
+  // y = beta · (alpha / beta · A·B + C)
+  void add_gemm_terms(const NodeView& view, float alpha, float beta) {
+    const bool has_c = view.has_input(2) && beta != 0;
+    if (!has_c) {
+      if (alpha != 1) post_ops.push_back({"Linear", alpha, 0});
+      return;
+    }
+    if (alpha != beta) post_ops.push_back({"Linear", alpha / beta, 0});
+    const auto c = view.input_type(2).static_dims();
+    if (alpha == beta && c && c->size() == 1 && (*c)[0] != 1) {
+      bias = 2;
+    } else {
+      post_ops.push_back({"Add", 0, 0, 2});
+    }
+    if (beta != 1) post_ops.push_back({"Linear", beta, 0});
+  }
+};
+
+struct Problem {
+  View a, b, y;
+  Dims y_stored;
+};
+
+class MatMulKernel final : public PlanKernel {
+ public:
+  explicit MatMulKernel(const KernelCreateContext& context)
+      : PlanKernel({.uses_arena = true}),
+        attributes_(MatMulAttributes::of(context)),
+        dtype_(context.input_dtype(0)) {
+    if (const Tensor* b = context.constant_input(1)) weights_ = *b;
+    if (attributes_.bias >= 0) {
+      if (const Tensor* c = context.constant_input(static_cast<std::size_t>(attributes_.bias))) {
+        bias_ = *c;
+      }
+    }
+  }
+
+ protected:
+  std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
+    const Problem problem = pose(inputs);
+    auto plan = std::make_shared<Plan>();
+    plan->set_output(0, dtype_, problem.y_stored);
+    if (element_count(problem.y_stored) == 0) return plan;
+    if (problem.a.dims.back() == 0) {
+      plan->zero_output(0);
+      const Operand y = Plan::output(0, problem.y.desc(dtype_));
+      add_bias_step(*plan, inputs, y);
+      add_post_op_steps(*plan, attributes_.post_ops, inputs, dtype_, y, false);
+      return plan;
+    }
+    if (!plan_inner_product(*plan, problem, inputs)) plan_matmul(*plan, problem, inputs);
+    return plan;
+  }
+
+  void drop_sources() override { weights_ = bias_ = Tensor(); }
+
+ private:
+  // Shapes by the rules of numpy.matmul.
+  Problem pose(std::span<const Dims> inputs) const {
+    Problem p;
+    p.a = permuted(inputs[0], attributes_.perm_a);
+    p.b = permuted(inputs[1], attributes_.perm_b);
+    const bool vector_a = p.a.dims.size() == 1;
+    const bool vector_b = p.b.dims.size() == 1;
+    if (p.a.dims.empty() || p.b.dims.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, "an operand is a scalar");
+    }
+    if (vector_a) p.a = {{1, p.a.dims[0]}, {p.a.dims[0], 1}};
+    if (vector_b) p.b = {{p.b.dims[0], 1}, {1, 1}};
+    const std::size_t rank = std::max(p.a.dims.size(), p.b.dims.size());
+    const std::string shapes = to_string(std::span<const std::int64_t>(inputs[0])) + " and " +
+                               to_string(std::span<const std::int64_t>(inputs[1]));
+    p.a = with_rank(p.a, rank);
+    p.b = with_rank(p.b, rank);
+    if (p.a.dims[rank - 1] != p.b.dims[rank - 2]) {
+      throw Error(ErrorCode::kInvalidArgument, "the shapes " + shapes + " cannot be multiplied");
+    }
+    Dims y(rank);
+    for (std::size_t i = 0; i + 2 < rank; ++i) {
+      const std::int64_t m = p.a.dims[i];
+      const std::int64_t n = p.b.dims[i];
+      if (m != n && m != 1 && n != 1) {
+        throw Error(ErrorCode::kInvalidArgument, "the batches of " + shapes + " do not broadcast");
+      }
+      y[i] = m == 1 ? n : m;
+    }
+    y[rank - 2] = p.a.dims[rank - 2];
+    y[rank - 1] = p.b.dims[rank - 1];
+    if (attributes_.perm_y.empty()) {
+      p.y = {y, row_major_strides(y)};
+      p.y_stored = y;
+      if (vector_b) p.y_stored.pop_back();
+      if (vector_a) p.y_stored.erase(p.y_stored.end() - (vector_b ? 1 : 2));
+      return p;
+    }
+    // stored[i] = y[perm_y[i]]
+    for (const std::int64_t q : attributes_.perm_y) p.y_stored.push_back(y.at(q));
+    const Dims stored = row_major_strides(p.y_stored);
+    p.y = {y, Dims(rank)};
+    for (std::size_t i = 0; i < rank; ++i) p.y.strides[attributes_.perm_y[i]] = stored[i];
+    return p;
+  }
+
+  // Binary operands as rows of the flattened result, or nothing where one does not flatten.
+  std::optional<std::vector<Dims>> flattened_operands(std::span<const Dims> inputs,
+                                                      const Problem& p, std::int64_t rows) const {
+    std::vector<Dims> dims(inputs.begin(), inputs.end());
+    for (const PostOp& op : attributes_.post_ops) {
+      if (!op.is_binary()) continue;
+      Dims& d = dims[op.input];
+      const std::int64_t columns = p.y.dims.back();
+      const std::int64_t count = element_count(d);
+      if (count == rows * columns && rows * columns > 1) {
+        d = {rows, columns};
+      } else if (count == 1) {
+        d = {1, 1};
+      } else if (count == columns && d.back() == columns) {
+        d = {1, columns};
+      } else {
+        return std::nullopt;
+      }
+    }
+    return dims;
+  }
+
+  // Constant weights that all rows share: the primitive with the best packed layouts.
+  bool plan_inner_product(Plan& plan, const Problem& p, std::span<const Dims> inputs) const {
+    if (!weights_.defined()) return false;
+    const std::optional<View> a = flattened(p.a);
+    const std::optional<View> y = flattened(p.y);
+    const std::int64_t k = p.a.dims.back();
+    const std::int64_t n = p.b.dims.back();
+    if (!a || !y || !a->dense() || !y->dense() || element_count(p.b.dims) != k * n) return false;
+    const auto operands = flattened_operands(inputs, p, a->dims[0]);
+    if (!operands) return false;
+    const PostOpChain chain = make_chain(attributes_.post_ops, *operands, dtype_, y->dims, false);
+    dnnl::primitive_attr attributes = base_attributes();
+    attributes.set_post_ops(chain.post_ops);
+    const std::size_t rank = p.b.dims.size();
+    const memory::desc source({n, k}, data_type(dtype_),
+                              {p.b.strides[rank - 1], p.b.strides[rank - 2]});
+    const memory::desc wd({n, k}, data_type(dtype_), memory::format_tag::any);
+    const bool has_bias = attributes_.bias >= 0;
+    const memory::desc bd =
+        has_bias ? memory::desc({n}, data_type(dtype_), memory::format_tag::x) : memory::desc();
+    const dnnl::inner_product_forward::primitive_desc pd(
+        cpu_engine(), dnnl::prop_kind::forward_inference, a->desc(dtype_), wd, bd,
+        y->desc(dtype_), attributes, /*allow_empty=*/true);
+    if (!pd || is_reference(pd.impl_info_str())) return false;
+    std::vector<Plan::Argument> arguments{
+        {DNNL_ARG_SRC, Plan::input(0, pd.src_desc())},
+        {DNNL_ARG_WEIGHTS, plan.constant(packed(1, weights_, source, pd.weights_desc()))},
+        {DNNL_ARG_DST, Plan::output(0, pd.dst_desc())}};
+    if (has_bias) arguments.push_back({DNNL_ARG_BIAS, bias_operand(plan, pd.bias_desc())});
+    arguments.insert(arguments.end(), chain.arguments.begin(), chain.arguments.end());
+    plan.add(dnnl::inner_product_forward(pd), pd.scratchpad_desc(), std::move(arguments),
+             pd.impl_info_str());
+    return true;
+  }
+
+  void plan_matmul(Plan& plan, const Problem& p, std::span<const Dims> inputs) const {
+    const std::size_t rank = p.y.dims.size();
+    const bool has_bias = attributes_.bias >= 0;
+    Dims bias_dims(rank, 1);
+    bias_dims.back() = p.y.dims.back();
+    const memory::desc bd = has_bias ? plain_desc(bias_dims, dtype_) : memory::desc();
+    const PostOpChain chain =
+        make_chain(attributes_.post_ops, inputs, dtype_, p.y.dims, /*channels_last=*/false);
+    using Description = dnnl::matmul::primitive_desc;
+    const memory::desc given[3] = {p.a.desc(dtype_), p.b.desc(dtype_), p.y.desc(dtype_)};
+    const memory::desc dense[3] = {plain_desc(p.a.dims, dtype_), plain_desc(p.b.dims, dtype_),
+                                   plain_desc(p.y.dims, dtype_)};
+    const auto make = [&](const memory::desc* descs, bool fused) {
+      dnnl::primitive_attr attributes = base_attributes();
+      if (fused) attributes.set_post_ops(chain.post_ops);
+      const memory::desc b =
+          weights_.defined()
+              ? memory::desc(p.b.dims, data_type(dtype_), memory::format_tag::any)
+              : descs[1];
+      return Description(cpu_engine(), descs[0], b, bd, descs[2], attributes,
+                         /*allow_empty=*/true);
+    };
+    // In order of preference: no copies and fused; copies; post-ops on their own.
+    bool fused = true;
+    Description pd = make(given, true);
+    if (!pd || is_reference(pd.impl_info_str())) pd = make(dense, true);
+    if (!pd || is_reference(pd.impl_info_str())) {
+      fused = false;
+      pd = make(dense, false);
+    }
+    if (!pd) throw Error(ErrorCode::kEngine, "oneDNN has no multiplication for these shapes");
+
+    const Operand a = Plan::input(0, given[0]);
+    const Operand y = Plan::output(0, given[2]);
+    const Operand b = weights_.defined()
+                          ? plan.constant(packed(1, weights_, given[1], pd.weights_desc()))
+                          : plan.reordered(Plan::input(1, given[1]), pd.weights_desc());
+    const bool direct = pd.dst_desc() == y.desc;
+    const Operand result = direct ? y : plan.temporary(pd.dst_desc());
+    std::vector<Plan::Argument> arguments{{DNNL_ARG_SRC, plan.reordered(a, pd.src_desc())},
+                                          {DNNL_ARG_WEIGHTS, b},
+                                          {DNNL_ARG_DST, result}};
+    if (has_bias) arguments.push_back({DNNL_ARG_BIAS, bias_operand(plan, bd)});
+    if (fused) {
+      arguments.insert(arguments.end(), chain.arguments.begin(), chain.arguments.end());
+    }
+    plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(arguments), pd.impl_info_str());
+    if (!direct) plan.add_reorder(result, y);
+    if (!fused) add_post_op_steps(plan, attributes_.post_ops, inputs, dtype_, y, false);
+  }
+
+  Operand bias_operand(Plan& plan, const memory::desc& desc) const {
+    if (bias_.defined()) return plan.constant(packed(2, bias_, desc, desc));
+    return Plan::input(static_cast<std::size_t>(attributes_.bias), desc);
+  }
+
+  void add_bias_step(Plan& plan, std::span<const Dims> inputs, const Operand& y) const {
+    if (attributes_.bias < 0) return;
+    const PostOp add{"Add", 0, 0, attributes_.bias};
+    add_post_op_steps(plan, {&add, 1}, inputs, dtype_, y, false);
+  }
+
+  MatMulAttributes attributes_;
+  DType dtype_;
+  Tensor weights_;
+  Tensor bias_;
+};
+
+Support supports_matmul(const NodeView& node) {
+  for (std::size_t i = 0; i < node.input_count(); ++i) {
+    if (!node.has_input(i)) continue;
+    if (node.input_dtype(i) != DType::kFloat32) {
+      return Support::no("oneDNN multiplies float32 here, not " +
+                         std::string(to_string(node.input_dtype(i))));
+    }
+    if (!node.input_type(i).has_rank()) return Support::no("the rank of an operand is unknown");
+  }
+  const std::size_t rank = std::max(node.input_type(0).rank(), node.input_type(1).rank());
+  if (rank > 6) return Support::no("oneDNN multiplies operands of rank 6 at most");
+  return Support::yes();
+}
+
+}  // namespace
+
+void register_matmul(KernelRegistry& registry) {
+  const auto create = [](const KernelCreateContext& c) {
+    return make_plan_kernel<MatMulKernel>(c, c);
+  };
+  for (const char* op : {"MatMul", "Gemm"}) {
+    registry.add({.op = op, .priority = kPriority, .supports = supports_matmul, .create = create});
+  }
+  registry.add({.domain = std::string(kDomain), .op = "MatMul", .create = create});
+}
+
+}  // namespace xrt::native::dnn

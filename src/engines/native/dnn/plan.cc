@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/dnn/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace xrt::native::dnn {
+
+using dnnl::memory;
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+void rethrow(const dnnl::error& error) {
+  const ErrorCode code =
+      error.status == dnnl_out_of_memory ? ErrorCode::kResource : ErrorCode::kEngine;
+  throw Error(code, std::string("oneDNN: ") + error.what());
+}
+
+bool has_data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kBFloat16:
+    case DType::kFloat16:
+    case DType::kInt32:
+    case DType::kInt8:
+    case DType::kUInt8:
+      return true;
+    default:
+      return false;
+  }
+}
+
+memory::data_type data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return memory::data_type::f32;
+    case DType::kBFloat16:
+      return memory::data_type::bf16;
+    case DType::kFloat16:
+      return memory::data_type::f16;
+    case DType::kInt32:
+      return memory::data_type::s32;
+    case DType::kInt8:
+      return memory::data_type::s8;
+    case DType::kUInt8:
+      return memory::data_type::u8;
+    default:
+      throw Error(ErrorCode::kInternal,
+                  "no oneDNN data type for " + std::string(to_string(dtype)));
+  }
+}
+
+Dims row_major_strides(const Dims& dims) {
+  Dims strides(dims.size(), 1);
+  for (std::size_t i = dims.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * std::max<std::int64_t>(dims[i], 1);
+  }
+  return strides;
+}
+
+memory::desc plain_desc(const Dims& dims, DType dtype, bool channels_last) {
+  const std::size_t rank = dims.size();
+  if (rank == 0) return memory::desc({1}, data_type(dtype), {1});
+  if (!channels_last || rank < 3) {
+    return memory::desc(dims, data_type(dtype), row_major_strides(dims));
+  }
+  Dims physical{dims[0]};
+  physical.insert(physical.end(), dims.begin() + 2, dims.end());
+  physical.push_back(dims[1]);
+  const Dims s = row_major_strides(physical);
+  Dims strides{s[0], s[rank - 1]};
+  strides.insert(strides.end(), s.begin() + 1, s.end() - 1);
+  return memory::desc(dims, data_type(dtype), strides);
+}
+
+bool is_reference(const char* implementation) {
+  return std::strncmp(implementation, "ref", 3) == 0 ||
+         std::strncmp(implementation, "simple:any", 10) == 0;
+}
+
+dnnl::primitive_attr base_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  return attributes;
+}
+
+Operand Plan::input(std::size_t i, memory::desc desc) {
+  return {.kind = Operand::Kind::kInput, .index = i, .desc = std::move(desc)};
+}
+
+Operand Plan::output(std::size_t i, memory::desc desc) {
+  return {.kind = Operand::Kind::kOutput, .index = i, .desc = std::move(desc)};
+}
+
+Operand Plan::constant(std::shared_ptr<const PackedWeights> weights) {
+  Operand operand{.kind = Operand::Kind::kConstant,
+                  .data = weights->memory.get_data_handle(),
+                  .desc = weights->memory.get_desc()};
+  weights_.push_back(std::move(weights));
+  return operand;
+}
+
+Operand Plan::temporary(memory::desc desc) {
+  Operand operand{
+      .kind = Operand::Kind::kTemporary, .index = temporary_bytes_, .desc = std::move(desc)};
+  temporary_bytes_ += (operand.desc.get_size() + 63) / 64 * 64;
+  return operand;
+}
+
+Operand Plan::reordered(const Operand& operand, const memory::desc& desc) {
+  if (operand.desc == desc) return operand;
+  Operand copy = temporary(desc);
+  add_reorder(operand, copy);
+  return copy;
+}
+
+void Plan::add_reorder(const Operand& from, const Operand& to) {
+  const dnnl::reorder::primitive_desc pd(cpu_engine(), from.desc, cpu_engine(), to.desc,
+                                         base_attributes());
+  add(dnnl::reorder(pd), pd.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}},
+      pd.impl_info_str());
+}
+
+void Plan::add(const dnnl::primitive& primitive, const memory::desc& scratchpad,
+               std::vector<Argument> arguments, std::string implementation) {
+  Step step{.primitive = primitive,
+            .arguments = std::move(arguments),
+            .scratchpad = scratchpad,
+            .implementation = std::move(implementation)};
+  step.has_scratchpad = scratchpad.get_size() > 0;
+  scratchpad_bytes_ = std::max(scratchpad_bytes_, (scratchpad.get_size() + 63) / 64 * 64);
+  steps_.push_back(std::move(step));
+}
+
+void Plan::set_output(std::size_t i, DType dtype, Dims dims) {
+  if (outputs_.size() <= i) outputs_.resize(i + 1);
+  outputs_[i] = {.dtype = dtype, .dims = std::move(dims)};
+}
+
+std::size_t Plan::weight_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& w : weights_) bytes += w->bytes();
+  return bytes;
+}
+
+bool Plan::reads_input(std::size_t i) const {
+  for (const Step& step : steps_) {
+    for (const Argument& argument : step.arguments) {
+      if (argument.operand.kind == Operand::Kind::kInput && argument.operand.index == i) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::string Plan::describe() const {
+  std::string text;
+  for (const Step& step : steps_) {
+    if (!text.empty()) text += " + ";
+    text += step.implementation;
+  }
+  return text;
+}
+
+Plan::State::State() : stream_(cpu_engine()) {}
+
+void Plan::State::bind(std::shared_ptr<const Plan> plan) {
+  steps_.clear();
+  for (const Step& step : plan->steps_) {
+    Bound& bound = steps_.emplace_back();
+    for (const Argument& argument : step.arguments) {
+      void* data = argument.operand.kind == Operand::Kind::kConstant ? argument.operand.data
+                                                                     : nullptr;
+      bound.memories.emplace_back(argument.operand.desc, cpu_engine(), data);
+      bound.arguments.push_back({argument.id, bound.memories.back().get()});
+    }
+    if (step.has_scratchpad) {
+      bound.memories.emplace_back(step.scratchpad, cpu_engine(), nullptr);
+      bound.arguments.push_back({DNNL_ARG_SCRATCHPAD, bound.memories.back().get()});
+    }
+  }
+  plan_ = std::move(plan);
+}
+
+void Plan::run(State& state, KernelContext& context) const {
+  void* outputs[4] = {};
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].dtype == DType::kUndefined) continue;
+    Tensor& output = context.output(i, outputs_[i].dtype, outputs_[i].dims);
+    outputs[i] = output.raw();
+    if (outputs_[i].zero) std::memset(output.raw(), 0, output.bytes());
+  }
+  std::byte* scratch = temporary_bytes_ + scratchpad_bytes_ == 0
+                           ? nullptr
+                           : context.scratch(temporary_bytes_ + scratchpad_bytes_);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    State::Bound& bound = state.steps_[i];
+    std::size_t m = 0;
+    for (const Argument& argument : step.arguments) {
+      void* data = nullptr;
+      switch (argument.operand.kind) {
+        case Operand::Kind::kInput:
+          data = const_cast<void*>(context.input(argument.operand.index).raw());
+          break;
+        case Operand::Kind::kOutput:
+          data = outputs[argument.operand.index];
+          break;
+        case Operand::Kind::kTemporary:
+          data = scratch + argument.operand.index;
+          break;
+        case Operand::Kind::kConstant:
+        case Operand::Kind::kNone:
+          ++m;
+          continue;
+      }
+      dnnl_memory_set_data_handle(bound.memories[m++].get(), data);
+    }
+    if (step.has_scratchpad) {
+      dnnl_memory_set_data_handle(bound.memories[m].get(), scratch + temporary_bytes_);
+    }
+    const dnnl_status_t status = dnnl_primitive_execute(
+        step.primitive.get(), state.stream_.get(), static_cast<int>(bound.arguments.size()),
+        bound.arguments.data());
+    if (status != dnnl_success) {
+      throw Error(ErrorCode::kEngine, "oneDNN: " + step.implementation +
+                                          " failed with status " + std::to_string(status));
+    }
+  }
+}
+
+void PlanKernel::run(KernelContext& context) const {
+  auto& state = context.state<Plan::State>();
+  if (fixed_) {
+    if (!state.plan()) guarded([&] { state.bind(fixed_); });
+    fixed_->run(state, context);
+    return;
+  }
+  guarded([&] {
+    std::shared_ptr<const Plan> plan = plan_for(context);
+    if (state.plan() != plan) state.bind(plan);
+    plan->run(state, context);
+  });
+}
+
+std::unique_ptr<KernelState> PlanKernel::make_state() const {
+  return guarded([&] { return std::make_unique<Plan::State>(); });
+}
+
+std::size_t PlanKernel::weight_bytes() const {
+  if (fixed_) return fixed_->weight_bytes();
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const Packed& p : packed_) {
+    if (const auto weights = p.weights.lock()) bytes += weights->bytes();
+  }
+  return bytes;
+}
+
+void PlanKernel::prepare(const KernelCreateContext& context) {
+  std::vector<Dims> dims;
+  for (std::size_t i = 0; i < context.input_count(); ++i) {
+    if (!context.has_input(i)) {
+      dims.emplace_back();
+      continue;
+    }
+    const Tensor* constant = context.constant_input(i);
+    const std::optional<Dims> known =
+        constant != nullptr ? constant->dims() : context.input_type(i).static_dims();
+    if (!known) return;
+    dims.push_back(*known);
+  }
+  context.threads()->execute([&] { fixed_ = guarded([&] { return make_plan(dims); }); });
+  drop_sources();
+}
+
+bool PlanKernel::reads_input(std::size_t i) const { return !fixed_ || fixed_->reads_input(i); }
+
+std::string PlanKernel::describe() const { return fixed_ ? fixed_->describe() : std::string(); }
+
+std::shared_ptr<const Plan> PlanKernel::plan_for(KernelContext& context) const {
+  std::vector<Dims> dims(context.input_count());
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (context.has_input(i)) dims[i] = context.input(i).dims();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(plans_.begin(), plans_.end(),
+                                    [&](const Cached& c) { return c.dims == dims; });
+    if (found != plans_.end()) {
+      plans_.splice(plans_.begin(), plans_, found);
+      return plans_.front().plan;
+    }
+  }
+  std::shared_ptr<const Plan> plan = make_plan(dims);
+  const std::lock_guard lock(mutex_);
+  plans_.push_front({std::move(dims), plan});
+  if (plans_.size() > kMaximumPlans) plans_.pop_back();
+  return plan;
+}
+
+std::shared_ptr<const PackedWeights> PlanKernel::packed(std::size_t slot, const Tensor& source,
+                                                        const memory::desc& from,
+                                                        const memory::desc& wanted) const {
+  const std::lock_guard lock(mutex_);
+  for (const Packed& p : packed_) {
+    if (p.slot != slot || p.desc != wanted) continue;
+    if (auto weights = p.weights.lock()) return weights;
+  }
+  auto weights = std::make_shared<PackedWeights>();
+  weights->memory = memory(wanted, cpu_engine());
+  memory plain(from, cpu_engine(), const_cast<void*>(source.raw()));
+  dnnl::stream stream(cpu_engine());
+  dnnl::reorder(plain, weights->memory).execute(stream, plain, weights->memory);
+  stream.wait();
+  std::erase_if(packed_, [](const Packed& p) { return p.weights.expired(); });
+  packed_.push_back({slot, wanted, weights});
+  return weights;
+}
+
+}  // namespace xrt::native::dnn

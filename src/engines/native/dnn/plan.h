@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans: oneDNN primitives bound to the inputs and outputs of one kernel.
+//
+// A Plan is made for concrete shapes and never changes. It is a list of primitives; each argument
+// is an input or output of the kernel, a constant (packed weights) or a temporary in the kernel's
+// scratch memory. What one run needs (memory handles) is a PlanState, one per context.
+//
+// Every call of oneDNN happens inside guarded(), which turns its exceptions into xrt::Error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engines/native/kernel.h"
+#include "xrt/error.h"
+#include "xrt/tensor.h"
+
+namespace xrt::native::dnn {
+
+// The process's CPU engine of oneDNN.
+const dnnl::engine& cpu_engine();
+
+[[noreturn]] void rethrow(const dnnl::error& error);
+
+template <typename F>
+decltype(auto) guarded(F&& f) {
+  try {
+    return std::forward<F>(f)();
+  } catch (const dnnl::error& error) {
+    rethrow(error);
+  }
+}
+
+// float32, bfloat16, float16, int32, int8, uint8.
+bool has_data_type(DType dtype);
+dnnl::memory::data_type data_type(DType dtype);
+
+// Dense memory of `dims` = (batch, channels, spatial …), row-major in that order, or with the
+// channels last: (batch, spatial …, channels).
+dnnl::memory::desc plain_desc(const Dims& dims, DType dtype, bool channels_last = false);
+// Row-major strides of `dims`, in elements.
+Dims row_major_strides(const Dims& dims);
+
+// True where an implementation is oneDNN's plain reference loop.
+bool is_reference(const char* implementation);
+
+// Attributes that every primitive is made with: scratchpad from the caller, strict arithmetic.
+dnnl::primitive_attr base_attributes();
+
+struct Operand {
+  enum class Kind : std::uint8_t { kNone, kInput, kOutput, kConstant, kTemporary };
+  Kind kind = Kind::kNone;
+  std::size_t index = 0;  // input or output; offset in scratch for a temporary
+  void* data = nullptr;   // constant
+  dnnl::memory::desc desc;
+};
+
+// Weights in the layout that a primitive wants, with the memory they own.
+struct PackedWeights {
+  dnnl::memory memory;
+  std::size_t bytes() const { return memory.get_desc().get_size(); }
+};
+
+class Plan {
+ public:
+  struct Argument {
+    int id;
+    Operand operand;
+  };
+
+  // --- building -------------------------------------------------------------------------------
+  static Operand input(std::size_t i, dnnl::memory::desc desc);
+  static Operand output(std::size_t i, dnnl::memory::desc desc);
+  Operand constant(std::shared_ptr<const PackedWeights> weights);
+  Operand temporary(dnnl::memory::desc desc);
+  // `operand` in the layout `desc`: itself, or a temporary filled by a reorder.
+  Operand reordered(const Operand& operand, const dnnl::memory::desc& desc);
+  void add_reorder(const Operand& from, const Operand& to);
+  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+           std::vector<Argument> arguments, std::string implementation);
+  void set_output(std::size_t i, DType dtype, Dims dims);
+  // The output is zero before the first primitive.
+  void zero_output(std::size_t i) { outputs_.at(i).zero = true; }
+
+  // --- running --------------------------------------------------------------------------------
+  class State;
+  void run(State& state, KernelContext& context) const;
+  std::size_t weight_bytes() const;
+  bool reads_input(std::size_t i) const;
+  // Names of the implementations, for the profile.
+  std::string describe() const;
+
+ private:
+  struct Step {
+    dnnl::primitive primitive;
+    std::vector<Argument> arguments;
+    bool has_scratchpad = false;
+    dnnl::memory::desc scratchpad;
+    std::string implementation;
+  };
+  struct Output {
+    DType dtype = DType::kUndefined;
+    Dims dims;
+    bool zero = false;
+  };
+
+  std::vector<Step> steps_;
+  std::vector<Output> outputs_;
+  std::vector<std::shared_ptr<const PackedWeights>> weights_;
+  std::size_t temporary_bytes_ = 0;
+  std::size_t scratchpad_bytes_ = 0;
+};
+
+// Memory objects of one context for the plan it ran last.
+class Plan::State final : public KernelState {
+ public:
+  State();
+  void bind(std::shared_ptr<const Plan> plan);
+  const std::shared_ptr<const Plan>& plan() const { return plan_; }
+
+ private:
+  friend class Plan;
+  struct Bound {
+    std::vector<dnnl::memory> memories;
+    std::vector<dnnl_exec_arg_t> arguments;
+  };
+  std::shared_ptr<const Plan> plan_;
+  std::vector<Bound> steps_;
+  dnnl::stream stream_;
+};
+
+// A kernel whose plan depends on nothing but the shapes of its inputs. Where they are known when
+// the kernel is made, so is the plan; else plans are made when shapes are met and the newest
+// kMaximumPlans are kept.
+class PlanKernel : public Kernel {
+ public:
+  static constexpr std::size_t kMaximumPlans = 16;
+
+  explicit PlanKernel(KernelTraits traits) : Kernel(std::move(traits)) {}
+
+  void run(KernelContext& context) const final;
+  std::unique_ptr<KernelState> make_state() const final;
+  std::size_t weight_bytes() const final;
+  bool reads_input(std::size_t i) const final;
+  std::string describe() const final;
+
+  // Called once after construction; makes the plan if every input's shape is static.
+  void prepare(const KernelCreateContext& context);
+
+ protected:
+  // `inputs`: concrete dimensions per input; empty for one that is left out.
+  virtual std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const = 0;
+
+  // The plan is made and there will be no other: sources of packed weights can go.
+  virtual void drop_sources() {}
+
+  // The weights in the layout `wanted`, packed on first demand and shared by plans.
+  std::shared_ptr<const PackedWeights> packed(std::size_t slot, const Tensor& source,
+                                              const dnnl::memory::desc& from,
+                                              const dnnl::memory::desc& wanted) const;
+
+ private:
+  std::shared_ptr<const Plan> plan_for(KernelContext& context) const;
+
+  struct Cached {
+    std::vector<Dims> dims;
+    std::shared_ptr<const Plan> plan;
+  };
+  struct Packed {
+    std::size_t slot;
+    dnnl::memory::desc desc;
+    std::weak_ptr<const PackedWeights> weights;
+  };
+  std::shared_ptr<const Plan> fixed_;
+  mutable std::mutex mutex_;
+  mutable std::list<Cached> plans_;  // newest first
+  mutable std::vector<Packed> packed_;
+};
+
+// Makes a kernel of type K from `context` and prepares it.
+template <typename K, typename... Args>
+std::unique_ptr<Kernel> make_plan_kernel(const KernelCreateContext& context, Args&&... args) {
+  return guarded([&]() -> std::unique_ptr<Kernel> {
+    auto kernel = std::make_unique<K>(std::forward<Args>(args)...);
+    kernel->prepare(context);
+    return kernel;
+  });
+}
+
+}  // namespace xrt::native::dnn

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/dnn/window.h"
+
+#include <algorithm>
+
+#include "xrt/error.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+Dims filled(const std::vector<std::int64_t>& given, std::size_t count, std::int64_t fallback,
+            const char* what) {
+  if (given.empty()) return Dims(count, fallback);
+  if (given.size() != count) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string(what) + " has " + std::to_string(given.size()) + " entries, not " +
+                    std::to_string(count));
+  }
+  return given;
+}
+
+}  // namespace
+
+WindowAttributes WindowAttributes::of(const Node& node) {
+  WindowAttributes a;
+  a.kernel = node.attr_ints("kernel_shape");
+  a.strides = node.attr_ints("strides");
+  a.dilations = node.attr_ints("dilations");
+  a.pads = node.attr_ints("pads");
+  a.auto_pad = node.attr_string("auto_pad", "NOTSET");
+  a.ceil_mode = node.attr_int("ceil_mode", 0) != 0;
+  return a;
+}
+
+Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Dims& kernel) {
+  const std::size_t n = spatial.size();
+  Window w;
+  w.kernel = filled(kernel, n, 1, "kernel_shape");
+  w.strides = filled(attributes.strides, n, 1, "strides");
+  w.dilations = filled(attributes.dilations, n, 1, "dilations");
+  const Dims pads = filled(attributes.pads, 2 * n, 0, "pads");
+  w.pads_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
+  w.pads_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
+  w.output.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (w.strides[i] < 1 || w.dilations[i] < 1 || w.kernel[i] < 1) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "kernel_shape, strides and dilations must be positive");
+    }
+    const std::int64_t extent = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    if (attributes.auto_pad == "SAME_UPPER" || attributes.auto_pad == "SAME_LOWER") {
+      w.output[i] = (spatial[i] + w.strides[i] - 1) / w.strides[i];
+      const std::int64_t total =
+          std::max<std::int64_t>(0, (w.output[i] - 1) * w.strides[i] + extent - spatial[i]);
+      const std::int64_t small = total / 2;
+      w.pads_begin[i] = attributes.auto_pad == "SAME_UPPER" ? small : total - small;
+      w.pads_end[i] = total - w.pads_begin[i];
+      continue;
+    }
+    if (attributes.auto_pad == "VALID") w.pads_begin[i] = w.pads_end[i] = 0;
+    const std::int64_t room = spatial[i] + w.pads_begin[i] + w.pads_end[i] - extent;
+    if (room < 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "a window of " + std::to_string(extent) + " does not fit " +
+                      std::to_string(spatial[i]) + " elements padded by " +
+                      std::to_string(w.pads_begin[i]) + " and " + std::to_string(w.pads_end[i]));
+    }
+    std::int64_t count = room / w.strides[i] + 1;
+    if (attributes.ceil_mode && room % w.strides[i] != 0) {
+      // One more window, unless it would start in the padding at the end.
+      if (count * w.strides[i] < spatial[i] + w.pads_begin[i]) ++count;
+    }
+    w.output[i] = count;
+  }
+  return w;
+}
+
+}  // namespace xrt::native::dnn

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sliding windows: kernel, strides, dilations and padding of convolution and pooling nodes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "xrt/graph.h"
+#include "xrt/tensor.h"
+
+namespace xrt::native::dnn {
+
+struct WindowAttributes {
+  std::vector<std::int64_t> kernel;     // as given; may be empty for a convolution
+  std::vector<std::int64_t> strides;    // empty: all 1
+  std::vector<std::int64_t> dilations;  // empty: all 1
+  std::vector<std::int64_t> pads;       // begin … then end …; empty: all 0
+  std::string auto_pad = "NOTSET";
+  bool ceil_mode = false;
+
+  static WindowAttributes of(const Node& node);
+};
+
+// The window for one input shape: every list has one entry per spatial dimension.
+struct Window {
+  Dims kernel;
+  Dims strides;
+  Dims dilations;  // as ONNX counts: 1 is dense
+  Dims pads_begin;
+  Dims pads_end;
+  Dims output;     // spatial output dimensions
+};
+
+// Throws kInvalidArgument where lists do not fit `spatial`, or the window does not fit the input.
+Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Dims& kernel);
+
+}  // namespace xrt::native::dnn
