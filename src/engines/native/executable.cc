@@ -121,6 +121,10 @@ void NativeExecutable::build(Graph& graph, const KernelRegistry& registry,
     slots_[id.index].kind = SlotKind::kOutput;
   }
   plan_memory(graph, retained);
+  if (StepProfile::wanted()) {
+    profile_ = std::make_unique<StepProfile>();
+    for (const Step& step : steps_) profile_->name_step(step.label, step.kernel->describe());
+  }
 }
 
 void NativeExecutable::keep_constant(const Graph& graph, std::int32_t slot) {
@@ -288,6 +292,9 @@ void NativeExecutable::run(RunContext* context, std::span<const Data> inputs,
 }
 
 void NativeExecutable::run_steps(NativeContext& native) const {
+  if (profile_) {
+    profile_->begin_run();
+  }
   KernelContext& context = native.kernel;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
@@ -296,11 +303,13 @@ void NativeExecutable::run_steps(NativeContext& native) const {
     context.output_slots_ = step.outputs.data();
     context.output_count_ = step.outputs.size();
     context.state_ = native.states[s].get();
+    const double start_us = profile_ ? StepProfile::now_us() : 0;
     try {
       step.kernel->run(context);
     } catch (...) {
       rethrow(step);
     }
+    if (profile_) profile_->add(s, StepProfile::now_us() - start_us);
     for (const std::int32_t slot : step.releases) native.release(slot);
   }
 }

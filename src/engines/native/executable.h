@@ -14,6 +14,7 @@
 
 #include "engines/native/context.h"
 #include "engines/native/kernel.h"
+#include "engines/native/step_profile.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
 
@@ -66,6 +67,7 @@ class NativeExecutable final : public Executable {
   std::vector<OutputCopy> copies_;
   std::vector<std::int32_t> dropped_;  // slots that are empty between runs
   std::size_t arena_bytes_ = 0;
+  std::unique_ptr<StepProfile> profile_;  // only where one is wanted
   bool uses_arena_ = false;
 };
 

@@ -73,7 +73,8 @@ class ConvKernel final : public PlanKernel {
     const Dims& w_dims = inputs[1];
     check(x_dims, w_dims);
     const Dims spatial(x_dims.begin() + 2, x_dims.end());
-    const Window window = resolve(attributes_.window, spatial, Dims(w_dims.begin() + 2, w_dims.end()));
+    const Window window =
+        resolve(attributes_.window, spatial, Dims(w_dims.begin() + 2, w_dims.end()));
     Dims y_dims{x_dims[0], w_dims[0]};
     y_dims.insert(y_dims.end(), window.output.begin(), window.output.end());
 
@@ -106,10 +107,10 @@ class ConvKernel final : public PlanKernel {
     }
     const std::int64_t g = attributes_.group;
     if (g < 1 || x[1] != w[1] * g || w[0] % g != 0) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "X has " + std::to_string(x[1]) + " channels, W is " +
-                      to_string(std::span<const std::int64_t>(w)) + " and group is " +
-                      std::to_string(g));
+      throw Error(ErrorCode::kInvalidArgument, "X has " + std::to_string(x[1]) +
+                                                   " channels, W is " +
+                                                   to_string(std::span<const std::int64_t>(w)) +
+                                                   " and group is " + std::to_string(g));
     }
   }
 
@@ -199,7 +200,9 @@ Support supports_conv(const NodeView& node) {
 }  // namespace
 
 void register_conv(KernelRegistry& registry) {
-  const auto create = [](const KernelCreateContext& c) { return make_plan_kernel<ConvKernel>(c, c); };
+  const auto create = [](const KernelCreateContext& c) {
+    return make_plan_kernel<ConvKernel>(c, c);
+  };
   registry.add({.op = "Conv", .priority = kPriority, .supports = supports_conv, .create = create});
   registry.add({.domain = std::string(kDomain), .op = "Conv", .create = create});
 }

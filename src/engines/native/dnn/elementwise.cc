@@ -89,15 +89,13 @@ class ElementwiseKernel final : public PlanKernel {
   bool add_first(Plan& plan, const Operand& x, const Operand& y, const std::vector<Dims>& operands,
                  std::span<const PostOp> rest) const {
     const PostOp& op = post_ops_[0];
-    const PostOpChain chain =
-        make_chain(rest, operands, DType::kFloat32, y.desc.get_dims(), false);
+    const PostOpChain chain = make_chain(rest, operands, DType::kFloat32, y.desc.get_dims(), false);
     dnnl::primitive_attr attributes = base_attributes();
     attributes.set_post_ops(chain.post_ops);
     std::vector<Plan::Argument> arguments{{DNNL_ARG_DST, y}};
     arguments.insert(arguments.end(), chain.arguments.begin(), chain.arguments.end());
     if (op.is_binary()) {
-      const Operand other =
-          Plan::input(op.input, plain_desc(operands[op.input], DType::kFloat32));
+      const Operand other = Plan::input(op.input, plain_desc(operands[op.input], DType::kFloat32));
       const dnnl::binary::primitive_desc pd(cpu_engine(), binary_algorithm(op), x.desc, other.desc,
                                             y.desc, attributes, /*allow_empty=*/true);
       if (!pd || (!rest.empty() && is_reference(pd.impl_info_str()))) return false;
@@ -106,9 +104,9 @@ class ElementwiseKernel final : public PlanKernel {
       plan.add(dnnl::binary(pd), pd.scratchpad_desc(), std::move(arguments), pd.impl_info_str());
       return true;
     }
-    const dnnl::eltwise_forward::primitive_desc pd(
-        cpu_engine(), dnnl::prop_kind::forward_inference, eltwise_algorithm(op), x.desc, y.desc,
-        op.alpha, op.beta, attributes, /*allow_empty=*/true);
+    const dnnl::eltwise_forward::primitive_desc pd(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                                   eltwise_algorithm(op), x.desc, y.desc, op.alpha,
+                                                   op.beta, attributes, /*allow_empty=*/true);
     if (!pd || (!rest.empty() && is_reference(pd.impl_info_str()))) return false;
     arguments.push_back({DNNL_ARG_SRC, x});
     plan.add(dnnl::eltwise_forward(pd), pd.scratchpad_desc(), std::move(arguments),
@@ -152,8 +150,8 @@ std::unique_ptr<Kernel> create_unary(const KernelCreateContext& context) {
 }
 
 std::unique_ptr<Kernel> create_binary(const KernelCreateContext& context) {
-  return make_plan_kernel<ElementwiseKernel>(
-      context, context, std::vector<PostOp>{{context.node().op, 0, 0, 1}});
+  return make_plan_kernel<ElementwiseKernel>(context, context,
+                                             std::vector<PostOp>{{context.node().op, 0, 0, 1}});
 }
 
 }  // namespace
@@ -161,16 +159,12 @@ std::unique_ptr<Kernel> create_binary(const KernelCreateContext& context) {
 void register_elementwise(KernelRegistry& registry) {
   for (const char* op : {"Relu", "LeakyRelu", "Elu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish",
                          "Softplus", "Swish", "Gelu", "Clip", "Mish", "Exp"}) {
-    registry.add({.op = op,
-                  .priority = kPriority,
-                  .supports = supports_unary,
-                  .create = create_unary});
+    registry.add(
+        {.op = op, .priority = kPriority, .supports = supports_unary, .create = create_unary});
   }
   for (const char* op : {"Add", "Sub", "Mul", "Div"}) {
-    registry.add({.op = op,
-                  .priority = kPriority,
-                  .supports = supports_binary,
-                  .create = create_binary});
+    registry.add(
+        {.op = op, .priority = kPriority, .supports = supports_binary, .create = create_binary});
   }
   registry.add({.domain = std::string(kDomain),
                 .op = "Elementwise",

@@ -227,8 +227,8 @@ class MatMulKernel final : public PlanKernel {
     const memory::desc bd =
         has_bias ? memory::desc({n}, data_type(dtype_), memory::format_tag::x) : memory::desc();
     const dnnl::inner_product_forward::primitive_desc pd(
-        cpu_engine(), dnnl::prop_kind::forward_inference, a->desc(dtype_), wd, bd,
-        y->desc(dtype_), attributes, /*allow_empty=*/true);
+        cpu_engine(), dnnl::prop_kind::forward_inference, a->desc(dtype_), wd, bd, y->desc(dtype_),
+        attributes, /*allow_empty=*/true);
     if (!pd || is_reference(pd.impl_info_str())) return false;
     std::vector<Plan::Argument> arguments{
         {DNNL_ARG_SRC, Plan::input(0, pd.src_desc())},
@@ -257,9 +257,8 @@ class MatMulKernel final : public PlanKernel {
       dnnl::primitive_attr attributes = base_attributes();
       if (fused) attributes.set_post_ops(chain.post_ops);
       const memory::desc b =
-          weights_.defined()
-              ? memory::desc(p.b.dims, data_type(dtype_), memory::format_tag::any)
-              : descs[1];
+          weights_.defined() ? memory::desc(p.b.dims, data_type(dtype_), memory::format_tag::any)
+                             : descs[1];
       return Description(cpu_engine(), descs[0], b, bd, descs[2], attributes,
                          /*allow_empty=*/true);
     };

@@ -15,9 +15,9 @@ using dnnl::memory;
 std::size_t wrapped_axis(std::int64_t axis, std::size_t rank) {
   const auto n = static_cast<std::int64_t>(rank);
   if (axis < -n || axis >= n) {
-    throw Error(ErrorCode::kInvalidArgument, "axis " + std::to_string(axis) +
-                                                 " is outside a tensor of rank " +
-                                                 std::to_string(rank));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "axis " + std::to_string(axis) + " is outside a tensor of rank " + std::to_string(rank));
   }
   return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
 }
@@ -49,9 +49,8 @@ class SoftmaxKernel final : public PlanKernel {
                                           product(dims, axis + 1, dims.size())};
     const bool last = flat[2] == 1;
     const memory::desc desc = plain_desc(last ? Dims{flat[0], flat[1]} : flat, dtype_);
-    const dnnl::softmax_forward::primitive_desc pd(cpu_engine(),
-                                                   dnnl::prop_kind::forward_inference, algorithm_,
-                                                   desc, desc, 1, base_attributes());
+    const dnnl::softmax_forward::primitive_desc pd(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                                   algorithm_, desc, desc, 1, base_attributes());
     plan->add(dnnl::softmax_forward(pd), pd.scratchpad_desc(),
               {{DNNL_ARG_SRC, Plan::input(0, desc)}, {DNNL_ARG_DST, Plan::output(0, desc)}},
               pd.impl_info_str());
@@ -178,9 +177,9 @@ class LrnKernel final : public PlanKernel {
     Dims dims = inputs[0];
     if (channels_last_) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
     const memory::desc desc = plain_desc(dims, DType::kFloat32, channels_last_);
-    const dnnl::lrn_forward::primitive_desc pd(
-        cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels,
-        desc, desc, size_, alpha_, beta_, bias_, base_attributes());
+    const dnnl::lrn_forward::primitive_desc pd(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                               dnnl::algorithm::lrn_across_channels, desc, desc,
+                                               size_, alpha_, beta_, bias_, base_attributes());
     plan->add(dnnl::lrn_forward(pd), pd.scratchpad_desc(),
               {{DNNL_ARG_SRC, Plan::input(0, desc)}, {DNNL_ARG_DST, Plan::output(0, desc)}},
               pd.impl_info_str());
@@ -254,10 +253,8 @@ std::unique_ptr<Kernel> create(const KernelCreateContext& context) {
 void register_normalization(KernelRegistry& registry) {
   const auto softmax = [](const NodeView& n) { return float_input(n, 0, 12); };
   for (const char* op : {"Softmax", "LogSoftmax"}) {
-    registry.add({.op = op,
-                  .priority = kPriority,
-                  .supports = softmax,
-                  .create = create<SoftmaxKernel>});
+    registry.add(
+        {.op = op, .priority = kPriority, .supports = softmax, .create = create<SoftmaxKernel>});
   }
   registry.add({.op = "LayerNormalization",
                 .priority = kPriority,

@@ -48,8 +48,7 @@ memory::data_type data_type(DType dtype) {
     case DType::kUInt8:
       return memory::data_type::u8;
     default:
-      throw Error(ErrorCode::kInternal,
-                  "no oneDNN data type for " + std::string(to_string(dtype)));
+      throw Error(ErrorCode::kInternal, "no oneDNN data type for " + std::string(to_string(dtype)));
   }
 }
 
@@ -174,8 +173,8 @@ void Plan::State::bind(std::shared_ptr<const Plan> plan) {
   for (const Step& step : plan->steps_) {
     Bound& bound = steps_.emplace_back();
     for (const Argument& argument : step.arguments) {
-      void* data = argument.operand.kind == Operand::Kind::kConstant ? argument.operand.data
-                                                                     : nullptr;
+      void* data =
+          argument.operand.kind == Operand::Kind::kConstant ? argument.operand.data : nullptr;
       bound.memories.emplace_back(argument.operand.desc, cpu_engine(), data);
       bound.arguments.push_back({argument.id, bound.memories.back().get()});
     }
@@ -224,12 +223,12 @@ void Plan::run(State& state, KernelContext& context) const {
     if (step.has_scratchpad) {
       dnnl_memory_set_data_handle(bound.memories[m].get(), scratch + temporary_bytes_);
     }
-    const dnnl_status_t status = dnnl_primitive_execute(
-        step.primitive.get(), state.stream_.get(), static_cast<int>(bound.arguments.size()),
-        bound.arguments.data());
+    const dnnl_status_t status =
+        dnnl_primitive_execute(step.primitive.get(), state.stream_.get(),
+                               static_cast<int>(bound.arguments.size()), bound.arguments.data());
     if (status != dnnl_success) {
-      throw Error(ErrorCode::kEngine, "oneDNN: " + step.implementation +
-                                          " failed with status " + std::to_string(status));
+      throw Error(ErrorCode::kEngine, "oneDNN: " + step.implementation + " failed with status " +
+                                          std::to_string(status));
     }
   }
 }
@@ -290,8 +289,8 @@ std::shared_ptr<const Plan> PlanKernel::plan_for(KernelContext& context) const {
   }
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(plans_.begin(), plans_.end(),
-                                    [&](const Cached& c) { return c.dims == dims; });
+    const auto found =
+        std::find_if(plans_.begin(), plans_.end(), [&](const Cached& c) { return c.dims == dims; });
     if (found != plans_.end()) {
       plans_.splice(plans_.begin(), plans_, found);
       return plans_.front().plan;

@@ -41,8 +41,8 @@ class PoolKernel final : public PlanKernel {
     }
     if (channels_last_) std::rotate(x_dims.begin() + 1, x_dims.end() - 1, x_dims.end());
     const Dims spatial(x_dims.begin() + 2, x_dims.end());
-    const Window w = global_ ? resolve({}, spatial, spatial)
-                             : resolve(window_, spatial, window_.kernel);
+    const Window w =
+        global_ ? resolve({}, spatial, spatial) : resolve(window_, spatial, window_.kernel);
     Dims y_dims{x_dims[0], x_dims[1]};
     y_dims.insert(y_dims.end(), w.output.begin(), w.output.end());
     Dims stored = y_dims;
@@ -57,8 +57,8 @@ class PoolKernel final : public PlanKernel {
     Dims pads_end = w.pads_end;
     for (std::size_t i = 0; i < spatial.size(); ++i) {
       const std::int64_t extent = (w.kernel[i] - 1) * w.dilations[i] + 1;
-      pads_end[i] = std::max(pads_end[i], (w.output[i] - 1) * w.strides[i] + extent -
-                                              spatial[i] - w.pads_begin[i]);
+      pads_end[i] = std::max(
+          pads_end[i], (w.output[i] - 1) * w.strides[i] + extent - spatial[i] - w.pads_begin[i]);
     }
     const memory::desc xd = plain_desc(x_dims, dtype_, channels_last_);
     const memory::desc yd = plain_desc(y_dims, dtype_, channels_last_);
@@ -103,7 +103,9 @@ Support supports_pool(const NodeView& node) {
 }  // namespace
 
 void register_pool(KernelRegistry& registry) {
-  const auto create = [](const KernelCreateContext& c) { return make_plan_kernel<PoolKernel>(c, c); };
+  const auto create = [](const KernelCreateContext& c) {
+    return make_plan_kernel<PoolKernel>(c, c);
+  };
   for (const char* op : {"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}) {
     registry.add({.op = op, .priority = kPriority, .supports = supports_pool, .create = create});
   }

@@ -172,8 +172,7 @@ PostOpChain make_chain(std::span<const PostOp> post_ops, std::span<const Dims> i
     Operand operand = binary_operand(op, inputs, dtype, destination.size(), channels_last);
     chain.post_ops.append_binary(binary_algorithm(op), operand.desc);
     chain.arguments.push_back(
-        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1,
-         std::move(operand)});
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, std::move(operand)});
   }
   return chain;
 }

@@ -12,9 +12,9 @@ Dims filled(const std::vector<std::int64_t>& given, std::size_t count, std::int6
             const char* what) {
   if (given.empty()) return Dims(count, fallback);
   if (given.size() != count) {
-    throw Error(ErrorCode::kInvalidArgument,
-                std::string(what) + " has " + std::to_string(given.size()) + " entries, not " +
-                    std::to_string(count));
+    throw Error(ErrorCode::kInvalidArgument, std::string(what) + " has " +
+                                                 std::to_string(given.size()) + " entries, not " +
+                                                 std::to_string(count));
   }
   return given;
 }

@@ -29,7 +29,7 @@ struct Window {
   Dims dilations;  // as ONNX counts: 1 is dense
   Dims pads_begin;
   Dims pads_end;
-  Dims output;     // spatial output dimensions
+  Dims output;  // spatial output dimensions
 };
 
 // Throws kInvalidArgument where lists do not fit `spatial`, or the window does not fit the input.
