@@ -21,11 +21,13 @@ from ._core import (
     EngineError,
     EngineReport,
     Error,
+    FunctionView,
     InternalError,
     InvalidArgument,
     InvalidModel,
     IoError,
     LaunchEvent,
+    NodeView,
     NotFound,
     Port,
     Program,
@@ -41,6 +43,7 @@ from ._core import default_cache_dir as _default_cache_dir
 from ._core import engine_names as engines
 from ._core import load as _load
 from ._core import version as _version
+from .custom import engine
 from .explanation import Explanation
 
 __all__ = [
@@ -49,11 +52,13 @@ __all__ = [
     "EngineReport",
     "Error",
     "Explanation",
+    "FunctionView",
     "InternalError",
     "InvalidArgument",
     "InvalidModel",
     "IoError",
     "LaunchEvent",
+    "NodeView",
     "NotFound",
     "Port",
     "Program",
@@ -62,6 +67,7 @@ __all__ = [
     "cache_clear",
     "cache_list",
     "doctor",
+    "engine",
     "engine_ops",
     "engines",
     "load",

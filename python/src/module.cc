@@ -7,6 +7,7 @@
 #include <string>
 
 #include "convert.h"
+#include "engine.h"
 #include "errors.h"
 #include "program.h"
 #include "xrt/program.h"
@@ -66,9 +67,12 @@ void bind_tools(nb::module_& module) {
 }  // namespace xrt::python
 
 NB_MODULE(_core, module) {
+  // Engines of Python live in the process-wide registry until the very end, and that is no leak.
+  nb::set_leak_warnings(false);
   module.doc() = "OpenXRT's C++ library for Python.";
   xrt::python::bind_errors(module);
   xrt::python::bind_convert(module);
   xrt::python::bind_program(module);
+  xrt::python::bind_engine(module);
   xrt::python::bind_tools(module);
 }

@@ -121,11 +121,11 @@ void add_peers(const Options& options, const std::vector<Data>& inputs,
     try {
       const Progress progress(fmt::format("loading the model in {}", name));
       Contender contender;
-      contender.name = name;
+      contender.name = fmt::format("peer {}", name);
       contender.peer =
           std::make_unique<Peer>(name, std::filesystem::absolute(options.model), file, threads);
       contender.load_seconds = contender.peer->load_seconds();
-      contender.placement = fmt::format("peer, version {}", contender.peer->version());
+      contender.placement = fmt::format("version {}", contender.peer->version());
       contenders.push_back(std::move(contender));
     } catch (const Error& error) {
       // A peer that was asked for by name must be there; the default set is what can be had.

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines written in Python: registered, asked, compiled, run, and their errors."""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import openxrt
+import pytest
+from onnx import TensorProto, helper
+from small_models import make_model, tensor
+
+asked: list[openxrt.NodeView] = []
+
+
+@openxrt.engine("python_relu", version="1.0", ops=["Relu"])
+class ReluEngine:
+    """Takes Relu of float32 alone."""
+
+    def supports(self, node: openxrt.NodeView) -> bool | str:
+        asked.append(node)
+        if node.op != "Relu":
+            return f"{node.op} is not written"
+        return True if node.input_types[0].startswith("float32") else "float32 only"
+
+    def compile(self, function: openxrt.FunctionView) -> Callable[..., object]:
+        assert len(function.inputs) == len(function.outputs) == 1
+        self.kept = function
+        return lambda x: np.maximum(x, 0)
+
+
+@openxrt.engine("python_onnxruntime", version="1.0", dynamic_shapes=True)
+class OnnxRuntimeEngine:
+    """Takes everything, whole functions as ONNX bytes."""
+
+    def supports(self, node: openxrt.NodeView) -> bool:
+        return True
+
+    def compile(self, function: openxrt.FunctionView) -> Callable[..., object]:
+        onnxruntime = pytest.importorskip("onnxruntime")
+        session = onnxruntime.InferenceSession(function.to_onnx())
+        names = [port.name for port in function.inputs]
+        return lambda *arrays: tuple(session.run(None, dict(zip(names, arrays, strict=True))))
+
+
+@openxrt.engine("python_broken", version="1.0")
+class BrokenEngine:
+    """Goes wrong in the way that `mode` names."""
+
+    mode = ""
+
+    def supports(self, node: openxrt.NodeView) -> object:
+        if self.mode == "supports raises":
+            raise KeyError("a mistake in supports")
+        return None if self.mode == "supports says nothing" else True
+
+    def compile(self, function: openxrt.FunctionView) -> object:
+        if self.mode == "compile raises":
+            raise KeyError("a mistake in compile")
+        if self.mode == "compile gives nothing":
+            return None
+        return self.run
+
+    def run(self, x: np.ndarray) -> object:
+        if self.mode == "run raises":
+            raise KeyError("a mistake in run")
+        if self.mode == "too many results":
+            return x, x
+        return x.astype(np.float64) if self.mode == "wrong dtype" else x[:1]
+
+
+@pytest.fixture(scope="module")
+def model() -> bytes:
+    """y = Neg(Relu(x)), float32[2,3]."""
+    return make_model(
+        [
+            helper.make_node("Relu", ["x"], ["r"], name="relu"),
+            helper.make_node("Neg", ["r"], ["y"], name="neg"),
+        ],
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        [tensor("y", TensorProto.FLOAT, [2, 3])],
+    )
+
+
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+
+
+def test_it_runs_what_it_supports(model: bytes) -> None:
+    program = openxrt.load(model, engine=["python_relu", "native"])
+    np.testing.assert_array_equal(program(X), -np.maximum(X, 0))
+    explanation = program.explain()
+    assert explanation.nodes_per_engine == {"native": 1, "python_relu": 1}
+    neg = next(node for node in explanation["nodes"] if node["op"] == "Neg")
+    assert neg["refusals"]["python_relu"] == "Neg is not written"
+    assert "python_relu" in openxrt.engines()
+    report = next(r for r in openxrt.doctor() if r.name == "python_relu")
+    assert (report.version, report.op_count) == ("1.0", 1)
+
+
+def test_strict_says_why(model: bytes) -> None:
+    with pytest.raises(openxrt.Unsupported, match="Neg is not written"):
+        openxrt.load(model, engine="python_relu", strict=True)
+
+
+def test_nodes_show_types_and_attributes() -> None:
+    asked.clear()
+    model = make_model(
+        [helper.make_node("Softmax", ["x"], ["y"], name="soft", axis=1)],
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        [tensor("y", TensorProto.FLOAT, [2, 3])],
+    )
+    openxrt.load(model, engine=["python_relu", "native"])
+    node = next(node for node in asked if node.op == "Softmax")
+    assert (node.name, node.domain) == ("soft", "")
+    assert node.input_types == node.output_types == ["float32[2,3]"]
+    assert node.attributes["axis"] == 1
+
+
+def test_a_function_becomes_onnx(mlp_model: bytes) -> None:
+    program = openxrt.load(mlp_model, engine="python_onnxruntime", strict=True)
+    native = openxrt.load(mlp_model, engine="native")
+    for rows in (1, 4):
+        x = np.random.default_rng(rows).standard_normal((rows, 8)).astype(np.float32)
+        np.testing.assert_allclose(program(x), native(x), rtol=1e-5, atol=1e-6)
+
+
+def test_many_threads(model: bytes) -> None:
+    program = openxrt.load(model, engine=["python_relu", "native"])
+    wrong = []
+
+    def work() -> None:
+        for _ in range(30):
+            if not np.array_equal(program(X), -np.maximum(X, 0)):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("supports raises", r"python_broken.*supports.*KeyError.*a mistake in supports"),
+        ("supports says nothing", r"python_broken.*supports\(\) must return True.*None"),
+        ("compile raises", r"python_broken.*compile.*a mistake in compile"),
+        ("compile gives nothing", r"python_broken.*callable"),
+        ("run raises", r"python_broken.*KeyError.*a mistake in run"),
+        ("too many results", r"python_broken.*2 results, 1 are wanted"),
+        ("wrong dtype", r"python_broken.*float64.*float32"),
+        ("wrong shape", r"python_broken.*\[1,3\].*\[2,3\]"),
+    ],
+)
+def test_mistakes_of_an_engine_are_named(
+    model: bytes, mode: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BrokenEngine, "mode", mode)
+    one_node = make_model(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        [tensor("y", TensorProto.FLOAT, [2, 3])],
+    )
+    with pytest.raises(openxrt.EngineError, match=message):
+        openxrt.load(one_node, engine="python_broken")(X)
+
+
+def test_names_are_taken_once() -> None:
+    for name in ("native", "python_relu"):
+        with pytest.raises(openxrt.Error, match=name):
+            openxrt.engine(name, version="1.0")(ReluEngine)
+
+
+def test_a_function_expires(model: bytes) -> None:
+    kept: list[openxrt.FunctionView] = []
+
+    class Keeper(ReluEngine):
+        def compile(self, function: openxrt.FunctionView) -> Callable[..., object]:
+            kept.append(function)
+            return lambda x: np.maximum(x, 0)
+
+    openxrt.engine("python_keeper", version="1.0")(Keeper)
+    openxrt.load(model, engine=["python_keeper", "native"])(X)
+    with pytest.raises(openxrt.InvalidArgument, match="only while"):
+        kept[0].to_onnx()
