@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building a plan: place, fold, compile, lay out memory.
+#include "runtime/plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "base/file.h"
+#include "base/threads.h"
+#include "frontends/onnx/exporter.h"
+#include "ir/printer.h"
+#include "partition/fold.h"
+#include "runtime/compile_cache.h"
+#include "runtime/placement.h"
+#include "runtime/run_state.h"
+
+namespace xrt {
+namespace {
+
+void dump_text(const std::filesystem::path& dir, const std::string& name, const Graph& graph) {
+  if (dir.empty()) return;
+  std::filesystem::create_directories(dir);
+  write_file_atomic(dir / (name + ".txt"), print(graph));
+}
+
+bool can_preallocate(const Type& type) {
+  return type.is_static() && type.dtype != DType::kString && type.dtype != DType::kUndefined;
+}
+
+std::size_t static_bytes(const Graph& graph, const std::vector<ValueId>& values) {
+  std::size_t bytes = 0;
+  for (const ValueId v : values) {
+    if (!v.valid() || !can_preallocate(graph.type(v))) continue;
+    bytes += byte_count(graph.type(v).dtype, *graph.type(v).static_dims());
+  }
+  return bytes;
+}
+
+std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<std::string> names;
+  for (const ValueId v : values) names.push_back(v.valid() ? graph.value(v).name : std::string{});
+  return names;
+}
+
+std::vector<std::string> types_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<std::string> types;
+  for (const ValueId v : values) types.push_back(v.valid() ? to_string(graph.type(v)) : "");
+  return types;
+}
+
+std::size_t output_position(const Graph& graph, const std::string& name) {
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+    if (graph.value(graph.outputs()[i]).name == name) return i;
+  }
+  throw Error(ErrorCode::kInvalidArgument, "aliases: the graph has no output '" + name + "'");
+}
+
+std::size_t input_position(const Graph& graph, const std::string& name) {
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (graph.value(graph.inputs()[i]).name == name) return i;
+  }
+  throw Error(ErrorCode::kInvalidArgument, "aliases: the graph has no input '" + name + "'");
+}
+
+}  // namespace
+
+Plan::~Plan() = default;
+
+std::shared_ptr<Plan> Plan::build(const Graph& graph, const ProgramOptions& options) {
+  const Placement placement = place(graph, options);
+  std::vector<std::string> engine_names;
+  for (const auto& engine : placement.engines) engine_names.push_back(engine->name());
+  const Graph folded = fold(graph, placement.partition, engine_names);
+  dump_text(options.dump_dir, "launches", folded);
+
+  auto plan = std::make_shared<Plan>();
+  for (const auto& [in, out] : options.aliases) {
+    const AliasPair pair{input_position(graph, in), output_position(graph, out)};
+    const Type& a = graph.type(graph.inputs()[pair.input]);
+    const Type& b = graph.type(graph.outputs()[pair.output]);
+    if (a.dtype != b.dtype || !a.is_static() || a.shape != b.shape) {
+      throw Error(ErrorCode::kInvalidArgument, "aliases: input '" + in + "' is " + to_string(a) +
+                                                   " and output '" + out + "' is " + to_string(b) +
+                                                   "; they must be equal and static");
+    }
+    plan->aliases_.push_back(pair);
+  }
+  plan->output_names_ = names_of(graph, graph.outputs());
+  plan->assign_slots(folded);
+  plan->fill_rows(graph, placement);
+  plan->compile(folded, placement.engines, options);
+  plan->plan_memory();
+  return plan;
+}
+
+void Plan::assign_slots(const Graph& folded) {
+  slots_.resize(folded.value_capacity());
+  const auto slot_of = [](ValueId v) { return static_cast<std::size_t>(v.index); };
+  for (std::size_t i = 0; i < folded.inputs().size(); ++i) {
+    Slot& slot = slots_[slot_of(folded.inputs()[i])];
+    slot.place = Place::kInput;
+    slot.index = i;
+    input_slots_.push_back(slot_of(folded.inputs()[i]));
+  }
+  for (const ValueId v : folded.constants()) {
+    Slot& slot = slots_[slot_of(v)];
+    slot.place = Place::kConstant;
+    slot.constant = folded.value(v).constant;
+  }
+  for (const NodeId id : folded.nodes()) {
+    const Node& node = folded.node(id);
+    auto launch = std::make_unique<Launch>();
+    launch->name = node.attr_string("name", node.name);
+    launch->engine = node.attr_string("engine", "");
+    for (const ValueId v : node.inputs) {
+      slots_[slot_of(v)].readers.emplace_back(launches_.size(), launch->inputs.size());
+      launch->inputs.push_back(slot_of(v));
+    }
+    for (const ValueId v : node.outputs) {
+      Slot& slot = slots_[slot_of(v)];
+      const Type& type = folded.type(v);
+      slot.preallocate = can_preallocate(type);
+      slot.dtype = type.dtype;
+      if (slot.preallocate) {
+        slot.dims = *type.static_dims();
+        slot.place = Place::kArena;
+      }
+      launch->outputs.push_back(slot_of(v));
+    }
+    launches_.push_back(std::move(launch));
+  }
+  for (std::size_t i = 0; i < folded.outputs().size(); ++i) {
+    const std::size_t s = slot_of(folded.outputs()[i]);
+    Slot& slot = slots_[s];
+    const bool first = slot.place == Place::kArena || slot.place == Place::kDynamic;
+    if (first) {
+      slot.place = Place::kOutput;
+      slot.index = i;
+    }
+    outputs_.push_back({s, !first});
+  }
+}
+
+void Plan::plan_memory() {
+  std::vector<BufferLife> lives;
+  std::vector<Slot*> owners;
+  for (std::size_t l = 0; l < launches_.size(); ++l) {
+    for (const std::size_t s : launches_[l]->outputs) {
+      Slot& slot = slots_[s];
+      if (slot.place != Place::kArena) continue;
+      std::size_t last = l;
+      for (const auto& [reader, position] : slot.readers) last = std::max(last, reader);
+      lives.push_back({byte_count(slot.dtype, slot.dims), l, last});
+      owners.push_back(&slot);
+    }
+  }
+  const ArenaPlan arena = plan_arena(lives);
+  for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->offset = arena.offsets[i];
+  arena_bytes_ = arena.bytes;
+  explanation_.arena_bytes = arena.bytes;
+}
+
+void Plan::compile(const Graph& folded, const std::vector<std::shared_ptr<const Engine>>& engines,
+                   const ProgramOptions& options) {
+  const std::filesystem::path cache = options.cache_dir ? *options.cache_dir : default_cache_dir();
+  std::size_t index = 0;
+  for (const NodeId id : folded.nodes()) {
+    const Node& node = folded.node(id);
+    Launch& launch = *launches_[index++];
+    const auto engine = *std::find_if(engines.begin(), engines.end(), [&](const auto& e) {
+      return e->name() == launch.engine;
+    });
+    const std::shared_ptr<const Graph> body = node.attr_graph("function");
+    dump_text(options.dump_dir, launch.name, *body);
+    Function function{launch.name, *body, {}, [&](std::size_t inline_limit) {
+                        ExportOptions export_options;
+                        export_options.inline_limit = inline_limit;
+                        return export_onnx(*body, export_options);
+                      }};
+    CompileOptions compile_options;
+    compile_options.device = options.device;
+    compile_options.num_threads =
+        options.num_threads > 0 ? options.num_threads : thread_budget();
+    const auto own = options.engine_options.find(launch.engine);
+    if (own != options.engine_options.end()) compile_options.engine_options = own->second;
+
+    const auto start = Profiler::Clock::now();
+    const CompileResult result = compile_cached(*engine, function, compile_options, cache);
+    launch.executable = result.executable;
+
+    Explanation::LaunchRow row;
+    row.function = launch.name;
+    row.engine = launch.engine;
+    row.nodes = body->node_count();
+    row.input_bytes = static_bytes(folded, node.inputs);
+    row.output_bytes = static_bytes(folded, node.outputs);
+    row.workspace_bytes = launch.executable->workspace_bytes();
+    row.compile_ms =
+        std::chrono::duration<double, std::milli>(Profiler::Clock::now() - start).count();
+    row.from_cache = result.from_cache;
+    row.reads = names_of(folded, node.inputs);
+    row.writes = names_of(folded, node.outputs);
+    launch.row = explanation_.launches.size();
+    explanation_.launches.push_back(std::move(row));
+  }
+}
+
+void Plan::fill_rows(const Graph& graph, const Placement& placement) {
+  explanation_.notes = placement.notes;
+  for (const NodeId id : graph.topological_order()) {
+    const auto index = static_cast<std::size_t>(id.index);
+    const auto cluster = static_cast<std::size_t>(placement.partition.cluster_of[index]);
+    const Node& node = graph.node(id);
+    Explanation::NodeRow row;
+    row.name = node.name;
+    row.op = node.qualified_op();
+    row.engine = launches_[cluster]->engine;
+    row.function = launches_[cluster]->name;
+    row.inputs = names_of(graph, node.inputs);
+    row.outputs = names_of(graph, node.outputs);
+    row.input_types = types_of(graph, node.inputs);
+    row.output_types = types_of(graph, node.outputs);
+    for (const EngineAnswers& a : placement.answers) {
+      if (!a.nodes[index]) row.refusals[a.engine] = a.nodes[index].reason();
+    }
+    ++explanation_.nodes_per_engine[row.engine];
+    explanation_.nodes.push_back(std::move(row));
+  }
+}
+
+Explanation Plan::explain() const {
+  Explanation copy = explanation_;
+  for (const auto& launch : launches_) {
+    Explanation::LaunchRow& row = copy.launches[launch->row];
+    row.runs = launch->runs.load(std::memory_order_relaxed);
+    const auto total = static_cast<double>(launch->total_ns.load(std::memory_order_relaxed));
+    row.mean_us = row.runs == 0 ? 0 : total / 1000.0 / static_cast<double>(row.runs);
+  }
+  return copy;
+}
+
+}  // namespace xrt

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan: one graph with its input shapes fixed (where they are), partitioned, compiled and laid
+// out in memory. Immutable but for its statistics; many threads run it at once, each with a RunState
+// from the plan's pool.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/arena.h"
+#include "runtime/profiler.h"
+#include "xrt/engine.h"
+#include "xrt/program.h"
+
+namespace xrt {
+
+struct Placement;
+
+class Plan {
+ public:
+  // Partitions and compiles. `graph` has inferred types.
+  static std::shared_ptr<Plan> build(const Graph& graph, const ProgramOptions& options);
+  ~Plan();
+
+  // `inputs` are complete and checked. `outputs` has one entry per graph output: a tensor to write
+  // into, or none.
+  void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler);
+
+  Explanation explain() const;
+
+ private:
+  // Where a value of the launch graph lives.
+  enum class Place : std::uint8_t { kInput, kConstant, kArena, kDynamic, kOutput };
+
+  struct Slot {
+    Place place = Place::kDynamic;
+    std::size_t index = 0;   // which program input, program output or arena buffer
+    bool preallocate = false;  // a tensor of static shape whose memory we can provide
+    DType dtype = DType::kUndefined;
+    Dims dims;
+    Tensor constant;
+    std::size_t offset = 0;                                   // kArena
+    std::vector<std::pair<std::size_t, std::size_t>> readers;  // (launch, input position)
+  };
+
+  struct Launch {
+    std::string name, engine;
+    std::shared_ptr<const Executable> executable;
+    std::vector<std::size_t> inputs, outputs;  // slots
+    std::size_t row = 0;                       // in explanation_.launches
+    std::atomic<std::int64_t> runs{0}, total_ns{0};
+  };
+
+  struct OutputSource {
+    std::size_t slot = 0;
+    bool copy = false;  // an input, a constant or a second output of one value: copied out
+  };
+
+  struct AliasPair {
+    std::size_t input = 0, output = 0;
+  };
+
+  struct RunState;
+  class Lease;
+
+  void assign_slots(const Graph& folded);
+  void plan_memory();
+  void compile(const Graph& folded, const std::vector<std::shared_ptr<const Engine>>& engines,
+               const ProgramOptions& options);
+  void fill_rows(const Graph& graph, const Placement& placement);
+  std::unique_ptr<RunState> make_state() const;
+  void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,
+                  std::uint64_t run_number);
+  void prepare_outputs(const Launch& launch, std::vector<Data>& ports, std::span<Data> outputs);
+  void copy_output(std::size_t index, const Data& source, Data& target) const;
+  void hand_out(const Launch& launch, std::size_t index, RunState& state, std::span<Data> outputs);
+
+  std::vector<Slot> slots_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::vector<OutputSource> outputs_;
+  std::vector<std::string> output_names_;
+  std::vector<AliasPair> aliases_;
+  std::vector<std::size_t> input_slots_;  // program input → slot
+  std::size_t arena_bytes_ = 0;
+  Explanation explanation_;
+
+  std::mutex pool_mutex_;
+  std::vector<std::unique_ptr<RunState>> pool_;
+};
+
+}  // namespace xrt

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one run of a plan needs for itself.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace xrt {
+
+struct Plan::RunState {
+  Tensor arena;                              // all values between launches, as bytes
+  std::vector<std::vector<Data>> inputs;     // per launch; arena values are set once
+  std::vector<std::vector<Data>> outputs;    // likewise
+  std::vector<std::unique_ptr<RunContext>> contexts;  // per launch
+};
+
+}  // namespace xrt
