@@ -76,7 +76,8 @@ void choose_automatically(const Graph& graph, const ProgramOptions& options, Pla
     }
   }
   if (placement.engines.empty()) {
-    throw Error(ErrorCode::kNotFound, "engine 'auto' found no engine at all; `xrt doctor` says why");
+    throw Error(ErrorCode::kNotFound,
+                "engine 'auto' found no engine at all; `xrt doctor` says why");
   }
   std::rotate(placement.engines.begin(),
               placement.engines.begin() + static_cast<std::ptrdiff_t>(best),
@@ -138,8 +139,10 @@ Placement place(const Graph& graph, const ProgramOptions& options) {
   partition_options.maximum_nodes = options.cluster_maximum_nodes;
   // A pass may have removed a node that the user placed; that override has nothing to say then.
   for (const auto& [name, engine] : options.node_engines) {
-    if (graph.find_node(name)) partition_options.node_engines.emplace(name, engine);
-    else placement.notes.push_back("node_engines: node '" + name + "' was removed by a pass");
+    if (graph.find_node(name))
+      partition_options.node_engines.emplace(name, engine);
+    else
+      placement.notes.push_back("node_engines: node '" + name + "' was removed by a pass");
   }
   placement.partition = partition(graph, placement.answers, partition_options);
   for (const std::string& note : placement.notes) log_debug(note);

@@ -169,9 +169,8 @@ void Plan::compile(const Graph& folded, const std::vector<std::shared_ptr<const 
   for (const NodeId id : folded.nodes()) {
     const Node& node = folded.node(id);
     Launch& launch = *launches_[index++];
-    const auto engine = *std::find_if(engines.begin(), engines.end(), [&](const auto& e) {
-      return e->name() == launch.engine;
-    });
+    const auto engine = *std::find_if(engines.begin(), engines.end(),
+                                      [&](const auto& e) { return e->name() == launch.engine; });
     const std::shared_ptr<const Graph> body = node.attr_graph("function");
     dump_text(options.dump_dir, launch.name, *body);
     Function function{launch.name, *body, {}, [&](std::size_t inline_limit) {
@@ -181,8 +180,7 @@ void Plan::compile(const Graph& folded, const std::vector<std::shared_ptr<const 
                       }};
     CompileOptions compile_options;
     compile_options.device = options.device;
-    compile_options.num_threads =
-        options.num_threads > 0 ? options.num_threads : thread_budget();
+    compile_options.num_threads = options.num_threads > 0 ? options.num_threads : thread_budget();
     const auto own = options.engine_options.find(launch.engine);
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;
 

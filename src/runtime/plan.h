@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan: one graph with its input shapes fixed (where they are), partitioned, compiled and laid
-// out in memory. Immutable but for its statistics; many threads run it at once, each with a RunState
-// from the plan's pool.
+// out in memory. Immutable but for its statistics; many threads run it at once, each with a
+// RunState from the plan's pool.
 #pragma once
 
 #include <atomic>
@@ -40,12 +40,12 @@ class Plan {
 
   struct Slot {
     Place place = Place::kDynamic;
-    std::size_t index = 0;   // which program input, program output or arena buffer
+    std::size_t index = 0;     // which program input, program output or arena buffer
     bool preallocate = false;  // a tensor of static shape whose memory we can provide
     DType dtype = DType::kUndefined;
     Dims dims;
     Tensor constant;
-    std::size_t offset = 0;                                   // kArena
+    std::size_t offset = 0;                                    // kArena
     std::vector<std::pair<std::size_t, std::size_t>> readers;  // (launch, input position)
   };
 

@@ -53,9 +53,9 @@ std::unique_ptr<Plan::RunState> Plan::make_state() const {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const Slot& slot = slots_[slots[i]];
       if (slot.place != Place::kArena) continue;
-      ports[i] = Tensor::wrap(slot.dtype, slot.dims,
-                              state->arena.data<std::uint8_t>() + slot.offset,
-                              state->arena.owner());
+      ports[i] =
+          Tensor::wrap(slot.dtype, slot.dims, state->arena.data<std::uint8_t>() + slot.offset,
+                       state->arena.owner());
     }
   };
   state->inputs.resize(launches_.size());
@@ -187,8 +187,8 @@ void Plan::copy_output(std::size_t index, const Data& source, Data& target) cons
   Tensor& to = target.tensor();
   if (to.dtype() != from.dtype() || to.dims() != from.dims() || from.dtype() == DType::kString) {
     throw Error(ErrorCode::kInvalidArgument,
-                "output '" + output_names_[index] + "' is " +
-                    std::string(to_string(from.dtype())) + to_string(from.dims()) +
+                "output '" + output_names_[index] + "' is " + std::string(to_string(from.dtype())) +
+                    to_string(from.dims()) +
                     "; the tensor given for it is of another dtype or shape");
   }
   if (from.bytes() > 0) std::memcpy(to.raw(), from.raw(), from.bytes());

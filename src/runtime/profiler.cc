@@ -28,7 +28,8 @@ std::vector<LaunchEvent> Profiler::events() const {
   return {events_.begin(), events_.end()};
 }
 
-// The Trace Event format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+// The Trace Event format:
+// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 std::string Program::trace_json() const {
   nlohmann::json events = nlohmann::json::array();
   for (const LaunchEvent& e : profile()) {

@@ -10,9 +10,9 @@
 namespace xrt {
 
 struct Plan::RunState {
-  Tensor arena;                              // all values between launches, as bytes
-  std::vector<std::vector<Data>> inputs;     // per launch; arena values are set once
-  std::vector<std::vector<Data>> outputs;    // likewise
+  Tensor arena;                                       // all values between launches, as bytes
+  std::vector<std::vector<Data>> inputs;              // per launch; arena values are set once
+  std::vector<std::vector<Data>> outputs;             // likewise
   std::vector<std::unique_ptr<RunContext>> contexts;  // per launch
 };
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes engines by really running one op on each.
+#include <array>
+#include <exception>
+
+#include "frontends/onnx/exporter.h"
+#include "xrt/program.h"
+
+namespace xrt {
+namespace {
+
+std::string install_hint(const std::string& engine) {
+  if (engine == "native") return "pip install onednn-cpu-tbb==2023.2.0 (and TBB: Debian libtbb12)";
+  if (engine == "openvino") return "pip install openvino==2026.4.1";
+  if (engine == "xla") return "pip install xla-cpu-pjrt==0.0.1, or set XRT_PJRT_PLUGIN";
+  return "see the documentation of the engine; its library is found through XRT_ENGINE_PATH";
+}
+
+// y = max(x, 0) on {-1, 2} and back.
+void run_relu(const Engine& engine) {
+  Graph graph("probe");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Dims{2}));
+  const ValueId y = graph.add_op("Relu", {x}, {}, "y");
+  graph.set_type(y, Type::tensor(DType::kFloat32, Dims{2}));
+  graph.add_output(y);
+  const NodeId node = graph.value(y).producer;
+  const std::string device = engine.devices().empty() ? "cpu" : engine.devices().front();
+  if (const Support answer = engine.supports({graph, node, device}); !answer) {
+    throw Error(ErrorCode::kUnsupported, "it refuses Relu: " + answer.reason());
+  }
+  const Function function{"probe", graph, {}, [&](std::size_t inline_limit) {
+                            ExportOptions options;
+                            options.inline_limit = inline_limit;
+                            return export_onnx(graph, options);
+                          }};
+  CompileOptions options;
+  options.device = device;
+  const auto executable = engine.compile(function, options);
+  const auto context = executable->create_context();
+  const std::array<float, 2> values = {-1.0F, 2.0F};
+  const std::array<Data, 1> inputs = {
+      Tensor::from<float>(DType::kFloat32, {2}, std::span<const float>(values))};
+  std::array<Data, 1> outputs = {Tensor::allocate(DType::kFloat32, {2})};
+  executable->run(context.get(), inputs, outputs, {});
+  const float* result = outputs[0].tensor().data<float>();
+  if (result[0] != 0.0F || result[1] != 2.0F) {
+    throw Error(ErrorCode::kEngine, "Relu of {-1, 2} came out as {" + std::to_string(result[0]) +
+                                        ", " + std::to_string(result[1]) + "}");
+  }
+}
+
+EngineReport probe(const std::string& name) {
+  EngineReport report;
+  report.name = name;
+  report.install_hint = install_hint(name);
+  try {
+    const auto engine = get_engine(name);
+    report.version = engine->version();
+    report.location = engine->location();
+    report.devices = engine->devices();
+    report.op_count = engine->ops().size();
+    run_relu(*engine);
+    report.available = true;
+  } catch (const std::exception& error) {  // what a report is for: the cause is its content
+    report.error = error.what();
+  }
+  return report;
+}
+
+}  // namespace
+
+std::vector<EngineReport> probe_engines() {
+  std::vector<EngineReport> reports;
+  for (const std::string& name : engine_names()) reports.push_back(probe(name));
+  return reports;
+}
+
+}  // namespace xrt
