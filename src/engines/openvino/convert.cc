@@ -154,7 +154,7 @@ std::shared_ptr<ov::Model> convert_leniently(const Graph& graph,
       for (const auto& [key, value] : placeholder->get_attrs()) {
         if (value.size() > message.size()) message = value;
       }
-      failed[name] = message.empty() ? "its ONNX frontend has no translator" : message;
+      failed[name] = message.empty() ? kNoTranslator : message;
       continue;
     }
     const auto result = make_result(found->second);

@@ -17,6 +17,9 @@ namespace xrt::openvino {
 // Throws what OpenVINO throws, and Error(kUnsupported) for what cannot be expressed.
 std::shared_ptr<ov::Model> convert(const Graph& graph);
 
+// Why convert_leniently failed at a node of an op that the frontend does not know.
+inline constexpr const char* kNoTranslator = "its ONNX frontend has no translator";
+
 // As convert, for graphs of unconnected nodes: a node that the frontend cannot convert does not
 // stop the others. `failed` gets the reason by name of the output that it left uncomputed.
 std::shared_ptr<ov::Model> convert_leniently(const Graph& graph,

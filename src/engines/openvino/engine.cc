@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/engine.h"
 
+#include <cstring>
 #include <openvino/runtime/properties.hpp>
-#include <sstream>
 
 #include "engines/openvino/convert.h"
 #include "engines/openvino/executable.h"
 #include "engines/openvino/library.h"
-#include "engines/openvino/lowerings.h"
+#include "engines/openvino/op_table.h"
 
 namespace xrt::openvino {
 namespace {
@@ -92,14 +92,15 @@ std::shared_ptr<const Executable> OpenVinoEngine::load(const std::string& bytes,
                                                        const CompileOptions& options) const {
   check_device(options.device);
   return translated("openvino: function '" + function.name + "'", [&] {
-    // The plugin reads from the bytes in place.
-    const ov::Tensor blob(ov::element::u8, {bytes.size()}, const_cast<char*>(bytes.data()));
+    // Weights that need no packing are used where they lie, so the model gets memory that it owns.
+    ov::Tensor blob(ov::element::u8, {bytes.size()});
+    std::memcpy(blob.data(), bytes.data(), bytes.size());
     return std::make_shared<const OpenVinoExecutable>(
         state().core->import_model(blob, "CPU", configuration(function.graph, options)), function);
   });
 }
 
-std::vector<std::string> OpenVinoEngine::ops() const { return lowered_ops(); }
+std::vector<std::string> OpenVinoEngine::ops() const { return op_table(); }
 
 }  // namespace xrt::openvino
 

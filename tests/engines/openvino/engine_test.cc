@@ -38,6 +38,24 @@ TEST(OpenVino, SaysWhoItIs) {
   EXPECT_THAT(engine().location(), HasSubstr("libopenvino.so"));
 }
 
+TEST(OpenVino, ListsTheOpsItHasLoweringsFor) {
+  const std::vector<std::string> ops = engine().ops();
+  EXPECT_THAT(ops, testing::IsSupersetOf({"Add", "Conv", "DeformConv", "If", "LSTM", "Loop",
+                                          "MatMul", "Relu", "Resize", "TopK"}));
+  EXPECT_THAT(ops, testing::Not(testing::Contains("RandomNormal")));
+  EXPECT_THAT(ops, testing::Not(testing::Contains("StringSplit")));
+  EXPECT_TRUE(std::is_sorted(ops.begin(), ops.end()));
+}
+
+TEST(OpenVino, OptionsAreThePluginsProperties) {
+  const Graph graph = difference({2});
+  CompileOptions options;
+  options.engine_options["INFERENCE_PRECISION_HINT"] = "bf16";
+  EXPECT_NE(engine().compile({"f", graph, {}, {}}, options), nullptr);
+  options.engine_options["NO_SUCH_PROPERTY"] = "1";
+  EXPECT_THROW(engine().compile({"f", graph, {}, {}}, options), Error);
+}
+
 TEST(OpenVino, InputsAndOutputsKeepTheirPlaces) {
   Graph graph = difference({2});
   // A second output that is an input, a third that is a constant.
@@ -206,6 +224,24 @@ TEST(OpenVino, SerializedExecutableComputesTheSame) {
   }
   EXPECT_EQ(values(run(*executable, {floats({1, 1, 4, 4}, image)}, 1)[0]), expected);
   EXPECT_EQ(values(run(*loaded, {floats({1, 1, 4, 4}, image)}, 1)[0]), expected);
+}
+
+// A table that is only looked up needs no packing: the plugin reads it where it lies.
+TEST(OpenVino, LoadedExecutableOwnsItsWeights) {
+  Graph graph("gather");
+  std::vector<float> rows(64 * 1024);
+  std::iota(rows.begin(), rows.end(), 0.0F);
+  const ValueId table = graph.add_constant("table", floats({64, 1024}, rows));
+  const ValueId index = graph.add_input("index", Type::tensor(DType::kInt64, Shape{1}));
+  const ValueId y = graph.add_op("Gather", {table, index});
+  graph.set_type(y, Type::tensor(DType::kFloat32, Shape{1, 1024}));
+  graph.add_output(y);
+  std::string bytes = *compile(graph)->serialize();
+  const auto loaded = engine().load(bytes, {"f", graph, {}, {}}, {});
+  std::fill(bytes.begin(), bytes.end(), '\0');
+  const std::vector<std::int64_t> third = {3};
+  EXPECT_THAT(values(run(*loaded, {Tensor::from_int64(third)}, 1)[0]),
+              testing::ElementsAreArray(rows.data() + 3 * 1024, 1024));
 }
 
 TEST(OpenVino, BrokenBlobIsAnError) {
