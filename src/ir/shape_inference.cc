@@ -96,13 +96,42 @@ class SubgraphInferencer : public onnx::GraphInferencer {
       const std::vector<const onnx::TypeProto*>& input_types,
       const std::vector<const onnx::TensorProto*>& /*input_data*/) override {
     outputs_.clear();
-    outer_.graph().edit_subgraph(node_, attribute_, [&](Graph& body) { infer(body, input_types); });
+    const Node& node = outer_.graph().node(node_);
+    const bool may_be_skipped = node.domain.empty() && node.op == "If";
+    outer_.graph().edit_subgraph(node_, attribute_, [&](Graph& body) {
+      if (may_be_skipped) {
+        infer_branch(body, input_types);
+      } else {
+        infer(body, input_types);
+      }
+    });
     std::vector<const onnx::TypeProto*> result;
     for (const auto& type : outputs_) result.push_back(&type);
     return result;
   }
 
  private:
+  // A branch of an If is there for other inputs than these, maybe (a model that takes audio of two
+  // rates has one for each): what cannot be inferred in it is no error unless the branch is taken.
+  // Then it keeps the types it had.
+  void infer_branch(Graph& body, const std::vector<const onnx::TypeProto*>& input_types) {
+    Graph before(body);
+    try {
+      infer(body, input_types);
+      return;
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kInvalidModel) throw;
+      for (const ValueId v : before.outputs()) {
+        if (before.type(v).is_tensor() && before.type(v).dtype == DType::kUndefined) throw;
+      }
+    }
+    body = std::move(before);
+    outputs_.assign(body.outputs().size(), {});
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      type_to_proto(body.type(body.outputs()[i]), &outputs_[i]);
+    }
+  }
+
   void infer(Graph& body, const std::vector<const onnx::TypeProto*>& input_types) {
     const std::string what = fmt::format("sub-graph '{}'", attribute_);
     if (input_types.size() != body.inputs().size()) {

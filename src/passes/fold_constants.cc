@@ -2,9 +2,9 @@
 // A node all of whose inputs are constants is computed once, here, by the evaluator.
 //
 // Not folded: random ops, ops with sub-graphs, graph outputs (they stay computed), DequantizeLinear
-// (engines want the quantised weights), and what would make the program large: outputs over 64 KB
-// that are larger than their inputs are folded only up to 16 MB and eight times the inputs. A node
-// that the evaluator refuses stays: it fails, if at all, when it is run.
+// (engines want the quantised weights), and what would make the program large: an output that is
+// larger than its inputs has at most 16 MB, and all of them together grow the program by at most
+// 512 MB. A node that the evaluator refuses stays: it fails, if at all, when it is run.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -20,9 +20,10 @@
 namespace xrt {
 namespace {
 
-constexpr std::size_t kAlwaysFold = std::size_t{64} << 10;
-constexpr std::size_t kNeverFold = std::size_t{16} << 20;
-constexpr std::size_t kMaxGrowth = 8;
+constexpr std::size_t kMaxGrownBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxGrowth = std::size_t{512} << 20;
+// Inputs of ops whose output's size depends on the data (NonZero, Unique), and is bounded by it.
+constexpr std::size_t kMaxInputOfUnknown = std::size_t{1} << 20;
 
 // Bytes of all outputs, nothing where they are not known.
 std::optional<std::size_t> output_bytes(const Graph& graph, const Node& node) {
@@ -37,15 +38,19 @@ std::optional<std::size_t> output_bytes(const Graph& graph, const Node& node) {
   return total;
 }
 
-bool worth_folding(const Graph& graph, const Node& node, std::size_t input_bytes) {
+// `growth`: bytes the program has grown by, and would.
+bool worth_folding(const Graph& graph, const Node& node, std::size_t input_bytes,
+                   std::size_t* growth) {
   const auto bytes = output_bytes(graph, node);
-  // Where the size depends on the data (NonZero, Unique) it is bounded by the input.
-  if (!bytes) return input_bytes <= kAlwaysFold;
-  return *bytes <= kAlwaysFold || *bytes <= input_bytes ||
-         (*bytes <= kNeverFold && *bytes <= kMaxGrowth * input_bytes);
+  if (!bytes) return input_bytes <= kMaxInputOfUnknown;
+  if (*bytes <= input_bytes) return true;
+  const std::size_t more = *bytes - input_bytes;
+  if (*bytes > kMaxGrownBytes || *growth + more > kMaxGrowth) return false;
+  *growth += more;
+  return true;
 }
 
-bool foldable(const Graph& graph, const Node& node) {
+bool foldable(const Graph& graph, const Node& node, std::size_t* growth) {
   if (node.outputs.empty() || !Graph::subgraphs(node).empty() || !is_deterministic(node)) {
     return false;
   }
@@ -60,7 +65,7 @@ bool foldable(const Graph& graph, const Node& node) {
   for (const ValueId v : node.outputs) {
     if (v.valid() && (graph.is_output(v) || !graph.type(v).is_tensor())) return false;
   }
-  return worth_folding(graph, node, input_bytes);
+  return worth_folding(graph, node, input_bytes, growth);
 }
 
 Graph one_node_graph(const Graph& graph, const Node& node) {
@@ -108,20 +113,25 @@ bool fold(Graph& graph, NodeId id, const Evaluator& evaluate) {
   return true;
 }
 
-}  // namespace
-
-bool fold_constants(Graph& graph, const Evaluator& evaluate) {
+bool fold_graph(Graph& graph, const Evaluator& evaluate, std::size_t* growth) {
   bool changed = false;
   for (const NodeId id : graph.topological_order()) {
-    if (foldable(graph, graph.node(id))) {
+    if (foldable(graph, graph.node(id), growth)) {
       changed = fold(graph, id, evaluate) || changed;
     } else {
-      changed =
-          edit_subgraphs(graph, id, [&](Graph& body) { return fold_constants(body, evaluate); }) ||
-          changed;
+      changed = edit_subgraphs(graph, id,
+                               [&](Graph& body) { return fold_graph(body, evaluate, growth); }) ||
+                changed;
     }
   }
   return changed;
+}
+
+}  // namespace
+
+bool fold_constants(Graph& graph, const Evaluator& evaluate) {
+  std::size_t growth = 0;
+  return fold_graph(graph, evaluate, &growth);
 }
 
 }  // namespace xrt

@@ -136,6 +136,29 @@ TEST(ShapeInference, InfersSubgraphsFromWhatTheyCapture) {
   EXPECT_NO_THROW(verify(g));
 }
 
+// One branch is for inputs of 4 columns, the other for 8; specialised to 8, the first cannot run.
+TEST(ShapeInference, ABranchForOtherShapesIsNoError) {
+  Graph g;
+  const ValueId c = g.add_input("c", Type::tensor(DType::kBool, Dims{}));
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Shape{2, Dim("n")}));
+  const auto branch = [&](std::int64_t columns) {
+    auto body = std::make_shared<Graph>("branch");
+    const ValueId inner = body->add_capture(x, "inner", Type{});
+    const ValueId w = body->add_constant("w", Tensor::allocate(DType::kFloat32, {columns, 3}));
+    body->add_output(body->add_op("MatMul", {inner, w}));
+    return body;
+  };
+  const ValueId y = g.add_op("If", {c}, {{"then_branch", branch(4)}, {"else_branch", branch(8)}});
+  g.add_output(y);
+  infer_shapes(g);
+  EXPECT_EQ(type_text(g, y), "float32[2,3]");
+  g.set_type(x, Type::tensor(DType::kFloat32, Dims{2, 8}));
+  infer_shapes(g, /*reset=*/true);
+  infer_shapes(g);
+  EXPECT_EQ(type_text(g, y), "float32[2,3]");
+  EXPECT_NO_THROW(verify(g));
+}
+
 TEST(ShapeInference, FoldsKnownPartsOfShapesOnly) {
   Graph g;
   const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim("n"), 6, 4}));

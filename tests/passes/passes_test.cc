@@ -201,6 +201,22 @@ TEST(FoldConstants, LeavesWhatTheEvaluatorRefusesAndWhatIsAnOutput) {
   EXPECT_FALSE(fold_constants(g, add_scalars));
 }
 
+TEST(FoldConstants, AllGrowthTogetherIsBounded) {
+  Graph g;
+  int asked = 0;
+  const auto count = [&](const Graph&) -> std::vector<Data> {
+    ++asked;
+    throw Error(ErrorCode::kUnsupported, "only counts");
+  };
+  const ValueId one = g.add_constant("one", Tensor::scalar(1.0F));
+  for (int i = 0; i < 100; ++i) {  // 16 MB each
+    g.add_output(g.add_op("Neg", {g.add_op("Expand", {one, ints(g, "shape", {4096, 1024})})}));
+  }
+  infer_shapes(g);
+  fold_constants(g, count);
+  EXPECT_EQ(asked, 32);
+}
+
 TEST(FoldConstants, DoesNotInflateTheModelOrUndoQuantisation) {
   Graph g;
   int asked = 0;
@@ -209,7 +225,7 @@ TEST(FoldConstants, DoesNotInflateTheModelOrUndoQuantisation) {
     throw Error(ErrorCode::kUnsupported, "only counts");
   };
   const ValueId one = g.add_constant("one", Tensor::scalar(1.0F));
-  const ValueId big = g.add_op("Expand", {one, ints(g, "shape", {1024, 1024})});
+  const ValueId big = g.add_op("Expand", {one, ints(g, "shape", {4096, 1024, 2})});
   const ValueId q = g.add_constant(
       "q", Tensor::from<std::uint8_t>(DType::kUInt8, {1}, std::vector<std::uint8_t>{3}));
   const ValueId dequantised = g.add_op("DequantizeLinear", {q, one});
