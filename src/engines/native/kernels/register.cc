@@ -23,6 +23,9 @@ void register_kernels(KernelRegistry& registry) {
   register_quantize_kernels(registry);
   register_resize_kernels(registry);
   register_recurrent_kernels(registry);
+  register_string_kernels(registry);
+  register_signal_kernels(registry);
+  register_detection_kernels(registry);
 }
 
 }  // namespace xrt::native

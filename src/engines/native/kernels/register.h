@@ -28,5 +28,8 @@ void register_pool_kernels(KernelRegistry& registry);
 void register_quantize_kernels(KernelRegistry& registry);
 void register_resize_kernels(KernelRegistry& registry);
 void register_recurrent_kernels(KernelRegistry& registry);
+void register_string_kernels(KernelRegistry& registry);
+void register_signal_kernels(KernelRegistry& registry);
+void register_detection_kernels(KernelRegistry& registry);
 
 }  // namespace xrt::native
