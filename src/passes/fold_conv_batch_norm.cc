@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A BatchNormalization for inference is s·x + t per channel. Behind a convolution it goes into the
-// convolution's weights and bias:
+// A BatchNormalization for inference is s·x + t per channel, and so are Mul, Div, Add and Sub by a
+// constant per channel. Behind a convolution such a node goes into the convolution's weights and
+// bias, behind another BatchNormalization into its scale and bias:
 //
-//   BN(W ∗ x + b) = (s·W) ∗ x + (s·b + t)
+//   s·(W ∗ x + b) + t = (s·W) ∗ x + (s·b + t)
 //
-// and in front of one without padding likewise, per input channel. With padding it must not: the
-// border would be padded with zeros that were not normalised.
+// and in front of a convolution likewise, per input channel. With padding it must not if t ≠ 0: the
+// border would be padded with zeros that got no t.
 //
-// Only where weights and statistics are constants of one floating type (float32 or float64), and
-// where nobody else reads the value between the two. ConvTranspose is folded where group = 1.
+// Only where weights and s, t are constants of one floating type (float32 or float64), and where
+// nobody else reads the value between the two. ConvTranspose is folded where group = 1.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -53,7 +54,8 @@ const Tensor* floats(const Graph& graph, ValueId v, DType dtype) {
   return t != nullptr && wide && t->dtype() == dtype ? t : nullptr;
 }
 
-std::optional<Affine> affine_of(const Graph& graph, const Node& node, DType dtype) {
+// s and t of a BatchNormalization.
+std::optional<Affine> affine_of_norm(const Graph& graph, const Node& node, DType dtype) {
   if (node.attr_int("training_mode", 0) != 0 || node.inputs.size() != 5) return std::nullopt;
   std::vector<std::vector<double>> p;
   for (std::size_t i = 1; i < 5; ++i) {
@@ -72,13 +74,59 @@ std::optional<Affine> affine_of(const Graph& graph, const Node& node, DType dtyp
   return affine;
 }
 
+// One number per channel of a value of that rank; nothing where the constant is broadcast another
+// way, or would itself give the result its shape.
+std::optional<std::vector<double>> per_channel(const Tensor& t, std::int64_t channels,
+                                               std::size_t rank) {
+  if (t.rank() > rank || rank < 2) return std::nullopt;
+  std::vector<double> values = as_double(t);
+  if (t.count() == 1) {
+    return std::vector<double>(static_cast<std::size_t>(channels), values[0]);
+  }
+  if (t.rank() + 1 < rank || t.count() != channels) return std::nullopt;
+  if (t.dims()[t.rank() + 1 - rank] != channels) return std::nullopt;  // the axis of channels
+  return values;
+}
+
+// What a node does to its variable input `x`.
+struct Step {
+  ValueId x;
+  Affine affine;
+};
+
+std::optional<Step> step_of(const Graph& graph, const Node& node, DType dtype,
+                            std::int64_t channels, std::size_t rank) {
+  if (!node.domain.empty()) return std::nullopt;
+  if (node.op == "BatchNormalization") {
+    auto affine = affine_of_norm(graph, node, dtype);
+    if (!affine || static_cast<std::int64_t>(affine->scale.size()) != channels) return std::nullopt;
+    return Step{node.inputs[0], std::move(*affine)};
+  }
+  const bool commutes = node.op == "Mul" || node.op == "Add";
+  if (!(commutes || node.op == "Div" || node.op == "Sub") || node.inputs.size() != 2) {
+    return std::nullopt;
+  }
+  std::size_t variable = 0;
+  if (commutes && graph.constant(node.inputs[0]) != nullptr) variable = 1;
+  const Tensor* t = floats(graph, node.inputs[1 - variable], dtype);
+  const auto values = t == nullptr ? std::nullopt : per_channel(*t, channels, rank);
+  if (!values || !node.inputs[variable].valid()) return std::nullopt;
+  Step step{node.inputs[variable], {}};
+  for (const double v : *values) {
+    step.affine.scale.push_back(node.op == "Mul" ? v : node.op == "Div" ? 1.0 / v : 1.0);
+    step.affine.shift.push_back(node.op == "Add" ? v : node.op == "Sub" ? -v : 0.0);
+    if (!std::isfinite(step.affine.scale.back()) || !std::isfinite(v)) return std::nullopt;
+  }
+  return step;
+}
+
 bool is_op(const Node& node, const char* op) { return node.domain.empty() && node.op == op; }
 
-// The node that alone reads `v`, as its input 0.
+// The node that alone reads `v`, once.
 std::optional<NodeId> only_reader(const Graph& graph, ValueId v) {
   if (!v.valid() || graph.is_output(v) || graph.uses(v).size() != 1) return std::nullopt;
   const Use use = graph.uses(v)[0];
-  return use.index == 0 ? std::optional(use.node) : std::nullopt;
+  return use.index >= 0 ? std::optional(use.node) : std::nullopt;
 }
 
 // A convolution with constant weights, laid out [outer, inner, elements…].
@@ -121,17 +169,17 @@ void set_weights(Graph& graph, NodeId id, const Conv& conv, const std::vector<do
   graph.set_input(id, 2, graph.add_constant(name + "/bias_folded", b));
 }
 
-// BatchNormalization behind a convolution.
-bool fold_behind(Graph& graph, NodeId conv_id) {
+// A step behind a convolution.
+bool fold_behind_conv(Graph& graph, NodeId conv_id) {
   const auto conv = conv_of(graph, graph.node(conv_id));
   if (!conv) return false;
-  const auto norm_id = only_reader(graph, graph.node(conv_id).output(0));
-  if (!norm_id || !is_op(graph.node(*norm_id), "BatchNormalization")) return false;
-  const Node& norm = graph.node(*norm_id);
-  const auto affine = affine_of(graph, norm, conv->weights->dtype());
-  if (!affine || static_cast<std::int64_t>(affine->scale.size()) != conv->out_channels) {
-    return false;
-  }
+  const ValueId between = graph.node(conv_id).output(0);
+  const auto step_id = only_reader(graph, between);
+  if (!step_id) return false;
+  const auto step = step_of(graph, graph.node(*step_id), conv->weights->dtype(), conv->out_channels,
+                            conv->weights->rank());
+  if (!step || step->x != between) return false;
+  const Affine* affine = &step->affine;
   std::vector<double> weights = as_double(*conv->weights);
   const Dims& dims = conv->weights->dims();
   const auto outer = static_cast<std::size_t>(dims[0]);
@@ -148,10 +196,42 @@ bool fold_behind(Graph& graph, NodeId conv_id) {
   for (std::size_t c = 0; c < bias.size(); ++c) {
     bias[c] = bias[c] * affine->scale[c] + affine->shift[c];
   }
-  const ValueId y = norm.outputs[0];
   set_weights(graph, conv_id, *conv, weights, bias);
-  replace_value(graph, y, graph.node(conv_id).outputs[0]);
-  graph.remove_node(*norm_id);
+  replace_value(graph, graph.node(*step_id).outputs[0], between);
+  graph.remove_node(*step_id);
+  return true;
+}
+
+// A step behind a BatchNormalization.
+bool fold_behind_norm(Graph& graph, NodeId norm_id) {
+  if (!is_op(graph.node(norm_id), "BatchNormalization")) return false;
+  const Node& norm = graph.node(norm_id);
+  const ValueId between = norm.output(0);
+  const auto step_id = only_reader(graph, between);
+  const Type& type = graph.type(norm.input(0));
+  const Tensor* scale = floats(graph, norm.input(1), type.dtype);
+  const Tensor* bias = floats(graph, norm.input(2), type.dtype);
+  if (!step_id || norm.attr_int("training_mode", 0) != 0 || !type.has_rank() || scale == nullptr ||
+      bias == nullptr || scale->rank() != 1 || bias->count() != scale->count()) {
+    return false;
+  }
+  const auto step = step_of(graph, graph.node(*step_id), type.dtype, scale->count(), type.rank());
+  if (!step || step->x != between) return false;
+  std::vector<double> s = as_double(*scale);
+  std::vector<double> t = as_double(*bias);
+  for (std::size_t c = 0; c < s.size(); ++c) {
+    s[c] *= step->affine.scale[c];
+    t[c] = t[c] * step->affine.scale[c] + step->affine.shift[c];
+  }
+  const std::string name = norm.name;
+  const Dims dims = scale->dims();
+  const DType dtype = type.dtype;
+  graph.set_input(norm_id, 1,
+                  graph.add_constant(name + "/scale_folded", from_double(dtype, dims, s)));
+  graph.set_input(norm_id, 2,
+                  graph.add_constant(name + "/bias_folded", from_double(dtype, dims, t)));
+  replace_value(graph, graph.node(*step_id).outputs[0], between);
+  graph.remove_node(*step_id);
   return true;
 }
 
@@ -162,21 +242,24 @@ bool without_padding(const Node& node) {
          std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p == 0; });
 }
 
-// BatchNormalization in front of a convolution without padding.
-bool fold_before(Graph& graph, NodeId norm_id) {
-  const Node& norm = graph.node(norm_id);
-  if (!is_op(norm, "BatchNormalization")) return false;
-  const auto conv_id = only_reader(graph, norm.output(0));
-  if (!conv_id || !is_op(graph.node(*conv_id), "Conv") || !without_padding(graph.node(*conv_id))) {
+// A step in front of a convolution.
+bool fold_before_conv(Graph& graph, NodeId step_id) {
+  const ValueId between = graph.node(step_id).output(0);
+  const auto conv_id = only_reader(graph, between);
+  if (!conv_id || !is_op(graph.node(*conv_id), "Conv") ||
+      graph.node(*conv_id).input(0) != between) {
     return false;
   }
   const auto conv = conv_of(graph, graph.node(*conv_id));
   if (!conv) return false;
-  const auto affine = affine_of(graph, norm, conv->weights->dtype());
   const Dims& dims = conv->weights->dims();
-  if (!affine || static_cast<std::int64_t>(affine->scale.size()) != dims[1] * conv->group) {
-    return false;
-  }
+  const auto step = step_of(graph, graph.node(step_id), conv->weights->dtype(),
+                            dims[1] * conv->group, dims.size());
+  if (!step) return false;
+  const Affine* affine = &step->affine;
+  const bool shifts =
+      std::any_of(affine->shift.begin(), affine->shift.end(), [](double t) { return t != 0.0; });
+  if (shifts && !without_padding(graph.node(*conv_id))) return false;
   std::vector<double> weights = as_double(*conv->weights);
   std::vector<double> bias = conv->bias;
   const auto outer = static_cast<std::size_t>(dims[0]);
@@ -193,10 +276,9 @@ bool fold_before(Graph& graph, NodeId norm_id) {
       }
     }
   }
-  const ValueId x = norm.inputs[0];
   set_weights(graph, *conv_id, *conv, weights, bias);
-  graph.set_input(*conv_id, 0, x);
-  graph.remove_node(norm_id);
+  graph.set_input(*conv_id, 0, step->x);
+  graph.remove_node(step_id);
   return true;
 }
 
@@ -214,7 +296,7 @@ bool fold_conv_batch_norm(Graph& graph) {
   bool changed = false;
   for (const NodeId id : graph.topological_order()) {
     if (!graph.alive(id) || !extra_outputs_unused(graph, graph.node(id))) continue;
-    if (fold_behind(graph, id) || fold_before(graph, id)) {
+    if (fold_behind_conv(graph, id) || fold_behind_norm(graph, id) || fold_before_conv(graph, id)) {
       changed = true;
     } else {
       changed = edit_subgraphs(graph, id, fold_conv_batch_norm) || changed;

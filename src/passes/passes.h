@@ -15,6 +15,7 @@ XRT_API bool share_common_subexpressions(Graph& graph);
 XRT_API bool fold_constants(Graph& graph, const Evaluator& evaluate);
 XRT_API bool fold_shape_subgraphs(Graph& graph);
 XRT_API bool fold_conv_batch_norm(Graph& graph);
+XRT_API bool fold_pads(Graph& graph);
 XRT_API bool inline_constant_ifs(Graph& graph);
 // Constants that sub-graphs capture become constants of the sub-graph.
 XRT_API bool sink_constants(Graph& graph);

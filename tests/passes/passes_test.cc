@@ -350,6 +350,103 @@ TEST(FoldConvBatchNorm, LeavesPaddedShiftsAndSharedValues) {
   EXPECT_FALSE(fold_conv_batch_norm(shared));
 }
 
+TEST(FoldConvBatchNorm, TakesScalesAndShiftsBehind) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({1, 1, 2, 2}));
+  ValueId v = g.add_op("Conv", {x, floats(g, "w", {2, 1, 1, 1}, {3, 5})});
+  v = g.add_op("Mul", {floats(g, "m", {2, 1, 1}, {2, 4}), v});
+  v = g.add_op("Sub", {v, g.add_constant("s", Tensor::scalar(1.0F))});
+  v = g.add_op("Div", {v, floats(g, "d", {1, 2, 1, 1}, {2, 8})});
+  g.add_output(g.add_op("Add", {v, floats(g, "a", {2, 1, 1}, {10, 20})}));
+  infer_shapes(g);
+  while (fold_conv_batch_norm(g)) {
+  }
+  ASSERT_EQ(ops(g), std::vector<std::string>{"Conv"});
+  const Node& n = g.node(g.nodes()[0]);
+  EXPECT_EQ(values(*g.constant(n.inputs[1])), (Floats{3, 2.5F}));
+  EXPECT_EQ(values(*g.constant(n.inputs[2])), (Floats{9.5F, 19.875F}));
+  EXPECT_NO_THROW(verify(g));
+}
+
+TEST(FoldConvBatchNorm, AScaleGoesIntoAPaddedConvolutionAndAShiftDoesNot) {
+  for (const char* op : {"Mul", "Add"}) {
+    Graph g;
+    const ValueId x = g.add_input("x", f32({1, 1, 2, 2}));
+    const ValueId v = g.add_op(op, {x, g.add_constant("c", Tensor::scalar(3.0F))});
+    g.add_output(g.add_op("Conv", {v, floats(g, "w", {1, 1, 3, 3}, Floats(9, 1))},
+                          {{"pads", Ints{1, 1, 1, 1}}}));
+    infer_shapes(g);
+    EXPECT_EQ(fold_conv_batch_norm(g), std::string(op) == "Mul");
+  }
+}
+
+TEST(FoldConvBatchNorm, BatchNormalizationTakesWhatFollows) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({1, 2, 2}));
+  ValueId v = add_norm(g, x, {{1, 2}, {3, 5}, {0, 0}, {1, 1}});
+  v = g.add_op("Mul", {v, floats(g, "m", {2, 1}, {10, 100})});
+  g.add_output(g.add_op("Add", {v, floats(g, "a", {1, 2, 1}, {1, 2})}));
+  infer_shapes(g);
+  while (fold_conv_batch_norm(g)) {
+  }
+  ASSERT_EQ(ops(g), std::vector<std::string>{"BatchNormalization"});
+  const Node& n = g.node(g.nodes()[0]);
+  EXPECT_EQ(values(*g.constant(n.inputs[1])), (Floats{10, 200}));
+  EXPECT_EQ(values(*g.constant(n.inputs[2])), (Floats{31, 502}));
+}
+
+TEST(FoldConvBatchNorm, OtherBroadcastsStay) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({1, 1, 2, 2}));
+  const ValueId v = g.add_op("Conv", {x, floats(g, "w", {2, 1, 1, 1}, {3, 5})});
+  g.add_output(g.add_op("Mul", {v, floats(g, "columns", {2}, {2, 4})}));
+  const ValueId u = g.add_op("Conv", {x, floats(g, "u", {2, 1, 1, 1}, {3, 5})});
+  g.add_output(g.add_op("Add", {u, floats(g, "deeper", {1, 1, 1, 1, 1}, {2})}));
+  infer_shapes(g);
+  EXPECT_FALSE(fold_conv_batch_norm(g));
+}
+
+TEST(FoldPads, ZerosBecomePaddingOfTheConvolution) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({1, 1, 4, 4}));
+  const ValueId padded = g.add_op("Pad", {x, ints(g, "pads", {0, 0, 1, 2, 0, 0, 3, 4})});
+  g.add_output(g.add_op("Conv", {padded, floats(g, "w", {1, 1, 3, 3}, Floats(9, 1))},
+                        {{"pads", Ints{1, 0, 0, 0}}}));
+  infer_shapes(g);
+  const Type before = g.type(g.outputs()[0]);
+  EXPECT_TRUE(fold_pads(g));
+  infer_shapes(g, /*reset=*/true);
+  ASSERT_EQ(ops(g), std::vector<std::string>{"Conv"});
+  EXPECT_EQ(g.node(g.nodes()[0]).attr_ints("pads"), (Ints{2, 2, 3, 4}));
+  EXPECT_EQ(g.type(g.outputs()[0]), before);
+}
+
+TEST(FoldPads, OtherPadsStay) {
+  const auto refused = [](const Ints& pads, Attributes attributes, float value, const char* op) {
+    Graph g;
+    const ValueId x = g.add_input("x", f32({1, 1, 4, 4}));
+    const ValueId padded =
+        g.add_op("Pad", {x, ints(g, "pads", pads), g.add_constant("v", Tensor::scalar(value))},
+                 std::move(attributes));
+    if (std::string(op) == "Conv") {
+      g.add_output(
+          g.add_op(op, {padded, floats(g, "w", {1, pads[1] + 1, 1, 1},
+                                       Floats(static_cast<std::size_t>(pads[1] + 1), 1))}));
+    } else {
+      g.add_output(g.add_op(op, {padded}, {{"kernel_shape", Ints{2, 2}}}));
+    }
+    infer_shapes(g);
+    return !fold_pads(g);
+  };
+  const Ints pads{0, 0, 1, 1, 0, 0, 1, 1};
+  EXPECT_FALSE(refused(pads, {}, 0, "Conv"));
+  EXPECT_TRUE(refused(pads, {}, 1, "Conv"));
+  EXPECT_TRUE(refused(pads, {{"mode", std::string("edge")}}, 0, "Conv"));
+  EXPECT_TRUE(refused({0, 1, 0, 0, 0, 0, 0, 0}, {}, 0, "Conv"));
+  EXPECT_TRUE(refused({0, 0, -1, 0, 0, 0, 0, 0}, {}, 0, "Conv"));
+  EXPECT_TRUE(refused(pads, {}, 0, "MaxPool"));
+}
+
 // --- the manager -------------------------------------------------------------------------------
 
 TEST(PassManager, PassesHelpEachOtherAndDumpWhatTheyDid) {
