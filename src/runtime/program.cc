@@ -39,6 +39,7 @@ class ProgramImpl final : public Program {
     for (const ValueId v : graph_.outputs()) {
       outputs_.push_back({graph_.value(v).name, graph_.type(v), false});
     }
+    check_options();
     if (is_static_) static_plan_ = Plan::build(graph_, options_);
   }
 
@@ -92,6 +93,30 @@ class ProgramImpl final : public Program {
     options.evaluate = native_evaluator();
     options.dump_dir = options_.dump_dir;
     return options;
+  }
+
+  // What can be known before the shapes are: a program with dynamic inputs is planned at its first
+  // run, and a name that is wrong must not wait until then.
+  void check_options() const {
+    if (options_.engines.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, "no engine is named; {\"auto\"} is the default");
+    }
+    for (const std::string& name : options_.engines) {
+      if (name != "auto") get_engine(name);
+    }
+    for (const auto& [node, name] : options_.node_engines) get_engine(name);
+    const auto require = [](const std::vector<Port>& ports, const std::string& name,
+                            const char* kind) {
+      for (const Port& port : ports) {
+        if (port.name == name) return;
+      }
+      throw Error(ErrorCode::kInvalidArgument,
+                  std::string("aliases: the graph has no ") + kind + " '" + name + "'");
+    };
+    for (const auto& [input, output] : options_.aliases) {
+      require(inputs_, input, "input");
+      require(outputs_, output, "output");
+    }
   }
 
   void check_inputs(std::span<const Data> inputs) const {
