@@ -94,6 +94,7 @@ struct FunctionView {
 
 std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<Port> ports;
+  ports.reserve(values.size());
   for (const ValueId value : values) {
     ports.push_back({graph.value(value).name, graph.type(value), false});
   }

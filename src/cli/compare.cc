@@ -66,11 +66,8 @@ double element_as_double(const Tensor& tensor, std::int64_t i) {
       return tensor.data<float>()[i];
     case DType::kFloat64:
       return tensor.data<double>()[i];
-    case DType::kFloat16: {
-      _Float16 half{};
-      std::memcpy(&half, tensor.data<std::uint16_t>() + i, sizeof(half));
-      return static_cast<double>(half);
-    }
+    case DType::kFloat16:
+      return from_small_float(tensor.data<std::uint16_t>()[i], 5, 10, 15, true, 0);
     case DType::kBFloat16:
       return from_bfloat16(tensor.data<std::uint16_t>()[i]);
     case DType::kBool:

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "cli/half.h"
 #include "xrt/error.h"
 
 namespace xrt::cli {
@@ -128,13 +129,6 @@ std::vector<Taps> taps_of(std::int64_t from, std::int64_t to) {
 }
 
 // --- to tensors ---------------------------------------------------------------------------------
-
-std::uint16_t to_half(float value) {
-  const auto half = static_cast<_Float16>(value);
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, &half, sizeof(bits));
-  return bits;
-}
 
 struct Layout {
   std::size_t channel, row, column;

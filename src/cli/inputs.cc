@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/half.h"
 #include "cli/npy.h"
 #include "xrt/error.h"
 
@@ -79,11 +80,8 @@ void set_element(Tensor& tensor, std::int64_t i, double value, const std::string
       return store(tensor, i, static_cast<float>(value));
     case DType::kFloat64:
       return store(tensor, i, value);
-    case DType::kFloat16: {
-      const auto half = static_cast<_Float16>(value);
-      std::memcpy(tensor.data<std::uint16_t>() + i, &half, sizeof(half));
-      return;
-    }
+    case DType::kFloat16:
+      return store(tensor, i, to_half(static_cast<float>(value)));
     case DType::kBFloat16:
       return store(tensor, i, to_bfloat16(static_cast<float>(value)));
     case DType::kBool:

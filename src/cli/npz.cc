@@ -112,7 +112,7 @@ void write_npz(const std::filesystem::path& path, const std::map<std::string, Te
     zip_set_file_compression(archive.get(), static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
   }
   if (zip_close(archive.get()) != 0) fail(ErrorCode::kIo, path, zip_strerror(archive.get()));
-  archive.release();  // zip_close() took it
+  static_cast<void>(archive.release());  // zip_close() took it
 }
 
 }  // namespace xrt::cli

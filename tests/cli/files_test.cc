@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "cli/compare.h"
+#include "cli/half.h"
 #include "cli/image.h"
 #include "cli/npy.h"
 #include "xrt/error.h"
@@ -167,6 +168,28 @@ TEST(Compare, FindsTheFirstDifference) {
   EXPECT_NE(difference.text.find("index 4"), std::string::npos);
   EXPECT_TRUE(compare(other, sample(), 0.2, 0).within);
   EXPECT_FALSE(compare(Tensor::scalar(1.0F), sample(), 1, 1).within);
+}
+
+TEST(Half, RoundsToNearestEven) {
+  EXPECT_EQ(to_half(1.0F), 0x3C00);
+  EXPECT_EQ(to_half(-2.0F), 0xC000);
+  EXPECT_EQ(to_half(0.1F), 0x2E66);
+  EXPECT_EQ(to_half(65504.0F), 0x7BFF);
+  EXPECT_EQ(to_half(65520.0F), 0x7C00);
+  EXPECT_EQ(to_half(0x1p-24F), 0x0001);
+  EXPECT_EQ(to_half(0x1p-25F), 0x0000);  // a tie goes to the even neighbour
+  EXPECT_EQ(to_half(0x1.8p-24F), 0x0002);
+  EXPECT_EQ(to_half(0x1.ffep-15F), 0x03FF + 1);
+  EXPECT_EQ(to_half(1.0F + 0x1p-11F), 0x3C00);
+  EXPECT_EQ(to_half(1.0F + 0x1.8p-10F), 0x3C02);
+}
+
+TEST(Half, ComesBack) {
+  for (unsigned bits = 0; bits < 0x7C00; ++bits) {
+    Tensor tensor = Tensor::allocate(DType::kFloat16, {1});
+    tensor.data<std::uint16_t>()[0] = static_cast<std::uint16_t>(bits);
+    ASSERT_EQ(to_half(static_cast<float>(element_as_double(tensor, 0))), bits);
+  }
 }
 
 TEST(Compare, NarrowFloats) {
