@@ -50,7 +50,7 @@ class OpenXrt:
         except self.openxrt.Unsupported as error:
             raise NotSupportedError(str(error)) from error
         names = [value.name for value in model.graph.output]
-        nodes = Counter(entry["engine"] for entry in program.explain().nodes)
+        nodes = Counter(entry["engine"] for entry in program.explain()["nodes"])
         return Outcome([[result[name] for name in names] for result in outputs], dict(nodes))
 
 
