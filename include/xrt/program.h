@@ -35,14 +35,14 @@ struct ProgramOptions {
   int num_threads = 0;  // 0: the process's budget (XRT_NUM_THREADS, else affinity and cgroup quota)
   std::int64_t cluster_minimum_nodes = 1;   // smaller clusters go to the next engine; -1: no limit
   std::int64_t cluster_maximum_nodes = -1;  // -1: no limit
-  std::map<std::string, std::string> node_engines;  // node name → engine: overrides placement
+  std::map<std::string, std::string> node_engines = {};  // node name → engine: overrides placement
   // Input name and output name that share memory: the output is written into the input's buffer.
-  std::vector<std::pair<std::string, std::string>> aliases;
+  std::vector<std::pair<std::string, std::string>> aliases = {};
   // Nothing: $XRT_CACHE_DIR, else no disk cache. "" likewise turns it off.
-  std::optional<std::filesystem::path> cache_dir;
-  std::map<std::string, std::map<std::string, std::string>> engine_options;  // per engine
-  std::filesystem::path dump_dir;  // not empty: graph before/after each pass and each function
-  int max_specializations = 16;    // compiled plans kept for distinct input shapes
+  std::optional<std::filesystem::path> cache_dir = std::nullopt;
+  std::map<std::string, std::map<std::string, std::string>> engine_options = {};  // per engine
+  std::filesystem::path dump_dir = {};  // not empty: graph before/after each pass and each function
+  int max_specializations = 16;         // compiled plans kept for distinct input shapes
 };
 
 struct Port {

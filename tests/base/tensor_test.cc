@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "xrt/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "xrt/error.h"
+#include "xrt/type.h"
+
+namespace xrt {
+namespace {
+
+TEST(Tensor, SizesAreChecked) {
+  EXPECT_EQ(byte_count(DType::kInt4, Dims{3}), 2U);
+  EXPECT_EQ(byte_count(DType::kUInt2, Dims{5}), 2U);
+  EXPECT_EQ(byte_count(DType::kComplex128, Dims{2, 2}), 64U);
+  constexpr std::int64_t kBig = std::int64_t{1} << 40;
+  EXPECT_THROW(element_count(Dims{kBig, kBig}), Error);
+  EXPECT_EQ(element_count(Dims{kBig, kBig, 0}), 0);
+  EXPECT_THROW(element_count(Dims{-1}), Error);
+  EXPECT_THROW(byte_count(DType::kFloat64, Dims{std::numeric_limits<std::int64_t>::max()}), Error);
+  EXPECT_THROW(Tensor::allocate(DType::kFloat32, {kBig, 1024}), Error);
+  EXPECT_THROW(Tensor::allocate(DType::kUndefined, {1}), Error);
+}
+
+TEST(Tensor, PackedIntegersAreWidened) {
+  Tensor t = Tensor::allocate(DType::kInt4, {3});
+  t.data<std::uint8_t>()[0] = 0xF7;  // 7, then -1
+  t.data<std::uint8_t>()[1] = 0x08;  // -8
+  EXPECT_EQ(t.to_int64(), (std::vector<std::int64_t>{7, -1, -8}));
+  EXPECT_THROW(Tensor::scalar(1.0F).to_int64(), Error);
+}
+
+TEST(Tensor, ReshapeSharesCloneDoesNot) {
+  const Tensor t = Tensor::from_int64(std::vector<std::int64_t>{1, 2, 3, 4});
+  EXPECT_EQ(t.reshaped({2, 2}).raw(), t.raw());
+  EXPECT_THROW(t.reshaped({3}), Error);
+  EXPECT_NE(t.clone().raw(), t.raw());
+  EXPECT_TRUE(t.clone().identical(t));
+  EXPECT_FALSE(t.reshaped({2, 2}).identical(t));
+}
+
+TEST(Type, PrintsDimensions) {
+  EXPECT_EQ(to_string(Type::tensor(DType::kFloat32, Shape{1, Dim("H"), Dim()})), "float32[1,H,?]");
+  EXPECT_EQ(to_string(Type::sequence(Type::tensor(DType::kInt64))), "seq(int64[*])");
+  EXPECT_FALSE(Type::tensor(DType::kFloat32, Shape{Dim("H")}).is_static());
+}
+
+}  // namespace
+}  // namespace xrt
