@@ -335,9 +335,10 @@ void NodeContext::elementwise(const std::vector<std::size_t>& operands,
   out_last(0, make(broadcast(values)));
 }
 
-Hlos NodeContext::inline_graph(const Graph& graph, const std::vector<Bound>& inputs) {
+Hlos NodeContext::lower_nested(HloBuilder& builder, const Graph& graph,
+                               const std::vector<Bound>& inputs) {
   need(lowerer_.nesting() < kMaxNesting, "graphs are nested too deeply");
-  GraphLowerer inner(b, lowerer_.registry(), graph, lowerer_.nesting() + 1);
+  GraphLowerer inner(builder, lowerer_.registry(), graph, lowerer_.nesting() + 1);
   need(inputs.size() == graph.inputs().size(), "the body's count of inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) inner.bind(graph.inputs()[i], inputs[i]);
   for (const Capture& capture : graph.captures()) {
@@ -347,6 +348,15 @@ Hlos NodeContext::inline_graph(const Graph& graph, const std::vector<Bound>& inp
   Hlos results;
   for (const ValueId id : graph.outputs()) results.push_back(inner.plain(id));
   return results;
+}
+
+Hlos NodeContext::inline_graph(const Graph& graph, const std::vector<Bound>& inputs) {
+  return lower_nested(b, graph, inputs);
+}
+
+Hlos NodeContext::nested_types(const Graph& graph, const std::vector<Bound>& inputs) {
+  HloBuilder unwritten(/*measure_only=*/true);
+  return lower_nested(unwritten, graph, inputs);
 }
 
 // --- LoweringRegistry ---------------------------------------------------------------------------
@@ -388,6 +398,9 @@ const LoweringRegistry& LoweringRegistry::get() {
     register_recurrent(r);
     register_control(r);
     register_quantize(r);
+    register_sampling(r);
+    register_signal(r);
+    register_optimizers(r);
     return r;
   }();
   return registry;

@@ -140,9 +140,13 @@ class NodeContext {
 
   // A nested graph: values for its inputs (and, by capture, from around); its outputs.
   Hlos inline_graph(const Graph& graph, const std::vector<Bound>& inputs);
+  // What inline_graph would return, by dtype and shape only.
+  Hlos nested_types(const Graph& graph, const std::vector<Bound>& inputs);
   Bound bound(std::size_t i);
 
  private:
+  Hlos lower_nested(HloBuilder& builder, const Graph& graph, const std::vector<Bound>& inputs);
+
   GraphLowerer& lowerer_;
 };
 

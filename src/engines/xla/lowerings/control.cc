@@ -120,16 +120,20 @@ void lower_scan(NodeContext& c) {
 
   Hlos init{b.scalar(0, DType::kInt64)};
   for (std::size_t i = 0; i < states; ++i) init.push_back(c.in(i));
-  // The types of one step's results come from the declared types of the body, else of the node.
+  // One step's results, stacked along a leading axis that is moved to its place at the end.
+  std::vector<Bound> first;
+  for (std::size_t i = 0; i < states; ++i) first.push_back(bound_to(init[i + 1]));
+  for (std::size_t i = 0; i < scanned; ++i) {
+    Hlo element = sequences[i];
+    element.dims.erase(element.dims.begin() + axes[i]);
+    first.push_back(bound_to(element));
+  }
+  const Hlos types = c.nested_types(*body, first);
+  c.need(types.size() == states + produced, "the body's count of results");
   for (std::size_t k = 0; k < produced; ++k) {
-    const auto dims = c.out_dims(states + k);
-    c.need(dims.has_value(), "a result without static shape");
-    // Collected along a leading axis, moved at the end.
-    Dims collected = *dims;
-    const std::int64_t axis = c.axis(out_axes[k], static_cast<std::int64_t>(collected.size()));
-    collected.erase(collected.begin() + axis);
+    Dims collected = types[states + k].dims;
     collected.insert(collected.begin(), length);
-    init.push_back(b.splat(0, c.out_dtype(states + k), collected));
+    init.push_back(b.splat(0, types[states + k].dtype, collected));
   }
   const Hlos results = b.while_loop(
       init,
@@ -147,8 +151,6 @@ void lower_scan(NodeContext& c) {
           const Hlo& value = next[states + k];
           Dims dims = value.dims;
           dims.insert(dims.begin(), 1);
-          c.need(element_count(dims) * length == element_count(collected.dims),
-                 "a result of another shape than declared");
           Hlos starts(collected.dims.size(), b.scalar(0, DType::kInt64));
           starts[0] = out_directions[k] != 0 ? b.sub(one_less, now[0]) : now[0];
           out.push_back(b.dynamic_update_slice(collected, b.reshape(value, dims), starts));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace xrt::xla {
 
@@ -56,50 +57,70 @@ Window read_window(NodeContext& c, const Dims& spatial, const Dims& kernel) {
 Tensor transpose_tensor(const Tensor& x, const Dims& permutation) {
   const std::size_t rank = permutation.size();
   Dims dims;
-  Dims strides(rank, 1);
-  for (std::size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * x.dims()[i];
-  Dims steps;
   for (const std::int64_t axis : permutation) {
     dims.push_back(x.dims()[static_cast<std::size_t>(axis)]);
-    steps.push_back(strides[static_cast<std::size_t>(axis)]);
   }
   Tensor out = Tensor::allocate(x.dtype(), dims);
-  if (out.count() == 0) return out;
-  const auto width = static_cast<std::int64_t>(x.bytes() / static_cast<std::size_t>(x.count()));
-  const auto* source = static_cast<const char*>(x.raw());
-  auto* target = static_cast<char*>(out.raw());
-  const std::int64_t inner = dims.back();
-  const std::int64_t inner_step = steps.back();
+  if (out.count() == 0 || rank == 0) {
+    std::memcpy(out.raw(), x.raw(), x.bytes());
+    return out;
+  }
+  // The target is rows along its last axis. In the source that axis has a stride; the places of
+  // all other axes, in the source's order, are one sequence. Going through that sequence for a few
+  // elements of the row at a time reads a few forward streams and writes whole cache lines.
+  const auto row_axis = static_cast<std::size_t>(permutation.back());
+  const std::int64_t row = dims.back();
+  std::int64_t stride = 1;
+  for (std::size_t i = row_axis + 1; i < rank; ++i) stride *= x.dims()[i];
+  // Target stride of each source axis, counted in rows.
+  Dims row_strides(rank, 0);
+  std::int64_t rows = 1;
+  for (std::size_t i = rank - 1; i-- > 0;) {
+    row_strides[static_cast<std::size_t>(permutation[i])] = rows;
+    rows *= dims[i];
+  }
+  std::vector<std::int64_t> target_rows;
+  target_rows.reserve(static_cast<std::size_t>(rows));
   Dims index(rank, 0);
-  std::int64_t offset = 0;
-  const auto copy_rows = [&]<typename T>(T) {
-    for (std::int64_t row = 0; row < out.count() / inner; ++row) {
-      const T* from = reinterpret_cast<const T*>(source) + offset;
-      T* to = reinterpret_cast<T*>(target) + row * inner;
-      for (std::int64_t i = 0; i < inner; ++i) to[i] = from[i * inner_step];
-      for (std::size_t axis = rank - 1; axis-- > 0;) {
-        offset += steps[axis];
-        if (++index[axis] < dims[axis]) break;
-        offset -= steps[axis] * dims[axis];
-        index[axis] = 0;
+  std::int64_t target_row = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    target_rows.push_back(target_row);
+    for (std::size_t i = rank; i-- > 0;) {
+      if (i == row_axis) continue;
+      target_row += row_strides[i];
+      if (++index[i] < x.dims()[i]) break;
+      target_row -= row_strides[i] * x.dims()[i];
+      index[i] = 0;
+    }
+  }
+  const auto copy = [&]<typename T>(T) {
+    constexpr std::int64_t kTile = 16;
+    const T* from = static_cast<const T*>(x.raw());
+    T* to = static_cast<T*>(out.raw());
+    for (std::int64_t first = 0; first < row; first += kTile) {
+      const std::int64_t end = std::min(first + kTile, row);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const T* place = from + r / stride * stride * row + r % stride;
+        T* result = to + target_rows[static_cast<std::size_t>(r)] * row;
+        for (std::int64_t k = first; k < end; ++k) result[k] = place[k * stride];
       }
     }
   };
-  switch (width) {
+  switch (x.bytes() / static_cast<std::size_t>(x.count())) {
     case 1:
-      copy_rows(std::uint8_t{});
+      copy(std::uint8_t{});
       break;
     case 2:
-      copy_rows(std::uint16_t{});
+      copy(std::uint16_t{});
       break;
     case 4:
-      copy_rows(std::uint32_t{});
+      copy(std::uint32_t{});
       break;
     case 8:
-      copy_rows(std::uint64_t{});
+      copy(std::uint64_t{});
       break;
     default:
-      copy_rows(std::pair<std::uint64_t, std::uint64_t>{});
+      copy(std::pair<std::uint64_t, std::uint64_t>{});
       break;
   }
   return out;
