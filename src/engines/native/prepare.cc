@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/prepare.h"
 
+#include "engines/native/dnn/optimize.h"
 #include "ir/schema.h"
 
 namespace xrt::native {
@@ -41,6 +42,7 @@ Support supports_all_of(const Graph& body, const KernelRegistry& registry, int d
 void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOptions&) {
   expand_functions(
       graph, [&](const Graph& g, NodeId id) { return registry.find(NodeView(g, id)) == nullptr; });
+  dnn::optimize(graph);
 }
 
 Support supports_node(const Graph& graph, NodeId id, const KernelRegistry& registry) {

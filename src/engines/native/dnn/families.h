@@ -10,6 +10,7 @@ namespace xrt::native::dnn {
 inline constexpr int kPriority = 10;
 
 void register_conv(KernelRegistry& registry);
+void register_conv_transpose(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);
 void register_pool(KernelRegistry& registry);
 void register_normalization(KernelRegistry& registry);

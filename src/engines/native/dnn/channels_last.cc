@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channels-last memory for convolutions and what lies between them.
+//
+// Values keep their meaning; a value in channels-last form is another value that holds the same
+// elements with axis 1 moved to the end. The pass walks the graph once, in topological order. A
+// convolution makes its result in that form, and a Transpose behind it gives the plain form to
+// whoever still reads it. A node that does not care reads the channels-last form of its inputs
+// where most of them have one. A Transpose that nobody reads in the end disappears.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "engines/native/dnn/optimize.h"
+#include "engines/native/dnn/pattern.h"
+#include "engines/native/dnn/post_ops.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+using Perm = std::vector<std::int64_t>;
+
+// stored[i] = plain[perm[i]]
+Perm last_perm(std::size_t rank) {
+  Perm perm(rank);
+  perm[0] = 0;
+  for (std::size_t i = 1; i + 1 < rank; ++i) perm[i] = static_cast<std::int64_t>(i) + 1;
+  perm[rank - 1] = 1;
+  return perm;
+}
+
+Perm inverse(const Perm& perm) {
+  Perm inv(perm.size());
+  for (std::size_t i = 0; i < perm.size(); ++i) inv[perm[i]] = static_cast<std::int64_t>(i);
+  return inv;
+}
+
+Type permuted(const Type& type, const Perm& perm) {
+  Shape shape;
+  for (const std::int64_t p : perm) shape.push_back((*type.shape)[p]);
+  return Type::tensor(type.dtype, std::move(shape));
+}
+
+bool moves_only_ones(const Dims& dims, const Perm& perm) {
+  std::int64_t previous = -1;
+  for (const std::int64_t p : perm) {
+    if (dims[p] == 1) continue;
+    if (p < previous) return false;
+    previous = p;
+  }
+  return true;
+}
+
+const std::set<std::string, std::less<>>& indifferent_ops() {
+  static const std::set<std::string, std::less<>> ops{
+      "Abs",        "Add",      "Ceil",    "Clip",  "Div",      "Elu",     "Erf",  "Exp",
+      "Floor",      "Gelu",     "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Max", "Min",
+      "Mish",       "Mul",      "Neg",     "Pow",   "Reciprocal", "Relu",  "Selu", "Sigmoid",
+      "Softplus",   "Sqrt",     "Sub",     "Swish", "Tanh"};
+  return ops;
+}
+
+class ChannelsLast {
+ public:
+  explicit ChannelsLast(Graph& graph) : graph_(graph) {}
+
+  void run() {
+    for (const NodeId id : graph_.topological_order()) {
+      if (graph_.alive(id)) visit(id);
+    }
+    for (const ValueId value : made_) {
+      if (graph_.alive(value)) remove_unused(graph_, value);
+    }
+  }
+
+ private:
+  void visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (node.inputs.empty() || node.outputs.size() != 1 || !node.inputs[0].valid()) return;
+    const Type& x = graph_.type(node.inputs[0]);
+    const Type& y = graph_.type(node.outputs[0]);
+    if (!x.has_rank() || !y.has_rank() || x.dtype != DType::kFloat32) return;
+    const std::size_t rank = x.rank();
+    if (node.domain == kDomain && node.op == "Conv") return convert_conv(id, rank);
+    if (!node.domain.empty()) return;
+    if (node.op == "ConvTranspose") {
+      if (graph_.constant(node.input(1)) != nullptr && can_deconvolve(node)) {
+        convert_windowed(id, rank);
+      }
+      return;
+    }
+    const bool first_known = last_.contains(node.inputs[0]);
+    if (node.op == "Concat") {
+      if (rank >= 3 && rank <= 5 && worthwhile(node)) convert_concat(id, rank);
+      return;
+    }
+    if (indifferent_ops().contains(node.op)) {
+      if (y.rank() >= 3 && y.rank() <= 5 && worthwhile(node)) convert_elementwise(id, y.rank());
+      return;
+    }
+    if (!first_known) return;
+    if (node.op == "Transpose") return compose_transpose(id, rank);
+    if (node.op == "MaxPool" || node.op == "AveragePool" || node.op == "LRN" ||
+        node.op == "GlobalAveragePool" || node.op == "GlobalMaxPool" ||
+        node.op == "BatchNormalization") {
+      return convert_windowed(id, rank);
+    }
+    if (node.op == "ReduceMean") return convert_mean(id, rank);
+    if (node.op == "Softmax" || node.op == "LogSoftmax") return convert_axis(id, rank, -1);
+    if (node.op == "Resize") return convert_resize(id, rank);
+    if (node.op == "Squeeze") return convert_squeeze(id, rank);
+  }
+
+  // What the kernel of the plain op would take, too.
+  bool can_deconvolve(const Node& node) const {
+    const auto zero = [](std::int64_t p) { return p == 0; };
+    const std::vector<std::int64_t> padding = node.attr_ints("output_padding");
+    const std::vector<std::int64_t> pads = node.attr_ints("pads");
+    return std::all_of(padding.begin(), padding.end(), zero) && !node.has("output_shape") &&
+           std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p >= 0; }) &&
+           !node.attr_string("auto_pad", "NOTSET").starts_with("SAME");
+  }
+
+  // The channels-last form of `value`, made by a Transpose where it is not there yet.
+  ValueId last_of(ValueId value) {
+    const auto found = last_.find(value);
+    if (found != last_.end()) return found->second;
+    const Type type = graph_.type(value);
+    const ValueId made = moved(value, type, last_perm(type.rank()));
+    last_[value] = made;
+    return made;
+  }
+
+  ValueId moved(ValueId value, const Type& type, const Perm& perm) {
+    const Type result = permuted(type, perm);
+    ValueId made;
+    const auto dims = type.static_dims();
+    if (dims && moves_only_ones(*dims, perm)) {
+      const ValueId shape = graph_.add_constant("", Tensor::from_int64(*result.static_dims()));
+      made = graph_.add_op("Reshape", {value, shape}, {{"allowzero", std::int64_t{1}}});
+    } else {
+      made = graph_.add_op("Transpose", {value}, {{"perm", perm}});
+    }
+    graph_.set_type(made, result);
+    made_.push_back(made);
+    return made;
+  }
+
+  // `stored` is the channels-last form of `old`: whoever reads `old` reads a transposed copy.
+  void publish(ValueId old, ValueId stored) {
+    const Type type = graph_.type(old);
+    graph_.set_type(stored, permuted(type, last_perm(type.rank())));
+    const ValueId plain = moved(stored, graph_.type(stored), inverse(last_perm(type.rank())));
+    replace_value(graph_, old, plain);
+    last_[plain] = stored;
+  }
+
+  ValueId add(std::string_view domain, std::string_view op, std::vector<ValueId> inputs,
+              Attributes attributes) {
+    const NodeId made =
+        graph_.add_node(domain, op, std::move(inputs), {""}, std::move(attributes));
+    return graph_.node(made).outputs[0];
+  }
+
+  void convert_conv(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    if (rank < 3 || rank > 5) return;
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = last_of(inputs[0]);
+    for (std::size_t i = 3; i < inputs.size(); ++i) inputs[i] = last_of(inputs[i]);
+    Attributes attributes = node.attributes;
+    attributes["channels_last"] = std::int64_t{1};
+    publish(node.outputs[0], add(kDomain, node.op, std::move(inputs), std::move(attributes)));
+  }
+
+  void convert_windowed(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    if (rank < 3 || rank > 5 || (node.op == "LRN" && (rank != 4 || node.attr_int("size", 1) % 2 == 0))) return;
+    if (node.attr_int("training_mode", 0) != 0) return;
+    if (node.op == "AveragePool" &&
+        ((node.attr_int("ceil_mode", 0) != 0 && node.attr_int("count_include_pad", 0) != 0) ||
+         node.has("dilations"))) {
+      return;
+    }
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = last_of(inputs[0]);
+    publish(node.outputs[0], add(kDomain, node.op, std::move(inputs), node.attributes));
+  }
+
+  // More inputs have the channels-last form than would have to be transposed for it.
+  bool worthwhile(const Node& node) const {
+    int have = 0;
+    int lack = 0;
+    for (const ValueId input : node.inputs) {
+      if (!input.valid() || graph_.constant(input) != nullptr) continue;
+      const Type& type = graph_.type(input);
+      if (!type.has_rank()) return false;
+      if (last_.contains(input)) {
+        ++have;
+      } else {
+        const auto dims = type.static_dims();
+        if (!dims || element_count(*dims) > 1) ++lack;
+      }
+    }
+    return have > 0 && have >= lack;
+  }
+
+  // An operand that broadcasts to `rank` dimensions, in channels-last form.
+  std::optional<ValueId> operand(ValueId input, std::size_t rank) {
+    if (!input.valid()) return input;
+    const Type& type = graph_.type(input);
+    if (!type.has_rank() || type.rank() > rank) return std::nullopt;
+    if (type.rank() == 0) return input;
+    if (const Tensor* tensor = graph_.constant(input)) {
+      if (tensor->count() == 1) return input;
+      if (tensor->dtype() != DType::kFloat32) return std::nullopt;
+      const Dims dims = padded_dims(tensor->dims(), rank);
+      return graph_.add_constant("", transposed(*tensor, dims));
+    }
+    if (type.rank() != rank) return std::nullopt;
+    return last_of(input);
+  }
+
+  // Of a float32 tensor whose dimensions count as `dims`.
+  static Tensor transposed(const Tensor& tensor, const Dims& dims) {
+    const Perm perm = last_perm(dims.size());
+    Dims to(dims.size());
+    Dims strides(dims.size());
+    Dims from_strides(dims.size(), 1);
+    for (std::size_t i = dims.size(); i-- > 1;) from_strides[i - 1] = from_strides[i] * dims[i];
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      to[i] = dims[perm[i]];
+      strides[i] = from_strides[perm[i]];
+    }
+    Tensor result = Tensor::allocate(DType::kFloat32, to);
+    Dims index(to.size(), 0);
+    const float* from = tensor.data<float>();
+    for (std::int64_t n = 0; n < result.count(); ++n) {
+      result.data<float>()[n] =
+          from[std::inner_product(index.begin(), index.end(), strides.begin(), std::int64_t{0})];
+      for (std::size_t d = to.size(); d-- > 0;) {
+        if (++index[d] < to[d]) break;
+        index[d] = 0;
+      }
+    }
+    return result;
+  }
+
+  void convert_elementwise(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) {
+      const auto converted = operand(input, rank);
+      if (!converted) return;
+      inputs.push_back(*converted);
+    }
+    publish(node.outputs[0], add("", node.op, std::move(inputs), node.attributes));
+  }
+
+  static std::int64_t stored_axis(std::int64_t axis, std::size_t rank) {
+    if (axis < 0) axis += static_cast<std::int64_t>(rank);
+    return inverse(last_perm(rank)).at(axis);
+  }
+
+  void convert_axis(NodeId id, std::size_t rank, std::int64_t fallback) {
+    const Node node = graph_.node(id);
+    Attributes attributes = node.attributes;
+    attributes["axis"] = stored_axis(node.attr_int("axis", fallback), rank);
+    publish(node.outputs[0], add("", node.op, {last_of(node.inputs[0])}, std::move(attributes)));
+  }
+
+  void convert_concat(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    for (const ValueId input : node.inputs) {
+      if (graph_.type(input).rank() != rank) return;
+    }
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(last_of(input));
+    Attributes attributes = node.attributes;
+    attributes["axis"] = stored_axis(node.attr_int("axis", 0), rank);
+    publish(node.outputs[0], add("", "Concat", std::move(inputs), std::move(attributes)));
+  }
+
+  // A mean over all spatial dimensions is a global pool.
+  void convert_mean(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    const Tensor* axes = node.input(1).valid() ? graph_.constant(node.input(1)) : nullptr;
+    if (axes == nullptr || rank < 3 || rank > 5 || node.attr_int("keepdims", 1) != 1) return;
+    std::set<std::int64_t> wanted;
+    for (const std::int64_t a : axes->to_int64()) {
+      wanted.insert(a < 0 ? a + static_cast<std::int64_t>(rank) : a);
+    }
+    std::set<std::int64_t> spatial;
+    for (std::size_t i = 2; i < rank; ++i) spatial.insert(static_cast<std::int64_t>(i));
+    if (wanted != spatial) return;
+    publish(node.outputs[0], add(kDomain, "GlobalAveragePool", {last_of(node.inputs[0])}, {}));
+  }
+
+  void convert_resize(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    if (rank < 3 || rank > 5 || node.has("axes")) return;
+    const Perm perm = last_perm(rank);
+    std::vector<ValueId> inputs{last_of(node.inputs[0])};
+    if (node.input(1).valid() && graph_.type(node.input(1)).static_dims() != Dims{0}) return;
+    inputs.push_back(node.input(1));
+    for (const std::size_t i : {2, 3}) {
+      const ValueId input = node.input(i);
+      if (!input.valid()) {
+        inputs.push_back(input);
+        continue;
+      }
+      const Tensor* tensor = graph_.constant(input);
+      if (tensor == nullptr) return;
+      if (tensor->count() == 0) {
+        inputs.push_back(input);
+        continue;
+      }
+      if (tensor->count() != static_cast<std::int64_t>(rank)) return;
+      Tensor reordered = Tensor::allocate(tensor->dtype(), tensor->dims());
+      const std::size_t size = tensor->bytes() / rank;
+      for (std::size_t k = 0; k < rank; ++k) {
+        std::memcpy(reordered.data<char>() + k * size, tensor->data<char>() + perm[k] * size, size);
+      }
+      inputs.push_back(graph_.add_constant("", std::move(reordered)));
+    }
+    publish(node.outputs[0], add("", "Resize", std::move(inputs), node.attributes));
+  }
+
+  void convert_squeeze(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    const Tensor* axes = node.input(1).valid() ? graph_.constant(node.input(1)) : nullptr;
+    if (axes == nullptr || graph_.type(node.outputs[0]).rank() < 3) return;
+    std::vector<std::int64_t> stored;
+    for (const std::int64_t a : axes->to_int64()) {
+      const std::int64_t axis = a < 0 ? a + static_cast<std::int64_t>(rank) : a;
+      if (axis < 2) return;
+      stored.push_back(stored_axis(axis, rank));
+    }
+    const ValueId constant = graph_.add_constant("", Tensor::from_int64(stored));
+    publish(node.outputs[0], add("", "Squeeze", {last_of(node.inputs[0]), constant}, {}));
+  }
+
+  void compose_transpose(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    Perm perm = node.attr_ints("perm");
+    if (perm.empty()) {
+      perm.resize(rank);
+      std::iota(perm.rbegin(), perm.rend(), 0);
+    }
+    const Perm inv = inverse(last_perm(rank));
+    for (std::int64_t& p : perm) p = inv.at(p);
+    const ValueId stored = last_of(node.inputs[0]);
+    Perm identity(rank);
+    std::iota(identity.begin(), identity.end(), 0);
+    // A graph output keeps a node of its own.
+    const ValueId result = perm == identity && !graph_.is_output(node.outputs[0])
+                               ? stored
+                               : moved(stored, graph_.type(stored), perm);
+    replace_value(graph_, node.outputs[0], result);
+  }
+
+  Graph& graph_;
+  std::map<ValueId, ValueId> last_;  // plain form → channels-last form
+  std::vector<ValueId> made_;        // results of transposes, some of which nobody needs
+};
+
+}  // namespace
+
+void use_channels_last(Graph& graph) { ChannelsLast(graph).run(); }
+
+}  // namespace xrt::native::dnn

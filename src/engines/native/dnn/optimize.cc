@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/dnn/optimize.h"
+
+namespace xrt::native::dnn {
+
+void optimize(Graph& graph) {
+  fuse_formulas(graph);
+  fuse_convolutions(graph);
+  fuse_multiplications(graph);
+  use_channels_last(graph);
+  fuse_elementwise(graph);
+}
+
+}  // namespace xrt::native::dnn

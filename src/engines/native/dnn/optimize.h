@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites the native engine's copy of a function so that fewer and better kernels compute it.
+//
+// What a graph output or a value read by several nodes needs stays; ops of domain kDomain appear.
+// Each step leaves the graph valid, with types on every new value.
+#pragma once
+
+#include "xrt/graph.h"
+
+namespace xrt::native::dnn {
+
+// All of the steps below, in order.
+void optimize(Graph& graph);
+
+// Spelled-out formulas become one op: Gelu, HardSwish, Swish, LayerNormalization.
+void fuse_formulas(Graph& graph);
+// Conv takes constant scales and biases, activations and residual additions that follow.
+void fuse_convolutions(Graph& graph);
+// MatMul and Gemm take transposes around them, biases, scales, activations and additions.
+void fuse_multiplications(Graph& graph);
+// Elementwise ops take the activations that follow.
+void fuse_elementwise(Graph& graph);
+// Convolutions and pools work on channels-last memory; transposes move to where they cancel.
+void use_channels_last(Graph& graph);
+
+}  // namespace xrt::native::dnn
