@@ -56,10 +56,10 @@ bool moves_only_ones(const Dims& dims, const Perm& perm) {
 
 const std::set<std::string, std::less<>>& indifferent_ops() {
   static const std::set<std::string, std::less<>> ops{
-      "Abs",        "Add",      "Ceil",    "Clip",  "Div",      "Elu",     "Erf",  "Exp",
-      "Floor",      "Gelu",     "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Max", "Min",
-      "Mish",       "Mul",      "Neg",     "Pow",   "Reciprocal", "Relu",  "Selu", "Sigmoid",
-      "Softplus",   "Sqrt",     "Sub",     "Swish", "Tanh"};
+      "Abs",      "Add",  "Ceil",        "Clip",      "Div",        "Elu",  "Erf",  "Exp",
+      "Floor",    "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu",  "Log",  "Max",  "Min",
+      "Mish",     "Mul",  "Neg",         "Pow",       "Reciprocal", "Relu", "Selu", "Sigmoid",
+      "Softplus", "Sqrt", "Sub",         "Swish",     "Tanh"};
   return ops;
 }
 
@@ -160,8 +160,7 @@ class ChannelsLast {
 
   ValueId add(std::string_view domain, std::string_view op, std::vector<ValueId> inputs,
               Attributes attributes) {
-    const NodeId made =
-        graph_.add_node(domain, op, std::move(inputs), {""}, std::move(attributes));
+    const NodeId made = graph_.add_node(domain, op, std::move(inputs), {""}, std::move(attributes));
     return graph_.node(made).outputs[0];
   }
 
@@ -178,7 +177,9 @@ class ChannelsLast {
 
   void convert_windowed(NodeId id, std::size_t rank) {
     const Node node = graph_.node(id);
-    if (rank < 3 || rank > 5 || (node.op == "LRN" && (rank != 4 || node.attr_int("size", 1) % 2 == 0))) return;
+    if (rank < 3 || rank > 5 ||
+        (node.op == "LRN" && (rank != 4 || node.attr_int("size", 1) % 2 == 0)))
+      return;
     if (node.attr_int("training_mode", 0) != 0) return;
     if (node.op == "AveragePool" &&
         ((node.attr_int("ceil_mode", 0) != 0 && node.attr_int("count_include_pad", 0) != 0) ||

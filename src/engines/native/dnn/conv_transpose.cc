@@ -35,10 +35,10 @@ class ConvTransposeKernel final : public PlanKernel {
     }
     if (channels_last_) std::rotate(x.begin() + 1, x.end() - 1, x.end());
     if (group_ < 1 || x[1] != w[0] || x[1] % group_ != 0) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "X has " + std::to_string(x[1]) + " channels, W is " +
-                      to_string(std::span<const std::int64_t>(w)) + " and group is " +
-                      std::to_string(group_));
+      throw Error(ErrorCode::kInvalidArgument, "X has " + std::to_string(x[1]) +
+                                                   " channels, W is " +
+                                                   to_string(std::span<const std::int64_t>(w)) +
+                                                   " and group is " + std::to_string(group_));
     }
     const Window window = place(x, w);
     Dims y{x[0], w[1] * group_};
@@ -65,8 +65,7 @@ class ConvTransposeKernel final : public PlanKernel {
       const std::int64_t stride = entry(window_.strides, i, 1);
       const std::int64_t dilation = entry(window_.dilations, i, 1);
       const std::int64_t extent = (w[i + 2] - 1) * dilation + 1;
-      const std::int64_t full =
-          stride * (x[i + 2] - 1) + entry(output_padding_, i, 0) + extent;
+      const std::int64_t full = stride * (x[i + 2] - 1) + entry(output_padding_, i, 0) + extent;
       std::int64_t begin = entry(window_.pads, i, 0);
       std::int64_t end = entry(window_.pads, i + n, 0);
       const bool same = window_.auto_pad.starts_with("SAME");

@@ -57,10 +57,9 @@ void merge_dims(Dims& dims, std::vector<Dims>& operands) {
 
 class ElementwiseKernel final : public PlanKernel {
  public:
-  ElementwiseKernel(const KernelCreateContext& context, std::vector<PostOp> post_ops)
-      : PlanKernel({.in_place = {0}, .uses_arena = true}), post_ops_(std::move(post_ops)) {
-    (void)context;
-  }
+  explicit ElementwiseKernel(std::vector<PostOp> post_ops)
+      : PlanKernel({.in_place = safe_in_place(post_ops), .uses_arena = true}),
+        post_ops_(std::move(post_ops)) {}
 
  protected:
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
@@ -86,6 +85,14 @@ class ElementwiseKernel final : public PlanKernel {
   }
 
  private:
+  // A later operand may be the very memory that the first op overwrites.
+  static std::vector<int> safe_in_place(const std::vector<PostOp>& post_ops) {
+    for (std::size_t i = 1; i < post_ops.size(); ++i) {
+      if (post_ops[i].is_binary()) return {};
+    }
+    return {0};
+  }
+
   bool add_first(Plan& plan, const Operand& x, const Operand& y, const std::vector<Dims>& operands,
                  std::span<const PostOp> rest) const {
     const PostOp& op = post_ops_[0];
@@ -146,11 +153,11 @@ Support supports_binary(const NodeView& node) {
 std::unique_ptr<Kernel> create_unary(const KernelCreateContext& context) {
   std::size_t operand = 0;
   const std::optional<PostOp> op = unary_post_op(context.graph(), context.node(), &operand);
-  return make_plan_kernel<ElementwiseKernel>(context, context, std::vector<PostOp>{*op});
+  return make_plan_kernel<ElementwiseKernel>(context, std::vector<PostOp>{*op});
 }
 
 std::unique_ptr<Kernel> create_binary(const KernelCreateContext& context) {
-  return make_plan_kernel<ElementwiseKernel>(context, context,
+  return make_plan_kernel<ElementwiseKernel>(context,
                                              std::vector<PostOp>{{context.node().op, 0, 0, 1}});
 }
 
@@ -169,7 +176,7 @@ void register_elementwise(KernelRegistry& registry) {
   registry.add({.domain = std::string(kDomain),
                 .op = "Elementwise",
                 .create = [](const KernelCreateContext& c) {
-                  return make_plan_kernel<ElementwiseKernel>(c, c, read_post_ops(c.node()));
+                  return make_plan_kernel<ElementwiseKernel>(c, read_post_ops(c.node()));
                 }});
 }
 

@@ -115,8 +115,7 @@ Folding fold_affine(const Graph& graph, Fused& fused, std::int64_t channels, boo
     if (!node.domain.empty() || (node.op != "Add" && node.op != "Mul")) return folding;
     if (!same_shape(graph.type(fused.result), graph.type(node.outputs[0]))) return folding;
     const ValueId other = other_input(node, fused.result);
-    const auto values =
-        per_channel(graph, other, graph.type(fused.result).rank(), channels);
+    const auto values = per_channel(graph, other, graph.type(fused.result).rank(), channels);
     if (!values) return folding;
     if (node.op == "Mul" && !may_scale) return folding;
     if (node.op == "Mul" && !folding.scale) folding.scale.emplace(channels, 1.0F);

@@ -57,21 +57,27 @@ Product take_apart(const Graph& graph, ValueId value, const std::vector<ValueId>
   return product;
 }
 
-// The multiplication above `gate` that is wanted · gate · x, if there is one.
-std::optional<ValueId> gated(const Graph& graph, ValueId gate, ValueId x, double wanted) {
+struct Gated {
+  ValueId result;
+  double scale;  // result = scale · gate · x
+};
+
+// The multiplications above `gate` that give a multiple of gate · x, as far up as they do.
+std::optional<Gated> gated(const Graph& graph, ValueId gate, ValueId x) {
+  std::optional<Gated> found;
   ValueId top = gate;
   for (int i = 0; i < 3; ++i) {
     const auto use = sole_use(graph, top);
-    if (!use) return std::nullopt;
+    if (!use) break;
     const Node& node = graph.node(use->node);
-    if (!node.domain.empty() || (node.op != "Mul" && node.op != "Div")) return std::nullopt;
+    if (!node.domain.empty() || (node.op != "Mul" && node.op != "Div")) break;
     top = node.outputs[0];
-    if (take_apart(graph, top, {gate, x}).is(wanted, {gate, x})) {
-      if (!same_shape(graph.type(top), graph.type(x))) return std::nullopt;
-      return top;
-    }
+    const Product product = take_apart(graph, top, {gate, x});
+    if (!product.is(product.scale, {gate, x})) continue;
+    if (!same_shape(graph.type(top), graph.type(x))) break;
+    found = Gated{top, product.scale};
   }
-  return std::nullopt;
+  return found;
 }
 
 void replace_with(Graph& graph, ValueId old, std::string_view op, std::vector<ValueId> inputs,
@@ -80,6 +86,21 @@ void replace_with(Graph& graph, ValueId old, std::string_view op, std::vector<Va
   const ValueId made = graph.add_op(op, std::move(inputs), std::move(attributes));
   graph.set_type(made, type);
   replace_value(graph, old, made);
+}
+
+// old = factor · op(x)
+void replace_with_scaled(Graph& graph, const Gated& old, double whole, std::string_view op,
+                         ValueId x, Attributes attributes = {}) {
+  const Type type = graph.type(old.result);
+  ValueId made = graph.add_op(op, {x}, std::move(attributes));
+  graph.set_type(made, type);
+  const double factor = old.scale / whole;
+  if (std::abs(factor - 1) > 1e-5) {
+    const ValueId scalar = graph.add_constant("", Tensor::scalar(static_cast<float>(factor)));
+    made = graph.add_op("Mul", {made, scalar});
+    graph.set_type(made, type);
+  }
+  replace_value(graph, old.result, made);
 }
 
 // The value 1 + `value`, if that is what alone reads it.
@@ -104,9 +125,9 @@ bool fuse_gelu_erf(Graph& graph, NodeId id) {
   const ValueId x = inside.factors[0];
   const auto gate = plus_one(graph, erf);
   if (!gate) return false;
-  const auto root = gated(graph, *gate, x, 0.5);
+  const auto root = gated(graph, *gate, x);
   if (!root) return false;
-  replace_with(graph, *root, "Gelu", {x});
+  replace_with_scaled(graph, *root, 0.5, "Gelu", x);
   return true;
 }
 
@@ -123,9 +144,9 @@ bool fuse_gelu_tanh(Graph& graph, NodeId id) {
     if (!p.is(0.044715, {x, x, x})) continue;
     const auto gate = plus_one(graph, tanh);
     if (!gate) return false;
-    const auto root = gated(graph, *gate, x, 0.5);
+    const auto root = gated(graph, *gate, x);
     if (!root) return false;
-    replace_with(graph, *root, "Gelu", {x}, {{"approximate", std::string("tanh")}});
+    replace_with_scaled(graph, *root, 0.5, "Gelu", x, {{"approximate", std::string("tanh")}});
     return true;
   }
   return false;
@@ -134,17 +155,17 @@ bool fuse_gelu_tanh(Graph& graph, NodeId id) {
 bool fuse_sigmoid_gate(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const ValueId x = node.inputs[0];
-  const auto root = gated(graph, node.outputs[0], x, 1);
+  const auto root = gated(graph, node.outputs[0], x);
   if (!root) return false;
   if (node.op == "Sigmoid") {
-    replace_with(graph, *root, "Swish", {x}, {{"alpha", 1.0F}});
+    replace_with_scaled(graph, *root, 1, "Swish", x, {{"alpha", 1.0F}});
     return true;
   }
   if (std::abs(node.attr_float("alpha", 0.2F) - 1.0F / 6) > 1e-4F ||
       std::abs(node.attr_float("beta", 0.5F) - 0.5F) > 1e-6F) {
     return false;
   }
-  replace_with(graph, *root, "HardSwish", {x});
+  replace_with_scaled(graph, *root, 1, "HardSwish", x);
   return true;
 }
 
@@ -159,8 +180,8 @@ bool fuse_clip_gate(Graph& graph, NodeId id) {
   for (const ValueId x : sum->inputs) {
     if (!is_scalar_near(graph, other_input(*sum, x), 3)) continue;
     const ValueId clip = node.outputs[0];
-    if (const auto root = gated(graph, clip, x, 1.0 / 6)) {
-      replace_with(graph, *root, "HardSwish", {x});
+    if (const auto root = gated(graph, clip, x)) {
+      replace_with_scaled(graph, *root, 1.0 / 6, "HardSwish", x);
       return true;
     }
     const auto use = sole_use(graph, clip);
