@@ -353,6 +353,14 @@ void upgrade_node(Graph& graph, NodeDraft& draft, std::int64_t version) {
   }
 }
 
+std::int64_t last_change(std::string_view op) {
+  std::int64_t opset = 0;
+  for (const Change& change : kChanges) {
+    if (change.op == op) opset = std::max(opset, change.opset);
+  }
+  return opset;
+}
+
 bool finish_upgrade(Graph& graph) {
   bool changed = false;
   for (const NodeId id : graph.nodes()) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "ir/onnx_reader.h"
 #include "xrt/graph.h"
@@ -18,6 +19,9 @@ namespace xrt {
 // Rewrites a node of opset `version` before it is added; may add nodes and constants before it.
 // Throws kUnsupported where the pinned opset cannot say the same.
 void upgrade_node(Graph& graph, NodeDraft& draft, std::int64_t version);
+
+// The opset that last changed the meaning of nodes that are valid before and after; 0: none did.
+std::int64_t last_change(std::string_view op);
 
 // Some rewritings depend on ranks, which are known only after inference: true if there were any.
 bool finish_upgrade(Graph& graph);

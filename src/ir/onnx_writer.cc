@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/onnx_writer.h"
 
+#include <onnx/checker.h>
+#include <onnx/defs/data_type_utils.h>
 #include <onnx/defs/schema.h>
 
 #include <algorithm>
 #include <set>
 #include <vector>
 
+#include "ir/onnx_upgrade.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -140,18 +143,72 @@ void Writer::write(onnx::GraphProto* proto) {
   write_outputs(proto);
 }
 
+// Whether the schema takes values of these types.
+bool takes_types(const Graph& graph, const std::vector<ValueId>& values,
+                 const std::vector<onnx::OpSchema::FormalParameter>& parameters) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].valid() || parameters.empty()) continue;
+    onnx::TypeProto type;
+    type_to_proto(graph.type(values[i]), &type);
+    if (type.value_case() == onnx::TypeProto::VALUE_NOT_SET ||
+        graph.type(values[i]).dtype == DType::kUndefined) {
+      continue;
+    }
+    const auto& allowed = parameters[std::min(i, parameters.size() - 1)].GetTypes();
+    if (!allowed.empty() && !allowed.contains(onnx::Utils::DataTypeUtils::ToType(type))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether the node, as it is, is one of opset `version`.
+bool is_valid_at(const Graph& graph, NodeId id, const onnx::NodeProto& proto,
+                 std::int64_t version) {
+  const Node& node = graph.node(id);
+  const auto* schema =
+      onnx::OpSchemaRegistry::Instance()->GetSchema(node.op, static_cast<int>(version), "");
+  if (schema == nullptr || schema->deprecated()) return false;
+  try {
+    schema->Verify(proto);
+  } catch (const onnx::checker::ValidationError&) {
+    return false;  // an attribute or input that came later
+  }
+  return takes_types(graph, node.inputs, schema->inputs()) &&
+         takes_types(graph, node.outputs, schema->outputs());
+}
+
+// The oldest opset, from `least` on, at which this node of the standard domain means the same.
+std::int64_t oldest_opset(const Graph& graph, NodeId id, std::int64_t least) {
+  const Node& node = graph.node(id);
+  const auto* registry = onnx::OpSchemaRegistry::Instance();
+  const auto* schema = registry->GetSchema(node.op, static_cast<int>(kOnnxOpset), "");
+  if (schema == nullptr) return kOnnxOpset;
+  onnx::NodeProto proto;
+  std::int64_t oldest = schema->since_version();
+  // Opset 22 changed how many windows a pool of that kind has.
+  if (node.attr_int("ceil_mode", 0) != 0) return std::max(oldest, least);
+  if (oldest > least) node_to_proto(graph, id, &proto);
+  const std::int64_t floor = std::max(least, last_change(node.op));
+  while (oldest > floor) {
+    const auto* older = registry->GetSchema(node.op, static_cast<int>(oldest) - 1, "");
+    if (older == nullptr || !is_valid_at(graph, id, proto, oldest - 1)) break;
+    oldest = std::max<std::int64_t>(older->since_version(), floor);
+  }
+  return std::max(oldest, least);
+}
+
 void add_opsets_in_use(const Graph& graph, std::map<std::string, std::int64_t>* opsets) {
   for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    const auto declared = graph.opsets().find(node.domain);
-    const std::int64_t pinned = declared == graph.opsets().end() ? 1 : declared->second;
-    const auto* schema = node.domain.empty()
-                             ? onnx::OpSchemaRegistry::Instance()->GetSchema(
-                                   node.op, static_cast<int>(kOnnxOpset), node.domain)
-                             : nullptr;
-    const std::int64_t version = schema != nullptr ? schema->since_version() : pinned;
     std::int64_t& entry = (*opsets)[node.domain];
-    entry = std::max(entry, version);
+    if (node.domain.empty()) {
+      entry = std::max(entry, oldest_opset(graph, id, entry));
+    } else {
+      const auto declared = graph.opsets().find(node.domain);
+      const std::int64_t version = declared == graph.opsets().end() ? 1 : declared->second;
+      entry = std::max(entry, version);
+    }
     for (const Graph* body : Graph::subgraphs(node)) add_opsets_in_use(*body, opsets);
   }
 }
@@ -183,7 +240,7 @@ void node_to_proto(const Graph& graph, NodeId id, onnx::NodeProto* proto) {
 
 std::map<std::string, std::int64_t> opsets_in_use(const Graph& graph) {
   // Older than this is not worth declaring: some consumers refuse it.
-  constexpr std::int64_t kOldest = 18;
+  constexpr std::int64_t kOldest = 19;
   std::map<std::string, std::int64_t> opsets;
   opsets[""] = kOldest;
   add_opsets_in_use(graph, &opsets);

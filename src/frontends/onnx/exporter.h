@@ -4,8 +4,8 @@
 //   std::string bytes = export_onnx(graph);
 //   export_onnx_file(graph, "model.onnx", {.inline_limit = 1024});  // weights in model.onnx.data
 //
-// The model declares the highest opset in which one of its ops last changed: for these ops that is
-// the same as the pinned opset, and older consumers read it. ONNX's checker accepts the model where
+// The model declares the oldest opset from 19 on at which all its nodes mean what they mean at the
+// pinned one, so that older consumers read it. ONNX's checker accepts the model where
 // every graph output has a known rank.
 #pragma once
 
