@@ -51,6 +51,7 @@ PUBLIC_HEADERS = {
     "type.h": "base",
     "version.h": "base",
     "graph.h": "ir",
+    "onnx.h": "frontends",
     "engine.h": "engine",
     "quantize.h": "quantize",
     "program.h": "runtime",

@@ -35,6 +35,7 @@ from ._core import (
     Unsupported,
     doctor,
     engine_ops,
+    rewrite_onnx,
     thread_budget,
 )
 from ._core import cache_clear as _cache_clear
@@ -71,6 +72,7 @@ __all__ = [
     "engine_ops",
     "engines",
     "load",
+    "rewrite_onnx",
     "thread_budget",
 ]
 

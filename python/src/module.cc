@@ -9,6 +9,7 @@
 #include "convert.h"
 #include "engine.h"
 #include "errors.h"
+#include "onnx.h"
 #include "program.h"
 #include "xrt/program.h"
 #include "xrt/version.h"
@@ -74,5 +75,6 @@ NB_MODULE(_core, module) {
   xrt::python::bind_convert(module);
   xrt::python::bind_program(module);
   xrt::python::bind_engine(module);
+  xrt::python::bind_onnx(module);
   xrt::python::bind_tools(module);
 }

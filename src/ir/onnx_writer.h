@@ -22,9 +22,9 @@ void graph_to_proto(const Graph& graph, const TensorWriter& tensor_writer, onnx:
 // One node by itself, its values named as in the graph; sub-graphs included.
 void node_to_proto(const Graph& graph, NodeId id, onnx::NodeProto* proto);
 
-// The versions to declare for the ops in use, sub-graphs included. Of the standard domain: the oldest
-// (but not below 19) at which every node, as it is, means what it means at the pinned opset, so that
-// consumers of older standards read the model.
+// The versions to declare for the ops in use, sub-graphs included. Of the standard domain: the
+// oldest (but not below 19) at which every node, as it is, means what it means at the pinned opset,
+// so that consumers of older standards read the model.
 std::map<std::string, std::int64_t> opsets_in_use(const Graph& graph);
 
 }  // namespace xrt

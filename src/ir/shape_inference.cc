@@ -17,6 +17,7 @@
 
 #include "ir/onnx_proto.h"
 #include "ir/onnx_writer.h"
+#include "ir/schema.h"
 #include "ir/type_merge.h"
 #include "xrt/error.h"
 
@@ -65,6 +66,7 @@ class Inference {
   void start_captures();
   void forget_outputs(const Node& node, const onnx::OpSchema* schema);
   void run_node(NodeId id);
+  void infer_by_body(NodeId id, onnx::InferenceContext* context);
   void propagate(NodeId id, const onnx::OpSchema& schema);
   void propagate_quotient(const Node& node);
   void fold_values();
@@ -290,8 +292,8 @@ const onnx::OpSchema* schema_of(const Graph& graph, const Node& node) {
 }
 
 bool has_rule(const onnx::OpSchema* schema) {
-  return schema != nullptr &&
-         (schema->has_type_and_shape_inference_function() || schema->HasFunction());
+  return schema != nullptr && (schema->has_type_and_shape_inference_function() ||
+                               schema->HasFunction() || schema->HasContextDependentFunction());
 }
 
 void Inference::run() {
@@ -439,6 +441,18 @@ void Inference::merge_output(const Node& node, ValueId id, const onnx::TypeProto
   set_type(id, *merged);
 }
 
+// An op without a rule of its own, but with a body that depends on its inputs' types.
+void Inference::infer_by_body(NodeId id, onnx::InferenceContext* context) {
+  const Graph body = function_body(graph_, id);
+  std::size_t next = 0;  // the body leaves out absent outputs
+  const std::vector<ValueId>& outputs = graph_.node(id).outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].valid()) {
+      type_to_proto(body.type(body.outputs()[next++]), context->getOutputType(i));
+    }
+  }
+}
+
 void Inference::run_node(NodeId id) {
   const Node& node = graph_.node(id);
   const onnx::OpSchema* schema = schema_of(graph_, node);
@@ -453,7 +467,10 @@ void Inference::run_node(NodeId id) {
   };
   NodeContext context(*this, id);
   try {
-    if (schema->has_type_and_shape_inference_function()) {
+    if (!schema->has_type_and_shape_inference_function() && !schema->HasFunction() &&
+        has_function_body(graph_, id)) {
+      infer_by_body(id, &context);
+    } else if (schema->has_type_and_shape_inference_function()) {
       schema->GetTypeAndShapeInferenceFunction()(context);
     } else if (const onnx::FunctionProto* function =
                    schema->GetFunction(static_cast<int>(kOnnxOpset))) {

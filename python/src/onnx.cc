@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
+
+#include <filesystem>
+#include <string>
+#include <variant>
+
+#include "passes/pass_manager.h"
+#include "runtime/evaluate.h"
+#include "xrt/onnx.h"
+
+namespace nb = nanobind;
+
+namespace xrt::python {
+namespace {
+
+nb::bytes rewrite(const nb::object& model, bool simplify) {
+  std::string bytes;
+  std::filesystem::path path;
+  const bool in_memory = nb::isinstance<nb::bytes>(model);
+  if (in_memory) {
+    const auto given = nb::cast<nb::bytes>(model);
+    bytes.assign(given.c_str(), given.size());
+  } else {
+    path = nb::cast<std::filesystem::path>(model);
+  }
+  std::string result;
+  {
+    const nb::gil_scoped_release release;
+    Graph graph = in_memory ? import_onnx_bytes(bytes) : import_onnx(path);
+    if (simplify) run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
+    result = export_onnx(graph);
+  }
+  return nb::bytes(result.data(), result.size());
+}
+
+}  // namespace
+
+void bind_onnx(nb::module_& module) {
+  module.def("rewrite_onnx", rewrite, nb::arg("model"), nb::kw_only(), nb::arg("simplify") = false,
+             "The ONNX model (bytes, or the path of a file) as OpenXRT understands it, as bytes: "
+             "ops of today's opset, functions inlined, types inferred; with simplify also after "
+             "the graph passes.");
+}
+
+}  // namespace xrt::python

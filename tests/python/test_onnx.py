@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX in and out: what is written is accepted by ONNX's checker and computes the same.
+
+Models of old opsets are run by ONNX's reference evaluator as they are (or, where it does not know
+an old op, computed by NumPy as that opset defined it), and by the evaluator again after OpenXRT
+has brought them to today's ops; no engine of OpenXRT takes part.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+FLOAT = TensorProto.FLOAT
+RNG = np.random.default_rng(5)
+
+
+def model_of(
+    opset: int,
+    node: onnx.NodeProto,
+    shape: list[int | str],
+    constants: Mapping[str, np.ndarray] | None = None,
+) -> onnx.ModelProto:
+    """One node from x (and constants) to its outputs."""
+    graph = helper.make_graph(
+        [node],
+        "old",
+        [helper.make_tensor_value_info("x", FLOAT, shape)],
+        [onnx.ValueInfoProto(name=name) for name in node.output],
+        [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
+
+
+def random(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def f32(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+N = helper.make_node
+XY = (["x"], ["y"])
+NORM = {"s": random(3), "b": random(3), "m": random(3), "v": np.abs(random(3))}
+
+CASES: dict[str, tuple] = {
+    "slice_9": (9, N("Slice", *XY, starts=[1, 0], ends=[5, -1], axes=[1, 2]), [2, 3, 4]),
+    "topk_9": (9, N("TopK", ["x"], ["v", "i"], k=2, axis=1), [2, 5]),
+    "clip_9": (9, N("Clip", *XY, min=-0.5, max=0.3), [4, 5]),
+    "pad_8": (8, N("Pad", *XY, pads=[0, 1, 2, 0], value=1.5), [2, 3]),
+    "pad_reflect_8": (8, N("Pad", *XY, pads=[0, 1, 1, 0], mode="reflect"), [2, 3]),
+    "upsample_9": (9, N("Upsample", ["x", "s"], ["y"]), [1, 1, 2, 2], {"s": f32(1, 1, 2, 3)}),
+    "resize_10_linear": (
+        10,
+        N("Resize", ["x", "s"], ["y"], mode="linear"),
+        [1, 1, 2, 4],
+        {"s": f32(1, 1, 2, 2)},
+    ),
+    "resize_10_smaller": (
+        10,
+        N("Resize", ["x", "s"], ["y"]),
+        [1, 1, 2, 4],
+        {"s": f32(1, 1, 0.6, 0.6)},
+    ),
+    "scatter_9": (
+        9,
+        N("Scatter", ["x", "i", "u"], ["y"], axis=1),
+        [1, 5],
+        {"i": np.array([[1, 3]]), "u": random(1, 2)},
+    ),
+    "dropout_10": (10, N("Dropout", *XY, ratio=0.3), [2, 3]),
+    "reduce_mean_11": (11, N("ReduceMean", *XY, axes=[1], keepdims=0), [2, 3, 4]),
+    "reduce_sum_12": (12, N("ReduceSum", *XY, axes=[0, 2]), [2, 3, 4]),
+    "unsqueeze_11": (11, N("Unsqueeze", *XY, axes=[0, 2]), [2, 3]),
+    "split_11": (11, N("Split", ["x"], ["a", "b"], split=[1, 3], axis=1), [2, 4]),
+    "split_17": (17, N("Split", ["x"], ["a", "b"], axis=1), [2, 4]),
+    "batch_norm_9": (
+        9,
+        N("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], epsilon=1e-3),
+        [2, 3, 4],
+        NORM,
+    ),
+    "grid_sample_16": (
+        16,
+        N("GridSample", ["x", "g"], ["y"], mode="bilinear"),
+        [1, 1, 4, 4],
+        {"g": random(1, 2, 2, 2)},
+    ),
+    "group_norm_18": (
+        18,
+        N("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2),
+        [2, 4, 3],
+        {"s": random(2), "b": random(2)},
+    ),
+    "dft_17": (17, N("DFT", *XY, axis=1), [2, 4, 1]),
+    "lstm_12": (
+        12,
+        N("LSTM", ["x", "w", "r"], ["y"], hidden_size=3),
+        [5, 2, 4],
+        {"w": random(1, 12, 4), "r": random(1, 12, 3)},
+    ),
+} | {
+    f"{op.lower()}_axis_{axis}_{shape[0]}": (11, N(op, *XY, axis=axis), shape)
+    for op in ("Softmax", "LogSoftmax", "Hardmax")
+    for axis in (0, 1, 2, -1)
+    for shape in ([2, 3, 4], ["N", 3, 4])
+}
+
+
+Attributes = dict[str, object]
+Constants = Mapping[str, np.ndarray]
+
+
+def old_resize(x: np.ndarray, attributes: Attributes, constants: Constants) -> np.ndarray:
+    """Upsample, and Resize of opset 10: samples lie at x / scale."""
+    out = x
+    for axis, scale in enumerate(constants["s"]):
+        count = int(np.floor(x.shape[axis] * scale))
+        at = np.arange(count) / np.float64(scale)
+        last = x.shape[axis] - 1
+        if attributes.get("mode", b"nearest") == b"nearest":
+            rounded = np.ceil(at) if scale < 1 else np.floor(at)
+            out = np.take(out, np.clip(rounded.astype(int), 0, last), axis)
+            continue
+        low = np.clip(np.floor(at).astype(int), 0, last)
+        high = np.clip(low + 1, 0, last)
+        weight = (at - low).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        out = np.take(out, low, axis) * (1 - weight) + np.take(out, high, axis) * weight
+    return out.astype(np.float32)
+
+
+def old_softmax(function: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    """Up to opset 12: all axes from `axis` on are one."""
+
+    def compute(x: np.ndarray, attributes: Attributes, _: Constants) -> np.ndarray:
+        axis = attributes["axis"] % x.ndim
+        return function(x.reshape(int(np.prod(x.shape[:axis])), -1)).reshape(x.shape)
+
+    return compute
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def hardmax(x: np.ndarray) -> np.ndarray:
+    return (np.arange(x.shape[1]) == x.argmax(1)[:, None]).astype(x.dtype)
+
+
+def scatter(x: np.ndarray, attributes: Attributes, constants: Constants) -> np.ndarray:
+    out = x.copy()
+    np.put_along_axis(out, constants["i"], constants["u"], attributes["axis"])
+    return out
+
+
+def batch_norm(x: np.ndarray, attributes: Attributes, constants: Constants) -> np.ndarray:
+    s, b, m, v = (constants[k].reshape(1, -1, 1) for k in "sbmv")
+    return ((x - m) / np.sqrt(v + attributes["epsilon"]) * s + b).astype(np.float32)
+
+
+def group_norm(x: np.ndarray, attributes: Attributes, constants: Constants) -> np.ndarray:
+    """Opset 18: scale and bias are per group."""
+    groups = x.reshape(x.shape[0], attributes["num_groups"], -1)
+    mean, variance = groups.mean(2, keepdims=True), groups.var(2, keepdims=True)
+    normal = (groups - mean) / np.sqrt(variance + 1e-5)
+    scale, bias = (constants[k].reshape(1, -1, 1) for k in "sb")
+    return (normal * scale + bias).reshape(x.shape)
+
+
+def bilinear(x: np.ndarray, _: Attributes, constants: Constants) -> np.ndarray:
+    """GridSample, borders of zeros, align_corners = 0."""
+    height, width = x.shape[2:]
+    grid = constants["g"][0]
+    out = np.zeros((1, 1, *grid.shape[:2]), np.float32)
+    for i, j in np.ndindex(*grid.shape[:2]):
+        u = ((grid[i, j, 0] + 1) * width - 1) / 2
+        v = ((grid[i, j, 1] + 1) * height - 1) / 2
+        for row in (int(np.floor(v)), int(np.floor(v)) + 1):
+            for column in (int(np.floor(u)), int(np.floor(u)) + 1):
+                if 0 <= row < height and 0 <= column < width:
+                    weight = (1 - abs(v - row)) * (1 - abs(u - column))
+                    out[0, 0, i, j] += weight * x[0, 0, row, column]
+    return out
+
+
+AS_DEFINED: dict[str, Callable[..., np.ndarray]] = {
+    "Upsample": old_resize,
+    "Resize": old_resize,
+    "Softmax": old_softmax(softmax),
+    "LogSoftmax": old_softmax(lambda x: np.log(softmax(x))),
+    "Hardmax": old_softmax(hardmax),
+    "Scatter": scatter,
+    "BatchNormalization": batch_norm,
+    "GroupNormalization": group_norm,
+    "GridSample": bilinear,
+}
+
+
+@pytest.mark.parametrize("simplify", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_old_opsets_compute_the_same(name: str, simplify: bool) -> None:
+    opset, node, shape, *rest = CASES[name]
+    constants = rest[0] if rest else {}
+    model = model_of(opset, node, shape, constants)
+    x = random(*(2 if isinstance(d, str) else d for d in shape))
+    if compute := AS_DEFINED.get(node.op_type):
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        wanted = [compute(x, attributes, constants)]
+    else:
+        wanted = ReferenceEvaluator(model).run(None, {"x": x})
+    rewritten = onnx.load_from_string(
+        openxrt.rewrite_onnx(model.SerializeToString(), simplify=simplify)
+    )
+    onnx.checker.check_model(rewritten, full_check=True)
+    assert [o.name for o in rewritten.graph.output] == list(node.output)
+    found = ReferenceEvaluator(rewritten).run(None, {"x": x})
+    for a, b in zip(wanted, found, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+def test_the_checker_accepts_subgraphs_and_functions(tmp_path: Path) -> None:
+    body = helper.make_graph(
+        [N("Add", ["x", "x"], ["r"])], "twice", [], [helper.make_tensor_value_info("r", FLOAT, [2])]
+    )
+    other = helper.make_graph(
+        [N("Half", ["x"], ["r"], domain="mine")],
+        "half",
+        [],
+        [helper.make_tensor_value_info("r", FLOAT, [2])],
+    )
+    half = helper.make_function(
+        "mine",
+        "Half",
+        ["v"],
+        ["w"],
+        [N("Constant", [], ["c"], value_float=0.5), N("Mul", ["v", "c"], ["w"])],
+        [helper.make_opsetid("", 18)],
+    )
+    graph = helper.make_graph(
+        [N("If", ["c"], ["y"], then_branch=body, else_branch=other)],
+        "g",
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("x", FLOAT, [2]),
+        ],
+        [helper.make_tensor_value_info("y", FLOAT, [2])],
+    )
+    model = helper.make_model(
+        graph,
+        functions=[half],
+        opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    rewritten = onnx.load_from_string(openxrt.rewrite_onnx(path))
+    onnx.checker.check_model(rewritten, full_check=True)
+    assert not rewritten.functions
+    for flag, factor in ((True, 2.0), (False, 0.5)):
+        x = f32(1, 3)
+        (y,) = ReferenceEvaluator(rewritten).run(None, {"c": np.array(flag), "x": x})
+        np.testing.assert_array_equal(y, x * factor)
+
+
+def test_simplify_folds_normalisation_into_the_convolution() -> None:
+    constants = {"w": random(4, 3, 3, 3), **{k: np.resize(v, 4) for k, v in NORM.items()}}
+    graph = helper.make_graph(
+        [
+            N("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+            N("BatchNormalization", ["c", "s", "b", "m", "v"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, ["N", 3, 5, 5])],
+        [helper.make_tensor_value_info("y", FLOAT, ["N", 4, 5, 5])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    rewritten = onnx.load_from_string(
+        openxrt.rewrite_onnx(model.SerializeToString(), simplify=True)
+    )
+    assert [n.op_type for n in rewritten.graph.node] == ["Conv"]
+    x = random(2, 3, 5, 5)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    (found,) = ReferenceEvaluator(rewritten).run(None, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_broken_model_is_an_invalid_model() -> None:
+    with pytest.raises(openxrt.InvalidModel, match="ModelProto"):
+        openxrt.rewrite_onnx(b"this is no model")
+    with pytest.raises(openxrt.NotFound, match="missing"):
+        openxrt.rewrite_onnx("missing.onnx")
