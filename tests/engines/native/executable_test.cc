@@ -24,7 +24,7 @@ TEST(NativeExecutable, ChainReusesMemory) {
   std::vector<float> ones(1024, 1.0F);
   const Tensor y = run(*executable, {floats({1024}, ones)}, 1)[0].tensor();
   EXPECT_EQ(y.data<float>()[0], 1.0F);
-  EXPECT_EQ(y.data<float>()[2], 1.0F + 2 + 3);  // cumulated: 1 2 3, 1 3 6, 1 4 10
+  EXPECT_EQ(y.data<float>()[2], 10.0F);  // cumulated: 1 2 3, 1 3 6, 1 4 10
 }
 
 TEST(NativeExecutable, ValuesThatLiveTogetherDoNotOverlap) {
