@@ -47,7 +47,8 @@ TEST(NativeExecutable, ViewsShareAndStillKeepTheirSourceAlive) {
   const ValueId flat = g.add_op("Reshape", {a, g.add_constant("s", int64s({1}, {-1}))});
   const ValueId other = g.add_op("Exp", {g.add_op("Abs", {x})});
   const ValueId sum = g.add_op("ReduceSum", {other}, {{"keepdims", std::int64_t{0}}});
-  g.add_output(g.add_op("Add", {flat, g.add_op("Mul", {sum, g.add_constant("z", floats({}, {0}))})}));
+  g.add_output(
+      g.add_op("Add", {flat, g.add_op("Mul", {sum, g.add_constant("z", floats({}, {0}))})}));
   const Tensor y = evaluate(g, {floats({2, 3}, {1, 2, 3, 4, 5, 6})});
   EXPECT_EQ(y.dims(), (Dims{6}));
   EXPECT_EQ(elements(y), (std::vector<float>{-1, -2, -3, -4, -5, -6}));
@@ -212,9 +213,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Hostile{"Expand", {-1, 1}}, Hostile{"Tile", {kHuge, kHuge}},
                       Hostile{"Tile", {INT64_MAX, 2}}, Hostile{"Tile", {-1, 1}},
                       Hostile{"Pad", {kHuge, 0, kHuge, 0}},
-                      Hostile{"Pad", {INT64_MAX, 0, INT64_MAX, 0}},
-                      Hostile{"Pad", {-2, 0, 0, 0}}, Hostile{"Reshape", {0, -1, -1}},
-                      Hostile{"Reshape", {INT64_MAX, INT64_MAX}},
+                      Hostile{"Pad", {INT64_MAX, 0, INT64_MAX, 0}}, Hostile{"Pad", {-2, 0, 0, 0}},
+                      Hostile{"Reshape", {0, -1, -1}}, Hostile{"Reshape", {INT64_MAX, INT64_MAX}},
                       Hostile{"ConstantOfShape", {kHuge, kHuge}},
                       Hostile{"ConstantOfShape", {kHuge}}, Hostile{"ConstantOfShape", {-1}}));
 

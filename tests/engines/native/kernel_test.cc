@@ -66,8 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
         UnaryCase{"Softplus", [](double x) { return std::log1p(std::exp(x)); }, -30, 30},
         UnaryCase{"Gelu", [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }, -6,
                   6},
-        UnaryCase{"HardSwish",
-                  [](double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }, -6, 6}),
+        UnaryCase{"HardSwish", [](double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }, -6,
+                  6}),
     [](const auto& info) { return std::string(info.param.op); });
 
 TEST(NativeKernels, ExpAtTheEdges) {
@@ -117,8 +117,7 @@ TEST(NativeKernels, CastRoundsHalvesToEven) {
                             {{"to", static_cast<std::int64_t>(DType::kFloat16)}});
   EXPECT_EQ(elements<std::uint16_t>(half),
             (std::vector<std::uint16_t>{0x6800, 0x6802, 0x7BFF, 0x7C00, 0x0001}));
-  const Tensor back =
-      unary("Cast", half, {{"to", static_cast<std::int64_t>(DType::kFloat32)}});
+  const Tensor back = unary("Cast", half, {{"to", static_cast<std::int64_t>(DType::kFloat32)}});
   EXPECT_EQ(elements(back), (std::vector<float>{2048, 2052, 65504, kInfinity, 5.9604645e-8F}));
 }
 
@@ -144,8 +143,8 @@ TEST(NativeKernels, PackedIntegersSurviveATranspose) {
   const Tensor x = tensor(DType::kUInt4, {2, 3}, bytes);
   const Tensor y = unary("Transpose", x);
   EXPECT_EQ(y.dims(), (Dims{3, 2}));
-  EXPECT_EQ(elements<std::uint8_t>(Tensor::wrap(DType::kUInt8, {3}, const_cast<void*>(y.raw()),
-                                                y.owner())),
+  EXPECT_EQ(elements<std::uint8_t>(
+                Tensor::wrap(DType::kUInt8, {3}, const_cast<void*>(y.raw()), y.owner())),
             (std::vector<std::uint8_t>{0x41, 0x52, 0x63}));
 }
 
@@ -186,7 +185,8 @@ TEST(NativeKernels, ReduceOverSeparateAxes) {
   for (std::int64_t j = 0; j < 50; ++j) {
     float expected = 0;
     for (std::int64_t i = 0; i < 7; ++i) {
-      for (std::int64_t k = 0; k < 9; ++k) expected += static_cast<float>(((i * 50 + j) * 9 + k) % 11);
+      for (std::int64_t k = 0; k < 9; ++k)
+        expected += static_cast<float>(((i * 50 + j) * 9 + k) % 11);
     }
     ASSERT_EQ(y.data<float>()[j], expected);
   }
@@ -220,8 +220,8 @@ TEST(NativeKernels, LstmStepMatchesItsEquations) {
   const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{1, 1, 1}));
   const ValueId w = g.add_constant("w", floats({1, 4, 1}, {1, 2, 3, 4}));
   const ValueId r = g.add_constant("r", floats({1, 4, 1}, {0, 0, 0, 0}));
-  const NodeId node = g.add_node("", "LSTM", {x, w, r}, {"y", "h", "c"},
-                                 {{"hidden_size", std::int64_t{1}}});
+  const NodeId node =
+      g.add_node("", "LSTM", {x, w, r}, {"y", "h", "c"}, {{"hidden_size", std::int64_t{1}}});
   for (const ValueId v : g.node(node).outputs) g.add_output(v);
   const std::vector<Data> out = run(*compile(g), {floats({1, 1, 1}, {0.5F})}, 3);
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
@@ -241,16 +241,16 @@ TEST(NativeKernels, IfReadsWhatItCaptures) {
     body->add_output(body->add_op(op, {inner}));
     return body;
   };
-  const NodeId node = g.add_node(
-      "", "If", {c}, {"y"}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}});
+  const NodeId node = g.add_node("", "If", {c}, {"y"},
+                                 {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}});
   g.add_output(g.node(node).outputs[0]);
   const auto executable = compile(g);
   const auto context = executable->create_context();
   for (std::uint8_t condition : {1, 0, 1}) {
     const Tensor flag = tensor(DType::kBool, {}, std::vector<std::uint8_t>{condition});
     const Tensor y = run(*executable, {flag, floats({2}, {-1, 2})}, 1, context.get())[0].tensor();
-    EXPECT_EQ(elements(y), condition != 0 ? (std::vector<float>{1, -2})
-                                          : (std::vector<float>{1, 2}));
+    EXPECT_EQ(elements(y),
+              condition != 0 ? (std::vector<float>{1, -2}) : (std::vector<float>{1, 2}));
   }
 }
 

@@ -165,7 +165,7 @@ std::unique_ptr<Kernel> create_binary(const KernelCreateContext& context) {
 
 void register_elementwise(KernelRegistry& registry) {
   for (const char* op : {"Relu", "LeakyRelu", "Elu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish",
-                         "Softplus", "Swish", "Gelu", "Clip", "Mish", "Exp"}) {
+                         "Swish", "Gelu", "Clip", "Exp"}) {
     registry.add(
         {.op = op, .priority = kPriority, .supports = supports_unary, .create = create_unary});
   }

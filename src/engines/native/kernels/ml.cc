@@ -53,7 +53,8 @@ Tensor default_label(const Node& node, DType dtype) {
   if (dtype == DType::kString) {
     return Tensor::from_strings({1}, {node.attr_string("default_string", "_Unused")});
   }
-  if (dtype == DType::kInt64) return Tensor::from_int64(std::vector{node.attr_int("default_int64", -1)});
+  if (dtype == DType::kInt64)
+    return Tensor::from_int64(std::vector{node.attr_int("default_int64", -1)});
   return converted(Tensor::scalar(node.attr_float("default_float", -0.0F)), dtype);
 }
 
@@ -98,7 +99,8 @@ Created create_scaler(const KernelCreateContext& create) {
   const std::vector<float> scale = create.node().attr_floats("scale");
   return make_kernel([offset, scale](KernelContext& k) {
     const Tensor& x = k.input(0);
-    const auto features = x.rank() == 0 ? std::size_t{1} : static_cast<std::size_t>(x.dims().back());
+    const auto features =
+        x.rank() == 0 ? std::size_t{1} : static_cast<std::size_t>(x.dims().back());
     for (const auto* list : {&offset, &scale}) {
       if (list->size() != 1 && list->size() != features) fail("one entry per feature is needed");
     }
@@ -139,12 +141,14 @@ void register_ml_kernels(KernelRegistry& registry) {
   const auto add = [&](const char* op, auto supports, auto create) {
     registry.add({.domain = "ai.onnx.ml", .op = op, .supports = supports, .create = create});
   };
-  add("LabelEncoder",
+  add(
+      "LabelEncoder",
       [](const NodeView& n) { return n.check_input(0, kNumericTypes | kStringType); },
       create_label_encoder);
   add("Binarizer", numbers, create_binarizer);
   add("Scaler", numbers, create_scaler);
-  add("ArrayFeatureExtractor",
+  add(
+      "ArrayFeatureExtractor",
       [](const NodeView& n) { return n.check_input(0, kNumericTypes | kStringType); },
       create_feature_extractor);
 }
