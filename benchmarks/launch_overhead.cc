@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the runtime adds to a launch: a program whose one function does nothing.
 //
-//   ./dev bench launch
+//   ./dev bench launch_overhead
 #include <benchmark/benchmark.h>
 
 #include <memory>
