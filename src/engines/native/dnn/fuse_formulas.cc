@@ -284,7 +284,7 @@ void fuse_formulas(Graph& graph) {
   for (const NodeId id : graph.topological_order()) {
     if (!graph.alive(id)) continue;
     const Node& node = graph.node(id);
-    if (!node.domain.empty() || node.outputs.empty() ||
+    if (!node.domain.empty() || !node.output(0).valid() ||
         graph.type(node.outputs[0]).dtype != DType::kFloat32) {
       continue;
     }
