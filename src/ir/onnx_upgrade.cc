@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,8 +88,35 @@ void batch_normalization_14(Graph&, NodeDraft& draft) {
   draft.outputs.resize(1);
 }
 
-void scan_9(Graph&, NodeDraft&) {
-  unsupported("Scan of opset 8, with a batch axis, cannot be brought to a newer opset");
+// Scan of opset 8 has a batch axis in front of every input and output. It becomes a Scan over the
+// batch whose body is the Scan over the sequence: for the outer one every input and output is a
+// scanned one.
+void scan_9(Graph& graph, NodeDraft& draft) {
+  const auto body = take<std::shared_ptr<Graph>>(draft, "body");
+  const auto scanned = take<std::int64_t>(draft, "num_scan_inputs");
+  const auto directions = take<Ints>(draft, "directions");
+  if (body == nullptr || draft.inputs.empty() || draft.inputs[0].valid()) {
+    unsupported("Scan of opset 8 with sequence_lens cannot be said in newer opsets");
+  }
+  draft.inputs.erase(draft.inputs.begin());
+  auto batch = std::make_shared<Graph>(body->name() + "_batch");
+  batch->opsets() = graph.opsets();
+  body->remap_captures(
+      [&](ValueId v) { return batch->add_capture(v, graph.value(v).name, graph.type(v)); });
+  std::vector<ValueId> inputs;
+  for (std::size_t i = 0; i < draft.inputs.size(); ++i) {
+    inputs.push_back(batch->add_input(fmt::format("scan_input_{}", i), Type{}));
+  }
+  std::vector<std::string> outputs;
+  for (std::size_t i = 0; i < draft.outputs.size(); ++i) {
+    outputs.push_back(fmt::format("scan_output_{}", i));
+  }
+  Attributes attributes{{"body", body}, {"num_scan_inputs", scanned}};
+  if (!directions.empty()) attributes["scan_input_directions"] = directions;
+  const NodeId inner = batch->add_node("", "Scan", inputs, outputs, std::move(attributes));
+  for (const ValueId v : batch->node(inner).outputs) batch->add_output(v);
+  draft.attributes["body"] = batch;
+  draft.attributes["num_scan_inputs"] = static_cast<std::int64_t>(draft.inputs.size());
 }
 
 void upsample_9(Graph& graph, NodeDraft& draft) {

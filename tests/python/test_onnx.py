@@ -226,6 +226,37 @@ def test_old_opsets_compute_the_same(name: str, simplify: bool) -> None:
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 
 
+def test_scan_of_opset_8_keeps_its_batch_axis() -> None:
+    """The running sum over the second axis, for each element of the first."""
+    body = helper.make_graph(
+        [N("Add", ["sum", "x"], ["s"]), N("Mul", ["s", "two"], ["t"]), N("Identity", ["s"], ["u"])],
+        "body",
+        [helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("sum", "x")],
+        [helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("u", "t")],
+    )
+    graph = helper.make_graph(
+        [N("Scan", ["", "start", "xs"], ["end", "sums"], body=body, num_scan_inputs=1)],
+        "g",
+        [
+            helper.make_tensor_value_info("start", FLOAT, [3, 2]),
+            helper.make_tensor_value_info("xs", FLOAT, [3, 4, 2]),
+        ],
+        [
+            helper.make_tensor_value_info("end", FLOAT, [3, 2]),
+            helper.make_tensor_value_info("sums", FLOAT, [3, 4, 2]),
+        ],
+        [numpy_helper.from_array(f32(2), "two")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=7)
+    rewritten = onnx.load_from_string(openxrt.rewrite_onnx(model.SerializeToString()))
+    onnx.checker.check_model(rewritten, full_check=True)
+    start, xs = random(3, 2), random(3, 4, 2)
+    end, sums = ReferenceEvaluator(rewritten).run(None, {"start": start, "xs": xs})
+    running = start[:, None] + np.cumsum(xs, 1)
+    np.testing.assert_allclose(end, running[:, -1], rtol=1e-5)
+    np.testing.assert_allclose(sums, 2 * running, rtol=1e-5)
+
+
 def test_the_checker_accepts_subgraphs_and_functions(tmp_path: Path) -> None:
     body = helper.make_graph(
         [N("Add", ["x", "x"], ["r"])], "twice", [], [helper.make_tensor_value_info("r", FLOAT, [2])]
