@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -98,15 +99,34 @@ class Explanation(Mapping[str, Any]):
         return lines
 
     def _refusals(self) -> list[str]:
-        """One line per engine, op and reason, with how many nodes it holds for."""
-        counts: Counter[tuple[str, str, str]] = Counter()
+        """One line per engine and kind of reason, with how many nodes of which ops it holds for."""
+        ops: dict[tuple[str, str], Counter[str]] = {}
+        texts: dict[tuple[str, str], set[str]] = {}
         for node in self._values["nodes"]:
             for engine, reason in node["refusals"].items():
-                counts[engine, node["op"], reason] += 1
-        return [
-            f"  {engine}: {count} x {op}: {reason}"
-            for (engine, op, reason), count in sorted(counts.items())
-        ]
+                key = (engine, _kind(reason))
+                ops.setdefault(key, Counter())[node["op"]] += 1
+                texts.setdefault(key, set()).add(reason)
+        lines = []
+        for key in sorted(ops, key=lambda key: (key[0], -ops[key].total(), key[1])):
+            (engine, kind), counts = key, ops[key]
+            shown = [f"{op} {count}" for op, count in counts.most_common(_SHOWN_OPS)]
+            if len(counts) > _SHOWN_OPS:
+                shown.append("…")
+            reason = next(iter(texts[key])) if len(texts[key]) == 1 else kind
+            nodes = f"{counts.total()} node{'s' * (counts.total() != 1)}"
+            lines.append(f"  {engine}: {nodes} ({', '.join(shown)}): {reason}")
+        return lines
+
+
+_SHOWN_OPS = 6
+
+# What differs from node to node in one kind of reason: quoted names, and types.
+_PARTICULARS = re.compile(r"'[^']*'|\b[a-z]+[0-9]*[a-z0-9_]*\[[^\]]*\]")
+
+
+def _kind(reason: str) -> str:
+    return _PARTICULARS.sub("…", reason)
 
 
 def _bytes(count: int) -> str:

@@ -161,7 +161,7 @@ Tensor from_buffer(nb::handle object, std::optional<DType> dtype, std::string_vi
   }
   if (!dtype) dtype = dtype_of_format(view.format, view.itemsize);
   if (!dtype) {
-    fail(name, fmt::format("no tensor has elements of buffer format \"{}\"",
+    fail(name, fmt::format("no tensor has elements of buffer format '{}'",
                            view.format != nullptr ? view.format : ""));
   }
   const auto rank = static_cast<std::size_t>(view.ndim);

@@ -153,7 +153,7 @@ class PyExecutable final : public Executable {
       }
       for (std::size_t i = 0; i < outputs_.size(); ++i) {
         take(to_data(results[i], outputs_[i].type,
-                     fmt::format("engine {} (Python), result \"{}\"", engine_, outputs_[i].name),
+                     fmt::format("engine {} (Python), result '{}'", engine_, outputs_[i].name),
                      Access::kRead),
              outputs_[i], outputs[i]);
       }
@@ -175,7 +175,7 @@ class PyExecutable final : public Executable {
       const Tensor& found = result.tensor();
       throw Error(
           ErrorCode::kEngine,
-          fmt::format("engine {} (Python): {}: result \"{}\" is {}{}, {}{} is wanted", engine_,
+          fmt::format("engine {} (Python): {}: result '{}' is {}{}, {}{} is wanted", engine_,
                       function_, port.name, to_string(found.dtype()), to_string(found.dims()),
                       to_string(wanted.dtype()), to_string(wanted.dims())));
     }

@@ -49,7 +49,7 @@ std::string describe(const Port& port) {
 std::string names_of(const std::vector<Port>& ports) {
   std::string names;
   for (const Port& port : ports) {
-    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", port.name);
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", port.name);
   }
   return names.empty() ? "none" : names;
 }
@@ -60,14 +60,14 @@ class PyProgram {
   PyProgram(std::shared_ptr<Program> program, const ProgramOptions& options)
       : program_(std::move(program)) {
     for (const Port& port : program_->inputs()) {
-      input_labels_.push_back(fmt::format("input \"{}\"", port.name));
+      input_labels_.push_back(fmt::format("input '{}'", port.name));
       input_access_.push_back(Access::kRead);
       for (const auto& alias : options.aliases) {
         if (alias.first == port.name) input_access_.back() = Access::kWrite;
       }
     }
     for (const Port& port : program_->outputs()) {
-      output_labels_.push_back(fmt::format("output \"{}\"", port.name));
+      output_labels_.push_back(fmt::format("output '{}'", port.name));
       output_keys_.push_back(nb::str(port.name.data(), port.name.size()));
     }
   }
@@ -150,7 +150,7 @@ class PyProgram {
     }
     throw Error(
         ErrorCode::kInvalidArgument,
-        fmt::format("the program has no input \"{}\"; its inputs are {}", name, names_of(ports)));
+        fmt::format("the program has no input '{}'; its inputs are {}", name, names_of(ports)));
   }
 
   void set_input(std::vector<Data>& inputs, std::vector<bool>& given, std::size_t i,
@@ -200,7 +200,7 @@ class PyProgram {
         while (i < ports.size() && ports[i].name != name) ++i;
         if (i == ports.size()) {
           throw Error(ErrorCode::kInvalidArgument,
-                      fmt::format("the program has no output \"{}\"; its outputs are {}", name,
+                      fmt::format("the program has no output '{}'; its outputs are {}", name,
                                   names_of(ports)));
         }
         set(i, value);

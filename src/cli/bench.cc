@@ -178,8 +178,8 @@ void compare_results(std::vector<Contender>& contenders, const TemporaryFolder& 
       if (found == actual.end() || tensor.dtype() == DType::kString) continue;
       const Difference difference = compare(found->second, tensor, 0, 0);
       if (found->second.dims() != tensor.dims() || found->second.dtype() != tensor.dtype()) {
-        throw Error(ErrorCode::kInternal, fmt::format("{}, output \"{}\": {}", contenders[i].name,
-                                                      name, difference.text));
+        throw Error(ErrorCode::kInternal,
+                    fmt::format("{}, output '{}': {}", contenders[i].name, name, difference.text));
       }
       largest = std::max(largest, difference.max_of_range);
     }

@@ -75,7 +75,7 @@ int run_command_line(int argc, const char* const* argv) {
     const std::string first = argv[1];
     if (!first.starts_with("-") &&
         app.get_subcommands([&](CLI::App* sub) { return sub->get_name() == first; }).empty()) {
-      return report("", fmt::format("there is no subcommand \"{}\"; xrt --help lists them", first),
+      return report("", fmt::format("there is no subcommand '{}'; xrt --help lists them", first),
                     kUsage);
     }
     // Help and version are "errors" of the parser that succeed.

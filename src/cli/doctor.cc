@@ -87,7 +87,7 @@ int execute(const Options& options) {
   const std::vector<std::string> known = engine_names();
   for (const std::string& name : options.engines) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw UsageError(fmt::format("no engine is called \"{}\"; there are {}", name, join(known)));
+      throw UsageError(fmt::format("no engine is called '{}'; there are {}", name, join(known)));
     }
   }
   std::vector<EngineReport> reports;

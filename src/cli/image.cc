@@ -141,9 +141,8 @@ bool may_be_channels(const Dim& dim) {
 Layout layout_of(const Type& type, const std::string& name, const std::string& wanted) {
   const std::size_t rank = type.rank();
   if (!type.has_rank() || (rank != 3 && rank != 4)) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("input \"{}\" is {}: an image needs rank 3 or 4", name, to_string(type)));
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("input '{}' is {}: an image needs rank 3 or 4", name, to_string(type)));
   }
   const std::size_t base = rank - 3;
   const Layout first{base, base + 1, base + 2};
@@ -153,7 +152,7 @@ Layout layout_of(const Type& type, const std::string& name, const std::string& w
   if (may_be_channels((*type.shape)[first.channel])) return first;
   if (may_be_channels((*type.shape)[last.channel])) return last;
   throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("input \"{}\" is {}: where are the channels? Say --layout nchw or nhwc",
+              fmt::format("input '{}' is {}: where are the channels? Say --layout nchw or nhwc",
                           name, to_string(type)));
 }
 
@@ -215,12 +214,11 @@ Tensor image_tensor(const Image& image, const Type& type, const std::string& nam
   if (height <= 0 || width <= 0 || (channels != 1 && channels != 3)) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        fmt::format("input \"{}\" is {}: an image has 1 or 3 channels", name, to_string(type)));
+        fmt::format("input '{}' is {}: an image has 1 or 3 channels", name, to_string(type)));
   }
   if (shape.size() == 4 && shape[0].is_known() && shape[0].value() != 1) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("input \"{}\" is {}: one image is a batch of 1", name, to_string(type)));
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("input '{}' is {}: one image is a batch of 1", name, to_string(type)));
   }
   const Image scaled = resize(image, width, height);
   Dims dims(shape.size(), 1);
@@ -251,7 +249,7 @@ Tensor image_tensor(const Image& image, const Type& type, const std::string& nam
           break;
         default:
           throw Error(ErrorCode::kInvalidArgument,
-                      fmt::format("input \"{}\" is {}: an image becomes float32, float16 or uint8; "
+                      fmt::format("input '{}' is {}: an image becomes float32, float16 or uint8; "
                                   "pass a .npy file",
                                   name, to_string(type)));
       }

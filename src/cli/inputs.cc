@@ -33,7 +33,7 @@ std::pair<std::string, std::string> split(const std::string& text, const char* w
   // Names may hold '=' themselves hardly ever, files now and then: the first one separates.
   const std::size_t at = text.find('=');
   if (at == std::string::npos || at == 0) {
-    throw UsageError(fmt::format("{} \"{}\": write {}", what, text,
+    throw UsageError(fmt::format("{} '{}': write {}", what, text,
                                  std::string(what) == "--dim" ? "SYMBOL=SIZE" : "NAME=SOURCE"));
   }
   return {text.substr(0, at), text.substr(at + 1)};
@@ -47,7 +47,7 @@ DimSizes parse_dims(const std::vector<std::string>& texts) {
     const char* end = size_text.data() + size_text.size();
     const auto [at, error] = std::from_chars(size_text.data(), end, size);
     if (error != std::errc() || at != end || size < 0) {
-      throw UsageError(fmt::format("--dim \"{}\": \"{}\" is no size", text, size_text));
+      throw UsageError(fmt::format("--dim '{}': '{}' is no size", text, size_text));
     }
     sizes[symbol] = size;
   }
@@ -106,7 +106,7 @@ void set_element(Tensor& tensor, std::int64_t i, double value, const std::string
       tensor.strings()[i] = fmt::format("{}", value);
       return;
     default:
-      throw UsageError(fmt::format("input \"{}\" has elements of type {}: pass a .npy file", name,
+      throw UsageError(fmt::format("input '{}' has elements of type {}: pass a .npy file", name,
                                    to_string(tensor.dtype())));
   }
 }
@@ -138,7 +138,7 @@ Range default_range(DType dtype) {
 
 Dims concrete_dims(const Port& port, const DimSizes& sizes, std::set<std::string>& defaulted) {
   if (!port.type.has_rank()) {
-    throw UsageError(fmt::format("input \"{}\" is {}: its rank is not known, pass a .npy file",
+    throw UsageError(fmt::format("input '{}' is {}: its rank is not known, pass a .npy file",
                                  port.name, to_string(port.type)));
   }
   Dims dims;
@@ -219,7 +219,7 @@ Range parse_range(const std::string& source) {
   double high = 0;
   char rest = 0;
   if (std::sscanf(source.c_str(), "random:%lf:%lf%c", &low, &high, &rest) != 2 || low > high) {
-    throw UsageError(fmt::format("\"{}\": write random:LOW:HIGH", source));
+    throw UsageError(fmt::format("'{}': write random:LOW:HIGH", source));
   }
   return {low, high};
 }
@@ -229,7 +229,7 @@ Tensor from_source(const Port& port, const std::string& source, const InputOptio
                    std::mt19937_64& generator) {
   if (!port.type.is_tensor()) {
     throw UsageError(
-        fmt::format("input \"{}\" is {}: the command line passes tensors only; use "
+        fmt::format("input '{}' is {}: the command line passes tensors only; use "
                     "Python",
                     port.name, to_string(port.type)));
   }
@@ -262,7 +262,7 @@ void add_archive(const std::string& path, const std::vector<Port>& ports,
   for (const Port& port : ports) wanted[port.name] = port.type.dtype;
   for (auto& [name, tensor] : read_npz(path, wanted)) {
     if (!wanted.contains(name)) {
-      throw UsageError(fmt::format("{}: the program has no input \"{}\"", path, name));
+      throw UsageError(fmt::format("{}: the program has no input '{}'", path, name));
     }
     given[name] = std::move(tensor);
   }
@@ -315,7 +315,7 @@ std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions
                                    [&](const Port& port) { return port.name == name; });
     if (!known) {
       throw UsageError(
-          fmt::format("the model has no input \"{}\"; its inputs are {}", name, names_of(ports)));
+          fmt::format("the model has no input '{}'; its inputs are {}", name, names_of(ports)));
     }
     sources[name] = source;
   }

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +40,9 @@ constexpr const char* kFooter = R"(Examples:
   xrt inspect model.onnx --dump-dir dump               every pass and every function
 
 The page needs no network: the graph drawn with its clusters coloured by engine, for each node why
-the other engines refused it, and what each launch costs. With --runs its times are measured.)";
+the other engines refused it, and what each launch costs. With --runs its times are measured. A
+model with dynamic inputs is shown as it is placed for any size; with --dim or --input, as it is placed
+for those.)";
 
 void print_ports(const char* title, const std::vector<Port>& ports) {
   std::vector<std::vector<std::string>> rows;
@@ -87,21 +91,55 @@ void print_ops(const Explanation& explanation) {
   fmt::print("ops\n{}", table(rows, right));
 }
 
-// One line per engine, op and reason, the most frequent first.
-void print_refusals(const Explanation& explanation) {
-  std::map<std::string, std::map<std::pair<std::string, std::string>, std::size_t>> refusals;
-  for (const Explanation::NodeRow& node : explanation.nodes) {
-    for (const auto& [engine, reason] : node.refusals) ++refusals[engine][{node.op, reason}];
+// A reason without what differs from node to node: quoted names, and types ("float32[1,3]").
+std::string kind_of(const std::string& reason) {
+  static const std::regex particulars("'[^']*'|\\b[a-z]+[0-9]*[a-z0-9_]*\\[[^\\]]*\\]");
+  return std::regex_replace(reason, particulars, "…");
+}
+
+struct RefusalKind {
+  std::size_t nodes = 0;
+  std::map<std::string, std::size_t> ops;
+  std::set<std::string> reasons;
+};
+
+// "Mul 12, Reshape 8, …": the most frequent first.
+std::string ops_text(const std::map<std::string, std::size_t>& ops) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::pair<std::size_t, std::string>> sorted;
+  for (const auto& [op, count] : ops) sorted.emplace_back(count, op);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(sorted.size(), kShown); ++i) {
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", sorted[i].second, sorted[i].first);
   }
-  for (const auto& [engine, reasons] : refusals) {
-    std::vector<std::pair<std::size_t, std::pair<std::string, std::string>>> sorted;
-    for (const auto& [key, count] : reasons) sorted.emplace_back(count, key);
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
+  return sorted.size() > kShown ? text + ", …" : text;
+}
+
+// One line per engine and kind of reason, the most frequent first.
+void print_refusals(const Explanation& explanation) {
+  std::map<std::string, std::map<std::string, RefusalKind>> engines;
+  for (const Explanation::NodeRow& node : explanation.nodes) {
+    for (const auto& [engine, reason] : node.refusals) {
+      RefusalKind& kind = engines[engine][kind_of(reason)];
+      ++kind.nodes;
+      ++kind.ops[node.op];
+      kind.reasons.insert(reason);
+    }
+  }
+  for (const auto& [engine, kinds] : engines) {
+    std::vector<const std::pair<const std::string, RefusalKind>*> sorted;
+    for (const auto& kind : kinds) sorted.push_back(&kind);
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+      return a->second.nodes > b->second.nodes;
+    });
     fmt::print("refused by {}\n", engine);
     std::vector<std::vector<std::string>> rows;
-    for (const auto& [count, key] : sorted) {
-      rows.push_back({std::to_string(count), key.first, key.second});
+    for (const auto* kind : sorted) {
+      const std::set<std::string>& reasons = kind->second.reasons;
+      rows.push_back({std::to_string(kind->second.nodes), ops_text(kind->second.ops),
+                      reasons.size() == 1 ? *reasons.begin() : kind->first});
     }
     fmt::print("{}", table(rows, {0}));
   }
@@ -121,12 +159,15 @@ int execute(const Options& options) {
   const Loaded loaded = load_program(
       options.model, program_options(options.placement, split_engines(options.engine)));
   Program& program = *loaded.program;
-  if (options.runs > 0) {
+  // Dynamic inputs take their sizes from a run.
+  const bool sized = !options.inputs.dims.empty() || !options.inputs.inputs.empty();
+  const int runs = std::max(options.runs, sized ? 1 : 0);
+  if (runs > 0) {
     std::vector<std::string> notes;
     const std::vector<Data> inputs = make_inputs(program.inputs(), options.inputs, notes);
     for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
     const Progress progress("running");
-    for (int i = 0; i < options.runs; ++i) {
+    for (int i = 0; i < runs; ++i) {
       std::vector<Data> outputs;
       program.run(inputs, outputs);
     }

@@ -123,7 +123,7 @@ ElementType parse_descr(const std::string& descr, const std::string& origin, DTy
   const auto [at, error] = std::from_chars(text.data(), end, type.size);
   if (kind != 'O' &&
       (error != std::errc() || at != end || type.size == 0 || type.size > kMaxSize)) {
-    fail(origin, fmt::format("the element type \"{}\" is damaged", descr));
+    fail(origin, fmt::format("the element type '{}' is damaged", descr));
   }
   if (kind == 'O') fail(origin, "object arrays are pickles, which are never read");
   if (kind == 'U' || kind == 'S') {
@@ -139,10 +139,10 @@ ElementType parse_descr(const std::string& descr, const std::string& origin, DTy
     type.dtype = wanted;
   }
   if (type.dtype == DType::kUndefined && kind == 'V') {
-    fail(origin, fmt::format("elements of type \"{}\" do not say what they are", descr));
+    fail(origin, fmt::format("elements of type '{}' do not say what they are", descr));
   }
   if (type.dtype == DType::kUndefined) {
-    fail(origin, fmt::format("no tensor has elements of NumPy type \"{}\"", descr));
+    fail(origin, fmt::format("no tensor has elements of NumPy type '{}'", descr));
   }
   return type;
 }

@@ -90,7 +90,7 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path,
     const std::string content = read_entry(archive.get(), static_cast<zip_uint64_t>(i), path, name);
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     const auto dtype = wanted.find(name);
-    arrays[name] = parse_npy(content, fmt::format("{}, array \"{}\"", path.string(), name),
+    arrays[name] = parse_npy(content, fmt::format("{}, array '{}'", path.string(), name),
                              dtype == wanted.end() ? DType::kUndefined : dtype->second);
   }
   return arrays;

@@ -28,7 +28,7 @@ void check_engine(const std::string& name) {
     get_engine(name);
   } catch (const Error& error) {
     throw EngineUnavailable(
-        fmt::format("engine \"{}\" is not available: {}\nxrt doctor shows every "
+        fmt::format("engine '{}' is not available: {}\nxrt doctor shows every "
                     "engine and how to install it",
                     name, error.what()));
   }
@@ -79,7 +79,7 @@ std::vector<std::string> split_engines(const std::string& text) {
     const std::size_t end = std::min(text.find(',', start), text.size());
     names.push_back(trimmed(text.substr(start, end - start)));
     if (names.back().empty()) {
-      throw UsageError(fmt::format("--engine \"{}\": a name is empty", text));
+      throw UsageError(fmt::format("--engine '{}': a name is empty", text));
     }
     start = end + 1;
   }
@@ -105,7 +105,7 @@ ProgramOptions program_options(const PlacementOptions& options,
     // Node names may hold '=', engines' names do not: the last one separates.
     const std::size_t at = text.rfind('=');
     if (at == std::string::npos || at == 0 || at + 1 == text.size()) {
-      throw UsageError(fmt::format("--node-engine \"{}\": write NODE=ENGINE", text));
+      throw UsageError(fmt::format("--node-engine '{}': write NODE=ENGINE", text));
     }
     result.node_engines[text.substr(0, at)] = text.substr(at + 1);
   }
@@ -113,7 +113,7 @@ ProgramOptions program_options(const PlacementOptions& options,
     const std::size_t equals = text.find('=');
     const std::size_t dot = text.find('.');
     if (equals == std::string::npos || dot == std::string::npos || dot == 0 || dot > equals) {
-      throw UsageError(fmt::format("--engine-option \"{}\": write ENGINE.KEY=VALUE", text));
+      throw UsageError(fmt::format("--engine-option '{}': write ENGINE.KEY=VALUE", text));
     }
     result.engine_options[text.substr(0, dot)][text.substr(dot + 1, equals - dot - 1)] =
         text.substr(equals + 1);

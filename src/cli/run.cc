@@ -135,7 +135,7 @@ bool matches(const Options& options, const std::map<std::string, Tensor>& result
     const auto result = results.find(name);
     if (result == results.end()) {
       throw UsageError(
-          fmt::format("--expect {}: the program has no output \"{}\"", options.expect, name));
+          fmt::format("--expect {}: the program has no output '{}'", options.expect, name));
     }
     const Difference difference = compare(result->second, tensor, options.rtol, options.atol);
     fmt::print(stderr, "{}: {}\n", name, difference.text);

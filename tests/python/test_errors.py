@@ -31,15 +31,15 @@ def test_classes() -> None:
 def test_inputs_by_wrong_name(add_model: bytes) -> None:
     program = openxrt.load(add_model, engine="native")
     x = np.zeros((1, 3), np.float32)
-    with pytest.raises(openxrt.InvalidArgument, match='no input "c"; its inputs are "a", "b"'):
+    with pytest.raises(openxrt.InvalidArgument, match="no input 'c'; its inputs are 'a', 'b'"):
         program.run({"a": x, "b": x, "c": x})
-    with pytest.raises(openxrt.InvalidArgument, match='input "b"'):
+    with pytest.raises(openxrt.InvalidArgument, match="input 'b'"):
         program.run({"a": x})
-    with pytest.raises(openxrt.InvalidArgument, match='input "b"'):
+    with pytest.raises(openxrt.InvalidArgument, match="input 'b'"):
         program(x)
     with pytest.raises(openxrt.InvalidArgument, match="3 arrays were given"):
         program(x, x, x)
-    with pytest.raises(openxrt.InvalidArgument, match='input "a" was given twice'):
+    with pytest.raises(openxrt.InvalidArgument, match="input 'a' was given twice"):
         program(x, x, a=x)
     with pytest.raises(openxrt.InvalidArgument, match="str"):
         program.run({1: x})

@@ -85,7 +85,7 @@ def test_outputs_in_place_must_fit(two_outputs_model: bytes) -> None:
     read_only.flags.writeable = False
     with pytest.raises(openxrt.InvalidArgument, match="big"):
         program.run({"x": x}, out={"big": read_only})
-    with pytest.raises(openxrt.InvalidArgument, match='no output "huge"'):
+    with pytest.raises(openxrt.InvalidArgument, match="no output 'huge'"):
         program.run({"x": x}, out={"huge": read_only})
     with pytest.raises(openxrt.InvalidArgument, match="2 outputs"):
         program.run({"x": x}, out=[None])
