@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "tests/engines/openvino/engine_fixture.h"
 
@@ -161,6 +163,37 @@ TEST(OpenVino, OneExecutableTakesManyShapes) {
     for (float& number : numbers) number = std::max(number, 0.0F);
     EXPECT_EQ(values(outputs[0]), numbers);
   }
+}
+
+// One executable, a context per thread, and compilations and questions beside them.
+TEST(OpenVino, ManyThreadsAtOnce) {
+  const Graph graph = difference({64});
+  const auto executable = compile(graph);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const auto context = executable->create_context();
+      for (int i = 0; i < 50; ++i) {
+        const auto a = float(i + 1), b = float(t);
+        const std::vector<Data> inputs = {floats({64}, std::vector<float>(64, b)),
+                                          floats({64}, std::vector<float>(64, a))};
+        std::vector<Data> outputs(1);
+        executable->run(context.get(), inputs, outputs, {});
+        for (const float value : values(outputs[0])) wrong += value != a - b;
+      }
+      Graph own("own");
+      const ValueId x = own.add_input("x", Type::tensor(DType::kFloat32, Shape{4}));
+      const ValueId y = own.add_op("LeakyRelu", {x}, {{"alpha", float(t)}});
+      own.set_type(y, own.type(x));
+      own.add_output(y);
+      wrong += !engine().supports({own, own.nodes()[0]});
+      const auto result = run(*compile(own), {floats({4}, {-1, 0, 1, 2})}, 1);
+      wrong += values(result[0])[0] != -float(t);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(OpenVino, DataDependentShape) {
