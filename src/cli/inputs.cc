@@ -310,14 +310,15 @@ std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions
       add_archive(text, ports, given);
       continue;
     }
-    const auto [name, source] = split(text, "--input");
+    const std::pair<std::string, std::string> parts = split(text, "--input");
+    const std::string& name = parts.first;
     const bool known = std::any_of(ports.begin(), ports.end(),
                                    [&](const Port& port) { return port.name == name; });
     if (!known) {
       throw UsageError(
           fmt::format("the model has no input '{}'; its inputs are {}", name, names_of(ports)));
     }
-    sources[name] = source;
+    sources[name] = parts.second;
   }
   std::mt19937_64 generator(options.seed);
   std::set<std::string> defaulted;

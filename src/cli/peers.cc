@@ -76,6 +76,7 @@ Peer::Peer(std::string name, const std::string& model, const std::filesystem::pa
   std::vector<std::string> words = {python, script_path().string(), name_,
                                     model,  inputs.string(),        std::to_string(threads)};
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
