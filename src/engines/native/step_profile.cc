@@ -4,22 +4,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string_view>
 
 namespace xrt::native {
 
-bool StepProfile::wanted() {
+namespace {
+
+std::string_view setting() {
   const char* value = std::getenv("XRT_NATIVE_PROFILE");
-  return value != nullptr && std::string_view(value) == "1";
+  return value == nullptr ? std::string_view() : value;
 }
 
+}  // namespace
+
+bool StepProfile::wanted() { return setting() == "1" || setting() == "cpu"; }
+
 double StepProfile::now_us() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  static const clockid_t clock = setting() == "cpu" ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
 }
 
 void StepProfile::name_step(std::string label, std::string implementation) {

@@ -69,29 +69,30 @@ class ConvKernel final : public PlanKernel {
 
  protected:
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
-    const Dims x_dims = logical_dims(inputs[0], attributes_.channels_last);
-    const Dims& w_dims = inputs[1];
+    const bool last = attributes_.channels_last;
+    Dims x_dims = logical_dims(inputs[0], last);
+    Dims w_dims = inputs[1];
     check(x_dims, w_dims);
     const Dims spatial(x_dims.begin() + 2, x_dims.end());
-    const Window window =
-        resolve(attributes_.window, spatial, Dims(w_dims.begin() + 2, w_dims.end()));
+    Window window = resolve(attributes_.window, spatial, Dims(w_dims.begin() + 2, w_dims.end()));
     Dims y_dims{x_dims[0], w_dims[0]};
     y_dims.insert(y_dims.end(), window.output.begin(), window.output.end());
 
     auto plan = std::make_shared<Plan>();
-    plan->set_output(0, dtype_, stored_dims(y_dims, attributes_.channels_last));
+    plan->set_output(0, dtype_, stored_dims(y_dims, last));
     if (element_count(y_dims) == 0) return plan;
 
+    std::vector<Dims> operands(inputs.begin(), inputs.end());
+    drop_unit_dims(x_dims, w_dims, y_dims, window, operands);
     const bool has_bias = inputs.size() > 2 && !inputs[2].empty();
-    const PostOpChain chain =
-        make_chain(attributes_.post_ops, inputs, dtype_, y_dims, attributes_.channels_last);
+    const PostOpChain chain = make_chain(attributes_.post_ops, operands, dtype_, y_dims, last);
     auto pd = describe(x_dims, w_dims, y_dims, window, has_bias, &chain);
     const bool fused = pd && !is_reference(pd.impl_info_str());
     if (!fused) pd = describe(x_dims, w_dims, y_dims, window, has_bias, nullptr);
     if (!pd) {
       throw Error(ErrorCode::kEngine, "oneDNN has no convolution for these shapes");
     }
-    build(*plan, pd, inputs, x_dims, y_dims, has_bias, fused ? &chain : nullptr);
+    build(*plan, pd, operands, x_dims, w_dims, y_dims, has_bias, fused ? &chain : nullptr);
     return plan;
   }
 
@@ -111,6 +112,28 @@ class ConvKernel final : public PlanKernel {
                                                    " channels, W is " +
                                                    to_string(std::span<const std::int64_t>(w)) +
                                                    " and group is " + std::to_string(g));
+    }
+  }
+
+  // A dimension of one element under a window of one is no dimension. Without it the library sees
+  // long rows where the shape has a column.
+  void drop_unit_dims(Dims& x, Dims& w, Dims& y, Window& window,
+                      std::vector<Dims>& operands) const {
+    const auto erase = [](Dims& d, std::size_t i) {
+      d.erase(d.begin() + static_cast<std::ptrdiff_t>(i));
+    };
+    for (std::size_t i = x.size(); i-- > 2 && x.size() > 3;) {
+      if (x[i] != 1 || w[i] != 1 || y[i] != 1 || window.pads_begin[i - 2] != 0) continue;
+      for (const PostOp& op : attributes_.post_ops) {
+        if (!op.is_binary()) continue;
+        Dims& d = operands[op.input];
+        d = padded_dims(d, x.size());
+        erase(d, attributes_.channels_last ? i - 1 : i);
+      }
+      for (Dims* d : {&x, &w, &y}) erase(*d, i);
+      for (Dims* d : {&window.strides, &window.dilations, &window.pads_begin, &window.pads_end}) {
+        erase(*d, i - 2);
+      }
     }
   }
 
@@ -148,11 +171,12 @@ class ConvKernel final : public PlanKernel {
   }
 
   void build(Plan& plan, const Description& pd, std::span<const Dims> inputs, const Dims& x_dims,
-             const Dims& y_dims, bool has_bias, const PostOpChain* chain) const {
+             const Dims& w_dims, const Dims& y_dims, bool has_bias,
+             const PostOpChain* chain) const {
     const bool last = attributes_.channels_last;
     const Operand x = Plan::input(0, plain_desc(x_dims, dtype_, last));
     const Operand y = Plan::output(0, plain_desc(y_dims, dtype_, last));
-    const memory::desc plain = plain_weights(inputs[1]);
+    const memory::desc plain = plain_weights(w_dims);
     const Operand w = weights_.defined()
                           ? plan.constant(packed(1, weights_, plain, pd.weights_desc()))
                           : plan.reordered(Plan::input(1, plain), pd.weights_desc());

@@ -142,10 +142,29 @@ Support supports_unary(const NodeView& node) {
   return Support::yes();
 }
 
+// Whether the library has better than a reference loop for these shapes, `a` being as large as
+// the result.
+bool binary_is_fast(const std::string& op, const Dims& a, const Dims& b) {
+  Dims y = broadcast(a, b);
+  if (element_count(a) != element_count(y)) return false;
+  std::vector<Dims> operands{padded_dims(a, y.size()), padded_dims(b, y.size())};
+  merge_dims(y, operands);
+  return guarded([&] {
+    const dnnl::binary::primitive_desc pd(
+        cpu_engine(), binary_algorithm({op, 0, 0, 1}), plain_desc(operands[0], DType::kFloat32),
+        plain_desc(operands[1], DType::kFloat32), plain_desc(y, DType::kFloat32),
+        base_attributes(), /*allow_empty=*/true);
+    return static_cast<bool>(pd) && !is_reference(pd.impl_info_str());
+  });
+}
+
 Support supports_binary(const NodeView& node) {
   if (const Support size = large_float(node); !size) return size;
-  for (const std::size_t i : {0, 1}) {
-    if (!node.input_type(i).is_static()) return Support::no("a shape is not known");
+  const auto a = node.input_type(0).static_dims();
+  const auto b = node.input_type(1).static_dims();
+  if (!a || !b) return Support::no("a shape is not known before the run");
+  if (!binary_is_fast(node.node().op, *a, *b)) {
+    return Support::no("oneDNN has no fast loop for these shapes");
   }
   return Support::yes();
 }

@@ -9,6 +9,7 @@ namespace xrt::native::dnn {
 // Asked before the kernels of the folder kernels/.
 inline constexpr int kPriority = 10;
 
+void register_concat(KernelRegistry& registry);
 void register_conv(KernelRegistry& registry);
 void register_conv_transpose(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);

@@ -209,11 +209,13 @@ class MatMulKernel final : public PlanKernel {
   // Constant weights that all rows share: the primitive with the best packed layouts.
   bool plan_inner_product(Plan& plan, const Problem& p, std::span<const Dims> inputs) const {
     if (!weights_.defined()) return false;
-    const std::optional<View> a = flattened(p.a);
+    // A result of many rows is worth bringing the rows of A together.
+    const View dense{p.a.dims, row_major_strides(p.a.dims)};
+    const std::optional<View> a = flattened(dense);
     const std::optional<View> y = flattened(p.y);
     const std::int64_t k = p.a.dims.back();
     const std::int64_t n = p.b.dims.back();
-    if (!a || !y || !a->dense() || !y->dense() || element_count(p.b.dims) != k * n) return false;
+    if (!a || !y || !y->dense() || element_count(p.b.dims) != k * n) return false;
     const auto operands = flattened_operands(inputs, p, a->dims[0]);
     if (!operands) return false;
     const PostOpChain chain = make_chain(attributes_.post_ops, *operands, dtype_, y->dims, false);
@@ -230,8 +232,10 @@ class MatMulKernel final : public PlanKernel {
         cpu_engine(), dnnl::prop_kind::forward_inference, a->desc(dtype_), wd, bd, y->desc(dtype_),
         attributes, /*allow_empty=*/true);
     if (!pd || is_reference(pd.impl_info_str())) return false;
+    Operand source_a = plan.reordered(Plan::input(0, p.a.desc(dtype_)), dense.desc(dtype_));
+    source_a.desc = pd.src_desc();
     std::vector<Plan::Argument> arguments{
-        {DNNL_ARG_SRC, Plan::input(0, pd.src_desc())},
+        {DNNL_ARG_SRC, source_a},
         {DNNL_ARG_WEIGHTS, plan.constant(packed(1, weights_, source, pd.weights_desc()))},
         {DNNL_ARG_DST, Plan::output(0, pd.dst_desc())}};
     if (has_bias) arguments.push_back({DNNL_ARG_BIAS, bias_operand(plan, pd.bias_desc())});

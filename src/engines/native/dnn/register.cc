@@ -6,6 +6,7 @@
 namespace xrt::native::dnn {
 
 void register_kernels(KernelRegistry& registry) {
+  register_concat(registry);
   register_conv(registry);
   register_conv_transpose(registry);
   register_matmul(registry);

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Concat of float32 tensors along an axis whose rows are short, as channels-last memory makes them.
+#include <algorithm>
+#include <cstring>
+
+#include "engines/native/dnn/families.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+// Copies `rows` rows of `width` floats, `stride` floats apart at the destination.
+void copy_rows(const float* from, float* to, std::int64_t rows, std::int64_t width,
+               std::int64_t stride) {
+  if (width == 1) {
+    for (std::int64_t r = 0; r < rows; ++r) to[r * stride] = from[r];
+    return;
+  }
+  if (width <= 16) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t i = 0; i < width; ++i) to[i] = from[i];
+      from += width;
+      to += stride;
+    }
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(to, from, static_cast<std::size_t>(width) * sizeof(float));
+    from += width;
+    to += stride;
+  }
+}
+
+struct ConcatPlan {
+  Dims dims;
+  std::int64_t outer = 1;
+  std::vector<std::int64_t> widths;
+  std::int64_t stride = 0;
+};
+
+ConcatPlan plan_concat(const KernelCreateContext& context) {
+  ConcatPlan plan;
+  plan.dims = *context.output_type(0).static_dims();
+  std::int64_t axis = context.node().attr_int("axis", 0);
+  if (axis < 0) axis += static_cast<std::int64_t>(plan.dims.size());
+  for (std::int64_t i = 0; i < axis; ++i) plan.outer *= plan.dims[i];
+  for (std::size_t i = 0; i < context.input_count(); ++i) {
+    const Dims dims = *context.input_type(i).static_dims();
+    std::int64_t width = 1;
+    for (std::size_t d = axis; d < dims.size(); ++d) width *= dims[d];
+    plan.widths.push_back(width);
+    plan.stride += width;
+  }
+  return plan;
+}
+
+Support supports_concat(const NodeView& node) {
+  const auto y = node.output_type(0).static_dims();
+  if (!y || node.output_dtype(0) != DType::kFloat32) {
+    return Support::no("only float32 tensors of known shape are joined here");
+  }
+  std::int64_t axis = node.node().attr_int("axis", 0);
+  if (axis < 0) axis += static_cast<std::int64_t>(y->size());
+  std::int64_t joined = 0;
+  for (std::size_t i = 0; i < node.input_count(); ++i) {
+    const auto dims = node.input_type(i).static_dims();
+    if (!dims || dims->size() != y->size() || axis >= static_cast<std::int64_t>(y->size())) {
+      return Support::no("the shape of an input is not known before the run");
+    }
+    for (std::size_t d = 0; d < dims->size(); ++d) {
+      if (static_cast<std::int64_t>(d) != axis && (*dims)[d] != (*y)[d]) {
+        return Support::no("the shapes do not fit");
+      }
+    }
+    joined += (*dims)[axis];
+  }
+  if (joined != (*y)[axis]) return Support::no("the shapes do not fit");
+  return Support::yes();
+}
+
+}  // namespace
+
+void register_concat(KernelRegistry& registry) {
+  registry.add({.op = "Concat",
+                .priority = kPriority,
+                .supports = supports_concat,
+                .create = [](const KernelCreateContext& context) {
+                  return make_kernel([plan = plan_concat(context)](KernelContext& k) {
+                    float* y = k.output(0, DType::kFloat32, plan.dims).data<float>();
+                    const std::int64_t grain =
+                        std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, plan.stride));
+                    k.parallel_for(plan.outer, grain, [&](std::int64_t begin, std::int64_t end) {
+                      float* to = y + begin * plan.stride;
+                      for (std::size_t i = 0; i < plan.widths.size(); ++i) {
+                        const std::int64_t width = plan.widths[i];
+                        const float* from = k.input(i).data<float>() + begin * width;
+                        copy_rows(from, to, end - begin, width, plan.stride);
+                        to += width;
+                      }
+                    });
+                  });
+                }});
+}
+
+}  // namespace xrt::native::dnn
