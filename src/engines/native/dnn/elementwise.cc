@@ -152,8 +152,8 @@ bool binary_is_fast(const std::string& op, const Dims& a, const Dims& b) {
   return guarded([&] {
     const dnnl::binary::primitive_desc pd(
         cpu_engine(), binary_algorithm({op, 0, 0, 1}), plain_desc(operands[0], DType::kFloat32),
-        plain_desc(operands[1], DType::kFloat32), plain_desc(y, DType::kFloat32),
-        base_attributes(), /*allow_empty=*/true);
+        plain_desc(operands[1], DType::kFloat32), plain_desc(y, DType::kFloat32), base_attributes(),
+        /*allow_empty=*/true);
     return static_cast<bool>(pd) && !is_reference(pd.impl_info_str());
   });
 }
@@ -184,7 +184,7 @@ std::unique_ptr<Kernel> create_binary(const KernelCreateContext& context) {
 
 void register_elementwise(KernelRegistry& registry) {
   for (const char* op : {"Relu", "LeakyRelu", "Elu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish",
-                         "Swish", "Gelu", "Clip", "Exp"}) {
+                         "Swish", "Clip", "Exp"}) {
     registry.add(
         {.op = op, .priority = kPriority, .supports = supports_unary, .create = create_unary});
   }
