@@ -196,6 +196,26 @@ TEST(NativeKernels, ReduceOverSeparateAxes) {
   }
 }
 
+TEST(NativeKernels, ReduceOverAMiddleAxis) {
+  Tensor x = Tensor::allocate(DType::kFloat32, {3, 6, 2500});
+  for (std::int64_t i = 0; i < x.count(); ++i) x.data<float>()[i] = static_cast<float>(i * 7 % 101);
+  const Tensor axis = int64s({1}, {1});
+  const Tensor mean = binary("ReduceMean", x, axis);
+  const Tensor highest = binary("ReduceMax", x, axis);
+  ASSERT_EQ(mean.dims(), (Dims{3, 1, 2500}));
+  for (std::int64_t e = 0; e < mean.count(); ++e) {
+    float sum = 0;
+    float best = 0;
+    for (std::int64_t i = 0; i < 6; ++i) {
+      const float v = x.data<float>()[(e / 2500 * 6 + i) * 2500 + e % 2500];
+      sum += v;
+      best = std::max(best, v);
+    }
+    ASSERT_NEAR(mean.data<float>()[e], sum / 6, 1e-4);
+    ASSERT_EQ(highest.data<float>()[e], best);
+  }
+}
+
 TEST(NativeKernels, SoftmaxOfLargeNumbers) {
   const Tensor y = unary("Softmax", floats({1, 3}, {1000.0F, 1000.0F, -kInfinity}));
   EXPECT_EQ(elements(y), (std::vector<float>{0.5F, 0.5F, 0.0F}));

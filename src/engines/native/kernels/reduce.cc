@@ -162,6 +162,47 @@ void reduce_rows(const KernelContext& k, Reduction op, const T* x, std::int64_t 
   });
 }
 
+// One block of reduced axes with axes inside it: whole rows are combined, which needs no gathering.
+// False where the axes, the type or the op are others.
+bool reduce_block(const KernelContext& k, Reduction op, const Tensor& x,
+                  std::vector<std::size_t> axes, Tensor& y) {
+  const bool sum = op == Reduction::kSum || op == Reduction::kMean;
+  if (x.dtype() != DType::kFloat32 || axes.empty() || x.count() == 0 ||
+      (!sum && op != Reduction::kMax && op != Reduction::kMin)) {
+    return false;
+  }
+  std::sort(axes.begin(), axes.end());
+  for (std::size_t a = axes.front(); a <= axes.back(); ++a) {
+    const bool reduced = std::find(axes.begin(), axes.end(), a) != axes.end();
+    if (!reduced && x.dims()[a] != 1) return false;
+  }
+  const std::int64_t outer = product(x.dims(), 0, axes.front());
+  const std::int64_t n = product(x.dims(), axes.front(), axes.back() + 1);
+  const std::int64_t inner = product(x.dims(), axes.back() + 1, x.rank());
+  if (inner < 8) return false;
+  const VectorOps& ops = vector_ops();
+  const VectorOps::Binary combine = sum ? ops.add : op == Reduction::kMax ? ops.max : ops.min;
+  // Parts of rows that stay in the cache while all n are combined.
+  constexpr std::int64_t kPart = 2048;
+  const std::int64_t parts = (inner + kPart - 1) / kPart;
+  const std::int64_t grain = std::max<std::int64_t>(32768 / (n * std::min(inner, kPart)), 1);
+  k.parallel_for(outer * parts, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t o = item / parts;
+      const std::int64_t first = item % parts * kPart;
+      const std::int64_t count = std::min(kPart, inner - first);
+      const float* from = x.data<float>() + o * n * inner + first;
+      float* to = y.data<float>() + o * inner + first;
+      std::copy_n(from, count, to);
+      for (std::int64_t i = 1; i < n; ++i) combine(to, 1, from + i * inner, 1, to, count);
+      if (op == Reduction::kMean) {
+        ops.scale_shift(to, to, count, 1.0F / static_cast<float>(n), 0.0F);
+      }
+    }
+  });
+  return true;
+}
+
 std::vector<std::size_t> reduce_axes(const KernelContext& k, const std::vector<std::int64_t>& given,
                                      std::size_t rank, bool noop) {
   std::vector<std::int64_t> axes = k.has_input(1) ? ints_input(k, 1) : given;
@@ -177,7 +218,7 @@ void run_reduce(KernelContext& k, Reduction op, const std::vector<std::int64_t>&
   const std::vector<std::size_t> axes = reduce_axes(k, attribute, x.rank(), noop);
   const Split split = split_axes(x.dims(), axes, keep);
   Tensor& y = k.output(0, x.dtype(), split.output);
-  if (y.count() == 0) return;
+  if (y.count() == 0 || reduce_block(k, op, x, axes, y)) return;
   const bool boolean = x.dtype() == DType::kBool;
   const DType compute = boolean ? DType::kUInt8 : compute_dtype(x.dtype());
   const Tensor wide =
