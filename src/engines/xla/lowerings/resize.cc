@@ -45,7 +45,11 @@ double source_position(NodeContext& c, const AxisPlan& p, const std::string& tra
     return in / 2 * (1 - adjustment) + (place + 0.5) / p.scale - 0.5;
   }
   if (transform == "pytorch_half_pixel") return p.out > 1 ? (place + 0.5) / p.scale - 0.5 : 0;
-  if (transform == "align_corners") return p.out > 1 ? place * (in - 1) / (out - 1) : 0;
+  if (transform == "align_corners") {
+    // The resized length before it is rounded, as the standard's reference has it.
+    const double length = p.scale * in;
+    return length == 1 ? 0 : place * (in - 1) / (length - 1);
+  }
   if (transform == "asymmetric") return place / p.scale;
   if (transform == "tf_crop_and_resize") {
     if (p.out == 1) return 0.5 * (p.roi_start + p.roi_end) * (in - 1);
