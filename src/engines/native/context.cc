@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/context.h"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <new>
+#include <string>
 
 namespace xrt::native {
 
 namespace {
 
-std::size_t physical_memory() {
-  static const std::size_t bytes = [] {
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    const long size = sysconf(_SC_PAGE_SIZE);
-    return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(size)
-                                 : SIZE_MAX;
-  }();
-  return bytes;
+// Above this size a tensor is only made if the machine says that the memory is there: an
+// allocation that is too large succeeds, and kills the process when it is written to.
+constexpr std::size_t kLargeTensor = std::size_t{1} << 30;
+
+// "MemAvailable" of /proc/meminfo; all there could be where that cannot be read.
+std::size_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  std::size_t kilobytes = 0;
+  std::string rest;
+  while (file >> name >> kilobytes && std::getline(file, rest)) {
+    if (name == "MemAvailable:") return kilobytes * 1024;
+  }
+  return SIZE_MAX;
 }
 
 bool matches(const Tensor& tensor, DType dtype, const Dims& dims) {
@@ -40,9 +47,9 @@ Tensor allocate_checked(DType dtype, const Dims& dims) {
   const auto refuse = [&] {
     return Error(ErrorCode::kResource, "a " + std::string(to_string(dtype)) + " tensor of shape " +
                                            to_string(std::span<const std::int64_t>(dims)) +
-                                           " does not fit into this machine's memory");
+                                           " does not fit into this machine's free memory");
   };
-  if (bytes > physical_memory()) throw refuse();
+  if (bytes >= kLargeTensor && bytes > available_memory()) throw refuse();
   try {
     return Tensor::allocate(dtype, dims);
   } catch (const std::bad_alloc&) {

@@ -259,7 +259,7 @@ std::vector<std::int64_t> pad_indices(std::int64_t size, std::int64_t before, st
       __builtin_add_overflow(total, after, &total) || total < 0) {
     fail("the padded size is negative or too large");
   }
-  if (total > (std::int64_t{1} << 40)) throw Error(ErrorCode::kResource, "the result is too large");
+  if (total > (std::int64_t{1} << 28)) throw Error(ErrorCode::kResource, "the result is too large");
   if (mode != PadMode::kConstant && size == 0 && total > 0) fail("an empty axis cannot be padded");
   std::vector<std::int64_t> indices(static_cast<std::size_t>(total));
   for (std::int64_t i = 0; i < total; ++i) {

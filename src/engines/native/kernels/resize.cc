@@ -309,7 +309,13 @@ void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
   const Tensor& x = k.input(0);
   const std::vector<Axis> plan = plan_axes(a, k, roi_input, scales_input, sizes_input);
   Dims dims;
-  for (const Axis& axis : plan) dims.push_back(axis.out);
+  for (const Axis& axis : plan) {
+    // There is one map entry per index of an axis.
+    if (axis.out > (std::int64_t{1} << 28)) {
+      throw Error(ErrorCode::kResource, "the result is too large");
+    }
+    dims.push_back(axis.out);
+  }
   Tensor& y = k.output(0, x.dtype(), dims);
   if (y.count() == 0) return;
   if (x.count() == 0) fail("an empty input cannot be resized to " + shape_text(dims));

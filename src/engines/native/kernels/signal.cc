@@ -97,7 +97,8 @@ std::int64_t scalar_input(const KernelContext& k, std::size_t i) {
   return values[0];
 }
 
-constexpr std::int64_t kMaxLength = std::int64_t{1} << 32;
+// Longer transforms are refused: their work space would be gigabytes.
+constexpr std::int64_t kMaxLength = std::int64_t{1} << 26;
 
 void run_dft(KernelContext& k, bool inverse, bool onesided, std::int64_t attribute_axis,
              bool axis_input) {
@@ -167,7 +168,8 @@ Created create_stft(const KernelCreateContext& create) {
     const Tensor* window = k.optional_input(2);
     std::int64_t n = window != nullptr ? window->count() : length;
     if (k.has_input(3)) n = scalar_input(k, 3);
-    if (step < 1 || n < 1 || n > length) fail("step or frame length do not fit the signal");
+    if (step < 1 || n < 1 || n > length || n > kMaxLength)
+      fail("step or frame length do not fit the signal");
     if (window != nullptr && window->count() != n) fail("the window has not the frame's length");
     const std::int64_t frames = (length - n) / step + 1;
     const std::int64_t bins = onesided && parts == 1 ? n / 2 + 1 : n;
@@ -206,7 +208,8 @@ Created create_mel(const KernelCreateContext& create) {
       if (k.input(3 + i).count() != 1) fail("an edge is not a scalar");
       load_double(k.input(3 + i).dtype(), k.input(3 + i).raw(), 0, 1, edges + i);
     }
-    if (bands < 0 || length < 0 || rate < 1 || bands > (1 << 24)) fail("an input is out of range");
+    if (bands < 0 || length < 0 || rate < 1 || bands > (1 << 24) || length > kMaxLength)
+      fail("an input is out of range");
     const std::int64_t bins = length / 2 + 1;
     const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
     const double low = mel(edges[0]);
