@@ -31,7 +31,8 @@ Shape shape_from_proto(const onnx::TensorShapeProto& proto, const std::string& w
     // A negative number is how some exporters write "unknown".
     if (dim.has_dim_value() && dim.dim_value() >= 0) {
       shape.emplace_back(dim.dim_value());
-    } else if (dim.has_dim_param() && !dim.dim_param().empty()) {
+    } else if (dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?") {
+      // Exporters write "?" for any dimension they do not know, equal or not.
       shape.emplace_back(dim.dim_param());
     } else {
       shape.emplace_back();
