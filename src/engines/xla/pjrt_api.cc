@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "base/log.h"
+
 namespace xrt::xla {
 
 namespace fs = std::filesystem;
@@ -166,6 +168,10 @@ const PjrtApi& PjrtApi::get() {
 }
 
 PjrtApi::PjrtApi(const fs::path& library) : location_(library) {
+  // The plugin reads its log level when it is loaded: what it was asked to do is no news to a user,
+  // errors are.
+  const char* level = std::getenv("TF_CPP_MIN_LOG_LEVEL");
+  const ScopedVariable quiet("TF_CPP_MIN_LOG_LEVEL", level == nullptr ? "2" : level);
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     throw Error(ErrorCode::kEngine,
@@ -221,17 +227,36 @@ std::string PjrtApi::version() const {
   return error ? text : text + fmt::format(", {} bytes", size);
 }
 
+PJRT_Client* PjrtApi::create_client(int num_threads) const {
+  // XLA:CPU reads the size of its pool from the environment, once per client. It also wants a
+  // thread per device, of which it makes several unless told otherwise.
+  const ScopedVariable threads("PJRT_NPROC", std::to_string(num_threads));
+  const ScopedVariable older_name("NPROC", std::to_string(num_threads));
+  static constexpr std::string_view kDevices = "cpu_device_count";
+  auto devices = pjrt_args<PJRT_NamedValue>(PJRT_NamedValue_STRUCT_SIZE);
+  devices.name = kDevices.data();
+  devices.name_size = kDevices.size();
+  devices.type = PJRT_NamedValue_kInt64;
+  devices.int64_value = 1;
+  devices.value_size = 1;
+  auto args = pjrt_args<PJRT_Client_Create_Args>(PJRT_Client_Create_Args_STRUCT_SIZE);
+  args.create_options = &devices;
+  args.num_options = 1;
+  try {
+    call<&PJRT_Api::PJRT_Client_Create>("PJRT_Client_Create", args);
+  } catch (const Error& error) {
+    // A plugin for another device, or an older one, may know no such option.
+    log_debug(error.what());
+    args = pjrt_args<PJRT_Client_Create_Args>(PJRT_Client_Create_Args_STRUCT_SIZE);
+    call<&PJRT_Api::PJRT_Client_Create>("PJRT_Client_Create", args);
+  }
+  return args.client;
+}
+
 const PjrtClient& PjrtApi::client(int num_threads) const {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<PjrtClient>& client = clients_[num_threads];
-  if (!client) {
-    // XLA:CPU reads the size of its pool from the environment, once per client.
-    const ScopedVariable threads("PJRT_NPROC", std::to_string(num_threads));
-    const ScopedVariable older_name("NPROC", std::to_string(num_threads));
-    auto args = pjrt_args<PJRT_Client_Create_Args>(PJRT_Client_Create_Args_STRUCT_SIZE);
-    call<&PJRT_Api::PJRT_Client_Create>("PJRT_Client_Create", args);
-    client = std::make_unique<PjrtClient>(*this, args.client);
-  }
+  if (!client) client = std::make_unique<PjrtClient>(*this, create_client(num_threads));
   return *client;
 }
 
@@ -271,7 +296,7 @@ void PjrtApi::await(PjrtEvent event, std::string_view what) const {
 
 // --- PjrtDeleter --------------------------------------------------------------------------------
 
-// A destroy call that fails leaves nothing to be done: the object is gone either way.
+// A destroy call that fails leaves nothing to be done but to say so: what it held is lost.
 namespace {
 
 template <auto Entry, typename Args>
@@ -279,9 +304,7 @@ void destroy(const PjrtApi* api, std::string_view name, Args args) noexcept {
   try {
     api->call<Entry>(name, args);
   } catch (const Error& error) {
-    // Losing an object of the plugin means that its heap can no longer be trusted.
-    fmt::print(stderr, "{}\n", error.what());
-    std::abort();
+    log_warning(error.what());
   }
 }
 

@@ -75,7 +75,6 @@ class PjrtClient {
   PjrtBuffer buffer_from_host(const void* data, PJRT_Buffer_Type type, const Dims& dims,
                               HostMemory memory) const;
   // Runs and waits. `arguments` and the returned buffers follow the module's signature.
-  // Positions in `keep` name donatable arguments that must not be donated this time.
   std::vector<PjrtBuffer> execute(PJRT_LoadedExecutable* executable,
                                   const std::vector<PJRT_Buffer*>& arguments,
                                   std::size_t output_count) const;
@@ -135,6 +134,7 @@ class PjrtApi {
     if (!has<Entry>()) missing(name);
     return Entry;
   }
+  PJRT_Client* create_client(int num_threads) const;
   [[noreturn]] void missing(std::string_view name) const;
   void check(PJRT_Error* error, std::string_view name) const;
 
