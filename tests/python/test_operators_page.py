@@ -5,9 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import openxrt
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
