@@ -236,7 +236,7 @@ def export(model: ZooModel, path: Path) -> None:
 
 def make(model: ZooModel) -> None:
     """Writes the model's file; raises what the package or the exporter raises."""
-    target = model.path()
+    target = model_dir() / f"{model.name}.onnx"
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(".partial")
     try:
