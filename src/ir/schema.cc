@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/inference_guards.h"
 #include "ir/onnx_reader.h"
 #include "ir/onnx_upgrade.h"
 #include "ir/onnx_writer.h"
@@ -79,7 +80,10 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
     return with_standard_opset(*function);
   }
   // The body would refer to captured values by names that it cannot see.
-  if (!schema->HasContextDependentFunction() || captures_anything(node)) return std::nullopt;
+  if (!schema->HasContextDependentFunction() || captures_anything(node) ||
+      !may_build_function(graph, node)) {
+    return std::nullopt;
+  }
   int written_for = 0;
   for (const int version : schema->context_dependent_function_opset_versions()) {
     if (version <= pinned) written_for = std::max(written_for, version);

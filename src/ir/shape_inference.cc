@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/inference_guards.h"
 #include "ir/onnx_proto.h"
 #include "ir/onnx_writer.h"
 #include "ir/schema.h"
@@ -467,6 +468,7 @@ void Inference::run_node(NodeId id) {
   };
   NodeContext context(*this, id);
   try {
+    guard_inference(graph_, node);
     if (!schema->has_type_and_shape_inference_function() && !schema->HasFunction() &&
         has_function_body(graph_, id)) {
       infer_by_body(id, &context);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/inference_guards.h"
+
+#include <string>
+#include <string_view>
+
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+[[noreturn]] void invalid(const std::string& message) {
+  throw Error(ErrorCode::kInvalidModel, message);
+}
+
+// The rule of Einsum does not move on at a character that it does not know.
+void check_einsum(const Node& node) {
+  const std::string equation = node.attr_string("equation", "");
+  const auto refuse = [&](const char* why) { invalid("its equation '" + equation + "' " + why); };
+  std::size_t dots = 0;  // in this term
+  for (std::size_t i = 0; i < equation.size(); ++i) {
+    const char c = equation[i];
+    const std::string_view rest = std::string_view(equation).substr(i);
+    if (rest.starts_with("...")) {
+      if (++dots > 1) refuse("has two ellipses in one term");
+      i += 2;
+    } else if (rest.starts_with("->") || c == ',') {
+      dots = 0;
+      if (c == '-') ++i;
+    } else if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ')) {
+      refuse("holds a character that is no label");
+    }
+  }
+}
+
+}  // namespace
+
+void guard_inference(const Graph&, const Node& node) {
+  if (node.domain.empty() && node.op == "Einsum") check_einsum(node);
+}
+
+bool may_build_function(const Graph& graph, const Node& node) {
+  for (const ValueId v : node.inputs) {
+    if (!v.valid()) continue;
+    const Type& type = graph.type(v);
+    if (type.is_tensor() && type.dtype == DType::kUndefined) return false;
+  }
+  if (!node.domain.empty() || node.op != "SequenceMap") return true;
+  const auto body = node.attr_graph("body");
+  if (body == nullptr || body->inputs().empty() || body->outputs().empty()) return false;
+  if (body->inputs().size() != node.inputs.size() ||
+      body->outputs().size() != node.outputs.size()) {
+    return false;
+  }
+  for (const ValueId v : node.inputs) {
+    if (!v.valid()) return false;
+  }
+  return graph.type(node.inputs[0]).kind == Type::Kind::kSequence;
+}
+
+}  // namespace xrt
