@@ -205,7 +205,7 @@ std::shared_ptr<const Executable> load_entry(const fs::path& path, const Engine&
                                              const CompileOptions& options) {
   std::error_code error;
   if (!fs::exists(path, error)) return nullptr;
-  const std::string bytes = read_file(path);
+  std::string bytes = read_file(path);
   const auto decoded = decode(bytes);
   if (!decoded) {
     log_warning("cache entry '" + path.string() + "' is corrupt: compiling again");
@@ -216,7 +216,12 @@ std::shared_ptr<const Executable> load_entry(const fs::path& path, const Engine&
     log_info("cache entry '" + path.string() + "' is stale: " + changed + ": compiling again");
     return nullptr;
   }
-  auto executable = engine.load(std::string(decoded->second), function, options);
+  // Cut to the payload in place: it may be as large as the model's weights.
+  const std::string_view payload = decoded->second;
+  const auto offset = static_cast<std::size_t>(payload.data() - bytes.data());
+  bytes.resize(offset + payload.size());
+  bytes.erase(0, offset);
+  auto executable = engine.load(bytes, function, options);
   fs::last_write_time(path, fs::file_time_type::clock::now(), error);
   return executable;
 }
