@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels on oneDNN against plain loops in double precision.
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -362,6 +363,49 @@ TEST(DnnGemm, EveryTerm) {
       }
     }
   }
+}
+
+// Elements of bfloat16 are the upper halves of floats.
+Tensor to_bfloat16(const Tensor& t) {
+  Tensor half = Tensor::allocate(DType::kBFloat16, t.dims());
+  for (std::int64_t i = 0; i < t.count(); ++i) {
+    half.data<std::uint16_t>()[i] =
+        static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(t.data<float>()[i]) >> 16);
+  }
+  return half;
+}
+
+Tensor from_bfloat16(const Tensor& half) {
+  Tensor t = Tensor::allocate(DType::kFloat32, half.dims());
+  for (std::int64_t i = 0; i < t.count(); ++i) {
+    t.data<float>()[i] = std::bit_cast<float>(std::uint32_t{half.data<std::uint16_t>()[i]} << 16);
+  }
+  return t;
+}
+
+TEST(DnnBFloat16, ProductsAndConvolutions) {
+  const Tensor a = to_bfloat16(random_tensor({2, 9, 40}, 1));
+  const Tensor b = to_bfloat16(random_tensor({40, 12}, 2));
+  Graph g;
+  const ValueId y = g.add_op(
+      "MatMul", {g.add_input("a", Type::tensor(a.dtype(), a.dims())), g.add_constant("b", b)});
+  g.add_output(y);
+  const Tensor product = evaluate(g, {a});
+  ASSERT_EQ(product.dtype(), DType::kBFloat16);
+  expect_near(from_bfloat16(product), {2, 9, 12},
+              naive_matmul(from_bfloat16(a), from_bfloat16(b), {2, 9, 12}), 8e-3);
+
+  const ConvCase c{"", {1, 6, 8, 8}, {10, 6, 3, 3}, {}, {1, 1, 1, 1}, {}};
+  const Tensor x = to_bfloat16(random_tensor(c.x, 3));
+  const Tensor w = to_bfloat16(random_tensor(c.w, 4));
+  Graph h;
+  h.add_output(h.add_op("Conv",
+                        {h.add_input("x", Type::tensor(x.dtype(), c.x)), h.add_constant("w", w)},
+                        {{"pads", c.pads}}));
+  const Tensor z = evaluate(h, {x});
+  const Tensor none = floats({10}, std::vector<float>(10, 0.0F));
+  expect_near(from_bfloat16(z), {1, 10, 8, 8},
+              naive_conv(c, from_bfloat16(x), from_bfloat16(w), none, {1, 10, 8, 8}), 8e-3);
 }
 
 // --- pools, normalisations, joins ------------------------------------------------------------

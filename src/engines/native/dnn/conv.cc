@@ -207,11 +207,7 @@ class ConvKernel final : public PlanKernel {
 };
 
 Support supports_conv(const NodeView& node) {
-  const DType dtype = node.input_dtype(0);
-  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16) {
-    return Support::no("oneDNN convolves float32 and bfloat16, not " +
-                       std::string(to_string(dtype)));
-  }
+  if (const Support dtype = computes(node.input_dtype(0)); !dtype) return dtype;
   if (!node.input_type(0).has_rank()) return Support::no("the rank of X is unknown");
   const std::size_t rank = node.input_type(0).rank();
   if (rank < 3 || rank > 5) {

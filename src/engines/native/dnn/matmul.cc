@@ -313,11 +313,11 @@ class MatMulKernel final : public PlanKernel {
 };
 
 Support supports_matmul(const NodeView& node) {
+  if (const Support dtype = computes(node.input_dtype(0)); !dtype) return dtype;
   for (std::size_t i = 0; i < node.input_count(); ++i) {
     if (!node.has_input(i)) continue;
-    if (node.input_dtype(i) != DType::kFloat32) {
-      return Support::no("oneDNN multiplies float32 here, not " +
-                         std::string(to_string(node.input_dtype(i))));
+    if (node.input_dtype(i) != node.input_dtype(0)) {
+      return Support::no("the operands have different element types");
     }
     if (!node.input_type(i).has_rank()) return Support::no("the rank of an operand is unknown");
   }

@@ -33,6 +33,18 @@ bool has_data_type(DType dtype) {
   }
 }
 
+Support computes(DType dtype) {
+  if (dtype == DType::kFloat32) return Support::yes();
+  if (dtype == DType::kBFloat16) {
+    constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+    static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    if ((isa & kNeeded) == kNeeded) return Support::yes();
+    return Support::no("oneDNN computes bfloat16 only on CPUs with AVX-512");
+  }
+  return Support::no("oneDNN computes float32 and bfloat16 here, not " +
+                     std::string(to_string(dtype)));
+}
+
 memory::data_type data_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

@@ -43,6 +43,10 @@ decltype(auto) guarded(F&& f) {
 bool has_data_type(DType dtype);
 dnnl::memory::data_type data_type(DType dtype);
 
+// Whether this machine's oneDNN computes convolutions and products of `dtype`: float32 always,
+// bfloat16 from AVX-512 on.
+Support computes(DType dtype);
+
 // Dense memory of `dims` = (batch, channels, spatial …), row-major in that order, or with the
 // channels last: (batch, spatial …, channels).
 dnnl::memory::desc plain_desc(const Dims& dims, DType dtype, bool channels_last = false);
