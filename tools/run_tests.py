@@ -157,7 +157,7 @@ def run_cpp(preset: str, test_filter: str, jobs: int, folder: Path) -> Result:
     programs = ctest_programs(preset)
     if preset in ("asan", "tsan"):
         programs = [p for p in programs if NO_SANITIZER_LABEL not in p.labels]
-    if preset == "tsan" and not test_filter:
+    if preset == "tsan":
         programs = [p for p in programs if p.name in THREADED_TESTS]
     total = Result()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
