@@ -185,12 +185,19 @@ def light(name: str, data: str) -> ZooModel:
 
 def silero(name: str, feeds: Callable[[], Feeds]) -> ZooModel:
     return ZooModel(
-        name, "silero_vad", "silero-vad", feeds, shipped=f"data/{name}.onnx", quick=True
+        name,
+        "silero_vad",
+        "silero-vad",
+        feeds,
+        shipped=f"data/{name}.onnx",
+        quick=True,
+        benched=name == "silero_vad",
     )
 
 
 def rapidocr(name: str, file: str, feeds: Callable[[], Feeds]) -> ZooModel:
-    return ZooModel(name, "rapidocr", "rapidocr", feeds, shipped=f"models/{file}", quick=True)
+    shipped = f"models/{file}"
+    return ZooModel(name, "rapidocr", "rapidocr", feeds, shipped, quick=True, benched=True)
 
 
 def torchvision(name: str, size: int) -> ZooModel:
@@ -257,6 +264,7 @@ _MODELS = [
         "magika",
         file_bytes,
         shipped="models/standard_v3_3/model.onnx",
+        benched=True,
         quick=True,
     ),
     ZooModel(
@@ -265,6 +273,7 @@ _MODELS = [
         "basic-pitch",
         lambda: {"serving_default_input_2:0": speech(43844)[..., None]},
         shipped="saved_models/icassp_2022/nmp.onnx",
+        benched=True,
         quick=True,
     ),
     ZooModel(

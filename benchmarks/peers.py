@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures this project's engines beside ONNX Runtime, OpenVINO and PyTorch in one run.
+
+    ./dev bench peers                                  # every model of the zoo that is benched
+    ./dev bench peers resnet50 minilm --rounds 20 --json peers.json
+
+Every runtime has a process of its own, so that threads and memory are its own; the processes take
+turns, a few runs each, so that drift of the machine meets all alike. Batch 1, fp32 (OpenVINO's own
+bf16 default is off), `--threads` threads each. Reported per model: median and minimum latency,
+start (load and first run), peak memory of the process, and start from this project's disk cache.
+Ratios are of medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from zoo import ZOO, Feeds, ZooModel
+
+RUNTIMES = (
+    "onnxruntime",
+    "openvino",
+    "pytorch",
+    "xrt native",
+    "xrt openvino,native",
+    "xrt xla,native",
+)
+# Ours against the peer it has to match.
+PAIRS = (
+    ("xrt native", "onnxruntime"),
+    ("xrt openvino,native", "openvino"),
+    ("xrt xla,native", "onnxruntime"),
+    ("pytorch", "onnxruntime"),
+)
+
+
+# --- one runtime, in a process of its own ------------------------------------------------------
+
+
+def runner(runtime: str, model: ZooModel, threads: int, feeds: Feeds) -> Callable[[], Any]:
+    """Loads the model; what is returned runs it once on `feeds`."""
+    path = str(model.path())
+    if runtime == "onnxruntime":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return lambda: session.run(None, feeds)
+    if runtime == "openvino":
+        import openvino
+
+        compiled = openvino.Core().compile_model(
+            path,
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "f32",
+                "INFERENCE_NUM_THREADS": threads,
+                "PERFORMANCE_HINT": "LATENCY",
+            },
+        )
+        request = compiled.create_infer_request()
+        return lambda: request.infer(feeds, share_inputs=True)
+    if runtime == "pytorch":
+        import torch
+        from export_models import torch_inputs, torch_network
+
+        torch.set_num_threads(threads)
+        network = torch_network(model.export)
+        inputs = torch_inputs(feeds)
+
+        def run() -> Any:
+            with torch.inference_mode():
+                return network(*inputs)
+
+        return run
+    import openxrt
+
+    program = openxrt.load(path, engine=runtime.split()[1].split(","), num_threads=threads)
+    return lambda: program.run(feeds)
+
+
+def work(runtime: str, name: str, threads: int, feeds_file: str) -> int:
+    """The process of one runtime: a line of JSON per line of standard input, a count of runs."""
+    with np.load(feeds_file) as stored:
+        feeds = {key: stored[key] for key in stored.files}
+    begin = time.perf_counter()
+    run = runner(runtime, ZOO[name], threads, feeds)
+    loaded = time.perf_counter()
+    run()
+    print(json.dumps({"load": loaded - begin, "start": time.perf_counter() - begin}), flush=True)
+    for line in sys.stdin:
+        seconds = []
+        for _ in range(int(line)):
+            begin = time.perf_counter()
+            run()
+            seconds.append(time.perf_counter() - begin)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"seconds": seconds, "peak": peak}), flush=True)
+    return 0
+
+
+# --- all of them, in turns ---------------------------------------------------------------------
+
+
+class Worker:
+    """One runtime's process, seen from outside."""
+
+    def __init__(
+        self, runtime: str, model: ZooModel, threads: int, feeds: Path, cache: str
+    ) -> None:
+        environment = os.environ | {
+            "XRT_CACHE_DIR": cache,
+            "OMP_NUM_THREADS": str(threads),
+            "XRT_NUM_THREADS": str(threads),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--worker", runtime, model.name, str(threads), str(feeds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.runtime = runtime
+        self.seconds: list[float] = []
+        self.peak = 0
+        self.first = self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        line = self.process.stdout.readline()
+        if not line:
+            cause = self.process.stderr.read().strip().splitlines()
+            raise RuntimeError(cause[-1] if cause else "the process ended without a word")
+        return json.loads(line)
+
+    def run(self, count: int, keep: bool = True) -> None:
+        self.process.stdin.write(f"{count}\n")
+        self.process.stdin.flush()
+        answer = self.answer()
+        self.peak = answer["peak"]
+        if keep:
+            self.seconds += answer["seconds"]
+
+    def stop(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(model: ZooModel, wanted: list[str], rounds: int, threads: int) -> dict[str, Any]:
+    """All runtimes on one model, by runtime."""
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        feeds = Path(folder) / "feeds.npz"
+        np.savez(feeds, **model.feeds())
+        workers = []
+        for runtime in wanted:
+            if runtime == "pytorch" and model.export is None:
+                continue
+            try:
+                workers.append(Worker(runtime, model, threads, feeds, cache=""))
+            except RuntimeError as error:
+                results[runtime] = {"error": str(error)}
+        for worker in workers:
+            worker.run(2, keep=False)
+        for _ in range(rounds):
+            for worker in workers:
+                worker.run(3)
+        for worker in workers:
+            worker.stop()
+            results[worker.runtime] = {
+                "median_ms": statistics.median(worker.seconds) * 1e3,
+                "minimum_ms": min(worker.seconds) * 1e3,
+                "start_s": worker.first["start"],
+                "peak_mb": worker.peak / 2**20,
+            }
+        for runtime in wanted:
+            if not runtime.startswith("xrt") or "error" in results.get(runtime, {}):
+                continue
+            cache = str(Path(folder) / runtime.replace(" ", "_"))
+            starts = []
+            for _ in range(2):
+                worker = Worker(runtime, model, threads, feeds, cache)
+                worker.stop()
+                starts.append(worker.first["start"])
+            results[runtime]["first_start_s"], results[runtime]["second_start_s"] = starts
+    return results
+
+
+# --- report ------------------------------------------------------------------------------------
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def report(results: dict[str, dict[str, Any]], wanted: list[str]) -> str:
+    """Markdown tables: latency, ratios, start and memory."""
+
+    def cell(model: str, runtime: str, key: str, form: str) -> str:
+        value = results[model].get(runtime, {}).get(key)
+        return "–" if value is None else format(value, form)
+
+    lines = []
+    for title, key, form in (
+        ("median ms", "median_ms", ".2f"),
+        ("start, s", "start_s", ".2f"),
+        ("peak memory, MB", "peak_mb", ".0f"),
+    ):
+        lines += [f"| {title} | {' | '.join(wanted)} |", "| --- |" + " ---: |" * len(wanted)]
+        for model in results:
+            cells = " | ".join(cell(model, runtime, key, form) for runtime in wanted)
+            lines.append(f"| {model} | {cells} |")
+        lines.append("")
+    lines += [
+        "| ratio of medians | geometric mean | lowest | highest |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for ours, peer in PAIRS:
+        ratios = [
+            r[ours]["median_ms"] / r[peer]["median_ms"]
+            for r in results.values()
+            if "median_ms" in r.get(ours, {}) and "median_ms" in r.get(peer, {})
+        ]
+        if ratios:
+            lines.append(
+                f"| {ours} / {peer} | {geometric_mean(ratios):.2f} | {min(ratios):.2f} "
+                f"| {max(ratios):.2f} |"
+            )
+    lines += ["", "| second start / first start | geometric mean |", "| --- | ---: |"]
+    for runtime in wanted:
+        ratios = [
+            r[runtime]["second_start_s"] / r[runtime]["first_start_s"]
+            for r in results.values()
+            if "second_start_s" in r.get(runtime, {})
+        ]
+        if ratios:
+            lines.append(f"| {runtime} | {geometric_mean(ratios):.2f} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Runs the benchmark, or one worker of it."""
+    if sys.argv[1:2] == ["--worker"]:
+        runtime, name, threads, feeds = sys.argv[2:6]
+        return work(runtime, name, int(threads), feeds)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="default: the benched ones")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of three runs each")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each runtime")
+    parser.add_argument("--runtime", action="append", choices=RUNTIMES, help="may be repeated")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    options = parser.parse_args()
+    wanted = options.runtime or list(RUNTIMES)
+    names = options.models or [model.name for model in ZOO.values() if model.benched]
+    results: dict[str, dict[str, Any]] = {}
+    for name in names:
+        if name not in ZOO:
+            parser.error(f"there is no model '{name}'; known: {', '.join(ZOO)}")
+        if reason := ZOO[name].why_missing():
+            print(f"left out: {reason}", file=sys.stderr)
+            continue
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        results[name] = measure(ZOO[name], wanted, max(1, options.rounds), options.threads)
+        for runtime, figures in results[name].items():
+            if "error" in figures:
+                print(f"  {runtime}: {figures['error']}", file=sys.stderr)
+    print(report(results, wanted))
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
