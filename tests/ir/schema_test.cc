@@ -92,6 +92,21 @@ TEST(Schema, OpsWithoutABodySayNo) {
   EXPECT_THROW(function_body(g, sigmoid), Error);
 }
 
+TEST(Schema, BodiesAreNotBuiltWithoutWhatTheyNeed) {
+  Graph g;
+  const ValueId x = g.add_input("x", Type{});  // of unknown type
+  auto body = std::make_shared<Graph>("body");
+  const ValueId inner = body->add_input("inner", Type::tensor(DType::kFloat32));
+  body->add_output(body->add_op("Relu", {inner}));
+  const NodeId map = g.add_node("", "SequenceMap", {x}, {"y"}, {{"body", body}});
+  EXPECT_FALSE(has_function_body(g, map));
+  const NodeId none =
+      g.add_node("", "SequenceMap", {ValueId{}}, {"z"}, {{"body", std::make_shared<Graph>(*body)}});
+  EXPECT_FALSE(has_function_body(g, none));
+  g.set_type(x, Type::sequence(Type::tensor(DType::kFloat32)));
+  EXPECT_TRUE(has_function_body(g, map));
+}
+
 TEST(Schema, ExpansionKeepsTheNamesOfOutputs) {
   Graph g;
   const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim("n"), 4}));

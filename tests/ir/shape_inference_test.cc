@@ -187,6 +187,21 @@ TEST(ShapeInference, DoesNotMixUpRanksOfFollowedValues) {
   EXPECT_EQ(type_text(g, sum), "int64[2,3]");
 }
 
+// The ONNX library's rule would never return.
+TEST(ShapeInference, MalformedEinsumEquationsAreRefused) {
+  for (const char* equation : {"i\x87j->i", "...i......->i", "i;j"}) {
+    Graph g;
+    const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{2, 3}));
+    g.add_op("Einsum", {x}, {{"equation", std::string(equation)}});
+    EXPECT_THROW(infer_shapes(g), Error) << equation;
+  }
+  Graph g;
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{2, 3}));
+  const ValueId y = g.add_op("Einsum", {x}, {{"equation", std::string("...i, ->...i").erase(4, 1)}});
+  infer_shapes(g);
+  EXPECT_EQ(type_text(g, y), "float32[2,3]");
+}
+
 TEST(ShapeInference, TenThousandNodesInUnderASecond) {
   Graph g;
   ValueId v = g.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim("n"), 16}));
