@@ -197,7 +197,8 @@ TEST(ShapeInference, MalformedEinsumEquationsAreRefused) {
   }
   Graph g;
   const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{2, 3}));
-  const ValueId y = g.add_op("Einsum", {x}, {{"equation", std::string("...i, ->...i").erase(4, 1)}});
+  const ValueId y =
+      g.add_op("Einsum", {x}, {{"equation", std::string("...i, ->...i").erase(4, 1)}});
   infer_shapes(g);
   EXPECT_EQ(type_text(g, y), "float32[2,3]");
 }

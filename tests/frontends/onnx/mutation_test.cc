@@ -58,7 +58,7 @@ const std::vector<const char*> kModels = {
         body = graph s(%p: float32[3], %q: float32[3]) -> (%r, %o) {
           %r = Add(%p, %q)  %o = Identity(%r) }}
       %t, %i = TopK(%x, %k)
-      %q = DynamicQuantizeLinear(%x)
+      %q, %qs, %qz = DynamicQuantizeLinear(%x)
       %u = CastLike(%t, %i)
     })"};
 
@@ -94,7 +94,7 @@ void all_the_way(const std::string& bytes) {
 }
 
 TEST(Mutations, DamagedModelsAreRefusedCleanly) {
-  constexpr int kMutations = 150;  // of each model
+  constexpr int kMutations = 500;  // of each model
   for (std::size_t m = 0; m < kModels.size(); ++m) {
     Graph graph = parse_graph(kModels[m]);
     infer_shapes(graph);
