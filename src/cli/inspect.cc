@@ -46,6 +46,7 @@ for those.)";
 
 void print_ports(const char* title, const std::vector<Port>& ports) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(ports.size());
   for (const Port& port : ports) {
     rows.push_back({port.name, to_string(port.type), port.has_default ? "has a default" : ""});
   }
@@ -107,6 +108,7 @@ struct RefusalKind {
 std::string ops_text(const std::map<std::string, std::size_t>& ops) {
   constexpr std::size_t kShown = 6;
   std::vector<std::pair<std::size_t, std::string>> sorted;
+  sorted.reserve(ops.size());
   for (const auto& [op, count] : ops) sorted.emplace_back(count, op);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -130,12 +132,14 @@ void print_refusals(const Explanation& explanation) {
   }
   for (const auto& [engine, kinds] : engines) {
     std::vector<const std::pair<const std::string, RefusalKind>*> sorted;
+    sorted.reserve(kinds.size());
     for (const auto& kind : kinds) sorted.push_back(&kind);
     std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
       return a->second.nodes > b->second.nodes;
     });
     fmt::print("refused by {}\n", engine);
     std::vector<std::vector<std::string>> rows;
+    rows.reserve(sorted.size());
     for (const auto* kind : sorted) {
       const std::set<std::string>& reasons = kind->second.reasons;
       rows.push_back({std::to_string(kind->second.nodes), ops_text(kind->second.ops),
