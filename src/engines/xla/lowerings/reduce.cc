@@ -163,7 +163,12 @@ void softmax(NodeContext& c, bool logarithm) {
   HloBuilder& b = c.b;
   const Hlo x = b.convert(s.value, compute_dtype(s.value.dtype));
   const Hlo top = b.reduce(x, "maximum", s.axes);
-  const Hlo shifted = b.sub(x, spread(b, top, x.dims, s.axes));
+  // XLA may join the subtraction with a product that made the operand, without rounding between: an
+  // element of 1e10 then misses its own maximum by hundreds. So the maximum is told by comparison.
+  const Hlo wide_top = spread(b, top, x.dims, s.axes);
+  const Hlo is_top = b.binary("and", b.compare("GE", x, wide_top), b.is_finite(wide_top));
+  const Hlo zero = b.zeros_like(x);
+  const Hlo shifted = b.select(is_top, zero, b.minimum(b.sub(x, wide_top), zero));
   const Hlo powers = b.unary("exponential", shifted);
   const Hlo sum = b.reduce(powers, "add", s.axes);
   const Hlo result = logarithm ? b.sub(shifted, spread(b, b.unary("log", sum), x.dims, s.axes))
