@@ -163,8 +163,8 @@ void softmax(NodeContext& c, bool logarithm) {
   HloBuilder& b = c.b;
   const Hlo x = b.convert(s.value, compute_dtype(s.value.dtype));
   const Hlo top = b.reduce(x, "maximum", s.axes);
-  // XLA may join the subtraction with a product that made the operand, without rounding between: an
-  // element of 1e10 then misses its own maximum by hundreds. So the maximum is told by comparison.
+  // In a fused computation the difference to the maximum need not be 0 at the maximum: logits of
+  // 1e10 out of an average pool gave NaN. So the maximum is told by comparison.
   const Hlo wide_top = spread(b, top, x.dims, s.axes);
   const Hlo is_top = b.binary("and", b.compare("GE", x, wide_top), b.is_finite(wide_top));
   const Hlo zero = b.zeros_like(x);
