@@ -227,6 +227,7 @@ Created create_deform_conv(const KernelCreateContext& create) {
     const ConvPlan plan = plan_conv(attributes, groups, x.dims(), k.input(1).dims());
     const Patches patches(plan.window, spatial_dims(x.dims()));
     const auto rank = static_cast<std::int64_t>(patches.image.size());
+    if (rank > 8) throw Error(ErrorCode::kUnsupported, "more than eight spatial axes");
     const std::int64_t channels = x.dims()[1];
     const std::int64_t per_offset = offset_groups * patches.kernel_size * patches.windows;
     if (offset_groups < 1 || channels % offset_groups != 0 ||

@@ -185,11 +185,15 @@ Update parse_update(const Node& node) {
 
 template <typename T>
 T updated(Update update, T old, T value) {
+  // Sums and products of integers wrap.
+  using Wide = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
+  const auto a = static_cast<Wide>(old);
+  const auto b = static_cast<Wide>(value);
   switch (update) {
     case Update::kAdd:
-      return static_cast<T>(old + value);
+      return static_cast<T>(a + b);
     case Update::kMul:
-      return static_cast<T>(old * value);
+      return static_cast<T>(a * b);
     case Update::kMax:
       return std::max(old, value);
     case Update::kMin:

@@ -94,6 +94,7 @@ void run_slice(KernelContext& k) {
 Created create_split(const KernelCreateContext& create) {
   const std::int64_t given_axis = create.node().attr_int("axis", 0);
   const auto outputs = static_cast<std::int64_t>(create.output_count());
+  if (outputs < 1) fail("there is no output");
   return make_kernel([given_axis, outputs](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::size_t axis = normalize_axis(given_axis, x.rank());
@@ -205,14 +206,21 @@ void run_tile(KernelContext& k) {
   copy_view(k, x.raw(), view, x.dtype(), y.raw());
 }
 
+// The edge of a block; its square is multiplied, so that it is bounded.
+std::int64_t block_size(const Node& node) {
+  const std::int64_t block = node.attr_int("blocksize", 0);
+  if (block < 1 || block > (1 << 20)) fail("'blocksize' is " + std::to_string(block));
+  return block;
+}
+
 Created create_depth_to_space(const KernelCreateContext& create) {
-  const std::int64_t block = create.node().attr_int("blocksize", 0);
+  const std::int64_t block = block_size(create.node());
   const bool crd = create.node().attr_string("mode", "DCR") == "CRD";
   return make_kernel([block, crd](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() != 4) fail("the input is not of rank 4");
     const Dims& d = x.dims();
-    if (block < 1 || d[1] % (block * block) != 0) fail("the channels do not divide by the block");
+    if (d[1] % (block * block) != 0) fail("the channels do not divide by the block");
     const std::int64_t channels = d[1] / (block * block);
     const std::int64_t plane = d[2] * d[3];
     Tensor& y = k.output(0, x.dtype(), {d[0], channels, d[2] * block, d[3] * block});
@@ -226,13 +234,13 @@ Created create_depth_to_space(const KernelCreateContext& create) {
 }
 
 Created create_space_to_depth(const KernelCreateContext& create) {
-  const std::int64_t block = create.node().attr_int("blocksize", 0);
+  const std::int64_t block = block_size(create.node());
   const bool crd = create.node().attr_string("mode", "DCR") == "CRD";
   return make_kernel([block, crd](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() != 4) fail("the input is not of rank 4");
     const Dims& d = x.dims();
-    if (block < 1 || d[2] % block != 0 || d[3] % block != 0) {
+    if (d[2] % block != 0 || d[3] % block != 0) {
       fail("height or width do not divide by the block");
     }
     const std::int64_t h = d[2] / block;

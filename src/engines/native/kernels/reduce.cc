@@ -99,7 +99,8 @@ T reduce_row(Reduction op, const T* x, std::int64_t n) {
     }
     case Reduction::kL1:
       for (std::int64_t i = 0; i < n; ++i) {
-        sum += static_cast<Sum>(x[i] < T{0} ? T(0) - x[i] : x[i]);
+        const Sum value = static_cast<Sum>(x[i]);
+        sum += x[i] < T{0} ? Sum{0} - value : value;
       }
       return static_cast<T>(sum);
     case Reduction::kL2:

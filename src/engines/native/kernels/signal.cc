@@ -217,9 +217,10 @@ Created create_mel(const KernelCreateContext& create) {
     std::vector<std::int64_t> at(static_cast<std::size_t>(bands + 2));
     for (std::size_t i = 0; i < at.size(); ++i) {
       const double hertz = 700 * (std::pow(10.0, (static_cast<double>(i) * step + low) / 2595) - 1);
-      at[i] = static_cast<std::int64_t>(
-          std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate)));
-      if (at[i] < 0 || at[i] >= bins) fail("a band lies outside the spectrum");
+      const double bin =
+          std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
+      if (!(bin >= 0 && bin < static_cast<double>(bins))) fail("a band lies outside the spectrum");
+      at[i] = static_cast<std::int64_t>(bin);
     }
     Tensor& y = k.output(0, dtype, {bins, bands});
     std::vector<double> column(static_cast<std::size_t>(bins));

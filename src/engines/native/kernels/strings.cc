@@ -224,6 +224,8 @@ class TfIdf {
                 pool.begin() + static_cast<std::ptrdiff_t>(at + n)}] = gram++;
       }
     }
+    // Longer n-grams are not in the pool.
+    longest_ = std::min(longest_, static_cast<std::int64_t>(starts.size()));
     if (gram != indexes_.size()) fail("'ngram_indexes' has not one entry per n-gram of the pool");
     if (!weights_.empty() && weights_.size() != gram) fail("'weights' has another length");
     for (const std::int64_t index : indexes_) {
@@ -237,7 +239,7 @@ class TfIdf {
   void run(const std::vector<std::string>& tokens, float* out) const {
     std::vector<float> counts(indexes_.size());
     const auto size = static_cast<std::int64_t>(tokens.size());
-    for (std::int64_t skip = 0; skip <= skips_; ++skip) {
+    for (std::int64_t skip = 0; skip <= std::min(skips_, size); ++skip) {
       for (std::int64_t n = shortest_; n <= longest_; ++n) {
         // Without neighbours there is nothing to skip.
         if (n == 1 && skip > 0) continue;
