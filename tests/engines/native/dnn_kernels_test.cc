@@ -186,6 +186,22 @@ TEST(DnnConvShapes, ManyShapesThroughOneExecutable) {
   }
 }
 
+TEST(DnnConvWeights, DenormalNumbersCountAsZero) {
+  Tensor w = random_tensor({4, 3, 1, 1}, 1);
+  w.data<float>()[5] = 1e-40F;
+  Tensor zeroed = w.clone();
+  zeroed.data<float>()[5] = 0;
+  Graph g;
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{1, 3, 4, 4}));
+  g.add_output(g.add_op("Conv", {x, g.add_constant("w", w)}));
+  const Tensor feed = random_tensor({1, 3, 4, 4}, 2);
+  const Tensor y = evaluate(g, {feed});
+  const ConvCase c{"", {1, 3, 4, 4}, {4, 3, 1, 1}, {}, {}, {}};
+  expect_near(y, {1, 4, 4, 4},
+              naive_conv(c, feed, zeroed, floats({4}, {0, 0, 0, 0}), {1, 4, 4, 4}));
+  EXPECT_EQ(w.data<float>()[5], 1e-40F) << "the model's own weights stay as they are";
+}
+
 // --- transposed convolution ------------------------------------------------------------------
 
 TEST(DnnConvTranspose, AgreesWithScattering) {
