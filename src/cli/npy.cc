@@ -268,11 +268,12 @@ std::string string_elements(const Tensor& tensor, std::string& descr) {
     longest = std::max(longest, codes[i].size());
   }
   descr = fmt::format("<U{}", longest);
-  std::string elements(codes.size() * longest * 4, '\0');
+  std::vector<std::uint32_t> padded(codes.size() * longest, 0);
   for (std::size_t i = 0; i < codes.size(); ++i) {
-    std::memcpy(elements.data() + i * longest * 4, codes[i].data(), codes[i].size() * 4);
+    std::copy(codes[i].begin(), codes[i].end(),
+              padded.begin() + static_cast<std::ptrdiff_t>(i * longest));
   }
-  return elements;
+  return {reinterpret_cast<const char*>(padded.data()), padded.size() * sizeof(std::uint32_t)};
 }
 
 // One element per byte, sign-extended where the type is signed.
