@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,7 +38,7 @@
 namespace xrt {
 
 // Changes whenever a class below changes shape; a library built for another version is refused.
-inline constexpr std::uint32_t kEngineAbi = 1;
+inline constexpr std::uint32_t kEngineAbi = 2;
 
 enum class Phase : std::uint8_t { kInference, kTraining };
 
@@ -61,6 +62,8 @@ struct SupportQuery {
   NodeId node;
   std::string device = "cpu";  // "cpu", "cuda:0", …
   Phase phase = Phase::kInference;
+  // Positions of the node's inputs whose memory one of the program's outputs is written into.
+  std::vector<std::int32_t> mutable_inputs = {};
 };
 
 // An output that is to be written into the memory of an input: how state is updated in place.
@@ -86,6 +89,13 @@ struct CompileOptions {
   int num_threads = 1;  // this engine's share of the process's one thread budget
   Phase phase = Phase::kInference;
   std::map<std::string, std::string> engine_options;  // the engine documents its own keys
+  std::size_t max_workspace_bytes = 0;                // of scratch memory per run; 0: no limit
+  std::int64_t max_batch_size = 0;  // the largest first dimension to build for; 0: as declared
+  // A folder of the user's cache for what an engine keeps beside its executables (tuning records,
+  // timing caches); empty: nothing is kept.
+  std::filesystem::path records_dir;
+  // Called now and then by compilations that take seconds: what is done, and the part done (0–1).
+  std::function<void(std::string_view what, double part)> progress;
 };
 
 struct RunOptions {
@@ -121,6 +131,14 @@ class XRT_API Executable {
   virtual std::size_t weight_bytes() const { return 0; }
 };
 
+// What an engine says about an op as a whole.
+struct OpTraits {
+  bool training = true;    // may be used in Phase::kTraining
+  bool optimizer = false;  // updates variables: stays in one function with the aliases it writes
+  // Positions of the node's inputs that its lowering can write in place.
+  std::vector<std::int32_t> mutable_inputs = {};
+};
+
 class XRT_API Engine {
  public:
   virtual ~Engine();
@@ -142,12 +160,23 @@ class XRT_API Engine {
 
   virtual std::shared_ptr<const Executable> compile(const Function& function,
                                                     const CompileOptions& options) const = 0;
-  // From serialize()'s bytes; `function` is what they were compiled from. Default: kUnsupported.
-  virtual std::shared_ptr<const Executable> load(const std::string& bytes, const Function& function,
+  // From serialize()'s bytes; `function` is what they were compiled from. `blob` is uint8, aligned
+  // to 64 bytes and read-only (often a mapped file); an executable that keeps the Tensor may read
+  // its weights where they lie. Default: kUnsupported.
+  virtual std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
                                                  const CompileOptions& options) const;
+
+  // An executable that differs from `executable` (made by this engine from the same function) only
+  // in the values of its constants, which are those of `function` now; cheaper than compile().
+  // Default: kUnsupported.
+  virtual std::shared_ptr<const Executable> refit(const Executable& executable,
+                                                  const Function& function,
+                                                  const CompileOptions& options) const;
 
   // Ops with a lowering, qualified names, sorted; for tables, not for decisions.
   virtual std::vector<std::string> ops() const { return {}; }
+  // What holds for every node of one op of ops().
+  virtual OpTraits traits(const std::string& /*op*/) const { return {}; }
 };
 
 // Handed to an engine library. add() refuses a second engine of the same name.

@@ -18,11 +18,18 @@ std::vector<Support> Engine::supports_all(const Graph& graph, const std::string&
   return answers;
 }
 
-std::shared_ptr<const Executable> Engine::load(const std::string& /*bytes*/,
-                                               const Function& function,
+std::shared_ptr<const Executable> Engine::load(const Tensor& /*blob*/, const Function& function,
                                                const CompileOptions& /*options*/) const {
   throw Error(ErrorCode::kUnsupported,
               "engine '" + name() + "' cannot load function '" + function.name + "' from bytes");
+}
+
+std::shared_ptr<const Executable> Engine::refit(const Executable& /*executable*/,
+                                                const Function& function,
+                                                const CompileOptions& /*options*/) const {
+  throw Error(
+      ErrorCode::kUnsupported,
+      "engine '" + name() + "' cannot change the weights of function '" + function.name + "'");
 }
 
 }  // namespace xrt

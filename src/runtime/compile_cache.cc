@@ -28,7 +28,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "XRTCACHE";
-constexpr std::uint32_t kFormat = 1;
+constexpr std::uint32_t kFormat = 2;
+// The payload begins at a multiple of this, so that engines can use its parts where they lie.
+constexpr std::size_t kPayloadAlignment = 64;
 constexpr std::string_view kExtension = ".xrtc";
 constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{4} << 30;
 
@@ -37,8 +39,14 @@ struct Header {
   std::string xrt_version, engine, engine_version, machine, function;
 };
 
-// Layout: magic, format (u32), five length-prefixed strings, payload length (u64), payload,
-// checksum (two u64) over all that precedes it. Little-endian, as all machines this runs on.
+// Zeros from `position` to the next place where a payload may begin.
+std::size_t padding_after(std::size_t position) {
+  return (kPayloadAlignment - position % kPayloadAlignment) % kPayloadAlignment;
+}
+
+// Layout: magic, format (u32), five length-prefixed strings, payload length (u64), zeros up to the
+// payload's alignment, payload, checksum (two u64) over all that precedes it. Little-endian, as all
+// machines this runs on.
 std::string encode(const Header& header, const std::string& payload) {
   std::string out(kMagic);
   const auto put = [&](const void* p, std::size_t n) {
@@ -52,7 +60,9 @@ std::string encode(const Header& header, const std::string& payload) {
     out += *s;
   }
   const std::uint64_t n = payload.size();
+  out.reserve(out.size() + payload.size() + 2 * kPayloadAlignment);
   put(&n, sizeof(n));
+  out.append(padding_after(out.size()), '\0');
   out += payload;
   const Digest d = hash_bytes(out.data(), out.size());
   put(&d.low, sizeof(d.low));
@@ -76,7 +86,17 @@ class Reader {
     bytes_.remove_prefix(n);
     return true;
   }
-  bool at_end() const { return bytes_.empty(); }
+  // The last field of `whole`, of which this reader has read the beginning.
+  bool payload(std::string_view& to, std::string_view whole) {
+    std::uint64_t n = 0;
+    if (!number(&n, sizeof(n))) return false;
+    const auto position = static_cast<std::size_t>(bytes_.data() - whole.data());
+    const std::size_t padding = padding_after(position);
+    if (padding > bytes_.size() || n != bytes_.size() - padding) return false;
+    to = bytes_.substr(padding);
+    bytes_ = {};
+    return true;
+  }
 
  private:
   std::string_view bytes_;
@@ -102,7 +122,7 @@ std::optional<std::pair<Header, std::string_view>> decode(std::string_view bytes
     *s = field;
   }
   std::string_view payload;
-  if (!reader.text(payload) || !reader.at_end()) return std::nullopt;
+  if (!reader.payload(payload, bytes)) return std::nullopt;
   return std::pair{std::move(header), payload};
 }
 
@@ -205,8 +225,8 @@ std::shared_ptr<const Executable> load_entry(const fs::path& path, const Engine&
                                              const CompileOptions& options) {
   std::error_code error;
   if (!fs::exists(path, error)) return nullptr;
-  std::string bytes = read_file(path);
-  const auto decoded = decode(bytes);
+  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  const auto decoded = decode({reinterpret_cast<const char*>(file->data()), file->size()});
   if (!decoded) {
     log_warning("cache entry '" + path.string() + "' is corrupt: compiling again");
     return nullptr;
@@ -216,12 +236,11 @@ std::shared_ptr<const Executable> load_entry(const fs::path& path, const Engine&
     log_info("cache entry '" + path.string() + "' is stale: " + changed + ": compiling again");
     return nullptr;
   }
-  // Cut to the payload in place: it may be as large as the model's weights.
+  // Engines read the payload only; entries are replaced by renaming, so the mapping stays whole.
   const std::string_view payload = decoded->second;
-  const auto offset = static_cast<std::size_t>(payload.data() - bytes.data());
-  bytes.resize(offset + payload.size());
-  bytes.erase(0, offset);
-  auto executable = engine.load(bytes, function, options);
+  const Tensor blob = Tensor::wrap(DType::kUInt8, {static_cast<std::int64_t>(payload.size())},
+                                   const_cast<char*>(payload.data()), file);
+  auto executable = engine.load(blob, function, options);
   fs::last_write_time(path, fs::file_time_type::clock::now(), error);
   return executable;
 }

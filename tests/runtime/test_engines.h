@@ -31,9 +31,10 @@ class PickyEngine : public Engine {
     return std::make_shared<Blob>(get_engine("native")->compile(function, options));
   }
   // The blob says nothing but "ok": loading compiles natively.
-  std::shared_ptr<const Executable> load(const std::string& bytes, const Function& function,
+  std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
                                          const CompileOptions& options) const override {
-    if (bytes != kBlob) throw Error(ErrorCode::kEngine, "not a blob of " + name_);
+    if (std::string_view(static_cast<const char*>(blob.raw()), blob.bytes()) != kBlob)
+      throw Error(ErrorCode::kEngine, "not a blob of " + name_);
     ++loaded;
     return std::make_shared<Blob>(get_engine("native")->compile(function, options));
   }

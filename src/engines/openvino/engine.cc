@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/engine.h"
 
-#include <cstring>
 #include <openvino/runtime/properties.hpp>
 
 #include "engines/openvino/convert.h"
@@ -87,16 +86,15 @@ std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& functi
   });
 }
 
-std::shared_ptr<const Executable> OpenVinoEngine::load(const std::string& bytes,
-                                                       const Function& function,
+std::shared_ptr<const Executable> OpenVinoEngine::load(const Tensor& blob, const Function& function,
                                                        const CompileOptions& options) const {
   check_device(options.device);
   return translated("openvino: function '" + function.name + "'", [&] {
-    // Weights that need no packing are used where they lie, so the model gets memory that it owns.
-    ov::Tensor blob(ov::element::u8, {bytes.size()});
-    std::memcpy(blob.data(), bytes.data(), bytes.size());
+    // OpenVINO takes mutable memory and only reads it.
+    const ov::Tensor bytes(ov::element::u8, {blob.bytes()}, const_cast<void*>(blob.raw()));
     return std::make_shared<const OpenVinoExecutable>(
-        state().core->import_model(blob, "CPU", configuration(function.graph, options)), function);
+        state().core->import_model(bytes, "CPU", configuration(function.graph, options)), function,
+        blob);
   });
 }
 

@@ -107,8 +107,9 @@ void deliver(const Tensor& tensor, Data& output) {
 
 }  // namespace
 
-OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& function)
-    : model_(std::move(model)), name_(function.name) {
+OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& function,
+                                       Tensor blob)
+    : blob_(std::move(blob)), model_(std::move(model)), name_(function.name) {
   const Graph& graph = function.graph;
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";

@@ -15,8 +15,9 @@ namespace xrt::openvino {
 
 class OpenVinoExecutable : public Executable {
  public:
-  // `function` gives names, dtypes and aliases; nothing of it is kept by reference.
-  OpenVinoExecutable(ov::CompiledModel model, const Function& function);
+  // `function` gives names and dtypes; nothing of it is kept by reference. `blob` is the memory
+  // that the model was imported from, if it was.
+  OpenVinoExecutable(ov::CompiledModel model, const Function& function, Tensor blob = {});
 
   std::unique_ptr<RunContext> create_context() const override;
   void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
@@ -44,6 +45,7 @@ class OpenVinoExecutable : public Executable {
 
   void bind_inputs(RunContext& context, std::span<const Data> inputs) const;
 
+  Tensor blob_;  // outlives the model
   mutable ov::CompiledModel model_;
   std::string name_;
   std::vector<Port> inputs_;

@@ -160,11 +160,11 @@ std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
 }
 
-std::shared_ptr<const Executable> XlaEngine::load(const std::string& bytes,
-                                                  const Function& function,
+std::shared_ptr<const Executable> XlaEngine::load(const Tensor& blob, const Function& function,
                                                   const CompileOptions& options) const {
   Module module = lower_function(function);
   const PjrtClient& client = api_.client(std::max(1, options.num_threads));
+  const std::string_view bytes(static_cast<const char*>(blob.raw()), blob.bytes());
   PjrtLoadedExecutable executable = client.deserialize(XlaExecutable::payload(bytes, module));
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
 }

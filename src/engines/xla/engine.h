@@ -28,7 +28,7 @@ class XlaEngine : public Engine {
   Support supports(const SupportQuery& query) const override;
   std::shared_ptr<const Executable> compile(const Function& function,
                                             const CompileOptions& options) const override;
-  std::shared_ptr<const Executable> load(const std::string& bytes, const Function& function,
+  std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
                                          const CompileOptions& options) const override;
   std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
 

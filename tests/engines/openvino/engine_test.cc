@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <random>
@@ -233,6 +234,12 @@ TEST(OpenVino, Float32StaysFloat32) {
   }
 }
 
+Tensor as_blob(std::string_view bytes) {
+  Tensor blob = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(bytes.size())});
+  std::memcpy(blob.raw(), bytes.data(), bytes.size());
+  return blob;
+}
+
 TEST(OpenVino, SerializedExecutableComputesTheSame) {
   Graph graph("conv");
   const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{1, 1, 4, 4}));
@@ -246,7 +253,7 @@ TEST(OpenVino, SerializedExecutableComputesTheSame) {
   std::vector<float> image(16);
   std::iota(image.begin(), image.end(), 0.0F);
   const Function function{"f", graph, {}, {}};
-  const auto loaded = engine().load(*bytes, function, {});
+  const auto loaded = engine().load(as_blob(*bytes), function, {});
   bytes.reset();  // the executable owns what it needs
   std::vector<float> expected;
   for (int i = 0; i < 3; ++i) {
@@ -269,9 +276,9 @@ TEST(OpenVino, LoadedExecutableOwnsItsWeights) {
   const ValueId y = graph.add_op("Gather", {table, index});
   graph.set_type(y, Type::tensor(DType::kFloat32, Shape{1, 1024}));
   graph.add_output(y);
-  std::string bytes = *compile(graph)->serialize();
-  const auto loaded = engine().load(bytes, {"f", graph, {}, {}}, {});
-  std::fill(bytes.begin(), bytes.end(), '\0');
+  Tensor blob = as_blob(*compile(graph)->serialize());
+  const auto loaded = engine().load(blob, {"f", graph, {}, {}}, {});
+  blob = {};  // the executable keeps what it reads
   const std::vector<std::int64_t> third = {3};
   EXPECT_THAT(values(run(*loaded, {Tensor::from_int64(third)}, 1)[0]),
               testing::ElementsAreArray(rows.data() + 3 * 1024, 1024));
@@ -280,7 +287,7 @@ TEST(OpenVino, LoadedExecutableOwnsItsWeights) {
 TEST(OpenVino, BrokenBlobIsAnError) {
   const Graph graph = difference({2});
   const Function function{"f", graph, {}, {}};
-  EXPECT_THROW(engine().load("not a blob", function, {}), Error);
+  EXPECT_THROW(engine().load(as_blob("not a blob"), function, {}), Error);
 }
 
 TEST(OpenVino, ConstantsOutliveTheGraph) {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -105,6 +106,12 @@ TEST_F(XlaEngineTest, DonatedInputIsUpdatedInPlace) {
   EXPECT_EQ(values_of(w), std::vector<float>(256, 1.0F));
 }
 
+Tensor as_blob(std::string_view bytes) {
+  Tensor blob = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(bytes.size())});
+  std::memcpy(blob.raw(), bytes.data(), bytes.size());
+  return blob;
+}
+
 TEST_F(XlaEngineTest, SerialisedExecutableComputesTheSame) {
   Graph g;
   const ValueId x = g.add_input("x", f32({2, 512}));
@@ -116,7 +123,7 @@ TEST_F(XlaEngineTest, SerialisedExecutableComputesTheSame) {
   const auto first = engine_->compile(function, {});
   const std::optional<std::string> bytes = first->serialize();
   ASSERT_TRUE(bytes);
-  const auto second = engine_->load(*bytes, function, {});
+  const auto second = engine_->load(as_blob(*bytes), function, {});
   std::vector<Data> outputs(1);
   second->run(nullptr, std::vector<Data>{floats({2, 512}, std::vector<float>(1024, 2.0F))}, outputs,
               {});
@@ -125,8 +132,8 @@ TEST_F(XlaEngineTest, SerialisedExecutableComputesTheSame) {
   Graph other;
   other.add_output(op(other, "Neg", {other.add_input("x", f32({2}))}, f32({2})));
   const Function wrong{"f", other, {}, {}};
-  EXPECT_THROW(engine_->load(*bytes, wrong, {}), Error);
-  EXPECT_THROW(engine_->load("garbage", function, {}), Error);
+  EXPECT_THROW(engine_->load(as_blob(*bytes), wrong, {}), Error);
+  EXPECT_THROW(engine_->load(as_blob("garbage"), function, {}), Error);
 }
 
 TEST_F(XlaEngineTest, RefusesWithReasons) {
