@@ -21,8 +21,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -38,10 +40,16 @@ XRT_API Graph import_onnx_bytes(std::string_view bytes);
 struct ExportOptions {
   // Tensors of more bytes are not in the model but external data.
   std::size_t inline_limit = std::numeric_limits<std::size_t>::max();
+  // export_onnx only: where external data is said to be.
+  std::string location = kMemoryLocation;
 };
 
-// A serialised ModelProto. External data refers to the tensors' memory (kMemoryLocation of
-// xrt/graph.h): it is valid while the graph's tensors live. Throws kUnsupported beyond 2 GB.
+// The version of each domain that an export of the graph declares.
+XRT_API std::map<std::string, std::int64_t> exported_opsets(const Graph& graph);
+
+// A serialised ModelProto. The offset of external data is the address of the tensor's memory
+// (kMemoryLocation of xrt/graph.h): it is valid while the graph's tensors live. Throws kUnsupported
+// beyond 2 GB.
 XRT_API std::string export_onnx(const Graph& graph, const ExportOptions& options = {});
 
 // Writes the model, and external data to a file beside it named `<file name>.data`.

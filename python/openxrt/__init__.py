@@ -16,12 +16,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from . import _plugins
+from . import engines as _python_engines  # noqa: F401 makes them known; its name is taken below
 from ._core import (
     CacheEntry,
     EngineError,
     EngineReport,
     Error,
     FunctionView,
+    GraphView,
     InternalError,
     InvalidArgument,
     InvalidModel,
@@ -29,6 +31,7 @@ from ._core import (
     LaunchEvent,
     NodeView,
     NotFound,
+    OpTraits,
     Port,
     Program,
     ResourceError,
@@ -54,6 +57,7 @@ __all__ = [
     "Error",
     "Explanation",
     "FunctionView",
+    "GraphView",
     "InternalError",
     "InvalidArgument",
     "InvalidModel",
@@ -61,6 +65,7 @@ __all__ = [
     "LaunchEvent",
     "NodeView",
     "NotFound",
+    "OpTraits",
     "Port",
     "Program",
     "ResourceError",

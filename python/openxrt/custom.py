@@ -8,31 +8,79 @@
 ...
 ...     def compile(self, function):
 ...         return lambda x: np.maximum(x, 0)
+
+That is all an engine needs; `PythonEngine` and `PythonExecutable` say what more it may have. Every
+method is called with the GIL held, from any thread, and several may be called at once. What a
+method raises reaches the user as `EngineError` (or as the class of `openxrt` that it is) with the
+traceback.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-from ._core import FunctionView, NodeView, register_engine
+from ._core import FunctionView, GraphView, NodeView, OpTraits, register_engine
+
+
+class PythonExecutable(Protocol):
+    """What compile() may return instead of a callable: results are written where they belong.
+
+    Also optional, on a callable too: attributes `workspace_bytes` (scratch memory of one run) and
+    `weight_bytes` (weights that it holds for itself), for reports and limits.
+    """
+
+    def run(self, inputs: list[Any], outputs: list[Any], context: Any = None) -> None:
+        """One run.
+
+        Args:
+            inputs: one array per entry parameter, lent for the call: neither written nor kept.
+            outputs: one entry per return parameter: an array to write the result into, or None,
+                then the result is to be put into the list. An array put there is given away: its
+                memory must not be used for another run.
+            context: what create_context() returned; passed only where that method exists. One run
+                at a time uses one context.
+        """
+        ...
+
+    def create_context(self) -> Any:
+        """Optional. What one run needs for itself: buffers, a binding, a stream."""
+        ...
+
+    def serialize(self) -> bytes | None:
+        """Optional. Bytes for the disk cache that the engine's load() takes back, or None."""
+        ...
 
 
 class PythonEngine(Protocol):
-    """What a class must have to be an engine."""
+    """What a class must have (supports, compile) and may have (the rest) to be an engine."""
 
     def supports(self, node: NodeView) -> bool | str:
-        """True, or why not. A yes is a promise: the node compiles and runs."""
+        """True, or why not. A yes is a promise: the node compiles and runs. No word about speed."""
         ...
 
-    def compile(self, function: FunctionView) -> Callable[..., object]:
-        """Turns a function into a callable.
+    def compile(self, function: FunctionView) -> Callable[..., object] | PythonExecutable:
+        """Turns a function into a callable, or into an object with a method run().
 
-        It is called with one array per entry parameter, in order, from any thread, with the GIL
-        held, and returns one array, or a tuple with one per return parameter. Arrays passed to it
-        are lent for the call: they must be neither written nor kept.
+        A callable gets one array per entry parameter, in order, and returns one array, or a tuple
+        with one per return parameter. Arrays passed to it are lent for the call: they must be
+        neither written nor kept. The results are copied; run() writes them in place.
         """
+        ...
+
+    def supports_all(self, graph: GraphView) -> list[bool | str]:
+        """Optional. An answer for each of graph.nodes, for libraries that judge whole graphs."""
+        ...
+
+    def load(self, blob: memoryview, function: FunctionView) -> object:
+        """Optional. As compile(), from what serialize() gave for the same function. An engine with
+        this method has its executables kept in the disk cache; its version is part of the key.
+        """
+        ...
+
+    def refit(self, executable: object, function: FunctionView) -> object:
+        """Optional. An executable like the one given, with the constants of `function`."""
         ...
 
 
@@ -46,15 +94,22 @@ def engine(
     devices: Sequence[str] = ("cpu",),
     dynamic_shapes: bool = False,
     ops: Sequence[str] = (),
+    training: bool = False,
+    traits: Mapping[str, OpTraits] | None = None,
 ) -> Callable[[T], T]:
     """A class decorator: makes an instance of the class the engine `name` of this process.
+
+    A package makes its engine known to all programs by an entry point of the group
+    ``openxrt.engines`` that has the engine's name and refers to the decorated class.
 
     Args:
         name: what users pass as ``engine=``; taken names are InvalidArgument.
         version: of the library behind the engine; part of every cache key.
-        devices: what ``device=`` may name.
+        devices: what ``device=`` may name. Arrays lie in the memory of the host on every device.
         dynamic_shapes: functions with symbolic or unknown dimensions may be compiled.
         ops: qualified names of ops with a lowering, for tables.
+        training: nodes of training steps may be offered to it.
+        traits: qualified names of ops to what differs from that, and who updates variables.
     """
 
     def decorate(cls: T) -> T:
@@ -67,6 +122,8 @@ def engine(
             dynamic_shapes=dynamic_shapes,
             location=location,
             ops=sorted(ops),
+            traits=dict(traits or {}),
+            training=training,
         )
         return cls
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines by name: libraries beside libxrt and on XRT_ENGINE_PATH, opened on first use, and engines
-// registered by this process.
+// Engines by name: libraries beside libxrt and on XRT_ENGINE_PATH, opened on first use, engines
+// registered by this process, and those of a provider.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/engine_provider.h"
 #include "xrt/engine.h"
 #include "xrt/program.h"
 
@@ -22,6 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "libxrt_engine_";
 constexpr std::string_view kSuffix = ".so";
+// Engines of ours that may be written in Python: a program without Python says what it lacks.
+constexpr std::string_view kPythonEngines[] = {"onnxruntime", "tensorrt"};
 
 // "native" for ".../libxrt_engine_native.so", "" for any other file.
 std::string engine_of(const fs::path& file) {
@@ -92,15 +95,24 @@ class Registry {
   }
 
   std::shared_ptr<const Engine> get(const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    if (const auto it = engines_.find(name); it != engines_.end()) return it->second;
-    if (const auto it = failures_.find(name); it != failures_.end()) throw it->second;
-    std::string known;
-    for (const fs::path& file : library_files()) {
-      if (engine_of(file) == name) return open(name, file);
-      known += (known.empty() ? "" : ", ") + engine_of(file);
+    if (auto engine = from_library(name)) return engine;
+    // Without the lock: making the engine registers it, and runs code that is not ours.
+    const std::shared_ptr<const EngineProvider> provider = this->provider();
+    if (provider != nullptr && provider->load(name)) {
+      if (auto engine = from_library(name)) return engine;
+      throw Error(ErrorCode::kEngine,
+                  "engine '" + name + "': loading it registered no such engine");
     }
-    for (const auto& [other, engine] : engines_) known += (known.empty() ? "" : ", ") + other;
+    const bool python = std::find(std::begin(kPythonEngines), std::end(kPythonEngines), name) !=
+                        std::end(kPythonEngines);
+    if (python && provider == nullptr) {
+      throw Error(ErrorCode::kNotFound,
+                  "engine '" + name +
+                      "' is written in Python, and this program runs without it: use the xrt that "
+                      "`pip install openxrt` brings, or `python -m openxrt`");
+    }
+    std::string known;
+    for (const std::string& other : names()) known += (known.empty() ? "" : ", ") + other;
     throw Error(ErrorCode::kNotFound, "there is no engine '" + name + "'; known: " + known +
                                           ". Engines of other folders are found through "
                                           "XRT_ENGINE_PATH");
@@ -112,9 +124,17 @@ class Registry {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     };
     for (const fs::path& file : library_files()) add(engine_of(file));
+    if (const auto provider = this->provider()) {
+      for (const std::string& name : provider->names()) add(name);
+    }
     const std::lock_guard lock(mutex_);
     for (const auto& [name, engine] : engines_) add(name);
     return names;
+  }
+
+  void set_provider(std::shared_ptr<const EngineProvider> provider) {
+    const std::lock_guard lock(mutex_);
+    provider_ = std::move(provider);
   }
 
   void add(std::shared_ptr<const Engine> engine) {
@@ -123,6 +143,22 @@ class Registry {
   }
 
  private:
+  std::shared_ptr<const EngineProvider> provider() {
+    const std::lock_guard lock(mutex_);
+    return provider_;
+  }
+
+  // The engine if it is registered or a library bears its name; null otherwise.
+  std::shared_ptr<const Engine> from_library(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = engines_.find(name); it != engines_.end()) return it->second;
+    if (const auto it = failures_.find(name); it != failures_.end()) throw it->second;
+    for (const fs::path& file : library_files()) {
+      if (engine_of(file) == name) return open(name, file);
+    }
+    return nullptr;
+  }
+
   void insert(std::shared_ptr<const Engine> engine, const std::string& source) {
     const std::string name = engine->name();
     if (name.empty() || name == "auto") {
@@ -166,9 +202,16 @@ class Registry {
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Engine>> engines_;
   std::map<std::string, Error> failures_;  // a failed load is reported again, not tried again
+  std::shared_ptr<const EngineProvider> provider_;
 };
 
 }  // namespace
+
+EngineProvider::~EngineProvider() = default;
+
+void set_engine_provider(std::shared_ptr<const EngineProvider> provider) {
+  Registry::instance().set_provider(std::move(provider));
+}
 
 std::shared_ptr<const Engine> get_engine(std::string_view name) {
   return Registry::instance().get(std::string(name));

@@ -110,10 +110,14 @@ std::string serialise(const Graph& graph, const ExportOptions& options, const Te
 }  // namespace
 
 std::string export_onnx(const Graph& graph, const ExportOptions& options) {
-  return serialise(graph, options, [](const Tensor& tensor, onnx::TensorProto* proto) {
-    add_external(kMemoryLocation, reinterpret_cast<std::uintptr_t>(tensor.raw()), tensor.bytes(),
+  return serialise(graph, options, [&](const Tensor& tensor, onnx::TensorProto* proto) {
+    add_external(options.location, reinterpret_cast<std::uintptr_t>(tensor.raw()), tensor.bytes(),
                  tensor, proto);
   });
+}
+
+std::map<std::string, std::int64_t> exported_opsets(const Graph& graph) {
+  return opsets_in_use(graph);
 }
 
 void export_onnx_file(const Graph& graph, const std::filesystem::path& path,

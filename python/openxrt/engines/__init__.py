@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines written in Python, found by name and loaded when they are first asked for.
+
+Those of this package are modules beside this file; other packages declare theirs as entry points of
+the group ``openxrt.engines``:
+
+    [project.entry-points."openxrt.engines"]
+    mine = "my_package.engine:MyEngine"
+
+A library of that name (libxrt_engine_<name>.so) goes before an engine of this package, and that
+before an entry point.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from .._core import EngineError, NotFound, set_engine_provider
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "openxrt.engines"
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """An engine of this package: where it is, and which package of a vendor it needs."""
+
+    module: str
+    packages: tuple[str, ...]  # any one of them
+    install: str
+
+    def installed(self) -> bool:
+        """Whether a package that it needs is there; nothing is imported."""
+        return any(find_spec(package) is not None for package in self.packages)
+
+
+BUILT_IN = {
+    "onnxruntime": BuiltIn(
+        "openxrt.engines.onnxruntime", ("onnxruntime",), "pip install onnxruntime==1.31.1"
+    ),
+}
+
+
+@lru_cache(maxsize=1)
+def declared() -> dict[str, EntryPoint]:
+    """Engines of other packages, by name. Two of one name: the first package by name has it."""
+    from importlib.metadata import entry_points  # slow to import, rarely needed
+
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
+        found.setdefault(entry.name, entry)
+    return found
+
+
+def names() -> list[str]:
+    """Engines that load() knows and whose packages are installed."""
+    ours = [name for name, engine in BUILT_IN.items() if engine.installed()]
+    return ours + [name for name in declared() if name not in BUILT_IN]
+
+
+def load(name: str) -> bool:
+    """Imports the module that registers the engine; False for a name that is not known.
+
+    Raises NotFound where its package is not installed, EngineError where importing it fails.
+    """
+    engine = BUILT_IN.get(name)
+    if engine is not None and not engine.installed():
+        raise NotFound(
+            f"engine '{name}' needs the package {' or '.join(engine.packages)}, which is not "
+            f"installed: {engine.install}"
+        )
+    entry = declared().get(name) if engine is None else None
+    try:
+        if engine is not None:
+            importlib.import_module(engine.module)
+        elif entry is not None:
+            entry.load()
+        else:
+            return False
+    except (ImportError, AttributeError, OSError) as error:
+        source = engine.module if engine is not None else f"the entry point {entry.value!r}"
+        raise EngineError(f"engine '{name}' cannot be loaded from {source}: {error}") from error
+    return True
+
+
+set_engine_provider(names, load)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that ONNX Runtime would take and that are left to other engines, with the reasons.
+
+Found by the tests of the onnx package (ONNX Runtime 1.31.1). Everything else is asked of ONNX
+Runtime itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .._core import NodeView
+from . import _types
+
+RANDOM = frozenset(
+    {
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+
+
+def _attention(node: NodeView) -> str:
+    if _types.dtype_of(node.input_types[0]) == "float16":
+        return "its float16 sums are less exact than the standard's"
+    if len(node.inputs) > 6 and node.inputs[6]:
+        return "it checks the mask against nonpad_kv_seqlen more narrowly than the standard"
+    if len(node.outputs) > 3 and node.outputs[3] and node.attributes.get("is_causal", 0):
+        return "its fourth output leaves out the causal mask"
+    return ""
+
+
+def _conv_integer(node: NodeView) -> str:
+    if len(node.inputs) < 4 or not node.inputs[3]:
+        return ""
+    one = _types.dims_of(node.input_types[3]) in ([], [1])
+    return "" if one else "it takes one zero point for all kernels"
+
+
+def _dropout(node: NodeView) -> str:
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return ""
+    mode = node.constants.get(2)
+    return "" if mode is not None and not mode.any() else "its random numbers are others"
+
+
+def _max_unpool(node: NodeView) -> str:
+    given = len(node.inputs) > 2 and node.inputs[2]
+    return "it reads the indices as of the shape without output_shape" if given else ""
+
+
+def _mod(node: NodeView) -> str:
+    floating = _types.dtype_of(node.input_types[0]).startswith(("float", "bfloat"))
+    if floating and not node.attributes.get("fmod", 0):
+        return "of floating-point numbers it knows fmod=1 alone"
+    return ""
+
+
+def _reduce_bool(node: NodeView) -> str:
+    if _types.dtype_of(node.input_types[0]) != "bool":
+        return ""
+    dims = _types.dims_of(node.input_types[0])
+    if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
+        return ""
+    return "it fails on an empty set of bool"
+
+
+def _resize(node: NodeView) -> str:
+    if node.attributes.get("coordinate_transformation_mode") != "align_corners":
+        return ""
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return ""  # by sizes
+    scales = node.constants.get(2)
+    dims = _types.dims_of(node.input_types[0])
+    axes = node.attributes.get("axes")
+    if scales is not None and dims is not None:
+        chosen = [dims[axis] for axis in axes] if axes else dims
+        if all(isinstance(dim, int) for dim in chosen):
+            sizes = np.asarray(chosen, np.float64) * scales
+            if np.array_equal(sizes, np.round(sizes)):
+                return ""
+    return "it aligns corners by the rounded size where the scale gives a fraction"
+
+
+RULES: dict[str, Callable[[NodeView], str]] = {
+    "Attention": _attention,
+    "ConvInteger": _conv_integer,
+    "DFT": lambda node: "its sums lose digits where results are near zero",
+    "Dropout": _dropout,
+    "MaxUnpool": _max_unpool,
+    "Mod": _mod,
+    "ReduceMax": _reduce_bool,
+    "ReduceMin": _reduce_bool,
+    "Resize": _resize,
+    "STFT": lambda node: "its sums lose digits where results are near zero",
+}
+
+
+def refusal(node: NodeView) -> str:
+    """Why the node is not ONNX Runtime's, or ""."""
+    if node.domain not in ("", "ai.onnx.ml"):
+        return f"it is not asked about the domain '{node.domain}'"
+    constants = node.constants
+    for i, kind in enumerate(node.input_types + node.output_types):
+        if kind and i not in constants and _types.element_of(kind) in _types.PACKED:
+            return f"values of type {kind} do not pass its Python interface"
+    if node.domain:
+        return ""
+    if node.op in RANDOM:
+        return "its random numbers are others for the same seed"
+    rule = RULES.get(node.op)
+    return rule(node) if rule else ""

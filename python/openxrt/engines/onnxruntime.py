@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime as an engine: whole functions are handed over as ONNX bytes.
+
+What it supports is asked of ONNX Runtime itself: a node is taken if a session can be made of it.
+Big constants are not copied into the model but lent to the session; inputs and outputs of a run are
+the caller's own memory, bound to the session.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import ml_dtypes  # noqa: F401 gives NumPy the names bfloat16, float8_e4m3fn, …
+import numpy as np
+import onnxruntime
+from onnxruntime.capi import _pybind_state as ort
+
+from .._core import EngineError, FunctionView, GraphView, NodeView
+from ..custom import engine
+from . import _options, _types
+from ._onnxruntime_rules import refusal
+
+# Constants above this size are lent, smaller ones are part of the model.
+INLINE_BYTES = 1024
+OPTIMIZATION = {
+    "disable": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "layout": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_LAYOUT,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+OPTIONS = ("graph_optimization_level", "enable_cpu_mem_arena", "enable_mem_pattern")
+# What ONNX Runtime raises: classes of its own that have no base but Exception.
+FAILURES = (
+    ort.EPFail,
+    ort.Fail,
+    ort.InvalidArgument,
+    ort.InvalidGraph,
+    ort.InvalidProtobuf,
+    ort.ModelRequiresCompilation,
+    ort.NoSuchFile,
+    ort.NotImplemented,
+    ort.RuntimeException,
+    RuntimeError,
+)
+CPU = ["CPUExecutionProvider"]
+HOST = ort.OrtDevice(ort.OrtDevice.cpu(), ort.OrtDevice.default_memory(), 0)
+EXTERNAL = b"openxrt-constants"
+FATAL = 4
+
+
+def cause_of(error: BaseException) -> str:
+    """ONNX Runtime's message without its error code and the place in its source."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    text = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+    # file.cc:12 void onnxruntime::f(int) [with T = float] what happened
+    place = re.search(r"/onnxruntime_src/\S+:\d+ ", text)
+    if place is not None:
+        start = re.search(
+            r"\)(?: const)?(?: \[with [^]]*\])? (?=[A-Za-z_]+[ .:!'\"]\S*)", text[place.end() :]
+        )
+        if start is not None:
+            text = text[: place.start()] + text[place.end() + start.end() :]
+    return text[:400]
+
+
+def kernels() -> list[str]:
+    """Qualified names of the standard's ops that the CPU provider has a kernel for."""
+    return sorted(
+        {
+            f"{kernel.domain}.{kernel.op_name}" if kernel.domain else kernel.op_name
+            for kernel in ort.get_all_opkernel_def()
+            if kernel.provider == CPU[0] and kernel.domain in ("", "ai.onnx.ml")
+        }
+    )
+
+
+class Session:
+    """A function that ONNX Runtime compiled, with strings, sequences or optionals at its border."""
+
+    def __init__(
+        self, session: onnxruntime.InferenceSession, function: FunctionView, lent: list[Any]
+    ) -> None:
+        self.session = session
+        self.lent = lent  # the memory of constants: the session reads it where it lies
+        self.input_names = [port.name for port in function.inputs]
+        self.output_names = [port.name for port in function.outputs]
+
+    def run(self, inputs: list[Any], outputs: list[Any]) -> None:
+        """One run; ONNX Runtime allocates the results."""
+        feeds = dict(zip(self.input_names, inputs, strict=True))
+        try:
+            outputs[:] = self.session.run(self.output_names, feeds)
+        except FAILURES as error:
+            raise EngineError(cause_of(error)) from error
+
+
+class BoundSession(Session):
+    """A function of plain tensors: runs read and write the memory they are given."""
+
+    def __init__(
+        self, session: onnxruntime.InferenceSession, function: FunctionView, lent: list[Any]
+    ) -> None:
+        super().__init__(session, function, lent)
+        self.inputs = [
+            (port.name, _types.ONNX_NUMBER[_types.dtype_of(port.type)]) for port in function.inputs
+        ]
+        self.outputs = [
+            (port.name, _types.ONNX_NUMBER[_types.dtype_of(port.type)]) for port in function.outputs
+        ]
+        self.output_dtypes = [np.dtype(_types.dtype_of(port.type)) for port in function.outputs]
+        self.run_bound = session._sess.run_with_iobinding
+
+    def create_context(self) -> Any:
+        """A binding, for one run at a time."""
+        return self.session.io_binding()._iobinding
+
+    def run(self, inputs: list[Any], outputs: list[Any], binding: Any) -> None:
+        """One run. A result whose shape is not known before is memory of ONNX Runtime's."""
+        for (name, number), array in zip(self.inputs, inputs, strict=True):
+            binding.bind_input(name, HOST, number, array.shape, array.ctypes.data)
+        for (name, number), array in zip(self.outputs, outputs, strict=True):
+            if array is None:
+                binding.bind_output(name, HOST)
+            else:
+                binding.bind_output(name, HOST, number, array.shape, array.ctypes.data)
+        try:
+            self.run_bound(binding, None)
+        except FAILURES as error:
+            raise EngineError(cause_of(error)) from error
+        if any(array is None for array in outputs):
+            results = binding.get_outputs()
+            for i, array in enumerate(outputs):
+                if array is None:
+                    outputs[i] = _Memory.array(results[i], self.output_dtypes[i])
+            # The binding must not hold on to what is given away.
+            binding.clear_binding_outputs()
+
+
+class _Memory:
+    """Memory of an OrtValue, lent to NumPy."""
+
+    def __init__(self, value: Any, dtype: np.dtype) -> None:
+        self.value = value
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": tuple(value.shape()),
+            "typestr": f"|V{dtype.itemsize}",
+            "data": (value.data_ptr(), False),
+        }
+
+    @staticmethod
+    def array(value: Any, dtype: np.dtype) -> np.ndarray:
+        """An array of the value's memory, which lives as long as the array."""
+        if 0 in value.shape():
+            return np.empty(value.shape(), dtype)
+        return np.asarray(_Memory(value, dtype)).view(dtype)
+
+
+def _session_options(threads: int) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = FATAL  # what goes wrong is raised as well
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # Threads may spin within a run, for speed, and stop with it: other engines have the cores then.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return options
+
+
+class _Answers:
+    """What ONNX Runtime said about nodes, by their signatures; for the life of the process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: dict[str, bool | str] = {}
+
+    @staticmethod
+    def refusal_of(model: bytes) -> str:
+        """Why no session can be made of the model, or ""."""
+        options = _session_options(1)
+        options.graph_optimization_level = OPTIMIZATION["disable"]
+        try:
+            onnxruntime.InferenceSession(model, options, providers=CPU)
+        except FAILURES as error:
+            return cause_of(error) or "it makes no session of the node"
+        return ""
+
+    def node(self, node: NodeView) -> bool | str:
+        """The answer about one node by itself."""
+        key = node.signature()
+        with self.lock:
+            if key not in self.known:
+                self.known[key] = self.refusal_of(node.to_onnx()) or True
+            return self.known[key]
+
+    def graph(self, graph: GraphView, nodes: list[NodeView]) -> dict[str, bool | str]:
+        """Answers by name of node. All that is not known yet is asked as one model."""
+        # A kernel is chosen by the version of the standard that the whole model declares.
+        opset = str(sorted(graph.opsets.items()))
+        keys = {node.name: opset + node.signature() for node in nodes}
+        with self.lock:
+            unknown = {keys[n.name]: n for n in nodes if keys[n.name] not in self.known}
+            self.ask(graph, list(unknown.items()))
+            return {name: self.known[key] for name, key in keys.items()}
+
+    def ask(self, graph: GraphView, items: list[tuple[str, NodeView]]) -> None:
+        """Fills `known`: as many sessions as there are refusals, and one."""
+        while items:
+            cause = self.refusal_of(graph.to_onnx([node for _, node in items], large="input"))
+            if not cause:
+                self.known.update((key, True) for key, _ in items)
+                return
+            culprit = [item for item in items if _names(cause, item[1].name)]
+            if len(culprit) != 1:  # it does not say which: each by itself
+                for key, node in items:
+                    self.known[key] = self.refusal_of(graph.to_onnx([node], large="input")) or True
+                return
+            self.known[culprit[0][0]] = cause
+            items.remove(culprit[0])
+
+
+def _names(cause: str, name: str) -> bool:
+    return bool(re.search(rf"(?<![\w/.:-]){re.escape(name)}(?![\w/.:-])", cause))
+
+
+@engine("onnxruntime", version=onnxruntime.__version__, dynamic_shapes=True, ops=kernels())
+class OnnxRuntimeEngine:
+    """ONNX Runtime's CPU provider."""
+
+    def __init__(self) -> None:
+        self.answers = _Answers()
+
+    def supports(self, node: NodeView) -> bool | str:
+        """True, or why not."""
+        return refusal(node) or self.answers.node(node)
+
+    def supports_all(self, graph: GraphView) -> list[bool | str]:
+        """Answers for all nodes of a graph, from few sessions."""
+        nodes = graph.nodes
+        refusals = [refusal(node) for node in nodes]
+        asked = [node for node, no in zip(nodes, refusals, strict=True) if not no]
+        answers = self.answers.graph(graph, asked)
+        return [no or answers[node.name] for node, no in zip(nodes, refusals, strict=True)]
+
+    def compile(self, function: FunctionView) -> Session:
+        """A session for the function."""
+        name = "onnxruntime"
+        _options.check_names(name, function.options, OPTIONS)
+        options = _session_options(function.num_threads)
+        options.graph_optimization_level = OPTIMIZATION[
+            _options.choice(name, function.options, "graph_optimization_level", OPTIMIZATION, "all")
+        ]
+        options.enable_cpu_mem_arena = _options.flag(
+            name, function.options, "enable_cpu_mem_arena", True
+        )
+        options.enable_mem_pattern = _options.flag(
+            name, function.options, "enable_mem_pattern", True
+        )
+        model = function.to_onnx(inline_limit=INLINE_BYTES)
+        constants = function.constants(INLINE_BYTES) if EXTERNAL in model else {}
+        lent = list(constants.values())
+        if constants:
+            values = [
+                onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+                    array, _types.ONNX_NUMBER[array.dtype.name]
+                )
+                for array in lent
+            ]
+            options.add_external_initializers(list(constants), values)
+        try:
+            session = onnxruntime.InferenceSession(model, options, providers=CPU)
+        except FAILURES as error:
+            raise EngineError(cause_of(error)) from error
+        kinds = [_types.dtype_of(port.type) for port in [*function.inputs, *function.outputs]]
+        bound = all(kind and kind != "string" for kind in kinds)
+        return (BoundSession if bound else Session)(session, function, lent)

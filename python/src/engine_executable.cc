@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine_executable.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "convert.h"
+#include "errors.h"
+#include "xrt/error.h"
+
+namespace nb = nanobind;
+
+namespace xrt::python {
+namespace {
+
+// What one run needs for itself: whatever the executable's create_context() returned.
+class PyContext final : public RunContext {
+ public:
+  explicit PyContext(nb::object object) : object_(std::move(object)) {}
+  nb::handle get() const { return object_.get(); }
+
+ private:
+  Held object_;
+};
+
+std::size_t size_attribute(nb::handle object, const char* name) {
+  nb::object value = nb::getattr(object, name, nb::none());
+  if (value.is_none()) return 0;
+  std::size_t size = 0;
+  if (!nb::try_cast(value, size)) {
+    throw Error(ErrorCode::kEngine,
+                fmt::format("{} is {}, not a number of bytes", name, nb::repr(value).c_str()));
+  }
+  return size;
+}
+
+// Whether data of this dtype and these dimensions may stand where `type` is declared.
+bool fits(const Tensor& tensor, const Type& declared) {
+  const Type& type = declared.kind == Type::Kind::kOptional ? *declared.element : declared;
+  if (!type.is_tensor()) return true;
+  if (type.dtype != DType::kUndefined && tensor.dtype() != type.dtype) return false;
+  if (!type.shape) return true;
+  if (type.shape->size() != tensor.rank()) return false;
+  for (std::size_t d = 0; d < tensor.rank(); ++d) {
+    const Dim& dim = (*type.shape)[d];
+    if (dim.is_known() && dim.value() != tensor.dims()[d]) return false;
+  }
+  return true;
+}
+
+class PyExecutable final : public Executable {
+ public:
+  PyExecutable(std::string engine, std::string function, std::vector<Port> outputs,
+               nb::object object, bool can_load)
+      : engine_(std::move(engine)),
+        function_(std::move(function)),
+        outputs_(std::move(outputs)),
+        in_place_(PyCallable_Check(nb::getattr(object, "run", nb::none()).ptr()) != 0),
+        has_context_(in_place_ && nb::hasattr(object, "create_context")),
+        can_serialize_(can_load && nb::hasattr(object, "serialize")),
+        workspace_bytes_(size_attribute(object, "workspace_bytes")),
+        weight_bytes_(size_attribute(object, "weight_bytes")),
+        call_(in_place_ ? nb::object(object.attr("run")) : object),
+        object_(std::move(object)) {
+    for (const Port& port : outputs_) {
+      labels_.push_back(
+          fmt::format("engine {} (Python): {}, result '{}'", engine_, function_, port.name));
+    }
+  }
+
+  nb::handle object() const { return object_.get(); }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t weight_bytes() const override { return weight_bytes_; }
+
+  std::unique_ptr<RunContext> create_context() const override {
+    if (!has_context_) return nullptr;
+    return guarded("create_context()", [&]() -> std::unique_ptr<RunContext> {
+      return std::make_unique<PyContext>(object_.get().attr("create_context")());
+    });
+  }
+
+  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
+           const RunOptions& /*options*/) const override {
+    guarded("", [&] {
+      if (in_place_) {
+        run_in_place(context, inputs, outputs);
+      } else {
+        call(inputs, outputs);
+      }
+    });
+  }
+
+  std::optional<std::string> serialize() const override {
+    if (!can_serialize_) return std::nullopt;
+    return guarded("serialize()", [&]() -> std::optional<std::string> {
+      nb::object blob = object_.get().attr("serialize")();
+      if (blob.is_none()) return std::nullopt;
+      Py_buffer view;
+      if (PyObject_GetBuffer(blob.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+      std::string bytes(static_cast<const char*>(view.buf), static_cast<std::size_t>(view.len));
+      PyBuffer_Release(&view);
+      return bytes;
+    });
+  }
+
+ private:
+  // With the GIL; what Python raises becomes an error that names engine, function and step.
+  template <typename Step>
+  std::invoke_result_t<Step> guarded(const char* step, Step&& body) const {
+    const nb::gil_scoped_acquire gil;
+    try {
+      return body();
+    } catch (nb::python_error& error) {
+      throw_engine_error(
+          engine_, *step == '\0' ? function_ : fmt::format("{} of {}", step, function_), error);
+    }
+  }
+
+  // Arrays in, arrays out: whoever writes results into an array of its own.
+  void call(std::span<const Data> inputs, std::span<Data> outputs) const {
+    nb::object arguments = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i),
+                       to_python(inputs[i]).release().ptr());
+    }
+    nb::object results = nb::steal(PyObject_CallObject(call_.get().ptr(), arguments.ptr()));
+    if (!results.is_valid()) throw nb::python_error();
+    const bool many = nb::isinstance<nb::tuple>(results) ||
+                      (nb::isinstance<nb::list>(results) &&
+                       !(outputs_.size() == 1 && outputs_[0].type.kind == Type::Kind::kSequence));
+    if (!many) results = nb::make_tuple(results);
+    if (nb::len(results) != outputs_.size()) {
+      throw Error(ErrorCode::kEngine,
+                  fmt::format("engine {} (Python): {} returned {} results, {} are wanted", engine_,
+                              function_, nb::len(results), outputs_.size()));
+    }
+    // The arrays stay the engine's: it may use them for the next call.
+    for (std::size_t i = 0; i < outputs_.size(); ++i) take(results[i], i, outputs[i], false);
+  }
+
+  // run(inputs, outputs): the list `outputs` holds an array to write into, or None for one to set.
+  void run_in_place(RunContext* context, std::span<const Data> inputs,
+                    std::span<Data> outputs) const {
+    nb::object in = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      PyList_SET_ITEM(in.ptr(), static_cast<Py_ssize_t>(i), to_python(inputs[i]).release().ptr());
+    }
+    nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(outputs.size())));
+    std::vector<nb::object> given(outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      // Strings and elements narrower than a byte look different in Python: they are copied over.
+      const bool lend = outputs[i].is_tensor() && outputs[i].tensor().dtype() != DType::kString &&
+                        !is_packed(outputs[i].tensor().dtype());
+      given[i] = lend ? to_python(outputs[i]) : nb::none();
+      PyList_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i), nb::object(given[i]).release().ptr());
+    }
+    PyObject* arguments[] = {nullptr, in.ptr(), out.ptr(), nullptr};
+    std::size_t count = 2;
+    if (has_context_) arguments[++count] = static_cast<PyContext*>(context)->get().ptr();
+    nb::object result = nb::steal(PyObject_Vectorcall(
+        call_.get().ptr(), arguments + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    if (!result.is_valid()) throw nb::python_error();
+    if (!result.is_none()) {
+      throw Error(ErrorCode::kEngine,
+                  fmt::format("engine {} (Python): {}: run() writes its results into the list it "
+                              "is given and returns nothing; it returned a {}",
+                              engine_, function_, nb::type_name(result.type()).c_str()));
+    }
+    if (nb::len(out) != outputs.size()) {
+      throw Error(ErrorCode::kEngine,
+                  fmt::format("engine {} (Python): {}: run() left {} results, {} are wanted",
+                              engine_, function_, nb::len(out), outputs.size()));
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      PyObject* set = PyList_GET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i));
+      if (set == given[i].ptr() && !given[i].is_none()) continue;
+      take(set, i, outputs[i], true);
+    }
+  }
+
+  // The i-th result: into the memory that is wanted, or as it is where the runtime brought none.
+  void take(nb::handle object, std::size_t i, Data& output, bool given_away) const {
+    const Port& port = outputs_[i];
+    Data result = to_data(object, port.type, labels_[i], Access::kRead);
+    const bool wanted = output.is_tensor();
+    const auto fail = [&](const std::string& expected) {
+      throw Error(
+          ErrorCode::kEngine,
+          fmt::format("{} is {}, {} is wanted", labels_[i],
+                      result.is_tensor() ? fmt::format("{}{}", to_string(result.tensor().dtype()),
+                                                       to_string(result.tensor().dims()))
+                                         : std::string("no tensor"),
+                      expected));
+    };
+    if (!wanted) {
+      if (result.is_tensor() && !fits(result.tensor(), port.type)) fail(to_string(port.type));
+      output =
+          result.is_tensor() && !given_away ? Data(result.tensor().clone()) : std::move(result);
+      return;
+    }
+    Tensor& target = output.tensor();
+    if (!result.is_tensor() || result.tensor().dtype() != target.dtype() ||
+        result.tensor().dims() != target.dims()) {
+      fail(fmt::format("{}{}", to_string(target.dtype()), to_string(target.dims())));
+    }
+    if (target.dtype() == DType::kString) {
+      std::copy_n(result.tensor().strings(), target.count(), target.strings());
+    } else if (target.bytes() > 0) {
+      std::memcpy(target.raw(), result.tensor().raw(), target.bytes());
+    }
+  }
+
+  std::string engine_, function_;
+  std::vector<Port> outputs_;
+  std::vector<std::string> labels_;
+  bool in_place_, has_context_, can_serialize_;
+  std::size_t workspace_bytes_, weight_bytes_;
+  Held call_, object_;
+};
+
+}  // namespace
+
+void throw_engine_error(const std::string& engine, const std::string& what,
+                        nb::python_error& error) {
+  // One line for those who only want to know, then where it happened.
+  const std::string type = nb::type_name(error.type()).c_str();
+  const std::string line = fmt::format("engine {} (Python): {}: {}: {}", engine, what, type,
+                                       nb::str(error.value()).c_str());
+  throw Error(code_of(error.value()), fmt::format("{}\n{}", line, error.what()));
+}
+
+Held::~Held() {
+  if (Py_IsInitialized() == 0) return;
+  const nb::gil_scoped_acquire gil;
+  Py_DECREF(object_);
+}
+
+std::shared_ptr<const Executable> make_executable(const std::string& engine,
+                                                  const std::string& method,
+                                                  const std::string& function,
+                                                  std::vector<Port> outputs, nb::object object,
+                                                  bool can_load) {
+  if (PyCallable_Check(object.ptr()) == 0 &&
+      PyCallable_Check(nb::getattr(object, "run", nb::none()).ptr()) == 0) {
+    throw Error(
+        ErrorCode::kEngine,
+        fmt::format("engine {} (Python): {} of {} must return a callable, or an object with "
+                    "a method run(), not {}",
+                    engine, method, function, nb::repr(object).c_str()));
+  }
+  return std::make_shared<PyExecutable>(engine, function, std::move(outputs), std::move(object),
+                                        can_load);
+}
+
+nb::handle object_of(const Executable& executable) {
+  const auto* mine = dynamic_cast<const PyExecutable*>(&executable);
+  if (mine == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "the executable is of no engine written in Python");
+  }
+  return mine->object();
+}
+
+}  // namespace xrt::python

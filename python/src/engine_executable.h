@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine written in Python compiled, as an xrt::Executable.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "xrt/engine.h"
+#include "xrt/program.h"
+
+namespace xrt::python {
+
+// Throws the Python exception of an engine as an xrt::Error: of the exception's own code where it
+// is one of ours, else kEngine. The message carries the traceback.
+[[noreturn]] void throw_engine_error(const std::string& engine, const std::string& what,
+                                     nanobind::python_error& error);
+
+// A Python object that C++ owns. The interpreter may be gone before the last owner is.
+class Held {
+ public:
+  explicit Held(nanobind::object object) : object_(object.release().ptr()) {}
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held();
+  nanobind::handle get() const { return object_; }
+
+ private:
+  PyObject* object_;
+};
+
+// `object` is what compile() or load() returned: a callable of arrays, or an object with a method
+// run(inputs, outputs). Throws kEngine where it is neither. `method` made it. Needs the GIL.
+std::shared_ptr<const Executable> make_executable(const std::string& engine,
+                                                  const std::string& method,
+                                                  const std::string& function,
+                                                  std::vector<Port> outputs,
+                                                  nanobind::object object, bool can_load);
+
+// The object behind an executable of make_executable(); throws kInvalidArgument for another.
+nanobind::handle object_of(const Executable& executable);
+
+}  // namespace xrt::python

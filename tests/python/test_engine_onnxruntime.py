@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime as an engine, against ONNX Runtime by itself and the native engine."""
+
+import threading
+
+import ml_dtypes
+import numpy as np
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def load(model: bytes, **options: object) -> openxrt.Program:
+    return openxrt.load(model, engine="onnxruntime", strict=True, cache_dir="", **options)
+
+
+def test_it_is_found_by_name() -> None:
+    assert "onnxruntime" in openxrt.engines()
+    report = next(r for r in openxrt.doctor() if r.name == "onnxruntime")
+    assert report.available, report.error
+    assert report.version == onnxruntime.__version__
+    assert {"Conv", "MatMul", "ai.onnx.ml.Scaler"} <= set(openxrt.engine_ops("onnxruntime"))
+
+
+def test_it_computes_what_onnx_runtime_computes(mlp_model: bytes) -> None:
+    program = load(mlp_model)
+    session = onnxruntime.InferenceSession(mlp_model, providers=["CPUExecutionProvider"])
+    for rows in (1, 4):
+        x = np.random.default_rng(rows).standard_normal((rows, 8)).astype(np.float32)
+        np.testing.assert_allclose(program(x), session.run(None, {"x": x})[0], rtol=1e-6)
+
+
+def big_model(dtype: int, array: np.ndarray) -> bytes:
+    """y = x @ w with a large constant."""
+    weight = numpy_helper.from_array(array, "w")
+    return make_model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [tensor("x", dtype, [2, array.shape[0]])],
+        [tensor("y", dtype, [2, array.shape[1]])],
+        [weight],
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_large_constants_are_lent(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((80, 70)).astype(dtype)
+    x = rng.standard_normal((2, 80)).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    result = load(big_model(kind, weight))(x)
+    expected = x.astype(np.float64) @ weight.astype(np.float64)
+    tolerance = {2: 1e-2, 4: 1e-5, 8: 1e-12}[np.dtype(dtype).itemsize]
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=20 * tolerance)
+
+
+def test_bfloat16_passes() -> None:
+    model = make_model(
+        [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)],
+        [tensor("x", TensorProto.BFLOAT16, [5])],
+        [tensor("y", TensorProto.FLOAT, [5])],
+    )
+    x = np.array([0, 1, -2.5, 1e30, 3], ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(load(model)(x), x.astype(np.float32))
+
+
+def test_shapes_that_the_data_decide() -> None:
+    model = make_model(
+        [helper.make_node("NonZero", ["x"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        [tensor("y", TensorProto.INT64, [2, None])],
+    )
+    program = load(model)
+    for x in (np.eye(2, 3), np.zeros((2, 3)), np.ones((2, 3))):
+        result = program(x.astype(np.float32))
+        np.testing.assert_array_equal(result, np.nonzero(x))
+
+
+def test_results_given_away_are_not_used_again() -> None:
+    model = make_model(
+        [helper.make_node("NonZero", ["x"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [64])],
+        [tensor("y", TensorProto.INT64, [1, None])],
+    )
+    program = load(model)
+    first = program(np.ones(64, np.float32))
+    for _ in range(20):
+        program(np.arange(64, dtype=np.float32) % 2)
+    np.testing.assert_array_equal(first, [np.arange(64)])
+
+
+def test_strings_and_sequences() -> None:
+    model = make_model(
+        [
+            helper.make_node("StringConcat", ["a", "b"], ["c"]),
+            helper.make_node("SequenceConstruct", ["c", "a"], ["s"]),
+        ],
+        [tensor(name, TensorProto.STRING, [2]) for name in "ab"],
+        [helper.make_tensor_sequence_value_info("s", TensorProto.STRING, None)],
+    )
+    joined, first = load(model)(np.array(["x", "y"], object), np.array(["1", "2"], object))
+    assert joined.tolist() == ["x1", "y2"]
+    assert first.tolist() == ["x", "y"]
+
+
+def test_what_it_leaves_to_others_has_reasons() -> None:
+    model = make_model(
+        [
+            helper.make_node("RandomNormalLike", ["x"], ["r"], name="random"),
+            helper.make_node("Mod", ["r", "x"], ["y"], name="mod", fmod=1),
+        ],
+        [tensor("x", TensorProto.FLOAT, [3])],
+        [tensor("y", TensorProto.FLOAT, [3])],
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"])
+    nodes = {node["op"]: node for node in program.explain()["nodes"]}
+    assert nodes["Mod"]["engine"] == "onnxruntime"
+    assert "seed" in nodes["RandomNormalLike"]["refusals"]["onnxruntime"]
+
+
+def test_its_own_words_are_the_reason() -> None:
+    # ONNX Runtime 1.31.1 has no kernel for the Acosh of float64.
+    model = make_model(
+        [
+            helper.make_node("BitwiseAnd", ["x", "x"], ["a"], name="fine"),
+            helper.make_node("Acosh", ["h"], ["b"], name="no_kernel"),
+        ],
+        [tensor("x", TensorProto.INT8, [3]), tensor("h", TensorProto.DOUBLE, [3])],
+        [tensor("a", TensorProto.INT8, [3]), tensor("b", TensorProto.DOUBLE, [3])],
+    )
+    nodes = {
+        node["op"]: node
+        for node in openxrt.load(model, engine=["onnxruntime", "native"]).explain()["nodes"]
+    }
+    assert nodes["BitwiseAnd"]["engine"] == "onnxruntime"
+    assert "Acosh" in nodes["Acosh"]["refusals"]["onnxruntime"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"graph_optimisation_level": "all"}, "is 'graph_optimization_level' meant"),
+        ({"graph_optimization_level": "most"}, "'most' is none of"),
+        ({"enable_mem_pattern": "maybe"}, "neither 1 nor 0"),
+    ],
+)
+def test_wrong_options_are_errors(mlp_model: bytes, options: dict, message: str) -> None:
+    program = openxrt.load(
+        mlp_model, engine="onnxruntime", engine_options={"onnxruntime": options}, cache_dir=""
+    )
+    with pytest.raises(openxrt.InvalidArgument, match=message):
+        program(np.zeros((1, 8), np.float32))
+
+
+def test_options_are_heard(mlp_model: bytes) -> None:
+    x = np.ones((3, 8), np.float32)
+    options = {"onnxruntime": {"graph_optimization_level": "disable", "enable_mem_pattern": 0}}
+    np.testing.assert_allclose(
+        load(mlp_model, engine_options=options)(x), load(mlp_model)(x), rtol=1e-5
+    )
+
+
+def test_many_threads(mlp_model: bytes) -> None:
+    program = load(mlp_model)
+    rng = np.random.default_rng(5)
+    inputs = [rng.standard_normal((2, 8)).astype(np.float32) for _ in range(4)]
+    expected = [program(x) for x in inputs]
+    wrong: list[int] = []
+
+    def work(i: int) -> None:
+        for _ in range(100):
+            if not np.array_equal(program(inputs[i]), expected[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
