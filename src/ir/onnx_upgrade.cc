@@ -1,55 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/onnx_upgrade.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "ir/schema.h"
-#include "xrt/error.h"
+#include "ir/onnx_upgrade_draft.h"
 
 namespace xrt {
 namespace {
 
+using upgrade::attribute_to_input;
+using upgrade::Change;
+using upgrade::constant;
+using upgrade::Ints;
+using upgrade::name_for;
+using upgrade::set_input;
+using upgrade::take;
+using upgrade::unsupported;
+
 // On a Softmax, LogSoftmax or Hardmax whose meaning is still that of opset 12 or older.
 constexpr const char* kFlattens = "xrt_flattens_at_axis";
-
-[[noreturn]] void unsupported(const std::string& message) {
-  throw Error(ErrorCode::kUnsupported, message);
-}
-
-// Takes an attribute out of the draft; T{} or `fallback` where it is absent.
-template <typename T>
-T take(NodeDraft& draft, std::string_view name, T fallback = {}) {
-  const auto it = draft.attributes.find(name);
-  if (it == draft.attributes.end()) return fallback;
-  auto* value = std::get_if<T>(&it->second);
-  if (value == nullptr) {
-    throw Error(ErrorCode::kInvalidModel, fmt::format("attribute '{}' has the wrong kind", name));
-  }
-  T out = std::move(*value);
-  draft.attributes.erase(it);
-  return out;
-}
-
-using Ints = std::vector<std::int64_t>;
-
-std::string name_for(const NodeDraft& draft, std::string_view part) {
-  const std::string& base = !draft.name.empty()                                   ? draft.name
-                            : !draft.outputs.empty() && !draft.outputs[0].empty() ? draft.outputs[0]
-                                                                                  : draft.op;
-  return base + "/" + std::string(part);
-}
-
-ValueId constant(Graph& graph, const NodeDraft& draft, std::string_view part, const Ints& values) {
-  return graph.add_constant(name_for(draft, part), Tensor::from_int64(values));
-}
 
 // A scalar of the element type of `like`, which may only become known by inference.
 ValueId scalar_like(Graph& graph, const NodeDraft& draft, std::string_view part, float value,
@@ -58,17 +34,6 @@ ValueId scalar_like(Graph& graph, const NodeDraft& draft, std::string_view part,
   const ValueId scalar = graph.add_constant(name, Tensor::scalar(value));
   if (!like.valid() || graph.type(like).dtype == DType::kFloat32) return scalar;
   return graph.add_op("CastLike", {scalar, like}, {}, name + "_like");
-}
-
-void set_input(NodeDraft& draft, std::size_t index, ValueId value) {
-  if (draft.inputs.size() <= index) draft.inputs.resize(index + 1);
-  draft.inputs[index] = value;
-}
-
-// An attribute that became an input; absent stays absent.
-void attribute_to_input(Graph& graph, NodeDraft& draft, std::string_view name, std::size_t index) {
-  if (!draft.attributes.contains(name)) return;
-  set_input(draft, index, constant(graph, draft, name, take<Ints>(draft, name)));
 }
 
 void batch_normalization_9(Graph&, NodeDraft& draft) {
@@ -263,13 +228,6 @@ void group_normalization_21(Graph& graph, NodeDraft& draft) {
   }
 }
 
-// A change of an op's meaning: nodes of opsets older than `opset` are rewritten.
-struct Change {
-  std::string_view op;
-  std::int64_t opset;
-  void (*apply)(Graph&, NodeDraft&);
-};
-
 // In order of opset; an op that gets another name goes on under that name.
 constexpr auto kChanges = std::to_array<Change>({
     {"BatchNormalization", 9, batch_normalization_9},
@@ -367,14 +325,9 @@ void finish_scalar(Graph& graph, NodeId id) {
 }  // namespace
 
 void upgrade_node(Graph& graph, NodeDraft& draft, std::int64_t version) {
-  constexpr std::int64_t kOldest = 7;
-  if (version < kOldest) {
-    const auto then = op_info("", draft.op, version);
-    const auto at_oldest = op_info("", draft.op, kOldest);
-    if (!then || !at_oldest || then->since_version != at_oldest->since_version) {
-      unsupported(fmt::format("opset {} is older than {}, the oldest that is supported for this op",
-                              version, kOldest));
-    }
+  if (version < 6) draft.attributes.erase("consumed_inputs");  // said what may be overwritten
+  for (const Change& change : upgrade::changes_to_7()) {
+    if (version < change.opset && draft.op == change.op) change.apply(graph, draft);
   }
   for (const Change& change : kChanges) {
     if (version < change.opset && draft.op == change.op) change.apply(graph, draft);
@@ -383,8 +336,10 @@ void upgrade_node(Graph& graph, NodeDraft& draft, std::int64_t version) {
 
 std::int64_t last_change(std::string_view op) {
   std::int64_t opset = 0;
-  for (const Change& change : kChanges) {
-    if (change.op == op) opset = std::max(opset, change.opset);
+  for (const auto changes : {upgrade::changes_to_7(), std::span<const Change>(kChanges)}) {
+    for (const Change& change : changes) {
+      if (change.op == op) opset = std::max(opset, change.opset);
+    }
   }
   return opset;
 }

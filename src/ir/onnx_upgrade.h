@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of older standard opsets to the pinned one: 7 and up, and ops of older ones that opset 7
-// did not change.
+// Nodes of older standard opsets, from 1 on, to the pinned one.
 //
 // ONNX's own version converter is not used: it copies all weights, needs the types of every value,
 // and gets some ops wrong (a Resize of opset 10 samples at other places than one of opset 11 with

@@ -216,7 +216,17 @@ class NodeContext : public onnx::InferenceContext {
   }
   bool hasInput(std::size_t i) const override { return node_.input(i).valid(); }
   const onnx::TensorProto* getInputData(std::size_t i) const override {
-    return node_.input(i).valid() ? inference_.data_proto(node_.input(i)) : nullptr;
+    if (!node_.input(i).valid()) return nullptr;
+    const onnx::TensorProto* data = inference_.data_proto(node_.input(i));
+    if (data == nullptr || node_.op != "Range" || data->dims_size() != 1 || data->dims(0) != 1) {
+      return data;
+    }
+    // Range is given lists of one element by ONNX's own function bodies (AffineGrid); its rule
+    // refuses them only where it knows their value.
+    auto& scalar = scalars_[i];
+    scalar = *data;
+    scalar.clear_dims();
+    return &scalar;
   }
   const onnx::TensorShapeProto* getSymbolicInput(std::size_t i) const override {
     return node_.input(i).valid() ? inference_.known_elements(node_.input(i)) : nullptr;
@@ -247,6 +257,7 @@ class NodeContext : public onnx::InferenceContext {
   AttributeTable attributes_;
   std::vector<onnx::TypeProto> outputs_;
   std::map<std::string, std::unique_ptr<SubgraphInferencer>> subgraphs_;
+  mutable std::map<std::size_t, onnx::TensorProto> scalars_;
 };
 
 class PropagationContext : public onnx::DataPropagationContext {

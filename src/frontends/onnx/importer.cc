@@ -23,7 +23,6 @@
 namespace xrt {
 namespace {
 
-// Opsets before 7 are read where all their ops are those of opset 7 (see onnx_upgrade.h).
 constexpr std::int64_t kOldestOpset = 1;
 
 [[noreturn]] void invalid(const std::string& message) {

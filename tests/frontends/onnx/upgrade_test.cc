@@ -175,6 +175,34 @@ TEST(Upgrade, ReachesSubgraphs) {
   EXPECT_EQ(to_string(g.type(g.outputs()[0])), "float32[2,3,4]");
 }
 
+TEST(Upgrade, OldBroadcastGetsItsAxesWhereRanksAreKnown) {
+  const Message n =
+      node("Add", {"x", "b"}, {"y"},
+           {attribute("broadcast", std::int64_t{1}), attribute("axis", std::int64_t{1})});
+  const Graph g = upgraded(6, n, kX, {floats("b", {3}, {1, 2, 3})});
+  EXPECT_EQ(g.node_count(), 2U);
+  EXPECT_EQ(to_string(g.type(only(g, "Add").inputs[1])), "float32[3,1]");
+  EXPECT_TRUE(only(g, "Add").attributes.empty());
+}
+
+TEST(Upgrade, OldBroadcastFollowsRanksThatAreInferred) {
+  const Message n =
+      node("Add", {"r", "b"}, {"y"},
+           {attribute("broadcast", std::int64_t{1}), attribute("axis", std::int64_t{0})});
+  const Graph g = import_onnx_bytes(model(6, {.nodes = {node("Relu", {"x"}, {"r"}), n},
+                                              .inputs = {kX},
+                                              .outputs = {untyped("y")},
+                                              .initializers = {floats("b", {2}, {1, 2})}}));
+  EXPECT_EQ(to_string(g.type(only(g, "Reshape").outputs[0])), "float32[2,1,1]");
+  EXPECT_EQ(to_string(g.type(g.outputs()[0])), "float32[2,3,4]");
+}
+
+TEST(Upgrade, CastByName) {
+  const Graph g = upgraded(1, node("Cast", {"x"}, {"y"}, {attribute("to", "DOUBLE")}), kX);
+  EXPECT_EQ(to_string(g.type(g.outputs()[0])), "float64[2,3,4]");
+  EXPECT_THROW(upgraded(1, node("Cast", {"x"}, {"y"}, {attribute("to", "WIDE")}), kX), Error);
+}
+
 TEST(Upgrade, SaysWhatCannotBeSaidAnyMore) {
   const auto refused = [](std::int64_t version, const Message& n) {
     try {
@@ -190,7 +218,17 @@ TEST(Upgrade, SaysWhatCannotBeSaidAnyMore) {
                               {attribute("spatial", std::int64_t{0})}, "n")));
   EXPECT_TRUE(refused(9, node("BatchNormalization", {"x", "s", "s", "s", "s"},
                               {"y", "m", "v", "sm", "sv"}, {}, "n")));
-  EXPECT_TRUE(refused(5, node("Add", {"x", "x"}, {"y"}, {}, "n")));
+  const auto one = [](const char* name) { return attribute(name, std::int64_t{1}); };
+  EXPECT_TRUE(refused(6, node("BatchNormalization", {"x", "s", "s", "s", "s"}, {"y"}, {}, "n")));
+  EXPECT_TRUE(refused(6, node("BatchNormalization", {"x", "s", "s", "s", "s"},
+                              {"y", "m", "v", "sm", "sv"}, {one("is_test")}, "n")));
+  EXPECT_TRUE(refused(6, node("Dropout", {"x"}, {"y"}, {}, "n")));
+  EXPECT_TRUE(refused(6, node("Add", {"x", "s"}, {"y"},
+                              {one("broadcast"), attribute("axis", std::int64_t{-2})}, "n")));
+  EXPECT_TRUE(refused(1, node("Split", {"x"}, {"y"}, {}, "n")));
+  EXPECT_TRUE(refused(1, node("Reshape", {"x"}, {"y"}, {}, "n")));
+  EXPECT_TRUE(refused(1, node("GlobalLpPool", {"x"}, {"y"}, {attribute("p", 1.5F)}, "n")));
+  EXPECT_TRUE(refused(1, node("Tile", {"x", "x", "x"}, {"y"}, {}, "n")));
 }
 
 }  // namespace

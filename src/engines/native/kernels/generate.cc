@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that make elements: Range, EyeLike, random numbers, Dropout.
+#include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <random>
 
@@ -73,87 +73,87 @@ Created create_eye_like(const KernelCreateContext& create) {
   });
 }
 
-// Philox 4x32-10 (Salmon et al., 2011): a counter-based generator, so that elements can be made in
-// any order.
-class Philox {
+// Numbers of a Mersenne twister, one after the other. Those of a seed are the ones that NumPy's
+// RandomState(seed) gives, and so ONNX's reference evaluator; the standard names no generator.
+class Random {
  public:
-  Philox(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
+  explicit Random(std::mt19937 generator) : generator_(generator) {}
 
-  // Four random words for each counter.
-  void generate(std::uint64_t counter, std::uint32_t out[4]) const {
-    std::uint32_t c[4] = {
-        static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
-        static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)};
-    auto k0 = static_cast<std::uint32_t>(seed_);
-    auto k1 = static_cast<std::uint32_t>(seed_ >> 32);
-    for (int round = 0; round < 10; ++round) {
-      const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * c[0];
-      const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * c[2];
-      const std::uint32_t next[4] = {
-          static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
-          static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
-      std::copy_n(next, 4, c);
-      k0 += 0x9E3779B9U;
-      k1 += 0xBB67AE85U;
+  // In [0, 1), with 53 bits.
+  double uniform() {
+    const auto high = static_cast<std::uint64_t>(generator_() >> 5);
+    const auto low = static_cast<std::uint64_t>(generator_() >> 6);
+    return static_cast<double>(high << 26 | low) * 0x1.0p-53;
+  }
+
+  // Of the standard normal distribution (Marsaglia's polar method), which gives two at a time.
+  double normal() {
+    if (has_next_) {
+      has_next_ = false;
+      return next_;
     }
-    std::copy_n(c, 4, out);
+    double x = 0, y = 0, square = 0;
+    do {
+      x = 2 * uniform() - 1;
+      y = 2 * uniform() - 1;
+      square = x * x + y * y;
+    } while (square >= 1 || square == 0);
+    const double factor = std::sqrt(-2 * std::log(square) / square);
+    next_ = factor * x;
+    has_next_ = true;
+    return factor * y;
   }
 
-  // The i-th number in [0, 1), with 53 bits.
-  double uniform(std::uint64_t i) const {
-    std::uint32_t words[4];
-    generate(i, words);
-    const std::uint64_t bits = static_cast<std::uint64_t>(words[0]) << 32 | words[1];
-    return static_cast<double>(bits >> 11) * 0x1.0p-53;
-  }
-
-  // The i-th number of the standard normal distribution (Box and Muller).
-  double normal(std::uint64_t i) const {
-    std::uint32_t words[4];
-    generate(i, words);
-    const double u = (static_cast<double>(words[0]) + 0.5) * 0x1.0p-32;
-    const double v = static_cast<double>(words[1]) * 0x1.0p-32;
-    return std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+  bool bernoulli(double p) {
+    const double u = uniform();
+    return p <= 0.5 ? u > 1 - p : u <= p;
   }
 
  private:
-  std::uint64_t seed_, stream_;
+  std::mt19937 generator_;
+  double next_ = 0;
+  bool has_next_ = false;
 };
 
 // With a seed each run gives the same numbers as the first; without one every run differs.
 class Seed {
  public:
-  explicit Seed(const Node& node) : given_(node.has("seed")) {
-    if (given_) {
-      if (const auto* f = std::get_if<float>(&node.attributes.find("seed")->second)) {
-        seed_ = std::bit_cast<std::uint32_t>(*f);
-      } else {
-        seed_ = static_cast<std::uint64_t>(node.attr_int("seed", 0));
-      }
+  explicit Seed(const Node& node) {
+    const auto it = node.attributes.find("seed");
+    if (it == node.attributes.end()) return;
+    if (const auto* f = std::get_if<float>(&it->second)) {
+      // The whole part; no number is no seed.
+      constexpr float kLimit = 9.0e18F;
+      given_ = std::fabs(*f) < kLimit;
+      if (given_) seed_ = static_cast<std::uint32_t>(static_cast<std::int64_t>(*f));
+    } else {
+      given_ = true;
+      seed_ = static_cast<std::uint32_t>(node.attr_int("seed", 0));
     }
   }
-  Philox generator() const {
-    if (given_) return Philox(seed_, 0);
-    static std::atomic<std::uint64_t> runs{0};
-    static const std::uint64_t process = [] {
+  Random generator() const {
+    if (given_) return Random(std::mt19937(seed_));
+    static std::atomic<std::uint32_t> runs{0};
+    static const std::array<std::uint32_t, 4> process = [] {
       std::random_device device;
-      return static_cast<std::uint64_t>(device()) << 32 | device();
+      return std::array<std::uint32_t, 4>{device(), device(), device(), device()};
     }();
-    return Philox(process, ++runs);
+    std::seed_seq sequence{process[0], process[1], process[2], process[3], ++runs};
+    return Random(std::mt19937(sequence));
   }
 
  private:
-  bool given_;
-  std::uint64_t seed_ = 0;
+  bool given_ = false;
+  std::uint32_t seed_ = 0;
 };
 
-// Element i is make(generator, i).
+// Element i is make(i), from the first to the last.
 template <typename F>
-void fill_random(const Philox& generator, Tensor& y, F&& make) {
+void fill_random(Tensor& y, F&& make) {
   double block[kBlock];
   for (std::int64_t i = 0; i < y.count(); i += kBlock) {
     const std::int64_t n = std::min(kBlock, y.count() - i);
-    for (std::int64_t j = 0; j < n; ++j) block[j] = make(generator, i + j);
+    for (std::int64_t j = 0; j < n; ++j) block[j] = make(i + j);
     store_double(y.dtype(), block, n, y.raw(), i);
   }
 }
@@ -167,8 +167,9 @@ Created make_random(const KernelCreateContext& create, bool normal, bool like) {
   return make_kernel([=, seed = Seed(node)](KernelContext& k) {
     const DType type = dtype != DType::kUndefined ? dtype : k.input(0).dtype();
     Tensor& y = k.output(0, type, like ? k.input(0).dims() : shape);
-    fill_random(seed.generator(), y, [=](const Philox& g, std::int64_t i) {
-      return normal ? a + b * g.normal(i) : a + (b - a) * g.uniform(i);
+    Random random = seed.generator();
+    fill_random(y, [&](std::int64_t) {
+      return normal ? a + b * random.normal() : a + (b - a) * random.uniform();
     });
   });
 }
@@ -178,10 +179,11 @@ Created create_bernoulli(const KernelCreateContext& create) {
   return make_kernel([given, seed = Seed(create.node())](KernelContext& k) {
     const Tensor& x = k.input(0);
     Tensor& y = k.output(0, given == DType::kUndefined ? x.dtype() : given, x.dims());
-    fill_random(seed.generator(), y, [&](const Philox& g, std::int64_t i) {
+    Random random = seed.generator();
+    fill_random(y, [&](std::int64_t i) {
       double probability = 0;
       load_double(x.dtype(), x.raw(), i, 1, &probability);
-      return g.uniform(i) < probability ? 1.0 : 0.0;
+      return random.bernoulli(probability) ? 1.0 : 0.0;
     });
   });
 }
@@ -195,7 +197,7 @@ Created create_multinomial(const KernelCreateContext& create) {
     const std::int64_t classes = x.dims()[1];
     Tensor& y = k.output(0, dtype, {x.dims()[0], samples});
     std::vector<double> sums(static_cast<std::size_t>(classes));
-    const Philox generator = seed.generator();
+    Random random = seed.generator();
     for (std::int64_t row = 0; row < x.dims()[0]; ++row) {
       // The inputs are unnormalised logarithms of probabilities.
       load_double(x.dtype(), x.raw(), row * classes, classes, sums.data());
@@ -203,7 +205,7 @@ Created create_multinomial(const KernelCreateContext& create) {
       double sum = 0;
       for (double& s : sums) s = sum += std::exp(s - highest);
       for (std::int64_t i = 0; i < samples; ++i) {
-        const double at = generator.uniform(row * samples + i) * sum;
+        const double at = random.uniform() * sum;
         const std::int64_t index = std::min<std::int64_t>(
             std::upper_bound(sums.begin(), sums.end(), at) - sums.begin(), classes - 1);
         store_int64(dtype, &index, 1, y.raw(), row * samples + i);
@@ -227,8 +229,9 @@ Created create_dropout(const KernelCreateContext& create) {
       if (mask != nullptr) std::fill_n(mask->data<std::uint8_t>(), mask->count(), std::uint8_t{1});
       return;
     }
-    fill_random(seed.generator(), y, [&](const Philox& g, std::int64_t i) {
-      const bool kept = g.uniform(i) >= ratio;
+    Random random = seed.generator();
+    fill_random(y, [&](std::int64_t i) {
+      const bool kept = random.uniform() >= ratio;
       if (mask != nullptr) mask->data<std::uint8_t>()[i] = kept ? 1 : 0;
       double value = 0;
       load_double(x.dtype(), x.raw(), i, 1, &value);
