@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `xrt` command of an installed package: hands over to the program beside this file."""
+"""The `xrt` command of an installed package.
+
+The command is a C++ library. Called by this process, it also has the engines that are written in
+Python; the program beside it (bin/xrt) is the same without Python.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 from pathlib import Path
-
-from . import _plugins
 
 
 def programs() -> list[Path]:
@@ -17,14 +21,21 @@ def programs() -> list[Path]:
 
 
 def main() -> None:
-    """Replaces this process by the C++ program, with the same arguments."""
-    for program in programs():
-        if program.is_file():
-            _plugins.set_defaults()
-            # `xrt bench --peers` runs its peers with this Python.
-            os.environ.setdefault("XRT_PYTHON", sys.executable)
-            os.execv(program, ["xrt", *sys.argv[1:]])
-    sys.exit(f"xrt: the program is missing; looked for {', '.join(map(str, programs()))}")
+    """Runs the command with the arguments of this process and exits with its code."""
+    libraries = [p.parent.parent / "lib" / "libxrt_command.so" for p in programs()]
+    library = next((path for path in libraries if path.is_file()), None)
+    if library is None:
+        sys.exit(f"xrt: the command is missing; looked for {', '.join(map(str, libraries))}")
+    import openxrt  # noqa: F401 makes the engines of Python known, and finds vendors' packages
+
+    # `xrt bench --peers` runs its peers with this Python.
+    os.environ.setdefault("XRT_PYTHON", sys.executable)
+    # As in any program: Ctrl-C ends it, and so does a closed pipe.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    words = [b"xrt", *map(os.fsencode, sys.argv[1:])]
+    command = ctypes.CDLL(str(library)).xrt_run_command
+    sys.exit(command(len(words), (ctypes.c_char_p * (len(words) + 1))(*words, None)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/command.h"
+extern "C" int xrt_run_command(int argc, const char* const* argv);
 
-int main(int argc, char** argv) { return xrt::cli::run_command_line(argc, argv); }
+int main(int argc, char** argv) { return xrt_run_command(argc, argv); }
