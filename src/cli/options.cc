@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "runtime/control_flow.h"
 #include "xrt/error.h"
 
 namespace xrt::cli {
@@ -53,7 +54,8 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
   app.add_option("--max-nodes", options.maximum_nodes, "larger clusters are split; -1: no limit")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--node-engine", options.node_engines, "run this node on that engine (repeatable)")
+  app.add_option("--node-engine", options.node_engines,
+                 "run this node on that engine (repeatable); a node of a body is LOOP/body/NODE")
       ->type_name("NODE=ENGINE")
       ->allow_extra_args(false)
       ->group(group);
@@ -123,7 +125,9 @@ ProgramOptions program_options(const PlacementOptions& options,
 
 Loaded load_program(const std::string& model, const ProgramOptions& options) {
   for (const std::string& name : options.engines) check_engine(name);
-  for (const auto& [node, name] : options.node_engines) check_engine(name);
+  for (const auto& [node, name] : options.node_engines) {
+    if (name != kRuntimeEngine) check_engine(name);
+  }
   const std::string file = std::filesystem::path(model).filename().string();
   const Progress progress(fmt::format("loading {}", file));
   const auto start = std::chrono::steady_clock::now();

@@ -108,6 +108,22 @@ Extract extract(const Graph& graph, const std::vector<NodeId>& nodes, std::strin
   return result;
 }
 
+Graph detach(const Graph& body, std::string name) {
+  Graph out(std::move(name));
+  out.opsets() = body.opsets();
+  Copier copier(body, out);
+  const auto add_input = [&](ValueId v) {
+    const Value& value = body.value(v);
+    copier.set(v, out.add_input(value.name, value.type));
+  };
+  for (const ValueId v : body.inputs()) add_input(v);
+  for (const Capture& c : body.captures()) add_input(c.inner);
+  for (const ValueId v : body.constants()) copier.constant(v);
+  for (const NodeId id : body.topological_order()) copier.node(id);
+  for (const ValueId v : body.outputs()) out.add_output(copier.get(v));
+  return out;
+}
+
 Graph fold(const Graph& graph, const Partition& partition,
            const std::vector<std::string>& engines) {
   Graph folded(graph.name());

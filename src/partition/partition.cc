@@ -54,6 +54,11 @@ class Partitioner {
     return static_cast<bool>(answers_[engine].nodes[at(id)]);
   }
 
+  bool is_single(std::size_t engine) const {
+    return !options_.single_node_engine.empty() &&
+           answers_[engine].engine == options_.single_node_engine;
+  }
+
   std::size_t first_engine(NodeId id, std::size_t from) const {
     for (std::size_t e = from; e < answers_.size(); ++e) {
       if (takes(e, id)) return e;
@@ -160,7 +165,7 @@ class Partitioner {
   bool demote_small(const std::vector<std::vector<NodeId>>& clusters, std::size_t engine) {
     bool changed = false;
     for (const auto& nodes : clusters) {
-      if (engine_[at(nodes[0])] != engine) continue;
+      if (engine_[at(nodes[0])] != engine || is_single(engine)) continue;
       if (static_cast<std::int64_t>(nodes.size()) >= options_.minimum_nodes) continue;
       for (const NodeId id : nodes) {
         const std::size_t next = pinned_[at(id)] ? kNoEngine : first_engine(id, engine + 1);
@@ -177,9 +182,9 @@ class Partitioner {
     result.cluster_of.assign(graph_.node_capacity(), -1);
     for (auto& nodes : clusters) {
       // A convex set cut along its topological order leaves convex pieces.
-      const std::size_t piece = options_.maximum_nodes == -1
-                                    ? nodes.size()
-                                    : static_cast<std::size_t>(options_.maximum_nodes);
+      std::size_t piece = nodes.size();
+      if (options_.maximum_nodes != -1) piece = static_cast<std::size_t>(options_.maximum_nodes);
+      if (is_single(engine_[at(nodes[0])])) piece = 1;
       for (std::size_t begin = 0; begin < nodes.size(); begin += piece) {
         const std::size_t end = std::min(nodes.size(), begin + piece);
         Cluster cluster;

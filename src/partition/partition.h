@@ -37,6 +37,8 @@ struct PartitionOptions {
   std::int64_t minimum_nodes = 1;
   std::int64_t maximum_nodes = -1;                  // larger clusters are cut; -1: no limit
   std::map<std::string, std::string> node_engines;  // node name → engine
+  // Every node of this engine is a cluster of its own, whatever the limits say.
+  std::string single_node_engine;
 };
 
 struct Cluster {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/control_flow.h"
 #include "runtime/engine_provider.h"
 #include "xrt/engine.h"
 #include "xrt/program.h"
@@ -161,7 +162,7 @@ class Registry {
 
   void insert(std::shared_ptr<const Engine> engine, const std::string& source) {
     const std::string name = engine->name();
-    if (name.empty() || name == "auto") {
+    if (name.empty() || name == "auto" || name == kRuntimeEngine) {
       throw Error(ErrorCode::kInvalidArgument,
                   "an engine of " + source + " bears the name '" + name + "', which is reserved");
     }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "ir/shape_inference.h"
+#include "runtime/control_flow.h"
 
 namespace xrt {
 namespace {
@@ -102,6 +104,85 @@ void take_named(const Graph& graph, const ProgramOptions& options, Placement& pl
   }
 }
 
+// Whether one of the first `count` engines takes a node of the node's bodies, at any depth.
+bool want_bodies(const Graph& graph, NodeId id, const Placement& placement, std::size_t count,
+                 const ProgramOptions& options) {
+  for (auto& [attribute, body] : detached_bodies(graph, id)) {
+    try {
+      infer_shapes(body, /*reset=*/true);
+    } catch (const Error& error) {
+      // A branch for other inputs than these: it says nothing.
+      if (error.code() != ErrorCode::kInvalidModel) throw;
+      continue;
+    }
+    for (std::size_t e = 0; e < count; ++e) {
+      if (supported(ask(*placement.engines[e], body, options), body) > 0) return true;
+    }
+    for (const NodeId inner : body.nodes()) {
+      if (!is_control_flow(body.node(inner))) continue;
+      if (want_bodies(body, inner, placement, count, options)) return true;
+    }
+  }
+  return false;
+}
+
+bool overrides_bodies(const Node& node, const ProgramOptions& options) {
+  return std::any_of(node.attributes.begin(), node.attributes.end(), [&](const auto& attribute) {
+    return !overrides_within(options.node_engines, node.name, attribute.first).empty();
+  });
+}
+
+// Whether the runtime is to drive this control-flow node, by the rule of control_flow.h.
+bool belongs_to_runtime(const Graph& graph, NodeId id, const Placement& placement,
+                        const ProgramOptions& options) {
+  const Node& node = graph.node(id);
+  const auto own = options.node_engines.find(node.name);
+  if (own != options.node_engines.end()) return own->second == kRuntimeEngine;
+  if (overrides_bodies(node, options)) return true;
+  const auto index = static_cast<std::size_t>(id.index);
+  std::size_t before = 0;  // engines before the first that takes it whole
+  while (before < placement.answers.size() && !placement.answers[before].nodes[index]) ++before;
+  if (before == 0) return false;
+  if (want_bodies(graph, id, placement, before, options)) return true;
+  // Nobody can do anything with it but the fallback; where that is ruled out, an error shall name
+  // the node of the body that nobody takes.
+  return options.strict && before == placement.answers.size();
+}
+
+void take_control_flow(const Graph& graph, const ProgramOptions& options, const std::string& scope,
+                       Placement& placement) {
+  std::vector<NodeId> candidates;
+  for (const NodeId id : graph.nodes()) {
+    if (is_control_flow(graph.node(id))) candidates.push_back(id);
+  }
+  if (candidates.empty()) return;
+  ProgramOptions own = options;
+  own.engines.clear();
+  for (const auto& engine : placement.engines) own.engines.push_back(engine->name());
+  own.aliases.clear();
+  const auto runtime = std::make_shared<RuntimeEngine>(std::move(own), scope);
+  EngineAnswers answers{kRuntimeEngine, {}};
+  answers.nodes.assign(graph.node_capacity(), Support::no("it is no control flow"));
+  bool any = false;
+  for (const NodeId id : candidates) {
+    const auto index = static_cast<std::size_t>(id.index);
+    answers.nodes[index] = Support::no("an engine of the list takes it whole");
+    if (!belongs_to_runtime(graph, id, placement, options)) continue;
+    answers.nodes[index] = runtime->supports({graph, id});
+    any = true;
+    if (!answers.nodes[index]) continue;
+    for (EngineAnswers& other : placement.answers) {
+      if (other.nodes[index]) {
+        other.nodes[index] =
+            Support::no("it takes the node whole, but nodes of its bodies go to other engines");
+      }
+    }
+  }
+  if (!any) return;
+  placement.engines.push_back(runtime);
+  placement.answers.push_back(std::move(answers));
+}
+
 // What no listed engine takes runs natively: the documented default, reported by explain().
 void add_fallback(const Graph& graph, const ProgramOptions& options, Placement& placement) {
   const bool listed = std::any_of(placement.engines.begin(), placement.engines.end(),
@@ -121,9 +202,21 @@ void add_fallback(const Graph& graph, const ProgramOptions& options, Placement& 
   placement.notes.push_back("nodes that no listed engine takes run on 'native'");
 }
 
+// "loop/body/node": the overrides of the body's own program say more.
+bool is_within_body(const Graph& graph, const std::string& name) {
+  for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
+    const auto id = graph.find_node(name.substr(0, at));
+    if (!id || !is_control_flow(graph.node(*id))) continue;
+    for (const auto& [attribute, value] : graph.node(*id).attributes) {
+      if (name.compare(at + 1, attribute.size() + 1, attribute + "/") == 0) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
-Placement place(const Graph& graph, const ProgramOptions& options) {
+Placement place(const Graph& graph, const ProgramOptions& options, const std::string& scope) {
   if (options.engines.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "no engine is named; {\"auto\"} is the default");
   }
@@ -133,16 +226,19 @@ Placement place(const Graph& graph, const ProgramOptions& options) {
   } else {
     take_named(graph, options, placement);
   }
+  take_control_flow(graph, options, scope, placement);
   add_fallback(graph, options, placement);
   PartitionOptions partition_options;
+  partition_options.single_node_engine = kRuntimeEngine;
   partition_options.minimum_nodes = options.cluster_minimum_nodes;
   partition_options.maximum_nodes = options.cluster_maximum_nodes;
   // A pass may have removed a node that the user placed; that override has nothing to say then.
   for (const auto& [name, engine] : options.node_engines) {
-    if (graph.find_node(name))
+    if (graph.find_node(name)) {
       partition_options.node_engines.emplace(name, engine);
-    else
+    } else if (!is_within_body(graph, name)) {
       placement.notes.push_back("node_engines: node '" + name + "' was removed by a pass");
+    }
   }
   placement.partition = partition(graph, placement.answers, partition_options);
   for (const std::string& note : placement.notes) log_debug(note);

@@ -20,7 +20,8 @@ struct Placement {
 };
 
 // Throws kNotFound or kEngine for a named engine that cannot be had, kUnsupported where no engine
-// takes a node (with `strict`: no named engine).
-Placement place(const Graph& graph, const ProgramOptions& options);
+// takes a node (with `strict`: no named engine). Control-flow nodes that the runtime is to drive
+// (runtime/control_flow.h) go to a RuntimeEngine among the engines; `scope` is for that one.
+Placement place(const Graph& graph, const ProgramOptions& options, const std::string& scope = {});
 
 }  // namespace xrt

@@ -13,6 +13,7 @@
 #include "ir/printer.h"
 #include "partition/fold.h"
 #include "runtime/compile_cache.h"
+#include "runtime/control_flow.h"
 #include "runtime/placement.h"
 #include "runtime/run_state.h"
 
@@ -68,8 +69,9 @@ std::size_t input_position(const Graph& graph, const std::string& name) {
 
 Plan::~Plan() = default;
 
-std::shared_ptr<Plan> Plan::build(const Graph& graph, const ProgramOptions& options) {
-  const Placement placement = place(graph, options);
+std::shared_ptr<Plan> Plan::build(const Graph& graph, const ProgramOptions& options,
+                                  const std::string& scope) {
+  const Placement placement = place(graph, options, scope);
   std::vector<std::string> engine_names;
   for (const auto& engine : placement.engines) engine_names.push_back(engine->name());
   const Graph folded = fold(graph, placement.partition, engine_names);
@@ -88,14 +90,14 @@ std::shared_ptr<Plan> Plan::build(const Graph& graph, const ProgramOptions& opti
     plan->aliases_.push_back(pair);
   }
   plan->output_names_ = names_of(graph, graph.outputs());
-  plan->assign_slots(folded);
+  plan->assign_slots(folded, scope);
   plan->fill_rows(graph, placement);
   plan->compile(folded, placement.engines, options);
   plan->plan_memory();
   return plan;
 }
 
-void Plan::assign_slots(const Graph& folded) {
+void Plan::assign_slots(const Graph& folded, const std::string& scope) {
   slots_.resize(folded.value_capacity());
   const auto slot_of = [](ValueId v) { return static_cast<std::size_t>(v.index); };
   for (std::size_t i = 0; i < folded.inputs().size(); ++i) {
@@ -114,6 +116,7 @@ void Plan::assign_slots(const Graph& folded) {
     auto launch = std::make_unique<Launch>();
     launch->name = node.attr_string("name", node.name);
     launch->engine = node.attr_string("engine", "");
+    launch->traced_name = scope + launch->name;
     for (const ValueId v : node.inputs) {
       slots_[slot_of(v)].readers.emplace_back(launches_.size(), launch->inputs.size());
       launch->inputs.push_back(slot_of(v));
@@ -185,8 +188,14 @@ void Plan::compile(const Graph& folded, const std::vector<std::shared_ptr<const 
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;
 
     const auto start = Profiler::Clock::now();
-    const CompileResult result = compile_cached(*engine, function, compile_options, cache);
+    const bool is_runtime = launch.engine == kRuntimeEngine;
+    const CompileResult result =
+        is_runtime ? CompileResult{engine->compile(function, compile_options), false}
+                   : compile_cached(*engine, function, compile_options, cache);
     launch.executable = result.executable;
+    if (is_runtime) {
+      launch.control_flow = std::dynamic_pointer_cast<const ControlFlow>(launch.executable);
+    }
 
     Explanation::LaunchRow row;
     row.function = launch.name;
@@ -221,6 +230,7 @@ void Plan::fill_rows(const Graph& graph, const Placement& placement) {
     row.input_types = types_of(graph, node.inputs);
     row.output_types = types_of(graph, node.outputs);
     for (const EngineAnswers& a : placement.answers) {
+      if (a.engine == kRuntimeEngine) continue;  // what it does not drive it has no say in
       if (!a.nodes[index]) row.refusals[a.engine] = a.nodes[index].reason();
     }
     ++explanation_.nodes_per_engine[row.engine];
@@ -236,7 +246,21 @@ Explanation Plan::explain() const {
     const auto total = static_cast<double>(launch->total_ns.load(std::memory_order_relaxed));
     row.mean_us = row.runs == 0 ? 0 : total / 1000.0 / static_cast<double>(row.runs);
   }
+  for (const auto& launch : launches_) {
+    if (launch->control_flow != nullptr) launch->control_flow->explain(copy);
+  }
   return copy;
+}
+
+const Dims* Plan::output_dims(std::size_t output) const {
+  const Slot& slot = slots_[outputs_[output].slot];
+  return slot.preallocate ? &slot.dims : nullptr;
+}
+
+std::size_t Plan::workspace_bytes() const {
+  std::size_t bytes = arena_bytes_;
+  for (const auto& launch : launches_) bytes += launch->executable->workspace_bytes();
+  return bytes;
 }
 
 }  // namespace xrt

@@ -20,12 +20,15 @@
 
 namespace xrt {
 
+class ControlFlow;
 struct Placement;
 
 class Plan {
  public:
-  // Partitions and compiles. `graph` has inferred types.
-  static std::shared_ptr<Plan> build(const Graph& graph, const ProgramOptions& options);
+  // Partitions and compiles. `graph` has inferred types. `scope` precedes the launches' names in
+  // traces: where the plan is that of a body, it names the body.
+  static std::shared_ptr<Plan> build(const Graph& graph, const ProgramOptions& options,
+                                     const std::string& scope = {});
   ~Plan();
 
   // `inputs` are complete and checked. `outputs` has one entry per graph output: a tensor to write
@@ -33,6 +36,11 @@ class Plan {
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler);
 
   Explanation explain() const;
+
+  // The dimensions of an output, or null where they are known only after a run.
+  const Dims* output_dims(std::size_t output) const;
+  // Scratch memory of one run.
+  std::size_t workspace_bytes() const;
 
  private:
   // Where a value of the launch graph lives.
@@ -50,10 +58,11 @@ class Plan {
   };
 
   struct Launch {
-    std::string name, engine;
+    std::string name, engine, traced_name;
     std::shared_ptr<const Executable> executable;
-    std::vector<std::size_t> inputs, outputs;  // slots
-    std::size_t row = 0;                       // in explanation_.launches
+    std::shared_ptr<const ControlFlow> control_flow;  // the executable where it is one
+    std::vector<std::size_t> inputs, outputs;         // slots
+    std::size_t row = 0;                              // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, total_ns{0};
   };
 
@@ -69,7 +78,7 @@ class Plan {
   struct RunState;
   class Lease;
 
-  void assign_slots(const Graph& folded);
+  void assign_slots(const Graph& folded, const std::string& scope);
   void plan_memory();
   void compile(const Graph& folded, const std::vector<std::shared_ptr<const Engine>>& engines,
                const ProgramOptions& options);

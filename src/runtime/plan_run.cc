@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/control_flow.h"
 #include "runtime/plan.h"
 #include "runtime/run_state.h"
 
@@ -132,12 +133,17 @@ void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> output
   Launch& launch = *launches_[index];
   prepare_outputs(launch, state.outputs[index], outputs);
   const auto start = Profiler::Clock::now();
-  launch.executable->run(state.contexts[index].get(), state.inputs[index], state.outputs[index],
-                         {});
+  if (launch.control_flow != nullptr) {
+    launch.control_flow->run(state.inputs[index], state.outputs[index], profiler);
+  } else {
+    launch.executable->run(state.contexts[index].get(), state.inputs[index], state.outputs[index],
+                           {});
+  }
   const auto end = Profiler::Clock::now();
   launch.runs.fetch_add(1, std::memory_order_relaxed);
   launch.total_ns.fetch_add((end - start).count(), std::memory_order_relaxed);
-  if (profiler.enabled()) profiler.record(launch.name, launch.engine, start, end, run_number);
+  if (profiler.enabled())
+    profiler.record(launch.traced_name, launch.engine, start, end, run_number);
   hand_out(launch, index, state, outputs);
 }
 

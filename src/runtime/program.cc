@@ -12,6 +12,7 @@
 #include "ir/printer.h"
 #include "ir/shape_inference.h"
 #include "passes/pass_manager.h"
+#include "runtime/control_flow.h"
 #include "runtime/evaluate.h"
 #include "runtime/plan.h"
 
@@ -104,7 +105,9 @@ class ProgramImpl final : public Program {
     for (const std::string& name : options_.engines) {
       if (name != "auto") get_engine(name);
     }
-    for (const auto& [node, name] : options_.node_engines) get_engine(name);
+    for (const auto& [node, name] : options_.node_engines) {
+      if (name != kRuntimeEngine) get_engine(name);
+    }
     const auto require = [](const std::vector<Port>& ports, const std::string& name,
                             const char* kind) {
       for (const Port& port : ports) {
