@@ -15,8 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from . import _plugins
-from . import engines as _python_engines  # noqa: F401 makes them known; its name is taken below
+from . import _plugins, engines
 from ._core import (
     CacheEntry,
     EngineError,
@@ -44,7 +43,6 @@ from ._core import (
 from ._core import cache_clear as _cache_clear
 from ._core import cache_list as _cache_list
 from ._core import default_cache_dir as _default_cache_dir
-from ._core import engine_names as engines
 from ._core import load as _load
 from ._core import version as _version
 from .custom import engine

@@ -14,12 +14,14 @@ before an entry point.
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from .._core import EngineError, NotFound, set_engine_provider
+from .._core import EngineError, NotFound, engine_names, set_engine_provider
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -89,4 +91,13 @@ def load(name: str) -> bool:
     return True
 
 
+class _Engines(ModuleType):
+    """This package, which is also the function that lists all engines: openxrt.engines()."""
+
+    def __call__(self) -> list[str]:
+        """Names of the engines that may be asked for."""
+        return engine_names()
+
+
+sys.modules[__name__].__class__ = _Engines
 set_engine_provider(names, load)
