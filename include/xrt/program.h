@@ -43,6 +43,17 @@ struct ProgramOptions {
   std::map<std::string, std::map<std::string, std::string>> engine_options = {};  // per engine
   std::filesystem::path dump_dir = {};  // not empty: graph before/after each pass and each function
   int max_specializations = 16;         // compiled plans kept for distinct input shapes
+  // How {"auto"} decides; {"auto", "a", "b"} decides among engines a and b (and "native" for what
+  // they refuse). "fast": by estimates, at once. "full": by measuring, before the program is
+  // ready (where input shapes are symbolic, before the first run of new shapes returns).
+  // "background": as fast, then measured beside the runs; a better plan is swapped in. Empty:
+  // $XRT_AUTO, else "fast".
+  std::string auto_mode = {};
+  double auto_budget_s = 10;  // measuring starts nothing new after so many seconds
+  // What engines that can do so compute float32 in: "f32", "bf16", "f16"; or "auto": measured, the
+  // fastest whose outputs stay within `tolerance` of float32 (over the range of each output).
+  std::string precision = "f32";
+  double tolerance = 0.01;
 };
 
 struct Port {
@@ -76,7 +87,21 @@ struct Explanation {
   std::map<std::string, std::size_t> nodes_per_engine;
   std::size_t arena_bytes = 0;
   std::vector<std::string> notes;  // e.g. "fell back …" with its reason
-  std::string to_json() const;     // documented in docs/architecture.md
+  // What placement had to choose from, best first; empty where the user named the engines.
+  struct CandidateRow {
+    std::string plan;               // "native", "openvino,native", "native | openvino from 'conv5'"
+    std::string precision = "f32";  // see ProgramOptions::precision
+    double estimated_us = 0;        // 0: there is no estimate
+    double measured_us = 0;         // median of whole runs; 0: it was not measured
+    double error = -1;              // against float32, over the output's range; -1: not compared
+    bool chosen = false;
+    std::string note;  // why it was not measured, or not chosen
+  };
+  std::vector<CandidateRow> candidates;
+  // "named", "estimated", "measured", "measured earlier", "estimated, measuring in the background"
+  std::string placement = "named";
+  std::string precision = "f32";
+  std::string to_json() const;  // documented in docs/architecture.md
 };
 
 // One launch of one run, for traces; times in microseconds since the program was loaded.

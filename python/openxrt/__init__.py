@@ -99,6 +99,10 @@ def load(
     engine_options: Mapping[str, Mapping[str, object]] | None = None,
     dump_dir: str | os.PathLike[str] | None = None,
     max_specializations: int = 16,
+    auto_mode: str = "",
+    auto_budget_s: float = 10.0,
+    precision: str = "f32",
+    tolerance: float = 0.01,
 ) -> Program:
     """Loads an ONNX model, places it on engines and compiles it.
 
@@ -119,6 +123,12 @@ def load(
         engine_options: engine to its own options; values are passed as text.
         dump_dir: where to write the graph before and after each pass, and every function.
         max_specializations: compiled plans kept for distinct input shapes.
+        auto_mode: how engine="auto" decides: "fast", by estimates; "full", by measuring before the
+            program is ready; "background", by measuring beside the runs. "": $XRT_AUTO, else fast.
+        auto_budget_s: seconds that measuring may take.
+        precision: what engines that can do so compute float32 in: "f32", "bf16", "f16", or "auto":
+            measured, the fastest whose outputs stay within `tolerance` of float32.
+        tolerance: for precision="auto", over the range of each output.
 
     Raises:
         NotFound: the file or an engine does not exist.
@@ -152,6 +162,10 @@ def load(
         },
         dump_dir="" if dump_dir is None else os.fspath(dump_dir),
         max_specializations=max_specializations,
+        auto_mode=auto_mode,
+        auto_budget_s=auto_budget_s,
+        precision=precision,
+        tolerance=tolerance,
     )
 
 

@@ -234,6 +234,10 @@ def load(
     engine_options: Mapping[str, Mapping[str, str]],
     dump_dir: str,
     max_specializations: int,
+    auto_mode: str,
+    auto_budget_s: float,
+    precision: str,
+    tolerance: float,
 ) -> Program: ...
 def engine_names() -> list[str]: ...
 def engine_ops(name: str) -> list[str]: ...

@@ -17,7 +17,8 @@ class Explanation(Mapping[str, Any]):
 
     Keys: ``nodes`` (one entry per node: name, op, engine, function, types, refusals by engine),
     ``launches`` (one per function: engine, nodes, bytes, compile and run times),
-    ``nodes_per_engine``, ``arena_bytes``, ``notes``. ``print()`` shows a table.
+    ``nodes_per_engine``, ``arena_bytes``, ``notes``, ``placement`` (how the engines were chosen),
+    ``precision``, ``candidates`` (what there was to choose from). ``print()`` shows a table.
     """
 
     def __init__(self, text: str, page: Callable[[str], str]) -> None:
@@ -59,6 +60,8 @@ class Explanation(Mapping[str, Any]):
 
     def __str__(self) -> str:
         lines = [self._summary(), "", *self._launch_table()]
+        if self._values["candidates"]:
+            lines += ["", f"placement: {self._values['placement']}", *self._candidate_table()]
         refused = self._refusals()
         if refused:
             lines += ["", "refused:", *refused]
@@ -98,6 +101,26 @@ class Explanation(Mapping[str, Any]):
             )
         return lines
 
+    def _candidate_table(self) -> list[str]:
+        head = ("  candidate", "precision", "estimated", "measured", "error", "")
+        rows = [
+            (
+                ("* " if row["chosen"] else "  ") + row["plan"],
+                row["precision"],
+                _microseconds(row["estimated_us"]),
+                _microseconds(row["measured_us"]),
+                f"{row['error']:.2g}" if row["error"] >= 0 else "-",
+                row["note"],
+            )
+            for row in self._values["candidates"]
+        ]
+        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        return [
+            f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}"
+            f"  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
+            for row in [head, *rows]
+        ]
+
     def _refusals(self) -> list[str]:
         """One line per engine and kind of reason, with how many nodes of which ops it holds for."""
         ops: dict[tuple[str, str], Counter[str]] = {}
@@ -127,6 +150,10 @@ _PARTICULARS = re.compile(r"'[^']*'|\b[a-z]+[0-9]*[a-z0-9_]*\[[^\]]*\]")
 
 def _kind(reason: str) -> str:
     return _PARTICULARS.sub("…", reason)
+
+
+def _microseconds(count: float) -> str:
+    return f"{count:.1f} us" if count else "-"
 
 
 def _bytes(count: int) -> str:

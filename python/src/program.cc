@@ -273,7 +273,8 @@ PyProgram* load(const nb::object& source, std::vector<std::string> engines, std:
                 std::map<std::string, std::string> node_engines,
                 std::vector<std::pair<std::string, std::string>> aliases,
                 std::map<std::string, std::map<std::string, std::string>> engine_options,
-                const std::string& dump_dir, int max_specializations) {
+                const std::string& dump_dir, int max_specializations, const std::string& auto_mode,
+                double auto_budget_s, const std::string& precision, double tolerance) {
   ProgramOptions options;
   options.engines = std::move(engines);
   options.strict = strict;
@@ -287,6 +288,10 @@ PyProgram* load(const nb::object& source, std::vector<std::string> engines, std:
   options.engine_options = std::move(engine_options);
   options.dump_dir = dump_dir;
   options.max_specializations = max_specializations;
+  options.auto_mode = auto_mode;
+  options.auto_budget_s = auto_budget_s;
+  options.precision = precision;
+  options.tolerance = tolerance;
 
   std::shared_ptr<Program> program;
   if (PyUnicode_Check(source.ptr())) {
@@ -417,7 +422,9 @@ void bind_program(nb::module_& module) {
              nb::arg("strict"), nb::arg("num_threads"), nb::arg("cache_dir").none(),
              nb::arg("cluster_minimum_nodes"), nb::arg("cluster_maximum_nodes"),
              nb::arg("node_engines"), nb::arg("aliases"), nb::arg("engine_options"),
-             nb::arg("dump_dir"), nb::arg("max_specializations"), nb::rv_policy::take_ownership);
+             nb::arg("dump_dir"), nb::arg("max_specializations"), nb::arg("auto_mode"),
+             nb::arg("auto_budget_s"), nb::arg("precision"), nb::arg("tolerance"),
+             nb::rv_policy::take_ownership);
 }
 
 }  // namespace xrt::python

@@ -15,13 +15,13 @@
 
 #include "base/file.h"
 #include "cli/command.h"
-#include "cli/compare.h"
 #include "cli/inputs.h"
 #include "cli/npy.h"
 #include "cli/options.h"
 #include "cli/peers.h"
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "runtime/difference.h"
 #include "xrt/error.h"
 #include "xrt/version.h"
 

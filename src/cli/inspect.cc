@@ -159,6 +159,20 @@ void print_nodes(const Explanation& explanation) {
   fmt::print("nodes\n{}", table(rows));
 }
 
+// What placement had to choose from.
+void print_candidates(const Explanation& explanation) {
+  if (explanation.candidates.empty()) return;
+  const auto us_text = [](double us) { return us > 0 ? time_text(us / 1e6) : std::string("-"); };
+  std::vector<std::vector<std::string>> rows = {
+      {"", "plan", "precision", "estimated", "measured", "error", "why not"}};
+  for (const Explanation::CandidateRow& row : explanation.candidates) {
+    rows.push_back({row.chosen ? "*" : "", row.plan, row.precision, us_text(row.estimated_us),
+                    us_text(row.measured_us),
+                    row.error >= 0 ? fmt::format("{:.2g}", row.error) : "-", row.note});
+  }
+  fmt::print("placement: {}\n{}", explanation.placement, table(rows, {3, 4, 5}));
+}
+
 int execute(const Options& options) {
   const Loaded loaded = load_program(
       options.model, program_options(options.placement, split_engines(options.engine)));
@@ -209,6 +223,7 @@ int execute(const Options& options) {
   } else {
     print_ops(explanation);
   }
+  print_candidates(explanation);
   print_refusals(explanation);
   return kOk;
 }

@@ -63,6 +63,26 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->type_name("ENGINE.KEY=VALUE")
       ->allow_extra_args(false)
       ->group(group);
+  app.add_option("--auto", options.auto_mode,
+                 "how --engine auto decides: fast, by estimates; full, by measuring first; "
+                 "background, by measuring beside the runs (XRT_AUTO, else fast)")
+      ->check(CLI::IsMember({"fast", "full", "background"}))
+      ->group(group);
+  app.add_option("--auto-budget", options.auto_budget, "seconds that measuring may take")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--precision", options.precision,
+                 "what engines that can do so compute float32 in: f32, bf16, f16, or auto: the "
+                 "fastest whose outputs stay within --auto-tolerance")
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "auto"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--auto-tolerance", options.tolerance,
+                 "for --precision auto: largest difference from float32, over an output's range")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--cache-dir", options.cache_dir, "folder of the compile cache (XRT_CACHE_DIR)")
       ->type_name("DIR")
       ->group(group);
@@ -98,6 +118,10 @@ ProgramOptions program_options(const PlacementOptions& options,
   result.cluster_minimum_nodes = options.minimum_nodes;
   result.cluster_maximum_nodes = options.maximum_nodes;
   result.dump_dir = options.dump_dir;
+  result.auto_mode = options.auto_mode;
+  result.auto_budget_s = options.auto_budget;
+  result.precision = options.precision;
+  result.tolerance = options.tolerance;
   if (options.no_cache) {
     result.cache_dir = "";
   } else if (!options.cache_dir.empty()) {

@@ -21,6 +21,10 @@ struct PlacementOptions {
   std::string cache_dir;
   bool no_cache = false;
   std::string dump_dir;
+  std::string auto_mode;  // "": XRT_AUTO, else fast
+  double auto_budget = 10;
+  std::string precision = "f32";
+  double tolerance = 0.01;
 };
 
 // Everything but --engine.

@@ -11,12 +11,12 @@
 
 #include "base/file.h"
 #include "cli/command.h"
-#include "cli/compare.h"
 #include "cli/inputs.h"
 #include "cli/npy.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "runtime/difference.h"
 
 namespace xrt::cli {
 namespace {

@@ -39,6 +39,9 @@ struct PartitionOptions {
   std::map<std::string, std::string> node_engines;  // node name → engine
   // Every node of this engine is a cluster of its own, whatever the limits say.
   std::string single_node_engine;
+  // By NodeId::index: index into the answers of the engine that shall have the node if it takes it;
+  // -1: the first that does. Empty: the same for all.
+  std::vector<std::int32_t> preferred;
 };
 
 struct Cluster {

@@ -47,6 +47,16 @@ Json launch_json(const Explanation::LaunchRow& launch) {
           {"writes", launch.writes}};
 }
 
+Json candidate_json(const Explanation::CandidateRow& candidate) {
+  return {{"plan", candidate.plan},
+          {"precision", candidate.precision},
+          {"estimated_us", candidate.estimated_us},
+          {"measured_us", candidate.measured_us},
+          {"error", candidate.error},
+          {"chosen", candidate.chosen},
+          {"note", candidate.note}};
+}
+
 void replace_once(std::string& text, std::string_view from, const std::string& to) {
   const std::size_t at = text.find(from);
   if (at == std::string::npos) {
@@ -66,6 +76,9 @@ std::string html(const Explanation& explanation, const std::vector<Port>& inputs
                {"nodes_per_engine", explanation.nodes_per_engine},
                {"arena_bytes", explanation.arena_bytes},
                {"notes", explanation.notes},
+               {"placement", explanation.placement},
+               {"precision", explanation.precision},
+               {"candidates", Json::array()},
                {"nodes", Json::array()},
                {"launches", Json::array()}};
   for (const Explanation::NodeRow& node : explanation.nodes) {
@@ -73,6 +86,9 @@ std::string html(const Explanation& explanation, const std::vector<Port>& inputs
   }
   for (const Explanation::LaunchRow& launch : explanation.launches) {
     data["launches"].push_back(launch_json(launch));
+  }
+  for (const Explanation::CandidateRow& candidate : explanation.candidates) {
+    data["candidates"].push_back(candidate_json(candidate));
   }
   const std::string dumped = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   // A name must not be able to end the script element that holds the data.

@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "ir/shape_inference.h"
 #include "passes/pass_manager.h"
+#include "runtime/decision.h"
 #include "runtime/evaluate.h"
+#include "runtime/survey.h"
 
 namespace xrt {
 namespace {
@@ -150,7 +152,8 @@ std::shared_ptr<Plan> Body::plan_for(const Signature& signature) const {
   pass_options.evaluate = native_evaluator();
   pass_options.dump_dir = options_.dump_dir;
   run_passes(graph, pass_options);
-  return Plan::build(graph, options_, scope_);
+  Survey survey(graph, options_);
+  return Plan::build(survey, named(options_), scope_);
 }
 
 void Body::explain(const std::vector<std::string>& input_names, Explanation& to) const {

@@ -34,12 +34,25 @@ std::string Explanation::to_json() const {
                            {"reads", l.reads},
                            {"writes", l.writes}});
   }
+  json candidate_rows = json::array();
+  for (const CandidateRow& c : candidates) {
+    candidate_rows.push_back({{"plan", c.plan},
+                              {"precision", c.precision},
+                              {"estimated_us", c.estimated_us},
+                              {"measured_us", c.measured_us},
+                              {"error", c.error},
+                              {"chosen", c.chosen},
+                              {"note", c.note}});
+  }
   // Names come from models and may hold any bytes.
   return json{{"nodes", std::move(node_rows)},
               {"launches", std::move(launch_rows)},
               {"nodes_per_engine", nodes_per_engine},
               {"arena_bytes", arena_bytes},
-              {"notes", notes}}
+              {"notes", notes},
+              {"placement", placement},
+              {"precision", precision},
+              {"candidates", std::move(candidate_rows)}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -6,102 +6,17 @@
 
 #include "base/log.h"
 #include "ir/shape_inference.h"
+#include "runtime/auto.h"
 #include "runtime/control_flow.h"
+#include "runtime/precision.h"
 
 namespace xrt {
 namespace {
 
-constexpr const char* kFallbackEngine = "native";
-
-// Candidates of "auto", best first where they take equally many nodes.
-constexpr const char* kAutoCandidates[] = {"openvino", "native", "xla"};
-
-// The first value of the node whose shape is not fully known, or an invalid id.
-ValueId dynamic_value(const Graph& graph, NodeId id) {
-  const auto is_dynamic = [&](ValueId v) {
-    return v.valid() && graph.type(v).is_tensor() && !graph.type(v).is_static();
-  };
-  for (const ValueId v : graph.dependencies(id)) {
-    if (is_dynamic(v)) return v;
-  }
-  for (const ValueId v : graph.node(id).outputs) {
-    if (is_dynamic(v)) return v;
-  }
-  return {};
-}
-
-EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options) {
-  EngineAnswers answers{engine.name(), {}};
-  const std::vector<std::string> devices = engine.devices();
-  if (std::find(devices.begin(), devices.end(), options.device) == devices.end()) {
-    answers.nodes.assign(graph.node_capacity(),
-                         Support::no("it does not drive the device '" + options.device + "'"));
-    return answers;
-  }
-  answers.nodes = engine.supports_all(graph, options.device, Phase::kInference);
-  if (engine.dynamic_shapes()) return answers;
-  for (const NodeId id : graph.nodes()) {
-    Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];
-    const ValueId v = answer ? dynamic_value(graph, id) : ValueId{};
-    if (!v.valid()) continue;
-    answer = Support::no("it needs static shapes; '" + graph.value(v).name + "' is " +
-                         to_string(graph.type(v)));
-  }
-  return answers;
-}
-
-std::size_t supported(const EngineAnswers& answers, const Graph& graph) {
-  std::size_t count = 0;
-  for (const NodeId id : graph.nodes()) {
-    if (answers.nodes[static_cast<std::size_t>(id.index)]) ++count;
-  }
-  return count;
-}
-
-// The engine that takes most nodes comes first, what it leaves goes to the fallback.
-void choose_automatically(const Graph& graph, const ProgramOptions& options, Placement& placement) {
-  std::size_t best = 0;
-  std::size_t most = 0;
-  for (const char* name : kAutoCandidates) {
-    try {
-      placement.engines.push_back(get_engine(name));
-    } catch (const Error& error) {
-      placement.notes.push_back("auto: engine '" + std::string(name) +
-                                "' is not available: " + error.what());
-      continue;
-    }
-    placement.answers.push_back(ask(*placement.engines.back(), graph, options));
-    const std::size_t count = supported(placement.answers.back(), graph);
-    if (count > most) {
-      most = count;
-      best = placement.engines.size() - 1;
-    }
-  }
-  if (placement.engines.empty()) {
-    throw Error(ErrorCode::kNotFound,
-                "engine 'auto' found no engine at all; `xrt doctor` says why");
-  }
-  std::rotate(placement.engines.begin(),
-              placement.engines.begin() + static_cast<std::ptrdiff_t>(best),
-              placement.engines.begin() + static_cast<std::ptrdiff_t>(best) + 1);
-  std::rotate(placement.answers.begin(),
-              placement.answers.begin() + static_cast<std::ptrdiff_t>(best),
-              placement.answers.begin() + static_cast<std::ptrdiff_t>(best) + 1);
-  placement.notes.push_back("auto: '" + placement.engines[0]->name() + "' takes " +
-                            std::to_string(most) + " of " + std::to_string(graph.node_count()) +
-                            " nodes");
-}
-
-void take_named(const Graph& graph, const ProgramOptions& options, Placement& placement) {
-  for (const std::string& name : options.engines) {
-    const bool twice = std::any_of(placement.engines.begin(), placement.engines.end(),
-                                   [&](const auto& e) { return e->name() == name; });
-    if (twice) {
-      throw Error(ErrorCode::kInvalidArgument, "engine '" + name + "' is listed twice");
-    }
-    placement.engines.push_back(get_engine(name));
-    placement.answers.push_back(ask(*placement.engines.back(), graph, options));
-  }
+void add(Survey& survey, const std::string& name, Placement& placement) {
+  const Survey::Entry& entry = survey.of(name);
+  placement.engines.push_back(entry.engine);
+  placement.answers.push_back(entry.answers);
 }
 
 // Whether one of the first `count` engines takes a node of the node's bodies, at any depth.
@@ -116,7 +31,7 @@ bool want_bodies(const Graph& graph, NodeId id, const Placement& placement, std:
       continue;
     }
     for (std::size_t e = 0; e < count; ++e) {
-      if (supported(ask(*placement.engines[e], body, options), body) > 0) return true;
+      if (taken(ask(*placement.engines[e], body, options), body) > 0) return true;
     }
     for (const NodeId inner : body.nodes()) {
       if (!is_control_flow(body.node(inner))) continue;
@@ -184,7 +99,9 @@ void take_control_flow(const Graph& graph, const ProgramOptions& options, const 
 }
 
 // What no listed engine takes runs natively: the documented default, reported by explain().
-void add_fallback(const Graph& graph, const ProgramOptions& options, Placement& placement) {
+void add_fallback(Survey& survey, Placement& placement) {
+  const Graph& graph = survey.graph();
+  const ProgramOptions& options = survey.options();
   const bool listed = std::any_of(placement.engines.begin(), placement.engines.end(),
                                   [](const auto& e) { return e->name() == kFallbackEngine; });
   if (options.strict || listed) return;
@@ -197,9 +114,29 @@ void add_fallback(const Graph& graph, const ProgramOptions& options, Placement& 
     all_taken = all_taken && taken;
   }
   if (all_taken) return;
-  placement.engines.push_back(get_engine(kFallbackEngine));
-  placement.answers.push_back(ask(*placement.engines.back(), graph, options));
+  add(survey, kFallbackEngine, placement);
   placement.notes.push_back("nodes that no listed engine takes run on 'native'");
+}
+
+// The decision's engines of nodes, as indices into the answers.
+std::vector<std::int32_t> preferences(const Graph& graph, const Decision& decision,
+                                      const Placement& placement) {
+  std::vector<std::int32_t> preferred;
+  if (decision.node_engines.empty()) return preferred;
+  const std::vector<NodeId> order = graph.topological_order();
+  if (order.size() != decision.node_engines.size()) {
+    throw Error(ErrorCode::kInternal,
+                "a placement of " + std::to_string(decision.node_engines.size()) +
+                    " nodes was applied to a graph of " + std::to_string(order.size()));
+  }
+  preferred.assign(graph.node_capacity(), -1);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (std::size_t e = 0; e < placement.answers.size(); ++e) {
+      if (placement.answers[e].engine != decision.node_engines[i]) continue;
+      preferred[static_cast<std::size_t>(order[i].index)] = static_cast<std::int32_t>(e);
+    }
+  }
+  return preferred;
 }
 
 // "loop/body/node": the overrides of the body's own program say more.
@@ -216,22 +153,28 @@ bool is_within_body(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-Placement place(const Graph& graph, const ProgramOptions& options, const std::string& scope) {
-  if (options.engines.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "no engine is named; {\"auto\"} is the default");
-  }
+Placement place(Survey& survey, const Decision& decision, const std::string& scope) {
+  const Graph& graph = survey.graph();
+  const ProgramOptions& options = survey.options();
   Placement placement;
-  if (options.engines.size() == 1 && options.engines[0] == "auto") {
-    choose_automatically(graph, options, placement);
-  } else {
-    take_named(graph, options, placement);
+  placement.notes = decision.notes;
+  for (const std::string& name : decision.engines) {
+    const bool twice = std::any_of(placement.engines.begin(), placement.engines.end(),
+                                   [&](const auto& e) { return e->name() == name; });
+    if (twice) {
+      throw Error(ErrorCode::kInvalidArgument, "engine '" + name + "' is listed twice");
+    }
+    add(survey, name, placement);
   }
-  take_control_flow(graph, options, scope, placement);
-  add_fallback(graph, options, placement);
+  ProgramOptions body_options = with_precision(options, decision.precision);
+  body_options.precision = decision.precision;
+  take_control_flow(graph, body_options, scope, placement);
+  add_fallback(survey, placement);
   PartitionOptions partition_options;
   partition_options.single_node_engine = kRuntimeEngine;
   partition_options.minimum_nodes = options.cluster_minimum_nodes;
   partition_options.maximum_nodes = options.cluster_maximum_nodes;
+  partition_options.preferred = preferences(graph, decision, placement);
   // A pass may have removed a node that the user placed; that override has nothing to say then.
   for (const auto& [name, engine] : options.node_engines) {
     if (graph.find_node(name)) {

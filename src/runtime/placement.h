@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which engines a program may use, and what each of them says about every node.
+// Applies a decision to a graph: which engine runs which node, gathered into clusters.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "partition/partition.h"
+#include "runtime/decision.h"
+#include "runtime/survey.h"
 #include "xrt/engine.h"
 #include "xrt/program.h"
 
@@ -19,9 +21,10 @@ struct Placement {
   std::vector<std::string> notes;  // what the runtime decided by itself, for explain()
 };
 
-// Throws kNotFound or kEngine for a named engine that cannot be had, kUnsupported where no engine
-// takes a node (with `strict`: no named engine). Control-flow nodes that the runtime is to drive
-// (runtime/control_flow.h) go to a RuntimeEngine among the engines; `scope` is for that one.
-Placement place(const Graph& graph, const ProgramOptions& options, const std::string& scope = {});
+// What the decision's engines do not take runs on "native" unless options.strict. Control-flow
+// nodes that the runtime is to drive (runtime/control_flow.h) go to a RuntimeEngine among the
+// engines; `scope` is for that one. Throws kNotFound or kEngine for an engine that cannot be had,
+// kUnsupported where no engine takes a node (with `strict`: no named engine).
+Placement place(Survey& survey, const Decision& decision, const std::string& scope = {});
 
 }  // namespace xrt

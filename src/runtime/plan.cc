@@ -15,6 +15,7 @@
 #include "runtime/compile_cache.h"
 #include "runtime/control_flow.h"
 #include "runtime/placement.h"
+#include "runtime/precision.h"
 #include "runtime/run_state.h"
 
 namespace xrt {
@@ -69,9 +70,11 @@ std::size_t input_position(const Graph& graph, const std::string& name) {
 
 Plan::~Plan() = default;
 
-std::shared_ptr<Plan> Plan::build(const Graph& graph, const ProgramOptions& options,
+std::shared_ptr<Plan> Plan::build(Survey& survey, const Decision& decision,
                                   const std::string& scope) {
-  const Placement placement = place(graph, options, scope);
+  const Graph& graph = survey.graph();
+  const ProgramOptions options = with_precision(survey.options(), decision.precision);
+  const Placement placement = place(survey, decision, scope);
   std::vector<std::string> engine_names;
   for (const auto& engine : placement.engines) engine_names.push_back(engine->name());
   const Graph folded = fold(graph, placement.partition, engine_names);
@@ -92,6 +95,7 @@ std::shared_ptr<Plan> Plan::build(const Graph& graph, const ProgramOptions& opti
   plan->output_names_ = names_of(graph, graph.outputs());
   plan->assign_slots(folded, scope);
   plan->fill_rows(graph, placement);
+  plan->annotate(decision);
   plan->compile(folded, placement.engines, options);
   plan->plan_memory();
   return plan;
@@ -235,6 +239,16 @@ void Plan::fill_rows(const Graph& graph, const Placement& placement) {
     }
     ++explanation_.nodes_per_engine[row.engine];
     explanation_.nodes.push_back(std::move(row));
+  }
+}
+
+void Plan::annotate(const Decision& decision) {
+  explanation_.placement = decision.placement;
+  explanation_.precision = decision.precision;
+  explanation_.candidates = decision.candidates;
+  for (const auto& launch : launches_) {
+    launch->runs = 0;
+    launch->total_ns = 0;
   }
 }
 

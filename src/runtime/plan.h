@@ -21,13 +21,15 @@
 namespace xrt {
 
 class ControlFlow;
+struct Decision;
 struct Placement;
+class Survey;
 
 class Plan {
  public:
-  // Partitions and compiles. `graph` has inferred types. `scope` precedes the launches' names in
-  // traces: where the plan is that of a body, it names the body.
-  static std::shared_ptr<Plan> build(const Graph& graph, const ProgramOptions& options,
+  // Partitions and compiles the survey's graph, which has inferred types, by its options. `scope`
+  // precedes the launches' names in traces: where the plan is that of a body, it names the body.
+  static std::shared_ptr<Plan> build(Survey& survey, const Decision& decision,
                                      const std::string& scope = {});
   ~Plan();
 
@@ -36,6 +38,9 @@ class Plan {
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler);
 
   Explanation explain() const;
+  // What placement found out after this plan was built. Not while another thread may read it;
+  // statistics begin anew.
+  void annotate(const Decision& decision);
 
   // The dimensions of an output, or null where they are known only after a run.
   const Dims* output_dims(std::size_t output) const;

@@ -12,9 +12,12 @@
 #include "ir/printer.h"
 #include "ir/shape_inference.h"
 #include "passes/pass_manager.h"
+#include "runtime/auto.h"
 #include "runtime/control_flow.h"
 #include "runtime/evaluate.h"
 #include "runtime/plan.h"
+#include "runtime/precision.h"
+#include "runtime/served_plan.h"
 
 namespace xrt {
 namespace {
@@ -41,7 +44,7 @@ class ProgramImpl final : public Program {
       outputs_.push_back({graph_.value(v).name, graph_.type(v), false});
     }
     check_options();
-    if (is_static_) static_plan_ = Plan::build(graph_, options_);
+    if (is_static_) static_plan_ = serve(own_graph(), {});
   }
 
   const std::vector<Port>& inputs() const override { return inputs_; }
@@ -71,7 +74,7 @@ class ProgramImpl final : public Program {
       static_plan_->run(inputs, outputs, profiler_);
       return;
     }
-    const std::shared_ptr<Plan> plan = plan_for(inputs);
+    const std::shared_ptr<ServedPlan> plan = plan_for(inputs);
     plan->run(inputs, outputs, profiler_);
   }
 
@@ -81,7 +84,7 @@ class ProgramImpl final : public Program {
       const std::lock_guard lock(plans_mutex_);
       if (last_ != nullptr) return last_->explain();
     }
-    return Plan::build(graph_, options_)->explain();
+    return serve(own_graph(), {})->explain();
   }
 
   void enable_profile(bool on) override { profiler_.enable(on); }
@@ -102,8 +105,11 @@ class ProgramImpl final : public Program {
     if (options_.engines.empty()) {
       throw Error(ErrorCode::kInvalidArgument, "no engine is named; {\"auto\"} is the default");
     }
-    for (const std::string& name : options_.engines) {
-      if (name != "auto") get_engine(name);
+    auto_mode(options_);
+    check_precision(options_);
+    for (std::size_t i = 0; i < options_.engines.size(); ++i) {
+      if (i == 0 && options_.engines[i] == "auto") continue;
+      get_engine(options_.engines[i]);
     }
     for (const auto& [node, name] : options_.node_engines) {
       if (name != kRuntimeEngine) get_engine(name);
@@ -185,9 +191,9 @@ class ProgramImpl final : public Program {
 
   // The plan for these shapes; concurrent first runs of one shape build it once. The plans used
   // longest ago make room.
-  std::shared_ptr<Plan> plan_for(std::span<const Data> inputs) {
+  std::shared_ptr<ServedPlan> plan_for(std::span<const Data> inputs) {
     const ShapeKey key = key_of(inputs);
-    std::promise<std::shared_ptr<Plan>> promise;
+    std::promise<std::shared_ptr<ServedPlan>> promise;
     {
       std::unique_lock lock(plans_mutex_);
       const auto it = std::find_if(plans_.begin(), plans_.end(),
@@ -204,7 +210,7 @@ class ProgramImpl final : public Program {
       }
     }
     try {
-      std::shared_ptr<Plan> plan = specialise(inputs);
+      std::shared_ptr<ServedPlan> plan = specialise(inputs);
       promise.set_value(plan);
       return remember(plan);
     } catch (...) {  // handed on to whoever waits for this plan, and rethrown here
@@ -215,14 +221,25 @@ class ProgramImpl final : public Program {
     }
   }
 
-  std::shared_ptr<Plan> remember(std::shared_ptr<Plan> plan) {
+  std::shared_ptr<ServedPlan> remember(std::shared_ptr<ServedPlan> plan) {
     const std::lock_guard lock(plans_mutex_);
     last_ = plan;
     return plan;
   }
 
-  std::shared_ptr<Plan> specialise(std::span<const Data> inputs) const {
-    Graph graph = graph_;
+  // The program's graph lives as long as every plan of it.
+  std::shared_ptr<const Graph> own_graph() const {
+    return {std::shared_ptr<const void>(), &graph_};
+  }
+
+  std::shared_ptr<ServedPlan> serve(std::shared_ptr<const Graph> graph,
+                                    std::span<const Data> inputs) {
+    return ServedPlan::build(std::move(graph), options_, inputs, refiner_);
+  }
+
+  std::shared_ptr<ServedPlan> specialise(std::span<const Data> inputs) {
+    auto specialised = std::make_shared<Graph>(graph_);
+    Graph& graph = *specialised;
     std::string shapes;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].is_tensor() || !inputs_[i].type.is_tensor()) continue;
@@ -233,24 +250,25 @@ class ProgramImpl final : public Program {
     log_debug("specialising '" + graph_.name() + "' for" + shapes);
     infer_shapes(graph, /*reset=*/true);
     run_passes(graph, pass_options());
-    return Plan::build(graph, options_);
+    return serve(std::move(specialised), inputs);
   }
 
   struct Entry {
     ShapeKey key;
-    std::shared_future<std::shared_ptr<Plan>> plan;
+    std::shared_future<std::shared_ptr<ServedPlan>> plan;
   };
 
   Graph graph_;
   ProgramOptions options_;
   std::vector<Port> inputs_, outputs_;
   bool is_static_ = true;
-  std::shared_ptr<Plan> static_plan_;
+  std::shared_ptr<ServedPlan> static_plan_;
   Profiler profiler_;
 
   std::mutex plans_mutex_;
   std::list<Entry> plans_;  // most recently used first
-  std::shared_ptr<Plan> last_;
+  std::shared_ptr<ServedPlan> last_;
+  Refiner refiner_;  // last: its thread ends before what it reads goes
 };
 
 }  // namespace

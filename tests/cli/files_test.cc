@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/file.h"
-#include "cli/compare.h"
 #include "cli/half.h"
 #include "cli/image.h"
 #include "cli/npy.h"
+#include "runtime/difference.h"
 #include "xrt/error.h"
 
 namespace xrt::cli {

@@ -4,13 +4,14 @@
 
 #include <string>
 
+#include "xrt/export.h"
 #include "xrt/tensor.h"
 
-namespace xrt::cli {
+namespace xrt {
 
 // The i-th element as a number (the real part of a complex one). Throws kInvalidArgument for
 // strings.
-double element_as_double(const Tensor& tensor, std::int64_t i);
+XRT_API double element_as_double(const Tensor& tensor, std::int64_t i);
 
 struct Difference {
   bool within = false;
@@ -21,6 +22,6 @@ struct Difference {
 
 // |actual - expected| <= atol + rtol * |expected| for every element; NaN equals NaN. Another dtype
 // or shape is a difference.
-Difference compare(const Tensor& actual, const Tensor& expected, double rtol, double atol);
+XRT_API Difference compare(const Tensor& actual, const Tensor& expected, double rtol, double atol);
 
-}  // namespace xrt::cli
+}  // namespace xrt

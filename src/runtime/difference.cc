@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/compare.h"
+#include "runtime/difference.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "xrt/error.h"
 
-namespace xrt::cli {
+namespace xrt {
 namespace {
 
 double from_bfloat16(std::uint16_t bits) {
@@ -166,4 +166,4 @@ Difference compare(const Tensor& actual, const Tensor& expected, double rtol, do
   return difference;
 }
 
-}  // namespace xrt::cli
+}  // namespace xrt

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/cost.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace xrt {
+namespace {
+
+constexpr double kOperationsPerByte = 20;
+
+// The i-th dimension counted from the end for negative i; 1 where it is not known.
+double dim(const Type& type, std::int64_t i) {
+  if (!type.is_tensor() || !type.shape) return 1;
+  const auto rank = static_cast<std::int64_t>(type.shape->size());
+  if (i < 0) i += rank;
+  if (i < 0 || i >= rank) return 1;
+  const Dim& d = (*type.shape)[static_cast<std::size_t>(i)];
+  return d.is_known() ? static_cast<double>(d.value()) : 1.0;
+}
+
+double elements(const Type& type) {
+  if (!type.is_tensor() || !type.shape) return 1;
+  double count = 1;
+  for (std::size_t i = 0; i < type.shape->size(); ++i) {
+    count *= dim(type, static_cast<std::int64_t>(i));
+  }
+  return count;
+}
+
+// Product of a filter's dimensions but the first.
+double filter_size(const Type& type) {
+  const double first = dim(type, 0);
+  return first > 0 ? elements(type) / first : 0;
+}
+
+const Type* type_of(const Graph& graph, const std::vector<ValueId>& ids, std::size_t i) {
+  return i < ids.size() && ids[i].valid() ? &graph.type(ids[i]) : nullptr;
+}
+
+void add_convolution(const Graph& graph, const Node& node, std::size_t filter, bool transposed,
+                     NodeWork& work) {
+  const Type* weights = type_of(graph, node.inputs, filter);
+  const Type* result = type_of(graph, transposed ? node.inputs : node.outputs, 0);
+  if (weights == nullptr || result == nullptr) return;
+  work.kind = WorkKind::kConvolution;
+  const std::int64_t groups = node.attr_int("group", 1);
+  if (groups > 1 && dim(*weights, 1) == 1) work.kind = WorkKind::kDepthwise;
+  work.operations = 2 * elements(*result) * filter_size(*weights);
+}
+
+void add_product(const Graph& graph, const Node& node, double inner, NodeWork& work) {
+  const Type* result = type_of(graph, node.outputs, 0);
+  if (result == nullptr) return;
+  work.kind = WorkKind::kMatrix;
+  work.operations = 2 * elements(*result) * inner;
+}
+
+// Both matrices of a recurrent cell, over all steps: W [directions, gates·hidden, input] and
+// R [directions, gates·hidden, hidden].
+void add_recurrence(const Graph& graph, const Node& node, NodeWork& work) {
+  const Type* x = type_of(graph, node.inputs, 0);
+  const Type* w = type_of(graph, node.inputs, 1);
+  const Type* r = type_of(graph, node.inputs, 2);
+  if (x == nullptr || w == nullptr || r == nullptr) return;
+  work.kind = WorkKind::kMatrix;
+  work.operations = 2 * dim(*x, 0) * dim(*x, 1) * (elements(*w) + elements(*r));
+}
+
+void add_attention(const Graph& graph, const Node& node, NodeWork& work) {
+  const Type* q = type_of(graph, node.inputs, 0);
+  const Type* k = type_of(graph, node.inputs, 1);
+  if (q == nullptr || k == nullptr) return;
+  work.kind = WorkKind::kMatrix;
+  work.operations = 4 * elements(*q) * dim(*k, -2);
+}
+
+void add_arithmetic(const Graph& graph, const Node& node, NodeWork& work) {
+  const std::string_view op = node.op;
+  if (!node.domain.empty()) return;
+  const Type* first = type_of(graph, node.inputs, 0);
+  if (op == "Conv" || op == "ConvInteger") return add_convolution(graph, node, 1, false, work);
+  if (op == "QLinearConv") return add_convolution(graph, node, 3, false, work);
+  if (op == "ConvTranspose") return add_convolution(graph, node, 1, true, work);
+  if (op == "MatMul" || op == "MatMulInteger" || op == "QLinearMatMul") {
+    return add_product(graph, node, first == nullptr ? 1 : dim(*first, -1), work);
+  }
+  if (op == "Gemm") {
+    const std::int64_t axis = node.attr_int("transA", 0) != 0 ? 0 : 1;
+    return add_product(graph, node, first == nullptr ? 1 : dim(*first, axis), work);
+  }
+  if (op == "LSTM" || op == "GRU" || op == "RNN") return add_recurrence(graph, node, work);
+  if (op == "Attention") return add_attention(graph, node, work);
+}
+
+bool is_quantised(const Graph& graph, const Node& node) {
+  if (node.op.starts_with("QLinear") || node.op.ends_with("Integer")) return true;
+  const ValueId first = node.input(0);
+  if (!first.valid() || graph.value(first).origin != Origin::kNode) return false;
+  return graph.node(graph.value(first).producer).op == "DequantizeLinear";
+}
+
+}  // namespace
+
+std::size_t value_bytes(const Graph& graph, ValueId id) {
+  const Type& type = graph.type(id);
+  if (!type.is_tensor() || type.dtype == DType::kUndefined) return 0;
+  const std::int64_t one[] = {2};  // two elements: packed types have whole bytes then
+  const double each = static_cast<double>(byte_count(type.dtype, one)) / 2;
+  return static_cast<std::size_t>(each * elements(type));
+}
+
+NodeWork node_work(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  NodeWork work;
+  for (const auto* list : {&node.inputs, &node.outputs}) {
+    for (const ValueId v : *list) {
+      if (v.valid()) work.bytes += static_cast<double>(value_bytes(graph, v));
+    }
+  }
+  add_arithmetic(graph, node, work);
+  work.quantised = work.operations > 0 && is_quantised(graph, node);
+  for (const Graph* body : Graph::subgraphs(node)) {
+    for (const NodeId inner : body->nodes()) {
+      const NodeWork part = node_work(*body, inner);
+      if (part.operations > 0) work.kind = part.kind;
+      work.operations += part.operations;
+      work.bytes += part.bytes;
+    }
+  }
+  return work;
+}
+
+double weight(const NodeWork& work) {
+  return std::max(work.operations, kOperationsPerByte * work.bytes);
+}
+
+}  // namespace xrt

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/served_plan.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "runtime/auto.h"
+#include "runtime/auto_measure.h"
+#include "runtime/profile_cache.h"
+#include "runtime/survey.h"
+
+namespace xrt {
+namespace {
+
+// Copies of tensors: the caller's memory is the caller's again when the run is over.
+std::vector<Data> copies(std::span<const Data> inputs) {
+  std::vector<Data> result;
+  for (const Data& data : inputs) {
+    result.push_back(data.is_tensor() ? Data(data.tensor().clone()) : data);
+  }
+  return result;
+}
+
+// What is done at once: the user's choice, what was measured earlier, or an estimate.
+Decision decide(Survey& survey) {
+  const ProgramOptions& options = survey.options();
+  const bool may_be_known = is_auto(options) || wants_measuring(options);
+  if (may_be_known && profiles_exist(options)) {
+    const std::string key = profile_key(survey.graph(), options);
+    if (std::optional<Decision> known = find_profile(key, options)) return std::move(*known);
+  }
+  if (!is_auto(options)) return named(options);
+  Decision decision = estimate(survey);
+  decision.precision = options.precision;
+  return decision;
+}
+
+}  // namespace
+
+std::shared_ptr<ServedPlan> ServedPlan::build(std::shared_ptr<const Graph> graph,
+                                              const ProgramOptions& options,
+                                              std::span<const Data> inputs, Refiner& refiner) {
+  auto served = std::make_shared<ServedPlan>();
+  served->graph_ = std::move(graph);
+  served->options_ = &options;
+  served->refiner_ = &refiner;
+  Survey survey(*served->graph_, options);
+  const bool measuring = wants_measuring(options);
+  std::optional<std::vector<Data>> values;
+  std::string why_not;
+  if (measuring && auto_mode(options) != AutoMode::kBackground) {
+    values = inputs.empty() ? synthetic_inputs(*served->graph_) : std::optional(copies(inputs));
+    if (values) {
+      served->plan_ = measure(survey, *values).plan;
+      return served;
+    }
+    why_not = "not measured: the shapes or types of the inputs are not known before a run";
+  }
+  Decision decision = decide(survey);
+  if (decision.precision == "auto") decision.precision = "f32";
+  const bool known = decision.placement == "measured earlier";
+  if (measuring && !known && why_not.empty()) {
+    decision.placement += ", to be measured beside the runs";
+    served->wants_refining_ = true;
+  }
+  if (!why_not.empty()) decision.notes.push_back(why_not);
+  served->plan_ = Plan::build(survey, decision);
+  return served;
+}
+
+std::shared_ptr<Plan> ServedPlan::plan() const {
+  const std::lock_guard lock(mutex_);
+  return plan_;
+}
+
+void ServedPlan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler) {
+  if (wants_refining_.load(std::memory_order_relaxed) && wants_refining_.exchange(false)) {
+    refiner_->add(weak_from_this(), copies(inputs));
+  }
+  plan()->run(inputs, outputs, profiler);
+}
+
+Explanation ServedPlan::explain() const { return plan()->explain(); }
+
+void ServedPlan::refine(std::span<const Data> inputs, const std::atomic<bool>& stop) {
+  Survey survey(*graph_, *options_);
+  std::shared_ptr<Plan> better = measure(survey, inputs, [&stop] { return stop.load(); }).plan;
+  const std::lock_guard lock(mutex_);
+  plan_.swap(better);  // the old one goes after the lock, and after its last run
+}
+
+Refiner::~Refiner() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Refiner::add(std::weak_ptr<ServedPlan> plan, std::vector<Data> inputs) {
+  const std::lock_guard lock(mutex_);
+  jobs_.push_back({std::move(plan), std::move(inputs)});
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  wake_.notify_all();
+}
+
+void Refiner::work() {
+  for (;;) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+      if (stop_) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    const std::shared_ptr<ServedPlan> plan = job.plan.lock();
+    if (plan == nullptr) continue;  // its shapes went out of use meanwhile
+    try {
+      plan->refine(job.inputs, stop_);
+    } catch (const Error& error) {
+      log_warning(std::string("auto: measuring beside the runs failed, the plan stays: ") +
+                  error.what());
+    }
+  }
+}
+
+}  // namespace xrt

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What engines say about every node of one graph: each is loaded and asked once, when it is needed.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+
+#include "partition/partition.h"
+#include "xrt/engine.h"
+#include "xrt/program.h"
+
+namespace xrt {
+
+// What one engine says about every node; a node of a shape that the engine cannot take is a no.
+EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options);
+// Live nodes that it takes.
+std::size_t taken(const EngineAnswers& answers, const Graph& graph);
+
+class Survey {
+ public:
+  struct Entry {
+    std::shared_ptr<const Engine> engine;
+    EngineAnswers answers;
+    std::size_t taken = 0;  // live nodes that it takes
+  };
+
+  // Both live at least as long as the survey.
+  Survey(const Graph& graph, const ProgramOptions& options) : graph_(graph), options_(options) {}
+
+  // Throws as get_engine(). The entry stays where it is.
+  const Entry& of(const std::string& name);
+  const Graph& graph() const { return graph_; }
+  const ProgramOptions& options() const { return options_; }
+
+ private:
+  const Graph& graph_;
+  const ProgramOptions& options_;
+  std::list<Entry> entries_;
+};
+
+}  // namespace xrt

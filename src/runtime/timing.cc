@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace xrt {
+
+TimedPlan::TimedPlan(std::shared_ptr<Plan> plan, const Graph& graph, const ProgramOptions& options,
+                     std::span<const Data> inputs)
+    : plan_(std::move(plan)), inputs_(inputs), outputs_(graph.outputs().size()) {
+  for (const ValueId v : graph.outputs()) {
+    const Type& type = graph.type(v);
+    const bool aliased =
+        std::any_of(options.aliases.begin(), options.aliases.end(),
+                    [&](const auto& pair) { return pair.second == graph.value(v).name; });
+    reused_.push_back(type.is_static() && type.dtype != DType::kString && !aliased);
+  }
+}
+
+void TimedPlan::run(bool keep) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!reused_[i]) outputs_[i] = Data{};
+  }
+  const auto start = Profiler::Clock::now();
+  plan_->run(inputs_, outputs_, profiler_);
+  const std::chrono::duration<double, std::micro> us = Profiler::Clock::now() - start;
+  if (!keep) return;
+  samples_.push_back(us.count());
+  total_us_ += us.count();
+}
+
+void TimedPlan::forget() {
+  samples_.clear();
+  total_us_ = 0;
+}
+
+double TimedPlan::us() const {
+  if (samples_.empty()) return 0;
+  std::vector<double> sorted = samples_;
+  const auto quarter = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 4);
+  std::nth_element(sorted.begin(), quarter, sorted.end());
+  return *quarter;
+}
+
+void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, double seconds,
+                   const std::function<bool()>& stop) {
+  const auto start = Profiler::Clock::now();
+  for (int round = 0; round < maximum; ++round) {
+    const std::chrono::duration<double> spent = Profiler::Clock::now() - start;
+    if (round >= minimum && spent.count() > seconds) return;
+    if (stop && stop()) return;
+    for (TimedPlan* plan : plans) plan->run();
+  }
+}
+
+}  // namespace xrt

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timing of plans that stand beside each other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/plan.h"
+#include "xrt/graph.h"
+
+namespace xrt {
+
+// A plan being timed.
+class TimedPlan {
+ public:
+  // `graph` is what the plan was built from; it and the inputs outlive this object.
+  TimedPlan(std::shared_ptr<Plan> plan, const Graph& graph, const ProgramOptions& options,
+            std::span<const Data> inputs);
+
+  // One run; its time is kept where `keep`.
+  void run(bool keep = true);
+  // The time below which a quarter of the kept runs lie, in microseconds: other work on the machine
+  // only ever adds.
+  double us() const;
+  double total_us() const { return total_us_; }  // of all kept runs
+  void forget();                                 // all kept runs
+  // Of the last run.
+  const std::vector<Data>& outputs() const { return outputs_; }
+  const std::shared_ptr<Plan>& plan() const { return plan_; }
+
+ private:
+  std::shared_ptr<Plan> plan_;
+  std::span<const Data> inputs_;
+  std::vector<Data> outputs_;
+  std::vector<bool> reused_;  // outputs whose memory serves the next run, as a caller's would
+  std::vector<double> samples_;
+  double total_us_ = 0;
+  Profiler profiler_;
+};
+
+// Runs all of them in turns, so that drift of the machine meets them alike: at least `minimum`
+// rounds, then more until `seconds` are over or `maximum` is reached. Ends early once `stop`
+// answers true.
+void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, double seconds,
+                   const std::function<bool()>& stop);
+
+}  // namespace xrt
