@@ -162,9 +162,20 @@ void Body::explain(const std::vector<std::string>& input_names, Explanation& to)
     const std::lock_guard lock(mutex_);
     if (!variants_.empty()) plan = variants_.front()->plan;
   }
-  if (plan == nullptr) {
-    to.notes.push_back("'" + name_ + "' is planned at its first run, when its shapes are known");
-    return;
+  if (plan == nullptr) {  // as a program does: for the declared shapes, while none has run
+    Signature declared(graph_.inputs().size());
+    for (std::size_t i = 0; i < declared.size(); ++i) {
+      const Type& type = input_type(i);
+      if (!type.has_rank()) continue;
+      declared[i].dtype = type.dtype;
+      for (const Dim& dim : *type.shape) declared[i].dims.push_back(dim.value());
+    }
+    try {
+      plan = plan_for(declared);
+    } catch (const Error& error) {
+      to.notes.push_back("'" + name_ + "' is planned when its shapes are known: " + error.what());
+      return;
+    }
   }
   std::map<std::string, std::string> known;
   for (std::size_t i = 0; i < input_names.size(); ++i) {

@@ -11,7 +11,10 @@
 namespace xrt {
 namespace {
 
-// Room that is made at once for the parts of an output whose length is not known.
+// Room that is made at once for an output of a known greatest length: what is not written to costs
+// address space, no memory.
+constexpr std::int64_t kMaxReserved = std::int64_t{1} << 30;
+// Room for the first parts of any other; it doubles.
 constexpr std::int64_t kFirstBytes = std::int64_t{1} << 20;
 // Where elements are read in place they must be aligned as engines like them.
 constexpr std::uintptr_t kAlignment = 64;
@@ -110,7 +113,8 @@ void ScanOutput::add(const Tensor& part) {
   if (!whole_.defined()) {
     const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(part.bytes(), 1));
     const std::int64_t room = std::max<std::int64_t>(kFirstBytes / bytes, 2);
-    start(part.dtype(), part.dims(), is_exact_ ? limit_ : std::min(limit_, room));
+    const bool whole = is_exact_ || limit_ <= kMaxReserved / bytes;
+    start(part.dtype(), part.dims(), whole ? limit_ : std::min(limit_, room));
   } else if (part.dims() != part_ || part.dtype() != whole_.dtype()) {
     throw Error(ErrorCode::kInvalidArgument, "a scanned output changes its shape from " +
                                                  to_string(part_) + " to " +

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops whose bodies run on the real engines, against NumPy."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openxrt
+import pytest
+from onnx import TensorProto, helper
+from small_models import tensor
+
+STEPS, SIZE = 6, 8
+
+
+def recurrent_model() -> bytes:
+    """h[t] = tanh(w·h[t-1] + x[t]) by a Scan, which returns all squares of h, too; w is captured."""
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["w", "h"], ["wh"], name="mm"),
+            helper.make_node("Add", ["wh", "xt"], ["s"], name="add"),
+            helper.make_node("Tanh", ["s"], ["h_next"], name="tanh"),
+            helper.make_node("Mul", ["h_next", "h_next"], ["square"], name="square"),
+        ],
+        "body",
+        [tensor("h", TensorProto.FLOAT, [SIZE]), tensor("xt", TensorProto.FLOAT, [SIZE])],
+        [tensor("h_next", TensorProto.FLOAT, [SIZE]), tensor("square", TensorProto.FLOAT, [SIZE])],
+    )
+    scan = helper.make_node(
+        "Scan", ["h0", "x"], ["last", "squares"], name="scan", body=body, num_scan_inputs=1
+    )
+    graph = helper.make_graph(
+        [scan],
+        "recurrent",
+        [
+            tensor("w", TensorProto.FLOAT, [SIZE, SIZE]),
+            tensor("h0", TensorProto.FLOAT, [SIZE]),
+            tensor("x", TensorProto.FLOAT, ["steps", SIZE]),
+        ],
+        [
+            tensor("last", TensorProto.FLOAT, [SIZE]),
+            tensor("squares", TensorProto.FLOAT, ["steps", SIZE]),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def expected(w: np.ndarray, h: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    squares = []
+    for row in x:
+        h = np.tanh(w @ h + row)
+        squares.append(h * h)
+    return h, np.array(squares).reshape(len(x), len(h))
+
+
+def check(program: openxrt.Program, steps: int = STEPS) -> None:
+    rng = np.random.default_rng(steps)
+    w = rng.standard_normal((SIZE, SIZE)).astype(np.float32)
+    h = rng.standard_normal(SIZE).astype(np.float32)
+    x = rng.standard_normal((steps, SIZE)).astype(np.float32)
+    outputs = program.run({"w": w, "h0": h, "x": x})
+    last, squares = expected(w, h, x)
+    np.testing.assert_allclose(outputs["last"], last, atol=1e-5)
+    np.testing.assert_allclose(outputs["squares"], squares, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla"])
+def test_a_body_runs_on_one_engine_alone(engine: str) -> None:
+    program = openxrt.load(
+        recurrent_model(), engine=engine, strict=True, node_engines={"scan": "runtime"}
+    )
+    for steps in (STEPS, 1, STEPS):
+        check(program, steps)
+    assert program.explain().nodes_per_engine == {"runtime": 1, engine: 4}
+
+
+def test_a_body_over_three_engines() -> None:
+    program = openxrt.load(
+        recurrent_model(),
+        engine=["native", "openvino", "xla"],
+        node_engines={"scan/body/mm": "openvino", "scan/body/tanh": "xla"},
+    )
+    check(program)
+    check(program, 0)
+    engines = {node["name"]: node["engine"] for node in program.explain()["nodes"]}
+    assert engines == {
+        "scan": "runtime",
+        "scan/body/mm": "openvino",
+        "scan/body/add": "native",
+        "scan/body/tanh": "xla",
+        "scan/body/square": "native",
+    }
+
+
+def test_bodies_are_kept_in_the_disk_cache(tmp_path: Path) -> None:
+    def load() -> openxrt.Program:
+        return openxrt.load(
+            recurrent_model().replace(b"steps", b"STEPS"),  # no program in memory shares it
+            engine="openvino",
+            node_engines={"scan": "runtime"},
+            cache_dir=tmp_path,
+        )
+
+    program = load()
+    check(program)
+    assert [launch["from_cache"] for launch in launches(program)] == [False]
+    del program
+    program = load()
+    check(program)
+    assert [launch["from_cache"] for launch in launches(program)] == [True]
+
+
+def launches(program: openxrt.Program) -> list[dict]:
+    return [entry for entry in program.explain()["launches"] if entry["engine"] != "runtime"]
+
+
+def test_the_page_and_the_trace_show_bodies() -> None:
+    program = openxrt.load(recurrent_model(), engine=["openvino"], node_engines={"scan": "runtime"})
+    program.enable_profile()
+    check(program)
+    assert {"runtime_0", "scan/body/openvino_0"} <= {e.function for e in program.profile()}
+    assert "scan/body/tanh" in program.explain().to_html()
+
+
+def test_two_bodies_do_not_share_a_program() -> None:
+    # The same graph, with other engines for its body.
+    first = openxrt.load(recurrent_model(), engine=["native"], node_engines={"scan": "runtime"})
+    second = openxrt.load(recurrent_model(), engine=["openvino"], node_engines={"scan": "runtime"})
+    check(first)
+    check(second)
+    assert first.explain().nodes_per_engine == {"runtime": 1, "native": 4}
+    assert second.explain().nodes_per_engine == {"runtime": 1, "openvino": 4}
