@@ -45,11 +45,13 @@ from ._core import cache_list as _cache_list
 from ._core import default_cache_dir as _default_cache_dir
 from ._core import load as _load
 from ._core import version as _version
+from .comparison import Comparison, compare
 from .custom import engine
 from .explanation import Explanation
 
 __all__ = [
     "CacheEntry",
+    "Comparison",
     "EngineError",
     "EngineReport",
     "Error",
@@ -70,6 +72,7 @@ __all__ = [
     "Unsupported",
     "cache_clear",
     "cache_list",
+    "compare",
     "doctor",
     "engine",
     "engine_ops",

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "compare.h"
 #include "convert.h"
 #include "engine.h"
 #include "errors.h"
@@ -76,5 +77,6 @@ NB_MODULE(_core, module) {
   xrt::python::bind_program(module);
   xrt::python::bind_engine(module);
   xrt::python::bind_onnx(module);
+  xrt::python::bind_compare(module);
   xrt::python::bind_tools(module);
 }

@@ -20,6 +20,7 @@ constexpr const char* kFooter = R"(Start with:
   xrt run model.onnx --input x=cat.png --engine openvino,native
   xrt inspect model.onnx --html page.html
   xrt bench model.onnx --engine native --engine openvino,native
+  xrt compare model.onnx --engine native --engine openvino   the first node at which they differ
 
 Exit codes: 0 success; 1 the model or the run failed; 2 wrong command line or input;
 3 an engine that was asked for is not available; 4 results differ from what was expected.
@@ -62,6 +63,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_run(app, chosen);
   add_inspect(app, chosen);
   add_bench(app, chosen);
+  add_compare(app, chosen);
   add_doctor(app, chosen);
   add_engines(app, chosen);
   add_cache(app, chosen);

@@ -39,6 +39,7 @@ void add_doctor(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
 void add_engines(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
+void add_compare(CLI::App& app, Command& chosen);
 void add_cache(CLI::App& app, Command& chosen);
 
 // Parses and runs; prints errors to standard error. What main() returns.

@@ -23,18 +23,6 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-void check_engine(const std::string& name) {
-  if (name == "auto") return;
-  try {
-    get_engine(name);
-  } catch (const Error& error) {
-    throw EngineUnavailable(
-        fmt::format("engine '{}' is not available: {}\nxrt doctor shows every "
-                    "engine and how to install it",
-                    name, error.what()));
-  }
-}
-
 }  // namespace
 
 void add_placement_options(CLI::App& app, PlacementOptions& options) {
@@ -106,6 +94,18 @@ std::vector<std::string> split_engines(const std::string& text) {
     start = end + 1;
   }
   return names;
+}
+
+void check_engine(const std::string& name) {
+  if (name == "auto") return;
+  try {
+    get_engine(name);
+  } catch (const Error& error) {
+    throw EngineUnavailable(
+        fmt::format("engine '{}' is not available: {}\nxrt doctor shows every "
+                    "engine and how to install it",
+                    name, error.what()));
+  }
 }
 
 ProgramOptions program_options(const PlacementOptions& options,

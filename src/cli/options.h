@@ -33,6 +33,9 @@ void add_placement_options(CLI::App& app, PlacementOptions& options);
 // "openvino, native" → {"openvino", "native"}; throws UsageError where a name is empty.
 std::vector<std::string> split_engines(const std::string& text);
 
+// Throws EngineUnavailable, with how to install it, for an engine that cannot be loaded.
+void check_engine(const std::string& name);
+
 ProgramOptions program_options(const PlacementOptions& options,
                                const std::vector<std::string>& engines);
 
