@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/operators.md: which engine has a lowering or kernel for which ONNX op.
+"""Writes docs/operators.md: which engine has a lowering or kernel for which ONNX op, and how many
+of ONNX's node tests it passes.
 
     PYTHONPATH=build/release/python python tools/make_operators.py           # writes the page
     PYTHONPATH=build/release/python python tools/make_operators.py --check   # exit 1 if stale
 
-The table is read from the engines' own registries. An op without an entry may still run: if ONNX
-gives it a function body, an engine that takes every op of the body takes the op.
+The table is read from the engines' own registries and from docs/conformance, which `./dev
+conformance ENGINES --record` writes. An op without an entry may still run: if ONNX gives it a
+function body, an engine that takes every op of the body takes the op.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnx.defs
 import openxrt
@@ -21,16 +25,22 @@ import openxrt
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 ENGINES = ("native", "openvino", "xla")
 DOMAINS = ("", "ai.onnx.ml")
+RECORDS = PAGE.parent / "conformance"
+KINDS = {"node": 1884, "simple": 23, "pytorch-operator": 35, "pytorch-converted": 82}
 
 HEADER = """\
 # Operators
 
-Made by `tools/make_operators.py` from the registries of the engines; do not edit.
+Made by `tools/make_operators.py` from the registries of the engines and from what
+`./dev conformance ENGINES --record` wrote to docs/conformance; do not edit.
 
 - **●**: the engine has a kernel or lowering for the op. Whether it takes a given node depends on
   dtypes, shapes and attributes: `xrt inspect` tells, node by node, with the reason of each refusal.
 - **ƒ**: none of its own, but ONNX defines the op as a function of other ops, which the engine may
   take.
+- **n/m**: of m node tests of the onnx package that hold the op, n pass with every node on that
+  engine (what the engine leaves to native is not counted). Why a test does not pass at all:
+  tests/conformance/expectations.json.
 
 """
 
@@ -50,17 +60,67 @@ def op_rows() -> list[tuple[str, int, bool]]:
     ]
 
 
+def read_records() -> list[dict[str, Any]]:
+    """The kept conformance runs, by their engines."""
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in RECORDS.glob("*.json")]
+    return sorted(records, key=lambda record: (len(record["engines"]), record["engines"]))
+
+
+def run_table(records: list[dict[str, Any]]) -> list[str]:
+    """One line per kept run: tests passed by kind, nodes by engine."""
+    heads = [f"{kind} ({count})" for kind, count in KINDS.items()]
+    lines = [
+        f"| engines | {' | '.join(heads)} | nodes run in passing tests |",
+        f"| --- |{' --- |' * (len(heads) + 1)}",
+    ]
+    for record in records:
+        summary = record["summary"]
+        passed = [str(summary["kinds"].get(kind, {}).get("pass", 0)) for kind in KINDS]
+        nodes = ", ".join(
+            f"{engine} {summary['engines'].get(engine, {}).get('nodes', 0)}"
+            for engine in record["engines"]
+        )
+        lines.append(f"| {', '.join(record['engines'])} | {' | '.join(passed)} | {nodes} |")
+    return lines
+
+
+def tests_of(records: list[dict[str, Any]], engine: str) -> dict[str, str]:
+    """By op: passed with every node on this engine / all, from the run of the engine and native."""
+    wanted = [engine] if engine == "native" else [engine, "native"]
+    for record in records:
+        if record["engines"] == wanted:
+            return {
+                op: f"{entry['alone'].get(engine, 0)}/{entry['tests']}"
+                for op, entry in record["operators"].items()
+            }
+    return {}
+
+
 def page() -> str:
     """The whole page as text."""
     have = {engine: set(openxrt.engine_ops(engine)) for engine in ENGINES}
+    records = read_records()
+    tests = {engine: tests_of(records, engine) for engine in ENGINES}
     rows = op_rows()
     lines = [f"| op | since | {' | '.join(ENGINES)} |", f"| --- | --- |{' --- |' * len(ENGINES)}"]
     for name, since, has_body in rows:
-        cells = ["●" if name in have[e] else "ƒ" if has_body else "" for e in ENGINES]
+        cells = []
+        for engine in ENGINES:
+            mark = "●" if name in have[engine] else "ƒ" if has_body else ""
+            count = tests[engine].get(name, "")
+            cells.append(f"{mark} {count}".strip() if mark or not count.startswith("0/") else "")
         lines.append(f"| {name} | {since} | {' | '.join(cells)} |")
     names = {name for name, _, _ in rows}
     counts = ", ".join(f"{e} {len(have[e] & names)}" for e in ENGINES)
-    return HEADER + f"Of {len(rows)} ops: {counts}.\n\n" + "\n".join(lines) + "\n"
+    version = records[0]["onnx"] if records else onnx.__version__
+    return (
+        HEADER
+        + f"Tests of onnx {version} that pass, by the engines on each graph:\n\n"
+        + "\n".join(run_table(records))
+        + f"\n\nOf {len(rows)} ops: {counts}.\n\n"
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
 def main() -> int:

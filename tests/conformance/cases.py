@@ -60,6 +60,16 @@ class Case:
         return sets
 
 
+def op_names(model: onnx.ModelProto) -> list[str]:
+    """The ops of the main graph; those outside the standard domain with their domain."""
+    return sorted(
+        {
+            f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+            for node in model.graph.node
+        }
+    )
+
+
 def read_value(path: Path, declared: onnx.TypeProto) -> Any:
     """An array, a list (sequence) or None (absent optional), as the graph declares it."""
     content = path.read_bytes()

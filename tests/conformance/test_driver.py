@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 
 from cases import load_cases  # noqa: E402
 from compare import mismatch  # noqa: E402
-from run import below_floors, reason_class  # noqa: E402
+from run import below_floors, reason_class, record, unexplained  # noqa: E402
 
 TESTS = "^test_(relu|sigmoid|add|split_to_sequence_1|cast_FLOAT_to_BFLOAT16)$"
 
@@ -102,6 +102,41 @@ def test_misuse_is_refused(tmp_path: Path) -> None:
 def test_every_test_of_the_package_is_there() -> None:
     assert len(load_cases(["node"])) == 1884
     assert len(load_cases(["simple", "pytorch-operator", "pytorch-converted"])) == 140
+
+
+def test_what_does_not_pass_needs_an_explanation() -> None:
+    results = {
+        "node/test_a": {"status": "pass", "reason": None},
+        "node/test_b": {"status": "fail", "reason": "output 0: values differ: 3 / 10"},
+        "node/test_c": {"status": "fail", "reason": "output 0: shape [2], expected [1]"},
+        "node/test_d": {"status": "unsupported", "reason": "no kernel"},
+    }
+    reasons = {"node/test_b": "random", "node/test_c": "random", "node/test_d": "not there"}
+    assert unexplained(reasons, results) == [
+        "node/test_c (fail): output 0: shape [2], expected [1]"
+    ]
+    assert len(unexplained({}, results)) == 3
+
+
+def test_record_counts_by_op() -> None:
+    results = {
+        "node/test_a": {"status": "pass", "reason": None, "ops": ["Add"], "nodes": {"x": 1}},
+        "node/test_b": {
+            "status": "pass",
+            "reason": None,
+            "ops": ["Add", "Mul"],
+            "nodes": {"x": 1, "y": 2},
+        },
+        "node/test_c": {"status": "fail", "reason": "values differ", "ops": ["Mul"]},
+        "simple/test_d": {"status": "pass", "reason": None, "ops": ["Add"], "nodes": {"x": 1}},
+    }
+    kept = json.loads(record(["x", "y"], {"passed": 3}, results))
+    assert kept["operators"] == {
+        "Add": {"tests": 2, "passed": 2, "alone": {"x": 1}},
+        "Mul": {"tests": 2, "passed": 1, "alone": {}},
+    }
+    assert kept["not_passed"] == {"node/test_c": "fail: values differ"}
+    assert kept["engines"] == ["x", "y"] and kept["summary"] == {"passed": 3}
 
 
 def test_floors() -> None:

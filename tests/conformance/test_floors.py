@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The counts of expectations.json hold: all tests natively, families of ops on the other engines.
+A test that does not pass natively is explained there.
 
 The whole suite on every engine takes minutes: ``./dev conformance openvino,native --check``.
 """

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from cases import Case
+from cases import Case, op_names
 from compare import mismatch
 from runners import RUNNERS, NotSupportedError
 
@@ -46,7 +46,7 @@ def run_case(runner: Any, case: Case) -> dict[str, Any]:
     content = case.model_bytes()
     model = onnx.load_from_string(content)
     data_sets = case.data_sets(model)
-    answer: dict[str, Any] = {"ops": sorted({node.op_type for node in model.graph.node})}
+    answer: dict[str, Any] = {"ops": op_names(model)}
     start = time.perf_counter()
     try:
         outcome = runner(model, content, [feeds for feeds, _ in data_sets])
