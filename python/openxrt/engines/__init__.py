@@ -46,6 +46,11 @@ BUILT_IN = {
     "onnxruntime": BuiltIn(
         "openxrt.engines.onnxruntime", ("onnxruntime",), "pip install onnxruntime==1.31.1"
     ),
+    "tensorrt": BuiltIn(
+        "openxrt.engines.tensorrt",
+        ("tensorrt", "tensorrt_bindings", "tensorrt_rtx", "tensorrt_rtx_bindings"),
+        "pip install tensorrt-rtx-cu13-libs==1.7.1.116 tensorrt-rtx-cu13-bindings==1.7.1.116",
+    ),
 }
 
 
@@ -92,7 +97,7 @@ def load(name: str) -> bool:
 
 
 class _Engines(ModuleType):
-    """This package, which is also the function that lists all engines: openxrt.engines()."""
+    """A package that is also the function which lists all engines: openxrt.engines()."""
 
     def __call__(self) -> list[str]:
         """Names of the engines that may be asked for."""
