@@ -17,6 +17,7 @@
 #include "convert.h"
 #include "engine_executable.h"
 #include "engine_views.h"
+#include "ir/schema.h"
 #include "runtime/engine_provider.h"
 #include "xrt/engine.h"
 #include "xrt/error.h"
@@ -264,6 +265,14 @@ void bind_engine(nb::module_& module) {
       nb::arg("object"), nb::arg("name"), nb::arg("version"), nb::arg("devices"),
       nb::arg("dynamic_shapes"), nb::arg("location"), nb::arg("ops"), nb::arg("traits"),
       nb::arg("training"));
+  module.def(
+      "standard_ops",
+      [] {
+        std::vector<std::string> names;
+        for (const OpInfo& op : all_ops("")) names.push_back(op.name);
+        return names;
+      },
+      "Names of the ops of the ONNX standard.");
   module.def(
       "set_engine_provider",
       [](nb::object names, nb::object load) {

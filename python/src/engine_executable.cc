@@ -228,11 +228,14 @@ class PyExecutable final : public Executable {
 
 void throw_engine_error(const std::string& engine, const std::string& what,
                         nb::python_error& error) {
+  const std::string place = fmt::format("engine {} (Python): {}: ", engine, what);
+  if (const auto code = code_of(error.value())) {  // raised on purpose: its message says it all
+    throw Error(*code, place + nb::str(error.value()).c_str());
+  }
   // One line for those who only want to know, then where it happened.
   const std::string type = nb::type_name(error.type()).c_str();
-  const std::string line = fmt::format("engine {} (Python): {}: {}: {}", engine, what, type,
-                                       nb::str(error.value()).c_str());
-  throw Error(code_of(error.value()), fmt::format("{}\n{}", line, error.what()));
+  throw Error(ErrorCode::kEngine, fmt::format("{}{}: {}\n{}", place, type,
+                                              nb::str(error.value()).c_str(), error.what()));
 }
 
 Held::~Held() {

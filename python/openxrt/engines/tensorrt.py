@@ -15,11 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from .._core import EngineError, FunctionView, GraphView, InvalidArgument, NodeView, Unsupported
+from .._core import (
+    EngineError,
+    FunctionView,
+    GraphView,
+    InvalidArgument,
+    NodeView,
+    Unsupported,
+    standard_ops,
+)
 from ..custom import engine
 from . import _cuda, _options, _types
 from ._tensorrt_library import Library, Rejected, read_record, write_record
-from ._tensorrt_rules import refusal
+from ._tensorrt_rules import RANDOM, refusal
 from ._tensorrt_run import Executable
 
 NAME = "tensorrt"
@@ -141,7 +149,15 @@ def profile_bounds(
     return bounds
 
 
-@engine(NAME, version=version(), devices=devices(), dynamic_shapes=True)
+def ops() -> list[str]:
+    """Ops that the parser has an importer for, but for those that are refused in any case."""
+    with LIBRARY.exclusive():
+        network = LIBRARY.builder.create_network()
+        parser = LIBRARY.trt.OnnxParser(network, LIBRARY.logger)
+        return [op for op in standard_ops() if op not in RANDOM and parser.supports_operator(op)]
+
+
+@engine(NAME, version=version(), devices=devices(), dynamic_shapes=True, ops=ops())
 class TensorRTEngine:
     """Asks TensorRT's parser about nodes and its builder for plans."""
 

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorRT through its Python package: plans built for a GPU that need not be there."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor
+
+ROOT = Path(__file__).resolve().parents[2]
+
+if importlib.util.find_spec("tensorrt_rtx_bindings") is None:
+    pytest.skip("TensorRT-RTX is not installed", allow_module_level=True)
+if openxrt.engines.BUILT_IN["tensorrt"].module not in sys.modules:
+    openxrt.engine_ops("tensorrt")  # loads the engine
+
+from openxrt.engines import _cuda
+from openxrt.engines import tensorrt as engine
+
+if not isinstance(getattr(engine, "TensorRTEngine", None), type):
+    pytest.skip("the engine of that name is the one in C++", allow_module_level=True)
+
+
+def has_gpu() -> bool:
+    try:
+        _cuda.driver()
+    except openxrt.EngineError:
+        return False
+    return True
+
+
+def load(model: bytes, **options: object) -> openxrt.Program:
+    options = {"compute_capability": "8.9", **options}
+    return openxrt.load(
+        model,
+        engine="tensorrt",
+        device="cuda:0",
+        strict=True,
+        cache_dir="",
+        engine_options={"tensorrt": options},
+    )
+
+
+def conv_model(dims: list, dtype: int = TensorProto.FLOAT) -> bytes:
+    """y = Relu(Conv(x)), 3 to 16 channels."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((16, 3, 3, 3)).astype(helper.tensor_dtype_to_np_dtype(dtype))
+    return make_model(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1, 1, 1, 1]),
+            helper.make_node("Relu", ["c"], ["y"], name="relu"),
+        ],
+        [tensor("x", dtype, dims)],
+        [tensor("y", dtype, [dims[0], 16, *dims[2:]])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+
+
+def plan_of(model: bytes, tmp_path: Path, **options: object) -> bytes:
+    """What the disk cache holds for a model of one function."""
+    openxrt.load(
+        model,
+        engine="tensorrt",
+        device="cuda:0",
+        strict=True,
+        cache_dir=tmp_path,
+        engine_options={"tensorrt": {"compute_capability": "8.9", **options}},
+    )
+    (entry,) = [e for e in openxrt.cache_list(tmp_path) if e.engine == "tensorrt"]
+    assert entry.valid
+    return (tmp_path / f"{entry.key}.xrtc").read_bytes()
+
+
+def inspect(plan: bytes) -> tuple[int, int]:
+    """TensorRT's own view of a plan: validity codes with and without a fitting GPU differ."""
+    trt = engine.LIBRARY.trt
+    runtime = trt.Runtime(engine.LIBRARY.logger)
+    return runtime.get_engine_validity(plan)
+
+
+def test_it_is_found_by_name() -> None:
+    assert "tensorrt" in openxrt.engines()
+    assert {"Conv", "MatMul", "Softmax"} <= set(openxrt.engine_ops("tensorrt"))
+    assert "RandomNormal" not in openxrt.engine_ops("tensorrt")
+
+
+def test_a_plan_is_built_and_kept(tmp_path: Path) -> None:
+    first = plan_of(conv_model([1, 3, 8, 8]), tmp_path)
+    assert len(first) > 10_000
+    program = openxrt.load(
+        conv_model([1, 3, 8, 8]),
+        engine="tensorrt",
+        device="cuda:0",
+        cache_dir=tmp_path,
+        engine_options={"tensorrt": {"compute_capability": "8.9"}},
+    )
+    assert program.explain()["launches"][0]["from_cache"]
+
+
+def test_options_are_part_of_the_key(tmp_path: Path) -> None:
+    for i, capability in enumerate(("8.9", "12.0")):
+        plan_of(conv_model([1, 3, 8, 8]), tmp_path / str(i), compute_capability=capability)
+    keys = [openxrt.cache_list(tmp_path / str(i))[0].key for i in range(2)]
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.skipif(has_gpu(), reason="this machine has a GPU")
+def test_without_a_gpu_it_says_so() -> None:
+    program = load(conv_model([1, 3, 8, 8]))
+    assert program.explain().nodes_per_engine == {"tensorrt": 2}
+    with pytest.raises(openxrt.EngineError, match="runs on a GPU: there is no CUDA driver"):
+        program(np.zeros((1, 3, 8, 8), np.float32))
+    with pytest.raises(openxrt.EngineError, match="option compute_capability, for example 8.9"):
+        openxrt.load(conv_model([1, 3, 8, 8]), engine="tensorrt", device="cuda:0", cache_dir="")
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_half_precision_is_what_the_graph_says(dtype: int) -> None:
+    assert load(conv_model([1, 3, 8, 8], dtype)).explain().nodes_per_engine == {"tensorrt": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"compute_capabilty": "8.9"}, "is 'compute_capability' meant"),
+        ({"compute_capability": "nine"}, "not of the form 8.9"),
+        ({"compute_capability": "5.0"}, "5.0 is none that .* builds for: .*8.9"),
+        ({"maximum_shapes": "x"}, "not of the form INPUT=1x3x224x224"),
+        ({"tf32": "perhaps"}, "neither 1 nor 0"),
+        ({"builder_optimization_level": "9"}, "none of 0, 1, 2, 3, 4, 5"),
+    ],
+)
+def test_wrong_options_are_errors(options: dict, message: str) -> None:
+    with pytest.raises(openxrt.InvalidArgument, match=message):
+        load(conv_model([1, 3, 8, 8]), **options)
+
+
+def test_refusals_have_reasons() -> None:
+    model = make_model(
+        [
+            helper.make_node("Relu", ["x"], ["r"], name="relu"),
+            helper.make_node("RandomNormalLike", ["r"], ["n"], name="random"),
+            helper.make_node("Reshape", ["r", "s"], ["q"], name="reshape"),
+            helper.make_node("Neg", ["d"], ["e"], name="double"),
+            helper.make_node("BitShift", ["u", "u"], ["v"], name="shift", direction="LEFT"),
+        ],
+        [
+            tensor("x", TensorProto.FLOAT, [2, 3]),
+            tensor("s", TensorProto.INT64, [2]),
+            tensor("d", TensorProto.DOUBLE, [2]),
+            tensor("u", TensorProto.UINT8, [2]),
+        ],
+        [
+            tensor("n", TensorProto.FLOAT, [2, 3]),
+            tensor("q", TensorProto.FLOAT, [None, None]),
+            tensor("e", TensorProto.DOUBLE, [2]),
+            tensor("v", TensorProto.UINT8, [2]),
+        ],
+    )
+    with pytest.raises(openxrt.Unsupported) as caught:
+        load(model)
+    expected = {
+        "RandomNormalLike": "for the same seed",
+        "Reshape": "decides a shape",
+        "Neg": "float64",
+        "BitShift": "its parser",
+    }
+    text = str(caught.value)
+    assert any(op in text and reason in text for op, reason in expected.items())
+    for node in [n for n in onnx.load_model_from_string(model).graph.node if n.op_type != "Relu"]:
+        alone = helper.make_graph(
+            [node],
+            "alone",
+            [v for v in onnx.load_model_from_string(model).graph.input if v.name in node.input]
+            + ([tensor("r", TensorProto.FLOAT, [2, 3])] if "r" in node.input else []),
+            [v for v in onnx.load_model_from_string(model).graph.output if v.name in node.output],
+        )
+        opset = helper.make_opsetid("", 21)
+        single = helper.make_model(alone, opset_imports=[opset], ir_version=10)
+        with pytest.raises(openxrt.Unsupported, match=expected[node.op_type]):
+            load(single.SerializeToString())
+
+
+def test_bounds_of_open_dimensions() -> None:
+    class Port:
+        def __init__(self, name: str, shape: tuple) -> None:
+            self.name, self.shape, self.type = name, shape, f"float32{list(shape)}"
+
+    class Function:
+        name = "f"
+        options: dict = {}  # noqa: RUF012
+        max_batch_size = 8
+        inputs = [Port("x", ("N", 3, None)), Port("y", (2, 2))]  # noqa: RUF012
+
+    function = Function()
+    assert engine.profile_bounds(function, {}) == {"x": ([1, 3, 1], [8, 3, 64], [8, 3, 64])}
+    function.options = {"maximum_shapes": "x=4x3x100", "optimum_shapes": "x=2x3x50"}
+    assert engine.profile_bounds(function, {}) == {"x": ([1, 3, 1], [2, 3, 50], [4, 3, 100])}
+    assert engine.profile_bounds(function, {"x": [16, 3, 64]})["x"][2] == [16, 3, 100]
+    function.options = {"maximum_shapes": "z=4"}
+    with pytest.raises(openxrt.InvalidArgument, match="has no input 'z'; it has x, y"):
+        engine.profile_bounds(function, {})
+    function.options = {"maximum_shapes": "x=4"}
+    with pytest.raises(openxrt.InvalidArgument, match="of another rank"):
+        engine.profile_bounds(function, {})
+
+
+def test_a_profile_is_built_for_open_dimensions() -> None:
+    """NonZero leaves a dimension open in the middle of a graph: a function begins there."""
+    model = make_model(
+        [
+            helper.make_node("Unique", ["x"], ["u"], name="unique"),
+            helper.make_node("Exp", ["u"], ["e"], name="exp"),
+            helper.make_node("Neg", ["e"], ["y"], name="neg"),
+        ],
+        [tensor("x", TensorProto.FLOAT, [6])],
+        [tensor("y", TensorProto.FLOAT, [None])],
+    )
+    program = openxrt.load(
+        model,
+        engine=["tensorrt", "native"],
+        device="cuda:0",
+        cache_dir="",
+        engine_options={"tensorrt": {"compute_capability": "8.9", "maximum_shapes": "u=6"}},
+    )
+    engines = {node["op"]: node["engine"] for node in program.explain()["nodes"]}
+    assert engines == {"Unique": "native", "Exp": "tensorrt", "Neg": "tensorrt"}
+
+
+def test_one_case_of_each_op_is_built() -> None:
+    """A node test of the onnx package for every op: what the engine takes, the builder builds."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "tensorrt_builds.py"), "--one-per-op"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-1000:]
+    summary = next(line for line in result.stdout.splitlines() if "node tests" in line)
+    built = int(summary.split(" built")[0].split()[-1])
+    assert built >= 100, summary
