@@ -13,8 +13,8 @@
 
 namespace xrt::python {
 
-// Throws the Python exception of an engine as an xrt::Error: of the exception's own code where it
-// is one of ours, else kEngine. The message carries the traceback.
+// Throws the Python exception of an engine as an xrt::Error: with the exception's own code and
+// message where it is one of ours, else as kEngine, and the message carries the traceback.
 [[noreturn]] void throw_engine_error(const std::string& engine, const std::string& what,
                                      nanobind::python_error& error);
 

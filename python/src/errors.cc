@@ -87,12 +87,12 @@ void bind_errors(nb::module_& module) {
   nb::register_exception_translator(translate, nullptr);
 }
 
-ErrorCode code_of(nb::handle exception) {
+std::optional<ErrorCode> code_of(nb::handle exception) {
   const ErrorClasses& classes = error_classes();
   for (std::size_t i = 0; i < classes.by_code.size(); ++i) {
     if (nb::isinstance(exception, classes.by_code[i])) return static_cast<ErrorCode>(i);
   }
-  return ErrorCode::kEngine;
+  return std::nullopt;
 }
 
 }  // namespace xrt::python

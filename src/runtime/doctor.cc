@@ -13,6 +13,11 @@ std::string install_hint(const std::string& engine) {
   if (engine == "native") return "pip install onednn-cpu-tbb==2023.2.0 (and TBB: Debian libtbb12)";
   if (engine == "openvino") return "pip install openvino==2026.4.1";
   if (engine == "xla") return "pip install xla-cpu-pjrt==0.0.1, or set XRT_PJRT_PLUGIN";
+  if (engine == "onnxruntime") return "pip install onnxruntime==1.31.1";
+  if (engine == "tensorrt") {
+    return "it runs on an NVIDIA GPU with a driver; docs/engines.md says how to build plans "
+           "without";
+  }
   return "see the documentation of the engine; its library is found through XRT_ENGINE_PATH";
 }
 

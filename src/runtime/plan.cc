@@ -17,6 +17,7 @@
 #include "runtime/placement.h"
 #include "runtime/precision.h"
 #include "runtime/run_state.h"
+#include "runtime/survey.h"
 
 namespace xrt {
 namespace {
@@ -186,7 +187,9 @@ void Plan::compile(const Graph& folded, const std::vector<std::shared_ptr<const 
                         return export_onnx(*body, export_options);
                       }};
     CompileOptions compile_options;
-    compile_options.device = options.device;
+    compile_options.device =
+        launch.engine == kRuntimeEngine ? options.device : device_for(*engine, options);
+    if (!cache.empty()) compile_options.records_dir = cache / "records" / launch.engine;
     compile_options.num_threads = options.num_threads > 0 ? options.num_threads : thread_budget();
     const auto own = options.engine_options.find(launch.engine);
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/auto.h"
+
 namespace xrt {
 namespace {
 
@@ -22,17 +24,34 @@ ValueId dynamic_value(const Graph& graph, NodeId id) {
   return {};
 }
 
+bool drives(const Engine& engine, const std::string& device) {
+  const std::vector<std::string> devices = engine.devices();
+  return std::find(devices.begin(), devices.end(), device) != devices.end();
+}
+
 }  // namespace
+
+std::string device_for(const Engine& engine, const ProgramOptions& options) {
+  if (drives(engine, options.device)) return options.device;
+  // What crosses functions lies on the host: what is left over can run there.
+  const bool is_leftover =
+      engine.name() == kFallbackEngine &&
+      std::any_of(options.engines.begin(), options.engines.end(), [&](const std::string& name) {
+        return name == "auto" ||
+               (name != kFallbackEngine && drives(*get_engine(name), options.device));
+      });
+  return is_leftover ? "cpu" : std::string();
+}
 
 EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options) {
   EngineAnswers answers{engine.name(), {}};
-  const std::vector<std::string> devices = engine.devices();
-  if (std::find(devices.begin(), devices.end(), options.device) == devices.end()) {
+  const std::string device = device_for(engine, options);
+  if (device.empty()) {
     answers.nodes.assign(graph.node_capacity(),
                          Support::no("it does not drive the device '" + options.device + "'"));
     return answers;
   }
-  answers.nodes = engine.supports_all(graph, options.device, Phase::kInference);
+  answers.nodes = engine.supports_all(graph, device, Phase::kInference);
   if (engine.dynamic_shapes()) return answers;
   for (const NodeId id : graph.nodes()) {
     Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];

@@ -12,6 +12,10 @@
 
 namespace xrt {
 
+// The device that the engine is to use in a program: the program's own, or, for the fallback where
+// another engine drives that one, the host. Empty: none, it does not drive the program's.
+std::string device_for(const Engine& engine, const ProgramOptions& options);
+
 // What one engine says about every node; a node of a shape that the engine cannot take is a no.
 EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options);
 // Live nodes that it takes.

@@ -20,8 +20,8 @@ if importlib.util.find_spec("tensorrt_rtx_bindings") is None:
 if openxrt.engines.BUILT_IN["tensorrt"].module not in sys.modules:
     openxrt.engine_ops("tensorrt")  # loads the engine
 
-from openxrt.engines import _cuda
-from openxrt.engines import tensorrt as engine
+from openxrt.engines import _cuda  # noqa: E402
+from openxrt.engines import tensorrt as engine  # noqa: E402
 
 if not isinstance(getattr(engine, "TensorRTEngine", None), type):
     pytest.skip("the engine of that name is the one in C++", allow_module_level=True)
