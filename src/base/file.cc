@@ -82,16 +82,23 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 void write_file_atomic(const std::filesystem::path& path, std::string_view content) {
+  write_file_atomic(path, std::span(&content, 1));
+}
+
+void write_file_atomic(const std::filesystem::path& path,
+                       std::span<const std::string_view> pieces) {
   static std::atomic<unsigned> counter{0};
   const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(::getpid()) +
                                           "_" + std::to_string(counter.fetch_add(1));
   try {
     const Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "create");
-    while (!content.empty()) {
-      const ssize_t n = ::write(file.get(), content.data(), content.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail("write", temporary);
-      content.remove_prefix(static_cast<std::size_t>(n));
+    for (std::string_view content : pieces) {
+      while (!content.empty()) {
+        const ssize_t n = ::write(file.get(), content.data(), content.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) fail("write", temporary);
+        content.remove_prefix(static_cast<std::size_t>(n));
+      }
     }
     if (::fsync(file.get()) != 0) fail("flush", temporary);
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename to", path);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,9 @@ XRT_API std::string read_file(const std::filesystem::path& path);
 // Readers see the old content or all of the new, also after a crash: a temporary file beside it,
 // flushed, renamed over it. Mode 0600.
 XRT_API void write_file_atomic(const std::filesystem::path& path, std::string_view content);
+// The same from pieces, one after the other.
+XRT_API void write_file_atomic(const std::filesystem::path& path,
+                               std::span<const std::string_view> pieces);
 
 // An exclusive lock between processes (flock) held while the object lives. The lock file is made
 // where it is missing and left in place.

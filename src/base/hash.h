@@ -21,6 +21,10 @@ struct Digest {
 
 XRT_API Digest hash_bytes(const void* data, std::size_t bytes);
 
+// The digest of a large block, by up to `threads` threads; the same for any number of them. It is
+// not hash_bytes() of the block.
+XRT_API Digest hash_large(const void* data, std::size_t bytes, int threads);
+
 // Hashes a sequence of fields. Strings are preceded by their length, so that ("ab","c") and
 // ("a","bc") differ.
 class XRT_API Hasher {
@@ -38,6 +42,22 @@ class XRT_API Hasher {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// hash_large() of bytes that come in pieces.
+class XRT_API LargeHasher {
+ public:
+  LargeHasher();
+  LargeHasher& add_bytes(const void* data, std::size_t bytes);
+  Digest finish();  // once
+
+ private:
+  void flush();
+  void end_part(const Digest& part);
+
+  Hasher whole_;
+  std::unique_ptr<Hasher> part_;  // of the part begun
+  std::size_t filled_ = 0, bytes_ = 0;
 };
 
 }  // namespace xrt

@@ -24,7 +24,13 @@ struct CompileResult {
 CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const std::filesystem::path& dir);
 
-// Model name and instruction sets of this machine's CPU, as one line.
-const std::string& machine_identity();
+// The same where compile_key() of these is known already.
+CompileResult compile_cached(const Engine& engine, const Function& function,
+                             const CompileOptions& options, const std::filesystem::path& dir,
+                             const std::string& key);
+
+// Names the entry: a digest of the function and of all options that matter.
+std::string compile_key(const Engine& engine, const Function& function,
+                        const CompileOptions& options);
 
 }  // namespace xrt

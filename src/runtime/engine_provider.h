@@ -3,6 +3,7 @@
 // Python package offers the engines that are written in Python.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,5 +25,9 @@ class XRT_API EngineProvider {
 // Libraries come first: a provider is asked for names that no library bears. Replaces the one
 // before.
 XRT_API void set_engine_provider(std::shared_ptr<const EngineProvider> provider);
+
+// The file of the library that the engine was loaded from; empty for any other engine, and before
+// it was loaded.
+std::filesystem::path engine_library(const std::string& engine);
 
 }  // namespace xrt

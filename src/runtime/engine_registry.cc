@@ -133,6 +133,12 @@ class Registry {
     return names;
   }
 
+  fs::path library(const std::string& engine) {
+    const std::lock_guard lock(mutex_);
+    const auto it = libraries_.find(engine);
+    return it == libraries_.end() ? fs::path{} : it->second;
+  }
+
   void set_provider(std::shared_ptr<const EngineProvider> provider) {
     const std::lock_guard lock(mutex_);
     provider_ = std::move(provider);
@@ -187,7 +193,10 @@ class Registry {
       }
       Collector collector;
       entry(&collector);
-      for (auto& engine : collector.engines) insert(std::move(engine), file.string());
+      for (auto& engine : collector.engines) {
+        libraries_[engine->name()] = file;
+        insert(std::move(engine), file.string());
+      }
       const auto it = engines_.find(name);
       if (it == engines_.end()) {
         throw Error(ErrorCode::kEngine, "it registered no engine of that name");
@@ -202,7 +211,8 @@ class Registry {
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Engine>> engines_;
-  std::map<std::string, Error> failures_;  // a failed load is reported again, not tried again
+  std::map<std::string, Error> failures_;      // a failed load is reported again, not tried again
+  std::map<std::string, fs::path> libraries_;  // of engines that come from one
   std::shared_ptr<const EngineProvider> provider_;
 };
 
@@ -213,6 +223,8 @@ EngineProvider::~EngineProvider() = default;
 void set_engine_provider(std::shared_ptr<const EngineProvider> provider) {
   Registry::instance().set_provider(std::move(provider));
 }
+
+fs::path engine_library(const std::string& engine) { return Registry::instance().library(engine); }
 
 std::shared_ptr<const Engine> get_engine(std::string_view name) {
   return Registry::instance().get(std::string(name));

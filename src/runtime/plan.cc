@@ -15,6 +15,7 @@
 #include "runtime/compile_cache.h"
 #include "runtime/control_flow.h"
 #include "runtime/placement.h"
+#include "runtime/plan_draft.h"
 #include "runtime/precision.h"
 #include "runtime/run_state.h"
 #include "runtime/survey.h"
@@ -67,37 +68,93 @@ std::size_t input_position(const Graph& graph, const std::string& name) {
   throw Error(ErrorCode::kInvalidArgument, "aliases: the graph has no input '" + name + "'");
 }
 
+// The rows of nodes, with what every engine said about them.
+void fill_rows(const Graph& graph, const Placement& placement, PlanDraft& draft) {
+  Explanation& explanation = draft.explanation;
+  explanation.notes = placement.notes;
+  const std::vector<NodeId> launches = draft.folded.nodes();  // in the order of the clusters
+  for (const NodeId id : graph.topological_order()) {
+    const auto index = static_cast<std::size_t>(id.index);
+    const auto cluster = static_cast<std::size_t>(placement.partition.cluster_of[index]);
+    const Node& node = graph.node(id);
+    Explanation::NodeRow row;
+    row.name = node.name;
+    row.op = node.qualified_op();
+    const Node& launch = draft.folded.node(launches.at(cluster));
+    row.engine = launch.attr_string("engine", "");
+    row.function = launch.attr_string("name", launch.name);
+    row.inputs = names_of(graph, node.inputs);
+    row.outputs = names_of(graph, node.outputs);
+    row.input_types = types_of(graph, node.inputs);
+    row.output_types = types_of(graph, node.outputs);
+    for (const EngineAnswers& a : placement.answers) {
+      if (a.engine == kRuntimeEngine) continue;  // what it does not drive it has no say in
+      if (!a.nodes[index]) row.refusals[a.engine] = a.nodes[index].reason();
+    }
+    ++explanation.nodes_per_engine[row.engine];
+    explanation.nodes.push_back(std::move(row));
+  }
+}
+
+// The engine that drives control flow: bodies are placed on the engines before it in the list.
+std::shared_ptr<const Engine> runtime_engine(const PlanDraft& draft, ProgramOptions options,
+                                             const std::string& scope) {
+  options.engines.clear();
+  for (const std::string& name : draft.engines) {
+    if (name == kRuntimeEngine) break;
+    options.engines.push_back(name);
+  }
+  options.aliases.clear();
+  options.precision = draft.precision;
+  return std::make_shared<RuntimeEngine>(std::move(options), scope);
+}
+
 }  // namespace
 
 Plan::~Plan() = default;
 
 std::shared_ptr<Plan> Plan::build(Survey& survey, const Decision& decision,
                                   const std::string& scope) {
-  const Graph& graph = survey.graph();
-  const ProgramOptions options = with_precision(survey.options(), decision.precision);
-  const Placement placement = place(survey, decision, scope);
-  std::vector<std::string> engine_names;
-  for (const auto& engine : placement.engines) engine_names.push_back(engine->name());
-  const Graph folded = fold(graph, placement.partition, engine_names);
-  dump_text(options.dump_dir, "launches", folded);
+  PlanDraft made = draft(survey, decision, scope);
+  std::shared_ptr<Plan> plan = finish(made, survey.options(), scope);
+  plan->annotate(decision);
+  return plan;
+}
 
-  auto plan = std::make_shared<Plan>();
-  for (const auto& [in, out] : options.aliases) {
-    const AliasPair pair{input_position(graph, in), output_position(graph, out)};
-    const Type& a = graph.type(graph.inputs()[pair.input]);
-    const Type& b = graph.type(graph.outputs()[pair.output]);
+PlanDraft Plan::draft(Survey& survey, const Decision& decision, const std::string& scope) {
+  const Graph& graph = survey.graph();
+  const Placement placement = place(survey, decision, scope);
+  PlanDraft draft;
+  for (const auto& engine : placement.engines) draft.engines.push_back(engine->name());
+  draft.folded = fold(graph, placement.partition, draft.engines);
+  draft.output_names = names_of(graph, graph.outputs());
+  draft.precision = decision.precision;
+  draft.explanation.placement = decision.placement;
+  draft.explanation.precision = decision.precision;
+  for (const auto& [in, out] : survey.options().aliases) {
+    const std::pair pair{input_position(graph, in), output_position(graph, out)};
+    const Type& a = graph.type(graph.inputs()[pair.first]);
+    const Type& b = graph.type(graph.outputs()[pair.second]);
     if (a.dtype != b.dtype || !a.is_static() || a.shape != b.shape) {
       throw Error(ErrorCode::kInvalidArgument, "aliases: input '" + in + "' is " + to_string(a) +
                                                    " and output '" + out + "' is " + to_string(b) +
                                                    "; they must be equal and static");
     }
-    plan->aliases_.push_back(pair);
+    draft.aliases.push_back(pair);
   }
-  plan->output_names_ = names_of(graph, graph.outputs());
-  plan->assign_slots(folded, scope);
-  plan->fill_rows(graph, placement);
-  plan->annotate(decision);
-  plan->compile(folded, placement.engines, options);
+  fill_rows(graph, placement, draft);
+  return draft;
+}
+
+std::shared_ptr<Plan> Plan::finish(PlanDraft& draft, const ProgramOptions& options,
+                                   const std::string& scope) {
+  dump_text(options.dump_dir, "launches", draft.folded);
+  auto plan = std::make_shared<Plan>();
+  plan->aliases_ = draft.aliases;
+  plan->output_names_ = draft.output_names;
+  plan->explanation_ = draft.explanation;
+  plan->assign_slots(draft.folded, scope);
+  plan->compile(draft, with_precision(options, draft.precision), scope);
   plan->plan_memory();
   return plan;
 }
@@ -170,15 +227,17 @@ void Plan::plan_memory() {
   explanation_.arena_bytes = arena.bytes;
 }
 
-void Plan::compile(const Graph& folded, const std::vector<std::shared_ptr<const Engine>>& engines,
-                   const ProgramOptions& options) {
+void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::string& scope) {
+  const Graph& folded = draft.folded;
   const std::filesystem::path cache = options.cache_dir ? *options.cache_dir : default_cache_dir();
+  const bool has_keys = !draft.keys.empty();
   std::size_t index = 0;
   for (const NodeId id : folded.nodes()) {
     const Node& node = folded.node(id);
-    Launch& launch = *launches_[index++];
-    const auto engine = *std::find_if(engines.begin(), engines.end(),
-                                      [&](const auto& e) { return e->name() == launch.engine; });
+    Launch& launch = *launches_.at(index);
+    const bool is_runtime = launch.engine == kRuntimeEngine;
+    const std::shared_ptr<const Engine> engine =
+        is_runtime ? runtime_engine(draft, options, scope) : get_engine(launch.engine);
     const std::shared_ptr<const Graph> body = node.attr_graph("function");
     dump_text(options.dump_dir, launch.name, *body);
     Function function{launch.name, *body, {}, [&](std::size_t inline_limit) {
@@ -195,10 +254,14 @@ void Plan::compile(const Graph& folded, const std::vector<std::shared_ptr<const 
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;
 
     const auto start = Profiler::Clock::now();
-    const bool is_runtime = launch.engine == kRuntimeEngine;
+    if (!has_keys) {
+      draft.keys.push_back(is_runtime ? "" : compile_key(*engine, function, compile_options));
+    }
     const CompileResult result =
-        is_runtime ? CompileResult{engine->compile(function, compile_options), false}
-                   : compile_cached(*engine, function, compile_options, cache);
+        is_runtime
+            ? CompileResult{engine->compile(function, compile_options), false}
+            : compile_cached(*engine, function, compile_options, cache, draft.keys.at(index));
+    ++index;
     launch.executable = result.executable;
     if (is_runtime) {
       launch.control_flow = std::dynamic_pointer_cast<const ControlFlow>(launch.executable);
@@ -218,30 +281,6 @@ void Plan::compile(const Graph& folded, const std::vector<std::shared_ptr<const 
     row.writes = names_of(folded, node.outputs);
     launch.row = explanation_.launches.size();
     explanation_.launches.push_back(std::move(row));
-  }
-}
-
-void Plan::fill_rows(const Graph& graph, const Placement& placement) {
-  explanation_.notes = placement.notes;
-  for (const NodeId id : graph.topological_order()) {
-    const auto index = static_cast<std::size_t>(id.index);
-    const auto cluster = static_cast<std::size_t>(placement.partition.cluster_of[index]);
-    const Node& node = graph.node(id);
-    Explanation::NodeRow row;
-    row.name = node.name;
-    row.op = node.qualified_op();
-    row.engine = launches_[cluster]->engine;
-    row.function = launches_[cluster]->name;
-    row.inputs = names_of(graph, node.inputs);
-    row.outputs = names_of(graph, node.outputs);
-    row.input_types = types_of(graph, node.inputs);
-    row.output_types = types_of(graph, node.outputs);
-    for (const EngineAnswers& a : placement.answers) {
-      if (a.engine == kRuntimeEngine) continue;  // what it does not drive it has no say in
-      if (!a.nodes[index]) row.refusals[a.engine] = a.nodes[index].reason();
-    }
-    ++explanation_.nodes_per_engine[row.engine];
-    explanation_.nodes.push_back(std::move(row));
   }
 }
 

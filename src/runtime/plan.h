@@ -23,6 +23,7 @@ namespace xrt {
 class ControlFlow;
 struct Decision;
 struct Placement;
+struct PlanDraft;
 class Survey;
 
 class Plan {
@@ -31,6 +32,11 @@ class Plan {
   // precedes the launches' names in traces: where the plan is that of a body, it names the body.
   static std::shared_ptr<Plan> build(Survey& survey, const Decision& decision,
                                      const std::string& scope = {});
+  // The two halves of build(): all that comes before compiling, and the rest. finish() fills in
+  // draft.keys where they are missing; `options` are those of the survey.
+  static PlanDraft draft(Survey& survey, const Decision& decision, const std::string& scope = {});
+  static std::shared_ptr<Plan> finish(PlanDraft& draft, const ProgramOptions& options,
+                                      const std::string& scope = {});
   ~Plan();
 
   // `inputs` are complete and checked. `outputs` has one entry per graph output: a tensor to write
@@ -76,18 +82,12 @@ class Plan {
     bool copy = false;  // an input, a constant or a second output of one value: copied out
   };
 
-  struct AliasPair {
-    std::size_t input = 0, output = 0;
-  };
-
   struct RunState;
   class Lease;
 
   void assign_slots(const Graph& folded, const std::string& scope);
   void plan_memory();
-  void compile(const Graph& folded, const std::vector<std::shared_ptr<const Engine>>& engines,
-               const ProgramOptions& options);
-  void fill_rows(const Graph& graph, const Placement& placement);
+  void compile(PlanDraft& draft, const ProgramOptions& options, const std::string& scope);
   std::unique_ptr<RunState> make_state() const;
   void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,
                   std::uint64_t run_number);
@@ -99,8 +99,8 @@ class Plan {
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<OutputSource> outputs_;
   std::vector<std::string> output_names_;
-  std::vector<AliasPair> aliases_;
-  std::vector<std::size_t> input_slots_;  // program input → slot
+  std::vector<std::pair<std::size_t, std::size_t>> aliases_;  // program input and output
+  std::vector<std::size_t> input_slots_;                      // program input → slot
   std::size_t arena_bytes_ = 0;
   Explanation explanation_;
 

@@ -168,14 +168,14 @@ void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& 
     if (slot.place == Place::kOutput) source = outputs[slot.index];
     copy_output(i, source, outputs[i]);
   }
-  for (const AliasPair& alias : aliases_) {
+  for (const auto& [input, output] : aliases_) {
     // Committed last: every launch that reads the old value has run.
-    Tensor target = inputs[alias.input].tensor();
-    const Tensor& result = std::as_const(outputs[alias.output]).tensor();
+    Tensor target = inputs[input].tensor();
+    const Tensor& result = std::as_const(outputs[output]).tensor();
     if (target.raw() != result.raw() && result.bytes() > 0) {
       std::memcpy(target.raw(), result.raw(), result.bytes());
     }
-    outputs[alias.output] = target;
+    outputs[output] = target;
   }
 }
 

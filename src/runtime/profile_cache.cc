@@ -10,7 +10,7 @@
 #include "base/threads.h"
 #include "ir/fingerprint.h"
 #include "runtime/auto.h"
-#include "runtime/compile_cache.h"
+#include "runtime/cache_entry.h"
 
 namespace xrt {
 namespace {

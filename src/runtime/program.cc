@@ -16,8 +16,10 @@
 #include "runtime/control_flow.h"
 #include "runtime/evaluate.h"
 #include "runtime/plan.h"
+#include "runtime/plan_cache.h"
 #include "runtime/precision.h"
 #include "runtime/served_plan.h"
+#include "runtime/survey.h"
 
 namespace xrt {
 namespace {
@@ -27,46 +29,71 @@ using ShapeKey = std::vector<std::int64_t>;
 
 class ProgramImpl final : public Program {
  public:
-  ProgramImpl(Graph graph, ProgramOptions options)
-      : graph_(std::move(graph)), options_(std::move(options)) {
-    if (options_.max_specializations < 1) {
-      throw Error(ErrorCode::kInvalidArgument, "max_specializations must be at least 1");
+  // `cache`: where the program is kept in the disk cache, which imported it with `files`.
+  ProgramImpl(Graph graph, ProgramOptions options, std::unique_ptr<PlanCache> cache = nullptr,
+              const std::vector<ExternalFile>& files = {})
+      : options_(std::move(options)), cache_(std::move(cache)) {
+    check_limits();
+    infer_shapes(graph);
+    run_passes(graph, pass_options());
+    for (const ValueId v : graph.inputs()) {
+      const auto defaults = graph.input_defaults().find(v);
+      const bool has_default = defaults != graph.input_defaults().end();
+      ports_.inputs.push_back({graph.value(v).name, graph.type(v), has_default});
+      ports_.defaults.push_back(has_default ? defaults->second : Tensor());
     }
-    infer_shapes(graph_);
-    run_passes(graph_, pass_options());
-    for (const ValueId v : graph_.inputs()) {
-      inputs_.push_back(
-          {graph_.value(v).name, graph_.type(v), graph_.input_defaults().contains(v)});
-      const Type& type = inputs_.back().type;
-      is_static_ = is_static_ && (!type.is_tensor() || type.is_static());
+    for (const ValueId v : graph.outputs()) {
+      ports_.outputs.push_back({graph.value(v).name, graph.type(v), false});
     }
-    for (const ValueId v : graph_.outputs()) {
-      outputs_.push_back({graph_.value(v).name, graph_.type(v), false});
-    }
+    graph_ = std::make_shared<const Graph>(std::move(graph));
+    is_static_ = has_static_inputs();
     check_options();
-    if (is_static_) static_plan_ = serve(own_graph(), {});
+    if (cache_ == nullptr) {
+      if (is_static_) static_plan_ = serve(graph_, {});
+      return;
+    }
+    std::optional<PlanDraft> draft;
+    if (is_static_) static_plan_ = ServedPlan::of(plan_named(*graph_, draft.emplace()));
+    cache_->keep(graph_, ports_, files, draft ? &*draft : nullptr);
   }
 
-  const std::vector<Port>& inputs() const override { return inputs_; }
-  const std::vector<Port>& outputs() const override { return outputs_; }
+  // From what the disk cache holds.
+  ProgramImpl(std::unique_ptr<PlanCache> cache, ProgramOptions options)
+      : options_(std::move(options)), ports_(cache->ports()), cache_(std::move(cache)) {
+    check_limits();
+    is_static_ = has_static_inputs();
+    check_options();
+    if (!is_static_) return;
+    std::optional<PlanDraft> draft = cache_->take_static_draft();
+    if (!draft) throw Error(ErrorCode::kInvalidModel, "the plan of a static program is missing");
+    static_plan_ = ServedPlan::of(Plan::finish(*draft, options_));
+  }
+
+  // What the disk cache shall hold is there when a program is gone.
+  ~ProgramImpl() override {
+    if (cache_ != nullptr || keeps_executables()) finish_writing();
+  }
+
+  const std::vector<Port>& inputs() const override { return ports_.inputs; }
+  const std::vector<Port>& outputs() const override { return ports_.outputs; }
 
   void run(std::span<const Data> inputs, std::vector<Data>& outputs) override {
-    if (inputs.size() != inputs_.size()) {
-      throw Error(ErrorCode::kInvalidArgument, "the program takes " +
-                                                   std::to_string(inputs_.size()) + " inputs, " +
-                                                   std::to_string(inputs.size()) + " were given");
-    }
-    if (!outputs.empty() && outputs.size() != outputs_.size()) {
+    if (inputs.size() != ports_.inputs.size()) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "the program has " + std::to_string(outputs_.size()) + " outputs, room for " +
-                      std::to_string(outputs.size()) + " was given");
+                  "the program takes " + std::to_string(ports_.inputs.size()) + " inputs, " +
+                      std::to_string(inputs.size()) + " were given");
     }
-    outputs.resize(outputs_.size());
+    if (!outputs.empty() && outputs.size() != ports_.outputs.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the program has " + std::to_string(ports_.outputs.size()) +
+                      " outputs, room for " + std::to_string(outputs.size()) + " was given");
+    }
+    outputs.resize(ports_.outputs.size());
     std::vector<Data> completed;  // only where a default stands in
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].is_none() || !inputs_[i].has_default) continue;
+      if (!inputs[i].is_none() || !ports_.inputs[i].has_default) continue;
       if (completed.empty()) completed.assign(inputs.begin(), inputs.end());
-      completed[i] = graph_.input_defaults().at(graph_.inputs()[i]);
+      completed[i] = ports_.defaults[i];
     }
     if (!completed.empty()) inputs = completed;
     check_inputs(inputs);
@@ -84,12 +111,12 @@ class ProgramImpl final : public Program {
       const std::lock_guard lock(plans_mutex_);
       if (last_ != nullptr) return last_->explain();
     }
-    return serve(own_graph(), {})->explain();
+    return serve(graph(), {})->explain();
   }
 
   void enable_profile(bool on) override { profiler_.enable(on); }
   std::vector<LaunchEvent> profile() const override { return profiler_.events(); }
-  std::string graph_text() const override { return print(graph_); }
+  std::string graph_text() const override { return print(*graph()); }
 
  private:
   PassOptions pass_options() const {
@@ -123,15 +150,16 @@ class ProgramImpl final : public Program {
                   std::string("aliases: the graph has no ") + kind + " '" + name + "'");
     };
     for (const auto& [input, output] : options_.aliases) {
-      require(inputs_, input, "input");
-      require(outputs_, output, "output");
+      require(ports_.inputs, input, "input");
+      require(ports_.outputs, output, "output");
     }
   }
 
   void check_inputs(std::span<const Data> inputs) const {
     // Symbols are few: a list beats a map.
     std::vector<std::pair<const std::string*, std::int64_t>> symbols;
-    for (std::size_t i = 0; i < inputs.size(); ++i) check_input(inputs_[i], inputs[i], symbols);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      check_input(ports_.inputs[i], inputs[i], symbols);
   }
 
   static void check_input(const Port& port, const Data& data,
@@ -210,7 +238,7 @@ class ProgramImpl final : public Program {
       }
     }
     try {
-      std::shared_ptr<ServedPlan> plan = specialise(inputs);
+      std::shared_ptr<ServedPlan> plan = specialise(inputs, key);
       promise.set_value(plan);
       return remember(plan);
     } catch (...) {  // handed on to whoever waits for this plan, and rethrown here
@@ -227,9 +255,34 @@ class ProgramImpl final : public Program {
     return plan;
   }
 
-  // The program's graph lives as long as every plan of it.
-  std::shared_ptr<const Graph> own_graph() const {
-    return {std::shared_ptr<const void>(), &graph_};
+  // The graph after passes; read from the cache when it is first asked for.
+  std::shared_ptr<const Graph> graph() const {
+    const std::lock_guard lock(graph_mutex_);
+    if (graph_ == nullptr) graph_ = std::make_shared<const Graph>(cache_->graph());
+    return graph_;
+  }
+
+  bool keeps_executables() const {
+    return !(options_.cache_dir ? *options_.cache_dir : default_cache_dir()).empty();
+  }
+
+  bool has_static_inputs() const {
+    return std::all_of(ports_.inputs.begin(), ports_.inputs.end(), [](const Port& port) {
+      return !port.type.is_tensor() || port.type.is_static();
+    });
+  }
+
+  void check_limits() const {
+    if (options_.max_specializations < 1) {
+      throw Error(ErrorCode::kInvalidArgument, "max_specializations must be at least 1");
+    }
+  }
+
+  // A plan whose draft can be kept.
+  std::shared_ptr<Plan> plan_named(const Graph& graph, PlanDraft& draft) const {
+    Survey survey(graph, options_);
+    draft = Plan::draft(survey, named(options_));
+    return Plan::finish(draft, options_);
   }
 
   std::shared_ptr<ServedPlan> serve(std::shared_ptr<const Graph> graph,
@@ -237,20 +290,29 @@ class ProgramImpl final : public Program {
     return ServedPlan::build(std::move(graph), options_, inputs, refiner_);
   }
 
-  std::shared_ptr<ServedPlan> specialise(std::span<const Data> inputs) {
-    auto specialised = std::make_shared<Graph>(graph_);
+  std::shared_ptr<ServedPlan> specialise(std::span<const Data> inputs, const ShapeKey& key) {
+    if (cache_ != nullptr) {
+      if (std::optional<PlanDraft> draft = cache_->find_shapes(key)) {
+        return ServedPlan::of(Plan::finish(*draft, options_));
+      }
+    }
+    auto specialised = std::make_shared<Graph>(*this->graph());
     Graph& graph = *specialised;
     std::string shapes;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].is_tensor() || !inputs_[i].type.is_tensor()) continue;
+      if (!inputs[i].is_tensor() || !ports_.inputs[i].type.is_tensor()) continue;
       const Tensor& tensor = inputs[i].tensor();
       graph.set_type(graph.inputs()[i], Type::tensor(tensor.dtype(), tensor.dims()));
-      shapes += " " + inputs_[i].name + to_string(tensor.dims());
+      shapes += " " + ports_.inputs[i].name + to_string(tensor.dims());
     }
-    log_debug("specialising '" + graph_.name() + "' for" + shapes);
+    log_debug("specialising '" + graph.name() + "' for" + shapes);
     infer_shapes(graph, /*reset=*/true);
     run_passes(graph, pass_options());
-    return serve(std::move(specialised), inputs);
+    if (cache_ == nullptr) return serve(std::move(specialised), inputs);
+    PlanDraft draft;
+    std::shared_ptr<Plan> plan = plan_named(graph, draft);
+    cache_->keep_shapes(key, std::move(draft));
+    return ServedPlan::of(std::move(plan));
   }
 
   struct Entry {
@@ -258,10 +320,12 @@ class ProgramImpl final : public Program {
     std::shared_future<std::shared_ptr<ServedPlan>> plan;
   };
 
-  Graph graph_;
   ProgramOptions options_;
-  std::vector<Port> inputs_, outputs_;
+  ProgramPorts ports_;
   bool is_static_ = true;
+  mutable std::mutex graph_mutex_;
+  mutable std::shared_ptr<const Graph> graph_;  // see graph()
+  std::unique_ptr<PlanCache> cache_;            // null: the program is not kept
   std::shared_ptr<ServedPlan> static_plan_;
   Profiler profiler_;
 
@@ -270,6 +334,19 @@ class ProgramImpl final : public Program {
   std::shared_ptr<ServedPlan> last_;
   Refiner refiner_;  // last: its thread ends before what it reads goes
 };
+
+// The program as the cache holds it, or null, with a cache to keep it in.
+std::shared_ptr<Program> from_cache(std::unique_ptr<PlanCache>& cache,
+                                    const ProgramOptions& options) {
+  if (cache == nullptr || !cache->find()) return nullptr;
+  try {
+    return std::make_shared<ProgramImpl>(std::move(cache), options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidModel) throw;
+    log_warning(std::string("plan cache: ") + error.what() + ": the program is built anew");
+    return nullptr;
+  }
+}
 
 }  // namespace
 
@@ -281,12 +358,18 @@ std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& opt
 
 std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
                                        const ProgramOptions& options) {
-  return compile(import_onnx(path), options);
+  std::unique_ptr<PlanCache> cache = PlanCache::open(path, {}, options);
+  if (auto program = from_cache(cache, options)) return program;
+  std::vector<ExternalFile> files;
+  Graph graph = import_onnx(path, files);
+  return std::make_shared<ProgramImpl>(std::move(graph), options, std::move(cache), files);
 }
 
 std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
                                              const ProgramOptions& options) {
-  return compile(import_onnx_bytes(onnx_bytes), options);
+  std::unique_ptr<PlanCache> cache = PlanCache::open({}, onnx_bytes, options);
+  if (auto program = from_cache(cache, options)) return program;
+  return std::make_shared<ProgramImpl>(import_onnx_bytes(onnx_bytes), options, std::move(cache));
 }
 
 std::vector<Data> Program::run(const std::map<std::string, Data>& named) {

@@ -70,6 +70,12 @@ std::shared_ptr<ServedPlan> ServedPlan::build(std::shared_ptr<const Graph> graph
   return served;
 }
 
+std::shared_ptr<ServedPlan> ServedPlan::of(std::shared_ptr<Plan> plan) {
+  auto served = std::make_shared<ServedPlan>();
+  served->plan_ = std::move(plan);
+  return served;
+}
+
 std::shared_ptr<Plan> ServedPlan::plan() const {
   const std::lock_guard lock(mutex_);
   return plan_;

@@ -30,6 +30,9 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
                                            const ProgramOptions& options,
                                            std::span<const Data> inputs, Refiner& refiner);
 
+  // Serves a plan that is made already and is not to be refined.
+  static std::shared_ptr<ServedPlan> of(std::shared_ptr<Plan> plan);
+
   // As Plan::run. The first run hands its inputs to the refiner, if there is something to refine.
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler);
   Explanation explain() const;

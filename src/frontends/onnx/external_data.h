@@ -24,6 +24,9 @@ class ExternalData {
   Tensor load(const onnx::TensorProto& proto, DType dtype, const Dims& dims,
               const std::string& what);
 
+  // Those mapped so far, by location.
+  const std::map<std::string, std::shared_ptr<const MappedFile>>& files() const { return files_; }
+
  private:
   std::shared_ptr<const MappedFile> file(const std::string& location, const std::string& what);
 

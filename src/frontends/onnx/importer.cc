@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "frontends/onnx/external_data.h"
+#include "frontends/onnx/import_files.h"
 #include "ir/onnx_reader.h"
 #include "ir/onnx_upgrade.h"
 #include "ir/shape_inference.h"
@@ -102,11 +103,18 @@ Graph guarded(const std::string& name, Import import) {
 }  // namespace
 
 Graph import_onnx(const std::filesystem::path& path) {
+  std::vector<ExternalFile> files;
+  return import_onnx(path, files);
+}
+
+Graph import_onnx(const std::filesystem::path& path, std::vector<ExternalFile>& files) {
   return guarded("'" + path.string() + "'", [&] {
     const auto file = MappedFile::open(path);
     const auto model = parse({reinterpret_cast<const char*>(file->data()), file->size()});
     ExternalData external(path.parent_path());
-    return build(model, &external);
+    Graph graph = build(model, &external);
+    for (const auto& [location, mapped] : external.files()) files.push_back({location, mapped});
+    return graph;
   });
 }
 

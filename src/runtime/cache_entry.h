@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entries of the disk cache: a file each, in one folder that belongs to the user alone.
+//
+// An entry has a header (versions, machine), a payload that begins at a multiple of 64 bytes, and a
+// checksum over all of it; nobody sees a byte of the payload before that was checked. Entries are
+// replaced by renaming, so a mapped one stays whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "xrt/tensor.h"
+
+namespace xrt {
+
+// What an entry was made by and for.
+struct EntryHeader {
+  std::string xrt_version;
+  std::string engine;          // or "plan"
+  std::string engine_version;  // of all engines that had a say
+  std::string machine;
+  std::string function;  // or the name of the model; for listings, no part of the key
+};
+
+// With the version of this library and the machine filled in.
+EntryHeader entry_header(std::string engine, std::string engine_version, std::string function);
+
+// Why an entry written under `stored` is of no use under `wanted`; empty if it is of use.
+std::string difference(const EntryHeader& stored, const EntryHeader& wanted);
+
+// Model name and instruction sets of this machine's CPU, as one line.
+const std::string& machine_identity();
+
+// The version of an engine, with size and time of the library that it comes from, so that a library
+// built anew under the old version counts as new. Throws as get_engine().
+std::string engine_identity(const std::string& name);
+// False for an engine that was made in this process: nothing tells when its code changes.
+bool is_from_library(const std::string& engine);
+
+std::filesystem::path entry_path(const std::filesystem::path& dir, const std::string& key);
+
+// Makes the folder (mode 0700) where it is missing. Throws kIo where others may write to it:
+// entries are native code.
+void prepare_folder(const std::filesystem::path& dir);
+
+struct EntryFile {
+  EntryHeader header;
+  Tensor payload;  // uint8, mapped
+};
+
+// The whole entry, its checksum verified. Nothing where there is none, or where it is corrupt, cut
+// off or of another format: that is a warning in the log.
+std::optional<EntryFile> read_entry(const std::filesystem::path& path);
+// The same where the header is the wanted one; else what differs goes to the log (info).
+std::optional<Tensor> read_entry(const std::filesystem::path& path, const EntryHeader& wanted);
+
+// Makes room within XRT_CACHE_MAX_BYTES, oldest use first, and writes. An entry larger than that is
+// not kept. Throws kIo.
+void write_entry(const std::filesystem::path& dir, const std::string& key,
+                 const EntryHeader& header, std::span<const std::string_view> payload);
+
+// Runs `write` soon, on one thread of low priority, so that a first start does not wait for the
+// disk. What it throws is a warning in the log. Jobs still waiting when the process ends are done
+// first.
+void write_behind(std::function<void()> write);
+// Returns when all jobs handed over before are done.
+void finish_writing();
+
+}  // namespace xrt

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/plan_cache.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/threads.h"
+#include "runtime/auto.h"
+#include "runtime/auto_measure.h"
+#include "runtime/control_flow.h"
+
+namespace xrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kFormat = 1;
+constexpr const char* kEntryKind = "plan";
+
+std::string digest_of(const void* data, std::size_t bytes) {
+  return hash_large(data, bytes, thread_budget()).hex();
+}
+
+// Size and time of a file, to see that it was not replaced between two looks.
+std::string stamp_of(const fs::path& path) {
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  const auto time = fs::last_write_time(path, error);
+  return std::to_string(bytes) + "-" + std::to_string(time.time_since_epoch().count());
+}
+
+// All options that change what is planned. Engines' versions are in the header.
+std::string options_text(const ProgramOptions& options) {
+  std::string text;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    text += std::string(name) + "=" + std::to_string(value.size()) + ":" + value + ";";
+  };
+  for (const std::string& name : options.engines) add("engine", name);
+  add("strict", options.strict ? "yes" : "no");
+  add("device", options.device);
+  add("threads", std::to_string(options.num_threads > 0 ? options.num_threads : thread_budget()));
+  add("minimum", std::to_string(options.cluster_minimum_nodes));
+  add("maximum", std::to_string(options.cluster_maximum_nodes));
+  add("precision", options.precision);
+  for (const auto& [node, engine] : options.node_engines) add("node " + node, engine);
+  for (const auto& [input, output] : options.aliases) add("alias " + input, output);
+  for (const auto& [engine, own] : options.engine_options) {
+    for (const auto& [name, value] : own) add("option " + engine + " " + name, value);
+  }
+  return text;
+}
+
+// Engines that have a say: those named, and the one that takes what they leave.
+std::vector<std::string> engines_asked(const ProgramOptions& options) {
+  std::vector<std::string> names = options.engines;
+  for (const auto& [node, engine] : options.node_engines) {
+    if (engine != kRuntimeEngine) names.push_back(engine);
+  }
+  names.emplace_back("native");  // also computes constants
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+bool is_kept(const ProgramOptions& options) {
+  return !is_auto(options) && !wants_measuring(options) && options.precision != "auto" &&
+         options.dump_dir.empty();
+}
+
+// Ops whose meaning is the standard's in every process.
+bool is_standard(const Graph& graph) {
+  return std::all_of(graph.opsets().begin(), graph.opsets().end(), [](const auto& opset) {
+    return opset.first.empty() || opset.first == "ai.onnx" || opset.first == "ai.onnx.ml" ||
+           opset.first == "ai.onnx.preview.training";
+  });
+}
+
+Tensor as_block(const std::shared_ptr<const MappedFile>& file) {
+  return Tensor::wrap(DType::kUInt8, {static_cast<std::int64_t>(file->size())},
+                      const_cast<std::byte*>(file->data()), file);
+}
+
+DataBlock range_of(const Tensor& block) { return {{}, block.data<std::byte>(), block.bytes()}; }
+
+void write_ports(FlatWriter& writer, const std::vector<Port>& ports) {
+  writer.number(static_cast<std::int64_t>(ports.size()));
+  for (const Port& port : ports) {
+    writer.text(port.name).type(port.type).number(port.has_default ? 1 : 0);
+  }
+}
+
+std::vector<Port> read_ports(FlatReader& reader) {
+  std::vector<Port> ports(reader.count());
+  for (Port& port : ports) {
+    port.name = reader.text();
+    port.type = reader.type();
+    port.has_default = reader.number() != 0;
+  }
+  return ports;
+}
+
+}  // namespace
+
+std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_view model_bytes,
+                                           const ProgramOptions& options) {
+  const fs::path dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
+  if (dir.empty() || !is_kept(options)) return nullptr;
+  try {
+    // Opening engines' libraries and hashing the model go on at the same time.
+    auto engines = std::async(std::launch::async, [names = engines_asked(options)] {
+      std::string identities;
+      for (const std::string& name : names) {
+        const std::string identity = engine_identity(name);
+        if (!is_from_library(name)) return std::string{};
+        identities += (identities.empty() ? "" : ", ") + name + " " + identity;
+      }
+      return identities;
+    });
+    std::unique_ptr<PlanCache> cache(new PlanCache);
+    cache->dir_ = dir;
+    cache->model_ = path;
+    cache->folder_ = path.parent_path();
+    if (path.empty()) {
+      cache->digest_ = digest_of(model_bytes.data(), model_bytes.size());
+    } else {
+      cache->stamp_ = stamp_of(path);
+      const auto file = MappedFile::open(path);
+      cache->digest_ = digest_of(file->data(), file->size());
+    }
+    cache->options_ = options_text(options);
+    const std::string options_digest =
+        hash_bytes(cache->options_.data(), cache->options_.size()).hex();
+    cache->key_ = "plan-" + cache->digest_.substr(0, 16) + "-" + options_digest.substr(0, 16);
+    std::string identities = engines.get();
+    if (identities.empty()) return nullptr;
+    cache->header_ = entry_header(kEntryKind, std::move(identities), path.filename().string());
+    prepare_folder(dir);
+    return cache;
+  } catch (const Error& error) {
+    // What is wrong with the model or an engine is said by who needs it; a cache can be done
+    // without.
+    log_info(std::string("plan cache: ") + error.what() + ": going without it");
+    return nullptr;
+  }
+}
+
+bool PlanCache::find() {
+  try {
+    const auto payload = read_entry(entry_path(dir_, key_), header_);
+    if (payload && read(*payload)) return true;
+    if (!payload) explain_miss();
+  } catch (const Error& error) {
+    log_warning("plan cache: " + std::string(error.what()) + ": the program is built anew");
+  }
+  ports_ = {};
+  static_draft_.reset();
+  graph_reader_.reset();
+  return false;
+}
+
+// Which entries come near, for whoever wonders why this start is a slow one.
+void PlanCache::explain_miss() const {
+  std::error_code error;
+  std::string others;
+  const std::string same_model = key_.substr(0, key_.rfind('-'));
+  for (const auto& entry : fs::directory_iterator(dir_, error)) {
+    const std::string name = entry.path().stem().string();
+    if (name.starts_with(same_model) && name != key_) others = "other options";
+  }
+  log_info("plan cache: no entry for '" + model_.string() + "' with this content and these " +
+           "options" + (others.empty() ? "" : "; there is one with " + others));
+}
+
+bool PlanCache::read(const Tensor& payload) {
+  const auto stale = [&](const std::string& what) {
+    log_info("cache entry '" + key_ + "' is stale: " + what + ": it is made again");
+    return false;
+  };
+  // The files of external data come first: tensors refer to them.
+  FlatReader fields(payload);
+  if (fields.number() != kFormat) return stale("its format is another");
+  if (fields.text() != digest_) return stale("it is of another model");
+  if (fields.text() != options_) return stale("it is of other options");
+  auto base = std::make_shared<Base>();
+  base->id = fields.text();
+  base->blocks.push_back(range_of(payload));
+  base->tensors.push_back(payload);
+  base->owners.push_back(payload.owner());
+  std::vector<Tensor> files;
+  for (std::size_t n = fields.count(); n-- > 0;) {
+    const std::string location = fields.text();
+    const std::string digest = fields.text();
+    std::error_code error;
+    if (!fs::exists(folder_ / location, error)) return stale("'" + location + "' is gone");
+    files.push_back(as_block(MappedFile::open(folder_ / location)));
+    if (digest_of(files.back().raw(), files.back().bytes()) != digest) {
+      return stale("'" + location + "' has changed");
+    }
+    base->blocks.push_back(range_of(files.back()));
+    base->tensors.push_back(files.back());
+    base->owners.push_back(files.back().owner());
+  }
+  fields.lend(std::move(files));
+  ports_.inputs = read_ports(fields);
+  ports_.outputs = read_ports(fields);
+  for (const Port& port : ports_.inputs) {
+    ports_.defaults.push_back(port.has_default ? fields.tensor() : Tensor());
+  }
+  if (fields.number() != 0) static_draft_ = read_draft(fields);
+  graph_reader_ = std::move(fields);
+  base_ = std::move(base);
+  return true;
+}
+
+Graph PlanCache::graph() const {
+  FlatReader reader = *graph_reader_;
+  Graph graph = reader.graph();
+  reader.end();
+  return graph;
+}
+
+void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& ports,
+                     const std::vector<ExternalFile>& files, const PlanDraft* draft) {
+  if (!is_standard(*graph)) return;
+  if (!model_.empty() && stamp_of(model_) != stamp_) {
+    log_info("plan cache: '" + model_.string() + "' changed while it was read: not kept");
+    return;
+  }
+  base_ = std::make_shared<Base>();
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  base_->id = std::to_string(now) + "-" + std::to_string(::getpid());
+  std::optional<PlanDraft> own;
+  if (draft != nullptr) own = *draft;
+  write_behind([graph, ports, files, draft = std::move(own), base = base_, dir = dir_, key = key_,
+                header = header_, digest = digest_, options = options_] {
+    std::vector<DataBlock> others;
+    for (const ExternalFile& file : files) {
+      others.push_back(range_of(as_block(file.file)));
+      base->owners.push_back(file.file);
+    }
+    FlatWriter writer(others);
+    writer.number(kFormat).text(digest).text(options).text(base->id);
+    writer.number(static_cast<std::int64_t>(files.size()));
+    for (const ExternalFile& file : files) {
+      writer.text(file.location).text(digest_of(file.file->data(), file.file->size()));
+    }
+    write_ports(writer, ports.inputs);
+    write_ports(writer, ports.outputs);
+    for (std::size_t i = 0; i < ports.inputs.size(); ++i) {
+      if (ports.inputs[i].has_default) writer.tensor(ports.defaults[i]);
+    }
+    writer.number(draft ? 1 : 0);
+    if (draft) write_draft(writer, *draft);
+    writer.graph(*graph);
+    write_entry(dir, key, header, writer.finish());
+    base->owners.push_back(graph);  // addresses in the block stay theirs
+    base->blocks = {writer.data_block()};
+    base->blocks.insert(base->blocks.end(), others.begin(), others.end());
+  });
+}
+
+std::string PlanCache::shapes_key(const std::vector<std::int64_t>& shapes) const {
+  return key_ + "-" + hash_bytes(shapes.data(), shapes.size() * sizeof(shapes[0])).hex();
+}
+
+std::optional<PlanDraft> PlanCache::find_shapes(const std::vector<std::int64_t>& shapes) const {
+  if (base_ == nullptr || base_->tensors.empty()) return std::nullopt;
+  const std::string key = shapes_key(shapes);
+  try {
+    const auto payload = read_entry(entry_path(dir_, key), header_);
+    if (!payload) return std::nullopt;
+    FlatReader reader(*payload, base_->tensors);
+    if (reader.text() != base_->id) {
+      log_info("cache entry '" + key + "' is stale: it is of another entry '" + key_ + "'");
+      return std::nullopt;
+    }
+    for (std::size_t n = reader.count(), i = 0; i < n; ++i) {
+      if (reader.number() != (i < shapes.size() ? shapes[i] : -2)) return std::nullopt;
+    }
+    PlanDraft draft = read_draft(reader);
+    reader.end();
+    return draft;
+  } catch (const Error& error) {
+    log_warning("plan cache: " + std::string(error.what()) + ": the plan is made anew");
+    return std::nullopt;
+  }
+}
+
+void PlanCache::keep_shapes(const std::vector<std::int64_t>& shapes, PlanDraft draft) {
+  if (base_ == nullptr) return;
+  write_behind([shapes, draft = std::move(draft), base = base_, dir = dir_,
+                key = shapes_key(shapes), header = header_] {
+    if (base->blocks.empty()) return;  // the program's own entry could not be written
+    FlatWriter writer(base->blocks);
+    writer.text(base->id).number(static_cast<std::int64_t>(shapes.size()));
+    for (const std::int64_t n : shapes) writer.number(n);
+    write_draft(writer, draft);
+    write_entry(dir, key, header, writer.finish());
+  });
+}
+
+}  // namespace xrt

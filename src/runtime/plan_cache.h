@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program keeps in the disk cache beside its executables, so that a second start parses,
+// checks, simplifies, folds and places nothing: the graph after passes, and for each set of input
+// shapes the draft of its plan.
+//
+// The entry is found by the content of the model file and the program's options. Its header holds
+// the versions of OpenXRT and of all engines that were asked, and the machine; its payload names
+// the files of external data with their digests. Whatever differs is as good as no entry. Constants
+// lie in the entry and are used in place; those of external data stay in their file.
+//
+// Not kept: programs whose placement is measured, programs that ask an engine made in this process
+// (nothing tells when its code changes), graphs with ops of other domains than the standard's
+// (their meaning is registered in this process), and programs that dump their passes.
+//
+// Thread-safety: as a Program; one PlanCache belongs to one program.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "frontends/onnx/import_files.h"
+#include "runtime/cache_entry.h"
+#include "runtime/plan_draft.h"
+#include "xrt/program.h"
+
+namespace xrt {
+
+// What can be asked of a program without its graph.
+struct ProgramPorts {
+  std::vector<Port> inputs, outputs;
+  std::vector<Tensor> defaults;  // by input; undefined where there is none
+};
+
+class PlanCache {
+ public:
+  // For a model file, or for the bytes of one (then `path` is empty). Null where the program is not
+  // kept, or no folder is named.
+  static std::unique_ptr<PlanCache> open(const std::filesystem::path& path,
+                                         std::string_view model_bytes,
+                                         const ProgramOptions& options);
+
+  // Looks the program up. True: the functions below have something to give.
+  bool find();
+  const ProgramPorts& ports() const { return ports_; }
+  // The draft for the declared shapes, where these are static. To be called once.
+  std::optional<PlanDraft> take_static_draft() { return std::move(static_draft_); }
+  // The graph after passes.
+  Graph graph() const;
+
+  // Keeps a program that was not found, which was imported with these files. `draft`: where input
+  // shapes are static.
+  void keep(std::shared_ptr<const Graph> graph, const ProgramPorts& ports,
+            const std::vector<ExternalFile>& files, const PlanDraft* draft);
+
+  // The draft for one set of input shapes, and keeping it; only after find() or keep().
+  std::optional<PlanDraft> find_shapes(const std::vector<std::int64_t>& shapes) const;
+  void keep_shapes(const std::vector<std::int64_t>& shapes, PlanDraft draft);
+
+ private:
+  // What drafts written later refer to: set when the program's entry is written, or read.
+  struct Base {
+    std::string id;  // drafts of another one are stale
+    std::vector<DataBlock> blocks;
+    std::vector<Tensor> tensors;  // the same, where they were read
+    std::vector<std::shared_ptr<const void>> owners;
+  };
+
+  PlanCache() = default;
+  bool read(const Tensor& payload);
+  std::string shapes_key(const std::vector<std::int64_t>& shapes) const;
+  void explain_miss() const;
+
+  std::filesystem::path dir_, model_, folder_;
+  std::string key_;      // name of the program's entry
+  std::string digest_;   // of the model file
+  std::string options_;  // all that matter, as text
+  std::string stamp_;    // of the model file when it was hashed
+  EntryHeader header_;
+  ProgramPorts ports_;
+  std::optional<PlanDraft> static_draft_;
+  std::optional<FlatReader> graph_reader_;  // at the graph
+  std::shared_ptr<Base> base_;
+};
+
+}  // namespace xrt

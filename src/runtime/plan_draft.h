@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan is before its functions are compiled: all that placement, partition and folding
+// found out about one graph. It can be kept in the disk cache and taken up again.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/flat.h"
+#include "xrt/graph.h"
+#include "xrt/program.h"
+
+namespace xrt {
+
+struct PlanDraft {
+  Graph folded;                      // launch nodes only (partition/fold.h)
+  std::vector<std::string> engines;  // in order of priority; "runtime" where it drives control flow
+  std::vector<std::string> output_names;
+  std::vector<std::pair<std::size_t, std::size_t>> aliases;  // position of input and of output
+  std::string precision;
+  // Names of the functions' entries in the compile cache, by launch; empty: not known yet.
+  std::vector<std::string> keys;
+  Explanation explanation;  // without the rows of launches
+};
+
+void write_draft(FlatWriter& writer, const PlanDraft& draft);
+// Throws kInvalidModel where the block holds no draft.
+PlanDraft read_draft(FlatReader& reader);
+
+}  // namespace xrt
