@@ -3,11 +3,14 @@
 """Measures this project's engines beside ONNX Runtime, OpenVINO and PyTorch in one run.
 
     ./dev bench peers                                  # every model of the zoo that is benched
-    ./dev bench peers resnet50 minilm --rounds 20 --json peers.json
+    ./dev bench peers resnet50 minilm --rounds 20 --json peers.json --svg docs/peers.svg
+    ./dev bench peers --from peers.json --svg docs/peers.svg          # draw and report again
 
 Every runtime has a process of its own, so that threads and memory are its own; the processes take
 turns, a few runs each, so that drift of the machine meets all alike. Batch 1, fp32 (OpenVINO's own
-bf16 default is off), `--threads` threads each. Reported per model: median and minimum latency,
+bf16 default is off) but for "xrt auto-low", which has precision="auto" and may take whatever the
+CPU has within a tolerance of 0.01, and states its error; `--threads` threads each. "xrt auto" has
+auto_mode="full": it measures while it loads. Reported per model: median and minimum latency,
 start (load and first run), peak memory of the process, and start from this project's disk cache.
 Ratios are of medians.
 """
@@ -29,22 +32,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peers_picture import draw
 from zoo import ZOO, Feeds, ZooModel
 
 RUNTIMES = (
     "onnxruntime",
     "openvino",
+    "openvino bf16",
     "pytorch",
+    "pytorch compiled",
     "xrt native",
     "xrt openvino,native",
     "xrt xla,native",
+    "xrt auto",
+    "xrt auto-low",
 )
+# What computes in less than float32, and is compared with nobody who does not.
+LOW = ("openvino bf16", "xrt auto-low")
 # Ours against the peer it has to match.
 PAIRS = (
     ("xrt native", "onnxruntime"),
     ("xrt openvino,native", "openvino"),
     ("xrt xla,native", "onnxruntime"),
     ("pytorch", "onnxruntime"),
+    ("xrt auto", "onnxruntime"),
+    ("xrt auto-low", "onnxruntime"),
+    ("openvino bf16", "onnxruntime"),
 )
 
 
@@ -61,26 +74,31 @@ def runner(runtime: str, model: ZooModel, threads: int, feeds: Feeds) -> Callabl
         options.intra_op_num_threads = threads
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         return lambda: session.run(None, feeds)
-    if runtime == "openvino":
+    if runtime.startswith("openvino"):
         import openvino
 
         compiled = openvino.Core().compile_model(
             path,
             "CPU",
             {
-                "INFERENCE_PRECISION_HINT": "f32",
+                "INFERENCE_PRECISION_HINT": "bf16" if runtime.endswith("bf16") else "f32",
                 "INFERENCE_NUM_THREADS": threads,
                 "PERFORMANCE_HINT": "LATENCY",
             },
         )
         request = compiled.create_infer_request()
         return lambda: request.infer(feeds, share_inputs=True)
-    if runtime == "pytorch":
+    if runtime.startswith("pytorch"):
         import torch
         from export_models import torch_inputs, torch_network
 
         torch.set_num_threads(threads)
         network = torch_network(model.export)
+        if runtime.endswith("compiled"):
+            import torch._inductor.config
+
+            torch._inductor.config.freezing = True
+            network = torch.compile(network)
         inputs = torch_inputs(feeds)
 
         def run() -> Any:
@@ -90,8 +108,20 @@ def runner(runtime: str, model: ZooModel, threads: int, feeds: Feeds) -> Callabl
         return run
     import openxrt
 
-    program = openxrt.load(path, engine=runtime.split()[1].split(","), num_threads=threads)
-    return lambda: program.run(feeds)
+    engines = runtime.split()[1].split(",")
+    options: dict[str, Any] = {}
+    if engines[0].startswith("auto"):
+        options = {"auto_mode": "full", "auto_budget_s": 30}
+        if engines[0] == "auto-low":
+            options |= {"precision": "auto", "tolerance": 0.01}
+        engines = ["auto"]
+    program = openxrt.load(path, engine=engines, num_threads=threads, **options)
+
+    def run_program() -> Any:
+        return program.run(feeds)
+
+    run_program.explain = program.explain
+    return run_program
 
 
 def work(runtime: str, name: str, threads: int, feeds_file: str) -> int:
@@ -102,7 +132,12 @@ def work(runtime: str, name: str, threads: int, feeds_file: str) -> int:
     run = runner(runtime, ZOO[name], threads, feeds)
     loaded = time.perf_counter()
     run()
-    print(json.dumps({"load": loaded - begin, "start": time.perf_counter() - begin}), flush=True)
+    first = {"load": loaded - begin, "start": time.perf_counter() - begin}
+    if runtime.startswith("xrt auto"):
+        explanation = run.explain()
+        first["candidates"] = explanation["candidates"]
+        first["placement"] = explanation["placement"]
+    print(json.dumps(first), flush=True)
     for line in sys.stdin:
         seconds = []
         for _ in range(int(line)):
@@ -169,7 +204,7 @@ def measure(model: ZooModel, wanted: list[str], rounds: int, threads: int) -> di
         np.savez(feeds, **model.feeds())
         workers = []
         for runtime in wanted:
-            if runtime == "pytorch" and model.export is None:
+            if runtime.startswith("pytorch") and model.export is None:
                 continue
             try:
                 workers.append(Worker(runtime, model, threads, feeds, cache=""))
@@ -188,6 +223,9 @@ def measure(model: ZooModel, wanted: list[str], rounds: int, threads: int) -> di
                 "start_s": worker.first["start"],
                 "peak_mb": worker.peak / 2**20,
             }
+            for key in ("candidates", "placement"):
+                if key in worker.first:
+                    results[worker.runtime][key] = worker.first[key]
         for runtime in wanted:
             if not runtime.startswith("xrt") or "error" in results.get(runtime, {}):
                 continue
@@ -241,6 +279,7 @@ def report(results: dict[str, dict[str, Any]], wanted: list[str]) -> str:
                 f"| {ours} / {peer} | {geometric_mean(ratios):.2f} | {min(ratios):.2f} "
                 f"| {max(ratios):.2f} |"
             )
+    lines += auto_report(results)
     lines += ["", "| second start / first start | geometric mean |", "| --- | ---: |"]
     for runtime in wanted:
         ratios = [
@@ -251,6 +290,60 @@ def report(results: dict[str, dict[str, Any]], wanted: list[str]) -> str:
         if ratios:
             lines.append(f"| {runtime} | {geometric_mean(ratios):.2f} |")
     return "\n".join(lines)
+
+
+def auto_report(results: dict[str, dict[str, Any]]) -> list[str]:
+    """How placement by measuring fares: what it chose, and against the best of all others."""
+    lines = []
+    against_best = {}
+    for model, runtimes in results.items():
+        auto = runtimes.get("xrt auto", {}).get("median_ms")
+        others = [
+            figures["median_ms"]
+            for runtime, figures in runtimes.items()
+            if runtime not in LOW and runtime != "xrt auto" and "median_ms" in figures
+        ]
+        if auto and others:
+            against_best[model] = auto / min(others)
+    if against_best:
+        mean = geometric_mean(list(against_best.values()))
+        lines += [
+            "",
+            f"xrt auto / best of all others in fp32: geometric mean {mean:.2f}, worst "
+            f"{max(against_best.values()):.2f} ({max(against_best, key=against_best.get)})",
+        ]
+    rows = []
+    for model, runtimes in results.items():
+        for runtime in ("xrt auto", "xrt auto-low"):
+            candidates = runtimes.get(runtime, {}).get("candidates", [])
+            chosen = next((c for c in candidates if c["chosen"]), None)
+            if chosen is None:
+                continue
+            mixed = next((c for c in candidates if " from '" in c["plan"]), None)
+            single = [
+                c["measured_us"]
+                for c in candidates
+                if c["measured_us"] and " from '" not in c["plan"]
+                if c["precision"] == chosen["precision"]
+            ]
+            margin = "–"
+            if mixed and single:
+                us = mixed["measured_us"] or mixed["estimated_us"]
+                kind = "" if mixed["measured_us"] else " (sum of parts)"
+                margin = f"{us / min(single):.2f}{kind}"
+            error = "–" if chosen["error"] < 0 else f"{chosen['error']:.1e}"
+            rows.append(
+                f"| {model} | {runtime} | {chosen['plan']} | {chosen['precision']} | {error} "
+                f"| {margin} |"
+            )
+    if rows:
+        lines += [
+            "",
+            "| model | | plan chosen | precision | error | best plan over engines / best engine |",
+            "| --- | --- | --- | --- | ---: | ---: |",
+            *rows,
+        ]
+    return lines
 
 
 def main() -> int:
@@ -266,7 +359,16 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="threads of each runtime")
     parser.add_argument("--runtime", action="append", choices=RUNTIMES, help="may be repeated")
     parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--svg", type=Path, help="file for a picture of the ratios")
+    parser.add_argument("--from", type=Path, dest="stored", help="measure nothing: read --json's")
     options = parser.parse_args()
+    if options.stored:
+        results = json.loads(options.stored.read_text(encoding="utf-8"))
+        present = {runtime for runtimes in results.values() for runtime in runtimes}
+        print(report(results, [runtime for runtime in RUNTIMES if runtime in present]))
+        if options.svg:
+            options.svg.write_text(draw(results), encoding="utf-8")
+        return 0
     wanted = options.runtime or list(RUNTIMES)
     names = options.models or [model.name for model in ZOO.values() if model.benched]
     results: dict[str, dict[str, Any]] = {}
@@ -284,6 +386,8 @@ def main() -> int:
     print(report(results, wanted))
     if options.json:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    if options.svg:
+        options.svg.write_text(draw(results), encoding="utf-8")
     return 0
 
 

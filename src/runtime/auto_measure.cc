@@ -276,7 +276,7 @@ class Measurement {
       close.push_back(candidate.timed.get());
     }
     const double share = std::min(1.0, 0.1 * budget());
-    time_in_turns(close, 5, 50, share, [this] { return stopped(); });
+    time_in_turns(close, 3, 25, share, [this] { return stopped(); });
     for (Candidate& candidate : candidates_) {
       if (candidate.timed != nullptr) candidate.row.measured_us = candidate.timed->us();
     }
@@ -343,7 +343,7 @@ class Measurement {
     }
     best.timed->forget();
     TimedPlan* both[] = {mixed.timed.get(), best.timed.get()};
-    time_in_turns(both, 10, 100, std::min(1.0, 0.1 * budget()), [this] { return stopped(); });
+    time_in_turns(both, 6, 50, std::min(1.0, 0.1 * budget()), [this] { return stopped(); });
     mixed.row.measured_us = mixed.timed->us();
     best.row.measured_us = best.timed->us();
     const bool precise = mixed.row.precision == "f32" || survey_.options().precision != "auto";

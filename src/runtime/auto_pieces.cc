@@ -20,8 +20,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kEnoughSeconds = 0.03;  // per range, for all engines together
 // At a narrow place so many values cross at most: transformers carry their mask along.
 constexpr std::size_t kCrossing = 3;
-constexpr int kFewRuns = 4;
-constexpr int kManyRuns = 60;
+constexpr int kFewRuns = 3;
+constexpr int kManyRuns = 30;
+// What a change of engines must gain, of the whole time.
+constexpr double kDoubt = 0.01;
 
 // Bytes that this machine copies in a microsecond, once in a process.
 double copy_rate() {

@@ -14,6 +14,7 @@ struct Offer {
 };
 
 constexpr Offer kOffers[] = {
+    {"native", "bf16", "precision", "bf16"},
     {"openvino", "bf16", "INFERENCE_PRECISION_HINT", "bf16"},
     {"openvino", "f16", "INFERENCE_PRECISION_HINT", "f16"},
 };

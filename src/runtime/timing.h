@@ -40,9 +40,9 @@ class TimedPlan {
   Profiler profiler_;
 };
 
-// Runs all of them in turns, so that drift of the machine meets them alike: at least `minimum`
-// rounds, then more until `seconds` are over or `maximum` is reached. Ends early once `stop`
-// answers true.
+// Runs all of them in turns of a few runs, so that drift of the machine meets them alike: at least
+// `minimum` rounds, then more until `seconds` are over or `maximum` is reached. Ends early once
+// `stop` answers true.
 void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, double seconds,
                    const std::function<bool()>& stop);
 

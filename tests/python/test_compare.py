@@ -11,7 +11,6 @@ import pytest
 from onnx import TensorProto, helper
 from openxrt import _command
 
-
 OPS = {
     "Exp": np.exp,
     "Relu": lambda x: np.maximum(x, 0),

@@ -368,6 +368,67 @@ TEST(Auto, SymbolicShapesAreMeasuredOnTheFirstRun) {
   EXPECT_EQ(engines_by_op(*program).at("Exp"), "sym_b");
 }
 
+// y = x·w of 64 columns each.
+Graph product() {
+  std::mt19937 rng(5);
+  Tensor w = Tensor::allocate(DType::kFloat32, {64, 64});
+  for (std::int64_t i = 0; i < w.count(); ++i) {
+    w.data<float>()[i] = static_cast<float>(rng() % 2000) / 1000.0F - 1.0F;
+  }
+  Graph g("product");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{64, 64}));
+  g.add_output(g.add_op("MatMul", {x, g.add_constant("w", w)}, {}, "y"));
+  return g;
+}
+
+TEST(AutoPrecision, StaysWithinTheTolerance) {
+  for (const double tolerance : {0.0, 1.0}) {
+    const auto program = Program::compile(
+        product(), {.engines = {"native"}, .precision = "auto", .tolerance = tolerance});
+    const Explanation e = program->explain();
+    ASSERT_FALSE(e.candidates.empty());
+    EXPECT_EQ(e.placement, "measured");
+    EXPECT_EQ(e.candidates[0].precision, e.precision);
+    EXPECT_LE(e.candidates[0].error, tolerance);
+    if (tolerance == 0) {
+      EXPECT_EQ(e.precision, "f32");
+    }
+    for (const auto& row : e.candidates) {
+      if (row.precision == "f32" || row.error < 0) continue;
+      EXPECT_GT(row.error, 0) << "bf16 rounds";
+      EXPECT_LT(row.error, 0.02);
+    }
+  }
+}
+
+TEST(AutoPrecision, IsNeverLoweredUnasked) {
+  const auto program = Program::compile(product(), {.engines = {"auto"}, .auto_mode = "full"});
+  for (const auto& row : program->explain().candidates) EXPECT_EQ(row.precision, "f32");
+  EXPECT_EQ(program->explain().precision, "f32");
+}
+
+TEST(AutoPrecision, AnExplicitOneIsHandedToTheEngine) {
+  const Graph graph = product();
+  const auto run = [&](const std::string& precision) {
+    const auto program = Program::compile(graph, {.engines = {"native"}, .precision = precision});
+    EXPECT_EQ(program->explain().precision, precision);
+    Tensor x = Tensor::allocate(DType::kFloat32, {64, 64});
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      x.data<float>()[i] = std::sin(static_cast<float>(i));
+    }
+    return program->run({{"x", x}}).at(0).tensor();
+  };
+  const Tensor exact = run("f32");
+  const Tensor rounded = run("bf16");
+  for (std::int64_t i = 0; i < exact.count(); ++i) {
+    ASSERT_NEAR(rounded.data<float>()[i], exact.data<float>()[i], 0.2F);
+  }
+  // What an engine does not understand is an error, also where the user wrote it himself.
+  EXPECT_THROW(Program::compile(graph, {.engines = {"native"},
+                                        .engine_options = {{"native", {{"precision", "f8"}}}}}),
+               Error);
+}
+
 TEST(Auto, OptionsAreChecked) {
   EXPECT_THROW(Program::compile(chain(), {.auto_mode = "slow"}), Error);
   EXPECT_THROW(Program::compile(chain(), {.precision = "f8"}), Error);

@@ -20,6 +20,7 @@ class NativeEngine final : public Engine {
   std::string version() const override;
   bool dynamic_shapes() const override { return true; }
   Support supports(const SupportQuery& query) const override;
+  // Engine option "precision": "f32" (default) or "bf16", see dnn/plan.h.
   std::shared_ptr<const Executable> compile(const Function& function,
                                             const CompileOptions& options) const override;
   std::vector<std::string> ops() const override { return registry_.ops(); }

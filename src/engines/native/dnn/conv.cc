@@ -62,7 +62,8 @@ class ConvKernel final : public PlanKernel {
   explicit ConvKernel(const KernelCreateContext& context)
       : PlanKernel({.uses_arena = true}),
         attributes_(ConvAttributes::of(context.node())),
-        dtype_(context.input_dtype(0)) {
+        dtype_(context.input_dtype(0)),
+        mode_(fpmath_mode(context.options())) {
     if (const Tensor* w = context.constant_input(1)) weights_ = *w;
     if (const Tensor* b = context.constant_input(2)) bias_ = *b;
   }
@@ -147,7 +148,7 @@ class ConvKernel final : public PlanKernel {
   // Empty where oneDNN has no implementation.
   Description describe(const Dims& x, const Dims& w, const Dims& y, const Window& window,
                        bool has_bias, const PostOpChain* chain) const {
-    dnnl::primitive_attr attributes = base_attributes();
+    dnnl::primitive_attr attributes = base_attributes(mode_);
     if (chain != nullptr) attributes.set_post_ops(chain->post_ops);
     const bool last = attributes_.channels_last;
     // Rows of channels are what the fast implementations want on both sides; elsewhere they
@@ -202,6 +203,7 @@ class ConvKernel final : public PlanKernel {
 
   ConvAttributes attributes_;
   DType dtype_;
+  dnnl::fpmath_mode mode_;
   Tensor weights_;
   Tensor bias_;
 };

@@ -109,7 +109,8 @@ class MatMulKernel final : public PlanKernel {
   explicit MatMulKernel(const KernelCreateContext& context)
       : PlanKernel({.uses_arena = true}),
         attributes_(MatMulAttributes::of(context)),
-        dtype_(context.input_dtype(0)) {
+        dtype_(context.input_dtype(0)),
+        mode_(fpmath_mode(context.options())) {
     if (const Tensor* b = context.constant_input(1)) weights_ = *b;
     if (attributes_.bias >= 0) {
       if (const Tensor* c = context.constant_input(static_cast<std::size_t>(attributes_.bias))) {
@@ -219,7 +220,7 @@ class MatMulKernel final : public PlanKernel {
     const auto operands = flattened_operands(inputs, p, a->dims[0]);
     if (!operands) return false;
     const PostOpChain chain = make_chain(attributes_.post_ops, *operands, dtype_, y->dims, false);
-    dnnl::primitive_attr attributes = base_attributes();
+    dnnl::primitive_attr attributes = base_attributes(mode_);
     attributes.set_post_ops(chain.post_ops);
     const std::size_t rank = p.b.dims.size();
     const memory::desc source({n, k}, data_type(dtype_),
@@ -258,7 +259,7 @@ class MatMulKernel final : public PlanKernel {
     const memory::desc dense[3] = {plain_desc(p.a.dims, dtype_), plain_desc(p.b.dims, dtype_),
                                    plain_desc(p.y.dims, dtype_)};
     const auto make = [&](const memory::desc* descs, bool fused) {
-      dnnl::primitive_attr attributes = base_attributes();
+      dnnl::primitive_attr attributes = base_attributes(mode_);
       if (fused) attributes.set_post_ops(chain.post_ops);
       const memory::desc b =
           weights_.defined() ? memory::desc(p.b.dims, data_type(dtype_), memory::format_tag::any)
@@ -308,6 +309,7 @@ class MatMulKernel final : public PlanKernel {
 
   MatMulAttributes attributes_;
   DType dtype_;
+  dnnl::fpmath_mode mode_;
   Tensor weights_;
   Tensor bias_;
 };

@@ -105,10 +105,20 @@ bool is_reference(const char* implementation) {
          std::strncmp(implementation, "simple:any", 10) == 0;
 }
 
-dnnl::primitive_attr base_attributes() {
+dnnl::fpmath_mode fpmath_mode(const CompileOptions& options) {
+  const auto found = options.engine_options.find("precision");
+  if (found == options.engine_options.end() || found->second == "f32") {
+    return dnnl::fpmath_mode::strict;
+  }
+  if (found->second == "bf16") return dnnl::fpmath_mode::bf16;
+  throw Error(ErrorCode::kInvalidArgument,
+              "native: the option precision is '" + found->second + "'; f32 or bf16 is wanted");
+}
+
+dnnl::primitive_attr base_attributes(dnnl::fpmath_mode mode) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  attributes.set_fpmath_mode(mode);
   return attributes;
 }
 

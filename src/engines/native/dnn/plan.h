@@ -56,8 +56,14 @@ Dims row_major_strides(const Dims& dims);
 // True where an implementation is oneDNN's plain reference loop.
 bool is_reference(const char* implementation);
 
-// Attributes that every primitive is made with: scratchpad from the caller, strict arithmetic.
-dnnl::primitive_attr base_attributes();
+// The engine option "precision": "f32" (default), or "bf16": factors of convolutions and products
+// are rounded to bfloat16 where the CPU multiplies those, sums stay in float32. Throws
+// kInvalidArgument for another word.
+dnnl::fpmath_mode fpmath_mode(const CompileOptions& options);
+
+// Attributes that every primitive is made with: scratchpad from the caller, strict arithmetic
+// unless `mode` allows less.
+dnnl::primitive_attr base_attributes(dnnl::fpmath_mode mode = dnnl::fpmath_mode::strict);
 
 struct Operand {
   enum class Kind : std::uint8_t { kNone, kInput, kOutput, kConstant, kTemporary };
