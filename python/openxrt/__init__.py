@@ -22,6 +22,7 @@ from ._core import (
     EngineReport,
     Error,
     FunctionView,
+    Graph,
     GraphView,
     InternalError,
     InvalidArgument,
@@ -57,6 +58,7 @@ __all__ = [
     "Error",
     "Explanation",
     "FunctionView",
+    "Graph",
     "GraphView",
     "InternalError",
     "InvalidArgument",
@@ -88,7 +90,7 @@ _plugins.set_defaults()
 
 
 def load(
-    model: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    model: str | os.PathLike[str] | bytes | bytearray | memoryview | Graph,
     engine: str | Sequence[str] = "auto",
     device: str = "cpu",
     *,
@@ -110,7 +112,7 @@ def load(
     """Loads an ONNX model, places it on engines and compiles it.
 
     Args:
-        model: path of the model, or its bytes. Bytes cannot refer to external data files.
+        model: path of the model, its bytes, or a Graph. Bytes cannot refer to external data files.
         engine: an engine's name, several in order of priority (a list, or "a,b"), or "auto".
         device: "cpu", or a device that the engines name ("cuda:0").
         strict: only the engines listed may run nodes. Otherwise what none of them takes runs on
@@ -139,8 +141,8 @@ def load(
         Unsupported: no permitted engine can run a node; the message says why each refused it.
         EngineError: a named engine cannot be loaded, or failed to compile.
     """
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        source: str | bytes | bytearray | memoryview = model
+    if isinstance(model, (bytes, bytearray, memoryview, Graph)):
+        source: str | bytes | bytearray | memoryview | Graph = model
     else:
         source = os.fsdecode(os.fspath(model))
     if isinstance(engine, str):

@@ -10,6 +10,7 @@
 #include "convert.h"
 #include "engine.h"
 #include "errors.h"
+#include "graph.h"
 #include "onnx.h"
 #include "program.h"
 #include "xrt/program.h"
@@ -74,6 +75,7 @@ NB_MODULE(_core, module) {
   module.doc() = "OpenXRT's C++ library for Python.";
   xrt::python::bind_errors(module);
   xrt::python::bind_convert(module);
+  xrt::python::bind_graph(module);
   xrt::python::bind_program(module);
   xrt::python::bind_engine(module);
   xrt::python::bind_onnx(module);

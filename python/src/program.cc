@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "convert.h"
+#include "graph.h"
 #include "numpy.h"
 #include "report/html.h"
 #include "xrt/error.h"
@@ -266,7 +267,7 @@ class PyProgram {
   std::vector<nb::str> output_keys_;
 };
 
-// `source` is a path (str) or the bytes of a model.
+// `source` is a path (str), the bytes of a model or a Graph.
 PyProgram* load(const nb::object& source, std::vector<std::string> engines, std::string device,
                 bool strict, int num_threads, std::optional<std::string> cache_dir,
                 std::int64_t cluster_minimum_nodes, std::int64_t cluster_maximum_nodes,
@@ -301,6 +302,10 @@ PyProgram* load(const nb::object& source, std::vector<std::string> engines, std:
                            static_cast<std::size_t>(PyBytes_GET_SIZE(encoded.ptr())));
     nb::gil_scoped_release release;
     program = Program::load(path, options);
+  } else if (const Graph* graph = as_graph(source)) {
+    Graph copy = *graph;
+    nb::gil_scoped_release release;
+    program = Program::compile(std::move(copy), options);
   } else {
     Py_buffer view;
     if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();

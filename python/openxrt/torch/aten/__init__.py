@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowerings of the ATen ops, by family; importing this package registers them."""
+
+from . import (
+    backward,
+    creation,
+    indexing,
+    linear,
+    normalization,
+    pointwise,
+    pooling,
+    random,
+    reductions,
+    shapes,
+    symbolic,
+)
+
+__all__ = [
+    "backward",
+    "creation",
+    "indexing",
+    "linear",
+    "normalization",
+    "pointwise",
+    "pooling",
+    "random",
+    "reductions",
+    "shapes",
+    "symbolic",
+]

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch, layer, group and RMS normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..builder import Builder, Int, Value, static_or_none
+from ..registry import lowering
+from .reductions import variance
+
+
+def _filled(b: Builder, size: Int, number: float, dtype: torch.dtype) -> Value:
+    if isinstance(size, int):
+        return b.tensor(torch.full((size,), number, dtype=dtype), "filled")
+    return b.op("Expand", b.scalar(number, dtype), b.vector([size]), rank=1)
+
+
+def _per_channel(b: Builder, x: Value, like: Value) -> Value:
+    return b.reshape(x, [-1] + [1] * (like.rank - 2)) if like.rank > 2 else x
+
+
+def _affine(b: Builder, y: Value, weight: Value | None, bias: Value | None) -> Value:
+    if weight is not None:
+        y = b.op("Mul", y, _per_channel(b, weight, y), shape=y.shape, rank=y.rank)
+    if bias is not None:
+        y = b.op("Add", y, _per_channel(b, bias, y), shape=y.shape, rank=y.rank)
+    return y
+
+
+@lowering("aten._native_batch_norm_legit_no_training.default")
+def batch_norm_inference(
+    b: Builder,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: float,
+    eps: float,
+) -> list[Value | None]:
+    channels = b.dim_size(x, 1)
+    scale = weight if weight is not None else _filled(b, channels, 1.0, running_mean.dtype)
+    shift = bias if bias is not None else _filled(b, channels, 0.0, running_mean.dtype)
+    y = b.op(
+        "BatchNormalization",
+        x,
+        scale,
+        shift,
+        running_mean,
+        running_var,
+        shape=x.shape,
+        rank=x.rank,
+        epsilon=float(eps),
+    )
+    # PyTorch saves nothing in inference: two empty tensors.
+    empty = b.tensor(torch.empty(0, dtype=running_mean.dtype)) if b.used & {1, 2} else None
+    return [y, empty, empty]
+
+
+def _batch_statistics(
+    b: Builder,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    eps: float,
+) -> tuple[Value, Value, Value, Value]:
+    """The normalised tensor, mean, inverse standard deviation and (biased) variance."""
+    dims = [0, *range(2, x.rank)]
+    mean = b.reduce("ReduceMean", x, dims, True)
+    centered = b.op("Sub", x, mean, shape=x.shape, rank=x.rank)
+    var = b.reduce("ReduceMean", b.op("Mul", centered, centered, rank=x.rank), dims, True)
+    invstd = b.op("Reciprocal", b.op("Sqrt", b.op("Add", var, b.scalar(float(eps), x.dtype))))
+    y = b.op("Mul", centered, invstd, shape=x.shape, rank=x.rank)
+    flat = [b.reshape(s, [-1]) for s in (mean, invstd, var)]
+    return _affine(b, y, weight, bias), flat[0], flat[1], flat[2]
+
+
+def _running(b: Builder, old: Value, new: Value, momentum: float) -> Value:
+    kept = b.op("Mul", old, b.scalar(1.0 - momentum, old.dtype))
+    return b.op("Add", kept, b.op("Mul", b.cast(new, old.dtype), b.scalar(momentum, old.dtype)))
+
+
+@lowering("aten._native_batch_norm_legit.no_stats")
+def batch_norm_no_stats(
+    b: Builder,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> list[Value]:
+    return list(_batch_statistics(b, x, weight, bias, eps)[:3])
+
+
+@lowering("aten._native_batch_norm_legit_functional.default")
+def batch_norm_functional(
+    b: Builder,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> list[Value | None]:
+    if not training:
+        y, *_ = batch_norm_inference(b, x, weight, bias, running_mean, running_var, momentum, eps)
+        empty = b.tensor(torch.empty(0, dtype=x.dtype))
+        return [y, empty, empty, running_mean, running_var]
+    y, mean, invstd, var = _batch_statistics(b, x, weight, bias, eps)
+    # Elements per channel: all of them over the number of channels.
+    count = b.cast(b.op("Size", x, dtype=torch.int64, rank=0), x.dtype)
+    channels = b.dim_size(x, 1)
+    width = b.scalar(channels, x.dtype) if isinstance(channels, int) else b.cast(channels, x.dtype)
+    per_channel = b.op("Div", count, width, rank=0)
+    correction = b.op("Div", per_channel, b.op("Sub", per_channel, b.scalar(1.0, x.dtype)), rank=0)
+    unbiased = b.op("Mul", var, correction, rank=1)
+    return [
+        y,
+        mean,
+        invstd,
+        _running(b, running_mean, mean, momentum),
+        _running(b, running_var, unbiased, momentum),
+    ]
+
+
+@lowering("aten.native_layer_norm.default")
+def layer_norm(
+    b: Builder,
+    x: Value,
+    normalized_shape: Sequence[Int],
+    weight: Value | None,
+    bias: Value | None,
+    eps: float,
+) -> list[Value | None]:
+    sizes = static_or_none(normalized_shape)
+    axis = x.rank - len(normalized_shape)
+    if weight is None:
+        if sizes is not None:
+            weight = b.tensor(torch.ones(sizes, dtype=x.dtype), "ones")
+        else:
+            weight = b.op("Expand", b.scalar(1.0, x.dtype), b.vector(normalized_shape))
+    stashed = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    outputs: list[Value | None] = []
+    outputs += b.ops(
+        "LayerNormalization",
+        x,
+        weight,
+        bias,
+        dtypes=[x.dtype, stashed, stashed] if b.used & {1, 2} else [x.dtype],
+        shape=x.shape,
+        rank=x.rank,
+        axis=axis,
+        epsilon=float(eps),
+    )
+    outputs += [None] * (3 - len(outputs))
+    for i in (1, 2):
+        value = outputs[i]
+        if value is not None and x.shape is not None:
+            shape = (*x.shape[:axis], *([1] * (x.rank - axis)))
+            outputs[i] = Value(value.id, value.dtype, shape)
+    return outputs
+
+
+@lowering("aten._fused_rms_norm.default")
+def rms_norm(
+    b: Builder,
+    x: Value,
+    normalized_shape: Sequence[int],
+    weight: Value | None,
+    eps: float | None,
+) -> list[Value | None]:
+    axes = list(range(x.rank - len(normalized_shape), x.rank))
+    epsilon = float(torch.finfo(x.dtype).eps if eps is None else eps)
+    squares = b.reduce("ReduceMean", b.op("Mul", x, x, shape=x.shape), axes, True)
+    rstd = b.op("Reciprocal", b.op("Sqrt", b.op("Add", squares, b.scalar(epsilon, x.dtype))))
+    scale = weight if weight is not None else b.scalar(1.0, x.dtype)
+    y = b.op("Mul", b.op("Mul", x, rstd, shape=x.shape), scale, shape=x.shape, rank=x.rank)
+    return [y, rstd]
+
+
+@lowering("aten.native_group_norm.default")
+def group_norm(
+    b: Builder,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    n: Int,
+    c: Int,
+    hxw: Int,
+    group: int,
+    eps: float,
+) -> list[Value | None]:
+    scale = weight if weight is not None else _filled(b, c, 1.0, x.dtype)
+    shift = bias if bias is not None else _filled(b, c, 0.0, x.dtype)
+    y = b.op(
+        "GroupNormalization",
+        x,
+        scale,
+        shift,
+        shape=x.shape,
+        rank=x.rank,
+        num_groups=group,
+        epsilon=float(eps),
+    )
+    if not b.used & {1, 2}:
+        return [y, None, None]
+    grouped = b.reshape(x, [n, group, -1])
+    mean = b.reduce("ReduceMean", grouped, [2], False)
+    var = variance(b, grouped, [2], 0, False)
+    rstd = b.op("Reciprocal", b.op("Sqrt", b.op("Add", var, b.scalar(float(eps), x.dtype))))
+    return [y, mean, rstd]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random tensors. A program draws anew at every run, from its engine's own generator: results
+agree with PyTorch's in distribution, not number for number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..._core import Unsupported
+from ..builder import Builder, Int, Value
+from ..registry import lowering
+from .creation import filled
+
+
+def _draw(b: Builder, op: str, like: Value, dtype: torch.dtype) -> Value:
+    ids = b.graph.add_node(
+        op, [like.id], [f"{b.name}_{op}"], {"dtype": b.onnx_dtype(dtype)}, "", b.name
+    )
+    return Value(ids[0], dtype, like.shape, like.rank)
+
+
+@lowering("aten.rand.default")
+def rand(
+    b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
+) -> Value:
+    wanted = dtype or torch.get_default_dtype()
+    return _draw(b, "RandomUniformLike", filled(b, size, 0, wanted), wanted)
+
+
+@lowering("aten.randn.default")
+def randn(
+    b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
+) -> Value:
+    wanted = dtype or torch.get_default_dtype()
+    return _draw(b, "RandomNormalLike", filled(b, size, 0, wanted), wanted)
+
+
+@lowering("aten.rand_like.default")
+def rand_like(b: Builder, x: Value, *, dtype: torch.dtype | None = None, **_: object) -> Value:
+    return _draw(b, "RandomUniformLike", x, dtype or x.dtype)
+
+
+@lowering("aten.randn_like.default")
+def randn_like(b: Builder, x: Value, *, dtype: torch.dtype | None = None, **_: object) -> Value:
+    return _draw(b, "RandomNormalLike", x, dtype or x.dtype)
+
+
+@lowering("aten.bernoulli.default", "aten.bernoulli.p")
+def bernoulli(b: Builder, x: Value, p: float | None = None, **_: object) -> Value:
+    threshold = x if p is None else b.scalar(float(p), x.dtype)
+    drawn = _draw(b, "RandomUniformLike", x, x.dtype)
+    return b.cast(b.op("Less", drawn, threshold, dtype=torch.bool, shape=x.shape), x.dtype)
+
+
+@lowering("aten.native_dropout.default")
+def native_dropout(b: Builder, x: Value, p: float, train: bool | None) -> list[Value | None]:
+    if train is False or p == 0:
+        ones = b.op("Equal", x, x, dtype=torch.bool, shape=x.shape) if 1 in b.used else None
+        return [x, ones]
+    drawn = _draw(b, "RandomUniformLike", x, torch.float32)
+    kept = b.op(
+        "GreaterOrEqual", drawn, b.scalar(float(p), torch.float32), dtype=torch.bool, shape=x.shape
+    )
+    scale = b.scalar(0.0 if p == 1 else 1.0 / (1.0 - p), x.dtype)
+    mask = b.op("Mul", b.cast(kept, x.dtype), scale, shape=x.shape)
+    return [b.op("Mul", x, mask, shape=x.shape), kept]
+
+
+@lowering("aten.dropout.default")
+def dropout(b: Builder, x: Value, p: float, train: bool) -> Value:
+    result = native_dropout(b, x, p, train)[0]
+    assert result is not None
+    return result
+
+
+@lowering("aten.randperm.default")
+def randperm(b: Builder, n: Int, *, dtype: torch.dtype | None = None, **_: object) -> Value:
+    if not isinstance(n, int):
+        raise Unsupported("randperm of a symbolic number")
+    drawn = _draw(b, "RandomUniformLike", filled(b, [n], 0, torch.float32), torch.float32)
+    _, order = b.ops("TopK", drawn, b.ints([n]), dtypes=[torch.float32, torch.int64], axis=0)
+    return b.cast(order, dtype or torch.int64)

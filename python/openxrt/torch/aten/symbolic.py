@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that are known only when the program runs, as int64 scalars."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+
+import torch
+
+from ..._core import Unsupported
+from ..builder import Builder, Operand, Value
+from ..registry import lowering
+from .pointwise import floor_divide, remainder
+
+
+@lowering("aten.sym_size.int")
+def sym_size(b: Builder, x: Value, dim: int) -> Value | int:
+    return b.dim_size(x, dim)
+
+
+@lowering("aten.sym_numel.default")
+def sym_numel(b: Builder, x: Value) -> Value:
+    return b.op("Size", x, dtype=torch.int64, rank=0)
+
+
+@lowering("aten.sym_storage_offset.default")
+def sym_storage_offset(b: Builder, x: Value) -> int:
+    return 0  # values of the graph are dense
+
+
+@lowering("aten.sym_stride.int")
+def sym_stride(b: Builder, x: Value, dim: int) -> Value | int:
+    stride: Value | int = 1
+    for i in range(dim % x.rank + 1, x.rank):
+        stride = _binary(b, "Mul", operator.mul, stride, b.dim_size(x, i))
+    return stride
+
+
+def _binary(
+    b: Builder, op: str, function: Callable[..., int], x: Value | int, y: Value | int
+) -> Value | int:
+    if isinstance(x, int) and isinstance(y, int):
+        return function(x, y)
+    return b.op(op, b.operand(x, torch.int64), b.operand(y, torch.int64), rank=0)
+
+
+def _arithmetic(name: str, op: str, function: Callable[..., int]) -> None:
+    def lower(b: Builder, x: Operand, y: Operand) -> Operand:
+        if not isinstance(x, Value) and not isinstance(y, Value):
+            return function(x, y)
+        left, right = b.promote(x, y)
+        return b.op(op, left, right, rank=0)
+
+    lowering(name)(lower)
+
+
+_arithmetic("_operator.add", "Add", operator.add)
+_arithmetic("_operator.sub", "Sub", operator.sub)
+_arithmetic("_operator.mul", "Mul", operator.mul)
+_arithmetic("torch.sym_max", "Max", max)
+_arithmetic("torch.sym_min", "Min", min)
+
+
+@lowering("_operator.floordiv")
+def floordiv(b: Builder, x: Operand, y: Operand) -> Operand:
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        return x // y
+    return floor_divide(b, x, y)
+
+
+@lowering("_operator.mod")
+def mod(b: Builder, x: Operand, y: Operand) -> Operand:
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        return x % y
+    return remainder(b, x, y)
+
+
+@lowering("_operator.truediv")
+def truediv(b: Builder, x: Operand, y: Operand) -> Operand:
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        return x / y
+    return b.op(
+        "Div", b.operand(x, torch.float64), b.operand(y, torch.float64), dtype=torch.float64, rank=0
+    )
+
+
+@lowering("_operator.pow")
+def power(b: Builder, x: Operand, y: Operand) -> Operand:
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        return x**y
+    left, right = b.promote(x, y)
+    return b.op("Pow", left, right, rank=0)
+
+
+@lowering("_operator.neg")
+def neg(b: Builder, x: Operand) -> Operand:
+    return b.op("Neg", x, rank=0) if isinstance(x, Value) else -x
+
+
+@lowering("torch.sym_float")
+def sym_float(b: Builder, x: Operand) -> Operand:
+    return b.cast(x, torch.float64) if isinstance(x, Value) else float(x)
+
+
+@lowering("torch.sym_int", "math.trunc")
+def sym_int(b: Builder, x: Operand) -> Operand:
+    return b.cast(x, torch.int64) if isinstance(x, Value) else int(x)
+
+
+@lowering("math.ceil")
+def ceil(b: Builder, x: Operand) -> Operand:
+    if not isinstance(x, Value):
+        return math.ceil(x)
+    return b.cast(b.op("Ceil", x, rank=0), torch.int64)
+
+
+@lowering("math.floor")
+def floor(b: Builder, x: Operand) -> Operand:
+    if not isinstance(x, Value):
+        return math.floor(x)
+    return b.cast(b.op("Floor", x, rank=0), torch.int64)
+
+
+def _comparison(name: str, op: str, negate: bool = False) -> None:
+    function = getattr(operator, name)
+
+    def lower(b: Builder, x: Operand, y: Operand) -> Operand:
+        if not isinstance(x, Value) and not isinstance(y, Value):
+            return function(x, y)
+        left, right = b.promote(x, y)
+        result = b.op(op, left, right, dtype=torch.bool, rank=0)
+        return b.op("Not", result, rank=0) if negate else result
+
+    lowering(f"_operator.{name}")(lower)
+
+
+_comparison("eq", "Equal")
+_comparison("ne", "Equal", negate=True)
+_comparison("lt", "Less")
+_comparison("le", "LessOrEqual")
+_comparison("gt", "Greater")
+_comparison("ge", "GreaterOrEqual")
+
+
+@lowering(
+    "aten._assert_scalar.default",
+    "aten._assert_async.msg",
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default",
+)
+def assertion(b: Builder, *_: object, **__: object) -> None:
+    """What tracing assumed about sizes: a program checks its inputs against its symbols instead."""
+
+
+@lowering("aten.item.default")
+def item(b: Builder, x: Value) -> Value:
+    raise Unsupported("a number is read from a tensor (.item()): control flow depends on data")

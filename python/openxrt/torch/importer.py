@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From torch.fx graphs of ATen ops to openxrt.Graph, one lowering per op."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from .._core import Graph, InternalError, Unsupported
+from . import aten  # noqa: F401  registers the lowerings
+from .builder import DTYPE_NAMES, Builder, Value
+from .registry import find
+
+
+@dataclass
+class Imported:
+    """A graph, and how its inputs and outputs are those of the PyTorch program."""
+
+    graph: Graph
+    # Per input of the graph: the position of the program's argument in their flat order, or the
+    # name of a parameter or buffer in the state dict. Arguments that are no tensors or symbolic
+    # integers are built into the graph.
+    inputs: list[int | str] = field(default_factory=list)
+    # Per result of the program, in flat order.
+    results: list[Result] = field(default_factory=list)
+    # Graph input → graph output that is its new value.
+    aliases: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result: an output of the graph, or (output −1) a value known while tracing."""
+
+    output: int
+    known: object = None
+    is_number: bool = False  # a symbolic integer: a Python number and no tensor
+
+
+def where(node: torch.fx.Node) -> str:
+    """The user's source line that made the node, as " (model.py:12: x.foo())", or ""."""
+    trace = node.meta.get("stack_trace") or node.stack_trace
+    if not trace:
+        return ""
+    lines = [line.strip() for line in trace.strip().splitlines()]
+    for i in range(len(lines) - 1, -1, -1):
+        if not lines[i].startswith("File "):
+            continue
+        path, _, rest = lines[i][len("File ") :].partition(", line ")
+        number = rest.split(",")[0]
+        code = f": {lines[i + 1]}" if i + 1 < len(lines) else ""
+        file = path.strip('"')
+        return f" ({file}:{number}{code})"
+    return ""
+
+
+def op_name(node: torch.fx.Node) -> str:
+    """The name a lowering is registered under, e.g. "aten.add.Tensor" or "_operator.mul"."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    if isinstance(target, str):
+        return target
+    module = getattr(target, "__module__", "") or ""
+    name = getattr(target, "__name__", str(target))
+    module = "torch" if name.startswith("sym_") else module.removeprefix("torch.")
+    return f"{module}.{name}"
+
+
+def _missing(graph: torch.fx.Graph) -> list[str]:
+    """One line per op without a lowering, with the source line that needs it."""
+    lines: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem:
+            continue
+        name = op_name(node)
+        if find(name) is None and name not in lines:
+            lines[name] = f"{name}{where(node)}"
+    return list(lines.values())
+
+
+def _shape_of(tensor: torch.Tensor) -> tuple[int | torch.SymInt, ...]:
+    dims: list[int | torch.SymInt] = []
+    for size in tensor.shape:
+        if isinstance(size, torch.SymInt):
+            number = size.node.maybe_as_int()
+            dims.append(size if number is None else number)
+        else:
+            dims.append(size)
+    return tuple(dims)
+
+
+def _dims_of(shape: Sequence[int | torch.SymInt]) -> list[int | str | None]:
+    """As graph inputs have them: a symbol by its name, an expression is unknown."""
+    dims: list[int | str | None] = []
+    for size in shape:
+        if isinstance(size, int):
+            dims.append(size)
+        else:
+            text = str(size)
+            dims.append(text if text.isidentifier() else None)
+    return dims
+
+
+class _Importer:
+    def __init__(self, module: torch.fx.GraphModule, name: str) -> None:
+        self.module = module
+        self.imported = Imported(Graph(name))
+        self.builder = Builder(self.imported.graph)
+        self.values: dict[torch.fx.Node, object] = {}
+        self.outputs = 0  # of the graph, so far
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def add_input(self, name: str, sample: object) -> Value | object:
+        """A graph input for a tensor or a symbolic integer; anything else is built in."""
+        graph = self.imported.graph
+        if isinstance(sample, torch.Tensor):
+            if sample.dtype not in DTYPE_NAMES:
+                raise Unsupported(f"input '{name}': dtype {sample.dtype} has no counterpart")
+            shape = _shape_of(sample)
+            key = graph.add_input(name, DTYPE_NAMES[sample.dtype], _dims_of(shape))
+            return Value(key, sample.dtype, shape)
+        if isinstance(sample, torch.SymInt):
+            return Value(graph.add_input(name, "int64", []), torch.int64, ())
+        return sample
+
+    def add_argument(self, node: torch.fx.Node, sample: object, position: int) -> None:
+        self.values[node] = self.add_input(node.name, sample)
+        if isinstance(self.values[node], Value):
+            self.imported.inputs.append(position)
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def lower(self, node: torch.fx.Node) -> None:
+        if node.op == "get_attr":
+            value = operator.attrgetter(str(node.target))(self.module)
+            is_tensor = isinstance(value, torch.Tensor)
+            self.values[node] = self.builder.tensor(value, node.name) if is_tensor else value
+            return
+        if node.target is operator.getitem:
+            source, index = node.args
+            self.values[node] = self.values[source][index]  # type: ignore[index]
+            return
+        name = op_name(node)
+        function = find(name)
+        if function is None:
+            raise Unsupported(f"no lowering for {name}{where(node)}")
+        outputs = self.expected(node)
+        self.builder.name = node.name
+        self.builder.out = outputs
+        self.builder.used = self.used_outputs(node)
+        args = torch.fx.node.map_arg(node.args, lambda n: self.values[n])
+        kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: self.values[n])
+        try:
+            result = function(self.builder, *args, **kwargs)
+        except Unsupported as error:
+            raise Unsupported(f"{name}{where(node)}: {error}") from error
+        if isinstance(result, (list, tuple)):
+            self.values[node] = [
+                self.checked(name, node, value, outputs[i] if i < len(outputs) else None)
+                for i, value in enumerate(result)
+            ]
+        else:
+            self.values[node] = self.checked(name, node, result, outputs[0] if outputs else None)
+
+    @staticmethod
+    def used_outputs(node: torch.fx.Node) -> set[int]:
+        used = set()
+        for user in node.users:
+            if user.target is operator.getitem and isinstance(user.args[1], int):
+                if user.users:
+                    used.add(user.args[1])
+            else:
+                used.add(0)
+        return used
+
+    @staticmethod
+    def expected(
+        node: torch.fx.Node,
+    ) -> list[tuple[torch.dtype, tuple[int | torch.SymInt, ...]] | None]:
+        """Dtype and shape of every output, from what tracing recorded."""
+        sample = node.meta.get("val")
+        samples = sample if isinstance(sample, (list, tuple)) else [sample]
+        return [(s.dtype, _shape_of(s)) if isinstance(s, torch.Tensor) else None for s in samples]
+
+    def checked(
+        self,
+        name: str,
+        node: torch.fx.Node,
+        value: object,
+        expected: tuple[torch.dtype, tuple[int | torch.SymInt, ...]] | None,
+    ) -> object:
+        if not isinstance(value, Value) or expected is None:
+            return value
+        dtype, shape = expected
+        if value.dtype != dtype:
+            raise InternalError(
+                f"the lowering of {name}{where(node)} gives {value.dtype}, PyTorch gives {dtype}"
+            )
+        return Value(value.id, dtype, shape)
+
+    # --- outputs --------------------------------------------------------------------------------
+
+    def add_output(self, value: Value, name: str) -> str:
+        """Makes `value` an output; one that is an input, or an output already, gets a node."""
+        graph = self.imported.graph
+        (key,) = graph.add_node("Identity", [value.id], [name])
+        graph.add_output(key)
+        self.outputs += 1
+        return graph.name_of(key)
+
+    def add_result(self, result: object, name: str) -> None:
+        is_node = isinstance(result, torch.fx.Node)
+        value = self.values[result] if is_node else result
+        if isinstance(value, Value):
+            self.add_output(value, name)
+            sample = result.meta.get("val") if is_node else None  # type: ignore[attr-defined]
+            is_number = sample is not None and not isinstance(sample, torch.Tensor)
+            self.imported.results.append(Result(self.outputs - 1, is_number=is_number))
+        else:
+            self.imported.results.append(Result(-1, value))
+
+    def run(self, stop: Callable[[torch.fx.Node], None]) -> Imported:
+        # Compilers are called while PyTorch traces with fake tensors; constants are real.
+        with unset_fake_temporarily():
+            return self.lower_all(stop)
+
+    def lower_all(self, stop: Callable[[torch.fx.Node], None]) -> Imported:
+        missing = _missing(self.module.graph)
+        if missing:
+            raise Unsupported("no lowering for\n  " + "\n  ".join(missing))
+        for node in self.module.graph.nodes:
+            if node.op == "placeholder":
+                continue
+            if node.op == "output":
+                stop(node)
+            else:
+                self.lower(node)
+        self.imported.graph.finish()
+        return self.imported
+
+
+def import_fx(
+    module: torch.fx.GraphModule,
+    samples: Sequence[object],
+    *,
+    constants: Mapping[int, torch.Tensor] | None = None,
+    name: str = "graph",
+) -> Imported:
+    """An FX graph of ATen ops; `samples` are its inputs (fake tensors will do), in order.
+
+    Arguments at the positions in `constants` are built into the graph with these values.
+    """
+    importer = _Importer(module, name)
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for position, (node, sample) in enumerate(zip(placeholders, samples, strict=True)):
+        if constants is not None and position in constants:
+            importer.values[node] = importer.builder.tensor(constants[position], node.name)
+        else:
+            importer.add_argument(node, node.meta.get("val", sample), position)
+
+    def finish(node: torch.fx.Node) -> None:
+        results = node.args[0]
+        flat = results if isinstance(results, (list, tuple)) else [results]
+        for i, result in enumerate(flat):
+            importer.add_result(result, f"result_{i}")
+
+    return importer.run(finish)
+
+
+def import_exported(
+    program: ExportedProgram,
+    *,
+    state_as_inputs: bool = False,
+    decompose: bool = True,
+    name: str = "graph",
+) -> Imported:
+    """An ExportedProgram. Parameters and buffers are constants that share PyTorch's memory, or,
+    with `state_as_inputs`, inputs; buffers that the program writes always are inputs, aliased to
+    the outputs that hold their new values. A program that consists of Core ATen ops already needs
+    no `decompose`.
+
+    Raises:
+        Unsupported: names every op without a lowering, with the source line that needs it.
+    """
+    program = program.run_decompositions() if decompose else program
+    module = program.graph_module
+    signature = program.graph_signature
+    importer = _Importer(module, name)
+    written = set(signature.buffers_to_mutate.values())
+    inputs_of: dict[str, str] = {}  # name in the state dict → graph input
+    arguments: dict[str, str] = {}  # user input → graph input
+    position = 0
+    nodes = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
+    for spec in signature.input_specs:
+        node = nodes[spec.arg.name]
+        if spec.kind == InputKind.USER_INPUT:
+            sample = node.meta.get("val", getattr(spec.arg, "value", None))
+            importer.add_argument(node, sample, position)
+            position += 1
+            value = importer.values[node]
+            if isinstance(value, Value):
+                arguments[spec.arg.name] = importer.imported.graph.name_of(value.id)
+            continue
+        if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            raise Unsupported(f"an input of kind {spec.kind.name} ('{spec.arg.name}')")
+        target = str(spec.target)
+        tensor = _state(program, target)
+        is_input = spec.kind != InputKind.CONSTANT_TENSOR and (state_as_inputs or target in written)
+        if is_input:
+            value = importer.add_input(target, tensor)
+            assert isinstance(value, Value)
+            importer.imported.inputs.append(target)
+            inputs_of[target] = importer.imported.graph.name_of(value.id)
+        else:
+            value = importer.builder.tensor(tensor, target)
+        importer.values[node] = value
+
+    def finish(node: torch.fx.Node) -> None:
+        results = node.args[0]
+        assert isinstance(results, (list, tuple))
+        for i, (spec, result) in enumerate(zip(signature.output_specs, results, strict=True)):
+            if spec.kind == OutputKind.USER_OUTPUT:
+                importer.add_result(result, f"result_{i}")
+            elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+                value = importer.values[result]
+                assert isinstance(value, Value)
+                output = importer.add_output(value, f"new_{spec.target}")
+                known: Mapping[str, str] = (
+                    inputs_of if spec.kind == OutputKind.BUFFER_MUTATION else arguments
+                )
+                importer.imported.aliases[known[str(spec.target)]] = output
+            else:
+                raise Unsupported(f"an output of kind {spec.kind.name}")
+
+    return importer.run(finish)
+
+
+def _state(program: ExportedProgram, name: str) -> torch.Tensor:
+    if name in program.state_dict:
+        return program.state_dict[name]
+    value = program.constants.get(name)
+    if not isinstance(value, torch.Tensor):
+        raise Unsupported(f"'{name}' is not a tensor")
+    return value

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that run through the engines and otherwise behave as the modules they wrap."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .._core import Unsupported
+from .backend import openxrt_backend
+from .importer import import_exported
+from .runner import FrozenWhileUnchanged, Runner
+
+# Programs kept for distinct signatures of the arguments; the oldest makes room.
+_MAX_PROGRAMS = 16
+
+
+class _Signature:
+    """Which arguments a program serves: dtypes, and dimensions of which None is any."""
+
+    def __init__(self, flat: list[object], spec: pytree.TreeSpec) -> None:
+        self.spec = spec
+        self.entries = [
+            (a.dtype, list(a.shape)) if isinstance(a, torch.Tensor) else a for a in flat
+        ]
+
+    def fits(self, flat: list[object], spec: pytree.TreeSpec | None) -> bool:
+        if spec is not None and spec != self.spec:
+            return False
+        if len(flat) != len(self.entries):
+            return False
+        for entry, given in zip(self.entries, flat, strict=True):
+            if not isinstance(given, torch.Tensor):
+                if isinstance(entry, tuple) or entry != given:
+                    return False
+                continue
+            if not isinstance(entry, tuple) or entry[0] != given.dtype:
+                return False
+            dims = entry[1]
+            if len(dims) != given.dim():
+                return False
+            for dim, size in zip(dims, given.shape, strict=True):
+                if dim is not None and dim != size:
+                    return False
+        return True
+
+    def widened(self, flat: list[object]) -> list[dict[int, Any] | None] | None:
+        """Per argument, the dimensions in which `flat` differs, as torch.export wants them; None
+        where it differs in more than sizes."""
+        wide: list[dict[int, Any] | None] = []
+        if len(flat) != len(self.entries):
+            return None
+        for entry, given in zip(self.entries, flat, strict=True):
+            if not isinstance(given, torch.Tensor) or not isinstance(entry, tuple):
+                if isinstance(given, torch.Tensor) or isinstance(entry, tuple) or entry != given:
+                    return None
+                wide.append(None)
+                continue
+            if entry[0] != given.dtype or len(entry[1]) != given.dim():
+                return None
+            differing = [
+                d
+                for d, size in enumerate(given.shape)
+                if entry[1][d] is None or entry[1][d] != size
+            ]
+            wide.append(dict.fromkeys(differing, torch.export.Dim.AUTO) or None)
+        return wide
+
+
+class _State:
+    """The parameters and buffers of a module, by name; notices tensors that were replaced."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.names: list[str] = []
+        self.places: list[tuple[dict[str, Any], str]] = []
+        for prefix, owner in module.named_modules():
+            for tensors in (owner._parameters, owner._buffers):
+                for key, tensor in tensors.items():
+                    if tensor is not None:
+                        self.names.append(f"{prefix}.{key}" if prefix else key)
+                        self.places.append((tensors, key))
+
+
+class _Inference:
+    """One exported form of a module: what it serves, and its programs."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        wide: list[dict[int, Any] | None] | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        self.signature = _Signature(flat, spec)
+        shapes = None
+        if wide is not None:
+            arguments, keywords = pytree.tree_unflatten(wide, spec)
+            shapes = _dynamic_shapes(module, arguments, keywords)
+        with torch.no_grad():
+            exported = torch.export.export(
+                module, args, kwargs, dynamic_shapes=shapes, strict=False
+            )
+            exported = exported.run_decompositions()
+        if wide is not None:
+            self._forget_sizes(exported)
+        self.out_spec = exported.call_spec.out_spec
+        self.state = _State(module)
+
+        def make(as_inputs: bool) -> Callable[[], Runner]:
+            return lambda: Runner(
+                import_exported(exported, state_as_inputs=as_inputs, decompose=False), options
+            )
+
+        self.by_name = dict(zip(self.state.names, self.state.places, strict=True))
+        # What a program writes counts as no change: it is an input of both programs.
+        written = set(exported.graph_signature.buffers_to_mutate.values())
+        self.watched = [
+            place
+            for name, place in zip(self.state.names, self.state.places, strict=True)
+            if name not in written
+        ]
+        self.written = written
+        self.choice = FrozenWhileUnchanged(
+            make(False), make(True), [tensors[key] for tensors, key in self.watched]
+        )
+        self._lock = threading.Lock()
+
+    def _forget_sizes(self, exported: torch.export.ExportedProgram) -> None:
+        """Dimensions that export kept symbolic fit any size."""
+        values = [
+            node.meta.get("val")
+            for node in exported.graph.nodes
+            if node.op == "placeholder" and node.name in exported.graph_signature.user_inputs
+        ]
+        for i, value in enumerate(values):
+            entry = self.signature.entries[i]
+            if isinstance(value, torch.Tensor) and isinstance(entry, tuple):
+                for d, size in enumerate(value.shape):
+                    if not isinstance(size, int) and size.node.maybe_as_int() is None:
+                        entry[1][d] = None
+
+    def run(self, flat: list[object]) -> object:
+        weights = [tensors[key] for tensors, key in self.watched]
+        with self._lock:
+            runner, frozen = self.choice.runner(weights)
+        state = None
+        if not frozen or self.written:
+            state = {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
+        results = runner(flat, state)
+        return pytree.tree_unflatten(results, self.out_spec)
+
+
+def _dynamic_shapes(
+    module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> dict[str, Any]:
+    """By the names of forward's parameters, which is how torch.export matches them."""
+    import inspect
+
+    bound = inspect.signature(module.forward).bind(*arguments, **keywords)
+    return dict(bound.arguments)
+
+
+class EngineModule(torch.nn.Module):
+    """PyTorch in training mode, the engines in evaluation mode.
+
+    Parameters, buffers and sub-modules are those of the wrapped module, under the same names:
+    state_dict(), parameters(), .to() and optimizers see no difference. In evaluation mode no
+    gradients are recorded, unless an argument requires them.
+
+    Args:
+        module: the module to wrap; it stays usable by itself.
+        engine: as in openxrt.load().
+        fallback: where an op has no lowering or tracing fails, let PyTorch run what the engines
+            cannot (a graph break) instead of raising.
+        options: further arguments of openxrt.load().
+
+    Raises (at the first call with arguments of a new kind):
+        Unsupported: an op has no lowering, or the control flow depends on data; names the source
+            line.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        engine: str | list[str] = "auto",
+        *,
+        fallback: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        # Shared, not copied: what changes in one is changed in the other.
+        self.__dict__["_module"] = module
+        self._parameters = module._parameters
+        self._buffers = module._buffers
+        self._modules = module._modules
+        self._non_persistent_buffers_set = module._non_persistent_buffers_set
+        self.training = module.training
+        self.options = {"engine": engine, **options}
+        self.fallback = fallback
+        self._programs: list[_Inference] = []
+        self._programs_lock = threading.Lock()
+        # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
+        self.__dict__["_compiled"] = None
+
+    @property
+    def wrapped(self) -> torch.nn.Module:
+        """The module that was wrapped."""
+        return self.__dict__["_module"]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            module = self.__dict__.get("_module")
+            if module is None:
+                raise
+            return getattr(module, name)
+
+    def train(self, mode: bool = True) -> EngineModule:
+        """Sets the mode of this module and of the wrapped one."""
+        super().train(mode)
+        self.wrapped.training = mode
+        return self
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The wrapped module's results."""
+        if self.training or (torch.is_grad_enabled() and self._wants_gradient(args, kwargs)):
+            return self._forward_training(*args, **kwargs)
+        return self._forward_inference(args, kwargs)
+
+    def _forward_training(self, *args: Any, **kwargs: Any) -> Any:
+        return self.wrapped(*args, **kwargs)
+
+    def _forward_inference(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not kwargs and all(type(a) is torch.Tensor for a in args):
+            flat, spec = list(args), None
+        else:
+            flat, spec = pytree.tree_flatten((args, kwargs))
+        for program in self._programs:
+            if program.signature.fits(flat, spec):
+                return program.run(flat)
+        try:
+            return self._compile(args, kwargs).run(flat)
+        except Unsupported:
+            if not self.fallback:
+                raise
+            with torch.no_grad():
+                return self._through_dynamo(*args, **kwargs)
+
+    def _through_dynamo(self, *args: Any, **kwargs: Any) -> Any:
+        """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
+        if self._compiled is None:
+            self.__dict__["_compiled"] = torch.compile(
+                self.wrapped, backend=openxrt_backend, options=self.options
+            )
+        return self._compiled(*args, **kwargs)
+
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inference:
+        flat, _ = pytree.tree_flatten((args, kwargs))
+        with self._programs_lock:
+            # The second size of a dimension makes it symbolic: a third compiles nothing.
+            wide = None
+            for program in self._programs:
+                wide = program.signature.widened(flat)
+                if wide is not None:
+                    break
+            try:
+                made = _Inference(self.wrapped, args, kwargs, wide, self.options)
+            except (
+                torch._dynamo.exc.TorchDynamoException,
+                torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
+            ) as error:
+                raise Unsupported(
+                    f"{type(self.wrapped).__name__} cannot be traced whole: {error}; with "
+                    "fallback=True PyTorch runs the parts that cannot"
+                ) from error
+            self._programs.insert(0, made)
+            del self._programs[_MAX_PROGRAMS:]
+        return made
+
+    @staticmethod
+    def _wants_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) or any(
+            isinstance(a, torch.Tensor) and a.requires_grad for a in kwargs.values()
+        )
+
+    def programs(self) -> Iterator[Any]:
+        """The openxrt.Programs compiled so far for evaluation mode, the newest first."""
+        for program in self._programs:
+            for runner in (program.choice.frozen, program.choice.live):
+                if runner is not None:
+                    yield runner.program
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EngineModule:
+        import copy
+
+        return type(self)(copy.deepcopy(self.wrapped, memo), fallback=self.fallback, **self.options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.wrapped, self.fallback, self.options)
+
+
+def _rebuild(
+    kind: type[EngineModule], module: torch.nn.Module, fallback: bool, options: dict[str, Any]
+) -> EngineModule:
+    return kind(module, fallback=fallback, **options)
+
+
+class XRTModule(EngineModule):
+    """The engines in training and in evaluation: forward, backward and inference go through them.
+
+    In training mode PyTorch derives the backward graph and the engines run both (torch.compile's
+    backend "openxrt"); optimizers stay PyTorch's.
+    """
+
+    def _forward_training(self, *args: Any, **kwargs: Any) -> Any:
+        return self._through_dynamo(*args, **kwargs)
+
+
+class TensorRTModule(EngineModule):
+    """PyTorch in training mode, TensorRT in evaluation mode."""
+
+    def __init__(self, module: torch.nn.Module, engine: str = "tensorrt", **options: Any) -> None:
+        super().__init__(module, engine, **options)
+
+
+class TVMModule(EngineModule):
+    """PyTorch in training mode, TVM in evaluation mode."""
+
+    def __init__(self, module: torch.nn.Module, engine: str = "tvm", **options: Any) -> None:
+        super().__init__(module, engine, **options)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One lowering per ATen op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from .._core import InvalidArgument
+
+# Called with a Builder and the arguments of the ATen op, tensors and symbolic integers as Values.
+# Returns a Value, or a sequence with one (or None, if nobody reads it) per output.
+Lowering: TypeAlias = Callable[..., object]
+
+_lowerings: dict[str, Lowering] = {}
+
+
+def lowering(*ops: str, override: bool = False) -> Callable[[Lowering], Lowering]:
+    """Registers a function as the lowering of ATen ops ("aten.add.Tensor").
+
+    Raises:
+        InvalidArgument: the op has a lowering already and `override` is not set.
+    """
+
+    def register(function: Lowering) -> Lowering:
+        for op in ops:
+            if op in _lowerings and not override:
+                raise InvalidArgument(
+                    f"{op} has a lowering already; pass override=True to replace it"
+                )
+            _lowerings[op] = function
+        return function
+
+    return register
+
+
+def find(op: str) -> Lowering | None:
+    """The lowering of an ATen op, or None."""
+    return _lowerings.get(op)
+
+
+def lowered_ops() -> list[str]:
+    """The ATen ops that can be imported, sorted."""
+    return sorted(_lowerings)

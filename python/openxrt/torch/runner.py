@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with PyTorch tensors in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import load
+from .._core import InvalidArgument, Program
+from .importer import Imported
+
+# NumPy has no bfloat16 of its own: the bits travel as integers.
+_VIEWED = {"bfloat16": torch.bfloat16, "float8_e4m3fn": torch.float8_e4m3fn}
+
+
+def to_torch(array: np.ndarray) -> torch.Tensor:
+    """The same memory as a tensor."""
+    dtype = _VIEWED.get(array.dtype.name)
+    if dtype is None:
+        return torch.from_numpy(array)
+    bits = np.uint8 if array.dtype.itemsize == 1 else np.uint16
+    return torch.from_numpy(array.view(bits)).view(dtype)
+
+
+class Runner:
+    """One imported graph, compiled. Called with flat arguments and the state it reads."""
+
+    def __init__(self, imported: Imported, options: Mapping[str, Any]) -> None:
+        self.program: Program = load(imported.graph, aliases=imported.aliases, **options)
+        self.inputs = imported.inputs
+        self.results = imported.results
+        self.single = len(self.program.outputs) == 1
+
+    def __call__(
+        self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None = None
+    ) -> list[object]:
+        """One value per result: a tensor, or what was known while tracing."""
+        tensors = []
+        for source in self.inputs:
+            value = arguments[source] if isinstance(source, int) else state[source]  # type: ignore[index]
+            if isinstance(value, torch.Tensor):
+                if value.device.type != "cpu":
+                    raise InvalidArgument(
+                        f"input {source}: a tensor on {value.device}; the program runs on the CPU"
+                    )
+                value = value.detach()
+            tensors.append(value)
+        outputs = self.program(*tensors)
+        if self.single:
+            outputs = (outputs,)
+        results: list[object] = []
+        for result in self.results:
+            if result.output < 0:
+                results.append(result.known)
+            elif result.is_number:
+                results.append(outputs[result.output].item())
+            else:
+                results.append(to_torch(outputs[result.output]))
+        return results
+
+
+class FrozenWhileUnchanged:
+    """Chooses between two programs of one function.
+
+    Constant weights are packed once, and engines fold what they can: the fast way. PyTorch counts
+    the changes of each tensor, so a weight that an optimizer or load_state_dict has written is
+    noticed at the next call; from then on the weights are inputs of a second program, and no later
+    change compiles anything.
+    """
+
+    def __init__(
+        self,
+        frozen: Callable[[], Runner],
+        live: Callable[[], Runner],
+        weights: Sequence[torch.Tensor],
+    ) -> None:
+        self._make_frozen: Callable[[], Runner] | None = frozen
+        self._make_live = live
+        self.frozen: Runner | None = None
+        self.live: Runner | None = None
+        self._weights = list(weights)
+        self._versions = self.versions(self._weights)
+
+    @staticmethod
+    def versions(weights: Sequence[torch.Tensor]) -> list[int]:
+        """How often each tensor was written."""
+        return [weight._version for weight in weights]
+
+    def runner(self, weights: Sequence[torch.Tensor]) -> tuple[Runner, bool]:
+        """The program for these weights, and whether they are built into it."""
+        if self._make_frozen is not None:
+            same = all(a is b for a, b in zip(weights, self._weights, strict=True))
+            if same and self.versions(weights) == self._versions:
+                if self.frozen is None:
+                    self.frozen = self._make_frozen()
+                return self.frozen, True
+            self._make_frozen = self.frozen = None
+        if self.live is None:
+            self.live = self._make_live()
+        return self.live, False

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules behind the engines: inference, training, changed weights, new shapes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import openxrt
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+import openxrt.torch as xt  # noqa: E402
+
+
+def network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3, stride=2, padding=1),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(4 * 3 * 3, 5),
+    )
+
+
+def batch(n: int = 8, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return (
+        torch.randn(n, 1, 12, 12, generator=generator),
+        torch.randint(0, 5, (n,), generator=generator),
+    )
+
+
+def train(module: torch.nn.Module, forward, steps: int = 8) -> list[float]:
+    optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
+    losses = []
+    x, y = batch()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(forward(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(actual, expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["native", ["xla", "native"], ["openvino", "native"]])
+def test_training_follows_pytorch(engine) -> None:
+    reference, module = network(), xt.XRTModule(network(), engine=engine)
+    expected = train(reference, reference)
+    assert train(module, module) == pytest.approx(expected, abs=1e-4)
+    # Running statistics moved as PyTorch's did.
+    assert_close(module.state_dict()["1.running_var"], reference[1].running_var)
+    x, _ = batch(5, seed=2)
+    assert_close(module.eval()(x), reference.eval()(x))
+
+
+def test_torch_compile_backend() -> None:
+    reference, module = network(), network()
+    compiled = torch.compile(module, backend="openxrt", options={"engine": "native"})
+    assert train(module, compiled) == pytest.approx(train(reference, reference), abs=1e-4)
+    reference.eval(), module.eval()
+    with torch.no_grad():
+        for n in (8, 5, 3):
+            x, _ = batch(n)
+            assert_close(compiled(x), reference(x))
+        module[0].weight.mul_(2)
+        reference[0].weight.mul_(2)
+        assert_close(compiled(x), reference(x))
+
+
+def test_graph_breaks_are_left_to_pytorch() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        return y + 1 if y.sum() > 0 else y - 1
+
+    compiled = torch.compile(function, backend="openxrt", options={"engine": "native"})
+    with torch.no_grad():
+        for x in (torch.ones(3), -torch.ones(3)):
+            assert_close(compiled(x), function(x))
+
+
+def test_changed_weights_are_seen_and_compile_once() -> None:
+    module = network().eval()
+    fast = xt.XRTModule(module, engine="native")
+    x, _ = batch(2)
+    assert_close(fast(x), module(x))
+    for factor in (2.0, 0.5, 3.0):
+        with torch.no_grad():
+            module[5].weight.mul_(factor)
+        assert_close(fast(x), module(x))
+    fast.load_state_dict(network().state_dict())
+    assert_close(fast(x), module(x))
+    assert len(list(fast.programs())) == 1  # weights are inputs of one program now
+    module[5].weight = torch.nn.Parameter(torch.zeros(5, 36))
+    assert_close(fast(x), module(x))
+
+
+def test_a_third_batch_size_compiles_nothing() -> None:
+    module = network().eval()
+    fast = xt.XRTModule(module, engine="native")
+    for n in (2, 4, 7, 9):
+        x, _ = batch(n)
+        assert_close(fast(x), module(x))
+    assert len(list(fast.programs())) == 2
+
+
+def test_behaves_as_the_wrapped_module() -> None:
+    module = network()
+    fast = xt.XRTModule(module, engine="native")
+    assert list(fast.state_dict()) == list(module.state_dict())
+    assert [p.data_ptr() for p in fast.parameters()] == [p.data_ptr() for p in module.parameters()]
+    assert fast.eval() is fast and not module.training and not module[1].training
+    fast.train()
+    assert module.training and module[1].training
+    fast.to(torch.float64)
+    assert module[0].weight.dtype == torch.float64
+    x = batch(2)[0].double()
+    assert_close(fast.eval()(x), module(x))
+    clone = copy.deepcopy(fast)
+    assert clone.wrapped is not module
+    again = pickle.loads(pickle.dumps(fast))
+    assert_close(again(x), module(x))
+
+
+def test_pytorch_trains_and_the_engine_evaluates_in_turns() -> None:
+    class Larger(torch.nn.Module):
+        def __init__(self, inner: torch.nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+            self.head = torch.nn.Linear(5, 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.inner(x))
+
+    torch.manual_seed(3)
+    plain = Larger(network())
+    fast = copy.deepcopy(plain)
+    fast.inner = xt.EngineModule(fast.inner, engine="native")
+    x, _ = batch(3, seed=5)
+    for _ in range(2):
+        assert train(fast.train(), fast, 3) == pytest.approx(train(plain.train(), plain, 3))
+        assert_close(fast.eval()(x), plain.eval()(x))
+
+
+def test_gradients_flow_in_evaluation_mode_when_an_argument_wants_them() -> None:
+    module = network().eval()
+    fast = xt.XRTModule(module, engine="native")
+    x = batch(2)[0].requires_grad_()
+    fast(x).sum().backward()
+    expected = torch.autograd.grad(module(x).sum(), x)[0]
+    assert_close(x.grad, expected)
+
+
+def test_nested_arguments_and_results() -> None:
+    class Nested(torch.nn.Module):
+        def forward(self, x, *, pair, scale=2.0):
+            return {"sum": x + pair[0], "rest": [pair[1] * scale, None]}
+
+    fast = xt.XRTModule(Nested().eval(), engine="native")
+    one, two = torch.ones(2), torch.full((2,), 2.0)
+    result = fast(one, pair=(two, one))
+    assert result["sum"].tolist() == [3, 3] and result["rest"][0].tolist() == [2, 2]
+    assert result["rest"][1] is None
+    assert fast(one, pair=(two, one), scale=5.0)["rest"][0].tolist() == [5, 5]
+
+
+def test_buffers_that_the_module_writes_live_on() -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(x)
+            return self.count * 2
+
+    fast = xt.XRTModule(Counter().eval(), engine="native")
+    for step in (1, 2, 3):
+        assert fast(torch.ones(2)).tolist() == [2 * step, 2 * step]
+    assert fast.count.tolist() == [3, 3]
+
+
+class DataDependent(torch.nn.Module):
+    """Whose control flow depends on its input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum() > 0 else x * 3
+
+
+def test_control_flow_on_data_is_an_error_or_falls_back_when_asked() -> None:
+    with pytest.raises(openxrt.Unsupported, match="cannot be traced whole"):
+        xt.XRTModule(DataDependent().eval(), engine="native")(torch.ones(2))
+    fast = xt.XRTModule(DataDependent().eval(), engine="native", fallback=True)
+    assert fast(torch.ones(2)).tolist() == [2, 2]
+    assert fast(-torch.ones(2)).tolist() == [-3, -3]
+
+
+def test_unsupported_op_names_its_line() -> None:
+    class Bessel(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.special.bessel_j0(x)
+
+    with pytest.raises(openxrt.Unsupported, match=r"bessel_j0.*test_module\.py:\d+"):
+        xt.XRTModule(Bessel().eval(), engine="native")(torch.ones(2))
+
+
+def test_wrong_engine_is_named() -> None:
+    with pytest.raises(openxrt.NotFound, match="warp"):
+        xt.XRTModule(network().eval(), engine="warp")(batch(1)[0])
