@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "xrt/tensor.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <new>
 #include <utility>
 
+#include "base/memory.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -17,19 +22,44 @@ constexpr std::size_t kAlignment = 64;
 // Refuses what malloc would only fail on later: a size that no address space holds.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 46;
 
+// From this size on memory is given only if the machine has it now, and is taken at once: else an
+// allocation that is too large, or the second of two, succeeds and kills the process when it is
+// written to.
+constexpr std::size_t kLargeBytes = std::size_t{1} << 30;
+
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+// Older kernels do not know the request; then pages come when they are written to.
+void take_pages(void* memory, std::size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  constexpr int kPopulate = MADV_POPULATE_WRITE;
+#else
+  constexpr int kPopulate = 23;  // of Linux 5.14
+#endif
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / page * page;
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, kPopulate);
 }
 
 std::shared_ptr<void> allocate_aligned(std::size_t bytes, DType dtype, const Dims& dims) {
   const std::size_t rounded =
       (std::max<std::size_t>(bytes, 1) + kAlignment - 1) & ~(kAlignment - 1);
-  void* memory = rounded > kMaxBytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
-  if (memory == nullptr) {
+  const auto refuse = [&](const std::string& reason) {
     throw Error(ErrorCode::kResource, "cannot allocate " + std::to_string(bytes) +
                                           " bytes for a tensor " + std::string(to_string(dtype)) +
-                                          to_string(dims));
+                                          to_string(dims) + reason);
+  };
+  if (rounded > kMaxBytes) refuse("");
+  if (rounded >= kLargeBytes) {
+    const std::size_t available = available_memory();
+    if (rounded > available) refuse(": " + std::to_string(available) + " are free");
   }
+  void* memory = std::aligned_alloc(kAlignment, rounded);
+  if (memory == nullptr) refuse("");
+  if (rounded >= kLargeBytes) take_pages(memory, rounded);
   return {memory, [](void* p) { std::free(p); }};  // NOLINT: pairs with aligned_alloc
 }
 
@@ -79,7 +109,7 @@ Tensor Tensor::allocate(DType dtype, Dims dims) {
   t.count_ = element_count(dims);
   t.bytes_ = byte_count(dtype, dims);
   if (dtype == DType::kString) {
-    if (t.bytes_ > kMaxBytes) {
+    if (t.bytes_ > kMaxBytes || (t.bytes_ >= kLargeBytes && t.bytes_ > available_memory())) {
       throw Error(ErrorCode::kResource, "cannot allocate a tensor string" + to_string(dims));
     }
     try {

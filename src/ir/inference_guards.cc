@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/inference_guards.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -33,10 +35,23 @@ void check_einsum(const Node& node) {
   }
 }
 
+// The rule of Split makes a list of 'num_outputs' numbers.
+void check_split(const Node& node) {
+  constexpr std::int64_t kMaxUnnamed = 1 << 16;
+  const std::int64_t count = node.attr_int("num_outputs", 1);
+  const auto named = static_cast<std::int64_t>(node.outputs.size());
+  if (count < 1 || count > std::max(named, kMaxUnnamed)) {
+    invalid("'num_outputs' is " + std::to_string(count) + ", but it has " + std::to_string(named) +
+            " outputs");
+  }
+}
+
 }  // namespace
 
 void guard_inference(const Graph&, const Node& node) {
-  if (node.domain.empty() && node.op == "Einsum") check_einsum(node);
+  if (!node.domain.empty()) return;
+  if (node.op == "Einsum") check_einsum(node);
+  if (node.op == "Split") check_split(node);
 }
 
 bool may_build_function(const Graph& graph, const Node& node) {

@@ -450,6 +450,15 @@ void Inference::merge_output(const Node& node, ValueId id, const onnx::TypeProto
                             node.name, node.qualified_op(), graph_.value(id).name,
                             to_string(graph_.type(id)), to_string(type)));
   }
+  if (merged->is_tensor() && merged->is_static() && merged->dtype != DType::kUndefined) {
+    try {
+      byte_count(merged->dtype, *merged->static_dims());
+    } catch (const Error& error) {
+      throw Error(ErrorCode::kInvalidModel,
+                  fmt::format("node '{}' ({}): output '{}' is too large: {}", node.name,
+                              node.qualified_op(), graph_.value(id).name, error.what()));
+    }
+  }
   set_type(id, *merged);
 }
 

@@ -3,29 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <new>
 #include <string>
 
 namespace xrt::native {
 
 namespace {
-
-// Above this size a tensor is only made if the machine says that the memory is there: an
-// allocation that is too large succeeds, and kills the process when it is written to.
-constexpr std::size_t kLargeTensor = std::size_t{1} << 30;
-
-// "MemAvailable" of /proc/meminfo; all there could be where that cannot be read.
-std::size_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  std::size_t kilobytes = 0;
-  std::string rest;
-  while (file >> name >> kilobytes && std::getline(file, rest)) {
-    if (name == "MemAvailable:") return kilobytes * 1024;
-  }
-  return SIZE_MAX;
-}
 
 bool matches(const Tensor& tensor, DType dtype, const Dims& dims) {
   return tensor.dtype() == dtype && tensor.dims() == dims;
@@ -38,22 +20,13 @@ Tensor arena_tensor(const SlotPlan& plan, Tensor& arena) {
 }  // namespace
 
 Tensor allocate_checked(DType dtype, const Dims& dims) {
-  std::size_t bytes = 0;
-  try {
-    bytes = byte_count(dtype, dims);
-  } catch (const Error&) {
-    bytes = SIZE_MAX;
-  }
-  const auto refuse = [&] {
-    return Error(ErrorCode::kResource, "a " + std::string(to_string(dtype)) + " tensor of shape " +
-                                           to_string(std::span<const std::int64_t>(dims)) +
-                                           " does not fit into this machine's free memory");
-  };
-  if (bytes >= kLargeTensor && bytes > available_memory()) throw refuse();
   try {
     return Tensor::allocate(dtype, dims);
-  } catch (const std::bad_alloc&) {
-    throw refuse();
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kResource,
+                "a " + std::string(to_string(dtype)) + " tensor of shape " +
+                    to_string(std::span<const std::int64_t>(dims)) +
+                    " does not fit into this machine's free memory: " + error.what());
   }
 }
 

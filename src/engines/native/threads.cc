@@ -7,6 +7,9 @@
 
 #include <map>
 #include <mutex>
+#include <vector>
+
+#include "base/threads.h"
 
 namespace xrt::native {
 
@@ -19,14 +22,21 @@ Threads::Threads(int count) : count_(std::max(count, 1)), arena_(std::make_uniqu
 Threads::~Threads() = default;
 
 std::shared_ptr<const Threads> Threads::get(int count) {
+  struct Shared {
+    std::vector<std::weak_ptr<const Threads>> arenas;
+    std::size_t next = 0;
+  };
   static std::mutex mutex;
-  static std::map<int, std::weak_ptr<const Threads>> arenas;
+  static std::map<int, Shared> by_count;
   count = std::max(count, 1);
   const std::lock_guard lock(mutex);
-  std::shared_ptr<const Threads> threads = arenas[count].lock();
+  Shared& shared = by_count[count];
+  shared.arenas.resize(static_cast<std::size_t>(std::max(thread_budget() / count, 1)));
+  std::weak_ptr<const Threads>& place = shared.arenas[shared.next++ % shared.arenas.size()];
+  std::shared_ptr<const Threads> threads = place.lock();
   if (!threads) {
     threads = std::make_shared<Threads>(count);
-    arenas[count] = threads;
+    place = threads;
   }
   return threads;
 }

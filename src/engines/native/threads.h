@@ -14,7 +14,9 @@ namespace xrt::native {
 
 class Threads {
  public:
-  // Arenas are shared: one per count.
+  // Arenas are shared, so that what uses them at once stays within the process's budget: there are
+  // budget / count of them for a count, and callers get them in turns. What one executable calls
+  // must use the executable's own: two that wait for each other's would never end.
   static std::shared_ptr<const Threads> get(int count);
   explicit Threads(int count);
   ~Threads();

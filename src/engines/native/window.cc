@@ -19,6 +19,18 @@ Dims filled(const std::vector<std::int64_t>& given, std::size_t count, std::int6
   return given;
 }
 
+// No window needs more, and sums and products of two such numbers stay within int64.
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 31;
+
+void check_bounds(const Dims& values, const char* what) {
+  for (const std::int64_t v : values) {
+    if (v <= kMaxExtent && v >= -kMaxExtent) continue;
+    throw Error(ErrorCode::kInvalidArgument, std::string(what) + " has the entry " +
+                                                 std::to_string(v) + "; at most " +
+                                                 std::to_string(kMaxExtent) + " is taken");
+  }
+}
+
 }  // namespace
 
 WindowAttributes WindowAttributes::of(const Node& node) {
@@ -29,7 +41,22 @@ WindowAttributes WindowAttributes::of(const Node& node) {
   a.pads = node.attr_ints("pads");
   a.auto_pad = node.attr_string("auto_pad", "NOTSET");
   a.ceil_mode = node.attr_int("ceil_mode", 0) != 0;
+  check_bounds(a.kernel, "kernel_shape");
+  check_bounds(a.strides, "strides");
+  check_bounds(a.dilations, "dilations");
+  check_bounds(a.pads, "pads");
+  check_bounds(node.attr_ints("output_padding"), "output_padding");
+  check_bounds(node.attr_ints("output_shape"), "output_shape");
   return a;
+}
+
+bool is_oversized_window(const Node& node) {
+  constexpr std::int64_t kMaxElements = 1 << 16;
+  std::int64_t elements = 1;
+  for (const std::int64_t size : node.attr_ints("kernel_shape")) {
+    if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements) return true;
+  }
+  return false;
 }
 
 Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Dims& kernel) {
@@ -39,6 +66,10 @@ Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Di
   w.strides = filled(attributes.strides, n, 1, "strides");
   w.dilations = filled(attributes.dilations, n, 1, "dilations");
   const Dims pads = filled(attributes.pads, 2 * n, 0, "pads");
+  check_bounds(w.kernel, "kernel_shape");
+  check_bounds(w.strides, "strides");
+  check_bounds(w.dilations, "dilations");
+  check_bounds(pads, "pads");
   w.pads_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
   w.pads_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
   w.output.resize(n);

@@ -19,6 +19,7 @@ struct WindowAttributes {
   std::string auto_pad = "NOTSET";
   bool ceil_mode = false;
 
+  // Throws kInvalidArgument for numbers so large that sums and products of them could overflow.
   static WindowAttributes of(const Node& node);
 };
 
@@ -31,6 +32,10 @@ struct Window {
   Dims pads_end;
   Dims output;  // spatial output dimensions
 };
+
+// Whether 'kernel_shape' has more elements than any sensible window: a library that walks over all
+// of it, also where nearly all is padding, would not come to an end.
+bool is_oversized_window(const Node& node);
 
 // Throws kInvalidArgument where lists do not fit `spatial`, or the window does not fit the input.
 Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Dims& kernel);

@@ -17,6 +17,7 @@
 #include "engines/native/dnn/optimize.h"
 #include "engines/native/dnn/pattern.h"
 #include "engines/native/dnn/post_ops.h"
+#include "engines/native/window.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -180,7 +181,7 @@ class ChannelsLast {
     if (rank < 3 || rank > 5 ||
         (node.op == "LRN" && (rank != 4 || node.attr_int("size", 1) % 2 == 0)))
       return;
-    if (node.attr_int("training_mode", 0) != 0) return;
+    if (node.attr_int("training_mode", 0) != 0 || is_oversized_window(node)) return;
     if (node.op == "AveragePool" &&
         ((node.attr_int("ceil_mode", 0) != 0 && node.attr_int("count_include_pad", 0) != 0) ||
          node.has("dilations"))) {

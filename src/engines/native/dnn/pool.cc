@@ -94,6 +94,9 @@ Support supports_pool(const NodeView& node) {
   if (ceil && n.op == "AveragePool" && n.attr_int("count_include_pad", 0) != 0) {
     return Support::no("oneDNN counts the padding that ceil_mode adds");
   }
+  if (is_oversized_window(n)) {
+    return Support::no("oneDNN walks over the whole window, be it padding or not");
+  }
   for (const std::int64_t d : n.attr_ints("dilations")) {
     if (d != 1 && n.op == "AveragePool") return Support::no("oneDNN averages dense windows only");
   }

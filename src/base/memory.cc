@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/memory.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace xrt {
+namespace {
+
+// The number after `name` in a file of lines "name number …".
+std::optional<std::size_t> field(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  std::string key;
+  std::size_t value = 0;
+  std::string rest;
+  while (file >> key >> value && std::getline(file, rest)) {
+    if (key == name) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> number(const char* path) {
+  std::ifstream file(path);
+  std::size_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;  // not there, or "max"
+}
+
+// Files that were read count as used, but make room.
+std::size_t left(std::optional<std::size_t> limit, std::optional<std::size_t> used,
+                 std::optional<std::size_t> reclaimable) {
+  if (!limit || !used) return SIZE_MAX;
+  const std::size_t held = *used - std::min(*used, reclaimable.value_or(0));
+  return *limit - std::min(*limit, held);
+}
+
+}  // namespace
+
+std::size_t available_memory() {
+  std::size_t bytes = SIZE_MAX;
+  if (const auto kilobytes = field("/proc/meminfo", "MemAvailable:")) bytes = *kilobytes * 1024;
+  // Version 2 of control groups, then version 1.
+  bytes = std::min(
+      bytes, left(number("/sys/fs/cgroup/memory.max"), number("/sys/fs/cgroup/memory.current"),
+                  field("/sys/fs/cgroup/memory.stat", "inactive_file")));
+  return std::min(bytes, left(number("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+                              number("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+                              field("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file")));
+}
+
+}  // namespace xrt
