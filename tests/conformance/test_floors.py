@@ -31,7 +31,7 @@ def test_native_passes_as_many_as_before() -> None:
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
 
 
-@pytest.mark.parametrize("engine", ["openvino", "xla"])
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino", "xla"])
 def test_engine_runs_its_families(engine: str, tmp_path: Path) -> None:
     """Common families of ops pass, and mostly the engine itself runs them."""
     if not any(report.name == engine and report.available for report in openxrt.doctor()):

@@ -2,6 +2,7 @@
 """ONNX Runtime as an engine, against ONNX Runtime by itself and the native engine."""
 
 import threading
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -160,6 +161,20 @@ def test_options_are_heard(mlp_model: bytes) -> None:
     np.testing.assert_allclose(
         load(mlp_model, engine_options=options)(x), load(mlp_model)(x), rtol=1e-5
     )
+
+
+def test_the_optimised_model_comes_back_from_the_disk_cache(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    model = big_model(TensorProto.FLOAT, rng.standard_normal((80, 70)).astype(np.float32))
+    x = rng.standard_normal((2, 80)).astype(np.float32)
+    results = []
+    for from_cache in (False, True):
+        program = openxrt.load(model, engine="onnxruntime", strict=True, cache_dir=tmp_path)
+        assert program.explain()["launches"][0]["from_cache"] is from_cache
+        results.append(program(x))
+        del program
+    np.testing.assert_array_equal(*results)
+    assert not list((tmp_path / "records" / "onnxruntime").iterdir())
 
 
 def test_many_threads(mlp_model: bytes) -> None:

@@ -9,7 +9,9 @@ the caller's own memory, bound to the session.
 from __future__ import annotations
 
 import re
+import tempfile
 import threading
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes  # noqa: F401 gives NumPy the names bfloat16, float8_e4m3fn, …
@@ -22,6 +24,7 @@ from ..custom import engine
 from . import _options, _types
 from ._onnxruntime_rules import refusal
 
+NAME = "onnxruntime"
 # Constants above this size are lent, smaller ones are part of the model.
 INLINE_BYTES = 1024
 OPTIMIZATION = {
@@ -89,12 +92,22 @@ class Session:
     """A function that ONNX Runtime compiled, with strings, sequences or optionals at its border."""
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, function: FunctionView, lent: list[Any]
+        self,
+        session: onnxruntime.InferenceSession,
+        function: FunctionView,
+        lent: list[Any],
+        optimized: _Scratch | None,
     ) -> None:
         self.session = session
         self.lent = lent  # the memory of constants: the session reads it where it lies
+        self.optimized = optimized
         self.input_names = [port.name for port in function.inputs]
         self.output_names = [port.name for port in function.outputs]
+
+    def serialize(self) -> bytes | None:
+        """The model as ONNX Runtime optimised it, with its weights; once."""
+        optimized, self.optimized = self.optimized, None
+        return None if optimized is None else optimized.take()
 
     def run(self, inputs: list[Any], outputs: list[Any]) -> None:
         """One run; ONNX Runtime allocates the results."""
@@ -109,9 +122,13 @@ class BoundSession(Session):
     """A function of plain tensors: runs read and write the memory they are given."""
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, function: FunctionView, lent: list[Any]
+        self,
+        session: onnxruntime.InferenceSession,
+        function: FunctionView,
+        lent: list[Any],
+        optimized: _Scratch | None,
     ) -> None:
-        super().__init__(session, function, lent)
+        super().__init__(session, function, lent, optimized)
         self.inputs = [
             (port.name, _types.ONNX_NUMBER[_types.dtype_of(port.type)]) for port in function.inputs
         ]
@@ -233,7 +250,7 @@ def _names(cause: str, name: str) -> bool:
     return bool(re.search(rf"(?<![\w/.:-]){re.escape(name)}(?![\w/.:-])", cause))
 
 
-@engine("onnxruntime", version=onnxruntime.__version__, dynamic_shapes=True, ops=kernels())
+@engine(NAME, version=onnxruntime.__version__, dynamic_shapes=True, ops=kernels())
 class OnnxRuntimeEngine:
     """ONNX Runtime's CPU provider."""
 
@@ -254,18 +271,15 @@ class OnnxRuntimeEngine:
 
     def compile(self, function: FunctionView) -> Session:
         """A session for the function."""
-        name = "onnxruntime"
-        _options.check_names(name, function.options, OPTIONS)
-        options = _session_options(function.num_threads)
+        _options.check_names(NAME, function.options, OPTIONS)
+        options = self.settings(function)
         options.graph_optimization_level = OPTIMIZATION[
-            _options.choice(name, function.options, "graph_optimization_level", OPTIMIZATION, "all")
+            _options.choice(NAME, function.options, "graph_optimization_level", OPTIMIZATION, "all")
         ]
-        options.enable_cpu_mem_arena = _options.flag(
-            name, function.options, "enable_cpu_mem_arena", True
-        )
-        options.enable_mem_pattern = _options.flag(
-            name, function.options, "enable_mem_pattern", True
-        )
+        optimized = None
+        if function.records_dir:  # there is a cache on disk, and this will be asked for
+            optimized = _Scratch(Path(function.records_dir))
+            options.optimized_model_filepath = str(optimized.path)
         model = function.to_onnx(inline_limit=INLINE_BYTES)
         constants = function.constants(INLINE_BYTES) if EXTERNAL in model else {}
         lent = list(constants.values())
@@ -284,6 +298,53 @@ class OnnxRuntimeEngine:
             )
         except FAILURES as error:
             raise EngineError(cause_of(error)) from error
-        kinds = [_types.dtype_of(port.type) for port in [*function.inputs, *function.outputs]]
-        bound = all(kind and kind != "string" for kind in kinds)
-        return (BoundSession if bound else Session)(session, function, lent)
+        return make_session(session, function, lent, optimized)
+
+    def load(self, blob: memoryview, function: FunctionView) -> Session:
+        """From what ONNX Runtime had optimised before."""
+        options = self.settings(function)
+        options.graph_optimization_level = OPTIMIZATION["disable"]
+        try:
+            session = onnxruntime.InferenceSession(bytes(blob), options, providers=CPU)
+        except FAILURES as error:
+            raise EngineError(cause_of(error)) from error
+        return make_session(session, function, [], None)
+
+    @staticmethod
+    def settings(function: FunctionView) -> onnxruntime.SessionOptions:
+        """What holds for compiling and for loading."""
+        options = _session_options(function.num_threads)
+        options.enable_cpu_mem_arena = _options.flag(
+            NAME, function.options, "enable_cpu_mem_arena", True
+        )
+        options.enable_mem_pattern = _options.flag(
+            NAME, function.options, "enable_mem_pattern", True
+        )
+        return options
+
+
+def make_session(
+    session: onnxruntime.InferenceSession,
+    function: FunctionView,
+    lent: list[Any],
+    optimized: _Scratch | None,
+) -> Session:
+    """Of the kind that the function's parameters allow."""
+    kinds = [_types.dtype_of(port.type) for port in [*function.inputs, *function.outputs]]
+    bound = all(kind and kind != "string" for kind in kinds)
+    return (BoundSession if bound else Session)(session, function, lent, optimized)
+
+
+class _Scratch:
+    """A file that ONNX Runtime writes a model to and that is read once."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = tempfile.TemporaryDirectory(dir=folder)
+        self.path = Path(self.folder.name) / "optimized.onnx"
+
+    def take(self) -> bytes | None:
+        """Its content; None where ONNX Runtime wrote none, or the model is over 2 GB."""
+        with self.folder:
+            parts = list(self.path.parent.iterdir())
+            return self.path.read_bytes() if parts == [self.path] else None
