@@ -18,6 +18,7 @@
 #include "engine_executable.h"
 #include "engine_views.h"
 #include "ir/schema.h"
+#include "runtime/cache_entry.h"
 #include "runtime/engine_provider.h"
 #include "xrt/engine.h"
 #include "xrt/error.h"
@@ -73,14 +74,14 @@ class PyEngine final : public Engine {
   }
 
   Support supports(const SupportQuery& query) const override {
-    const nb::gil_scoped_acquire gil;
+    const Gil gil;
     const Lent lent(query.graph);
     return ask(lent.source(), query);
   }
 
   std::vector<Support> supports_all(const Graph& graph, const std::string& device,
                                     Phase phase) const override {
-    const nb::gil_scoped_acquire gil;
+    const Gil gil;
     const Lent lent(graph);
     std::vector<Support> answers(graph.node_capacity(), Support::no("the node was removed"));
     const std::vector<NodeId> order = graph.topological_order();
@@ -175,7 +176,7 @@ class PyEngine final : public Engine {
   template <typename Call>
   std::shared_ptr<const Executable> make(const char* method, const Function& function,
                                          const CompileOptions& options, Call&& call) const {
-    const nb::gil_scoped_acquire gil;
+    const Gil gil;
     const std::string step = fmt::format("{} of {}", method, function.name);
     return guarded(step, [&] {
       const Lent lent(function.graph);
@@ -212,7 +213,7 @@ class PyProvider final : public EngineProvider {
       : names_(std::move(names)), load_(std::move(load)) {}
 
   std::vector<std::string> names() const override {
-    const nb::gil_scoped_acquire gil;
+    const Gil gil;
     try {
       return nb::cast<std::vector<std::string>>(names_.get()());
     } catch (nb::python_error& error) {
@@ -222,7 +223,7 @@ class PyProvider final : public EngineProvider {
   }
 
   bool load(const std::string& name) const override {
-    const nb::gil_scoped_acquire gil;
+    const Gil gil;
     try {
       return nb::cast<bool>(load_.get()(name));
     } catch (nb::python_error& error) {
@@ -265,6 +266,8 @@ void bind_engine(nb::module_& module) {
       nb::arg("object"), nb::arg("name"), nb::arg("version"), nb::arg("devices"),
       nb::arg("dynamic_shapes"), nb::arg("location"), nb::arg("ops"), nb::arg("traits"),
       nb::arg("training"));
+  module.def("finish_writing", finish_writing, nb::call_guard<nb::gil_scoped_release>(),
+             "Waits until the disk cache holds what was made so far; needs Python's engines.");
   module.def(
       "standard_ops",
       [] {

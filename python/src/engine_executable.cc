@@ -19,6 +19,14 @@ namespace nb = nanobind;
 namespace xrt::python {
 namespace {
 
+bool is_up() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
+#else
+  return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
+#endif
+}
+
 // What one run needs for itself: whatever the executable's create_context() returned.
 class PyContext final : public RunContext {
  public:
@@ -113,7 +121,7 @@ class PyExecutable final : public Executable {
   // With the GIL; what Python raises becomes an error that names engine, function and step.
   template <typename Step>
   std::invoke_result_t<Step> guarded(const char* step, Step&& body) const {
-    const nb::gil_scoped_acquire gil;
+    const Gil gil;
     try {
       return body();
     } catch (nb::python_error& error) {
@@ -238,8 +246,13 @@ void throw_engine_error(const std::string& engine, const std::string& what,
                                               nb::str(error.value()).c_str(), error.what()));
 }
 
+Gil::Checked Gil::checked() {
+  if (!is_up()) throw Error(ErrorCode::kEngine, "Python is shutting down");
+  return {};
+}
+
 Held::~Held() {
-  if (Py_IsInitialized() == 0) return;
+  if (!is_up()) return;
   const nb::gil_scoped_acquire gil;
   Py_DECREF(object_);
 }

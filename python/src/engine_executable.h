@@ -18,6 +18,21 @@ namespace xrt::python {
 [[noreturn]] void throw_engine_error(const std::string& engine, const std::string& what,
                                      nanobind::python_error& error);
 
+// The GIL, for threads that may outlive the interpreter: throws kEngine once it shuts down, when a
+// thread that asks for the GIL would be ended.
+class Gil {
+ public:
+  Gil() : gil_(checked()) {}
+
+ private:
+  struct Checked {};
+  struct Acquire : nanobind::gil_scoped_acquire {
+    explicit Acquire(Checked /*is_up*/) {}
+  };
+  static Checked checked();
+  Acquire gil_;
+};
+
 // A Python object that C++ owns. The interpreter may be gone before the last owner is.
 class Held {
  public:

@@ -173,6 +173,7 @@ def test_the_optimised_model_comes_back_from_the_disk_cache(tmp_path: Path) -> N
         assert program.explain()["launches"][0]["from_cache"] is from_cache
         results.append(program(x))
         del program
+        openxrt._core.finish_writing()
     np.testing.assert_array_equal(*results)
     assert not list((tmp_path / "records" / "onnxruntime").iterdir())
 

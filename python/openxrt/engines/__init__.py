@@ -13,6 +13,7 @@ before an entry point.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import sys
 from dataclasses import dataclass
@@ -21,7 +22,13 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from .._core import EngineError, NotFound, engine_names, set_engine_provider
+from .._core import (
+    EngineError,
+    NotFound,
+    engine_names,
+    finish_writing,
+    set_engine_provider,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -106,3 +113,5 @@ class _Engines(ModuleType):
 
 sys.modules[__name__].__class__ = _Engines
 set_engine_provider(names, load)
+# Executables are written to the disk cache in the background: those of Python need Python for it.
+atexit.register(finish_writing)
