@@ -55,6 +55,7 @@ const std::vector<Pass>& standard_passes() {
   static const std::vector<Pass> passes = {
       simple("sink_constants", sink_constants),
       simple("inline_constant_ifs", inline_constant_ifs),
+      simple("fix_loop_shapes", fix_loop_shapes),
       simple("fold_shape_subgraphs", fold_shape_subgraphs),
       {"fold_constants",
        [](Graph& graph, const PassOptions& options) {

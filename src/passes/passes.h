@@ -17,6 +17,8 @@ XRT_API bool fold_shape_subgraphs(Graph& graph);
 XRT_API bool fold_conv_batch_norm(Graph& graph);
 XRT_API bool fold_pads(Graph& graph);
 XRT_API bool inline_constant_ifs(Graph& graph);
+// Shapes that a Loop keeps from iteration to iteration.
+XRT_API bool fix_loop_shapes(Graph& graph);
 // Constants that sub-graphs capture become constants of the sub-graph.
 XRT_API bool sink_constants(Graph& graph);
 

@@ -478,5 +478,73 @@ TEST(PassManager, StopsEvenIfAPassNeverSettles) {
   EXPECT_LE(runs, 16);
 }
 
+// Loops over `steps` values that start as float32[2] each; body i's result is what `make` says.
+struct LoopUnderTest {
+  Graph graph{"g"};
+  std::shared_ptr<Graph> body = std::make_shared<Graph>("body");
+  std::vector<ValueId> read, written;
+  NodeId node;
+
+  explicit LoopUnderTest(std::size_t states) {
+    body->add_input("i", Type::tensor(DType::kInt64, Shape{}));
+    const ValueId go_on = body->add_input("go_on", Type::tensor(DType::kBool, Shape{}));
+    for (std::size_t i = 0; i < states; ++i) {
+      read.push_back(body->add_input("state", Type::tensor(DType::kFloat32)));
+    }
+    body->add_output(body->add_op("Identity", {go_on}));
+  }
+  void finish() {
+    for (const ValueId v : written) body->add_output(v);
+    std::vector<ValueId> inputs = {graph.add_input("n", Type::tensor(DType::kInt64, Shape{})),
+                                   ValueId{}};
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      inputs.push_back(graph.add_input("x", Type::tensor(DType::kFloat32, Shape{2})));
+      names.push_back("y" + std::to_string(i));
+    }
+    node = graph.add_node("", "Loop", inputs, names, {{"body", body}});
+    for (const ValueId v : graph.node(node).outputs) graph.add_output(v);
+    infer_shapes(graph);
+  }
+  std::string type_of_result(std::size_t i) const {
+    return to_string(graph.type(graph.node(node).outputs[i]));
+  }
+};
+
+TEST(FixLoopShapes, WhatKeepsItsShapeIsStatic) {
+  LoopUnderTest loop(1);
+  loop.written = {loop.body->add_op("Relu", {loop.read[0]})};
+  loop.finish();
+  EXPECT_EQ(loop.type_of_result(0), "float32[*]");
+  EXPECT_TRUE(fix_loop_shapes(loop.graph));
+  EXPECT_EQ(loop.type_of_result(0), "float32[2]");
+  infer_shapes(loop.graph);
+  EXPECT_EQ(loop.type_of_result(0), "float32[2]");
+  EXPECT_FALSE(fix_loop_shapes(loop.graph));
+}
+
+TEST(FixLoopShapes, WhatGrowsAndWhatTakesItsShapeAreNot) {
+  LoopUnderTest loop(3);
+  // Grows; takes the shape of what grows, one iteration later; keeps its own.
+  loop.written = {
+      loop.body->add_op("Concat", {loop.read[0], loop.read[0]}, {{"axis", std::int64_t{0}}}),
+      loop.body->add_op("Neg", {loop.read[0]}), loop.body->add_op("Abs", {loop.read[2]})};
+  loop.finish();
+  EXPECT_TRUE(fix_loop_shapes(loop.graph));
+  EXPECT_EQ(loop.type_of_result(0), "float32[*]");
+  EXPECT_EQ(loop.type_of_result(1), "float32[*]");
+  EXPECT_EQ(loop.type_of_result(2), "float32[2]");
+}
+
+TEST(FixLoopShapes, ValuesThatChangePlacesKeepTheirShapesTogether) {
+  LoopUnderTest loop(2);
+  loop.written = {loop.body->add_op("Neg", {loop.read[1]}),
+                  loop.body->add_op("Abs", {loop.read[0]})};
+  loop.finish();
+  EXPECT_TRUE(fix_loop_shapes(loop.graph));
+  EXPECT_EQ(loop.type_of_result(0), "float32[2]");
+  EXPECT_EQ(loop.type_of_result(1), "float32[2]");
+}
+
 }  // namespace
 }  // namespace xrt

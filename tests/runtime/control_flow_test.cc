@@ -338,10 +338,8 @@ TEST(ControlFlow, ManyThreadsRunOneProgram) {
 
 TEST(ControlFlow, AliasesAroundALoop) {
   picky("cf_alias", {"Relu"});
-  Graph graph = loop_graph();
-  graph.set_type(*graph.find_value("y"), kFloats3);
-  const auto program = Program::compile(
-      std::move(graph), {.engines = {"cf_alias", "native"}, .aliases = {{"x", "y"}}});
+  const auto program =
+      Program::compile(loop_graph(), {.engines = {"cf_alias", "native"}, .aliases = {{"x", "y"}}});
   EXPECT_EQ(row(program->explain(), "loop")->engine, "runtime");
   Tensor x = floats({3}, {1, 2, 3});
   for (int round = 1; round <= 3; ++round) {
