@@ -23,7 +23,7 @@ import onnx.defs
 import openxrt
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
-ENGINES = ("native", "openvino", "xla")
+ENGINES = ("native", "openvino", "xla", "onnxruntime")
 DOMAINS = ("", "ai.onnx.ml")
 RECORDS = PAGE.parent / "conformance"
 KINDS = {"node": 1884, "simple": 23, "pytorch-operator": 35, "pytorch-converted": 82}
