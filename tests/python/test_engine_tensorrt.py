@@ -108,9 +108,9 @@ def test_options_are_part_of_the_key(tmp_path: Path) -> None:
 def test_without_a_gpu_it_says_so() -> None:
     program = load(conv_model([1, 3, 8, 8]))
     assert program.explain().nodes_per_engine == {"tensorrt": 2}
-    with pytest.raises(openxrt.EngineError, match="runs on a GPU: there is no CUDA driver"):
+    with pytest.raises(openxrt.EngineError, match=r"runs on a GPU: there is no CUDA driver"):
         program(np.zeros((1, 3, 8, 8), np.float32))
-    with pytest.raises(openxrt.EngineError, match="option compute_capability, for example 8.9"):
+    with pytest.raises(openxrt.EngineError, match=r"option compute_capability, for example 8\.9"):
         openxrt.load(conv_model([1, 3, 8, 8]), engine="tensorrt", device="cuda:0", cache_dir="")
 
 
