@@ -178,7 +178,7 @@ Decision estimate(Survey& survey) {
     throw Error(ErrorCode::kNotFound, message);
   }
   Decision decision;
-  decision.placement = "estimated";
+  decision.placement = kEstimated;
   list[0].row.chosen = true;
   decision.engines.push_back(list[0].engine);
   add_engines_of_nodes(survey.options(), decision);

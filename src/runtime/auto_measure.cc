@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "runtime/auto.h"
 #include "runtime/auto_pieces.h"
+#include "runtime/contention.h"
 #include "runtime/difference.h"
 #include "runtime/precision.h"
 #include "runtime/profile_cache.h"
@@ -37,6 +38,10 @@ constexpr double kPromising = 1.05;
 // Engines slower than this, relative to the best, are not tried on pieces.
 constexpr double kFarBehind = 3;
 constexpr std::size_t kPieces = 6;
+// More waiting than this share of the time spoils measurements.
+constexpr double kBusy = 0.2;
+// What is measured on a busy machine must be below this share of the expected best's time.
+constexpr double kFarAhead = 0.33;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 constexpr std::string_view kRandomOps[] = {
@@ -109,7 +114,9 @@ class Measurement {
       throw Error(ErrorCode::kUnsupported, "no plan could be measured");
     }
     best = time_closely(best);
-    if (is_auto(survey_.options())) best = try_pieces(best);
+    busy_ = contention_.share() > kBusy;
+    if (busy_) best = prefer_expected(best);
+    if (is_auto(survey_.options()) && !busy_) best = try_pieces(best);
     return finish(best);
   }
 
@@ -283,6 +290,28 @@ class Measurement {
     return fastest();
   }
 
+  // Beside other work times say little: the estimated best of the same precision stays unless it is
+  // far behind.
+  Candidate* prefer_expected(Candidate* best) {
+    notes_.push_back("auto: measured while other work kept the machine busy (threads waited " +
+                     std::to_string(std::lround(100 * contention_.share())) +
+                     " % of the time): only large differences count, and it is not kept");
+    Candidate* expected = nullptr;
+    for (Candidate& c : candidates_) {
+      const bool eligible = c.row.measured_us > 0 && c.row.note.empty() &&
+                            c.row.precision == best->row.precision && c.row.estimated_us > 0;
+      if (!eligible) continue;
+      if (expected == nullptr || c.row.estimated_us < expected->row.estimated_us) expected = &c;
+    }
+    if (expected == nullptr || expected == best) return best;
+    if (best->row.measured_us < kFarAhead * expected->row.measured_us) return best;
+    if (expected->timed == nullptr) {
+      expected->timed = std::make_unique<TimedPlan>(Plan::build(survey_, expected->decision),
+                                                    survey_.graph(), survey_.options(), inputs_);
+    }
+    return expected;
+  }
+
   // Single engines that were not far behind, the best first, in the best's precision.
   std::vector<Pieces::Way> ways(const Candidate& best) const {
     std::vector<Pieces::Way> list;
@@ -360,7 +389,7 @@ class Measurement {
     Measured result;
     result.plan = best->timed->plan();
     result.decision = best->decision;
-    result.decision.placement = "measured";
+    result.decision.placement = busy_ ? kMeasuredBusy : kMeasured;
     result.decision.notes = std::move(notes_);
     std::vector<const Candidate*> sorted;
     for (const Candidate& c : candidates_) sorted.push_back(&c);
@@ -381,6 +410,8 @@ class Measurement {
   std::span<const Data> inputs_;
   const std::function<bool()>& user_stop_;
   Clock::time_point start_ = Clock::now();
+  Contention contention_;
+  bool busy_ = false;
   std::vector<Candidate> candidates_;
   std::vector<Data> reference_;  // outputs in float32, of the fallback engine where it is there
   std::vector<std::string> notes_;
@@ -405,7 +436,8 @@ Measured measure(Survey& survey, std::span<const Data> inputs, const std::functi
     return result;
   }
   Measured result = Measurement(survey, inputs, stop).run();
-  if (!stop || !stop()) keep_profile(key, survey.options(), result.decision);
+  const bool reliable = result.decision.placement == kMeasured;
+  if (reliable && (!stop || !stop())) keep_profile(key, survey.options(), result.decision);
   return result;
 }
 

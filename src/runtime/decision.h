@@ -12,6 +12,12 @@
 
 namespace xrt {
 
+// Values of Explanation::placement that code looks at.
+inline constexpr const char* kEstimated = "estimated";
+inline constexpr const char* kMeasured = "measured";
+inline constexpr const char* kMeasuredBusy = "measured on a busy machine";
+inline constexpr const char* kMeasuredEarlier = "measured earlier";
+
 struct Decision {
   // In order of priority: a node goes to the first that takes it, unless `node_engines` names one.
   std::vector<std::string> engines;

@@ -12,6 +12,7 @@
 #include "frontends/onnx/exporter.h"
 #include "ir/printer.h"
 #include "partition/fold.h"
+#include "runtime/cache_entry.h"
 #include "runtime/compile_cache.h"
 #include "runtime/control_flow.h"
 #include "runtime/placement.h"
@@ -19,6 +20,7 @@
 #include "runtime/precision.h"
 #include "runtime/run_state.h"
 #include "runtime/survey.h"
+#include "xrt/version.h"
 
 namespace xrt {
 namespace {
@@ -125,12 +127,21 @@ PlanDraft Plan::draft(Survey& survey, const Decision& decision, const std::strin
   const Graph& graph = survey.graph();
   const Placement placement = place(survey, decision, scope);
   PlanDraft draft;
-  for (const auto& engine : placement.engines) draft.engines.push_back(engine->name());
+  for (const auto& engine : placement.engines) {
+    const std::string name = engine->name();
+    draft.engines.push_back(name);
+    if (name == kRuntimeEngine) {
+      draft.identities.emplace_back(version());
+    } else {
+      draft.identities.push_back(is_from_library(name) ? engine_identity(name) : "");
+    }
+  }
   draft.folded = fold(graph, placement.partition, draft.engines);
   draft.output_names = names_of(graph, graph.outputs());
   draft.precision = decision.precision;
   draft.explanation.placement = decision.placement;
   draft.explanation.precision = decision.precision;
+  draft.explanation.candidates = decision.candidates;
   for (const auto& [in, out] : survey.options().aliases) {
     const std::pair pair{input_position(graph, in), output_position(graph, out)};
     const Type& a = graph.type(graph.inputs()[pair.first]);

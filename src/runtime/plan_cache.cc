@@ -15,13 +15,14 @@
 #include "runtime/auto.h"
 #include "runtime/auto_measure.h"
 #include "runtime/control_flow.h"
+#include "runtime/decision.h"
 
 namespace xrt {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 2;
 constexpr const char* kEntryKind = "plan";
 
 std::string digest_of(const void* data, std::size_t bytes) {
@@ -49,6 +50,7 @@ std::string options_text(const ProgramOptions& options) {
   add("minimum", std::to_string(options.cluster_minimum_nodes));
   add("maximum", std::to_string(options.cluster_maximum_nodes));
   add("precision", options.precision);
+  if (options.precision == "auto") add("tolerance", std::to_string(options.tolerance));
   for (const auto& [node, engine] : options.node_engines) add("node " + node, engine);
   for (const auto& [input, output] : options.aliases) add("alias " + input, output);
   for (const auto& [engine, own] : options.engine_options) {
@@ -57,9 +59,11 @@ std::string options_text(const ProgramOptions& options) {
   return text;
 }
 
-// Engines that have a say: those named, and the one that takes what they leave.
+// Engines that have a say whatever happens: those named, and the one that takes what they leave. Of
+// those that placement may choose from, it loads only what it needs: the draft says which.
 std::vector<std::string> engines_asked(const ProgramOptions& options) {
-  std::vector<std::string> names = options.engines;
+  std::vector<std::string> names;
+  if (!is_auto(options)) names = options.engines;
   for (const auto& [node, engine] : options.node_engines) {
     if (engine != kRuntimeEngine) names.push_back(engine);
   }
@@ -70,8 +74,8 @@ std::vector<std::string> engines_asked(const ProgramOptions& options) {
 }
 
 bool is_kept(const ProgramOptions& options) {
-  return !is_auto(options) && !wants_measuring(options) && options.precision != "auto" &&
-         options.dump_dir.empty();
+  const bool beside_runs = wants_measuring(options) && auto_mode(options) == AutoMode::kBackground;
+  return !beside_runs && options.dump_dir.empty();
 }
 
 // Ops whose meaning is the standard's in every process.
@@ -80,6 +84,12 @@ bool is_standard(const Graph& graph) {
     return opset.first.empty() || opset.first == "ai.onnx" || opset.first == "ai.onnx.ml" ||
            opset.first == "ai.onnx.preview.training";
   });
+}
+
+// Whether all its engines can be recognised in another process, and placement was not disturbed.
+bool is_lasting(const PlanDraft& draft) {
+  if (draft.explanation.placement == kMeasuredBusy) return false;
+  return std::find(draft.identities.begin(), draft.identities.end(), "") == draft.identities.end();
 }
 
 Tensor as_block(const std::shared_ptr<const MappedFile>& file) {
@@ -135,6 +145,8 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
       cache->digest_ = digest_of(file->data(), file->size());
     }
     cache->options_ = options_text(options);
+    cache->chooses_ = is_auto(options) || options.precision == "auto";
+    cache->measures_ = wants_measuring(options);
     const std::string options_digest =
         hash_bytes(cache->options_.data(), cache->options_.size()).hex();
     cache->key_ = "plan-" + cache->digest_.substr(0, 16) + "-" + options_digest.substr(0, 16);
@@ -213,10 +225,32 @@ bool PlanCache::read(const Tensor& payload) {
   for (const Port& port : ports_.inputs) {
     ports_.defaults.push_back(port.has_default ? fields.tensor() : Tensor());
   }
-  if (fields.number() != 0) static_draft_ = read_draft(fields);
+  if (fields.number() != 0) {
+    static_draft_ = read_draft(fields);
+    if (const std::string wrong = what_is_wrong(*static_draft_); !wrong.empty()) {
+      return stale(wrong);
+    }
+    if (static_draft_->explanation.placement == kMeasured) {
+      static_draft_->explanation.placement = kMeasuredEarlier;
+    }
+  }
   graph_reader_ = std::move(fields);
   base_ = std::move(base);
   return true;
+}
+
+std::string PlanCache::what_is_wrong(const PlanDraft& draft) const {
+  if (!chooses_) return {};  // the header names all engines
+  if (measures_ && draft.explanation.placement == kEstimated) return "it was not measured";
+  for (std::size_t i = 0; i < draft.engines.size(); ++i) {
+    if (draft.engines[i] == kRuntimeEngine) continue;
+    const std::string now = engine_identity(draft.engines[i]);
+    if (now != draft.identities[i]) {
+      return "engine '" + draft.engines[i] + "' was '" + draft.identities[i] + "' and is '" + now +
+             "'";
+    }
+  }
+  return {};
 }
 
 Graph PlanCache::graph() const {
@@ -229,6 +263,7 @@ Graph PlanCache::graph() const {
 void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& ports,
                      const std::vector<ExternalFile>& files, const PlanDraft* draft) {
   if (!is_standard(*graph)) return;
+  if (draft != nullptr && !is_lasting(*draft)) return;
   if (!model_.empty() && stamp_of(model_) != stamp_) {
     log_info("plan cache: '" + model_.string() + "' changed while it was read: not kept");
     return;
@@ -286,6 +321,13 @@ std::optional<PlanDraft> PlanCache::find_shapes(const std::vector<std::int64_t>&
     }
     PlanDraft draft = read_draft(reader);
     reader.end();
+    if (const std::string wrong = what_is_wrong(draft); !wrong.empty()) {
+      log_info("cache entry '" + key + "' is stale: " + wrong);
+      return std::nullopt;
+    }
+    if (draft.explanation.placement == kMeasured) {
+      draft.explanation.placement = kMeasuredEarlier;
+    }
     return draft;
   } catch (const Error& error) {
     log_warning("plan cache: " + std::string(error.what()) + ": the plan is made anew");
@@ -294,7 +336,7 @@ std::optional<PlanDraft> PlanCache::find_shapes(const std::vector<std::int64_t>&
 }
 
 void PlanCache::keep_shapes(const std::vector<std::int64_t>& shapes, PlanDraft draft) {
-  if (base_ == nullptr) return;
+  if (base_ == nullptr || !is_lasting(draft)) return;
   write_behind([shapes, draft = std::move(draft), base = base_, dir = dir_,
                 key = shapes_key(shapes), header = header_] {
     if (base->blocks.empty()) return;  // the program's own entry could not be written

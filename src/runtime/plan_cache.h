@@ -8,9 +8,12 @@
 // the files of external data with their digests. Whatever differs is as good as no entry. Constants
 // lie in the entry and are used in place; those of external data stay in their file.
 //
-// Not kept: programs whose placement is measured, programs that ask an engine made in this process
-// (nothing tells when its code changes), graphs with ops of other domains than the standard's
-// (their meaning is registered in this process), and programs that dump their passes.
+// Where placement chose the engines ("auto"), the engines of the draft must be what they were; a
+// program that is to be measured takes no draft that was estimated.
+//
+// Not kept: programs that are measured beside their runs, programs that ask an engine made in this
+// process (nothing tells when its code changes), graphs with ops of other domains than the
+// standard's (their meaning is registered in this process), and programs that dump their passes.
 //
 // Thread-safety: as a Program; one PlanCache belongs to one program.
 #pragma once
@@ -73,14 +76,18 @@ class PlanCache {
 
   PlanCache() = default;
   bool read(const Tensor& payload);
+  // Why a draft is of no use; empty if it is.
+  std::string what_is_wrong(const PlanDraft& draft) const;
   std::string shapes_key(const std::vector<std::int64_t>& shapes) const;
   void explain_miss() const;
 
   std::filesystem::path dir_, model_, folder_;
-  std::string key_;      // name of the program's entry
-  std::string digest_;   // of the model file
-  std::string options_;  // all that matter, as text
-  std::string stamp_;    // of the model file when it was hashed
+  std::string key_;        // name of the program's entry
+  std::string digest_;     // of the model file
+  std::string options_;    // all that matter, as text
+  std::string stamp_;      // of the model file when it was hashed
+  bool chooses_ = false;   // placement chooses engines or the precision
+  bool measures_ = false;  // by measuring
   EntryHeader header_;
   ProgramPorts ports_;
   std::optional<PlanDraft> static_draft_;

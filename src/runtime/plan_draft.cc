@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/plan_draft.h"
 
+#include <bit>
 #include <cstdint>
 
 #include "xrt/error.h"
@@ -46,6 +47,25 @@ Explanation::NodeRow read_row(FlatReader& reader) {
   return row;
 }
 
+void write_candidate(FlatWriter& writer, const Explanation::CandidateRow& row) {
+  writer.text(row.plan).text(row.precision).text(row.note).number(row.chosen ? 1 : 0);
+  for (const double value : {row.estimated_us, row.measured_us, row.error}) {
+    writer.number(std::bit_cast<std::int64_t>(value));
+  }
+}
+
+Explanation::CandidateRow read_candidate(FlatReader& reader) {
+  Explanation::CandidateRow row;
+  row.plan = reader.text();
+  row.precision = reader.text();
+  row.note = reader.text();
+  row.chosen = reader.number() != 0;
+  for (double* value : {&row.estimated_us, &row.measured_us, &row.error}) {
+    *value = std::bit_cast<double>(reader.number());
+  }
+  return row;
+}
+
 std::size_t position(FlatReader& reader, std::size_t size) {
   const std::int64_t n = reader.number();
   if (n < 0 || static_cast<std::size_t>(n) >= size) {
@@ -59,6 +79,7 @@ std::size_t position(FlatReader& reader, std::size_t size) {
 void write_draft(FlatWriter& writer, const PlanDraft& draft) {
   writer.graph(draft.folded);
   write_texts(writer, draft.engines);
+  write_texts(writer, draft.identities);
   write_texts(writer, draft.output_names);
   writer.number(static_cast<std::int64_t>(draft.aliases.size()));
   for (const auto& [input, output] : draft.aliases) {
@@ -70,12 +91,15 @@ void write_draft(FlatWriter& writer, const PlanDraft& draft) {
   write_texts(writer, draft.explanation.notes);
   writer.number(static_cast<std::int64_t>(draft.explanation.nodes.size()));
   for (const Explanation::NodeRow& row : draft.explanation.nodes) write_row(writer, row);
+  writer.number(static_cast<std::int64_t>(draft.explanation.candidates.size()));
+  for (const auto& row : draft.explanation.candidates) write_candidate(writer, row);
 }
 
 PlanDraft read_draft(FlatReader& reader) {
   PlanDraft draft;
   draft.folded = reader.graph();
   draft.engines = read_texts(reader);
+  draft.identities = read_texts(reader);
   draft.output_names = read_texts(reader);
   for (std::size_t n = reader.count(); n-- > 0;) {
     const std::size_t input = position(reader, draft.folded.inputs().size());
@@ -90,7 +114,11 @@ PlanDraft read_draft(FlatReader& reader) {
     draft.explanation.nodes.push_back(read_row(reader));
     ++draft.explanation.nodes_per_engine[draft.explanation.nodes.back().engine];
   }
+  for (std::size_t n = reader.count(); n-- > 0;) {
+    draft.explanation.candidates.push_back(read_candidate(reader));
+  }
   if (draft.output_names.size() != draft.folded.outputs().size() ||
+      draft.identities.size() != draft.engines.size() ||
       draft.keys.size() != draft.folded.node_count()) {
     throw Error(ErrorCode::kInvalidModel, "plan: its lists have different lengths");
   }

@@ -19,6 +19,7 @@ struct PlanDraft {
   std::vector<std::string> engines;  // in order of priority; "runtime" where it drives control flow
   std::vector<std::string> output_names;
   std::vector<std::pair<std::size_t, std::size_t>> aliases;  // position of input and of output
+  std::vector<std::string> identities;  // of the engines when this was made; "": not to be kept
   std::string precision;
   // Names of the functions' entries in the compile cache, by launch; empty: not known yet.
   std::vector<std::string> keys;

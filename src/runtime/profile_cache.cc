@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/profile_cache.h"
 
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -36,6 +40,10 @@ class Memory {
     const std::lock_guard lock(mutex_);
     profiles_[key] = std::move(profile);
   }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    profiles_.clear();
+  }
   bool empty() {
     const std::lock_guard lock(mutex_);
     return profiles_.empty();
@@ -46,11 +54,53 @@ class Memory {
   std::map<std::string, Profile> profiles_;
 };
 
+constexpr const char* kEntryKind = "profile";
+
+std::filesystem::path folder_of(const ProgramOptions& options) {
+  return options.cache_dir ? *options.cache_dir : default_cache_dir();
+}
+
+EntryHeader header_of(const std::string& key) { return entry_header(kEntryKind, "", key); }
+
+void write(const std::filesystem::path& dir, const std::string& key, const Profile& profile) {
+  const nlohmann::json json = {{"decision", to_json(profile.decision)},
+                               {"versions", profile.versions}};
+  const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string_view blocks[] = {text};
+  try {
+    prepare_folder(dir);
+    write_entry(dir, key, header_of(key), blocks);
+  } catch (const Error& error) {
+    log_warning(std::string("profile cache: ") + error.what() + ": what was measured is not kept");
+  }
+}
+
+std::optional<Profile> read(const std::filesystem::path& dir, const std::string& key) {
+  try {
+    std::error_code missing;
+    if (!std::filesystem::exists(entry_path(dir, key), missing)) return std::nullopt;
+    prepare_folder(dir);
+    const std::optional<Tensor> payload = read_entry(entry_path(dir, key), header_of(key));
+    if (!payload) return std::nullopt;
+    const nlohmann::json json = nlohmann::json::parse(std::string_view(
+        reinterpret_cast<const char*>(payload->data<std::uint8_t>()), payload->bytes()));
+    std::optional<Decision> decision = decision_from_json(json.at("decision").get<std::string>());
+    if (!decision) return std::nullopt;
+    return Profile{std::move(*decision),
+                   json.at("versions").get<std::map<std::string, std::string>>()};
+  } catch (const Error& error) {
+    log_warning(std::string("profile cache: ") + error.what() + ": measuring again");
+  } catch (const nlohmann::json::exception&) {
+    log_warning("profile cache: entry '" + key + "' makes no sense: measuring again");
+  }
+  return std::nullopt;
+}
+
 // Empty where all engines are what they were.
 std::string what_changed(const Profile& profile) {
   for (const auto& [name, version] : profile.versions) {
     try {
-      const std::string now = get_engine(name)->version();
+      const std::string now = engine_identity(name);
       if (now != version) return "engine '" + name + "' was " + version + " and is " + now;
     } catch (const Error& error) {
       return "engine '" + name + "' is gone: " + error.what();
@@ -84,29 +134,34 @@ std::string profile_key(const Graph& graph, const ProgramOptions& options) {
   return "profile-" + hasher.digest().hex();
 }
 
+void forget_profiles() { Memory::instance().clear(); }
+
 bool profiles_exist(const ProgramOptions& options) {
-  (void)options;
-  return !Memory::instance().empty();
+  return !Memory::instance().empty() || !folder_of(options).empty();
 }
 
 std::optional<Decision> find_profile(const std::string& key, const ProgramOptions& options) {
-  (void)options;
   std::optional<Profile> profile = Memory::instance().find(key);
+  const std::filesystem::path dir = folder_of(options);
+  if (!profile && !dir.empty()) profile = read(dir, key);
   if (!profile) return std::nullopt;
   if (const std::string changed = what_changed(*profile); !changed.empty()) {
     log_info("auto: measurements are stale: " + changed);
     return std::nullopt;
   }
-  profile->decision.placement = "measured earlier";
+  profile->decision.placement = kMeasuredEarlier;
   return std::move(profile->decision);
 }
 
 void keep_profile(const std::string& key, const ProgramOptions& options, const Decision& decision) {
-  (void)options;
   Profile profile{decision, {}};
+  bool on_disk = true;
   for (const std::string& name : decision.engines) {
-    profile.versions[name] = get_engine(name)->version();
+    profile.versions[name] = engine_identity(name);
+    on_disk = on_disk && is_from_library(name);
   }
+  const std::filesystem::path dir = folder_of(options);
+  if (on_disk && !dir.empty()) write(dir, key, profile);
   Memory::instance().keep(key, std::move(profile));
 }
 

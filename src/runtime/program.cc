@@ -53,7 +53,7 @@ class ProgramImpl final : public Program {
       return;
     }
     std::optional<PlanDraft> draft;
-    if (is_static_) static_plan_ = ServedPlan::of(plan_named(*graph_, draft.emplace()));
+    if (is_static_) static_plan_ = ServedPlan::of(plan_to_keep(*graph_, {}, draft.emplace()));
     cache_->keep(graph_, ports_, files, draft ? &*draft : nullptr);
   }
 
@@ -279,9 +279,12 @@ class ProgramImpl final : public Program {
   }
 
   // A plan whose draft can be kept.
-  std::shared_ptr<Plan> plan_named(const Graph& graph, PlanDraft& draft) const {
+  std::shared_ptr<Plan> plan_to_keep(const Graph& graph, std::span<const Data> inputs,
+                                     PlanDraft& draft) const {
     Survey survey(graph, options_);
-    draft = Plan::draft(survey, named(options_));
+    // Where placement was measured its plan lives on here: its executables are compiled already.
+    const Choice choice = choose(survey, inputs);
+    draft = Plan::draft(survey, choice.decision);
     return Plan::finish(draft, options_);
   }
 
@@ -310,7 +313,7 @@ class ProgramImpl final : public Program {
     run_passes(graph, pass_options());
     if (cache_ == nullptr) return serve(std::move(specialised), inputs);
     PlanDraft draft;
-    std::shared_ptr<Plan> plan = plan_named(graph, draft);
+    std::shared_ptr<Plan> plan = plan_to_keep(graph, inputs, draft);
     cache_->keep_shapes(key, std::move(draft));
     return ServedPlan::of(std::move(plan));
   }

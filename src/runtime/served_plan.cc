@@ -39,6 +39,24 @@ Decision decide(Survey& survey) {
 
 }  // namespace
 
+Choice choose(Survey& survey, std::span<const Data> inputs) {
+  const ProgramOptions& options = survey.options();
+  std::string why_not;
+  if (wants_measuring(options) && auto_mode(options) != AutoMode::kBackground) {
+    const auto values =
+        inputs.empty() ? synthetic_inputs(survey.graph()) : std::optional(copies(inputs));
+    if (values) {
+      Measured measured = measure(survey, *values);
+      return {std::move(measured.decision), std::move(measured.plan)};
+    }
+    why_not = "not measured: the shapes or types of the inputs are not known before a run";
+  }
+  Choice choice{decide(survey), nullptr};
+  if (choice.decision.precision == "auto") choice.decision.precision = "f32";
+  if (!why_not.empty()) choice.decision.notes.push_back(why_not);
+  return choice;
+}
+
 std::shared_ptr<ServedPlan> ServedPlan::build(std::shared_ptr<const Graph> graph,
                                               const ProgramOptions& options,
                                               std::span<const Data> inputs, Refiner& refiner) {
@@ -47,26 +65,15 @@ std::shared_ptr<ServedPlan> ServedPlan::build(std::shared_ptr<const Graph> graph
   served->options_ = &options;
   served->refiner_ = &refiner;
   Survey survey(*served->graph_, options);
-  const bool measuring = wants_measuring(options);
-  std::optional<std::vector<Data>> values;
-  std::string why_not;
-  if (measuring && auto_mode(options) != AutoMode::kBackground) {
-    values = inputs.empty() ? synthetic_inputs(*served->graph_) : std::optional(copies(inputs));
-    if (values) {
-      served->plan_ = measure(survey, *values).plan;
-      return served;
-    }
-    why_not = "not measured: the shapes or types of the inputs are not known before a run";
+  Choice choice = choose(survey, inputs);
+  if (choice.plan == nullptr) {
+    const bool refine = wants_measuring(options) && auto_mode(options) == AutoMode::kBackground &&
+                        choice.decision.placement != kMeasuredEarlier;
+    if (refine) choice.decision.placement += ", to be measured beside the runs";
+    served->wants_refining_ = refine;
+    choice.plan = Plan::build(survey, choice.decision);
   }
-  Decision decision = decide(survey);
-  if (decision.precision == "auto") decision.precision = "f32";
-  const bool known = decision.placement == "measured earlier";
-  if (measuring && !known && why_not.empty()) {
-    decision.placement += ", to be measured beside the runs";
-    served->wants_refining_ = true;
-  }
-  if (!why_not.empty()) decision.notes.push_back(why_not);
-  served->plan_ = Plan::build(survey, decision);
+  served->plan_ = std::move(choice.plan);
   return served;
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/decision.h"
 #include "runtime/plan.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
@@ -20,6 +21,17 @@
 namespace xrt {
 
 class Refiner;
+class Survey;
+
+// Who shall run what, as far as that is known before the first run returns: by the user's names, by
+// what was measured earlier, by measuring now (AutoMode::kFull, or the precision is to be chosen),
+// by estimates.
+struct Choice {
+  Decision decision;
+  std::shared_ptr<Plan> plan;  // where it was built on the way
+};
+// `inputs` are those of the run that wants the plan, empty where there is none yet.
+Choice choose(Survey& survey, std::span<const Data> inputs);
 
 class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
  public:

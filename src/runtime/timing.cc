@@ -45,9 +45,9 @@ void TimedPlan::forget() {
 double TimedPlan::us() const {
   if (samples_.empty()) return 0;
   std::vector<double> sorted = samples_;
-  const auto quarter = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 4);
-  std::nth_element(sorted.begin(), quarter, sorted.end());
-  return *quarter;
+  const auto tenth = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 10);
+  std::nth_element(sorted.begin(), tenth, sorted.end());
+  return *tenth;
 }
 
 void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, double seconds,

@@ -21,7 +21,7 @@ class TimedPlan {
 
   // One run; its time is kept where `keep`.
   void run(bool keep = true);
-  // The time below which a quarter of the kept runs lie, in microseconds: other work on the machine
+  // The time below which a tenth of the kept runs lie, in microseconds: other work on the machine
   // only ever adds.
   double us() const;
   double total_us() const { return total_us_; }  // of all kept runs

@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement by estimates and by measuring, with engines whose speed is known: they sleep.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "base/file.h"
 #include "partition/cut_points.h"
 #include "runtime/auto_search.h"
+#include "runtime/contention.h"
+#include "runtime/profile_cache.h"
 #include "tests/runtime/test_engines.h"
 
 namespace xrt {
 namespace {
+
+// Engines that sleep take as long on a busy machine.
+const bool kDisregard = Contention::disregarded = true;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -271,6 +280,49 @@ TEST(Auto, WhatWasMeasuredIsNotMeasuredAgain) {
   // Another version of an engine: measured anew.
   b->set_version("2");
   EXPECT_EQ(Program::compile(chain(), options)->explain().placement, "measured");
+}
+
+TEST(Auto, WhatWasMeasuredIsKeptOnDisk) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("xrt_profile_test_" + std::to_string(::getpid()));
+  const ProgramOptions options = {
+      .engines = {"auto", "native", "xla"}, .cache_dir = folder, .auto_mode = "full"};
+  const Graph graph = chain();
+  const std::string key = profile_key(graph, options);
+  EXPECT_FALSE(find_profile(key, options));
+  Decision decision;
+  decision.engines = {"native"};
+  decision.node_engines = {"native", "", "native", ""};
+  decision.precision = "bf16";
+  decision.placement = kMeasured;
+  decision.candidates.emplace_back().measured_us = 12.5;
+  keep_profile(key, options, decision);
+  forget_profiles();  // as another process would
+  const auto found = find_profile(key, options);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->engines, decision.engines);
+  EXPECT_EQ(found->node_engines, decision.node_engines);
+  EXPECT_EQ(found->precision, "bf16");
+  EXPECT_EQ(found->placement, kMeasuredEarlier);
+  ASSERT_EQ(found->candidates.size(), 1U);
+  EXPECT_EQ(found->candidates[0].measured_us, 12.5);
+  // A damaged entry is as good as none.
+  const auto file = folder / (key + ".xrtc");
+  ASSERT_TRUE(std::filesystem::exists(file));
+  std::string bytes = read_file(file);
+  bytes[bytes.size() / 2] ^= 1;
+  write_file_atomic(file, bytes);
+  forget_profiles();
+  EXPECT_FALSE(find_profile(key, options));
+  // Other shapes, threads and choices have other keys.
+  ProgramOptions other = options;
+  other.num_threads = 1;
+  EXPECT_NE(profile_key(graph, other), key);
+  other = options;
+  other.engines = {"auto", "native"};
+  EXPECT_NE(profile_key(graph, other), key);
+  EXPECT_NE(profile_key(chain(true), options), key);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Auto, AnEngineThatFailsIsNoCandidate) {

@@ -182,6 +182,7 @@ TEST_F(PlanCacheTest, WhatMayChangeUnseenIsNotKept) {
   EXPECT_EQ(run(), expected());
   EXPECT_EQ(PlanCache::open(model_, {}, options_), nullptr);
   options_.engines = {"auto"};
+  options_.auto_mode = "background";
   EXPECT_EQ(PlanCache::open(model_, {}, options_), nullptr);
   options_.engines = {"native"};
   options_.dump_dir = folder_ / "dump";
