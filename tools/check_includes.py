@@ -4,6 +4,7 @@
 
 The layers of the source (docs/architecture.md):
 
+    base <- image <- engines/<name>, cli
     base <- ir <- frontends, passes, autodiff, quantize, partition <- runtime <- cli, python
             ir <- engine interface (include/xrt/engine.h) <- engines/<name>
 
@@ -27,6 +28,7 @@ MIDDLE = ("frontends", "passes", "autodiff", "quantize", "partition")
 # Room -> rooms it may include besides itself. "engine" is the engine interface.
 ALLOWED: dict[str, frozenset[str]] = {
     "base": frozenset(),
+    "image": frozenset({"base"}),
     "ir": frozenset({"base"}),
     "engine": frozenset({"base", "ir"}),
     "frontends": frozenset({"base", "ir"}),
@@ -35,9 +37,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "quantize": frozenset({"base", "ir"}),
     "partition": frozenset({"base", "ir", "engine"}),
     "runtime": frozenset({"base", "ir", "engine", *MIDDLE}),
-    "engines": frozenset({"base", "ir", "engine"}),
+    "engines": frozenset({"base", "image", "ir", "engine"}),
     "report": frozenset({"base", "ir", "engine", "runtime"}),
-    "cli": frozenset({"base", "ir", "engine", "runtime", "report", *MIDDLE}),
+    "cli": frozenset({"base", "image", "ir", "engine", "runtime", "report", *MIDDLE}),
     "python": frozenset({"base", "ir", "engine", "runtime", "report", *MIDDLE}),
 }
 
@@ -65,10 +67,13 @@ VENDORS: dict[str, str] = {
     "CLI/": r"src/cli/",
     "dnnl": r"src/engines/native/",
     "google/protobuf/": r"src/(frontends/onnx/|ir/([^/]+\.cc|onnx_[^/]+\.h)$)",
+    "jerror": r"src/image/",
+    "jpeglib": r"src/image/",
     "nanobind/": r"python/",
     "oneapi/dnnl/": r"src/engines/native/",
     "onnx/": r"src/(frontends/onnx/|ir/([^/]+\.cc|onnx_[^/]+\.h)$)",
     "openvino/": r"src/engines/openvino/",
+    "png.h": r"src/image/",
     "pjrt_c_api": r"src/engines/xla/",
 }
 

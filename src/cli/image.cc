@@ -2,15 +2,9 @@
 #include "cli/image.h"
 
 #include <fmt/format.h>
-#include <jpeglib.h>
-#include <png.h>
 
 #include <algorithm>
 #include <cmath>
-#include <csetjmp>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include "base/file.h"
 #include "cli/half.h"
@@ -18,86 +12,6 @@
 
 namespace xrt::cli {
 namespace {
-
-// A larger image is more likely a damaged header than a picture.
-constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28U;
-
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
-  throw Error(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path.string(), what));
-}
-
-Image read_png(const std::filesystem::path& path, const std::string& content) {
-  png_image png;
-  std::memset(&png, 0, sizeof(png));
-  png.version = PNG_IMAGE_VERSION;
-  const std::unique_ptr<png_image, void (*)(png_image*)> holder(&png, png_image_free);
-  if (png_image_begin_read_from_memory(&png, content.data(), content.size()) == 0) {
-    fail(path, png.message);
-  }
-  png.format = PNG_FORMAT_RGB;
-  Image image{png.width, png.height, {}};
-  if (image.width * image.height > kMaxPixels) fail(path, "the picture is too large");
-  image.pixels.resize(PNG_IMAGE_SIZE(png));
-  png_color black{0, 0, 0};
-  if (png_image_finish_read(&png, &black, image.pixels.data(), 0, nullptr) == 0) {
-    fail(path, png.message);
-  }
-  return image;
-}
-
-struct JpegErrors {
-  jpeg_error_mgr base;
-  std::jmp_buf jump;
-  char message[JMSG_LENGTH_MAX];
-};
-
-void leave_jpeg(j_common_ptr info) {
-  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
-  info->err->format_message(info, errors->message);
-  std::longjmp(errors->jump, 1);
-}
-
-void be_quiet(j_common_ptr /*info*/, int /*level*/) {}
-
-// libjpeg reports errors by longjmp: nothing in here may have a destructor.
-bool decode_jpeg(const std::string& content, Image& image, JpegErrors& errors) {
-  jpeg_decompress_struct info;
-  info.err = jpeg_std_error(&errors.base);
-  errors.base.error_exit = leave_jpeg;
-  errors.base.emit_message = be_quiet;
-  if (setjmp(errors.jump) != 0) {
-    jpeg_destroy_decompress(&info);
-    return false;
-  }
-  jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(content.data()), content.size());
-  jpeg_read_header(&info, TRUE);
-  info.out_color_space = JCS_RGB;
-  jpeg_start_decompress(&info);
-  image.width = info.output_width;
-  image.height = info.output_height;
-  if (image.width * image.height > kMaxPixels) {
-    std::snprintf(errors.message, sizeof(errors.message), "the picture is too large");
-    jpeg_destroy_decompress(&info);
-    return false;
-  }
-  image.pixels.resize(static_cast<std::size_t>(image.width * image.height) * 3);
-  while (info.output_scanline < info.output_height) {
-    JSAMPROW row = image.pixels.data() + static_cast<std::size_t>(info.output_scanline) *
-                                             static_cast<std::size_t>(image.width) * 3;
-    jpeg_read_scanlines(&info, &row, 1);
-  }
-  jpeg_finish_decompress(&info);
-  jpeg_destroy_decompress(&info);
-  return true;
-}
-
-Image read_jpeg(const std::filesystem::path& path, const std::string& content) {
-  Image image;
-  JpegErrors errors;
-  if (!decode_jpeg(content, image, errors)) fail(path, errors.message);
-  return image;
-}
 
 // --- resizing -----------------------------------------------------------------------------------
 
@@ -159,10 +73,11 @@ Layout layout_of(const Type& type, const std::string& name, const std::string& w
 }  // namespace
 
 Image read_image(const std::filesystem::path& path) {
-  const std::string content = read_file(path);
-  if (content.starts_with("\x89PNG")) return read_png(path, content);
-  if (content.starts_with("\xFF\xD8")) return read_jpeg(path, content);
-  fail(path, "neither PNG nor JPEG");
+  try {
+    return decode_image(read_file(path));
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("{}: {}", path.string(), e.what()));
+  }
 }
 
 Image resize(const Image& image, std::int64_t width, std::int64_t height) {

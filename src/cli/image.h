@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// PNG and JPEG files as tensors.
+// Pictures as tensors.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <vector>
 
+#include "image/decode.h"
 #include "xrt/tensor.h"
 #include "xrt/type.h"
 
 namespace xrt::cli {
 
-// 8-bit RGB, row-major, three bytes a pixel.
-struct Image {
-  std::int64_t width = 0, height = 0;
-  std::vector<std::uint8_t> pixels;
-};
-
-// Grey and palette images become RGB; transparency is laid over black.
+// A PNG, JPEG, BMP or PNM file.
 Image read_image(const std::filesystem::path& path);
 
 // Separable triangle filter whose support grows when the image shrinks: what Pillow calls BILINEAR.

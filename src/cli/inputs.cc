@@ -246,12 +246,14 @@ Tensor from_source(const Port& port, const std::string& source, const InputOptio
     return tensor;
   }
   if (has_suffix(source, ".npy")) return parse_npy(read_file(source), source, port.type.dtype);
-  if (has_suffix(source, ".png") || has_suffix(source, ".jpg") || has_suffix(source, ".jpeg")) {
+  constexpr const char* kPictures[] = {".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm"};
+  if (std::any_of(std::begin(kPictures), std::end(kPictures),
+                  [&](const char* suffix) { return has_suffix(source, suffix); })) {
     return image_tensor(read_image(source), filled_type(port, sizes), port.name, options.image);
   }
   if (std::optional<Tensor> tensor = literal(port, source, sizes, defaulted)) return *tensor;
   throw UsageError(
-      fmt::format("--input {}={}: neither a .npy, .png or .jpg file nor a number, "
+      fmt::format("--input {}={}: neither a .npy, .png, .jpg, .bmp or .ppm file nor a number, "
                   "list, zeros, ones or random",
                   port.name, source));
 }

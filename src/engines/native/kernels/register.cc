@@ -26,6 +26,7 @@ void register_kernels(KernelRegistry& registry) {
   register_string_kernels(registry);
   register_signal_kernels(registry);
   register_detection_kernels(registry);
+  register_image_kernels(registry);
   register_optimizer_kernels(registry);
   register_ml_kernels(registry);
   register_linear_model_kernels(registry);
