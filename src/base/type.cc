@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/type_text.h"
+
 namespace xrt {
 
 Type Type::tensor(DType dtype) {
@@ -53,15 +55,17 @@ bool Type::operator==(const Type& other) const {
   return element == nullptr || *element == *other.element;
 }
 
-std::string to_string(const Type& type) {
-  const auto element = [&] { return type.element ? to_string(*type.element) : std::string("?"); };
+std::string type_text(const Type& type, std::string (*symbol)(const std::string& name)) {
+  const auto element = [&] {
+    return type.element ? type_text(*type.element, symbol) : std::string("?");
+  };
   switch (type.kind) {
     case Type::Kind::kSequence:
       return "seq(" + element() + ")";
     case Type::Kind::kOptional:
       return "optional(" + element() + ")";
     case Type::Kind::kMap:
-      return "map(" + std::string(to_string(type.dtype)) + "," + element() + ")";
+      return "map(" + std::string(to_string(type.dtype)) + ", " + element() + ")";
     case Type::Kind::kTensor:
     case Type::Kind::kSparseTensor:
       break;
@@ -73,9 +77,13 @@ std::string to_string(const Type& type) {
   for (std::size_t i = 0; i < type.shape->size(); ++i) {
     if (i > 0) text += ',';
     const Dim& d = (*type.shape)[i];
-    text += d.is_known() ? std::to_string(d.value()) : d.is_symbol() ? d.symbol() : "?";
+    text += d.is_known() ? std::to_string(d.value()) : d.is_symbol() ? symbol(d.symbol()) : "?";
   }
   return text + "]";
+}
+
+std::string to_string(const Type& type) {
+  return type_text(type, [](const std::string& name) { return name; });
 }
 
 }  // namespace xrt

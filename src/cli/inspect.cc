@@ -234,11 +234,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("inspect", "Show what a model is and which engine runs what");
   sub->footer(kFooter);
-  sub->add_option("model", options->model, "an ONNX file")->required()->type_name("MODEL");
-  sub->add_option("-e,--engine", options->engine,
-                  "engines in order of priority, separated by commas; auto chooses")
-      ->type_name("A,B,...")
-      ->capture_default_str();
+  add_model_options(*sub, options->model, options->engine);
   sub->add_option("--html", options->html, "write one self-contained page with the graph drawn")
       ->type_name("FILE");
   sub->add_flag("--nodes", options->nodes, "list every node");

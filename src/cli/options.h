@@ -27,6 +27,9 @@ struct PlacementOptions {
   double tolerance = 0.01;
 };
 
+// The model's file and --engine, for commands that take one list of engines.
+void add_model_options(CLI::App& app, std::string& model, std::string& engine);
+
 // Everything but --engine.
 void add_placement_options(CLI::App& app, PlacementOptions& options);
 

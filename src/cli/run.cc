@@ -212,11 +212,7 @@ void add_run(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("run", "Run a model once, or several times");
   sub->footer(kFooter);
-  sub->add_option("model", options->model, "an ONNX file")->required()->type_name("MODEL");
-  sub->add_option("-e,--engine", options->engine,
-                  "engines in order of priority, separated by commas; auto chooses")
-      ->type_name("A,B,...")
-      ->capture_default_str();
+  add_model_options(*sub, options->model, options->engine);
   add_input_options(*sub, options->inputs);
   sub->add_option("-o,--output", options->output, "write the outputs to a .npz (or .npy) file")
       ->type_name("FILE");

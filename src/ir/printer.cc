@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/hash.h"
+#include "base/type_text.h"
 #include "ir/text.h"
 
 namespace xrt {
@@ -19,11 +20,6 @@ constexpr std::int64_t kMaxNumbers = 32;
 std::string float_text(float v) {
   if (!std::isfinite(v)) return fmt::format("bits({:08x})", std::bit_cast<std::uint32_t>(v));
   return fmt::format("{}", v);
-}
-
-std::string dim_text(const Dim& dim) {
-  if (dim.is_known()) return std::to_string(dim.value());
-  return dim.is_symbol() ? text::word(dim.symbol()) : "?";
 }
 
 class Printer {
@@ -214,27 +210,7 @@ std::string print(const Graph& graph, const PrintOptions& options) {
 }
 
 std::string print(const Type& type) {
-  const auto element = [&] { return type.element ? print(*type.element) : std::string("?"); };
-  switch (type.kind) {
-    case Type::Kind::kSequence:
-      return "seq(" + element() + ")";
-    case Type::Kind::kOptional:
-      return "optional(" + element() + ")";
-    case Type::Kind::kMap:
-      return fmt::format("map({}, {})", to_string(type.dtype), element());
-    case Type::Kind::kTensor:
-    case Type::Kind::kSparseTensor:
-      break;
-  }
-  std::string out = type.kind == Type::Kind::kSparseTensor ? "sparse " : "";
-  out += to_string(type.dtype);
-  if (!type.shape) return out + "[*]";
-  out += '[';
-  for (std::size_t i = 0; i < type.shape->size(); ++i) {
-    if (i > 0) out += ',';
-    out += dim_text((*type.shape)[i]);
-  }
-  return out + "]";
+  return type_text(type, [](const std::string& name) { return text::word(name); });
 }
 
 }  // namespace xrt

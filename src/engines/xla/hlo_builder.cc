@@ -1,32 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/xla/hlo_builder.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
 
-#include "xrt/error.h"
+#include "engines/xla/hlo_text.h"
 
 namespace xrt::xla {
 
 namespace {
-
-// A rule of ours was broken: no model can cause this.
-void require(bool condition, std::string_view op, std::string_view rule) {
-  if (!condition) {
-    throw Error(ErrorCode::kInternal, fmt::format("StableHLO {}: {}", op, rule));
-  }
-}
-
-std::string array_attribute(const Dims& values) {
-  if (values.empty()) return "array<i64>";
-  return fmt::format("array<i64: {}>", fmt::join(values, ", "));
-}
 
 Dims or_ones(const Dims& values, std::size_t rank) {
   return values.empty() ? Dims(rank, 1) : values;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ops of HloBuilder that have windows, regions or dimension numbers.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -10,22 +7,11 @@
 #include <utility>
 
 #include "engines/xla/hlo_builder.h"
-#include "xrt/error.h"
+#include "engines/xla/hlo_text.h"
 
 namespace xrt::xla {
 
 namespace {
-
-void require(bool condition, std::string_view op, std::string_view rule) {
-  if (!condition) {
-    throw Error(ErrorCode::kInternal, fmt::format("StableHLO {}: {}", op, rule));
-  }
-}
-
-std::string array_attribute(const Dims& values) {
-  if (values.empty()) return "array<i64>";
-  return fmt::format("array<i64: {}>", fmt::join(values, ", "));
-}
 
 std::string list_attribute(const Dims& values) {
   return fmt::format("[{}]", fmt::join(values, ", "));

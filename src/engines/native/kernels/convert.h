@@ -112,14 +112,8 @@ decltype(auto) dispatch_integer(DType dtype, F&& fn) {
 
 template <typename F>
 decltype(auto) dispatch_number(DType dtype, F&& fn) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return fn.template operator()<float>();
-    case DType::kFloat64:
-      return fn.template operator()<double>();
-    default:
-      return dispatch_integer(dtype, std::forward<F>(fn));
-  }
+  return is_floating(dtype) ? dispatch_float(dtype, std::forward<F>(fn))
+                            : dispatch_integer(dtype, std::forward<F>(fn));
 }
 
 // By the size of an element, for ops that only move elements: 1, 2, 4, 8 or 16 bytes.

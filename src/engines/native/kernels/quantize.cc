@@ -85,6 +85,43 @@ double divide(double x, double scale, DType precision) {
   return quotient;
 }
 
+// Scales and zero points of a node, and to which elements of `x` each belongs.
+struct Scaling {
+  Granularity where;
+  std::vector<double> scales, zeros;
+
+  Scaling(const KernelContext& k, std::int64_t axis, std::int64_t block)
+      : where(k.input(0).dims(), k.input(1), axis, block),
+        scales(elements(k.input(1))),
+        zeros(scales.size()) {
+    const Tensor* zero = k.optional_input(2);
+    if (zero == nullptr) return;
+    if (zero->count() != k.input(1).count()) fail("scale and zero point have different shapes");
+    zeros = elements(*zero);
+  }
+};
+
+// y[i] = fn(x[i], scale, zero point), in double.
+template <typename F>
+void map_scaled(KernelContext& k, const Scaling& scaling, Tensor& y, bool saturate, F&& fn) {
+  const Tensor& x = k.input(0);
+  // Parts are whole bytes of packed elements.
+  k.parallel_for((x.count() + 7) / 8, 1024, [&](std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t kBlock = 512;
+    double values[kBlock];
+    const std::int64_t last = std::min(end * 8, x.count());
+    for (std::int64_t i = begin * 8; i < last; i += kBlock) {
+      const std::int64_t n = std::min(kBlock, last - i);
+      load_double(x.dtype(), x.raw(), i, n, values);
+      for (std::int64_t j = 0; j < n; ++j) {
+        const std::int64_t s = scaling.where(i + j);
+        values[j] = fn(values[j], scaling.scales[s], scaling.zeros[s]);
+      }
+      store_double(y.dtype(), values, n, y.raw(), i, saturate);
+    }
+  });
+}
+
 Created create_quantize(const KernelCreateContext& create) {
   const Node& node = create.node();
   const std::int64_t axis = node.attr_int("axis", 1);
@@ -93,40 +130,20 @@ Created create_quantize(const KernelCreateContext& create) {
   const auto given = static_cast<DType>(node.attr_int("output_dtype", 0));
   const auto given_precision = static_cast<DType>(node.attr_int("precision", 0));
   return make_kernel([=](KernelContext& k) {
-    const Tensor& x = k.input(0);
-    const Tensor& scale = k.input(1);
     const Tensor* zero = k.optional_input(2);
     const DType dtype = zero != nullptr              ? zero->dtype()
                         : given != DType::kUndefined ? given
                                                      : DType::kUInt8;
-    const DType precision = given_precision != DType::kUndefined ? given_precision : scale.dtype();
-    const Granularity where(x.dims(), scale, axis, block);
-    if (zero != nullptr && zero->count() != scale.count()) {
-      fail("scale and zero point have different shapes");
-    }
-    Tensor& y = k.output(0, dtype, x.dims());
-    const std::vector<double> scales = elements(scale);
-    std::vector<double> zeros(scales.size());
-    if (zero != nullptr) zeros = elements(*zero);
+    const DType precision =
+        given_precision != DType::kUndefined ? given_precision : k.input(1).dtype();
+    const Scaling scaling(k, axis, block);
+    Tensor& y = k.output(0, dtype, k.input(0).dims());
     const bool floating = is_floating(dtype);
     const IntegerRange range = floating ? IntegerRange{} : integer_range(dtype);
-    // Parts are whole bytes of packed elements.
-    k.parallel_for((x.count() + 7) / 8, 1024, [&](std::int64_t begin, std::int64_t end) {
-      constexpr std::int64_t kBlock = 512;
-      double values[kBlock];
-      const std::int64_t last = std::min(end * 8, x.count());
-      for (std::int64_t i = begin * 8; i < last; i += kBlock) {
-        const std::int64_t n = std::min(kBlock, last - i);
-        load_double(x.dtype(), x.raw(), i, n, values);
-        for (std::int64_t j = 0; j < n; ++j) {
-          const std::int64_t s = where(i + j);
-          const double quotient = divide(values[j], scales[s], precision);
-          values[j] = floating
-                          ? quotient + zeros[s]
-                          : std::clamp(std::nearbyint(quotient) + zeros[s], range.low, range.high);
-        }
-        store_double(dtype, values, n, y.raw(), i, saturate);
-      }
+    map_scaled(k, scaling, y, saturate, [=](double value, double scale, double shift) {
+      const double quotient = divide(value, scale, precision);
+      return floating ? quotient + shift
+                      : std::clamp(std::nearbyint(quotient) + shift, range.low, range.high);
     });
   });
 }
@@ -137,31 +154,10 @@ Created create_dequantize(const KernelCreateContext& create) {
   const std::int64_t block = node.attr_int("block_size", 0);
   const auto given = static_cast<DType>(node.attr_int("output_dtype", 0));
   return make_kernel([=](KernelContext& k) {
-    const Tensor& x = k.input(0);
-    const Tensor& scale = k.input(1);
-    const Tensor* zero = k.optional_input(2);
-    const Granularity where(x.dims(), scale, axis, block);
-    if (zero != nullptr && zero->count() != scale.count()) {
-      fail("scale and zero point have different shapes");
-    }
-    Tensor& y = k.output(0, given != DType::kUndefined ? given : scale.dtype(), x.dims());
-    const std::vector<double> scales = elements(scale);
-    std::vector<double> zeros(scales.size());
-    if (zero != nullptr) zeros = elements(*zero);
-    k.parallel_for((x.count() + 7) / 8, 1024, [&](std::int64_t begin, std::int64_t end) {
-      constexpr std::int64_t kBlock = 512;
-      double values[kBlock];
-      const std::int64_t last = std::min(end * 8, x.count());
-      for (std::int64_t i = begin * 8; i < last; i += kBlock) {
-        const std::int64_t n = std::min(kBlock, last - i);
-        load_double(x.dtype(), x.raw(), i, n, values);
-        for (std::int64_t j = 0; j < n; ++j) {
-          const std::int64_t s = where(i + j);
-          values[j] = (values[j] - zeros[s]) * scales[s];
-        }
-        store_double(y.dtype(), values, n, y.raw(), i);
-      }
-    });
+    const Scaling scaling(k, axis, block);
+    const DType dtype = given != DType::kUndefined ? given : k.input(1).dtype();
+    map_scaled(k, scaling, k.output(0, dtype, k.input(0).dims()), /*saturate=*/true,
+               [](double value, double scale, double shift) { return (value - shift) * scale; });
   });
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of HloBuilder share when they write StableHLO as text.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <string_view>
+
+#include "xrt/error.h"
+#include "xrt/type.h"
+
+namespace xrt::xla {
+
+// A rule of ours was broken: no model can cause this.
+inline void require(bool condition, std::string_view op, std::string_view rule) {
+  if (!condition) {
+    throw Error(ErrorCode::kInternal, fmt::format("StableHLO {}: {}", op, rule));
+  }
+}
+
+inline std::string array_attribute(const Dims& values) {
+  if (values.empty()) return "array<i64>";
+  return fmt::format("array<i64: {}>", fmt::join(values, ", "));
+}
+
+}  // namespace xrt::xla
