@@ -4,14 +4,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "runtime/auto.h"
 #include "runtime/auto_pieces.h"
+#include "runtime/cache_entry.h"
 #include "runtime/contention.h"
 #include "runtime/difference.h"
 #include "runtime/precision.h"
@@ -427,14 +432,51 @@ bool wants_measuring(const ProgramOptions& options) {
   return is_auto(options) && auto_mode(options) != AutoMode::kFast;
 }
 
+namespace {
+
+std::optional<Measured> known(Survey& survey, const std::string& key) {
+  std::optional<Decision> decision = find_profile(key, survey.options());
+  if (!decision) return std::nullopt;
+  Measured result;
+  result.plan = Plan::build(survey, *decision);
+  result.decision = std::move(*decision);
+  return result;
+}
+
+// One measurement at a time in a process: they would disturb each other. False if stopped first.
+bool wait_for_turn(std::unique_lock<std::timed_mutex>& turn, const std::function<bool()>& stop) {
+  while (!turn.try_lock_for(std::chrono::milliseconds(50))) {
+    if (stop && stop()) return false;
+  }
+  return true;
+}
+
+// Another process that measures the same is waited for, as the compile cache does.
+std::unique_ptr<FileLock> lock_between_processes(const std::string& key,
+                                                 const ProgramOptions& options) {
+  const std::filesystem::path dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
+  if (dir.empty()) return nullptr;
+  try {
+    prepare_folder(dir);
+    return std::make_unique<FileLock>(dir / (key + ".lock"));
+  } catch (const Error& error) {
+    log_warning(std::string("profile cache: ") + error.what() + ": measuring without it");
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 Measured measure(Survey& survey, std::span<const Data> inputs, const std::function<bool()>& stop) {
   const std::string key = profile_key(survey.graph(), survey.options());
-  if (std::optional<Decision> known = find_profile(key, survey.options())) {
-    Measured result;
-    result.plan = Plan::build(survey, *known);
-    result.decision = std::move(*known);
-    return result;
+  if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
+  static std::timed_mutex measuring;
+  std::unique_lock turn(measuring, std::defer_lock);
+  if (!wait_for_turn(turn, stop)) {
+    throw Error(ErrorCode::kResource, "the program went before its turn to be measured came");
   }
+  const std::unique_ptr<FileLock> lock = lock_between_processes(key, survey.options());
+  if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
   Measured result = Measurement(survey, inputs, stop).run();
   const bool reliable = result.decision.placement == kMeasured;
   if (reliable && (!stop || !stop())) keep_profile(key, survey.options(), result.decision);

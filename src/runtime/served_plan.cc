@@ -135,6 +135,7 @@ void Refiner::work() {
     try {
       plan->refine(job.inputs, stop_);
     } catch (const Error& error) {
+      if (stop_) return;
       log_warning(std::string("auto: measuring beside the runs failed, the plan stays: ") +
                   error.what());
     }
