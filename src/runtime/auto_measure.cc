@@ -247,7 +247,12 @@ class Measurement {
       return;
     }
     if (reference_.empty()) return;
-    candidate.row.error = error_of(outputs, reference_);
+    const double error = error_of(outputs, reference_);
+    if (!std::isfinite(error)) {
+      reject(candidate, "its outputs are not finite where those in float32 are, or the reverse");
+      return;
+    }
+    candidate.row.error = error;
     if (exact) {
       if (candidate.row.error > kWrong) {
         reject(candidate, "its outputs differ from those of '" + std::string(kFallbackEngine) +
@@ -373,7 +378,12 @@ class Measurement {
                                               survey_.options(), inputs_);
     mixed.timed->run(/*keep=*/false);
     if (comparable_ && !reference_.empty()) {
-      mixed.row.error = error_of(mixed.timed->outputs(), reference_);
+      const double error = error_of(mixed.timed->outputs(), reference_);
+      if (!std::isfinite(error)) {
+        reject(mixed, "its outputs are not finite where those in float32 are, or the reverse");
+        return;
+      }
+      mixed.row.error = error;
     }
     best.timed->forget();
     TimedPlan* both[] = {mixed.timed.get(), best.timed.get()};
