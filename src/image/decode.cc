@@ -22,6 +22,12 @@ namespace {
   throw Error(ErrorCode::kInvalidArgument, fmt::format("{} picture: {}", format, what));
 }
 
+// How many pixels these bytes may hold: memory stays in proportion to them.
+std::int64_t most_pixels(std::string_view bytes, std::int64_t per_byte) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  return size >= kMaxPixels / per_byte ? kMaxPixels : size * per_byte;
+}
+
 Image decode_png(std::string_view content) {
   png_image png;
   std::memset(&png, 0, sizeof(png));
@@ -32,7 +38,10 @@ Image decode_png(std::string_view content) {
   }
   png.format = PNG_FORMAT_RGB;
   Image image{png.width, png.height, {}};
-  if (image.width * image.height > kMaxPixels) fail("PNG", "the picture is too large");
+  // Deflate makes at most 1,032 bytes of one, and a pixel takes at least a bit.
+  if (image.width * image.height > most_pixels(content, 8 * 1032)) {
+    fail("PNG", "it is too large, or too large for its bytes");
+  }
   image.pixels.resize(PNG_IMAGE_SIZE(png));
   png_color black{0, 0, 0};
   if (png_image_finish_read(&png, &black, image.pixels.data(), 0, nullptr) == 0) {
@@ -75,8 +84,10 @@ bool decode_jpeg(std::string_view content, Image& image, JpegErrors& errors) {
   jpeg_start_decompress(&info);
   image.width = info.output_width;
   image.height = info.output_height;
-  if (image.width * image.height > kMaxPixels) {
-    std::snprintf(errors.message, sizeof(errors.message), "the picture is too large");
+  // A block of 64 pixels takes at least a bit in one of a picture's scans.
+  if (image.width * image.height > most_pixels(content, 8 * 64)) {
+    std::snprintf(errors.message, sizeof(errors.message),
+                  "it is too large, or too large for its bytes");
     jpeg_destroy_decompress(&info);
     return false;
   }

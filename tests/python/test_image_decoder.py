@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 
 import numpy as np
 import onnx
@@ -96,6 +97,24 @@ def test_damaged_pictures_do_no_harm(name: str) -> None:
             decode(bytes(content))
         except openxrt.Error as error:
             assert "ImageDecoder" in str(error)
+
+
+def test_memory_stays_in_proportion_to_the_bytes() -> None:
+    """Few bytes that claim 16,000 × 16,000 pixels are refused; a large plain picture fits."""
+    side = (16000).to_bytes(4, "big")
+    header = b"IHDR" + side + side + bytes([8, 2, 0, 0, 0])
+    check = zlib.crc32(header).to_bytes(4, "big")
+    rest = CASES["png"][CASES["png"].index(b"IDAT") - 4 :]
+    png = b"\x89PNG\r\n\x1a\n" + (13).to_bytes(4, "big") + header + check + rest
+    jpeg = bytearray(CASES["jpeg"])
+    frame = jpeg.index(b"\xff\xc0") + 5
+    jpeg[frame : frame + 4] = side[2:] + side[2:]
+    for content in (png, bytes(jpeg)):
+        with pytest.raises(openxrt.Error, match="too large for its bytes"):
+            decode(content)
+    for format_ in ("png", "jpeg"):
+        plain = encoded(Image.new("L", (3000, 2000), 77), format_)
+        assert (decode(plain) == 77).all()
 
 
 def test_other_formats_are_refused_by_name() -> None:
