@@ -76,7 +76,10 @@ def compare(
         inputs: values by name; None: random ones, where the model fixes their shapes.
         tolerance: largest difference of floats over the range of a value; all else must be equal.
         every_node: look at each node, also where the outputs of the whole model agree.
-        strict, num_threads, precision, engine_options: as for ``load``.
+        strict: as for ``load``.
+        num_threads: as for ``load``.
+        precision: as for ``load``, but for "auto".
+        engine_options: as for ``load``.
     """
     first, second = (
         [e.strip() for e in x.split(",")] if isinstance(x, str) else x for x in engines

@@ -43,8 +43,6 @@ constexpr double kPromising = 1.05;
 // Engines slower than this, relative to the best, are not tried on pieces.
 constexpr double kFarBehind = 3;
 constexpr std::size_t kPieces = 6;
-// More waiting than this share of the time spoils measurements.
-constexpr double kBusy = 0.2;
 // What is measured on a busy machine must be below this share of the expected best's time.
 constexpr double kFarAhead = 0.33;
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -119,7 +117,7 @@ class Measurement {
       throw Error(ErrorCode::kUnsupported, "no plan could be measured");
     }
     best = time_closely(best);
-    busy_ = contention_.share() > kBusy;
+    busy_ = contention_.disturbed();
     if (busy_) best = prefer_expected(best);
     if (is_auto(survey_.options()) && !busy_) best = try_pieces(best);
     return finish(best);
@@ -214,11 +212,11 @@ class Measurement {
     candidate.timed = std::make_unique<TimedPlan>(Plan::build(survey_, candidate.decision),
                                                   survey_.graph(), survey_.options(), inputs_);
     TimedPlan& timed = *candidate.timed;
-    timed.run(/*keep=*/false);
+    timed.run(TimedPlan::Keep::kNot);
     constexpr int kRuns = 4;
     constexpr double kEnoughUs = 50e3;
     for (int i = 0; i < kRuns && (i == 0 || timed.total_us() < kEnoughUs) && !stopped(); ++i) {
-      timed.run();
+      timed.run(TimedPlan::Keep::kSample);
     }
     candidate.row.measured_us = timed.us();
     judge(candidate);
@@ -303,9 +301,11 @@ class Measurement {
   // Beside other work times say little: the estimated best of the same precision stays unless it is
   // far behind.
   Candidate* prefer_expected(Candidate* best) {
-    notes_.push_back("auto: measured while other work kept the machine busy (threads waited " +
-                     std::to_string(std::lround(100 * contention_.share())) +
-                     " % of the time): only large differences count, and it is not kept");
+    const auto percent = [](double share) { return std::to_string(std::lround(100 * share)); };
+    notes_.push_back(
+        "auto: measured while other programs took " + percent(contention_.others_share()) +
+        " % of the processors and threads waited " + percent(contention_.waiting_share()) +
+        " % of the time: only large differences count, and nothing is kept");
     Candidate* expected = nullptr;
     for (Candidate& c : candidates_) {
       const bool eligible = c.row.measured_us > 0 && c.row.note.empty() &&
@@ -376,7 +376,7 @@ class Measurement {
   void race(Candidate& mixed, Candidate& best) {
     mixed.timed = std::make_unique<TimedPlan>(Plan::build(survey_, mixed.decision), survey_.graph(),
                                               survey_.options(), inputs_);
-    mixed.timed->run(/*keep=*/false);
+    mixed.timed->run(TimedPlan::Keep::kNot);
     if (comparable_ && !reference_.empty()) {
       const double error = error_of(mixed.timed->outputs(), reference_);
       if (!std::isfinite(error)) {

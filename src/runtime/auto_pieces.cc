@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -24,24 +23,6 @@ constexpr int kFewRuns = 3;
 constexpr int kManyRuns = 30;
 // What a change of engines must gain, of the whole time.
 constexpr double kDoubt = 0.01;
-
-// Bytes that this machine copies in a microsecond, once in a process.
-double copy_rate() {
-  static const double rate = [] {
-    constexpr std::size_t kBytes = std::size_t{4} << 20;
-    const std::vector<char> from(kBytes, 1);
-    std::vector<char> to(kBytes);
-    double best = kNever;
-    for (int i = 0; i < 3; ++i) {
-      const auto start = Profiler::Clock::now();
-      std::memcpy(to.data(), from.data(), kBytes);
-      const std::chrono::duration<double, std::micro> us = Profiler::Clock::now() - start;
-      best = std::min(best, us.count());
-    }
-    return static_cast<double>(kBytes) / std::max(best, 1e-3);
-  }();
-  return rate;
-}
 
 }  // namespace
 
@@ -88,7 +69,7 @@ void Pieces::time(std::size_t first, std::size_t last, const std::vector<std::si
       decision.precision = precision_;
       auto plan =
           std::make_unique<TimedPlan>(Plan::build(survey, decision), part.graph, options, inputs);
-      plan->run(/*keep=*/false);
+      plan->run(TimedPlan::Keep::kNot);
       plans.back() = std::move(plan);
       timed.push_back(plans.back().get());
     } catch (const Error& error) {
@@ -99,6 +80,8 @@ void Pieces::time(std::size_t first, std::size_t last, const std::vector<std::si
   time_in_turns(timed, kFewRuns, kManyRuns, kEnoughSeconds, stop);
   for (std::size_t i = 0; i < ways.size(); ++i) {
     measured_[{first, last, ways[i]}] = plans[i] == nullptr ? kNever : plans[i]->us();
+    if (plans[i] == nullptr || timed.size() < 2) continue;
+    change_us_[{first, ways[i]}] = std::max(0.0, plans[i]->first_us() - plans[i]->us());
   }
   if (!keep_outputs || plans[0] == nullptr) return;
   for (std::size_t i = 0; i < part.outputs.size(); ++i) {
@@ -132,9 +115,14 @@ double Pieces::function_us(std::size_t first, std::size_t last, std::size_t way)
 }
 
 // Functions are timed from and to host memory, so what an engine needs to take and give values is
-// in their times. What is left is that the reader does not find them in its cores' caches.
-double Pieces::transfer_us(std::size_t piece) const {
-  return static_cast<double>(cuts_[piece - 1].bytes) / copy_rate();
+// in their times. A change costs what the first run after another engine's takes longer: its
+// threads are to be woken, its weights and inputs come from memory. And of many plans that differ
+// by less than times can be told apart, the one of fewest launches is wanted, not the one whose
+// times erred most.
+double Pieces::transfer_us(std::size_t piece, std::size_t way) const {
+  const auto found = change_us_.find({piece, way});
+  const double change = found == change_us_.end() ? 0 : found->second;
+  return change + kDoubt * ways_.front().whole_us;
 }
 
 ChainPlan Pieces::best(bool several, const std::function<bool()>& stop) {
@@ -145,8 +133,8 @@ ChainPlan Pieces::best(bool several, const std::function<bool()>& stop) {
     if (several && first == 0 && last == count()) return kNever;
     return function_us(first, last, way);
   };
-  costs.transfer_us = [&](std::size_t piece, std::size_t, std::size_t) {
-    return transfer_us(piece);
+  costs.transfer_us = [&](std::size_t piece, std::size_t, std::size_t to) {
+    return transfer_us(piece, to);
   };
   for (;;) {
     const ChainPlan plan = best_chain(costs);

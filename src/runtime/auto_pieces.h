@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "partition/cut_points.h"
@@ -49,7 +50,7 @@ class Pieces {
 
   std::vector<NodeId> nodes(std::size_t first, std::size_t last) const;
   double function_us(std::size_t first, std::size_t last, std::size_t way) const;
-  double transfer_us(std::size_t piece) const;
+  double transfer_us(std::size_t piece, std::size_t way) const;
   // Fills measured_ for these ways on one range, in turns.
   void time(std::size_t first, std::size_t last, const std::vector<std::size_t>& ways,
             bool keep_outputs, const std::function<bool()>& stop);
@@ -62,6 +63,8 @@ class Pieces {
   std::vector<std::size_t> bounds_;  // positions in order_: piece i is [bounds_[i], bounds_[i+1])
   std::map<ValueId, Data> values_;   // graph inputs, and what crosses cuts
   std::map<Range, double> measured_;
+  // By first piece and way: what the first run after another engine's takes longer.
+  std::map<std::pair<std::size_t, std::size_t>, double> change_us_;
   std::vector<double> saved_us_;  // by way: what joining two neighbouring pieces saves, on average
 };
 

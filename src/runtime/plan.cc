@@ -299,6 +299,10 @@ void Plan::annotate(const Decision& decision) {
   explanation_.placement = decision.placement;
   explanation_.precision = decision.precision;
   explanation_.candidates = decision.candidates;
+  for (const std::string& note : decision.notes) {
+    auto& notes = explanation_.notes;
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+  }
   for (const auto& launch : launches_) {
     launch->runs = 0;
     launch->total_ns = 0;

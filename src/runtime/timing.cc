@@ -3,9 +3,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <utility>
 
 namespace xrt {
+namespace {
+
+constexpr int kRunsPerTurn = 2;
+
+double fastest_tenth(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  const auto tenth = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 10);
+  std::nth_element(samples.begin(), tenth, samples.end());
+  return *tenth;
+}
+
+}  // namespace
 
 TimedPlan::TimedPlan(std::shared_ptr<Plan> plan, const Graph& graph, const ProgramOptions& options,
                      std::span<const Data> inputs)
@@ -19,36 +32,28 @@ TimedPlan::TimedPlan(std::shared_ptr<Plan> plan, const Graph& graph, const Progr
   }
 }
 
-namespace {
-
-constexpr int kRunsPerTurn = 2;
-
-}  // namespace
-
-void TimedPlan::run(bool keep) {
+void TimedPlan::run(Keep keep) {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (!reused_[i]) outputs_[i] = Data{};
   }
   const auto start = Profiler::Clock::now();
   plan_->run(inputs_, outputs_, profiler_);
   const std::chrono::duration<double, std::micro> us = Profiler::Clock::now() - start;
-  if (!keep) return;
+  if (keep == Keep::kFirst) firsts_.push_back(us.count());
+  if (keep != Keep::kSample) return;
   samples_.push_back(us.count());
   total_us_ += us.count();
 }
 
 void TimedPlan::forget() {
   samples_.clear();
+  firsts_.clear();
   total_us_ = 0;
 }
 
-double TimedPlan::us() const {
-  if (samples_.empty()) return 0;
-  std::vector<double> sorted = samples_;
-  const auto tenth = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 10);
-  std::nth_element(sorted.begin(), tenth, sorted.end());
-  return *tenth;
-}
+double TimedPlan::us() const { return fastest_tenth(samples_); }
+
+double TimedPlan::first_us() const { return fastest_tenth(firsts_); }
 
 void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, double seconds,
                    const std::function<bool()>& stop) {
@@ -60,8 +65,8 @@ void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, 
     for (TimedPlan* plan : plans) {
       // The first run of a turn finds caches cold, and threads of the plan before still waiting
       // for work in a loop: a program that serves alone knows neither.
-      if (plans.size() > 1) plan->run(/*keep=*/false);
-      for (int i = 0; i < kRunsPerTurn; ++i) plan->run();
+      if (plans.size() > 1) plan->run(TimedPlan::Keep::kFirst);
+      for (int i = 0; i < kRunsPerTurn; ++i) plan->run(TimedPlan::Keep::kSample);
     }
   }
 }

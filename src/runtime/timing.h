@@ -19,13 +19,16 @@ class TimedPlan {
   TimedPlan(std::shared_ptr<Plan> plan, const Graph& graph, const ProgramOptions& options,
             std::span<const Data> inputs);
 
-  // One run; its time is kept where `keep`.
-  void run(bool keep = true);
-  // The time below which a tenth of the kept runs lie, in microseconds: other work on the machine
-  // only ever adds.
+  // What a run's time is good for: nothing, the first run after another plan's, any other.
+  enum class Keep { kNot, kFirst, kSample };
+  void run(Keep keep);
+  // The time below which a tenth of the samples lie, in microseconds: other work on the machine
+  // only ever adds. 0 where there are none.
   double us() const;
-  double total_us() const { return total_us_; }  // of all kept runs
-  void forget();                                 // all kept runs
+  // The same of first runs: caches are cold, and the engine's threads asleep.
+  double first_us() const;
+  double total_us() const { return total_us_; }  // of all samples
+  void forget();                                 // all times
   // Of the last run.
   const std::vector<Data>& outputs() const { return outputs_; }
   const std::shared_ptr<Plan>& plan() const { return plan_; }
@@ -35,7 +38,7 @@ class TimedPlan {
   std::span<const Data> inputs_;
   std::vector<Data> outputs_;
   std::vector<bool> reused_;  // outputs whose memory serves the next run, as a caller's would
-  std::vector<double> samples_;
+  std::vector<double> samples_, firsts_;
   double total_us_ = 0;
   Profiler profiler_;
 };
