@@ -204,6 +204,15 @@ def nearest(x: Array) -> Array:
     return x.repeat(2, 2).repeat(3, 3)
 
 
+def bilinear(x: Array) -> Array:
+    """Height twice: samples lie at x / scale, the last one at the border."""
+    at = np.minimum(np.arange(2 * x.shape[2]) / 2, x.shape[2] - 1)
+    low = np.floor(at).astype(int)
+    high = np.minimum(low + 1, x.shape[2] - 1)
+    part = (at - low).astype(np.float32)[:, None]
+    return x[:, :, low] * (1 - part) + x[:, :, high] * part
+
+
 # (opset, node, shape of x, what it computes, constants)
 DEFINED: dict[str, tuple] = {
     "batch_norm_1": (
@@ -275,6 +284,12 @@ DEFINED: dict[str, tuple] = {
         (2, 3),
         lambda x: np.tile(x, (1, 3)),
         {"n": np.array([3], np.float32), "a": np.array([1], np.float32)},
+    ),
+    "upsample_1_bilinear": (
+        1,
+        N("Upsample", ["x"], ["y"], height_scale=2.0, width_scale=1.0, mode="bilinear"),
+        (1, 1, 3, 2),
+        bilinear,
     ),
     "upsample_1": (
         1,
