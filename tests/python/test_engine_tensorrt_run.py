@@ -23,8 +23,8 @@ if importlib.util.find_spec("tensorrt_rtx_bindings") is None:
 if "openxrt.engines.tensorrt" not in sys.modules:
     openxrt.engine_ops("tensorrt")  # loads the engine
 
-from openxrt.engines import _cuda, _tensorrt_run  # noqa: E402
-from openxrt.engines.tensorrt import LIBRARY  # noqa: E402
+from openxrt.engines import _cuda, _tensorrt_run
+from openxrt.engines.tensorrt import LIBRARY
 
 
 @pytest.fixture(scope="module")
