@@ -25,7 +25,7 @@ constexpr Rates kRates[] = {
     {"native", 90, 20, 80, 60, 8, 1, 0.3},
     {"openvino", 90, 20, 80, 250, 8, 25, 0.4},
     {"onnxruntime", 80, 18, 70, 200, 7, 10, 0.7},
-    {"xla", 17, 0.7, 60, 15, 7, 20, 0.5},
+    {"xla", 45, 10, 60, 40, 7, 20, 0.5},
 };
 // An engine that nobody measured: worth trying where "full" measures, never a guess.
 constexpr Rates kUnknown = {"", 1, 1, 1, 1, 1, 20, 1};

@@ -33,7 +33,7 @@ constexpr double kHopeless = 4;
 // Within this much of the fastest, candidates are timed again, in turns.
 constexpr double kClose = 1.3;
 // A float32 candidate that differs by more than this, over the range of an output, computes
-// something else.
+// something else; where a graph quantises there is no telling.
 constexpr double kWrong = 0.1;
 // What a plan over several engines must save to be kept.
 constexpr double kWorthwhile = 0.98;
@@ -52,17 +52,27 @@ constexpr std::string_view kRandomOps[] = {
     "RandomUniformLike", "Bernoulli",        "Multinomial",
 };
 
-bool is_deterministic(const Graph& graph) {
+// Whether a node, of a body too, is one of those that `test` is about.
+template <typename Test>
+bool any_op(const Graph& graph, const Test& test) {
   for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (std::find(std::begin(kRandomOps), std::end(kRandomOps), node.op) != std::end(kRandomOps)) {
-      return false;
-    }
+    if (test(std::string_view(node.op))) return true;
     for (const Graph* body : Graph::subgraphs(node)) {
-      if (!is_deterministic(*body)) return false;
+      if (any_op(*body, test)) return true;
     }
   }
-  return true;
+  return false;
+}
+
+bool is_random(std::string_view op) {
+  return std::find(std::begin(kRandomOps), std::end(kRandomOps), op) != std::end(kRandomOps);
+}
+
+// Rounds to few values: a difference in the last bit may become one of a whole step, and that may
+// grow from layer to layer.
+bool is_quantising(std::string_view op) {
+  return op == "QuantizeLinear" || op == "DynamicQuantizeLinear" || op.starts_with("QLinear");
 }
 
 // The largest difference over the range of floats, the share of elements that differ of all else;
@@ -159,6 +169,10 @@ class Measurement {
       }
       base.push_back(std::move(candidate));
     }
+    // The oracle first: the others are compared with it.
+    std::stable_partition(base.begin(), base.end(), [](const Candidate& c) {
+      return c.decision.engines[0] == kFallbackEngine;
+    });
     for (const std::string& precision : precisions) {
       for (const Candidate& candidate : base) {
         const auto& engines = candidate.decision.engines;
@@ -183,7 +197,9 @@ class Measurement {
   }
 
   void build_all() {
-    comparable_ = is_deterministic(survey_.graph());
+    comparable_ = !any_op(survey_.graph(), is_random);
+    const bool quantised = any_op(survey_.graph(), is_quantising);
+    wrong_ = quantised ? kNever : kWrong;
     bool first = true;
     for (Candidate& candidate : candidates_) {
       if (!candidate.row.note.empty()) continue;
@@ -252,7 +268,7 @@ class Measurement {
     }
     candidate.row.error = error;
     if (exact) {
-      if (candidate.row.error > kWrong) {
+      if (candidate.row.error > wrong_) {
         reject(candidate, "its outputs differ from those of '" + std::string(kFallbackEngine) +
                               "'; `xrt compare` finds the node");
       }
@@ -391,7 +407,7 @@ class Measurement {
     mixed.row.measured_us = mixed.timed->us();
     best.row.measured_us = best.timed->us();
     const bool precise = mixed.row.precision == "f32" || survey_.options().precision != "auto";
-    const double bound = precise ? kWrong : survey_.options().tolerance;
+    const double bound = precise ? wrong_ : survey_.options().tolerance;
     if (mixed.row.error > bound) {
       reject(mixed, "its error is beyond the tolerance");
     } else if (mixed.row.measured_us > kWorthwhile * best.row.measured_us) {
@@ -432,6 +448,7 @@ class Measurement {
   std::vector<std::string> notes_;
   double least_estimate_ = kNever;
   bool comparable_ = true;
+  double wrong_ = kWrong;
   std::optional<Error> first_failure_;
 };
 

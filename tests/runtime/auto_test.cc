@@ -481,6 +481,69 @@ TEST(AutoPrecision, AnExplicitOneIsHandedToTheEngine) {
                Error);
 }
 
+// Eight convolutions of 16 channels; as int8 between QuantizeLinear and DequantizeLinear.
+Graph convolutions(bool quantised) {
+  Graph g("convolutions");
+  const Type type = Type::tensor(DType::kFloat32, Dims{1, 16, 32, 32});
+  ValueId x = g.add_input("x", type);
+  const ValueId scale = g.add_constant("scale", Tensor::scalar(0.05F));
+  const std::uint8_t middle = 128;
+  const ValueId zero =
+      g.add_constant("zero", Tensor::from<std::uint8_t>(DType::kUInt8, {}, std::span(&middle, 1)));
+  Tensor w = Tensor::allocate(DType::kFloat32, {16, 16, 3, 3});
+  for (std::int64_t i = 0; i < w.count(); ++i) w.data<float>()[i] = 0.01F;
+  const ValueId weights = g.add_constant("w", w);
+  for (int i = 0; i < 8; ++i) {
+    if (quantised) {
+      x = g.add_op("QuantizeLinear", {x, scale, zero});
+      x = g.add_op("DequantizeLinear", {x, scale, zero});
+    }
+    x = g.add_op("Conv", {x, weights}, {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
+  }
+  g.add_output(x);
+  return g;
+}
+
+TEST(AutoFast, GoesByTheKindOfWork) {
+  const auto has = [](const std::string& name) {
+    try {
+      get_engine(name);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  const Explanation plain = Program::compile(convolutions(false))->explain();
+  EXPECT_EQ(plain.placement, "estimated");
+  ASSERT_FALSE(plain.candidates.empty());
+  EXPECT_EQ(plain.nodes_per_engine.at("native"), 8U);
+  EXPECT_EQ(plain.candidates[0].plan, "native");
+  double last = 0;
+  for (const auto& row : plain.candidates) {
+    EXPECT_EQ(row.measured_us, 0);
+    if (row.plan == "xla,native") {
+      EXPECT_EQ(row.note, "not loaded: estimated slower");
+      EXPECT_GT(row.estimated_us, plain.candidates[0].estimated_us);
+    }
+    if (row.note.empty()) {
+      EXPECT_GE(row.estimated_us, last);
+      last = row.estimated_us;
+    }
+  }
+  if (!has("openvino")) GTEST_SKIP() << "the rest is about OpenVINO's int8";
+  const Explanation quantised = Program::compile(convolutions(true))->explain();
+  EXPECT_EQ(quantised.candidates[0].plan, "openvino,native");
+}
+
+TEST(AutoFast, NodesThatTheUserPlacedBringTheirEngine) {
+  testing::picky("fast_own", {"Exp"});
+  Graph g = chain();
+  const std::string node = g.node(g.nodes()[1]).name;
+  const auto program = Program::compile(g, {.node_engines = {{node, "fast_own"}}});
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), "fast_own");
+  EXPECT_EQ(engines_by_op(*program).at("Abs"), "native");
+}
+
 TEST(Auto, OptionsAreChecked) {
   EXPECT_THROW(Program::compile(chain(), {.auto_mode = "slow"}), Error);
   EXPECT_THROW(Program::compile(chain(), {.precision = "f8"}), Error);
