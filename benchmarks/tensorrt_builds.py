@@ -40,7 +40,7 @@ def build(case: Case, capability: str) -> tuple[str, str]:
             device="cuda:0",
             strict=True,
             cache_dir="",
-            engine_options={"tensorrt": {"compute_capability": capability}},
+            engine_options={"tensorrt": {"compute_capabilities": capability}},
         )
         # Shapes that the model leaves open are those of the test's data.
         feeds, _ = case.data_sets(onnx.load_model_from_string(model))[0]
@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument(
         "--one-per-op", action="store_true", help="the first test of each op that is built"
     )
-    parser.add_argument("--capability", default="8.9", help="default: %(default)s")
+    parser.add_argument("--capability", default="89", help="default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each reason")
     arguments = parser.parse_args()

@@ -157,7 +157,7 @@ class Library:
             return config
         if not hasattr(config, "set_compute_capability"):
             raise InvalidArgument(
-                f"engine tensorrt, option 'compute_capability': {self.trt.__name__} "
+                f"engine tensorrt, option 'compute_capabilities': {self.trt.__name__} "
                 f"{self.trt.__version__} builds for the GPU of this machine only; TensorRT-RTX "
                 "builds for others"
             )
@@ -166,9 +166,9 @@ class Library:
         for i, (major, minor) in enumerate(capabilities):
             name = f"SM{major}{minor}"
             if name not in known:
-                names = sorted(f"{n[2:-1]}.{n[-1]}" for n in known if n.startswith("SM"))
+                names = sorted((n[2:] for n in known if n.startswith("SM")), key=int)
                 raise InvalidArgument(
-                    f"engine tensorrt, option 'compute_capability': {major}.{minor} is none that "
+                    f"engine tensorrt, option 'compute_capabilities': {major}{minor} is none that "
                     f"{self.trt.__name__} {self.trt.__version__} builds for: {', '.join(names)}"
                 )
             config.set_compute_capability(known[name], i)

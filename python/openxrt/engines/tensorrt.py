@@ -2,7 +2,7 @@
 """TensorRT as an engine, through its Python package: TensorRT 10 and newer, and TensorRT-RTX.
 
 A function becomes ONNX bytes, TensorRT's parser makes a strongly typed network of them, and the
-builder a plan. With TensorRT-RTX this needs no GPU if the option `compute_capability` names one;
+builder a plan. With TensorRT-RTX this needs no GPU if the option `compute_capabilities` names one;
 running does.
 """
 
@@ -34,43 +34,36 @@ NAME = "tensorrt"
 # Constants above this size are read by the parser where they lie, smaller ones are in the model.
 INLINE_BYTES = 1024
 EXTERNAL = b"openxrt-constants"
-OPTIONS = (
-    "builder_optimization_level",
-    "compute_capability",
-    "maximum_shapes",
-    "minimum_shapes",
-    "optimum_shapes",
-    "refit",
-    "tf32",
-)
+OPTIONS = ("compute_capabilities", "optimization_level", "refit", "shapes", "tf32")
 # Of a dimension that nobody bounds.
 DEFAULT_MAXIMUM = 64
 
 LIBRARY = Library()
 
 
-def shapes_option(options: Mapping[str, str], name: str) -> dict[str, list[int]]:
-    """Shapes by name from "x=1x3x224x224,y=8". Raises InvalidArgument."""
-    text = options.get(name, "")
-    shapes = {}
-    for part in filter(None, text.split(",")):
-        match = re.fullmatch(r"(.+)=(\d+(?:x\d+)*)", part)
-        if match is None:
+def shapes_option(options: Mapping[str, str]) -> dict[str, tuple[int, int, int]]:
+    """Least, best and largest length by symbol from "N=1:8:32,H=224". Raises InvalidArgument."""
+    ranges = {}
+    for part in filter(None, options.get("shapes", "").split(",")):
+        match = re.fullmatch(r"(.+)=(\d+)(?::(\d+):(\d+))?", part)
+        lengths = [int(length) for length in (match.groups()[1:] if match else ()) if length]
+        if not lengths or lengths != sorted(lengths):
             raise InvalidArgument(
-                f"engine {NAME}, option '{name}': '{part}' is not of the form INPUT=1x3x224x224"
+                f"engine {NAME}, option 'shapes': '{part}' is neither SYMBOL=LENGTH nor "
+                "SYMBOL=LEAST:BEST:LARGEST"
             )
-        shapes[match[1]] = [int(size) for size in match[2].split("x")]
-    return shapes
+        ranges[match[1]] = (lengths[0], lengths[len(lengths) // 2], lengths[-1])
+    return ranges
 
 
 def capabilities_option(options: Mapping[str, str]) -> list[tuple[int, int]]:
-    """Numbers from "8.9" or "8.6,12.0". Raises InvalidArgument."""
+    """Numbers from "89" or "8.6,12.0". Raises InvalidArgument."""
     found = []
-    for part in filter(None, options.get("compute_capability", "").split(",")):
-        match = re.fullmatch(r"(\d+)\.(\d)", part.strip())
+    for part in filter(None, options.get("compute_capabilities", "").split(",")):
+        match = re.fullmatch(r"(\d+)\.?(\d)", part.strip())
         if match is None:
             raise InvalidArgument(
-                f"engine {NAME}, option 'compute_capability': '{part}' is not of the form 8.9"
+                f"engine {NAME}, option 'compute_capabilities': '{part}' is not of the form 89"
             )
         found.append((int(match[1]), int(match[2])))
     return found
@@ -98,54 +91,28 @@ def devices() -> list[str]:
 def profile_bounds(
     function: FunctionView, grown: Mapping[str, list[int]]
 ) -> dict[str, tuple[list[int], list[int], list[int]]]:
-    """Minimum, optimum and maximum shape by name of each input with open dimensions.
+    """Least, best and largest shape by name of each input with open dimensions.
 
-    The options say; else the first dimension reaches to max_batch_size and others to 64, and the
-    optimum is the maximum. `grown` holds maxima that a run has asked for.
+    The option `shapes` says for symbols; else the first dimension reaches from 1 to max_batch_size,
+    others from 1 to 64, and the largest is the best. `grown` holds what a run has asked for.
     """
-    given = {
-        which: shapes_option(function.options, f"{which}_shapes")
-        for which in ("minimum", "optimum", "maximum")
-    }
-    names = {port.name for port in function.inputs}
-    for which, shapes in given.items():
-        for name in shapes:
-            if name not in names:
-                raise InvalidArgument(
-                    f"engine {NAME}, option '{which}_shapes': function {function.name} has no "
-                    f"input '{name}'; it has {', '.join(sorted(names))}"
-                )
+    declared = shapes_option(function.options)
     bounds = {}
     for port in function.inputs:
         dims = port.shape or ()
         if all(isinstance(dim, int) for dim in dims):
             continue
-        largest = [
-            (function.max_batch_size if i == 0 else 0) or DEFAULT_MAXIMUM for i in range(len(dims))
-        ]
-        chosen = {
-            "minimum": given["minimum"].get(port.name, [1] * len(dims)),
-            "maximum": given["maximum"].get(port.name, largest),
-        }
-        if port.name in grown:
-            chosen["maximum"] = [
-                max(pair) for pair in zip(grown[port.name], chosen["maximum"], strict=True)
-            ]
-        chosen["optimum"] = given["optimum"].get(port.name, chosen["maximum"])
-        for which, shape in chosen.items():
-            if len(shape) != len(dims):
-                raise InvalidArgument(
-                    f"engine {NAME}, option '{which}_shapes': input '{port.name}' is {port.type}, "
-                    f"of another rank than {'x'.join(map(str, shape))}"
-                )
-        # What is declared holds.
-        fixed = {
-            which: [
-                dim if isinstance(dim, int) else size for dim, size in zip(dims, shape, strict=True)
-            ]
-            for which, shape in chosen.items()
-        }
-        bounds[port.name] = (fixed["minimum"], fixed["optimum"], fixed["maximum"])
+        ranges = []
+        for i, dim in enumerate(dims):
+            largest = (function.max_batch_size if i == 0 else 0) or DEFAULT_MAXIMUM
+            low, best, high = declared.get(dim, (1, largest, largest))
+            if isinstance(dim, int):
+                low = best = high = dim
+            elif port.name in grown and grown[port.name][i] > high:
+                best = high = grown[port.name][i]
+            ranges.append((low, best, high))
+        least, best, largest = (list(shape) for shape in zip(*ranges, strict=True))
+        bounds[port.name] = (least, best, largest)
     return bounds
 
 
@@ -209,7 +176,7 @@ class TensorRTEngine:
             except EngineError as error:
                 raise EngineError(
                     f"{error}: a plan can be built for another machine with the option "
-                    "compute_capability, for example 8.9"
+                    "compute_capabilities, for example 89"
                 ) from error
         plan, bounds = source.build({}, function.progress)
         return Executable(LIBRARY, function, plan, gpu, source if bounds else None)
@@ -307,10 +274,10 @@ class Source:
                 config.set_memory_pool_limit(
                     trt.MemoryPoolType.WORKSPACE, self.function.max_workspace_bytes
                 )
-            level = options.get("builder_optimization_level")
+            level = options.get("optimization_level")
             if level is not None:
                 config.builder_optimization_level = int(
-                    _options.choice(NAME, options, "builder_optimization_level", "012345", "3")
+                    _options.choice(NAME, options, "optimization_level", "012345", "3")
                 )
             if progress is not None:
                 config.progress_monitor = LIBRARY.monitor(progress)
