@@ -13,6 +13,9 @@ std::string install_hint(const std::string& engine) {
   if (engine == "native") return "pip install onednn-cpu-tbb==2023.2.0 (and TBB: Debian libtbb12)";
   if (engine == "openvino") return "pip install openvino==2026.4.1";
   if (engine == "xla") return "pip install xla-cpu-pjrt==0.0.1, or set XRT_PJRT_PLUGIN";
+  if (engine == "tvm") {
+    return "pip install apache-tvm==0.27.0.post1 apache-tvm-ffi==0.1.14.post1, and a C++ compiler";
+  }
   if (engine == "onnxruntime") return "pip install onnxruntime==1.31.1";
   if (engine == "tensorrt") {
     return "it runs on an NVIDIA GPU with a driver; docs/engines.md says how to build plans "

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/tvm/engine.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <tvm/ffi/function.h>
+#include <tvm/runtime/base.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/log.h"
+#include "engines/tvm/executable.h"
+#include "engines/tvm/rules.h"
+#include "xrt/error.h"
+
+namespace xrt::tvm_engine {
+namespace {
+
+// TVM's workers look for work this many times before they sleep: enough for the next operator of a
+// run, too few to heat an idle machine. Read once, when TVM starts its first thread.
+constexpr const char* kSpinCount = "2000";
+
+// A protocol buffer cannot be larger, and the compiler reads the function as one.
+constexpr std::size_t kLargestModel = std::numeric_limits<std::int32_t>::max();
+
+[[noreturn]] void fail_option(const std::string& what) {
+  throw Error(ErrorCode::kInvalidArgument, "engine 'tvm': " + what);
+}
+
+int number(const std::string& key, const std::string& text, int low, int high) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
+    fail_option(
+        fmt::format("option '{}' is a number from {} to {}, not '{}'", key, low, high, text));
+  }
+  return value;
+}
+
+CompileRequest request_for(const Function& function, const CompileOptions& options) {
+  CompileRequest request;
+  request.function = function.name;
+  request.target = options.device.starts_with("cuda") ? "cuda" : "llvm";
+  request.threads = std::max(1, options.num_threads);
+  request.progress = options.progress;
+  constexpr int kMost = std::numeric_limits<int>::max();
+  for (const auto& [key, value] : options.engine_options) {
+    if (key == "tvm_target") {
+      if (value.starts_with("{") && nlohmann::json::parse(value, nullptr, false).is_discarded()) {
+        fail_option("option 'tvm_target' is no JSON object: " + value);
+      }
+      request.target = value;
+    } else if (key == "tvm_trials") {
+      request.trials = number(key, value, 0, kMost);
+    } else if (key == "tvm_time_budget") {
+      request.time_budget_seconds = number(key, value, 1, kMost);
+    } else if (key == "tvm_compile_timeout") {
+      request.timeout_seconds = number(key, value, 1, kMost / 1000);
+    } else if (key == "tvm_opt_level") {
+      request.opt_level = number(key, value, 0, 3);
+    } else {
+      fail_option(
+          fmt::format("there is no option '{}'; the options are tvm_target, tvm_trials, "
+                      "tvm_time_budget, tvm_compile_timeout and tvm_opt_level",
+                      key));
+    }
+  }
+  if (request.trials > 0) {
+    if (options.records_dir.empty()) {
+      fail_option("tuning keeps records in the compile cache: set cache_dir or XRT_CACHE_DIR");
+    }
+    request.records = options.records_dir.string();
+  }
+  return request;
+}
+
+}  // namespace
+
+TvmEngine::TvmEngine() : compiler_(std::make_unique<Compiler>()) {
+  ::setenv("TVM_THREAD_POOL_SPIN_COUNT", kSpinCount, /*overwrite=*/0);
+  version_ = TVM_VERSION;
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&::TVMFFIFunctionGetGlobal), &info) != 0) {
+    location_ = info.dli_fname;
+  }
+}
+
+std::vector<std::string> TvmEngine::devices() const { return {"cpu", "cuda"}; }
+
+Support TvmEngine::supports(const SupportQuery& query) const {
+  if (query.device != "cpu" && !query.device.starts_with("cuda")) {
+    return Support::no(fmt::format("no device '{}'", query.device));
+  }
+  if (query.phase == Phase::kTraining) return Support::no("inference only");
+  if (!query.mutable_inputs.empty()) return Support::no("it updates no variables");
+  return can_compile(query.graph, query.node);
+}
+
+std::shared_ptr<const Executable> TvmEngine::compile(const Function& function,
+                                                     const CompileOptions& options) const {
+  CompileRequest request = request_for(function, options);
+  request.model = function.to_onnx(kLargestModel);
+  if (request.model.size() >= kLargestModel) {
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("tvm: function '{}' holds more than 2 GB", function.name));
+  }
+  return std::make_shared<const TvmExecutable>(compiler_->compile(request), function, options);
+}
+
+std::shared_ptr<const Executable> TvmEngine::load(const Tensor& blob, const Function& function,
+                                                  const CompileOptions& options) const {
+  return std::make_shared<const TvmExecutable>(
+      std::string(static_cast<const char*>(blob.raw()), blob.bytes()), function, options);
+}
+
+std::vector<std::string> TvmEngine::ops() const { return supported_ops(); }
+
+OpTraits TvmEngine::traits(const std::string& /*op*/) const { return {.training = false}; }
+
+}  // namespace xrt::tvm_engine
+
+extern "C" __attribute__((visibility("default"))) void xrt_register_engine(
+    xrt::EngineRegistry* registry) {
+  registry->add(std::make_shared<xrt::tvm_engine::TvmEngine>());
+}

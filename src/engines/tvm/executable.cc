@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/tvm/executable.h"
+
+#include <fmt/format.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+#include <tvm/runtime/device_api.h>
+#include <tvm/runtime/tensor.h>
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "base/file.h"
+#include "engines/tvm/temporary_folder.h"
+#include "xrt/error.h"
+
+namespace xrt::tvm_engine {
+namespace {
+
+namespace ffi = ::tvm::ffi;
+
+// What TVM's generated code assumes of every pointer it is given.
+constexpr std::size_t kAlignment = 64;
+// Memory of the virtual machine comes from pools that live as long as it does.
+constexpr int kPooledAllocator = 2;
+
+DLDataType dl_type(DType dtype) {
+  const auto bits = static_cast<std::uint8_t>(bit_width(dtype));
+  switch (dtype) {
+    case DType::kFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+      return {kDLFloat, bits, 1};
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+      return {kDLInt, bits, 1};
+    case DType::kUInt8:
+    case DType::kUInt16:
+    case DType::kUInt32:
+    case DType::kUInt64:
+      return {kDLUInt, bits, 1};
+    case DType::kBool:
+      return {kDLBool, 8, 1};
+    default:
+      throw Error(ErrorCode::kUnsupported,
+                  "tvm: no tensors of dtype " + std::string(to_string(dtype)));
+  }
+}
+
+// Runs `action`; what TVM throws becomes an error of ours.
+template <typename Action>
+auto translated(const std::string& place, Action&& action) {
+  try {
+    return action();
+  } catch (const ffi::Error& error) {
+    throw Error(ErrorCode::kEngine, fmt::format("tvm: {}: {}", place, error.message()));
+  }
+}
+
+struct Borrowed {
+  DLManagedTensor managed{};
+  Tensor tensor;
+  std::vector<std::int64_t> shape;
+};
+
+// TVM's view of a tensor's memory; it keeps the memory alive.
+ffi::Tensor borrow(const Tensor& tensor) {
+  auto holder = std::make_unique<Borrowed>();
+  holder->tensor = tensor;
+  holder->shape = tensor.dims();
+  DLTensor& dl = holder->managed.dl_tensor;
+  dl.data = const_cast<void*>(tensor.raw());
+  dl.device = {kDLCPU, 0};
+  dl.ndim = static_cast<int>(holder->shape.size());
+  dl.dtype = dl_type(tensor.dtype());
+  dl.shape = holder->shape.data();
+  holder->managed.manager_ctx = holder.get();
+  holder->managed.deleter = [](DLManagedTensor* self) {
+    const std::unique_ptr<Borrowed> done(static_cast<Borrowed*>(self->manager_ctx));
+  };
+  ffi::Tensor result = ffi::Tensor::FromDLPack(&holder->managed);
+  (void)holder.release();  // its deleter owns it now
+  return result;
+}
+
+bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % kAlignment == 0;
+}
+
+Dims dims_of(const ffi::Tensor& tensor) {
+  const auto shape = tensor.shape();
+  return {shape.begin(), shape.end()};
+}
+
+}  // namespace
+
+struct TvmExecutable::Loaded {
+  ffi::Module library;
+};
+
+struct TvmExecutable::Context : RunContext {
+  ffi::Module machine;
+  ffi::Function main;
+};
+
+TvmExecutable::TvmExecutable(std::string library, const Function& function,
+                             const CompileOptions& options)
+    : name_(function.name),
+      library_(std::move(library)),
+      num_threads_(options.num_threads),
+      loaded_(std::make_unique<Loaded>()) {
+  const Graph& graph = function.graph;
+  for (const ValueId id : graph.inputs()) {
+    inputs_.push_back({graph.value(id).name, graph.type(id).dtype, *graph.type(id).static_dims()});
+  }
+  for (const ValueId id : graph.outputs()) {
+    outputs_.push_back({graph.value(id).name, graph.type(id).dtype, *graph.type(id).static_dims()});
+  }
+  device_type_ = kDLCPU;
+  if (options.device.starts_with("cuda")) {
+    device_type_ = kDLCUDA;
+    const std::size_t colon = options.device.find(':');
+    if (colon != std::string::npos) {
+      std::from_chars(options.device.data() + colon + 1,
+                      options.device.data() + options.device.size(), device_index_);
+    }
+  }
+  translated("function '" + name_ + "'", [&] {
+    // The loader goes by the extension; once loaded, the file is needed no more.
+    const TemporaryFolder folder;
+    const std::filesystem::path file = folder.path() / "function.so";
+    write_file_atomic(file, library_);
+    loaded_->library = ffi::Module::LoadFromFile(file.string());
+  });
+}
+
+TvmExecutable::~TvmExecutable() = default;
+
+std::unique_ptr<RunContext> TvmExecutable::create_context() const {
+  return translated("function '" + name_ + "'", [&] {
+    auto context = std::make_unique<Context>();
+    const auto load = loaded_->library->GetFunction("vm_load_executable");
+    if (!load) throw Error(ErrorCode::kEngine, "tvm: '" + name_ + "' holds no Relax program");
+    context->machine = (*load)().cast<ffi::Module>();
+    const auto start = context->machine->GetFunction("vm_initialization");
+    const auto main = context->machine->GetFunction("main");
+    if (!start || !main) {
+      throw Error(ErrorCode::kEngine, "tvm: '" + name_ + "' holds no function main");
+    }
+    if (device_type_ == kDLCPU) {
+      (*start)(static_cast<int>(kDLCPU), 0, kPooledAllocator);
+    } else {
+      (*start)(device_type_, device_index_, kPooledAllocator, static_cast<int>(kDLCPU), 0,
+               kPooledAllocator);
+    }
+    context->main = *main;
+    return context;
+  });
+}
+
+void TvmExecutable::run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
+                        const RunOptions& /*options*/) const {
+  auto& own = static_cast<Context&>(*context);
+  translated("function '" + name_ + "'", [&] {
+    // TVM keeps one pool of threads per calling thread.
+    thread_local int configured = 0;
+    if (configured != num_threads_) {
+      if (const auto configure = ffi::Function::GetGlobal("runtime.config_threadpool")) {
+        (*configure)(1, num_threads_);
+      }
+      configured = num_threads_;
+    }
+    const DLDevice device{static_cast<DLDeviceType>(device_type_), device_index_};
+    std::vector<ffi::Tensor> held(inputs_.size());
+    std::vector<ffi::AnyView> arguments(inputs_.size());
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      Tensor tensor = inputs[i].tensor();
+      if (device_type_ != kDLCPU) {
+        ::tvm::runtime::Tensor there = ::tvm::runtime::Tensor::Empty(
+            ffi::Shape(tensor.dims()), dl_type(tensor.dtype()), device);
+        there.CopyFromBytes(tensor.raw(), tensor.bytes());
+        held[i] = there;
+      } else {
+        if (!is_aligned(tensor.raw())) tensor = tensor.clone();
+        held[i] = borrow(tensor);
+      }
+      arguments[i] = held[i];
+    }
+    ffi::Any result;
+    own.main.CallPacked(arguments.data(), static_cast<int32_t>(arguments.size()), &result);
+
+    std::vector<ffi::Tensor> results;
+    if (const auto one = result.as<ffi::Tensor>()) {
+      results.push_back(*one);
+    } else {
+      for (const ffi::Any& item : result.cast<ffi::Array<ffi::Any>>()) {
+        results.push_back(item.cast<ffi::Tensor>());
+      }
+    }
+    if (results.size() != outputs_.size()) {
+      throw Error(ErrorCode::kEngine, fmt::format("tvm: '{}' gave {} results, {} were expected",
+                                                  name_, results.size(), outputs_.size()));
+    }
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      const Port& port = outputs_[o];
+      const ffi::Tensor& from = results[o];
+      const DLDataType wanted = dl_type(port.dtype);
+      const DLDataType given = from.dtype();
+      if (dims_of(from) != port.dims || given.code != wanted.code || given.bits != wanted.bits) {
+        throw Error(ErrorCode::kEngine,
+                    fmt::format("tvm: output '{}' of '{}' came out as {}, {}{} was expected",
+                                port.name, name_, to_string(dims_of(from)), to_string(port.dtype),
+                                to_string(port.dims)));
+      }
+      const bool lent = outputs[o].is_tensor();
+      if (!lent) outputs[o] = Tensor::allocate(port.dtype, port.dims);
+      Tensor& to = outputs[o].tensor();
+      if (device_type_ != kDLCPU) {
+        ::tvm::runtime::Tensor(from).CopyToBytes(to.raw(), to.bytes());
+      } else {
+        std::memcpy(to.raw(), from.data_ptr(), to.bytes());
+      }
+    }
+  });
+}
+
+}  // namespace xrt::tvm_engine

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/tvm/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string_view>
+
+namespace xrt::tvm_engine {
+namespace {
+
+// One node, and the reason against it if there is one.
+struct Question {
+  const Graph& graph;
+  const Node& node;
+
+  const Type& input(std::size_t i) const { return graph.type(node.input(i)); }
+  bool has_input(std::size_t i) const { return node.input(i).valid(); }
+  bool has_output(std::size_t i) const {
+    return node.output(i).valid() &&
+           (!graph.uses(node.output(i)).empty() || graph.is_output(node.output(i)));
+  }
+};
+
+using Reason = std::optional<std::string>;
+using Condition = std::function<Reason(const Question&)>;
+
+// --- conditions
+// -----------------------------------------------------------------------------------
+
+Reason always(const Question& /*q*/) { return std::nullopt; }
+
+// These inputs, where present, must be constants: TVM's frontend bakes them into the code.
+Condition constants(std::vector<std::size_t> positions) {
+  return [positions = std::move(positions)](const Question& q) -> Reason {
+    for (const std::size_t i : positions) {
+      if (q.has_input(i) && q.graph.constant(q.node.input(i)) == nullptr) {
+        return fmt::format("its input '{}' is no constant", q.graph.value(q.node.input(i)).name);
+      }
+    }
+    return std::nullopt;
+  };
+}
+
+Reason one_output(const Question& q) {
+  for (std::size_t i = 1; i < q.node.outputs.size(); ++i) {
+    if (q.node.output(i).valid()) return "it is written for the first output only";
+  }
+  return std::nullopt;
+}
+
+bool is_wide_float(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+Reason wide_floats(const Question& q) {
+  for (const ValueId id : q.node.inputs) {
+    if (id.valid() && !is_wide_float(q.graph.type(id).dtype)) {
+      return "it is written for float32 and float64";
+    }
+  }
+  return std::nullopt;
+}
+
+Reason wide_floats_of_data(const Question& q) {
+  return is_wide_float(q.input(0).dtype) ? Reason{}
+                                         : Reason{"it is written for float32 and float64"};
+}
+
+Reason float32_data(const Question& q) {
+  return q.input(0).dtype == DType::kFloat32 ? Reason{} : Reason{"it is written for float32"};
+}
+
+Condition both(Condition first, Condition second) {
+  return [first = std::move(first), second = std::move(second)](const Question& q) -> Reason {
+    if (auto reason = first(q)) return reason;
+    return second(q);
+  };
+}
+
+Condition without(std::string attribute) {
+  return [attribute = std::move(attribute)](const Question& q) -> Reason {
+    if (q.node.has(attribute)) return "attribute '" + attribute + "' is not handled";
+    return std::nullopt;
+  };
+}
+
+Reason inference_norm(const Question& q) {
+  return q.node.attr_int("training_mode", 0) != 0 ? Reason{"training mode"} : one_output(q);
+}
+
+Reason shift_of_unsigned(const Question& q) {
+  return is_signed_integer(q.input(0).dtype) ? Reason{"shifts of signed integers"} : Reason{};
+}
+
+Reason same_types(const Question& q) {
+  if (!is_wide_float(q.input(0).dtype)) return "it is written for float32 and float64";
+  return q.input(0).dtype == q.input(1).dtype ? Reason{} : Reason{"operands of different dtypes"};
+}
+
+Reason expand(const Question& q) {
+  if (auto reason = constants({1})(q)) return reason;
+  const Tensor& shape = *q.graph.constant(q.node.input(1));
+  const Dims& wanted = *q.graph.type(q.node.output(0)).static_dims();
+  const std::span<const std::int64_t> given(shape.data<std::int64_t>(),
+                                            static_cast<std::size_t>(shape.count()));
+  return std::equal(given.begin(), given.end(), wanted.begin(), wanted.end())
+             ? Reason{}
+             : Reason{"the shape names a 1 where the data is larger"};
+}
+
+Reason modulo(const Question& q) {
+  const bool is_float = is_floating(q.input(0).dtype);
+  return is_float && q.node.attr_int("fmod", 0) == 0 ? Reason{"fmod=0 of floats"} : Reason{};
+}
+
+Reason rms_norm(const Question& q) {
+  const auto rank = static_cast<std::int64_t>(q.input(0).rank());
+  const std::int64_t axis = q.node.attr_int("axis", -1);
+  return (axis < 0 ? axis + rank : axis) == 0 ? Reason{"normalisation over every axis"}
+                                              : float32_data(q);
+}
+
+Reason quantise(const Question& q) {
+  for (const ValueId id : {q.node.input(0), q.node.input(2), q.node.output(0)}) {
+    if (!id.valid()) continue;
+    const DType dtype = q.graph.type(id).dtype;
+    if (dtype != DType::kInt8 && dtype != DType::kUInt8 && dtype != DType::kFloat32) {
+      return "it is written for int8, uint8 and float32";
+    }
+  }
+  if (q.node.attr_int("block_size", 0) != 0) return "blocked quantisation";
+  if (!q.has_input(2)) return "no zero point";
+  return std::nullopt;
+}
+
+Reason plain_resize(const Question& q) {
+  if (auto reason = constants({1, 2, 3})(q)) return reason;
+  if (q.input(0).rank() != 4 || q.input(0).dtype != DType::kFloat32) {
+    return "it is written for float32 of rank 4";
+  }
+  const Dims& from = *q.input(0).static_dims();
+  const Dims& to = *q.graph.type(q.node.output(0)).static_dims();
+  if (from[0] != to[0] || from[1] != to[1]) return "batch or channels are resized";
+  const std::string mode = q.node.attr_string("mode", "nearest");
+  const std::string transform = q.node.attr_string("coordinate_transformation_mode", "half_pixel");
+  if (q.node.attr_int("antialias", 0) != 0) return "antialias";
+  if (mode == "nearest" && transform == "asymmetric" &&
+      q.node.attr_string("nearest_mode", "round_prefer_floor") == "floor") {
+    return std::nullopt;
+  }
+  if (mode == "linear" && (transform == "half_pixel" || transform == "align_corners")) {
+    return std::nullopt;
+  }
+  return "mode '" + mode + "' with '" + transform + "'";
+}
+
+Reason pad(const Question& q) {
+  if (auto reason = constants({1, 2, 3})(q)) return reason;
+  if (q.has_input(3)) return "an axes input";
+  const Tensor& pads = *q.graph.constant(q.node.input(1));
+  for (std::int64_t i = 0; i < pads.count(); ++i) {
+    if (pads.data<std::int64_t>()[i] < 0) return "negative padding";
+  }
+  const std::string mode = q.node.attr_string("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge") return "mode '" + mode + "'";
+  return std::nullopt;
+}
+
+Reason reduction(const Question& q) {
+  if (auto reason = constants({1})(q)) return reason;
+  if (q.input(0).dtype == DType::kBool) return "it is written for numbers";
+  const Dims& dims = *q.input(0).static_dims();
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return "an empty tensor";
+  if (q.node.attr_int("noop_with_empty_axes", 0) != 0 && !q.has_input(1)) return "no axes";
+  return std::nullopt;
+}
+
+// --- the table
+// ------------------------------------------------------------------------------------
+
+std::map<std::string, Condition, std::less<>> make_rules() {
+  std::map<std::string, Condition, std::less<>> rules;
+  // Numbers, whatever kind.
+  for (const char* op : {"Add",
+                         "Sub",
+                         "Mul",
+                         "Div",
+                         "Neg",
+                         "Abs",
+                         "Sign",
+                         "Max",
+                         "Min",
+                         "Sum",
+                         "Equal",
+                         "Greater",
+                         "GreaterOrEqual",
+                         "Less",
+                         "LessOrEqual",
+                         "And",
+                         "Or",
+                         "Xor",
+                         "Not",
+                         "BitwiseAnd",
+                         "BitwiseOr",
+                         "BitwiseXor",
+                         "BitwiseNot",
+                         "Where",
+                         "Identity",
+                         "Concat",
+                         "Flatten",
+                         "Transpose",
+                         "DepthToSpace",
+                         "Trilu",
+                         "ArgMax",
+                         "ArgMin",
+                         "Clip"}) {
+    rules[op] = always;
+  }
+  for (const char* op :
+       {"Acos",       "Acosh",       "Asin",      "Asinh",   "Atan",  "Atanh",          "Ceil",
+        "Cos",        "Cosh",        "Elu",       "Erf",     "Exp",   "Floor",          "Gelu",
+        "Gemm",       "HardSigmoid", "HardSwish", "Hardmax", "IsNaN", "LeakyRelu",      "Log",
+        "LogSoftmax", "MatMul",      "Mean",      "Mish",    "PRelu", "Reciprocal",     "Relu",
+        "Round",      "Selu",        "Shrink",    "Sigmoid", "Sin",   "Sinh",           "Softmax",
+        "Softplus",   "Softsign",    "Sqrt",      "Tan",     "Tanh",  "ThresholdedRelu"}) {
+    rules[op] = wide_floats;
+  }
+  for (const char* op : {"AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "GridSample",
+                         "GroupNormalization", "InstanceNormalization", "LRN", "LpPool",
+                         "MeanVarianceNormalization"}) {
+    rules[op] = float32_data;
+  }
+  for (const char* op :
+       {"ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2",
+        "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"}) {
+    rules[op] = both(reduction, wide_floats_of_data);
+  }
+  rules["BatchNormalization"] = both(inference_norm, wide_floats);
+  rules["BitShift"] = shift_of_unsigned;
+  rules["Cast"] = always;
+  rules["ConvTranspose"] = both(without("output_shape"), float32_data);
+  rules["CumSum"] = both(constants({1}), wide_floats_of_data);
+  rules["DequantizeLinear"] = quantise;
+  rules["Dropout"] = one_output;
+  rules["DynamicQuantizeLinear"] = always;
+  rules["Expand"] = expand;
+  rules["Gather"] = always;
+  rules["GatherElements"] = always;
+  rules["GatherND"] = always;
+  rules["LayerNormalization"] = both(one_output, float32_data);
+  rules["MatMulInteger"] = always;
+  rules["MaxPool"] = both(one_output, float32_data);
+  rules["Mod"] = modulo;
+  rules["Pad"] = pad;
+  rules["Pow"] = same_types;
+  rules["QuantizeLinear"] = quantise;
+  rules["RMSNormalization"] = rms_norm;
+  rules["Reshape"] = constants({1});
+  rules["Resize"] = plain_resize;
+  rules["ScatterElements"] = always;
+  rules["ScatterND"] = always;
+  rules["Slice"] = constants({1, 2, 3, 4});
+  rules["SpaceToDepth"] = without("mode");
+  rules["Split"] = constants({1});
+  rules["Squeeze"] = constants({1});
+  rules["Tile"] = constants({1});
+  rules["TopK"] = both(constants({1}), float32_data);
+  rules["Unsqueeze"] = constants({1});
+  return rules;
+}
+
+const std::map<std::string, Condition, std::less<>>& rules() {
+  static const auto table = make_rules();
+  return table;
+}
+
+// Nothing if TVM's code can hold such a value.
+Reason refuse_type(const Value& value) {
+  if (!value.type.is_tensor()) {
+    return fmt::format("'{}' is {}, not a tensor", value.name, to_string(value.type));
+  }
+  if (!value.type.is_static()) {
+    return fmt::format("'{}' has no static shape: {}", value.name, to_string(value.type));
+  }
+  switch (value.type.dtype) {
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kUInt8:
+    case DType::kUInt16:
+    case DType::kUInt32:
+    case DType::kUInt64:
+    case DType::kBool:
+      return std::nullopt;
+    default:
+      return fmt::format("'{}' is of type {}", value.name, to_string(value.type));
+  }
+}
+
+}  // namespace
+
+Support can_compile(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const auto rule = node.domain.empty() ? rules().find(node.op) : rules().end();
+  if (rule == rules().end()) return Support::no("no rule for " + node.qualified_op());
+  for (const ValueId value : node.inputs) {
+    if (!value.valid()) continue;
+    if (auto reason = refuse_type(graph.value(value))) return Support::no("input " + *reason);
+  }
+  for (const ValueId value : node.outputs) {
+    if (!value.valid()) continue;
+    if (auto reason = refuse_type(graph.value(value))) return Support::no("output " + *reason);
+  }
+  if (auto reason = rule->second({graph, node})) {
+    return Support::no(node.op + ": " + *reason);
+  }
+  return Support::yes();
+}
+
+std::vector<std::string> supported_ops() {
+  std::vector<std::string> names;
+  for (const auto& [op, condition] : rules()) names.push_back(op);
+  return names;
+}
+
+}  // namespace xrt::tvm_engine
