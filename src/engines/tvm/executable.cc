@@ -7,8 +7,6 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
-#include <tvm/runtime/device_api.h>
-#include <tvm/runtime/tensor.h>
 
 #include <charconv>
 #include <cstring>
@@ -90,6 +88,12 @@ ffi::Tensor borrow(const Tensor& tensor) {
   return result;
 }
 
+ffi::Function global(const char* name) {
+  const auto function = ffi::Function::GetGlobal(name);
+  if (!function) throw Error(ErrorCode::kEngine, fmt::format("tvm: it has no function {}", name));
+  return *function;
+}
+
 bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % kAlignment == 0;
 }
@@ -103,19 +107,20 @@ Dims dims_of(const ffi::Tensor& tensor) {
 
 struct TvmExecutable::Loaded {
   ffi::Module library;
+  explicit Loaded(ffi::Module loaded) : library(std::move(loaded)) {}
 };
 
 struct TvmExecutable::Context : RunContext {
   ffi::Module machine;
   ffi::Function main;
+  Context(ffi::Module m, ffi::Function f) : machine(std::move(m)), main(std::move(f)) {}
 };
 
 TvmExecutable::TvmExecutable(std::string library, const Function& function,
                              const CompileOptions& options)
     : name_(function.name),
       library_(std::move(library)),
-      num_threads_(options.num_threads),
-      loaded_(std::make_unique<Loaded>()) {
+      num_threads_(options.num_threads) {
   const Graph& graph = function.graph;
   for (const ValueId id : graph.inputs()) {
     inputs_.push_back({graph.value(id).name, graph.type(id).dtype, *graph.type(id).static_dims()});
@@ -137,7 +142,7 @@ TvmExecutable::TvmExecutable(std::string library, const Function& function,
     const TemporaryFolder folder;
     const std::filesystem::path file = folder.path() / "function.so";
     write_file_atomic(file, library_);
-    loaded_->library = ffi::Module::LoadFromFile(file.string());
+    loaded_ = std::make_unique<Loaded>(ffi::Module::LoadFromFile(file.string()));
   });
 }
 
@@ -145,12 +150,11 @@ TvmExecutable::~TvmExecutable() = default;
 
 std::unique_ptr<RunContext> TvmExecutable::create_context() const {
   return translated("function '" + name_ + "'", [&] {
-    auto context = std::make_unique<Context>();
     const auto load = loaded_->library->GetFunction("vm_load_executable");
     if (!load) throw Error(ErrorCode::kEngine, "tvm: '" + name_ + "' holds no Relax program");
-    context->machine = (*load)().cast<ffi::Module>();
-    const auto start = context->machine->GetFunction("vm_initialization");
-    const auto main = context->machine->GetFunction("main");
+    const auto machine = (*load)().cast<ffi::Module>();
+    const auto start = machine->GetFunction("vm_initialization");
+    const auto main = machine->GetFunction("main");
     if (!start || !main) {
       throw Error(ErrorCode::kEngine, "tvm: '" + name_ + "' holds no function main");
     }
@@ -160,8 +164,7 @@ std::unique_ptr<RunContext> TvmExecutable::create_context() const {
       (*start)(device_type_, device_index_, kPooledAllocator, static_cast<int>(kDLCPU), 0,
                kPooledAllocator);
     }
-    context->main = *main;
-    return context;
+    return std::make_unique<Context>(machine, *main);
   });
 }
 
@@ -172,9 +175,7 @@ void TvmExecutable::run(RunContext* context, std::span<const Data> inputs, std::
     // TVM keeps one pool of threads per calling thread.
     thread_local int configured = 0;
     if (configured != num_threads_) {
-      if (const auto configure = ffi::Function::GetGlobal("runtime.config_threadpool")) {
-        (*configure)(1, num_threads_);
-      }
+      global("runtime.config_threadpool")(1, num_threads_);
       configured = num_threads_;
     }
     const DLDevice device{static_cast<DLDeviceType>(device_type_), device_index_};
@@ -183,10 +184,12 @@ void TvmExecutable::run(RunContext* context, std::span<const Data> inputs, std::
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       Tensor tensor = inputs[i].tensor();
       if (device_type_ != kDLCPU) {
-        ::tvm::runtime::Tensor there = ::tvm::runtime::Tensor::Empty(
-            ffi::Shape(tensor.dims()), dl_type(tensor.dtype()), device);
-        there.CopyFromBytes(tensor.raw(), tensor.bytes());
-        held[i] = there;
+        held[i] = global("runtime.TVMTensorAllocWithScope")(
+                      ffi::Shape(tensor.dims()), dl_type(tensor.dtype()), device,
+                      ffi::Optional<ffi::String>())
+                      .cast<ffi::Tensor>();
+        global("runtime.TVMTensorCopyFromBytes")(held[i], const_cast<void*>(tensor.raw()),
+                                                 tensor.bytes());
       } else {
         if (!is_aligned(tensor.raw())) tensor = tensor.clone();
         held[i] = borrow(tensor);
@@ -223,7 +226,7 @@ void TvmExecutable::run(RunContext* context, std::span<const Data> inputs, std::
       if (!lent) outputs[o] = Tensor::allocate(port.dtype, port.dims);
       Tensor& to = outputs[o].tensor();
       if (device_type_ != kDLCPU) {
-        ::tvm::runtime::Tensor(from).CopyToBytes(to.raw(), to.bytes());
+        global("runtime.TVMTensorCopyToBytes")(from, to.raw(), to.bytes());
       } else {
         std::memcpy(to.raw(), from.data_ptr(), to.bytes());
       }

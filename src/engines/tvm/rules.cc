@@ -102,7 +102,7 @@ Reason same_types(const Question& q) {
 Reason expand(const Question& q) {
   if (auto reason = constants({1})(q)) return reason;
   const Tensor& shape = *q.graph.constant(q.node.input(1));
-  const Dims& wanted = *q.graph.type(q.node.output(0)).static_dims();
+  const Dims wanted = *q.graph.type(q.node.output(0)).static_dims();
   const std::span<const std::int64_t> given(shape.data<std::int64_t>(),
                                             static_cast<std::size_t>(shape.count()));
   return std::equal(given.begin(), given.end(), wanted.begin(), wanted.end())
@@ -140,8 +140,8 @@ Reason plain_resize(const Question& q) {
   if (q.input(0).rank() != 4 || q.input(0).dtype != DType::kFloat32) {
     return "it is written for float32 of rank 4";
   }
-  const Dims& from = *q.input(0).static_dims();
-  const Dims& to = *q.graph.type(q.node.output(0)).static_dims();
+  const Dims from = *q.input(0).static_dims();
+  const Dims to = *q.graph.type(q.node.output(0)).static_dims();
   if (from[0] != to[0] || from[1] != to[1]) return "batch or channels are resized";
   const std::string mode = q.node.attr_string("mode", "nearest");
   const std::string transform = q.node.attr_string("coordinate_transformation_mode", "half_pixel");
@@ -171,7 +171,7 @@ Reason pad(const Question& q) {
 Reason reduction(const Question& q) {
   if (auto reason = constants({1})(q)) return reason;
   if (q.input(0).dtype == DType::kBool) return "it is written for numbers";
-  const Dims& dims = *q.input(0).static_dims();
+  const Dims dims = *q.input(0).static_dims();
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return "an empty tensor";
   if (q.node.attr_int("noop_with_empty_axes", 0) != 0 && !q.has_input(1)) return "no axes";
   return std::nullopt;
