@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,7 @@ class Compiler::Process {
 
   ~Process() {
     to_.reset();
+    if (is_reaped_) return;
     // Its children (linkers, measuring runs of the tuner) are of its group.
     ::kill(-pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
@@ -149,8 +151,13 @@ class Compiler::Process {
   // How the process ended, and the end of what it wrote; it has closed its output.
   std::string epitaph() {
     int status = 0;
-    std::string how = "it ended";
-    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+    std::string how = "it closed its output";
+    // Pipes close a moment before the process can be waited for.
+    for (int i = 0; i < 100 && !is_reaped_; ++i) {
+      is_reaped_ = ::waitpid(pid_, &status, WNOHANG) == pid_;
+      if (!is_reaped_) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    if (is_reaped_) {
       if (WIFSIGNALED(status)) how = fmt::format("it was killed by signal {}", WTERMSIG(status));
       if (WIFEXITED(status)) how = fmt::format("it exited with status {}", WEXITSTATUS(status));
       if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
@@ -192,6 +199,7 @@ class Compiler::Process {
   Descriptor to_, from_;
   std::string buffer_;
   pid_t pid_ = -1;
+  bool is_reaped_ = false;
 };
 
 Compiler::Compiler() = default;

@@ -118,9 +118,7 @@ struct TvmExecutable::Context : RunContext {
 
 TvmExecutable::TvmExecutable(std::string library, const Function& function,
                              const CompileOptions& options)
-    : name_(function.name),
-      library_(std::move(library)),
-      num_threads_(options.num_threads) {
+    : name_(function.name), library_(std::move(library)), num_threads_(options.num_threads) {
   const Graph& graph = function.graph;
   for (const ValueId id : graph.inputs()) {
     inputs_.push_back({graph.value(id).name, graph.type(id).dtype, *graph.type(id).static_dims()});
@@ -184,9 +182,9 @@ void TvmExecutable::run(RunContext* context, std::span<const Data> inputs, std::
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       Tensor tensor = inputs[i].tensor();
       if (device_type_ != kDLCPU) {
-        held[i] = global("runtime.TVMTensorAllocWithScope")(
-                      ffi::Shape(tensor.dims()), dl_type(tensor.dtype()), device,
-                      ffi::Optional<ffi::String>())
+        held[i] = global("runtime.TVMTensorAllocWithScope")(ffi::Shape(tensor.dims()),
+                                                            dl_type(tensor.dtype()), device,
+                                                            ffi::Optional<ffi::String>())
                       .cast<ffi::Tensor>();
         global("runtime.TVMTensorCopyFromBytes")(held[i], const_cast<void*>(tensor.raw()),
                                                  tensor.bytes());

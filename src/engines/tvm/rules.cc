@@ -45,6 +45,25 @@ Condition constants(std::vector<std::size_t> positions) {
   };
 }
 
+// Likewise; a constant of rank 0 where a list is wanted is not understood.
+Condition lists(std::vector<std::size_t> positions) {
+  return [positions, are_constants = constants(positions)](const Question& q) -> Reason {
+    if (auto reason = are_constants(q)) return reason;
+    for (const std::size_t i : positions) {
+      if (q.has_input(i) && q.input(i).rank() != 1) {
+        return fmt::format("its input '{}' is no list", q.graph.value(q.node.input(i)).name);
+      }
+    }
+    return std::nullopt;
+  };
+}
+
+// Of NaN and a number TVM's code takes the number, and the greatest of several −∞ is its lowest
+// finite number.
+Reason no_floats(const Question& q) {
+  return is_floating(q.input(0).dtype) ? Reason{"NaN and infinity are not kept"} : Reason{};
+}
+
 Reason one_output(const Question& q) {
   for (std::size_t i = 1; i < q.node.outputs.size(); ++i) {
     if (q.node.output(i).valid()) return "it is written for the first output only";
@@ -171,8 +190,6 @@ Reason pad(const Question& q) {
 Reason reduction(const Question& q) {
   if (auto reason = constants({1})(q)) return reason;
   if (q.input(0).dtype == DType::kBool) return "it is written for numbers";
-  const Dims dims = *q.input(0).static_dims();
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return "an empty tensor";
   if (q.node.attr_int("noop_with_empty_axes", 0) != 0 && !q.has_input(1)) return "no axes";
   return std::nullopt;
 }
@@ -190,8 +207,6 @@ std::map<std::string, Condition, std::less<>> make_rules() {
                          "Neg",
                          "Abs",
                          "Sign",
-                         "Max",
-                         "Min",
                          "Sum",
                          "Equal",
                          "Greater",
@@ -218,13 +233,25 @@ std::map<std::string, Condition, std::less<>> make_rules() {
                          "Clip"}) {
     rules[op] = always;
   }
-  for (const char* op :
-       {"Acos",       "Acosh",       "Asin",      "Asinh",   "Atan",  "Atanh",          "Ceil",
-        "Cos",        "Cosh",        "Elu",       "Erf",     "Exp",   "Floor",          "Gelu",
-        "Gemm",       "HardSigmoid", "HardSwish", "Hardmax", "IsNaN", "LeakyRelu",      "Log",
-        "LogSoftmax", "MatMul",      "Mean",      "Mish",    "PRelu", "Reciprocal",     "Relu",
-        "Round",      "Selu",        "Shrink",    "Sigmoid", "Sin",   "Sinh",           "Softmax",
-        "Softplus",   "Softsign",    "Sqrt",      "Tan",     "Tanh",  "ThresholdedRelu"}) {
+  for (const char* op : {"Acos",       "Acosh",
+                         "Asin",       "Asinh",
+                         "Atan",       "Atanh",
+                         "Ceil",       "Cos",
+                         "Cosh",       "Elu",
+                         "Erf",        "Exp",
+                         "Floor",      "Gelu",
+                         "Gemm",       "HardSigmoid",
+                         "HardSwish",  "Hardmax",
+                         "LeakyRelu",  "Log",
+                         "LogSoftmax", "MatMul",
+                         "Mean",       "PRelu",
+                         "Reciprocal", "Relu",
+                         "Round",      "Selu",
+                         "Shrink",     "Sigmoid",
+                         "Sin",        "Sinh",
+                         "Softmax",    "Softsign",
+                         "Sqrt",       "Tan",
+                         "Tanh",       "ThresholdedRelu"}) {
     rules[op] = wide_floats;
   }
   for (const char* op : {"AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "GridSample",
@@ -232,11 +259,12 @@ std::map<std::string, Condition, std::less<>> make_rules() {
                          "MeanVarianceNormalization"}) {
     rules[op] = float32_data;
   }
-  for (const char* op :
-       {"ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2",
-        "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"}) {
+  for (const char* op : {"ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2",
+                         "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"}) {
     rules[op] = both(reduction, wide_floats_of_data);
   }
+  for (const char* op : {"Max", "Min"}) rules[op] = no_floats;
+  for (const char* op : {"ReduceMax", "ReduceMin"}) rules[op] = both(reduction, no_floats);
   rules["BatchNormalization"] = both(inference_norm, wide_floats);
   rules["BitShift"] = shift_of_unsigned;
   rules["Cast"] = always;
@@ -257,17 +285,17 @@ std::map<std::string, Condition, std::less<>> make_rules() {
   rules["Pow"] = same_types;
   rules["QuantizeLinear"] = quantise;
   rules["RMSNormalization"] = rms_norm;
-  rules["Reshape"] = constants({1});
+  rules["Reshape"] = lists({1});
   rules["Resize"] = plain_resize;
   rules["ScatterElements"] = always;
   rules["ScatterND"] = always;
-  rules["Slice"] = constants({1, 2, 3, 4});
+  rules["Slice"] = lists({1, 2, 3, 4});
   rules["SpaceToDepth"] = without("mode");
   rules["Split"] = constants({1});
-  rules["Squeeze"] = constants({1});
+  rules["Squeeze"] = lists({1});
   rules["Tile"] = constants({1});
   rules["TopK"] = both(constants({1}), float32_data);
-  rules["Unsqueeze"] = constants({1});
+  rules["Unsqueeze"] = lists({1});
   return rules;
 }
 
@@ -283,6 +311,10 @@ Reason refuse_type(const Value& value) {
   }
   if (!value.type.is_static()) {
     return fmt::format("'{}' has no static shape: {}", value.name, to_string(value.type));
+  }
+  const Dims dims = *value.type.static_dims();
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) {
+    return fmt::format("'{}' is empty: {}", value.name, to_string(value.type));
   }
   switch (value.type.dtype) {
     case DType::kFloat32:

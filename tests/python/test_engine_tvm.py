@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TVM engine: numbers against ONNX's reference evaluator, and a compiler that misbehaves."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+pytestmark = pytest.mark.skipif(
+    "tvm" not in openxrt.engines(), reason="apache-tvm is not installed"
+)
+
+X = np.random.default_rng(0).standard_normal((2, 3, 4, 6)).astype(np.float32)
+
+
+def model(op: str, *constants: np.ndarray | None, data: np.ndarray = X, **attributes) -> bytes:
+    """One node; its first input is the model's, the others are constants."""
+    names, initializers = ["x"], []
+    for i, constant in enumerate(constants):
+        if constant is None:
+            names.append("")
+            continue
+        names.append(f"c{i}")
+        initializers.append(numpy_helper.from_array(np.asarray(constant), f"c{i}"))
+    outputs = attributes.pop("outputs", 1)
+    node = helper.make_node(op, names, [f"y{i}" for i in range(outputs)], **attributes)
+    kind = helper.np_dtype_to_tensor_dtype(data.dtype)
+    graph = helper.make_graph(
+        [node],
+        op,
+        [helper.make_tensor_value_info("x", kind, data.shape)],
+        [helper.make_empty_tensor_value_info(f"y{i}") for i in range(outputs)],
+        initializers,
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+    ).SerializeToString()
+
+
+def ints(*numbers: int) -> np.ndarray:
+    return np.array(numbers, dtype=np.int64)
+
+
+# Ops whose shapes, axes and sizes must be constants: ONNX's own cases have them as inputs.
+CASES = {
+    "Reshape": model("Reshape", ints(2, -1)),
+    "Reshape zero": model("Reshape", ints(0, 0, 24)),
+    "Expand": model("Expand", ints(5, 2, 3, 4, 6)),
+    "Pad": model("Pad", ints(0, 0, 1, 2, 0, 1, 0, 1), np.float32(7)),
+    "Pad reflect": model("Pad", ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect"),
+    "Pad edge": model("Pad", ints(0, 0, 1, 2, 0, 0, 2, 1), mode="edge"),
+    "ReduceSum": model("ReduceSum", ints(1, -1), keepdims=0),
+    "ReduceMean": model("ReduceMean", ints(2)),
+    "ReduceMax": model("ReduceMax", ints(0, 2), keepdims=0, data=(X * 9).astype(np.int32)),
+    "ReduceMin": model("ReduceMin", ints(-1), data=(X * 9).astype(np.int64)),
+    "ReduceProd": model("ReduceProd", ints(1)),
+    "ReduceL1": model("ReduceL1", ints(1)),
+    "ReduceL2": model("ReduceL2", ints(3)),
+    "ReduceLogSumExp": model("ReduceLogSumExp", ints(1, 2)),
+    "ReduceSumSquare": model("ReduceSumSquare", ints(1, 2), keepdims=0),
+    "ReduceLogSum": model("ReduceLogSum", ints(1), data=np.abs(X) + 1),
+    "ReduceSum all": model("ReduceSum"),
+    "Slice": model("Slice", ints(1, -4), ints(3, 100), ints(2, 3), ints(1, 2)),
+    "Slice backwards": model("Slice", ints(-1), ints(-100), ints(3), ints(-2)),
+    "Split": model("Split", ints(1, 2), axis=1, outputs=2),
+    "Squeeze": model("Squeeze", ints(1), data=X[:, :1]),
+    "Unsqueeze": model("Unsqueeze", ints(0, -1)),
+    "Tile": model("Tile", ints(1, 2, 1, 3)),
+    "TopK": model("TopK", ints(3), outputs=2, axis=3),
+    "TopK smallest": model("TopK", ints(2), outputs=2, axis=1, largest=0),
+    "CumSum": model("CumSum", np.int64(2)),
+    "CumSum reverse": model("CumSum", np.int64(1), reverse=1, exclusive=1),
+    "Resize nearest": model(
+        "Resize",
+        None,
+        None,
+        ints(2, 3, 8, 9),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    "Resize linear": model("Resize", None, None, ints(2, 3, 8, 12), mode="linear"),
+    "Resize corners": model(
+        "Resize",
+        None,
+        None,
+        ints(2, 3, 7, 11),
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    ),
+    "Clip": model("Clip", np.float32(-0.5), np.float32(0.5)),
+    "Gather": model("Gather", ints(2, 0, -1), axis=1),
+    "LayerNormalization": model(
+        "LayerNormalization", np.linspace(0.5, 1, 6, dtype=np.float32), axis=-1
+    ),
+    "Conv": model("Conv", X[:, :, :3, :3].copy(), np.float32([1, 2]), pads=[1, 1, 1, 1]),
+    "Gemm": model("Gemm", X[0, 0].copy(), data=X[0, 0].copy(), transB=1),
+    "float64": model("Exp", data=X.astype(np.float64)),
+    "Cast": model("Cast", to=TensorProto.INT32),
+    "QuantizeLinear": model("QuantizeLinear", np.float32(0.05), np.uint8(120)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_the_reference(name: str) -> None:
+    try:
+        program = openxrt.load(CASES[name], engine="tvm", strict=True)
+    except openxrt.Unsupported as error:
+        pytest.fail(f"refused: {error}")
+    loaded = onnx.load_from_string(CASES[name])
+    kind = loaded.graph.input[0].type.tensor_type
+    dims = [dim.dim_value for dim in kind.shape.dim]
+    data = X.reshape(-1)[: np.prod(dims)].reshape(dims)
+    data = data.astype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    if name == "ReduceLogSum":
+        data = np.abs(data) + 1
+    expected = ReferenceEvaluator(loaded).run(None, {"x": data})
+    actual = program(data)
+    for a, e in zip(actual if isinstance(actual, tuple) else [actual], expected, strict=True):
+        assert a.dtype == e.dtype and a.shape == e.shape
+        np.testing.assert_allclose(a, e, rtol=1e-5, atol=1e-5)
+
+
+def test_what_it_cannot_take_runs_natively_and_says_why() -> None:
+    graph = openxrt.Graph()
+    x = graph.add_input("x", "float32", [4])
+    (y,) = graph.add_node("Celu", [x], ["y"])
+    (z,) = graph.add_node("Relu", [y], ["z"])
+    graph.add_output(z)
+    explanation = openxrt.load(graph, engine="tvm").explain()
+    assert explanation.nodes_per_engine == {"native": 1, "tvm": 1}
+    with pytest.raises(openxrt.Unsupported, match="no rule for Celu"):
+        openxrt.load(graph, engine="tvm", strict=True)
+
+
+def test_unaligned_memory_and_many_threads() -> None:
+    program = openxrt.load(CASES["Conv"], engine="tvm", strict=True)
+    expected = openxrt.load(CASES["Conv"], engine="native")(X)
+    memory = np.empty(X.size + 1, dtype=np.float32)[1:].reshape(X.shape)
+    memory[:] = X
+    wrong: list[int] = []
+
+    def work() -> None:
+        for _ in range(50):
+            if not np.allclose(program(memory), expected, atol=1e-4):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def run_with(compiler: str, cache: Path, timeout: int = 60) -> subprocess.CompletedProcess[str]:
+    """Loads a model in a process whose XRT_PYTHON is `compiler`."""
+    code = (
+        "import openxrt, sys, numpy as np\n"
+        "p = openxrt.load(sys.argv[1], engine='tvm', strict=True, cache_dir=sys.argv[2],"
+        " engine_options={'tvm': {'tvm_compile_timeout': sys.argv[3]}})\n"
+        "print(p(np.ones((2, 3, 4, 6), np.float32)).sum())\n"
+    )
+    path = cache / "model.onnx"
+    path.write_bytes(CASES["Unsqueeze"])
+    return subprocess.run(
+        [sys.executable, "-c", code, str(path), str(cache), str(timeout)],
+        env={**os.environ, "XRT_PYTHON": compiler},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def script(folder: Path, text: str) -> str:
+    file = folder / "compiler"
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o700)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("echo something is wrong >&2; exit 3", "exited with status 3(?s:.*)something is wrong"),
+        ("read line; kill -9 $$", "killed by signal 9"),
+        ("read line; sleep 60", "no progress for 2 s"),
+        ("read line; echo not json", "answered 'not json'"),
+        ('read line; echo \'{"error": "out of ideas"}\'', "function '.*': out of ideas"),
+        ("read line; echo '{\"ok\": true}'", "function.so"),
+    ],
+)
+def test_a_compiler_that_misbehaves_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+    started = time.monotonic()
+    result = run_with(script(tmp_path, text), tmp_path, timeout=2)
+    assert result.returncode == 1
+    assert time.monotonic() - started < 60
+    assert re.search(message, result.stderr), result.stderr
+
+
+def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
+    result = run_with(str(tmp_path / "nothing"), tmp_path)
+    assert "could not be run (set XRT_PYTHON)" in result.stderr
+
+
+def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
+    first = run_with(sys.executable, tmp_path)
+    assert first.returncode == 0, first.stderr
+    second = run_with("/bin/false", tmp_path)
+    assert (second.returncode, second.stdout) == (0, first.stdout), second.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tvm_trails": 3}, "no option 'tvm_trails'"),
+        ({"tvm_trials": "many"}, "'tvm_trials' is a number"),
+        ({"tvm_trials": 4}, "tuning keeps records in the compile cache"),
+        ({"tvm_target": "{"}, "no JSON object"),
+        ({"tvm_target": "abacus"}, "abacus"),
+    ],
+)
+def test_options_are_checked(options: dict, message: str) -> None:
+    with pytest.raises(openxrt.Error, match=message):
+        openxrt.load(
+            CASES["Unsqueeze"], engine="tvm", engine_options={"tvm": options}, cache_dir=""
+        )
