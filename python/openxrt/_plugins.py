@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 
 def set_defaults() -> None:
-    """Sets XRT_PJRT_PLUGIN to the plugin of xla-cpu-pjrt, unless it is set or not installed.
+    """Sets XRT_PJRT_PLUGIN to the plugin of xla-cpu-pjrt, unless it is set or not installed, and
+    XRT_PYTHON, with which TVM's compiler runs, to this interpreter.
 
     No package is imported: the import system is only asked for a folder.
     """
+    os.environ.setdefault("XRT_PYTHON", sys.executable)
     if "XRT_PJRT_PLUGIN" in os.environ:
         return
     spec = find_spec("xla_plugins")
