@@ -54,6 +54,9 @@ struct ProgramOptions {
   // fastest whose outputs stay within `tolerance` of float32 (over the range of each output).
   std::string precision = "f32";
   double tolerance = 0.01;
+  // For engines that build for a range of sizes and plan their scratch memory; others ignore them.
+  std::int64_t max_batch_size = 0;      // the largest first dimension to build for; 0: as declared
+  std::size_t max_workspace_bytes = 0;  // bound on scratch memory per run of a function; 0: none
 };
 
 struct Port {

@@ -108,6 +108,8 @@ def load(
     auto_budget_s: float = 10.0,
     precision: str = "f32",
     tolerance: float = 0.01,
+    max_batch_size: int = 0,
+    max_workspace_bytes: int = 0,
 ) -> Program:
     """Loads an ONNX model, places it on engines and compiles it.
 
@@ -134,6 +136,10 @@ def load(
         precision: what engines that can do so compute float32 in: "f32", "bf16", "f16", or "auto":
             measured, the fastest whose outputs stay within `tolerance` of float32.
         tolerance: for precision="auto", over the range of each output.
+        max_batch_size: for engines that build for a range of sizes, the largest first dimension;
+            0: as the model declares it.
+        max_workspace_bytes: bound on scratch memory of one run of a function, for engines that
+            plan it; 0: none.
 
     Raises:
         NotFound: the file or an engine does not exist.
@@ -171,6 +177,8 @@ def load(
         auto_budget_s=auto_budget_s,
         precision=precision,
         tolerance=tolerance,
+        max_batch_size=max_batch_size,
+        max_workspace_bytes=max_workspace_bytes,
     )
 
 

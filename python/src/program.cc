@@ -275,7 +275,8 @@ PyProgram* load(const nb::object& source, std::vector<std::string> engines, std:
                 std::vector<std::pair<std::string, std::string>> aliases,
                 std::map<std::string, std::map<std::string, std::string>> engine_options,
                 const std::string& dump_dir, int max_specializations, const std::string& auto_mode,
-                double auto_budget_s, const std::string& precision, double tolerance) {
+                double auto_budget_s, const std::string& precision, double tolerance,
+                std::int64_t max_batch_size, std::size_t max_workspace_bytes) {
   ProgramOptions options;
   options.engines = std::move(engines);
   options.strict = strict;
@@ -293,6 +294,8 @@ PyProgram* load(const nb::object& source, std::vector<std::string> engines, std:
   options.auto_budget_s = auto_budget_s;
   options.precision = precision;
   options.tolerance = tolerance;
+  options.max_batch_size = max_batch_size;
+  options.max_workspace_bytes = max_workspace_bytes;
 
   std::shared_ptr<Program> program;
   if (PyUnicode_Check(source.ptr())) {
@@ -429,6 +432,7 @@ void bind_program(nb::module_& module) {
              nb::arg("node_engines"), nb::arg("aliases"), nb::arg("engine_options"),
              nb::arg("dump_dir"), nb::arg("max_specializations"), nb::arg("auto_mode"),
              nb::arg("auto_budget_s"), nb::arg("precision"), nb::arg("tolerance"),
+             nb::arg("max_batch_size"), nb::arg("max_workspace_bytes"),
              nb::rv_policy::take_ownership);
 }
 

@@ -79,6 +79,13 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(group);
+  app.add_option("--max-batch-size", options.max_batch_size,
+                 "for engines that build for a range of sizes: the largest first dimension")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--max-workspace-bytes", options.max_workspace_bytes,
+                 "for engines that plan it: bound on scratch memory of a run")
+      ->group(group);
   app.add_option("--cache-dir", options.cache_dir, "folder of the compile cache (XRT_CACHE_DIR)")
       ->type_name("DIR")
       ->group(group);
@@ -130,6 +137,8 @@ ProgramOptions program_options(const PlacementOptions& options,
   result.auto_budget_s = options.auto_budget;
   result.precision = options.precision;
   result.tolerance = options.tolerance;
+  result.max_batch_size = options.max_batch_size;
+  result.max_workspace_bytes = options.max_workspace_bytes;
   if (options.no_cache) {
     result.cache_dir = "";
   } else if (!options.cache_dir.empty()) {

@@ -25,6 +25,8 @@ struct PlacementOptions {
   double auto_budget = 10;
   std::string precision = "f32";
   double tolerance = 0.01;
+  std::int64_t max_batch_size = 0;
+  std::size_t max_workspace_bytes = 0;
 };
 
 // The model's file and --engine, for commands that take one list of engines.

@@ -105,6 +105,7 @@ std::string compile_key(const Engine& engine, const Function& function,
   for (const InputOutputAlias& a : function.aliases) hasher.add(a.input).add(a.output);
   hasher.add(options.device).add(options.num_threads);
   hasher.add(static_cast<std::int64_t>(options.phase));
+  hasher.add(options.max_batch_size).add(static_cast<std::int64_t>(options.max_workspace_bytes));
   for (const auto& [name, value] : options.engine_options) hasher.add(name).add(value);
   return engine.name() + "-" + hasher.digest().hex();
 }

@@ -260,6 +260,8 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     compile_options.device =
         launch.engine == kRuntimeEngine ? options.device : device_for(*engine, options);
     if (!cache.empty()) compile_options.records_dir = cache / "records" / launch.engine;
+    compile_options.max_batch_size = options.max_batch_size;
+    compile_options.max_workspace_bytes = options.max_workspace_bytes;
     compile_options.num_threads = options.num_threads > 0 ? options.num_threads : thread_budget();
     const auto own = options.engine_options.find(launch.engine);
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;

@@ -50,6 +50,8 @@ std::string options_text(const ProgramOptions& options) {
   add("minimum", std::to_string(options.cluster_minimum_nodes));
   add("maximum", std::to_string(options.cluster_maximum_nodes));
   add("precision", options.precision);
+  add("batch", std::to_string(options.max_batch_size));
+  add("workspace", std::to_string(options.max_workspace_bytes));
   if (options.precision == "auto") add("tolerance", std::to_string(options.tolerance));
   for (const auto& [node, engine] : options.node_engines) add("node " + node, engine);
   for (const auto& [input, output] : options.aliases) add("alias " + input, output);

@@ -65,6 +65,8 @@ class FullEngine:
                 "options": function.options,
                 "device": function.device,
                 "threads": function.num_threads,
+                "batch": function.max_batch_size,
+                "workspace": function.max_workspace_bytes,
                 "nodes": [node.op for node in function.nodes],
                 "opsets": function.opsets,
             }
@@ -142,7 +144,13 @@ def test_compile_sees_options_and_nodes() -> None:
     functions.clear()
     options = {"python_full": {"scale": 2}}
     program = openxrt.load(
-        one_relu([2, 3]), engine="python_full", engine_options=options, num_threads=1, cache_dir=""
+        one_relu([2, 3]),
+        engine="python_full",
+        engine_options=options,
+        num_threads=1,
+        cache_dir="",
+        max_batch_size=8,
+        max_workspace_bytes=1 << 20,
     )
     np.testing.assert_array_equal(program(X), 2 * np.maximum(X, 0))
     (function,) = functions
@@ -150,6 +158,8 @@ def test_compile_sees_options_and_nodes() -> None:
         "options": {"scale": "2"},
         "device": "cpu",
         "threads": 1,
+        "batch": 8,
+        "workspace": 1 << 20,
         "nodes": ["Relu"],
         "opsets": {"": 19},
     }
