@@ -49,7 +49,8 @@ struct ProgramOptions {
   // "background": as fast, then measured beside the runs; a better plan is swapped in. Empty:
   // $XRT_AUTO, else "fast".
   std::string auto_mode = {};
-  double auto_budget_s = 10;  // measuring starts nothing new after so many seconds
+  // Measuring starts nothing new after so many seconds, summed over all input shapes.
+  double auto_budget_s = 10;
   // What engines that can do so compute float32 in: "f32", "bf16", "f16"; or "auto": measured, the
   // fastest whose outputs stay within `tolerance` of float32 (over the range of each output).
   std::string precision = "f32";

@@ -280,10 +280,10 @@ class ProgramImpl final : public Program {
 
   // A plan whose draft can be kept.
   std::shared_ptr<Plan> plan_to_keep(const Graph& graph, std::span<const Data> inputs,
-                                     PlanDraft& draft) const {
+                                     PlanDraft& draft) {
     Survey survey(graph, options_);
     // Where placement was measured its plan lives on here: its executables are compiled already.
-    const Choice choice = choose(survey, inputs);
+    const Choice choice = choose(survey, inputs, refiner_.account());
     draft = Plan::draft(survey, choice.decision);
     return Plan::finish(draft, options_);
   }

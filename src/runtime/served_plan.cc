@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/served_plan.h"
 
+#include <chrono>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,16 +39,46 @@ Decision decide(Survey& survey) {
   return decision;
 }
 
+// What was measured for one set of shapes, for another one.
+Decision for_other_shapes(Decision decision, const Graph& graph) {
+  decision.placement = "measured for other shapes";
+  // Shapes may have folded other nodes away; then only the order of engines says something.
+  if (decision.node_engines.size() != graph.node_count()) decision.node_engines.clear();
+  return decision;
+}
+
+double seconds_since(Profiler::Clock::time_point start) {
+  return std::chrono::duration<double>(Profiler::Clock::now() - start).count();
+}
+
 }  // namespace
 
-Choice choose(Survey& survey, std::span<const Data> inputs) {
+std::optional<Decision> MeasuringAccount::settled(double budget_s) const {
+  const std::lock_guard lock(mutex_);
+  return spent_s_ >= budget_s ? last_ : std::nullopt;
+}
+
+void MeasuringAccount::book(double seconds, const Decision& outcome) {
+  const std::lock_guard lock(mutex_);
+  spent_s_ += seconds;
+  last_ = outcome;
+}
+
+Choice choose(Survey& survey, std::span<const Data> inputs, MeasuringAccount& account) {
   const ProgramOptions& options = survey.options();
   std::string why_not;
+  if (wants_measuring(options)) {
+    if (std::optional<Decision> settled = account.settled(options.auto_budget_s)) {
+      return {for_other_shapes(std::move(*settled), survey.graph()), nullptr};
+    }
+  }
   if (wants_measuring(options) && auto_mode(options) != AutoMode::kBackground) {
     const auto values =
         inputs.empty() ? synthetic_inputs(survey.graph()) : std::optional(copies(inputs));
     if (values) {
+      const auto start = Profiler::Clock::now();
       Measured measured = measure(survey, *values);
+      account.book(seconds_since(start), measured.decision);
       return {std::move(measured.decision), std::move(measured.plan)};
     }
     why_not = "not measured: the shapes or types of the inputs are not known before a run";
@@ -65,10 +97,11 @@ std::shared_ptr<ServedPlan> ServedPlan::build(std::shared_ptr<const Graph> graph
   served->options_ = &options;
   served->refiner_ = &refiner;
   Survey survey(*served->graph_, options);
-  Choice choice = choose(survey, inputs);
+  Choice choice = choose(survey, inputs, refiner.account());
   if (choice.plan == nullptr) {
     const bool refine = wants_measuring(options) && auto_mode(options) == AutoMode::kBackground &&
-                        choice.decision.placement != kMeasuredEarlier;
+                        choice.decision.placement != kMeasuredEarlier &&
+                        !refiner.account().settled(options.auto_budget_s);
     if (refine) choice.decision.placement += ", to be measured beside the runs";
     served->wants_refining_ = refine;
     choice.plan = Plan::build(survey, choice.decision);
@@ -99,9 +132,11 @@ Explanation ServedPlan::explain() const { return plan()->explain(); }
 
 void ServedPlan::refine(std::span<const Data> inputs, const std::atomic<bool>& stop) {
   Survey survey(*graph_, *options_);
-  std::shared_ptr<Plan> better = measure(survey, inputs, [&stop] { return stop.load(); }).plan;
+  const auto start = Profiler::Clock::now();
+  Measured measured = measure(survey, inputs, [&stop] { return stop.load(); });
+  refiner_->account().book(seconds_since(start), measured.decision);
   const std::lock_guard lock(mutex_);
-  plan_.swap(better);  // the old one goes after the lock, and after its last run
+  plan_.swap(measured.plan);  // the old one goes after the lock, and after its last run
 }
 
 Refiner::~Refiner() {
@@ -134,7 +169,7 @@ void Refiner::work() {
     if (plan == nullptr) continue;  // its shapes went out of use meanwhile
     try {
       plan->refine(job.inputs, stop_);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // the program serves on
       if (stop_) return;
       log_warning(std::string("auto: measuring beside the runs failed, the plan stays: ") +
                   error.what());

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -23,6 +24,20 @@ namespace xrt {
 class Refiner;
 class Survey;
 
+// What measuring has cost a program so far. A program with symbolic shapes would else measure for
+// every new shape as long as it lives.
+class MeasuringAccount {
+ public:
+  // The latest outcome, once `budget_s` is spent: what other shapes of the program get.
+  std::optional<Decision> settled(double budget_s) const;
+  void book(double seconds, const Decision& outcome);
+
+ private:
+  mutable std::mutex mutex_;
+  double spent_s_ = 0;
+  std::optional<Decision> last_;
+};
+
 // Who shall run what, as far as that is known before the first run returns: by the user's names, by
 // what was measured earlier, by measuring now (AutoMode::kFull, or the precision is to be chosen),
 // by estimates.
@@ -31,7 +46,7 @@ struct Choice {
   std::shared_ptr<Plan> plan;  // where it was built on the way
 };
 // `inputs` are those of the run that wants the plan, empty where there is none yet.
-Choice choose(Survey& survey, std::span<const Data> inputs);
+Choice choose(Survey& survey, std::span<const Data> inputs, MeasuringAccount& account);
 
 class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
  public:
@@ -64,7 +79,7 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   std::shared_ptr<Plan> plan_;  // never null after build()
 };
 
-// One thread per program that measures plans, started when there is one to measure.
+// One per program: a thread that measures plans, started when there is one to measure.
 class Refiner {
  public:
   Refiner() = default;
@@ -74,6 +89,7 @@ class Refiner {
   Refiner& operator=(const Refiner&) = delete;
 
   void add(std::weak_ptr<ServedPlan> plan, std::vector<Data> inputs);
+  MeasuringAccount& account() { return account_; }
 
  private:
   struct Job {
@@ -82,6 +98,7 @@ class Refiner {
   };
   void work();
 
+  MeasuringAccount account_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> jobs_;

@@ -544,6 +544,25 @@ TEST(AutoFast, NodesThatTheUserPlacedBringTheirEngine) {
   EXPECT_EQ(engines_by_op(*program).at("Abs"), "native");
 }
 
+TEST(Auto, OneBudgetForAllShapes) {
+  const auto a = sleepy("shapes_a", {{"Exp", 3000}});
+  const auto b = sleepy("shapes_b", {{"Exp", 100}});
+  Graph g("shapes");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim("N")}));
+  g.add_output(g.add_op("Exp", {g.add_op("Relu", {x})}));
+  const auto program = Program::compile(
+      std::move(g),
+      {.engines = {"auto", "shapes_a", "shapes_b"}, .auto_mode = "full", .auto_budget_s = 0.001});
+  program->run({{"x", Tensor::allocate(DType::kFloat32, {1})}});
+  EXPECT_EQ(program->explain().placement, "measured");
+  const std::string first = engines_by_op(*program).at("Exp");
+  const int compiled = a->compiled + b->compiled;
+  program->run({{"x", Tensor::allocate(DType::kFloat32, {2})}});
+  EXPECT_EQ(program->explain().placement, "measured for other shapes");
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), first);
+  EXPECT_EQ(a->compiled + b->compiled, compiled + 1);
+}
+
 TEST(Auto, OptionsAreChecked) {
   EXPECT_THROW(Program::compile(chain(), {.auto_mode = "slow"}), Error);
   EXPECT_THROW(Program::compile(chain(), {.precision = "f8"}), Error);
