@@ -289,6 +289,26 @@ def test_views_make_models() -> None:
     )
 
 
+def test_what_is_left_on_another_device_runs_on_the_host() -> None:
+    @openxrt.engine("python_far_device", version="1", devices=["far:7"])
+    class FarEngine:
+        def supports(self, node: openxrt.NodeView) -> bool | str:
+            assert node.device == "far:7"
+            return node.op == "Relu" or f"{node.op} is not written"
+
+        def compile(self, function: openxrt.FunctionView) -> Callable[..., object]:
+            assert function.device == "far:7"
+            return lambda x: np.maximum(x, 0)
+
+    program = openxrt.load(
+        relu_model([2, 3]), engine="python_far_device", device="far:7", cache_dir=""
+    )
+    np.testing.assert_array_equal(program(X), -np.maximum(X, 0))
+    assert program.explain().nodes_per_engine == {"native": 1, "python_far_device": 1}
+    with pytest.raises(openxrt.Unsupported, match="does not drive the device 'far:7'"):
+        openxrt.load(relu_model([2, 3]), engine="native", device="far:7", cache_dir="")
+
+
 def test_traits() -> None:
     """An op that is for inference alone says so, whatever the engine's supports() says."""
     traits = openxrt.OpTraits(training=True, optimizer=True, mutable_inputs=[0])
