@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kRunsPerTurn = 2;
 
-double fastest_tenth(std::vector<double> samples) {
+double median(std::vector<double> samples) {
   if (samples.empty()) return 0;
-  const auto tenth = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 10);
-  std::nth_element(samples.begin(), tenth, samples.end());
-  return *tenth;
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
 }
 
 }  // namespace
@@ -51,9 +51,9 @@ void TimedPlan::forget() {
   total_us_ = 0;
 }
 
-double TimedPlan::us() const { return fastest_tenth(samples_); }
+double TimedPlan::us() const { return median(samples_); }
 
-double TimedPlan::first_us() const { return fastest_tenth(firsts_); }
+double TimedPlan::first_us() const { return median(firsts_); }
 
 void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, double seconds,
                    const std::function<bool()>& stop) {

@@ -22,8 +22,7 @@ class TimedPlan {
   // What a run's time is good for: nothing, the first run after another plan's, any other.
   enum class Keep { kNot, kFirst, kSample };
   void run(Keep keep);
-  // The time below which a tenth of the samples lie, in microseconds: other work on the machine
-  // only ever adds. 0 where there are none.
+  // The median of the samples, in microseconds; 0 where there are none.
   double us() const;
   // The same of first runs: caches are cold, and the engine's threads asleep.
   double first_us() const;

@@ -19,6 +19,7 @@
 #include "runtime/contention.h"
 #include "runtime/profile_cache.h"
 #include "tests/runtime/test_engines.h"
+#include "xrt/onnx.h"
 
 namespace xrt {
 namespace {
@@ -542,6 +543,26 @@ TEST(AutoFast, NodesThatTheUserPlacedBringTheirEngine) {
   const auto program = Program::compile(g, {.node_engines = {{node, "fast_own"}}});
   EXPECT_EQ(engines_by_op(*program).at("Exp"), "fast_own");
   EXPECT_EQ(engines_by_op(*program).at("Abs"), "native");
+}
+
+TEST(Auto, ASecondStartTakesThePlanFromDisk) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("xrt_auto_test_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  export_onnx_file(product(), folder / "m.onnx");
+  ProgramOptions options = {.engines = {"auto", "native"}, .cache_dir = folder / "cache"};
+  const auto placement = [&](const char* mode) {
+    options.auto_mode = mode;
+    forget_profiles();  // as another process would
+    return Program::load(folder / "m.onnx", options)->explain().placement;
+  };
+  EXPECT_EQ(placement("fast"), "estimated");
+  EXPECT_EQ(placement("fast"), "estimated");
+  EXPECT_EQ(placement("full"), "measured") << "an estimate will not do";
+  EXPECT_EQ(placement("full"), "measured earlier");
+  EXPECT_EQ(placement("fast"), "measured earlier");
+  EXPECT_EQ(placement("background"), "measured earlier") << "from the profile";
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Auto, OneBudgetForAllShapes) {
