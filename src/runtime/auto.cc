@@ -156,6 +156,10 @@ std::vector<EngineEstimate> estimates(Survey& survey, bool lazily) {
         const Survey::Entry& entry = survey.of(name);
         own.takes_all = entry.taken == total;
         if (entry.taken == 0 && total > 0) own.row.note = "it takes no node";
+        if (survey.options().strict && !own.takes_all) {
+          own.row.note = "it takes " + std::to_string(entry.taken) + " of " +
+                         std::to_string(total) + " nodes, and `strict` rules others out";
+        }
         own.us = estimator.split_us(name);
       } catch (const Error& error) {
         own.row.note = std::string("not available: ") + error.what();

@@ -124,7 +124,9 @@ class Measurement {
     if (best == nullptr) {
       // What the first of them said is what loading without measuring would have said.
       if (first_failure_) throw *first_failure_;
-      throw Error(ErrorCode::kUnsupported, "no plan could be measured");
+      std::string message = "no candidate can run this graph";
+      for (const Candidate& c : candidates_) message += "\n  " + c.row.plan + ": " + c.row.note;
+      throw Error(ErrorCode::kUnsupported, message);
     }
     best = time_closely(best);
     busy_ = contention_.disturbed();

@@ -170,6 +170,13 @@ Placement place(Survey& survey, const Decision& decision, const std::string& sco
   body_options.precision = decision.precision;
   take_control_flow(graph, body_options, scope, placement);
   add_fallback(survey, placement);
+  for (const EngineAnswers& answers : placement.answers) {
+    if (answers.engine == kRuntimeEngine || offers_precision(answers.engine, decision.precision)) {
+      continue;
+    }
+    placement.notes.push_back("engine '" + answers.engine + "' computes in float32: it has no " +
+                              decision.precision);
+  }
   PartitionOptions partition_options;
   partition_options.single_node_engine = kRuntimeEngine;
   partition_options.minimum_nodes = options.cluster_minimum_nodes;

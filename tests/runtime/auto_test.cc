@@ -536,6 +536,30 @@ TEST(AutoFast, GoesByTheKindOfWork) {
   EXPECT_EQ(quantised.candidates[0].plan, "openvino,native");
 }
 
+TEST(AutoFast, StrictLeavesNobodyElse) {
+  testing::picky("strict_part", {"Exp"});
+  sleepy("strict_all", {});
+  const auto program =
+      Program::compile(chain(), {.engines = {"auto", "strict_part", "strict_all"}, .strict = true});
+  EXPECT_EQ(program->explain().nodes_per_engine.at("strict_all"), 4U);
+  for (const char* mode : {"fast", "full"}) {
+    try {
+      Program::compile(chain(),
+                       {.engines = {"auto", "strict_part"}, .strict = true, .auto_mode = mode});
+      ADD_FAILURE() << mode;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("it takes 1 of 4 nodes"), std::string::npos);
+    }
+  }
+}
+
+TEST(AutoPrecision, AnEngineWithoutItIsNamed) {
+  sleepy("only_f32", {});
+  const auto program = Program::compile(chain(), {.engines = {"only_f32"}, .precision = "bf16"});
+  ASSERT_FALSE(program->explain().notes.empty());
+  EXPECT_NE(program->explain().notes[0].find("only_f32"), std::string::npos);
+}
+
 TEST(AutoFast, NodesThatTheUserPlacedBringTheirEngine) {
   testing::picky("fast_own", {"Exp"});
   Graph g = chain();
