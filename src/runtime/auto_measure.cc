@@ -123,7 +123,7 @@ class Measurement {
     Candidate* best = fastest();
     if (best == nullptr) {
       // What the first of them said is what loading without measuring would have said.
-      if (first_failure_) throw *first_failure_;
+      if (first_failure_) throw Error(*first_failure_);
       std::string message = "no candidate can run this graph";
       for (const Candidate& c : candidates_) message += "\n  " + c.row.plan + ": " + c.row.note;
       throw Error(ErrorCode::kUnsupported, message);
