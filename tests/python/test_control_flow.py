@@ -14,7 +14,7 @@ STEPS, SIZE = 6, 8
 
 
 def recurrent_model() -> bytes:
-    """h[t] = tanh(w·h[t-1] + x[t]) by a Scan, which returns all squares of h, too; w is captured."""
+    """h[t] = tanh(w·h[t-1] + x[t]) by a Scan, which returns all h² too; w is captured."""
     body = helper.make_graph(
         [
             helper.make_node("MatMul", ["w", "h"], ["wh"], name="mm"),
