@@ -37,6 +37,12 @@ std::shared_ptr<const Executable> NativeEngine::compile(const Function& function
                                             Threads::get(options.num_threads), function.aliases);
 }
 
+std::shared_ptr<const Executable> NativeEngine::load(const Tensor& blob, const Function& function,
+                                                     const CompileOptions& options) const {
+  return std::make_shared<NativeExecutable>(blob, registry_, options,
+                                            Threads::get(options.num_threads), function.aliases);
+}
+
 }  // namespace xrt::native
 
 extern "C" XRT_API void xrt_register_engine(xrt::EngineRegistry* registry) {

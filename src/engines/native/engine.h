@@ -23,6 +23,9 @@ class NativeEngine final : public Engine {
   // Engine option "precision": "f32" (default) or "bf16", see dnn/plan.h.
   std::shared_ptr<const Executable> compile(const Function& function,
                                             const CompileOptions& options) const override;
+  // Packed weights are used where they lie in the blob.
+  std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
+                                         const CompileOptions& options) const override;
   std::vector<std::string> ops() const override { return registry_.ops(); }
 
  private:

@@ -2,7 +2,9 @@
 #include "engines/native/executable.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <exception>
 #include <numeric>
 
 #include "engines/native/memory_plan.h"
@@ -27,6 +29,8 @@ void copy_elements(const Tensor& source, Tensor& target) {
   }
 }
 
+constexpr std::string_view kBlobFormat = "native 1";
+
 std::string step_label(const Node& node) {
   return "node '" + node.name + "' (" + node.qualified_op() + ")";
 }
@@ -49,31 +53,42 @@ NativeExecutable::NativeExecutable(const Graph& graph, const KernelRegistry& reg
   Graph own(graph);
   prepare_graph(own, registry, options);
   build(own, registry, options, aliases);
+  describe_for_blob(own);
 }
 
-void NativeExecutable::build(Graph& graph, const KernelRegistry& registry,
-                             const CompileOptions& options,
-                             std::span<const InputOutputAlias> aliases) {
-  // A value's slot is its id.
-  slots_.resize(graph.value_capacity());
-  for (const ValueId id : graph.inputs()) {
-    slots_[id.index].kind = SlotKind::kInput;
-    slots_[id.index].borrowed = true;
-    input_slots_.push_back(id.index);
+NativeExecutable::NativeExecutable(const Tensor& blob, const KernelRegistry& registry,
+                                   const CompileOptions& options,
+                                   std::shared_ptr<const Threads> threads,
+                                   std::span<const InputOutputAlias> aliases)
+    : threads_(std::move(threads)) {
+  FlatReader reader(blob);
+  if (reader.text() != kBlobFormat) {
+    throw Error(ErrorCode::kEngine, "the blob is none of this engine's");
   }
-  for (const Capture& capture : graph.captures()) {
-    slots_[capture.inner.index].kind = SlotKind::kInput;
-    slots_[capture.inner.index].borrowed = true;
-    input_slots_.push_back(capture.inner.index);
+  const Graph graph = reader.graph();
+  std::vector<StoredWeights> stored;
+  for (std::size_t n = reader.count(); n-- > 0;) stored.emplace_back(reader);
+  reader.end();
+  if (stored.size() != graph.node_count()) {
+    throw Error(ErrorCode::kEngine, "the blob has weights for another number of nodes");
   }
-  for (const NodeId id : graph.topological_order()) {
-    const KernelCreateContext create(graph, id, registry, options, threads_);
+  build(graph, registry, options, aliases, std::move(stored));
+}
+
+void NativeExecutable::make_kernels(const Graph& graph, const KernelRegistry& registry,
+                                    const CompileOptions& options,
+                                    std::vector<StoredWeights>& stored) {
+  const std::vector<NodeId> order = graph.topological_order();
+  steps_.resize(order.size());
+  const auto make = [&](std::size_t s) {
+    const KernelCreateContext create(graph, order[s], registry, options, threads_,
+                                     stored.empty() ? nullptr : &stored[s]);
     std::string reason;
     const KernelDef* def = registry.find(create, &reason);
     if (def == nullptr) {
       throw Error(ErrorCode::kUnsupported, step_label(create.node()) + ": " + reason);
     }
-    Step step;
+    Step& step = steps_[s];
     step.label = step_label(create.node());
     try {
       step.kernel = def->create(create);
@@ -89,9 +104,80 @@ void NativeExecutable::build(Graph& graph, const KernelRegistry& registry,
       for (const Capture& capture : body->captures()) step.inputs.push_back(capture.outer.index);
     }
     for (const ValueId v : create.node().outputs) step.outputs.push_back(v.index);
-    uses_arena_ = uses_arena_ || step.kernel->traits().uses_arena;
-    steps_.push_back(std::move(step));
+  };
+  // Libraries generate code for a kernel when it is made: that takes longer than all the rest. Each
+  // thread takes the next kernel; of several errors the first in the order of steps is told.
+  std::vector<std::exception_ptr> errors(order.size());
+  std::atomic<std::size_t> next{0};
+  threads_->parallel_for(
+      std::min<std::int64_t>(threads_->count(), static_cast<std::int64_t>(order.size())), 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (; begin < end; ++begin) {
+          for (std::size_t s; (s = next.fetch_add(1)) < order.size();) {
+            try {
+              make(s);
+            } catch (...) {  // rethrown below
+              errors[s] = std::current_exception();
+            }
+          }
+        }
+      });
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
   }
+  for (const Step& step : steps_) uses_arena_ = uses_arena_ || step.kernel->traits().uses_arena;
+}
+
+// Constants of which kernels keep only what they packed are written as shapes: what was packed
+// follows, in the order of steps.
+void NativeExecutable::describe_for_blob(const Graph& graph) {
+  std::vector<bool> is_hollow(graph.value_capacity());
+  for (const ValueId v : graph.constants()) is_hollow[static_cast<std::size_t>(v.index)] = true;
+  const auto keep = [&](std::int32_t slot) {
+    if (slot >= 0) is_hollow[static_cast<std::size_t>(slot)] = false;
+  };
+  const std::vector<NodeId> order = graph.topological_order();
+  for (std::size_t s = 0; s < order.size(); ++s) {
+    for (const std::int32_t slot : steps_[s].inputs) keep(slot);
+    if (steps_[s].kernel->saves_weights()) continue;
+    for (const ValueId v : graph.node(order[s]).inputs) keep(v.index);
+  }
+  for (const ValueId v : graph.outputs()) keep(v.index);
+  blob_ = std::make_unique<FlatWriter>();
+  blob_->text(kBlobFormat).graph(graph, is_hollow);
+  blob_->number(static_cast<std::int64_t>(steps_.size()));
+  for (const Step& step : steps_) step.kernel->save(*blob_);
+}
+
+std::optional<std::string> NativeExecutable::serialize() const {
+  if (blob_ == nullptr) return std::nullopt;
+  const std::lock_guard lock(blob_mutex_);
+  const FlatWriter::Pieces pieces = blob_->finish();
+  std::string blob;
+  std::size_t bytes = 0;
+  for (const std::string_view piece : pieces) bytes += piece.size();
+  blob.reserve(bytes);
+  for (const std::string_view piece : pieces) blob += piece;
+  return blob;
+}
+
+void NativeExecutable::build(const Graph& graph, const KernelRegistry& registry,
+                             const CompileOptions& options,
+                             std::span<const InputOutputAlias> aliases,
+                             std::vector<StoredWeights> stored) {
+  // A value's slot is its id.
+  slots_.resize(graph.value_capacity());
+  for (const ValueId id : graph.inputs()) {
+    slots_[id.index].kind = SlotKind::kInput;
+    slots_[id.index].borrowed = true;
+    input_slots_.push_back(id.index);
+  }
+  for (const Capture& capture : graph.captures()) {
+    slots_[capture.inner.index].kind = SlotKind::kInput;
+    slots_[capture.inner.index].borrowed = true;
+    input_slots_.push_back(capture.inner.index);
+  }
+  make_kernels(graph, registry, options, stored);
   // Kernels hold what they need of their constants; a constant that no step reads is not kept.
   for (const Step& step : steps_) {
     for (const std::int32_t slot : step.inputs) keep_constant(graph, slot);

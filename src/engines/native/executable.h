@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernel.h"
 #include "engines/native/step_profile.h"
+#include "ir/flat.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
 
@@ -28,6 +31,10 @@ class NativeExecutable final : public Executable {
   NativeExecutable(const Graph& graph, const KernelRegistry& registry,
                    const CompileOptions& options, std::shared_ptr<const Threads> threads,
                    std::span<const InputOutputAlias> aliases = {});
+  // From serialize()'s blob, parts of which are used in place.
+  NativeExecutable(const Tensor& blob, const KernelRegistry& registry,
+                   const CompileOptions& options, std::shared_ptr<const Threads> threads,
+                   std::span<const InputOutputAlias> aliases);
 
   std::unique_ptr<RunContext> create_context() const override;
   // A null context: one is made for this run.
@@ -35,6 +42,7 @@ class NativeExecutable final : public Executable {
            const RunOptions& options) const override;
   std::size_t workspace_bytes() const override { return arena_bytes_; }
   std::size_t weight_bytes() const override;
+  std::optional<std::string> serialize() const override;
 
  private:
   struct Step {
@@ -51,8 +59,12 @@ class NativeExecutable final : public Executable {
     std::int32_t output;
   };
 
-  void build(Graph& graph, const KernelRegistry& registry, const CompileOptions& options,
-             std::span<const InputOutputAlias> aliases);
+  // `stored`: by step, where the function comes from a blob.
+  void build(const Graph& graph, const KernelRegistry& registry, const CompileOptions& options,
+             std::span<const InputOutputAlias> aliases, std::vector<StoredWeights> stored = {});
+  void make_kernels(const Graph& graph, const KernelRegistry& registry,
+                    const CompileOptions& options, std::vector<StoredWeights>& stored);
+  void describe_for_blob(const Graph& graph);
   void keep_constant(const Graph& graph, std::int32_t slot);
   // `retained`: slots whose memory may be held by what a kernel made of them.
   void plan_memory(const Graph& graph, std::vector<bool> retained);
@@ -67,6 +79,8 @@ class NativeExecutable final : public Executable {
   std::vector<OutputCopy> copies_;
   std::vector<std::int32_t> dropped_;  // slots that are empty between runs
   std::size_t arena_bytes_ = 0;
+  mutable std::mutex blob_mutex_;
+  std::unique_ptr<FlatWriter> blob_;  // what serialize() writes: small, but for what kernels hold
   std::unique_ptr<StepProfile> profile_;  // only where one is wanted
   bool uses_arena_ = false;
 };

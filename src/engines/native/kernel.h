@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "engines/native/dtype_set.h"
+#include "engines/native/stored_weights.h"
 #include "engines/native/threads.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
@@ -165,6 +166,10 @@ class Kernel {
   virtual std::size_t weight_bytes() const { return 0; }
   // False: run() never reads the i-th input (it was packed), so its constant need not be kept.
   virtual bool reads_input(std::size_t /*i*/) const { return true; }
+  // True: constants that run() does not read are not wanted again, save() writes what was made of
+  // them and a later KernelCreateContext::stored_weights() gives it back.
+  virtual bool saves_weights() const { return false; }
+  virtual void save(FlatWriter& writer) const { writer.number(0); }
   // What computes, for profiles: the name of a library's implementation, or nothing.
   virtual std::string describe() const { return {}; }
   const KernelTraits& traits() const { return traits_; }
@@ -193,11 +198,19 @@ std::unique_ptr<Kernel> make_kernel(F function, KernelTraits traits = {}) {
 class KernelCreateContext : public NodeView {
  public:
   KernelCreateContext(const Graph& graph, NodeId id, const KernelRegistry& registry,
-                      const CompileOptions& options, std::shared_ptr<const Threads> threads)
-      : NodeView(graph, id), registry_(registry), options_(options), threads_(std::move(threads)) {}
+                      const CompileOptions& options, std::shared_ptr<const Threads> threads,
+                      StoredWeights* stored_weights = nullptr)
+      : NodeView(graph, id),
+        registry_(registry),
+        options_(options),
+        threads_(std::move(threads)),
+        stored_weights_(stored_weights) {}
 
   const CompileOptions& options() const { return options_; }
   const std::shared_ptr<const Threads>& threads() const { return threads_; }
+  // What save() of the same kernel wrote, where the function comes from a blob; else null. Then the
+  // constants that it replaces have shapes but no elements.
+  StoredWeights* stored_weights() const { return stored_weights_; }
   // Compiles a body. Its inputs are graph.inputs() followed by the inner values of captures().
   // KernelContext has what the bodies capture as further inputs after the node's own, body by body
   // in the order of Graph::subgraphs().
@@ -207,6 +220,7 @@ class KernelCreateContext : public NodeView {
   const KernelRegistry& registry_;
   const CompileOptions& options_;
   std::shared_ptr<const Threads> threads_;
+  StoredWeights* stored_weights_;
 };
 
 // One way to compute an op. Of the definitions of one op the first that supports a node is used.

@@ -19,6 +19,18 @@ void flush_denormals(float* values, std::size_t count) {
   }
 }
 
+// What tells one layout from another, as text; empty for one that only oneDNN knows.
+std::string layout_of(const memory::desc& desc) {
+  if (desc.get_format_kind() != memory::format_kind::blocked) return {};
+  std::string text = std::to_string(static_cast<int>(desc.get_data_type()));
+  for (const memory::dims& list :
+       {desc.get_dims(), desc.get_padded_dims(), desc.get_padded_offsets(), desc.get_strides(),
+        desc.get_inner_blks(), desc.get_inner_idxs()}) {
+    text += ' ' + to_string(std::span<const std::int64_t>(list));
+  }
+  return text;
+}
+
 }  // namespace
 
 const dnnl::engine& cpu_engine() {
@@ -309,11 +321,32 @@ void PlanKernel::prepare(const KernelCreateContext& context) {
     if (!known) return;
     dims.push_back(*known);
   }
+  stored_ = context.stored_weights();
   context.threads()->execute([&] { fixed_ = guarded([&] { return make_plan(dims); }); });
+  stored_ = nullptr;
   drop_sources();
 }
 
 bool PlanKernel::reads_input(std::size_t i) const { return !fixed_ || fixed_->reads_input(i); }
+
+void PlanKernel::save(FlatWriter& writer) const {
+  if (!saves_weights()) {
+    writer.number(0);
+    return;
+  }
+  writer.number(static_cast<std::int64_t>(fixed_->weights().size()));
+  for (const auto& weights : fixed_->weights()) {
+    writer.text(layout_of(weights->memory.get_desc()));
+    writer.bytes({static_cast<const char*>(weights->memory.get_data_handle()), weights->bytes()});
+  }
+}
+
+bool PlanKernel::saves_weights() const {
+  return fixed_ != nullptr &&
+         std::none_of(fixed_->weights().begin(), fixed_->weights().end(), [](const auto& weights) {
+           return layout_of(weights->memory.get_desc()).empty();
+         });
+}
 
 std::string PlanKernel::describe() const { return fixed_ ? fixed_->describe() : std::string(); }
 
@@ -347,6 +380,12 @@ std::shared_ptr<const PackedWeights> PlanKernel::packed(std::size_t slot, const 
     if (auto weights = p.weights.lock()) return weights;
   }
   auto weights = std::make_shared<PackedWeights>();
+  if (stored_ != nullptr && !stored_->empty()) {
+    weights->stored = stored_->take(layout_of(wanted), wanted.get_size());
+    weights->memory = memory(wanted, cpu_engine(), weights->stored.raw());
+    packed_.push_back({slot, wanted, weights});
+    return weights;
+  }
   weights->memory = memory(wanted, cpu_engine());
   memory plain(from, cpu_engine(), const_cast<void*>(source.raw()));
   dnnl::stream stream(cpu_engine());

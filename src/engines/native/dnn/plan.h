@@ -76,6 +76,7 @@ struct Operand {
 // Weights in the layout that a primitive wants, with the memory they own.
 struct PackedWeights {
   dnnl::memory memory;
+  Tensor stored;  // where they lie in a blob: its memory
   std::size_t bytes() const { return memory.get_desc().get_size(); }
 };
 
@@ -105,6 +106,7 @@ class Plan {
   void run(State& state, KernelContext& context) const;
   std::size_t weight_bytes() const;
   bool reads_input(std::size_t i) const;
+  const std::vector<std::shared_ptr<const PackedWeights>>& weights() const { return weights_; }
   // Names of the implementations, for the profile.
   std::string describe() const;
 
@@ -160,6 +162,8 @@ class PlanKernel : public Kernel {
   std::unique_ptr<KernelState> make_state() const final;
   std::size_t weight_bytes() const final;
   bool reads_input(std::size_t i) const final;
+  bool saves_weights() const final;
+  void save(FlatWriter& writer) const final;
   std::string describe() const final;
 
   // Called once after construction; makes the plan if every input's shape is static.
@@ -190,6 +194,7 @@ class PlanKernel : public Kernel {
     std::weak_ptr<const PackedWeights> weights;
   };
   std::shared_ptr<const Plan> fixed_;
+  StoredWeights* stored_ = nullptr;  // during prepare() only
   mutable std::mutex mutex_;
   mutable std::list<Cached> plans_;  // newest first
   mutable std::vector<Packed> packed_;
