@@ -170,7 +170,7 @@ bool PlanCache::find() {
     const auto payload = read_entry(entry_path(dir_, key_), header_);
     if (payload && read(*payload)) return true;
     if (!payload) explain_miss();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log_warning("plan cache: " + std::string(error.what()) + ": the program is built anew");
   }
   ports_ = {};
@@ -331,7 +331,7 @@ std::optional<PlanDraft> PlanCache::find_shapes(const std::vector<std::int64_t>&
       draft.explanation.placement = kMeasuredEarlier;
     }
     return draft;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log_warning("plan cache: " + std::string(error.what()) + ": the plan is made anew");
     return std::nullopt;
   }

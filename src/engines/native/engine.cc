@@ -39,8 +39,14 @@ std::shared_ptr<const Executable> NativeEngine::compile(const Function& function
 
 std::shared_ptr<const Executable> NativeEngine::load(const Tensor& blob, const Function& function,
                                                      const CompileOptions& options) const {
-  return std::make_shared<NativeExecutable>(blob, registry_, options,
-                                            Threads::get(options.num_threads), function.aliases);
+  try {
+    return std::make_shared<NativeExecutable>(blob, registry_, options,
+                                              Threads::get(options.num_threads), function.aliases);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // nodes that no compilation would have made
+    throw Error(ErrorCode::kEngine, std::string("the blob is damaged: ") + error.what());
+  }
 }
 
 }  // namespace xrt::native
