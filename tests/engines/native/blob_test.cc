@@ -24,11 +24,10 @@ Tensor filled(Dims dims, float step) {
 Graph network() {
   Graph g("network");
   const ValueId x = g.add_input("x", float_type({1, 8, 12, 12}));
-  const ValueId conv =
-      g.add_op("Conv",
-               {x, g.add_constant("w", filled({32, 8, 3, 3}, 0.02F)),
-                g.add_constant("b", filled({32}, 0.1F))},
-               {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
+  const ValueId conv = g.add_op("Conv",
+                                {x, g.add_constant("w", filled({32, 8, 3, 3}, 0.02F)),
+                                 g.add_constant("b", filled({32}, 0.1F))},
+                                {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
   const ValueId pooled = g.add_op("GlobalAveragePool", {g.add_op("Relu", {conv})});
   const ValueId flat = g.add_op("Flatten", {pooled});
   g.add_output(g.add_op("MatMul", {flat, g.add_constant("m", filled({32, 48}, 0.03F))}));
