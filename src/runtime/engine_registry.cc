@@ -192,7 +192,17 @@ class Registry {
         throw Error(ErrorCode::kEngine, std::string("it does not export ") + kRegisterEngineSymbol);
       }
       Collector collector;
-      entry(&collector);
+      try {
+        entry(&collector);
+      } catch (const Error&) {
+        throw;
+      } catch (const std::exception& error) {
+        throw Error(ErrorCode::kEngine,
+                    std::string(kRegisterEngineSymbol) + " threw: " + error.what());
+      } catch (...) {
+        throw Error(ErrorCode::kEngine,
+                    std::string(kRegisterEngineSymbol) + " threw something that is no exception");
+      }
       for (auto& engine : collector.engines) {
         libraries_[engine->name()] = file;
         insert(std::move(engine), file.string());
