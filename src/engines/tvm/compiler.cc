@@ -79,13 +79,15 @@ class Compiler::Process {
 
     // Everything the child needs is made before the fork: other threads may hold locks.
     const std::string python = Compiler::python();
-    std::string script(kCompilerScript);
-    std::string command = "-c";
+    // From a folder of its own, which Python searches first: no file of the working folder gets in.
+    std::string script = folder_.path() / "compiler.py";
+    write_file_atomic(script, kCompilerScript);
+    write_file_atomic(folder_.path() / "schedules.py", kSchedulesScript);
     std::string unbuffered = "-u";
     std::string isolated = "-s";
     std::string program = python;
     std::vector<char*> arguments = {program.data(), unbuffered.data(), isolated.data(),
-                                    command.data(), script.data(),     nullptr};
+                                    script.data(), nullptr};
     const pid_t parent = ::getpid();
     pid_ = ::fork();
     if (pid_ < 0) fail_errno("cannot start " + python);
@@ -229,10 +231,13 @@ std::string Compiler::compile(const CompileRequest& request) {
     const fs::path library = process_->folder() / "function.so";
     write_file_atomic(model, request.model);
     const Json json = {
-        {"model", model.string()},    {"library", library.string()},
-        {"target", request.target},   {"cpu", "native"},
-        {"threads", request.threads}, {"opt_level", request.opt_level},
-        {"trials", request.trials},   {"time_budget", request.time_budget_seconds},
+        {"model", model.string()},
+        {"library", library.string()},
+        {"target", request.target},
+        {"threads", request.threads},
+        {"opt_level", request.opt_level},
+        {"trials", request.trials},
+        {"time_budget", request.time_budget_seconds},
         {"records", request.records},
     };
     std::string line;

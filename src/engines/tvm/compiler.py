@@ -9,12 +9,16 @@ Whatever TVM prints goes to standard error. Ends when its input does, or after a
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import sys
 import time
 from pathlib import Path
+from statistics import mean
 from typing import Any
+
+from schedules import apply_schedules, schedule_function
 
 IDLE_SECONDS = 60
 # Every task is given this many trials before any is given more.
@@ -38,15 +42,48 @@ class Replies:
 
 def target_of(tvm: Any, request: dict[str, Any]) -> Any:
     """The target asked for; on the CPU with this machine's instructions."""
+    import tvm_ffi
+
     wanted = (
         json.loads(request["target"])
         if request["target"].startswith("{")
         else {"kind": request["target"]}
     )
     if wanted["kind"] == "llvm":
-        wanted.setdefault("mcpu", request["cpu"])
+        wanted.setdefault("mcpu", tvm_ffi.get_global_func("target.llvm_get_system_cpu")())
         wanted.setdefault("num-cores", request["threads"])
     return tvm.target.Target(wanted)
+
+
+def small_search(ms: Any) -> Any:
+    """Mutations of the best schedules so far, and new ones at random.
+
+    Without a learned cost model a large population is time that measuring would use better.
+    """
+    return ms.search_strategy.EvolutionarySearch(
+        population_size=32,
+        init_measured_ratio=0.5,
+        init_min_unmeasured=16,
+        genetic_num_iters=1,
+        eps_greedy=0.25,
+    )
+
+
+def untuned_seconds(
+    tvm: Any, ms: Any, module: Any, target: Any, builder: Any, runner: Any
+) -> float:
+    """What a task takes with the schedule that it has without tuning."""
+    if target.kind.name != "llvm":
+        return math.inf
+    scheduled = tvm.IRModule({"main": schedule_function(tvm, module["main"])})
+    built = builder.build([ms.builder.BuilderInput(scheduled, target)])[0]
+    if built.error_msg:
+        raise RuntimeError(built.error_msg)
+    arguments = ms.arg_info.ArgInfo.from_entry_func(module, remove_preproc=True)
+    run = runner.run([ms.runner.RunnerInput(built.artifact_path, "cpu", arguments)])[0].result()
+    if run.error_msg:
+        raise RuntimeError(run.error_msg)
+    return mean(float(s) for s in run.run_secs)
 
 
 def tune(
@@ -58,19 +95,11 @@ def tune(
     """
     from tvm.s_tir import meta_schedule as ms
 
-    with target:
-        module = tvm.transform.Sequential(
-            [
-                relax.transform.DecomposeOpsForInference(),
-                relax.transform.CanonicalizeBindings(),
-                relax.get_pipeline("zero"),
-            ]
-        )(module)
     records = request["records"]
     Path(records).mkdir(parents=True, exist_ok=True)
     extracted = ms.relax_integration.extract_tasks(module, target, params={})
     contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-        extracted_tasks=extracted, work_dir=records, strategy="evolutionary"
+        extracted_tasks=extracted, work_dir=records, strategy=small_search(ms)
     )
     costs = [
         weight * tvm.s_tir.analysis.estimate_tir_flops(context.mod)
@@ -81,7 +110,9 @@ def tune(
     tasks = [contexts[i] for i in order if parts[i] >= SMALLEST_PART]
     # Their worker processes import TVM, which takes seconds: once for all tasks.
     builder = ms.builder.LocalBuilder(max_workers=request["threads"])
-    runner = ms.runner.LocalRunner()
+    runner = ms.runner.LocalRunner(
+        evaluator_config=ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
+    )
     database = ms.database.JSONDatabase(work_dir=records)
     total = request["trials"]
     each = max(1, total // max(1, len(tasks)))
@@ -113,12 +144,21 @@ def tune(
             done += trials
         wanted += TRIALS_PER_ROUND
     replies.send(progress=f"tuned with {done} new trials", part=1.0)
-    with target, database, tvm.transform.PassContext(opt_level=3):
+    kept = ms.database.MemoryDatabase()
+    for task in tasks:
+        if not database.has_workload(task.mod):
+            continue
+        best = database.get_top_k(database.commit_workload(task.mod), 1)
+        untuned = untuned_seconds(tvm, ms, task.mod, target, builder, runner)
+        if best and mean(float(s) for s in best[0].run_secs) < untuned:
+            kept.commit_workload(task.mod)
+            kept.commit_tuning_record(best[0])
+    with target, kept, tvm.transform.PassContext(opt_level=3):
         return relax.transform.MetaScheduleApplyDatabase(records)(module)
 
 
 def compile_model(request: dict[str, Any], replies: Replies) -> None:
-    """{"model": path of an ONNX file, "library": path to write, "target", "cpu", "threads",
+    """{"model": path of an ONNX file, "library": path to write, "target", "threads",
     "opt_level", "trials", "time_budget" (seconds), "records": folder}."""
     import onnx
     import tvm
@@ -127,8 +167,22 @@ def compile_model(request: dict[str, Any], replies: Replies) -> None:
 
     module = from_onnx(onnx.load(request["model"]), keep_params_in_input=False)
     target = target_of(tvm, request)
+    if target.kind.name == "llvm":
+        with target:
+            module = tvm.transform.Sequential(
+                [
+                    relax.transform.DecomposeOpsForInference(),
+                    *relax.pipeline.library_dispatch_passes(target),
+                    *relax.pipeline.legalize_passes(target),
+                ]
+            )(module)
+    elif request["trials"] > 0:
+        with target:
+            module = relax.get_pipeline("zero")(relax.transform.DecomposeOpsForInference()(module))
     if request["trials"] > 0:
         module = tune(tvm, relax, module, target, request, replies)
+    if target.kind.name == "llvm":
+        module = apply_schedules(tvm, module)
     with tvm.transform.PassContext(opt_level=request["opt_level"]):
         executable = tvm.compile(module, target=target)
     executable.export_library(request["library"])
