@@ -108,7 +108,7 @@ class ConvKernel final : public PlanKernel {
                   "X has rank " + std::to_string(x.size()) + " and W " + std::to_string(w.size()));
     }
     const std::int64_t g = attributes_.group;
-    if (g < 1 || x[1] != w[1] * g || w[0] % g != 0) {
+    if (g < 1 || x[1] % g != 0 || x[1] / g != w[1] || w[0] % g != 0) {
       throw Error(ErrorCode::kInvalidArgument, "X has " + std::to_string(x[1]) +
                                                    " channels, W is " +
                                                    to_string(std::span<const std::int64_t>(w)) +
