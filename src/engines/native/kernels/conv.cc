@@ -229,9 +229,12 @@ Created create_deform_conv(const KernelCreateContext& create) {
     const auto rank = static_cast<std::int64_t>(patches.image.size());
     if (rank > 8) throw Error(ErrorCode::kUnsupported, "more than eight spatial axes");
     const std::int64_t channels = x.dims()[1];
+    if (offset_groups < 1 || offset_groups > channels || channels % offset_groups != 0) {
+      fail("offset_group " + std::to_string(offset_groups) + " does not divide " +
+           std::to_string(channels) + " channels");
+    }
     const std::int64_t per_offset = offset_groups * patches.kernel_size * patches.windows;
-    if (offset_groups < 1 || channels % offset_groups != 0 ||
-        k.input(2).count() != x.dims()[0] * per_offset * rank ||
+    if (k.input(2).count() != x.dims()[0] * per_offset * rank ||
         (k.has_input(4) && k.input(4).count() != x.dims()[0] * per_offset)) {
       fail("offset or mask do not fit the windows");
     }
