@@ -34,7 +34,7 @@ class Granularity {
     scales_ = scale.dims()[axis];
     if (block == 0 && scales_ > 0) block = (size_ + scales_ - 1) / scales_;
     Dims expected = x;
-    expected[axis] = block > 0 ? (size_ + block - 1) / block : 0;
+    expected[axis] = block > 0 ? size_ / block + (size_ % block != 0 ? 1 : 0) : 0;
     if (block < 1 || scale.dims() != expected) fail("the scale's shape does not fit its blocks");
     block_ = block;
     outer_ = true;
