@@ -109,6 +109,15 @@ Reason inference_norm(const Question& q) {
   return q.node.attr_int("training_mode", 0) != 0 ? Reason{"training mode"} : one_output(q);
 }
 
+// TVM's frontend reads no training_mode: it drops nothing.
+Reason inference_dropout(const Question& q) {
+  if (auto reason = one_output(q)) return reason;
+  if (!q.has_input(2)) return std::nullopt;
+  const Tensor* training = q.graph.constant(q.node.input(2));
+  if (training == nullptr || *static_cast<const bool*>(training->raw())) return "training mode";
+  return std::nullopt;
+}
+
 Reason shift_of_unsigned(const Question& q) {
   return is_signed_integer(q.input(0).dtype) ? Reason{"shifts of signed integers"} : Reason{};
 }
@@ -271,7 +280,7 @@ std::map<std::string, Condition, std::less<>> make_rules() {
   rules["ConvTranspose"] = both(without("output_shape"), float32_data);
   rules["CumSum"] = both(constants({1}), wide_floats_of_data);
   rules["DequantizeLinear"] = quantise;
-  rules["Dropout"] = one_output;
+  rules["Dropout"] = inference_dropout;
   rules["DynamicQuantizeLinear"] = always;
   rules["Expand"] = expand;
   rules["Gather"] = always;
