@@ -79,7 +79,7 @@ def untuned_seconds(
     built = builder.build([ms.builder.BuilderInput(scheduled, target)])[0]
     if built.error_msg:
         raise RuntimeError(built.error_msg)
-    arguments = ms.arg_info.ArgInfo.from_entry_func(module, remove_preproc=True)
+    arguments = ms.arg_info.ArgInfo.from_entry_func(scheduled, remove_preproc=True)
     run = runner.run([ms.runner.RunnerInput(built.artifact_path, "cpu", arguments)])[0].result()
     if run.error_msg:
         raise RuntimeError(run.error_msg)
