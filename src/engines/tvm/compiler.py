@@ -25,6 +25,8 @@ IDLE_SECONDS = 60
 TRIALS_PER_ROUND = 8
 # Tasks with a smaller part of the function's arithmetic keep TVM's default schedule.
 SMALLEST_PART = 0.005
+# On a busy machine MetaSchedule's 30 s end builds whose process has hardly started.
+LONGEST_BUILD_SECONDS = 120
 
 
 class Replies:
@@ -109,7 +111,9 @@ def tune(
     order = sorted(range(len(parts)), key=lambda i: -parts[i])
     tasks = [contexts[i] for i in order if parts[i] >= SMALLEST_PART]
     # Their worker processes import TVM, which takes seconds: once for all tasks.
-    builder = ms.builder.LocalBuilder(max_workers=request["threads"])
+    builder = ms.builder.LocalBuilder(
+        max_workers=request["threads"], timeout_sec=LONGEST_BUILD_SECONDS
+    )
     runner = ms.runner.LocalRunner(
         evaluator_config=ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
     )
