@@ -44,6 +44,8 @@ RUNTIMES = (
     "xrt native",
     "xrt openvino,native",
     "xrt xla,native",
+    "xrt onnxruntime,native",
+    "xrt tvm,native",
     "xrt auto",
     "xrt auto-low",
 )
@@ -54,6 +56,8 @@ PAIRS = (
     ("xrt native", "onnxruntime"),
     ("xrt openvino,native", "openvino"),
     ("xrt xla,native", "onnxruntime"),
+    ("xrt onnxruntime,native", "onnxruntime"),
+    ("xrt tvm,native", "onnxruntime"),
     ("pytorch", "onnxruntime"),
     ("xrt auto", "onnxruntime"),
     ("xrt auto-low", "onnxruntime"),

@@ -9,18 +9,29 @@ from importlib.util import find_spec
 from pathlib import Path
 
 
+# Variable of the XLA engine → package and files below it, the newest first.
+PLUGINS = {
+    "XRT_PJRT_PLUGIN": ("xla_plugins", ("xla_cpu_pjrt/xla_cpu_pjrt.so",)),
+    "XRT_PJRT_CUDA_PLUGIN": (
+        "jax_plugins",
+        ("xla_cuda13/xla_cuda_plugin.so", "xla_cuda12/xla_cuda_plugin.so"),
+    ),
+}
+
+
 def set_defaults() -> None:
-    """Sets XRT_PJRT_PLUGIN to the plugin of xla-cpu-pjrt, unless it is set or not installed, and
-    XRT_PYTHON, with which TVM's compiler runs, to this interpreter.
+    """Sets XRT_PJRT_PLUGIN and XRT_PJRT_CUDA_PLUGIN to the plugins of xla-cpu-pjrt and
+    jax-cuda13-pjrt, unless they are set or not installed, and XRT_PYTHON, with which TVM's compiler
+    runs, to this interpreter.
 
     No package is imported: the import system is only asked for a folder.
     """
     os.environ.setdefault("XRT_PYTHON", sys.executable)
-    if "XRT_PJRT_PLUGIN" in os.environ:
-        return
-    spec = find_spec("xla_plugins")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        plugin = Path(folder) / "xla_cpu_pjrt" / "xla_cpu_pjrt.so"
-        if plugin.is_file():
-            os.environ["XRT_PJRT_PLUGIN"] = str(plugin)
-            return
+    for variable, (package, files) in PLUGINS.items():
+        if variable in os.environ:
+            continue
+        spec = find_spec(package)
+        folders = (spec.submodule_search_locations or []) if spec else []
+        found = (Path(folder) / file for file in files for folder in folders)
+        if plugin := next(filter(Path.is_file, found), None):
+            os.environ[variable] = str(plugin)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/survey.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -47,8 +50,10 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
   EngineAnswers answers{engine.name(), {}};
   const std::string device = device_for(engine, options);
   if (device.empty()) {
-    answers.nodes.assign(graph.node_capacity(),
-                         Support::no("it does not drive the device '" + options.device + "'"));
+    answers.nodes.assign(
+        graph.node_capacity(),
+        Support::no(fmt::format("it does not drive the device '{}', but {}", options.device,
+                                fmt::join(engine.devices(), ", "))));
     return answers;
   }
   answers.nodes = engine.supports_all(graph, device, Phase::kInference);

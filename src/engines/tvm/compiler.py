@@ -122,6 +122,7 @@ def tune(
     each = max(1, total // max(1, len(tasks)))
     deadline = time.monotonic() + request["time_budget"]
     done = 0
+    slowest = 0.0  # seconds of a trial, seen so far: what is begun is to end before the deadline
     wanted = min(TRIALS_PER_ROUND, each)
     while wanted <= each and time.monotonic() < deadline:
         for task in tasks:
@@ -129,8 +130,11 @@ def tune(
             if database.has_workload(task.mod):
                 workload = database.commit_workload(task.mod)
                 known = len(database.get_top_k(workload, each))
+            begin = time.monotonic()
             trials = wanted - known
-            if trials <= 0 or time.monotonic() >= deadline:
+            if slowest > 0.0:
+                trials = min(trials, int((deadline - begin) / slowest))
+            if trials <= 0 or begin >= deadline:
                 continue
             replies.send(progress=f"tuning {task.task_name} ({done} trials)", part=done / total)
             ms.tune.tune_tasks(
@@ -146,6 +150,7 @@ def tune(
                 cost_model="random",
             )
             done += trials
+            slowest = max(slowest, (time.monotonic() - begin) / trials)
         wanted += TRIALS_PER_ROUND
     replies.send(progress=f"tuned with {done} new trials", part=1.0)
     kept = ms.database.MemoryDatabase()

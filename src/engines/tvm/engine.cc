@@ -14,7 +14,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/log.h"
+#include "engines/tvm/compiler_script.h"
 #include "engines/tvm/executable.h"
 #include "engines/tvm/rules.h"
 #include "xrt/error.h"
@@ -84,7 +86,10 @@ CompileRequest request_for(const Function& function, const CompileOptions& optio
 
 TvmEngine::TvmEngine() : compiler_(std::make_unique<Compiler>()) {
   ::setenv("TVM_THREAD_POOL_SPIN_COUNT", kSpinCount, /*overwrite=*/0);
-  version_ = TVM_VERSION;
+  // What the compiler makes depends on these programs too: what older ones made is stale.
+  const std::string programs = std::string(kCompilerScript) + std::string(kSchedulesScript);
+  version_ = fmt::format("{}, schedules {}", TVM_VERSION,
+                         hash_bytes(programs.data(), programs.size()).hex().substr(0, 8));
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&::TVMFFIFunctionGetGlobal), &info) != 0) {
     location_ = info.dli_fname;

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/log.h"
+#include "engines/xla/cuda_devices.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -59,6 +61,11 @@ XlaFlags flags_of(const CompileOptions& options) {
     flags[key] = value;
   }
   return flags;
+}
+
+const PjrtClient& client_for(const CompileOptions& options) {
+  const DeviceName device = parse_device(options.device);
+  return PjrtApi::get(device.platform).client(std::max(1, options.num_threads), device.ordinal);
 }
 
 }  // namespace
@@ -141,9 +148,27 @@ Module lower_function(const Function& function) {
   return module;
 }
 
+XlaEngine::XlaEngine() {
+  const std::filesystem::path cuda = PjrtApi::find(Platform::kCuda);
+  const int gpus = cuda.empty() ? 0 : cuda_device_count();
+  if (gpus == 0 || !PjrtApi::find(Platform::kCpu).empty()) {
+    const PjrtApi& api = PjrtApi::get(Platform::kCpu);
+    devices_.push_back("cpu");
+    version_ = api.version();
+    location_ = api.location().string();
+  }
+  if (gpus > 0) {
+    // Opened when it is first asked for: it is large, and takes seconds.
+    devices_.push_back("cuda");
+    for (int i = 0; i < gpus; ++i) devices_.push_back(fmt::format("cuda:{}", i));
+    version_ += fmt::format("{}CUDA plugin of {} bytes", version_.empty() ? "" : "; ",
+                            std::filesystem::file_size(cuda));
+    location_ += (location_.empty() ? "" : ", ") + cuda.string();
+  }
+}
+
 Support XlaEngine::supports(const SupportQuery& query) const {
-  const std::vector<std::string> known = devices();
-  if (std::find(known.begin(), known.end(), query.device) == known.end()) {
+  if (std::find(devices_.begin(), devices_.end(), query.device) == devices_.end()) {
     return Support::no(fmt::format("no device '{}'", query.device));
   }
   return can_lower(query.graph, query.node);
@@ -155,7 +180,7 @@ std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
   if (log_debug_enabled()) {
     log_debug(fmt::format("XLA: function '{}':\n{}", function.name, module.text));
   }
-  const PjrtClient& client = api_.client(std::max(1, options.num_threads));
+  const PjrtClient& client = client_for(options);
   PjrtLoadedExecutable executable = client.compile(module.text, flags_of(options));
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
 }
@@ -163,9 +188,10 @@ std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
 std::shared_ptr<const Executable> XlaEngine::load(const Tensor& blob, const Function& function,
                                                   const CompileOptions& options) const {
   Module module = lower_function(function);
-  const PjrtClient& client = api_.client(std::max(1, options.num_threads));
+  const PjrtClient& client = client_for(options);
   const std::string_view bytes(static_cast<const char*>(blob.raw()), blob.bytes());
-  PjrtLoadedExecutable executable = client.deserialize(XlaExecutable::payload(bytes, module));
+  PjrtLoadedExecutable executable =
+      client.deserialize(XlaExecutable::payload(bytes, module, client));
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
 }
 

@@ -18,12 +18,14 @@ namespace xrt::xla {
 
 class XlaEngine : public Engine {
  public:
-  // Throws kNotFound or kEngine if the plugin cannot be used.
-  XlaEngine() : api_(PjrtApi::get()) {}
+  // Throws kNotFound or kEngine if no plugin can be used.
+  XlaEngine();
 
   std::string name() const override { return "xla"; }
-  std::string version() const override { return api_.version(); }
-  std::string location() const override { return api_.location().string(); }
+  std::string version() const override { return version_; }
+  std::string location() const override { return location_; }
+  // "cpu" where there is a CPU plugin; "cuda" and "cuda:N" where there are a CUDA plugin and GPUs.
+  std::vector<std::string> devices() const override { return devices_; }
 
   Support supports(const SupportQuery& query) const override;
   std::shared_ptr<const Executable> compile(const Function& function,
@@ -33,7 +35,9 @@ class XlaEngine : public Engine {
   std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
 
  private:
-  const PjrtApi& api_;
+  std::vector<std::string> devices_;
+  std::string version_;
+  std::string location_;
 };
 
 // The module of a function; throws kUnsupported naming the node that cannot be lowered.

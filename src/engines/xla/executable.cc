@@ -15,8 +15,10 @@ namespace {
 
 constexpr std::string_view kMagic = "XRTXLA1\n";
 
-std::string digest_of(const Module& module) {
-  return hash_bytes(module.text.data(), module.text.size()).hex();
+// Of the function and of the kind of device that it is compiled for.
+std::string digest_of(const Module& module, const PjrtClient& client) {
+  const std::string text = client.device_kind() + "\n" + module.text;
+  return hash_bytes(text.data(), text.size()).hex();
 }
 
 // One element per byte from `bits` per element, low bits first.
@@ -195,16 +197,17 @@ void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
 
 std::optional<std::string> XlaExecutable::serialize() const {
   std::string bytes(kMagic);
-  bytes += digest_of(module_);
+  bytes += digest_of(module_, client_);
   bytes += client_.serialize(executable_.get());
   return bytes;
 }
 
-std::string_view XlaExecutable::payload(std::string_view bytes, const Module& module) {
-  const std::string digest = digest_of(module);
+std::string_view XlaExecutable::payload(std::string_view bytes, const Module& module,
+                                        const PjrtClient& client) {
+  const std::string digest = digest_of(module, client);
   if (!bytes.starts_with(kMagic) || bytes.substr(kMagic.size(), digest.size()) != digest) {
     throw Error(ErrorCode::kInvalidArgument,
-                "XLA: these bytes were not compiled from this function");
+                "XLA: these bytes were not compiled from this function for this device");
   }
   return bytes.substr(kMagic.size() + digest.size());
 }

@@ -47,8 +47,10 @@ class XlaExecutable : public Executable {
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
 
-  // The bytes of serialize() without our header, after checking that they belong to `module`.
-  static std::string_view payload(std::string_view bytes, const Module& module);
+  // The bytes of serialize() without our header, after checking that they belong to `module` and
+  // to the client's kind of device.
+  static std::string_view payload(std::string_view bytes, const Module& module,
+                                  const PjrtClient& client);
 
  private:
   PjrtBuffer argument(const Module::Port& port, const Tensor& tensor,

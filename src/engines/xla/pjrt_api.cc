@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -20,14 +21,40 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // what XLA:CPU asks of memory it reads in place
 
-// Where the PyPI package puts the plugin, below a folder of Python packages.
-const char* const kPluginInPackages = "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so";
+// How the plugin of a platform is found.
+struct Source {
+  const char* title;     // in messages
+  const char* variable;  // names the file
+  const char* install;   // in messages
+  // Where PyPI's packages put it, below a folder of Python packages; the newest first.
+  std::vector<const char*> in_packages;
+  std::vector<std::string_view> platform_names;  // what its client calls itself
+};
 
-void add_environment(const fs::path& prefix, std::vector<fs::path>& found) {
+const Source& source_of(Platform platform) {
+  static const Source cpu{"XLA's CPU plugin (xla_cpu_pjrt.so)",
+                          "XRT_PJRT_PLUGIN",
+                          "pip install xla-cpu-pjrt",
+                          {"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"},
+                          {"cpu", "Host"}};
+  static const Source cuda{
+      "XLA's CUDA plugin (xla_cuda_plugin.so)",
+      "XRT_PJRT_CUDA_PLUGIN",
+      "pip install 'jax-cuda13-pjrt[with_cuda]'",
+      {"jax_plugins/xla_cuda13/xla_cuda_plugin.so", "jax_plugins/xla_cuda12/xla_cuda_plugin.so"},
+      {"cuda", "gpu"}};
+  return platform == Platform::kCpu ? cpu : cuda;
+}
+
+void add_packages(const fs::path& folder, const Source& source, std::vector<fs::path>& found) {
+  for (const char* file : source.in_packages) found.push_back(folder / file);
+}
+
+void add_environment(const fs::path& prefix, const Source& source, std::vector<fs::path>& found) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(prefix / "lib", error)) {
     if (entry.path().filename().string().starts_with("python3")) {
-      found.push_back(entry.path() / "site-packages" / kPluginInPackages);
+      add_packages(entry.path() / "site-packages", source, found);
     }
   }
 }
@@ -76,14 +103,39 @@ class ScopedVariable {
 
 }  // namespace
 
-std::string compile_options(const XlaFlags& flags) {
-  // CompileOptionsProto: executable_build_options (3) {num_replicas (4), num_partitions (5)} and
-  // env_option_overrides (7), a map from flag name to OptionOverrideProto {string (1), bool (2),
-  // int (3)}.
+DeviceName parse_device(const std::string& device) {
+  if (device == "cpu") return {Platform::kCpu, 0};
+  if (device == "cuda") return {Platform::kCuda, 0};
+  constexpr std::string_view kCuda = "cuda:";
+  if (device.starts_with(kCuda) && device.size() <= kCuda.size() + 4) {
+    const std::string number = device.substr(kCuda.size());
+    if (is_number(number) && number[0] != '-') return {Platform::kCuda, std::stoi(number)};
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("XLA: '{}' is no device; devices are cpu, cuda and cuda:N", device));
+}
+
+std::string compile_options(const XlaFlags& flags, std::int64_t device_id) {
+  // CompileOptionsProto: executable_build_options (3) {num_replicas (4), num_partitions (5),
+  // device_assignment (9)} and env_option_overrides (7), a map from flag name to
+  // OptionOverrideProto {string (1), bool (2), int (3)}.
+  const auto put_number = [](std::string& out, int number, std::int64_t value) {
+    put_varint(out, static_cast<std::uint64_t>(number) << 3);
+    put_varint(out, static_cast<std::uint64_t>(value));
+  };
   std::string build;
-  for (const int number : {4, 5}) {
-    put_varint(build, static_cast<std::uint64_t>(number) << 3);
-    put_varint(build, 1);
+  put_number(build, 4, 1);
+  put_number(build, 5, 1);
+  if (device_id != 0) {
+    // DeviceAssignmentProto: replica_count (1), computation_count (2), computation_devices (3)
+    // {replica_device_ids (1)}. Without one, the plugin takes its first device.
+    std::string replica;
+    put_number(replica, 1, device_id);
+    std::string assignment;
+    put_number(assignment, 1, 1);
+    put_number(assignment, 2, 1);
+    put_field(assignment, 3, replica);
+    put_field(build, 9, assignment);
   }
   std::string out;
   put_field(out, 3, build);
@@ -108,8 +160,9 @@ std::string compile_options(const XlaFlags& flags) {
 
 // --- PjrtApi ------------------------------------------------------------------------------------
 
-std::vector<fs::path> PjrtApi::search_path() {
-  if (const char* plugin = std::getenv("XRT_PJRT_PLUGIN"); plugin != nullptr && *plugin != '\0') {
+std::vector<fs::path> PjrtApi::search_path(Platform platform) {
+  const Source& source = source_of(platform);
+  if (const char* plugin = std::getenv(source.variable); plugin != nullptr && *plugin != '\0') {
     return {fs::path(plugin)};
   }
   std::vector<fs::path> found;
@@ -120,54 +173,69 @@ std::vector<fs::path> PjrtApi::search_path() {
     std::error_code error;
     const fs::path self = fs::weakly_canonical(info.dli_fname, error);
     for (fs::path dir = self.parent_path(); dir.has_relative_path(); dir = dir.parent_path()) {
-      found.push_back(dir / kPluginInPackages);
+      add_packages(dir, source, found);
     }
   }
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX", "XRT_PYTHON_PREFIX"}) {
     if (const char* prefix = std::getenv(variable); prefix != nullptr && *prefix != '\0') {
-      add_environment(prefix, found);
+      add_environment(prefix, source, found);
     }
   }
-#ifdef XRT_PJRT_DEFAULT_PLUGIN
-  found.emplace_back(XRT_PJRT_DEFAULT_PLUGIN);
+#ifdef XRT_PYTHON_PACKAGES
+  add_packages(XRT_PYTHON_PACKAGES, source, found);
 #endif
   return found;
 }
 
-const PjrtApi& PjrtApi::get() {
+fs::path PjrtApi::find(Platform platform) {
+  for (const fs::path& path : search_path(platform)) {
+    std::error_code error;
+    if (fs::is_regular_file(path, error)) return path;
+  }
+  return {};
+}
+
+const PjrtApi& PjrtApi::get(Platform platform) {
   struct Loaded {
     std::unique_ptr<PjrtApi> api;
     std::exception_ptr error;
   };
-  // Never destroyed: the plugin has threads of its own until the process ends.
-  static const Loaded& loaded = *new Loaded([] {
+  const auto load = [](Platform wanted) {
     Loaded result;
     try {
-      const std::vector<fs::path> paths = search_path();
-      std::string tried;
-      for (const fs::path& path : paths) {
-        std::error_code error;
-        if (fs::is_regular_file(path, error)) {
-          result.api = std::make_unique<PjrtApi>(path);
-          return result;
+      const fs::path found = find(wanted);
+      if (found.empty()) {
+        std::string tried;
+        for (const fs::path& path : search_path(wanted)) {
+          tried += fmt::format("\n  {}", path.string());
         }
-        tried += fmt::format("\n  {}", path.string());
+        const Source& source = source_of(wanted);
+        throw Error(ErrorCode::kNotFound,
+                    fmt::format("{} was not found. Install it with `{}` in this environment, or "
+                                "set {} to the file. Looked for:{}",
+                                source.title, source.install, source.variable, tried));
       }
-      throw Error(ErrorCode::kNotFound,
-                  fmt::format("XLA's CPU plugin (xla_cpu_pjrt.so) was not found. Install it with "
-                              "`pip install xla-cpu-pjrt` in this environment, or set "
-                              "XRT_PJRT_PLUGIN to the file. Looked for:{}",
-                              tried));
+      result.api = std::make_unique<PjrtApi>(wanted, found);
     } catch (...) {
       result.error = std::current_exception();
     }
     return result;
-  }());
+  };
+  // Never destroyed: a plugin has threads of its own until the process ends.
+  const auto& loaded = [&]() -> const Loaded& {
+    if (platform == Platform::kCpu) {
+      static const Loaded& cpu = *new Loaded(load(Platform::kCpu));
+      return cpu;
+    }
+    static const Loaded& cuda = *new Loaded(load(Platform::kCuda));
+    return cuda;
+  }();
   if (loaded.error) std::rethrow_exception(loaded.error);
   return *loaded.api;
 }
 
-PjrtApi::PjrtApi(const fs::path& library) : location_(library) {
+PjrtApi::PjrtApi(Platform platform, const fs::path& library)
+    : platform_(platform), location_(library) {
   // The plugin reads its log level when it is loaded: what it was asked to do is no news to a user,
   // errors are.
   const char* level = std::getenv("TF_CPP_MIN_LOG_LEVEL");
@@ -227,25 +295,40 @@ std::string PjrtApi::version() const {
   return error ? text : text + fmt::format(", {} bytes", size);
 }
 
+namespace {
+
+PJRT_NamedValue named(std::string_view name, PJRT_NamedValue_Type type) {
+  auto value = pjrt_args<PJRT_NamedValue>(PJRT_NamedValue_STRUCT_SIZE);
+  value.name = name.data();
+  value.name_size = name.size();
+  value.type = type;
+  value.value_size = 1;
+  return value;
+}
+
+}  // namespace
+
 PJRT_Client* PjrtApi::create_client(int num_threads) const {
   // XLA:CPU reads the size of its pool from the environment, once per client. It also wants a
   // thread per device, of which it makes several unless told otherwise.
   const ScopedVariable threads("PJRT_NPROC", std::to_string(num_threads));
   const ScopedVariable older_name("NPROC", std::to_string(num_threads));
-  static constexpr std::string_view kDevices = "cpu_device_count";
-  auto devices = pjrt_args<PJRT_NamedValue>(PJRT_NamedValue_STRUCT_SIZE);
-  devices.name = kDevices.data();
-  devices.name_size = kDevices.size();
-  devices.type = PJRT_NamedValue_kInt64;
-  devices.int64_value = 1;
-  devices.value_size = 1;
+  PJRT_NamedValue option{};
+  if (platform_ == Platform::kCpu) {
+    option = named("cpu_device_count", PJRT_NamedValue_kInt64);
+    option.int64_value = 1;
+  } else {
+    // Three quarters of the GPU's memory would be taken at once: others use the GPU too.
+    option = named("preallocate", PJRT_NamedValue_kBool);
+    option.bool_value = false;
+  }
   auto args = pjrt_args<PJRT_Client_Create_Args>(PJRT_Client_Create_Args_STRUCT_SIZE);
-  args.create_options = &devices;
+  args.create_options = &option;
   args.num_options = 1;
   try {
     call<&PJRT_Api::PJRT_Client_Create>("PJRT_Client_Create", args);
   } catch (const Error& error) {
-    // A plugin for another device, or an older one, may know no such option.
+    // An older plugin may know no such option.
     log_debug(error.what());
     args = pjrt_args<PJRT_Client_Create_Args>(PJRT_Client_Create_Args_STRUCT_SIZE);
     call<&PJRT_Api::PJRT_Client_Create>("PJRT_Client_Create", args);
@@ -253,11 +336,24 @@ PJRT_Client* PjrtApi::create_client(int num_threads) const {
   return args.client;
 }
 
-const PjrtClient& PjrtApi::client(int num_threads) const {
+const PjrtClient& PjrtApi::client(int num_threads, int ordinal) const {
+  const int threads = platform_ == Platform::kCpu ? num_threads : 0;
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<PjrtClient>& client = clients_[num_threads];
-  if (!client) client = std::make_unique<PjrtClient>(*this, create_client(num_threads));
-  return *client;
+  std::unique_ptr<PjrtClient>& device = devices_[{threads, ordinal}];
+  if (!device) {
+    PJRT_Client*& client = clients_[threads];
+    if (client == nullptr) client = create_client(num_threads);
+    auto made = std::make_unique<PjrtClient>(*this, client, ordinal);
+    const std::vector<std::string_view>& names = source_of(platform_).platform_names;
+    if (std::find(names.begin(), names.end(), made->platform()) == names.end()) {
+      throw Error(ErrorCode::kEngine,
+                  fmt::format("PJRT plugin {} drives '{}', not '{}'; {} is to name {}",
+                              location_.string(), made->platform(), names.front(),
+                              source_of(platform_).variable, source_of(platform_).title));
+    }
+    device = std::move(made);
+  }
+  return *device;
 }
 
 void PjrtApi::missing(std::string_view name) const {
@@ -337,7 +433,8 @@ void PjrtDeleter::operator()(PJRT_Executable* executable) const {
 
 // --- PjrtClient ---------------------------------------------------------------------------------
 
-PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client) : api_(api), client_(client) {
+PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal)
+    : api_(api), client_(client) {
   auto devices = pjrt_args<PJRT_Client_AddressableDevices_Args>(
       PJRT_Client_AddressableDevices_Args_STRUCT_SIZE);
   devices.client = client_;
@@ -346,7 +443,24 @@ PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client) : api_(api), cli
     throw Error(ErrorCode::kEngine,
                 fmt::format("PJRT plugin {} offers no device", api_.location().string()));
   }
-  device_ = devices.addressable_devices[0];
+  if (static_cast<std::size_t>(ordinal) >= devices.num_addressable_devices) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("XLA: there is no device {}; there are {}",
+                                                         ordinal, devices.num_addressable_devices));
+  }
+  device_ = devices.addressable_devices[ordinal];
+  auto description =
+      pjrt_args<PJRT_Device_GetDescription_Args>(PJRT_Device_GetDescription_Args_STRUCT_SIZE);
+  description.device = device_;
+  api_.call<&PJRT_Api::PJRT_Device_GetDescription>("PJRT_Device_GetDescription", description);
+  auto id = pjrt_args<PJRT_DeviceDescription_Id_Args>(PJRT_DeviceDescription_Id_Args_STRUCT_SIZE);
+  id.device_description = description.device_description;
+  api_.call<&PJRT_Api::PJRT_DeviceDescription_Id>("PJRT_DeviceDescription_Id", id);
+  device_id_ = id.id;
+  auto kind =
+      pjrt_args<PJRT_DeviceDescription_Kind_Args>(PJRT_DeviceDescription_Kind_Args_STRUCT_SIZE);
+  kind.device_description = description.device_description;
+  api_.call<&PJRT_Api::PJRT_DeviceDescription_Kind>("PJRT_DeviceDescription_Kind", kind);
+  device_kind_.assign(kind.device_kind, kind.device_kind_size);
   auto name = pjrt_args<PJRT_Client_PlatformName_Args>(PJRT_Client_PlatformName_Args_STRUCT_SIZE);
   name.client = client_;
   api_.call<&PJRT_Api::PJRT_Client_PlatformName>("PJRT_Client_PlatformName", name);
@@ -354,7 +468,7 @@ PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client) : api_(api), cli
 }
 
 PjrtLoadedExecutable PjrtClient::compile(const std::string& text, const XlaFlags& flags) const {
-  const std::string options = compile_options(flags);
+  const std::string options = compile_options(flags, device_id_);
   static constexpr std::string_view kFormat = "mlir";
   auto program = pjrt_args<PJRT_Program>(PJRT_Program_STRUCT_SIZE);
   program.code = const_cast<char*>(text.data());  // read only for compilation
@@ -427,7 +541,12 @@ PjrtBuffer PjrtClient::buffer_from_host(const void* data, PJRT_Buffer_Type type,
   args.num_dims = dims.size();
   args.device = device_;
   args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
-  if (aligned && memory == HostMemory::kBorrowed) {
+  if (platform_ != "cpu") {
+    // The device has memory of its own: what may be borrowed is copied while others compute.
+    if (memory != HostMemory::kDuringCall) {
+      args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
+    }
+  } else if (aligned && memory == HostMemory::kBorrowed) {
     args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy;
   } else if (aligned && memory == HostMemory::kDonated) {
     args.host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy;

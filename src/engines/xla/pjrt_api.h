@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The PJRT C API of one plugin: found, opened, checked, and made to speak in xrt::Error.
 //
-//   const PjrtApi& api = PjrtApi::get();             // throws kEngine or kNotFound with the cause
-//   PjrtClient& client = api.client(2);              // at most two threads
-//   auto executable = client.compile(stablehlo_text, {});
+//   const PjrtApi& api = PjrtApi::get(Platform::kCpu);  // throws kEngine or kNotFound with the
+//   cause const PjrtClient& client = api.client(2, 0);         // at most two threads, the first
+//   device auto executable = client.compile(stablehlo_text, {});
 //
 // A plugin older or newer than the header that this file was built with is accepted: every call
 // passes the struct size of our header, and an entry that the plugin's table does not reach, or
@@ -15,12 +15,14 @@
 #include <pjrt_c_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "xrt/dtype.h"
@@ -30,6 +32,17 @@
 namespace xrt::xla {
 
 class PjrtApi;
+
+// What a plugin computes on.
+enum class Platform { kCpu, kCuda };
+
+// A device of the engine interface: "cpu", "cuda" (the first GPU) or "cuda:N".
+struct DeviceName {
+  Platform platform = Platform::kCpu;
+  int ordinal = 0;
+};
+// Throws kInvalidArgument for any other text.
+DeviceName parse_device(const std::string& device);
 
 // Destroys a PJRT object through the table that made it.
 struct PjrtDeleter {
@@ -54,10 +67,11 @@ enum class HostMemory {
   kDonated,     // as kBorrowed, and an executable may write its result into it
 };
 
-// One device context with a thread pool of its own size. Lives until the process ends.
+// One device of a plugin's client. Lives until the process ends.
 class PjrtClient {
  public:
-  PjrtClient(const PjrtApi& api, PJRT_Client* client);
+  // Throws kInvalidArgument if the client has no device of that ordinal.
+  PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal);
   PjrtClient(const PjrtClient&) = delete;
   PjrtClient& operator=(const PjrtClient&) = delete;
   // The plugin's pools are not joined at exit: other threads may still be running then.
@@ -85,31 +99,40 @@ class PjrtClient {
   const void* host_address(PJRT_Buffer* buffer) const;
 
   const std::string& platform() const { return platform_; }
+  // What the vendor calls the device ("NVIDIA H200"): an executable runs on its like only.
+  const std::string& device_kind() const { return device_kind_; }
   const PjrtApi& api() const { return api_; }
 
  private:
   const PjrtApi& api_;
   PJRT_Client* client_;
   PJRT_Device* device_ = nullptr;
+  std::int64_t device_id_ = 0;
   std::string platform_;
+  std::string device_kind_;
 };
 
 class PjrtApi {
  public:
-  // The process's plugin, opened on first use. A failure is remembered and thrown every time.
-  static const PjrtApi& get();
-  // Where the plugin is looked for, in order (XRT_PJRT_PLUGIN alone if it is set).
-  static std::vector<std::filesystem::path> search_path();
+  // The process's plugin for a platform, opened on first use. A failure is remembered and thrown
+  // every time.
+  static const PjrtApi& get(Platform platform);
+  // Where a plugin is looked for, in order: XRT_PJRT_PLUGIN (CPU) or XRT_PJRT_CUDA_PLUGIN alone if
+  // it is set.
+  static std::vector<std::filesystem::path> search_path(Platform platform);
+  // The first file of search_path() that exists; empty if none does.
+  static std::filesystem::path find(Platform platform);
 
-  explicit PjrtApi(const std::filesystem::path& library);
+  PjrtApi(Platform platform, const std::filesystem::path& library);
   PjrtApi(const PjrtApi&) = delete;
   PjrtApi& operator=(const PjrtApi&) = delete;
 
   const std::filesystem::path& location() const { return location_; }
   // "pjrt 0.81, xla-cpu …": part of every cache key.
   std::string version() const;
-  // The client whose pool has `num_threads` threads, made on first use.
-  const PjrtClient& client(int num_threads) const;
+  // The device `ordinal` of the client whose pool has `num_threads` threads, made on first use. A
+  // GPU has one client, whatever the number of threads.
+  const PjrtClient& client(int num_threads, int ordinal) const;
 
   // Calls one entry of the plugin's table; throws kEngine with the plugin's message on failure.
   template <auto Entry, typename Args>
@@ -138,10 +161,12 @@ class PjrtApi {
   [[noreturn]] void missing(std::string_view name) const;
   void check(PJRT_Error* error, std::string_view name) const;
 
+  Platform platform_;
   std::filesystem::path location_;
   const PJRT_Api* table_ = nullptr;
   mutable std::mutex mutex_;
-  mutable std::map<int, std::unique_ptr<PjrtClient>> clients_;  // by number of threads
+  mutable std::map<int, PJRT_Client*> clients_;  // by number of threads
+  mutable std::map<std::pair<int, int>, std::unique_ptr<PjrtClient>> devices_;  // … and ordinal
 };
 
 // Fills in what every argument struct of the API begins with.
@@ -152,7 +177,7 @@ Args pjrt_args(std::size_t struct_size) {
   return args;
 }
 
-// The serialised CompileOptionsProto for one replica, one partition and these flags.
-std::string compile_options(const XlaFlags& flags);
+// The serialised CompileOptionsProto for one replica, one partition on a device, and these flags.
+std::string compile_options(const XlaFlags& flags, std::int64_t device_id);
 
 }  // namespace xrt::xla
