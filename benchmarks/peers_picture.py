@@ -18,7 +18,7 @@ SERIES = (
 )
 WIDTH, LEFT, RIGHT = 860, 160, 24
 ROW, TOP, BOTTOM = 26, 74, 56
-LOW, HIGH = 0.125, 4.0
+LOW, HIGH = 0.125, 8.0
 
 
 def draw(results: dict[str, dict[str, Any]]) -> str:

@@ -8,7 +8,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-
 # Variable of the XLA engine → package and files below it, the newest first.
 PLUGINS = {
     "XRT_PJRT_PLUGIN": ("xla_plugins", ("xla_cpu_pjrt/xla_cpu_pjrt.so",)),
