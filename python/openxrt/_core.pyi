@@ -117,6 +117,17 @@ class Program:
     def trace_json(self) -> str: ...
     def graph_text(self) -> str: ...
 
+class Watch:
+    """Notices that dictionaries lead to other objects than before."""
+
+    def __init__(
+        self,
+        places: Sequence[tuple[dict[str, Any], str, object]],
+        whole: Sequence[dict[str, Any]],
+        versions: bool,
+    ) -> None: ...
+    def unchanged(self) -> bool: ...
+
 class NodeView:
     """A node, as an engine's supports() sees it."""
 

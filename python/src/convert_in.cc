@@ -282,6 +282,47 @@ std::shared_ptr<const void> own(ManagedTensor* managed) {
           }};
 }
 
+// A tensor over memory that `owner` keeps alive.
+Tensor from_view(const dlpack::TensorView& view, std::shared_ptr<const void> owner, bool read_only,
+                 std::string_view name, Access access) {
+  const std::int32_t device = view.device.type;
+  if (device != dlpack::kCpu && device != dlpack::kCudaHost && device != dlpack::kRocmHost) {
+    fail(name,
+         fmt::format("it lies on a device (DLPack type {}); copy it to the CPU first", device));
+  }
+  const std::optional<DType> dtype = dtype_of(view.dtype);
+  if (!dtype) {
+    fail(name, fmt::format("no tensor has DLPack elements of code {}, {} bits, {} lanes",
+                           view.dtype.code, view.dtype.bits, view.dtype.lanes));
+  }
+  if (read_only && access == Access::kWrite) fail(name, "it is written in place but is read-only");
+
+  const auto rank = static_cast<std::size_t>(view.ndim);
+  Dims dims(view.shape, view.shape + rank);
+  char* data = static_cast<char*>(view.data) + view.byte_offset;
+  const auto item = static_cast<std::int64_t>(bit_width(*dtype) / 8);
+  bool dense = true;
+  std::vector<std::int64_t> strides(rank);
+  if (view.strides != nullptr) {
+    std::int64_t expected = 1;
+    for (std::size_t i = rank; i-- > 0;) {
+      strides[i] = view.strides[i] * item;
+      dense = dense && (dims[i] <= 1 || view.strides[i] == expected);
+      expected *= dims[i];
+    }
+  }
+  if (dense || element_count(dims) == 0) {
+    return Tensor::wrap(*dtype, std::move(dims), data, std::move(owner));
+  }
+  if (access == Access::kWrite) {
+    fail(name, "it is written in place and must be dense and row-major (C-contiguous)");
+  }
+  Tensor copy = Tensor::allocate(*dtype, dims);
+  copy_strided(copy.data<char>(), data, static_cast<std::size_t>(item), dims.data(), strides.data(),
+               rank);
+  return copy;
+}
+
 Tensor from_dlpack(nb::handle object, std::string_view name, Access access) {
   nb::object capsule;
   try {
@@ -296,9 +337,6 @@ Tensor from_dlpack(nb::handle object, std::string_view name, Access access) {
     fail_with_cause(name, fmt::format("the {} does not lend its memory", kind_of(object)), error);
   }
 
-  const dlpack::TensorView* view = nullptr;
-  std::shared_ptr<const void> owner;
-  bool read_only = false;
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     auto* managed = static_cast<dlpack::ManagedVersioned*>(
         PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
@@ -307,54 +345,50 @@ Tensor from_dlpack(nb::handle object, std::string_view name, Access access) {
                              managed->version.major));
     }
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
-    owner = own(managed);
-    view = &managed->tensor;
-    read_only = (managed->flags & dlpack::kReadOnly) != 0;
-  } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor") != 0) {
+    const bool read_only = (managed->flags & dlpack::kReadOnly) != 0;
+    return from_view(managed->tensor, own(managed), read_only, name, access);
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") != 0) {
     auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-    owner = own(managed);
-    view = &managed->tensor;
-  } else {
-    fail(name, fmt::format("{}.__dlpack__() did not return a DLPack capsule", kind_of(object)));
+    return from_view(managed->tensor, own(managed), false, name, access);
   }
+  fail(name, fmt::format("{}.__dlpack__() did not return a DLPack capsule", kind_of(object)));
+}
 
-  const std::int32_t device = view->device.type;
-  if (device != dlpack::kCpu && device != dlpack::kCudaHost && device != dlpack::kRocmHost) {
-    fail(name,
-         fmt::format("it lies on a device (DLPack type {}); copy it to the CPU first", device));
+// The table of a framework's C functions, or null where its type has none of a version known here.
+const dlpack::ExchangeApi* exchange_api(nb::handle object) {
+  static PyObject* const kName = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())), kName);
+  if (found == nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error();
+    PyErr_Clear();
+    return nullptr;
   }
-  const std::optional<DType> dtype = dtype_of(view->dtype);
-  if (!dtype) {
-    fail(name, fmt::format("no tensor has DLPack elements of code {}, {} bits, {} lanes",
-                           view->dtype.code, view->dtype.bits, view->dtype.lanes));
-  }
-  if (read_only && access == Access::kWrite) fail(name, "it is written in place but is read-only");
+  const nb::object capsule = nb::steal(found);
+  if (PyCapsule_IsValid(found, "dlpack_exchange_api") == 0) return nullptr;
+  const auto* api =
+      static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(found, "dlpack_exchange_api"));
+  return api->version.major == 1 ? api : nullptr;
+}
 
-  const auto rank = static_cast<std::size_t>(view->ndim);
-  Dims dims(view->shape, view->shape + rank);
-  char* data = static_cast<char*>(view->data) + view->byte_offset;
-  const auto item = static_cast<std::int64_t>(bit_width(*dtype) / 8);
-  bool dense = true;
-  std::vector<std::int64_t> strides(rank);
-  if (view->strides != nullptr) {
-    std::int64_t expected = 1;
-    for (std::size_t i = rank; i-- > 0;) {
-      strides[i] = view->strides[i] * item;
-      dense = dense && (dims[i] <= 1 || view->strides[i] == expected);
-      expected *= dims[i];
-    }
+Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::string_view name,
+                     Access access) {
+  // What __dlpack__ refuses, and the table does not: results would silently have no gradient.
+  static PyObject* const kRequiresGrad = PyUnicode_InternFromString("requires_grad");
+  const nb::object grad = nb::steal(PyObject_GetAttr(object.ptr(), kRequiresGrad));
+  if (!grad.is_valid()) PyErr_Clear();
+  if (grad.ptr() == Py_True) {
+    fail(name, fmt::format("the {} does not lend its memory: it requires grad; pass detach()",
+                           kind_of(object)));
   }
-  if (dense || element_count(dims) == 0) {
-    return Tensor::wrap(*dtype, std::move(dims), data, std::move(owner));
+  dlpack::ManagedVersioned* managed = nullptr;
+  if (api.managed_from_object(object.ptr(), &managed) != 0) {
+    nb::python_error error;
+    fail_with_cause(name, fmt::format("the {} does not lend its memory", kind_of(object)), error);
   }
-  if (access == Access::kWrite) {
-    fail(name, "it is written in place and must be dense and row-major (C-contiguous)");
-  }
-  Tensor copy = Tensor::allocate(*dtype, dims);
-  copy_strided(copy.data<char>(), data, static_cast<std::size_t>(item), dims.data(), strides.data(),
-               rank);
-  return copy;
+  const bool read_only = (managed->flags & dlpack::kReadOnly) != 0;
+  return from_view(managed->tensor, own(managed), read_only, name, access);
 }
 
 // --- numbers and nested lists -------------------------------------------------------------------
@@ -396,6 +430,9 @@ Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Acc
            fmt::format("it is written in place and must be an array, not a {}", kind_of(object)));
     }
     return from_numbers(object, type, name);
+  }
+  if (const dlpack::ExchangeApi* api = exchange_api(object)) {
+    return from_exchange(*api, object, name, access);
   }
   if (nb::hasattr(object, "__dlpack__")) return from_dlpack(object, name, access);
   if (PyObject_CheckBuffer(object.ptr()) != 0) {

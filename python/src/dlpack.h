@@ -48,4 +48,18 @@ struct ManagedVersioned {  // capsule "dltensor_versioned"
 };
 inline constexpr std::uint64_t kReadOnly = 1;
 
+// What type(tensor).__dlpack_c_exchange_api__ leads to (capsule "dlpack_exchange_api", DLPack 1.2):
+// the way without a Python call. Functions return 0, or -1 with a Python exception set.
+struct ExchangeApi {
+  Version version;
+  ExchangeApi* older;
+  int (*allocate)(TensorView* prototype, ManagedVersioned** out, void* context,
+                  void (*set_error)(void* context, const char* kind, const char* message));
+  int (*managed_from_object)(void* object, ManagedVersioned** out);
+  int (*object_from_managed)(ManagedVersioned* tensor, void** out);
+  // Shape, strides and data are the object's own; may be null.
+  int (*view_of_object)(void* object, TensorView* out);
+  int (*current_stream)(std::int32_t device_type, std::int32_t device, void** out);
+};
+
 }  // namespace xrt::python::dlpack

@@ -13,6 +13,7 @@
 #include "graph.h"
 #include "onnx.h"
 #include "program.h"
+#include "watch.h"
 #include "xrt/program.h"
 #include "xrt/version.h"
 
@@ -81,4 +82,5 @@ NB_MODULE(_core, module) {
   xrt::python::bind_onnx(module);
   xrt::python::bind_compare(module);
   xrt::python::bind_tools(module);
+  xrt::python::bind_watch(module);
 }

@@ -17,6 +17,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
+from .fallback import refused_nodes, split
 from .importer import import_fx
 from .runner import FrozenWhileUnchanged, Runner
 
@@ -41,10 +42,14 @@ class _Compiler:
 
     options: Mapping[str, Any]
     freeze: bool
+    fallback: bool
 
     def __call__(
         self, module: torch.fx.GraphModule, samples: Sequence[object]
     ) -> Callable[..., object]:
+        if self.fallback and (refused := refused_nodes(module, samples)):
+            parts = split(module, refused, self.options)
+            return make_boxed_func(lambda *arguments: parts(*arguments))
         static = _static_positions(len(samples)) if self.freeze else []
         options = dict(self.options)
 
@@ -55,19 +60,28 @@ class _Compiler:
             runner = live()
             return make_boxed_func(lambda *arguments: runner(arguments))
 
-        choice: FrozenWhileUnchanged | None = None
+        known: list[torch.Tensor] = []
+        versions: list[int] = []
+
+        def frozen() -> Runner:
+            constants = dict(zip(static, known, strict=True))
+            return Runner(import_fx(module, samples, constants=constants), options)
+
+        choice = FrozenWhileUnchanged(frozen, live)
 
         def run(*arguments: object) -> list[object]:
-            nonlocal choice
-            weights = [arguments[position] for position in static]
-            if choice is None:
-                constants = dict(zip(static, weights, strict=True))
+            weights: list[torch.Tensor] = [arguments[position] for position in static]  # type: ignore[misc]
+            if not known:
+                known.extend(weights)
+                versions.extend(weight._version for weight in weights)
 
-                def frozen() -> Runner:
-                    return Runner(import_fx(module, samples, constants=constants), options)
+            def unchanged() -> bool:
+                return all(
+                    weight is first and weight._version == version
+                    for weight, first, version in zip(weights, known, versions, strict=True)
+                )
 
-                choice = FrozenWhileUnchanged(frozen, live, weights)
-            return choice.runner(weights)[0](arguments)
+            return choice.runner(unchanged)[0](arguments)
 
         return make_boxed_func(run)
 
@@ -79,13 +93,19 @@ def openxrt_backend(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., object]:
-    """torch.compile's entry point; `options` are the arguments of openxrt.load()."""
+    """torch.compile's entry point.
+
+    `options` are the arguments of openxrt.load(), and two of its own: freeze=False keeps weights
+    as inputs from the start; fallback=True lets PyTorch run the ops that cannot be imported, which
+    otherwise are an error.
+    """
     chosen = dict(options or {})
     freeze = bool(chosen.pop("freeze", True))
+    fallback = bool(chosen.pop("fallback", False))
     backend = aot_autograd(
-        fw_compiler=_Compiler(chosen, freeze=False),
-        bw_compiler=_Compiler(chosen, freeze=False),
-        inference_compiler=_Compiler(chosen, freeze=freeze),
+        fw_compiler=_Compiler(chosen, False, fallback),
+        bw_compiler=_Compiler(chosen, False, fallback),
+        inference_compiler=_Compiler(chosen, freeze, fallback),
         decompositions=_decompositions(),
     )
     return backend(module, samples)

@@ -295,7 +295,9 @@ class Builder:
         self, op: str, x: Value, dims: Sequence[int] | None, keepdim: bool, **attributes: object
     ) -> Value:
         """A Reduce… op over `dims`; over everything where they are None or empty."""
-        axes = sorted(dim % max(x.rank, 1) for dim in dims) if dims else list(range(x.rank))
+        axes = list(range(x.rank))
+        if dims and x.rank:  # a scalar's dimension 0 or -1 is none
+            axes = sorted(dim % x.rank for dim in dims)
         axes_input = self.ints(axes)  # none: rank 0, there is nothing to reduce over
         shape: tuple[int | torch.SymInt, ...] | None = None
         if x.shape is not None:

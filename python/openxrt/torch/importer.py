@@ -72,8 +72,8 @@ def op_name(node: torch.fx.Node) -> str:
     return f"{module}.{name}"
 
 
-def _missing(graph: torch.fx.Graph) -> list[str]:
-    """One line per op without a lowering, with the source line that needs it."""
+def missing_ops(graph: torch.fx.Graph) -> dict[str, str]:
+    """The ops of the graph that have no lowering; each with the source line that needs it."""
     lines: dict[str, str] = {}
     for node in graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
@@ -81,7 +81,18 @@ def _missing(graph: torch.fx.Graph) -> list[str]:
         name = op_name(node)
         if find(name) is None and name not in lines:
             lines[name] = f"{name}{where(node)}"
-    return list(lines.values())
+    return lines
+
+
+def missing_nodes(graph: torch.fx.Graph) -> set[str]:
+    """Names of the nodes whose op has no lowering."""
+    return {
+        node.name
+        for node in graph.nodes
+        if node.op == "call_function"
+        and node.target is not operator.getitem
+        and find(op_name(node)) is None
+    }
 
 
 def _shape_of(tensor: torch.Tensor) -> tuple[int | torch.SymInt, ...]:
@@ -160,7 +171,9 @@ class _Importer:
         try:
             result = function(self.builder, *args, **kwargs)
         except Unsupported as error:
-            raise Unsupported(f"{name}{where(node)}: {error}") from error
+            refusal = Unsupported(f"{name}{where(node)}: {error}")
+            refusal.node = node.name  # type: ignore[attr-defined]  read by fallback.py
+            raise refusal from error
         if isinstance(result, (list, tuple)):
             self.values[node] = [
                 self.checked(name, node, value, outputs[i] if i < len(outputs) else None)
@@ -232,9 +245,9 @@ class _Importer:
             return self.lower_all(stop)
 
     def lower_all(self, stop: Callable[[torch.fx.Node], None]) -> Imported:
-        missing = _missing(self.module.graph)
+        missing = missing_ops(self.module.graph)
         if missing:
-            raise Unsupported("no lowering for\n  " + "\n  ".join(missing))
+            raise Unsupported("no lowering for\n  " + "\n  ".join(missing.values()))
         for node in self.module.graph.nodes:
             if node.op == "placeholder":
                 continue

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .._core import Unsupported
+from .._core import Error, InvalidArgument, Unsupported, Watch
 from .backend import openxrt_backend
 from .importer import import_exported
 from .runner import FrozenWhileUnchanged, Runner
@@ -72,17 +73,46 @@ class _Signature:
 
 
 class _State:
-    """The parameters and buffers of a module, by name; notices tensors that were replaced."""
+    """The parameters and buffers of a module, by name; notices what was replaced."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.names: list[str] = []
         self.places: list[tuple[dict[str, Any], str]] = []
+        fixed: list[tuple[dict[str, Any], str, object]] = []
+        whole: list[dict[str, Any]] = []
         for prefix, owner in module.named_modules():
+            fixed.append((owner.__dict__, "training", owner.training))
+            fixed += [(owner._modules, key, child) for key, child in owner._modules.items()]
+            whole += [owner._modules, owner._parameters, owner._buffers]
             for tensors in (owner._parameters, owner._buffers):
                 for key, tensor in tensors.items():
-                    if tensor is not None:
-                        self.names.append(f"{prefix}.{key}" if prefix else key)
-                        self.places.append((tensors, key))
+                    if tensor is None:
+                        fixed.append((tensors, key, None))
+                        continue
+                    self.names.append(f"{prefix}.{key}" if prefix else key)
+                    self.places.append((tensors, key))
+        self._structure = Watch(fixed, whole, False)
+        self._kinds = [self._kind(*place) for place in self.places]
+        self._tensors = self._watch()
+
+    @staticmethod
+    def _kind(tensors: dict[str, Any], key: str) -> object:
+        tensor = tensors[key]
+        return None if tensor is None else (tensor.dtype, tensor.shape)
+
+    def _watch(self) -> Watch:
+        return Watch([(place, key, place[key]) for place, key in self.places], [], False)
+
+    def fits(self) -> bool:
+        """Whether a program traced from the module still is the module's: no sub-module was
+        replaced, no mode changed, and every tensor has its dtype and shape."""
+        if not self._structure.unchanged():
+            return False
+        if not self._tensors.unchanged():
+            if [self._kind(*place) for place in self.places] != self._kinds:
+                return False
+            self._tensors = self._watch()
+        return True
 
 
 class _Inference:
@@ -120,15 +150,14 @@ class _Inference:
         self.by_name = dict(zip(self.state.names, self.state.places, strict=True))
         # What a program writes counts as no change: it is an input of both programs.
         written = set(exported.graph_signature.buffers_to_mutate.values())
-        self.watched = [
-            place
-            for name, place in zip(self.state.names, self.state.places, strict=True)
+        self.written = written
+        places = [
+            (tensors, key, tensors[key])
+            for name, (tensors, key) in self.by_name.items()
             if name not in written
         ]
-        self.written = written
-        self.choice = FrozenWhileUnchanged(
-            make(False), make(True), [tensors[key] for tensors, key in self.watched]
-        )
+        self.choice = FrozenWhileUnchanged(make(False), make(True))
+        self.unchanged = Watch(places, [], True).unchanged
         self._lock = threading.Lock()
 
     def _forget_sizes(self, exported: torch.export.ExportedProgram) -> None:
@@ -146,14 +175,26 @@ class _Inference:
                         entry[1][d] = None
 
     def run(self, flat: list[object]) -> object:
-        weights = [tensors[key] for tensors, key in self.watched]
         with self._lock:
-            runner, frozen = self.choice.runner(weights)
+            runner, frozen = self.choice.runner(self.unchanged)
         state = None
         if not frozen or self.written:
             state = {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
         results = runner(flat, state)
         return pytree.tree_unflatten(results, self.out_spec)
+
+
+def check_quantisation(use_int8: bool, int8_calibration: object) -> None:
+    """Raises where int8 is asked for and cannot be had."""
+    if not use_int8:
+        if int8_calibration is not None:
+            raise InvalidArgument("int8_calibration without use_int8")
+        return
+    raise Unsupported(
+        "use_int8: this version of OpenXRT has no quantiser (calibration, and insertion of "
+        "QuantizeLinear and DequantizeLinear); use_fp16 is available, and a model that has those "
+        "ops already, as ONNX tools write them, runs in int8 through openxrt.load()"
+    )
 
 
 def _dynamic_shapes(
@@ -244,7 +285,10 @@ class EngineModule(torch.nn.Module):
             flat, spec = pytree.tree_flatten((args, kwargs))
         for program in self._programs:
             if program.signature.fits(flat, spec):
-                return program.run(flat)
+                if program.state.fits():
+                    return program.run(flat)
+                self.recompile()  # the module is another one than was traced
+                break
         try:
             return self._compile(args, kwargs).run(flat)
         except Unsupported:
@@ -256,10 +300,16 @@ class EngineModule(torch.nn.Module):
     def _through_dynamo(self, *args: Any, **kwargs: Any) -> Any:
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
         if self._compiled is None:
+            options = {**self.options, "fallback": self.fallback}
             self.__dict__["_compiled"] = torch.compile(
-                self.wrapped, backend=openxrt_backend, options=self.options
+                self.wrapped, backend=openxrt_backend, options=options
             )
-        return self._compiled(*args, **kwargs)
+        try:
+            return self._compiled(*args, **kwargs)
+        except torch._dynamo.exc.BackendCompilerFailed as error:
+            if isinstance(error.inner_exception, Error):
+                raise error.inner_exception from None
+            raise
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inference:
         flat, _ = pytree.tree_flatten((args, kwargs))
@@ -283,6 +333,16 @@ class EngineModule(torch.nn.Module):
             self._programs.insert(0, made)
             del self._programs[_MAX_PROGRAMS:]
         return made
+
+    def recompile(self) -> None:
+        """Forgets what was traced, so that the next call traces anew.
+
+        Replaced parameters and sub-modules, and sub-modules set to another mode, are noticed
+        without it; a plain attribute that `forward` reads (a flag, a number) is not.
+        """
+        with self._programs_lock:
+            self._programs = []
+        self.__dict__["_compiled"] = None
 
     @staticmethod
     def _wants_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -317,7 +377,75 @@ class XRTModule(EngineModule):
 
     In training mode PyTorch derives the backward graph and the engines run both (torch.compile's
     backend "openxrt"); optimizers stay PyTorch's.
+
+    Args:
+        module, engine, fallback: as in EngineModule.
+        use_fp16: engines that can do so compute float32 in float16 (precision="f16").
+        use_int8: quantise; needs `int8_calibration`, data or a table.
+        max_batch_size: the largest first dimension that engines are to build for.
+        max_workspace_size: bytes of scratch memory that one function may use.
+        strict_types, force_precision_constraints: engines always compute in the types of the
+            graph, whatever these say.
+        force_compile: compile anew whatever the caches hold.
+        cluster_minimum_nodes: smaller clusters go to the next engine.
+        cluster_maximum_nodes: larger clusters are split; None: no limit.
+        cluster_ignore_pipeline, cluster_max_iteration, cluster_strict_sbp_policy: accepted, as
+            OneFlow-XRT had them; graphs here have no stages, clusters are complete after one pass,
+            and values are not distributed within a graph.
+        dump_subgraph_dir: where to write the graph before and after each pass, and every function.
+        verbose: print every line of the log.
+        options: further arguments of openxrt.load().
+
+    Raises:
+        InvalidArgument: the arguments contradict each other.
+        Unsupported: use_int8 without a quantiser in this installation.
     """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        engine: str | list[str] = "auto",
+        *,
+        use_fp16: bool = False,
+        use_int8: bool = False,
+        int8_calibration: object = None,
+        max_batch_size: int | None = None,
+        max_workspace_size: int | None = None,
+        strict_types: bool = False,
+        force_precision_constraints: bool = True,
+        force_compile: bool = False,
+        cluster_minimum_nodes: int = 1,
+        cluster_maximum_nodes: int | None = None,
+        cluster_ignore_pipeline: bool = True,
+        cluster_max_iteration: int = 20,
+        cluster_strict_sbp_policy: bool = True,
+        dump_subgraph_dir: str | os.PathLike[str] | None = None,
+        verbose: bool = False,
+        fallback: bool = False,
+        **options: Any,
+    ) -> None:
+        check_quantisation(use_int8, int8_calibration)
+        if use_fp16:
+            if options.get("precision", "f16") != "f16":
+                raise InvalidArgument(f"use_fp16 and precision={options['precision']!r}")
+            options["precision"] = "f16"
+        given = {
+            "max_batch_size": max_batch_size,
+            "max_workspace_bytes": max_workspace_size,
+            "force_compile": force_compile or None,
+            "cluster_minimum_nodes": None if cluster_minimum_nodes == 1 else cluster_minimum_nodes,
+            "cluster_maximum_nodes": cluster_maximum_nodes,
+            "dump_dir": dump_subgraph_dir,
+            "verbose": verbose or None,
+            # Those below change nothing, which the log says where they are not left at rest.
+            "strict_types": strict_types or None,
+            "force_precision_constraints": None if force_precision_constraints else False,
+            "cluster_ignore_pipeline": None if cluster_ignore_pipeline else False,
+            "cluster_max_iteration": None if cluster_max_iteration == 20 else cluster_max_iteration,
+            "cluster_strict_sbp_policy": None if cluster_strict_sbp_policy else False,
+        }
+        options.update({name: value for name, value in given.items() if value is not None})
+        super().__init__(module, engine, fallback=fallback, **options)
 
     def _forward_training(self, *args: Any, **kwargs: Any) -> Any:
         return self._through_dynamo(*args, **kwargs)

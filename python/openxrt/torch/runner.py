@@ -19,6 +19,8 @@ _VIEWED = {"bfloat16": torch.bfloat16, "float8_e4m3fn": torch.float8_e4m3fn}
 
 def to_torch(array: np.ndarray) -> torch.Tensor:
     """The same memory as a tensor."""
+    if array.dtype.num < 24:  # NumPy's own; the name of a dtype is made anew each time
+        return torch.from_numpy(array)
     dtype = _VIEWED.get(array.dtype.name)
     if dtype is None:
         return torch.from_numpy(array)
@@ -34,6 +36,9 @@ class Runner:
         self.inputs = imported.inputs
         self.results = imported.results
         self.single = len(self.program.outputs) == 1
+        # The usual case is told once, not at every call.
+        self.one_tensor = self.single and [r.output for r in self.results] == [0]
+        self.one_tensor = self.one_tensor and not self.results[0].is_number
 
     def __call__(
         self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None = None
@@ -43,13 +48,16 @@ class Runner:
         for source in self.inputs:
             value = arguments[source] if isinstance(source, int) else state[source]  # type: ignore[index]
             if isinstance(value, torch.Tensor):
-                if value.device.type != "cpu":
+                if not value.is_cpu:
                     raise InvalidArgument(
                         f"input {source}: a tensor on {value.device}; the program runs on the CPU"
                     )
-                value = value.detach()
+                if value.requires_grad:
+                    value = value.detach()
             tensors.append(value)
         outputs = self.program(*tensors)
+        if self.one_tensor:
+            return [to_torch(outputs)]
         if self.single:
             outputs = (outputs,)
         results: list[object] = []
@@ -72,29 +80,17 @@ class FrozenWhileUnchanged:
     change compiles anything.
     """
 
-    def __init__(
-        self,
-        frozen: Callable[[], Runner],
-        live: Callable[[], Runner],
-        weights: Sequence[torch.Tensor],
-    ) -> None:
+    def __init__(self, frozen: Callable[[], Runner], live: Callable[[], Runner]) -> None:
         self._make_frozen: Callable[[], Runner] | None = frozen
         self._make_live = live
         self.frozen: Runner | None = None
         self.live: Runner | None = None
-        self._weights = list(weights)
-        self._versions = self.versions(self._weights)
 
-    @staticmethod
-    def versions(weights: Sequence[torch.Tensor]) -> list[int]:
-        """How often each tensor was written."""
-        return [weight._version for weight in weights]
-
-    def runner(self, weights: Sequence[torch.Tensor]) -> tuple[Runner, bool]:
-        """The program for these weights, and whether they are built into it."""
+    def runner(self, unchanged: Callable[[], bool]) -> tuple[Runner, bool]:
+        """The program to run, and whether the weights are built into it, which they are until
+        `unchanged` first says no."""
         if self._make_frozen is not None:
-            same = all(a is b for a, b in zip(weights, self._weights, strict=True))
-            if same and self.versions(weights) == self._versions:
+            if unchanged():
                 if self.frozen is None:
                     self.frozen = self._make_frozen()
                 return self.frozen, True

@@ -216,3 +216,123 @@ def test_unsupported_op_names_its_line() -> None:
 def test_wrong_engine_is_named() -> None:
     with pytest.raises(openxrt.NotFound, match="warp"):
         xt.XRTModule(network().eval(), engine="warp")(batch(1)[0])
+
+
+class Bessel(torch.nn.Module):
+    """An op that no engine has, between two that all have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.special.bessel_j0(self.first(x)).relu())
+
+
+class Digamma(Bessel):
+    """The same with an op that has a gradient."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.special.digamma(self.first(x).abs() + 1).relu())
+
+
+def test_pytorch_runs_what_no_engine_has_when_asked() -> None:
+    torch.manual_seed(0)
+    module, x = Bessel().eval(), torch.randn(5, 3)
+    fast = xt.XRTModule(module, engine="native", fallback=True)
+    assert_close(fast(x), module(x))
+
+
+def test_training_falls_back_or_names_the_line() -> None:
+    torch.manual_seed(0)
+    module, x = Digamma().train(), torch.randn(5, 3)
+    with pytest.raises(openxrt.Unsupported, match=r"digamma.*test_module\.py:\d+"):
+        xt.XRTModule(module, engine="native")(x)
+    fast = xt.XRTModule(module, engine="native", fallback=True)
+    fast(x).square().sum().backward()
+    found = [p.grad.clone() for p in fast.parameters()]
+    fast.zero_grad()
+    module(x).square().sum().backward()
+    for gradient, parameter in zip(found, module.parameters(), strict=True):
+        assert_close(gradient, parameter.grad)
+
+
+def test_replaced_sub_modules_and_parameters_are_seen() -> None:
+    module = network().eval()
+    fast = xt.XRTModule(module, engine="native").eval()
+    x, _ = batch(2)
+    assert_close(fast(x), module(x))
+    module[5] = torch.nn.Linear(36, 7)
+    assert fast(x).shape == (2, 7)
+    assert_close(fast(x), module(x))
+    module[5].weight = torch.nn.Parameter(torch.randn(7, 36))
+    assert_close(fast(x), module(x))
+    module[5].weight = torch.nn.Parameter(torch.randn(3, 36))
+    module[5].bias = None
+    assert fast(x).shape == (2, 3)
+    assert_close(fast(x), module(x))
+    module[1].train()  # one sub-module back in training mode
+    expected = copy.deepcopy(module)(x)
+    assert_close(fast(x), expected)
+
+
+def test_weights_that_were_loaded_compile_one_program() -> None:
+    module, other = network().eval(), network()
+    fast = xt.XRTModule(module, engine="native")
+    x, _ = batch(2)
+    fast(x)
+    for scale in (0.5, 2.0, 3.0):
+        fast.load_state_dict({k: v * scale for k, v in other.state_dict().items()})
+        assert_close(fast(x), module(x))
+    assert len(list(fast.programs())) == 1  # the first was dropped with its constants
+
+
+def test_a_plain_attribute_needs_recompile() -> None:
+    class Scale(torch.nn.Module):
+        scale = 2.0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.scale
+
+    module = Scale().eval()
+    fast = xt.XRTModule(module, engine="native")
+    assert fast(torch.ones(2)).tolist() == [2, 2]
+    module.scale = 3.0
+    fast.recompile()
+    assert fast(torch.ones(2)).tolist() == [3, 3]
+
+
+def test_wrong_arguments_are_named() -> None:
+    fast = xt.XRTModule(network().eval(), engine="native")
+    x, _ = batch(2)
+    fast(x)
+    with pytest.raises(RuntimeError, match=r"Float|float|dtype|type"):
+        fast(x.double())
+    with pytest.raises(RuntimeError, match=r"36|shapes|size"):
+        fast(torch.zeros(2, 1, 20, 20))
+    with pytest.raises(RuntimeError, match=r"meta|device"):
+        fast(x.to("meta"))
+    assert_close(fast(x), fast.wrapped(x))
+
+
+def test_arguments_of_oneflow_xrt(tmp_path) -> None:
+    module, (x, _) = network().eval(), batch(2)
+    fast = xt.XRTModule(
+        module,
+        engine=["native"],
+        max_batch_size=8,
+        cluster_minimum_nodes=1,
+        cluster_maximum_nodes=100,
+        dump_subgraph_dir=tmp_path,
+    )
+    assert_close(fast(x), module(x))
+    assert list(tmp_path.iterdir())
+    half = xt.XRTModule(module, engine="native", use_fp16=True)
+    assert half.options["precision"] == "f16"
+    torch.testing.assert_close(half(x), module(x), rtol=1e-2, atol=1e-2)
+    with pytest.raises(openxrt.InvalidArgument, match="use_fp16"):
+        xt.XRTModule(module, use_fp16=True, precision="bf16")
+    with pytest.raises(openxrt.Unsupported, match="quantiser"):
+        xt.XRTModule(module, use_int8=True)
+    with pytest.raises(openxrt.InvalidArgument, match="int8_calibration"):
+        xt.XRTModule(module, int8_calibration=[x])

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own op tests as a judge of openxrt.torch: the samples of `op_db`, forward and gradient.
+
+    ./dev conformance torch native                    # ten samples of each op on the native engine
+    ./dev conformance torch xla,native --record       # keeps the counts for docs/aten.md
+    ./dev conformance torch native -k 'conv|pool' --samples 0     # all samples of some ops
+
+Each sample goes the way that torch.compile takes: PyTorch derives the forward and backward graphs
+of ATen ops, both are imported and run by the engines, and the results, the gradients of all inputs
+for random gradients of the outputs included, are compared with PyTorch's. A sample passes with the
+right dtypes, shapes and, within 1e-4 (gradients 1e-3) relative and a tenth of that of the range
+absolute, values. Ops that draw random numbers are judged by dtype and shape and do not count.
+
+An op is supported if at least one of its samples is imported; each sample of a supported op counts,
+also one that is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import re
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from run import Worker  # noqa: E402
+
+RECORDS = HERE.parents[1] / "docs" / "conformance"
+WAYS = ("forward", "gradient")
+FLOOR = 0.95
+
+
+class OpWorker(Worker):
+    """A worker that is asked for ops."""
+
+    def ask_op(self, name: str, seconds: float) -> dict[str, Any]:
+        """The op's answer; a worker that dies or hangs fails the op and is `lost` afterwards."""
+        try:
+            self.process.stdin.write(json.dumps({"name": name}).encode() + b"\n")
+            answer = self.read(seconds)
+            if answer is not None:
+                return answer
+            reason = self.death()
+        except TimeoutError:
+            reason = f"hang: no result within {seconds:g} s"
+        except BrokenPipeError:
+            reason = self.death()
+        self.stop()
+        counts = {way: {"fail": 1} if way == "forward" else {} for way in WAYS}
+        return {**counts, "reasons": [reason], "missing": [], "nodes": {}, "seconds": 0.0}
+
+
+def run_ops(
+    names: list[str], engines: str, samples: int, jobs: int, seconds: float
+) -> dict[str, dict[str, Any]]:
+    """Answers by op, in the order of `names`."""
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for name in names:
+        waiting.put(name)
+    results: dict[str, dict[str, Any]] = {}
+    errors: list[BaseException] = []
+    environment = os.environ | {
+        "XRT_CACHE_DIR": "",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
+    }
+    command = [sys.executable, str(HERE / "torch_worker.py"), engines, str(samples)]
+
+    def serve() -> None:
+        worker = None
+        try:
+            while not errors:
+                try:
+                    name = waiting.get_nowait()
+                except queue.Empty:
+                    break
+                if worker is None or worker.lost:
+                    worker = OpWorker(command, environment)
+                results[name] = worker.ask_op(name, seconds)
+                if sys.stderr.isatty():
+                    print(f"\r{len(results)}/{len(names)}", end="", file=sys.stderr, flush=True)
+        except BaseException as error:  # handed to the main thread, which raises it
+            errors.append(error)
+        finally:
+            if worker is not None and not worker.lost:
+                worker.stop()
+
+    threads = [threading.Thread(target=serve) for _ in range(max(1, min(jobs, len(names))))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return {name: results[name] for name in names}
+
+
+def is_supported(answer: dict[str, Any], way: str) -> bool:
+    """Whether any sample of the op could be imported and judged."""
+    return bool(answer[way].keys() & {"pass", "fail"})
+
+
+def summarize(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Counts over all ops, per way."""
+    summary: dict[str, Any] = {}
+    for way in WAYS:
+        supported = [a for a in results.values() if is_supported(a, way)]
+        passed = sum(a[way].get("pass", 0) for a in supported)
+        judged = sum(a[way].get(s, 0) for a in supported for s in ("pass", "fail", "unsupported"))
+        whole = sum(set(a[way]) <= {"pass", "random"} for a in supported)
+        summary[way] = {
+            "ops": len(supported),
+            "ops_that_pass_all": whole,
+            "passed": passed,
+            "samples": judged,
+            "rate": round(passed / judged, 4) if judged else 0.0,
+        }
+    summary["unsupported_ops"] = sum(
+        "unsupported" in a["forward"] and not is_supported(a, "forward") for a in results.values()
+    )
+    return summary
+
+
+def report(results: dict[str, dict[str, Any]], summary: dict[str, Any], failures: int) -> None:
+    for way in WAYS:
+        s = summary[way]
+        print(
+            f"{way:9} {s['passed']} of {s['samples']} samples pass ({s['rate']:.1%}), all of them "
+            f"for {s['ops_that_pass_all']} of {s['ops']} ops"
+        )
+    print(f"{summary['unsupported_ops']} ops are not imported")
+    for name, answer in results.items():
+        if not any("fail" in answer[way] for way in WAYS) or failures <= 0:
+            continue
+        failures -= 1
+        reason = next((r for r in answer["reasons"] if "unsupported" not in r), "")
+        print(f"  {name}: {answer['forward']} {answer['gradient']}: {reason}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("engines", help="in order of priority: a,b")
+    parser.add_argument("-k", metavar="REGEX", default="", help="ops whose name matches")
+    parser.add_argument("--samples", type=int, default=10, help="per op; 0: all")
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--record", action="store_true", help="keep the counts in docs/conformance")
+    parser.add_argument("--check", action="store_true", help=f"fail below a rate of {FLOOR}")
+    parser.add_argument("--failures", type=int, default=20, help="how many to print")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
+    parser.add_argument("--seconds", type=float, default=300, help="limit per op")
+    options = parser.parse_args()
+
+    from torch_worker import OPS
+
+    names = sorted(name for name in OPS if re.search(options.k, name))
+    if not names:
+        parser.error(f"no op matches {options.k!r}")
+    results = run_ops(names, options.engines, options.samples, options.jobs, options.seconds)
+    summary = summarize(results)
+    report(results, summary, options.failures)
+    whole = {"engines": options.engines, "summary": summary, "ops": results}
+    if options.json:
+        options.json.write_text(json.dumps(whole, indent=1), encoding="utf-8")
+    if options.record:
+        kept = {
+            name: {"forward": a["forward"], "gradient": a["gradient"], "missing": a["missing"],
+                   "reasons": a["reasons"][:2]}
+            for name, a in results.items()
+        }  # fmt: skip
+        first = options.engines.split(",")[0]
+        path = RECORDS / f"torch-{first}.json"
+        lines = ",\n".join(f" {json.dumps(n)}: {json.dumps(a)}" for n, a in kept.items())
+        path.write_text(
+            f'{{"engines": {json.dumps(options.engines)},\n"samples": {options.samples},\n'
+            f'"summary": {json.dumps(summary)},\n"ops": {{\n{lines}\n}}}}\n',
+            encoding="utf-8",
+        )
+    if options.check and any(summary[way]["rate"] < FLOOR for way in WAYS):
+        print(f"below the floor of {FLOOR:.0%}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the samples of PyTorch's own op tests one op at a time in a process of its own, for
+torch_ops.py.
+
+Started with the engines and the number of samples per op as arguments; reads one JSON request per
+line from standard input and answers each with one JSON line, as worker.py does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from functorch.compile import aot_function
+from openxrt import Unsupported
+from openxrt.torch import importer
+from openxrt.torch.runner import Runner
+from torch._decomp import core_aten_decompositions
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+from worker import first_lines
+
+# Their results hold whatever the memory held.
+UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
+             "new_empty_strided"}  # fmt: skip
+DTYPES = (torch.float32, torch.int64, torch.bool)
+# The size of a result depends on data: nothing that is compiled ahead of time can hold it.
+DATA_DEPENDENT = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
+
+
+def full_name(op: Any) -> str:
+    """A name that tells the variants of one op apart."""
+    return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+
+
+OPS = {full_name(op): op for op in op_db}
+
+
+class Sample:
+    """One call of an op: a function of its tensors, and those tensors."""
+
+    def __init__(self, op: Any, sample: Any) -> None:
+        leaves, self.spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        self.op, self.sample, self.leaves = op, sample, leaves
+        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = [leaves[i] for i in self.places]
+
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        first, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        result = self.op(first, *args, **kwargs)
+        flat = pytree.tree_leaves(result)
+        return [leaf for leaf in flat if isinstance(leaf, torch.Tensor)]
+
+    def inputs(self, gradient: bool) -> list[torch.Tensor]:
+        """Fresh leaves with the values of the sample."""
+        return [
+            t.detach().clone().requires_grad_(gradient and t.requires_grad) for t in self.tensors
+        ]
+
+
+class Judge:
+    """Compares an op's samples on the engines with PyTorch."""
+
+    def __init__(self, engines: list[str], limit: int) -> None:
+        self.options = {"engine": engines, "num_threads": 1}
+        self.limit = limit
+        self.nodes: dict[str, int] = {}
+        self.missing: set[str] = set()
+
+    def compiler(self, module: torch.fx.GraphModule, samples: Sequence[object]) -> Callable:
+        self.missing.update(importer.missing_ops(module.graph))
+        runner = Runner(importer.import_fx(module, samples), self.options)
+        for engine, count in runner.program.explain().nodes_per_engine.items():
+            self.nodes[engine] = self.nodes.get(engine, 0) + count
+
+        def run(arguments: list[object]) -> list[object]:
+            return runner(arguments)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def samples(self, op: Any) -> tuple[torch.dtype, list[Sample]]:
+        dtype = next(d for d in DTYPES if d in op.dtypes)
+        random.seed(0)
+        np.random.seed(0)
+        torch.manual_seed(0)
+        gradient = op.supports_autograd and dtype.is_floating_point
+        found = list(op.sample_inputs("cpu", dtype, requires_grad=gradient))
+        if self.limit and len(found) > self.limit:
+            steps = np.linspace(0, len(found) - 1, self.limit).round().astype(int)
+            found = [found[i] for i in sorted(set(steps.tolist()))]
+        return dtype, [Sample(op, sample) for sample in found]
+
+    def mismatch(
+        self, actual: Sequence[Any], expected: Sequence[Any], values: bool, scale: float
+    ) -> str | None:
+        if len(actual) != len(expected):
+            return f"{len(actual)} results, not {len(expected)}"
+        for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
+            if e is None or a is None:
+                if e is not a:
+                    return f"result {i}: {'a' if e is None else 'no'} gradient"
+                continue
+            if a.dtype != e.dtype or a.shape != e.shape:
+                return f"result {i}: {a.dtype}{list(a.shape)}, not {e.dtype}{list(e.shape)}"
+            if not values or not e.numel():
+                continue
+            finite = e.detach()[e.isfinite()] if e.is_floating_point() else e.new_zeros(0)
+            reach = max(1.0, float(finite.abs().max())) if finite.numel() else 1.0
+            try:
+                torch.testing.assert_close(
+                    a.detach(), e.detach(), rtol=scale * 1e-4, atol=scale * 1e-5 * reach,
+                    equal_nan=True,
+                )  # fmt: skip
+            except AssertionError as error:
+                return f"result {i}: {first_lines(str(error), 200)}"
+        return None
+
+    def judge(self, name: str, sample: Sample, differentiate: bool) -> dict[str, str | None]:
+        """What forward and gradient came to: "pass", "random", or why not."""
+        torch.manual_seed(1)
+        expected_inputs = sample.inputs(differentiate)
+        expected = sample(*expected_inputs)
+        torch.manual_seed(2)
+        again = sample(*sample.inputs(False))
+        is_random = self.mismatch(again, expected, True, 1.0) is not None
+        values = not is_random and name not in UNDEFINED
+        inputs = sample.inputs(differentiate)
+        function = aot_function(
+            sample,
+            fw_compiler=self.compiler,
+            bw_compiler=self.compiler,
+            inference_compiler=self.compiler,
+            decompositions=core_aten_decompositions(),
+        )
+        outputs = function(*inputs)
+        reason = self.mismatch(outputs, expected, values, 1.0)
+        answer: dict[str, str | None] = {"forward": reason or ("pass" if values else "random")}
+        if not differentiate or not values:
+            return answer
+        process = sample.sample.output_process_fn_grad
+        try:
+            answer["gradient"] = (
+                self.gradients(process, outputs, inputs, expected, expected_inputs) or "pass"
+            )
+        except Unsupported as error:
+            answer["gradient"] = f"unsupported: {first_lines(str(error), 200)}"
+        return answer
+
+    def gradients(
+        self,
+        process: Callable[..., Any],
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        expected: Sequence[torch.Tensor],
+        expected_inputs: Sequence[torch.Tensor],
+    ) -> str | None:
+        def gradient(
+            results: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]
+        ) -> list[torch.Tensor | None]:
+            # What the sample says about its output (only a part of it has a defined gradient).
+            used = pytree.tree_leaves(process(results[0] if len(results) == 1 else tuple(results)))
+            used = [r for r in used if r.requires_grad]
+            generator = torch.Generator().manual_seed(3)
+            seeds = [torch.randn(r.shape, generator=generator, dtype=r.dtype) for r in used]
+            wanted = [leaf for leaf in leaves if leaf.requires_grad]
+            if not used or not wanted:
+                return []
+            return list(torch.autograd.grad(used, wanted, seeds, allow_unused=True))
+
+        true = gradient(expected, expected_inputs)
+        # A gradient that PyTorch knows to be zero it may leave out.
+        found = [
+            torch.zeros_like(t) if f is None and t is not None and not t.any() else f
+            for f, t in zip(gradient(outputs, inputs), true, strict=True)
+        ]
+        true = [
+            torch.zeros_like(f) if t is None and f is not None else t
+            for f, t in zip(found, true, strict=True)
+        ]
+        return self.mismatch(found, true, True, 10.0)
+
+    def run(self, name: str) -> dict[str, Any]:
+        """The answer for one op: how often each result came, and the first reasons."""
+        op = OPS[name]
+        began = time.perf_counter()
+        self.nodes, self.missing = {}, set()
+        dtype, samples = self.samples(op)
+        differentiate = op.supports_autograd and dtype.is_floating_point
+        counts: dict[str, dict[str, int]] = {"forward": {}, "gradient": {}}
+        reasons: list[str] = []
+        for i, sample in enumerate(samples):
+            torch._dynamo.reset()
+            try:
+                answer = self.judge(name, sample, differentiate)
+            except DATA_DEPENDENT as error:
+                answer = {"forward": f"unsupported: depends on data: {type(error).__name__}"}
+            except (Unsupported, UnsupportedOperatorException) as error:
+                answer = {"forward": f"unsupported: {first_lines(str(error), 200)}"}
+            except Exception as error:  # every error of a sample is that sample's result
+                answer = {"forward": first_lines(f"{type(error).__name__}: {error}", 300)}
+            for way, text in answer.items():
+                short = str(text).split(":")[0]
+                status = short if short in ("pass", "random", "unsupported") else "fail"
+                counts[way][status] = counts[way].get(status, 0) + 1
+                if status in ("fail", "unsupported") and len(reasons) < 6:
+                    reasons.append(f"sample {i}, {way}: {text}")
+        return {
+            **counts,
+            "dtype": str(dtype).removeprefix("torch."),
+            "reasons": reasons,
+            "missing": sorted(self.missing),
+            "nodes": self.nodes,
+            "seconds": round(time.perf_counter() - began, 2),
+        }
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    judge = Judge(sys.argv[1].split(","), int(sys.argv[2]))
+    print(json.dumps({"ready": True}), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(judge.run(json.loads(line)["name"])), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
