@@ -53,6 +53,8 @@ PUBLIC_HEADERS = {
     "type.h": "base",
     "version.h": "base",
     "graph.h": "ir",
+    "model.h": "frontends",
+    "oneflow.h": "frontends",
     "onnx.h": "frontends",
     "engine.h": "engine",
     "quantize.h": "quantize",

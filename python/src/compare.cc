@@ -16,6 +16,7 @@
 #include "convert.h"
 #include "runtime/auto_measure.h"
 #include "runtime/compare_engines.h"
+#include "xrt/model.h"
 #include "xrt/onnx.h"
 
 namespace nb = nanobind;
@@ -87,7 +88,7 @@ nb::dict compare(const nb::object& model, const nb::object& inputs, std::vector<
   }
   const Graph graph = [&] {
     const nb::gil_scoped_release release;
-    return in_memory ? import_onnx_bytes(bytes) : import_onnx(path);
+    return in_memory ? import_onnx_bytes(bytes) : import_model(path);
   }();
   const std::vector<Data> values = inputs_of(graph, inputs);
   EngineDifference found;

@@ -11,6 +11,7 @@
 
 #include "passes/pass_manager.h"
 #include "runtime/evaluate.h"
+#include "xrt/model.h"
 #include "xrt/onnx.h"
 
 namespace nb = nanobind;
@@ -31,7 +32,7 @@ nb::bytes rewrite(const nb::object& model, bool simplify) {
   std::string result;
   {
     const nb::gil_scoped_release release;
-    Graph graph = in_memory ? import_onnx_bytes(bytes) : import_onnx(path);
+    Graph graph = in_memory ? import_onnx_bytes(bytes) : import_model(path);
     if (simplify) run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
     result = export_onnx(graph);
   }

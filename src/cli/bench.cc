@@ -281,7 +281,9 @@ void add_bench(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("bench", "Time a model on engines, and on other runtimes");
   sub->footer(kFooter);
-  sub->add_option("model", options->model, "an ONNX file")->required()->type_name("MODEL");
+  sub->add_option("model", options->model, "an ONNX file, or a folder that OneFlow saved")
+      ->required()
+      ->type_name("MODEL");
   sub->add_option("-e,--engine", options->engines, "a configuration to time (repeatable)")
       ->type_name("A,B,...")
       ->allow_extra_args(false);

@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "runtime/compare_engines.h"
+#include "xrt/model.h"
 #include "xrt/onnx.h"
 
 namespace xrt::cli {
@@ -122,7 +123,7 @@ int execute(const Options& options) {
   Progress progress(fmt::format("comparing on {}", options.model));
   compare_options.progress = [&](const std::string& what) { progress.step(what); };
 
-  const Graph graph = import_onnx(options.model);
+  const Graph graph = import_model(options.model);
   std::vector<Port> ports;
   for (const ValueId v : graph.inputs()) {
     ports.push_back({graph.value(v).name, graph.type(v), graph.input_defaults().contains(v)});
@@ -175,7 +176,9 @@ void add_compare(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("compare", "Find the first node at which two engines differ");
   sub->footer(kFooter);
-  sub->add_option("model", options->model, "an ONNX file")->required()->type_name("MODEL");
+  sub->add_option("model", options->model, "an ONNX file, or a folder that OneFlow saved")
+      ->required()
+      ->type_name("MODEL");
   sub->add_option("-e,--engine", options->engines,
                   "given twice: engines in order of priority, separated by commas; the first is "
                   "the one to agree with")

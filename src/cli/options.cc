@@ -26,7 +26,9 @@ std::string trimmed(const std::string& text) {
 }  // namespace
 
 void add_model_options(CLI::App& app, std::string& model, std::string& engine) {
-  app.add_option("model", model, "an ONNX file")->required()->type_name("MODEL");
+  app.add_option("model", model, "an ONNX file, or a folder that OneFlow saved")
+      ->required()
+      ->type_name("MODEL");
   app.add_option("-e,--engine", engine,
                  "engines in order of priority, separated by commas; auto chooses")
       ->type_name("A,B,...")

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "frontends/model_files.h"
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
 #include "ir/shape_inference.h"
@@ -361,10 +362,10 @@ std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& opt
 
 std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
                                        const ProgramOptions& options) {
-  std::unique_ptr<PlanCache> cache = PlanCache::open(path, {}, options);
+  std::unique_ptr<PlanCache> cache = PlanCache::open(model_file(path), {}, options);
   if (auto program = from_cache(cache, options)) return program;
   std::vector<ExternalFile> files;
-  Graph graph = import_onnx(path, files);
+  Graph graph = import_model(path, files);
   return std::make_shared<ProgramImpl>(std::move(graph), options, std::move(cache), files);
 }
 

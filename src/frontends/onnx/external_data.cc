@@ -8,12 +8,11 @@
 #include <cstring>
 #include <optional>
 
+#include "frontends/inside_folder.h"
 #include "xrt/error.h"
 
 namespace xrt {
 namespace {
-
-namespace fs = std::filesystem;
 
 [[noreturn]] void invalid(const std::string& message) {
   throw Error(ErrorCode::kInvalidModel, message);
@@ -28,46 +27,16 @@ std::size_t parse_size(const std::string& text, const char* key, const std::stri
   return value;
 }
 
-bool is_inside(const fs::path& path, const fs::path& folder) {
-  const auto [at, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-  return at == folder.end() && rest != path.end();
-}
-
 }  // namespace
 
-ExternalData::ExternalData(const fs::path& folder) {
-  std::error_code error;
-  folder_ = fs::canonical(folder.empty() ? fs::path(".") : folder, error);
-  if (error) {
-    throw Error(ErrorCode::kNotFound,
-                fmt::format("folder '{}': {}", folder.string(), error.message()));
-  }
-}
+ExternalData::ExternalData(const std::filesystem::path& folder)
+    : folder_(canonical_folder(folder)) {}
 
 std::shared_ptr<const MappedFile> ExternalData::file(const std::string& location,
                                                      const std::string& what) {
   const auto found = files_.find(location);
   if (found != files_.end()) return found->second;
-  const fs::path relative(location);
-  if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() ||
-      std::find(relative.begin(), relative.end(), "..") != relative.end()) {
-    invalid(fmt::format("{}: the location of its external data leaves the model's folder: '{}'",
-                        what, location));
-  }
-  std::error_code error;
-  const fs::path path = fs::canonical(folder_ / relative, error);
-  if (error) {
-    throw Error(ErrorCode::kNotFound, fmt::format("{}: its external data '{}': {}", what,
-                                                  (folder_ / relative).string(), error.message()));
-  }
-  if (!is_inside(path, folder_)) {
-    invalid(fmt::format("{}: its external data '{}' is a link out of the model's folder", what,
-                        location));
-  }
-  if (!fs::is_regular_file(path, error)) {
-    invalid(fmt::format("{}: its external data '{}' is not a file", what, location));
-  }
-  auto mapped = MappedFile::open(path);
+  auto mapped = map_inside(folder_, location, what + ": its external data");
   files_.emplace(location, mapped);
   return mapped;
 }

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move elements or make new ones: shapes, parts, joins, padding, constants.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "frontends/oneflow/lowering.h"
+
+namespace xrt::oneflow {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+// OneFlow says the shape of the result; with an open batch dimension the attribute has a -1.
+void reshape(Lowering& l) {
+  const auto known = l.result_type().static_dims();
+  l.result(0, l.reshape(l.in(), known ? *known : l.integers("shape")));
+}
+
+void reshape_like(Lowering& l) { l.result(0, l.reshape(l.in(0), l.dims(1))); }
+
+void transpose(Lowering& l) {
+  Sizes order = l.integers("perm");
+  for (std::int64_t& axis : order) axis = l.axis(axis, l.rank());
+  l.result(0, l.transpose(l.in(), order));
+}
+
+// Axes are counted in the tensor that results.
+void expand_dims(Lowering& l) {
+  l.result(0, l.unsqueeze(l.in(), {l.axis(l.integer("axis"), l.rank() + 1)}));
+}
+
+void squeeze(Lowering& l) {
+  Sizes axes = l.integers("axes");
+  for (std::int64_t& axis : axes) axis = l.axis(axis, l.rank());
+  l.result(0, axes.empty() ? l.in() : l.op("Squeeze", {l.in(), l.ints(axes)}));
+}
+
+void concat(Lowering& l) {
+  const auto parts = l.flat();
+  if (parts.empty()) l.invalid("there is nothing to join");
+  if (parts.size() == 1) return l.result(0, parts.front());
+  const std::int64_t axis = l.axis(l.integer("axis"), l.rank());
+  l.result(0, l.op("Concat", parts, {{"axis", axis}}));
+}
+
+void stack(Lowering& l) {
+  const std::int64_t axis = l.axis(l.integer("axis"), l.rank() + 1);
+  std::vector<ValueId> parts;
+  for (const ValueId part : l.flat()) parts.push_back(l.unsqueeze(part, {axis}));
+  l.result(0, parts.size() == 1 ? parts.front() : l.op("Concat", parts, {{"axis", axis}}));
+}
+
+// in, then a tensor per part that tells its size
+void split_like(Lowering& l) {
+  const std::int64_t axis = l.axis(l.integer("axis"), l.rank());
+  Sizes sizes;
+  for (std::size_t i = 0; i < l.results(); ++i) {
+    sizes.push_back(l.result_dims(i)[static_cast<std::size_t>(axis)]);
+  }
+  const auto parts = l.ops("Split", {l.in(), l.ints(sizes)}, sizes.size(), {{"axis", axis}});
+  for (std::size_t i = 0; i < parts.size(); ++i) l.result(i, parts[i]);
+}
+
+// Half-open ranges with a step, one per dimension; those that take everything are left out.
+void slice(Lowering& l) {
+  const Dims dims = l.dims();
+  const Sizes start = l.integers("start"), stop = l.integers("stop"), step = l.integers("step");
+  if (start.size() != dims.size() || stop.size() != dims.size() || step.size() != dims.size()) {
+    l.invalid("start, stop and step have another length than the tensor has dimensions");
+  }
+  Sizes starts, stops, steps, axes;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (start[i] == 0 && stop[i] >= dims[i] && step[i] == 1) continue;
+    starts.push_back(start[i]);
+    // Backwards, one before the first element is -1, which ONNX reads as the last one.
+    stops.push_back(step[i] < 0 && stop[i] < 0 ? std::numeric_limits<std::int64_t>::min()
+                                               : stop[i]);
+    steps.push_back(step[i]);
+    axes.push_back(static_cast<std::int64_t>(i));
+  }
+  if (axes.empty()) return l.result(0, l.in());
+  l.result(0, l.op("Slice", {l.in(), l.ints(starts), l.ints(stops), l.ints(axes), l.ints(steps)}));
+}
+
+// dy back to where slice took it from, zeros elsewhere.
+void slice_grad(Lowering& l) {
+  const Dims dims = l.result_dims(), dy = l.dims();
+  const Sizes start = l.integers("start"), step = l.integers("step");
+  if (start.size() != dims.size() || step.size() != dims.size() || dy.size() != dims.size()) {
+    l.invalid("start or step has another length than the tensor has dimensions");
+  }
+  ValueId dx = l.in();
+  Sizes before, after;
+  bool pads = false;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (step[i] < 1) l.unsupported("a step backwards");
+    if (step[i] > 1) l.unsupported("a step of more than 1");
+    before.push_back(start[i]);
+    after.push_back(dims[i] - start[i] - dy[i]);
+    if (start[i] < 0 || after.back() < 0) l.invalid("the part lies outside of the tensor");
+    pads = pads || before.back() != 0 || after.back() != 0;
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  if (pads) dx = l.op("Pad", {dx, l.ints(before), l.scalar(0, l.dtype())});
+  l.result(0, dx);
+}
+
+// ref, value: ref with a part of it replaced.
+void slice_update(Lowering& l) {
+  const Dims dims = l.dims(0), part = l.dims(1);
+  const Sizes start = l.integers("start"), step = l.integers("step");
+  if (start.size() != dims.size() || step.size() != dims.size() || part.size() != dims.size()) {
+    l.invalid("start or step has another length than the tensor has dimensions");
+  }
+  // Flat positions of the part.
+  const std::int64_t count = element_count(part);
+  Tensor places = Tensor::allocate(DType::kInt64, {count});
+  Sizes index(part.size(), 0);
+  for (std::int64_t n = 0; n < count; ++n) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      const std::int64_t place = start[i] + index[i] * step[i];
+      if (place < 0 || place >= dims[i]) l.invalid("the part lies outside of the tensor");
+      at = at * dims[i] + place;
+    }
+    places.data<std::int64_t>()[n] = at;
+    for (std::size_t i = part.size(); i-- > 0;) {
+      if (++index[i] < part[i]) break;
+      index[i] = 0;
+    }
+  }
+  const ValueId flat =
+      l.op("ScatterElements",
+           {l.reshape(l.in(0), {-1}), l.constant(std::move(places)), l.reshape(l.in(1), {-1})});
+  const ValueId y = l.reshape(flat, dims);
+  l.result(0, y);
+  if (l.results() == 0) l.update(0, y);
+}
+
+void narrow(Lowering& l) {
+  const std::int64_t axis = l.axis(l.integer("dim"), l.rank());
+  const std::int64_t start = l.integer("start");
+  l.result(0, l.slice(l.in(), {start}, {start + l.integer("length")}, {axis}));
+}
+
+// dy, like
+void narrow_grad(Lowering& l) {
+  const Dims dims = l.dims(1);
+  const auto axis = static_cast<std::size_t>(l.axis(l.integer("dim"), l.rank(1)));
+  Sizes pads(dims.size() * 2, 0);
+  pads[axis] = l.integer("start");
+  pads[dims.size() + axis] = dims[axis] - l.integer("start") - l.integer("length");
+  l.result(0, l.op("Pad", {l.in(0), l.ints(pads), l.scalar(0, l.dtype())}));
+}
+
+void expand(Lowering& l) {
+  if (l.dims() == l.result_dims()) return l.result(0, l.in());
+  l.result(0, l.op("Expand", {l.in(), l.ints(l.result_dims())}));
+}
+
+// x, like; broadcast_axes are those that x lacks.
+void broadcast_like(Lowering& l) {
+  const Dims like = l.dims(1), x = l.dims(0);
+  ValueId y = l.in(0);
+  if (x.size() < like.size()) {
+    Sizes axes = l.integers("broadcast_axes");
+    for (std::int64_t& axis : axes) axis = l.axis(axis, static_cast<std::int64_t>(like.size()));
+    if (axes.size() + x.size() == like.size()) y = l.unsqueeze(y, axes);
+  }
+  l.result(0, x == like ? y : l.op("Expand", {y, l.ints(like)}));
+}
+
+void repeat(Lowering& l) { l.result(0, l.op("Expand", {l.in(), l.ints(l.result_dims())})); }
+
+void roll(Lowering& l) {
+  const Dims dims = l.dims();
+  const Sizes shifts = l.integers("shifts"), axes = l.integers("dims");
+  if (shifts.size() != axes.size()) l.invalid("shifts and dims have different lengths");
+  ValueId y = l.in();
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t axis = l.axis(axes[i], l.rank());
+    const std::int64_t size = dims[static_cast<std::size_t>(axis)];
+    if (size == 0) continue;
+    const std::int64_t shift = ((shifts[i] % size) + size) % size;
+    if (shift == 0) continue;
+    const ValueId tail = l.slice(y, {size - shift}, {size}, {axis});
+    const ValueId head = l.slice(y, {0}, {size - shift}, {axis});
+    y = l.op("Concat", {tail, head}, {{"axis", axis}});
+  }
+  l.result(0, y);
+}
+
+void flip(Lowering& l) {
+  Sizes axes = l.integers("dims");
+  for (std::int64_t& axis : axes) axis = l.axis(axis, l.rank());
+  if (axes.empty()) return l.result(0, l.in());
+  const Sizes starts(axes.size(), -1), steps(axes.size(), -1);
+  const Sizes stops(axes.size(), std::numeric_limits<std::int64_t>::min());
+  l.result(0, l.op("Slice", {l.in(), l.ints(starts), l.ints(stops), l.ints(axes), l.ints(steps)}));
+}
+
+void triangle(Lowering& l, bool upper) {
+  const ValueId diagonal = l.scalar(static_cast<double>(l.integer("diagonal", 0)), DType::kInt64);
+  l.result(0, l.op("Trilu", {l.in(), diagonal}, {{"upper", static_cast<std::int64_t>(upper)}}));
+}
+
+void tril(Lowering& l) {
+  const bool fills = l.flag("is_floating_fill_value") ? l.real("floating_fill_value", 0) != 0
+                                                      : l.integer("integer_fill_value", 0) != 0;
+  if (fills) l.unsupported("a fill value that is not 0");
+  triangle(l, false);
+}
+
+void triu(Lowering& l) { triangle(l, true); }
+
+// --- padding ------------------------------------------------------------------------------------
+
+Sizes joined(Sizes before, const Sizes& after) {
+  before.insert(before.end(), after.begin(), after.end());
+  return before;
+}
+
+void pad(Lowering& l) {
+  const Sizes pads = joined(l.integers("padding_before"), l.integers("padding_after"));
+  if (pads.size() != static_cast<std::size_t>(2 * l.rank())) {
+    l.invalid("padding_before and padding_after do not fit the tensor");
+  }
+  const double value = is_floating(l.dtype())
+                           ? l.real("floating_constant_value", 0)
+                           : static_cast<double>(l.integer("integral_constant_value", 0));
+  l.result(0, l.op("Pad", {l.in(), l.ints(pads), l.scalar(value, l.dtype())}));
+}
+
+void pad_grad(Lowering& l) {
+  Sizes pads = joined(l.integers("padding_before"), l.integers("padding_after"));
+  for (std::int64_t& n : pads) n = -n;
+  l.result(0, l.op("Pad", {l.in(), l.ints(pads), l.scalar(0, l.dtype())}));
+}
+
+// `padding` is left, right (, top, bottom).
+void padded_like(Lowering& l, const std::string& mode) {
+  const Sizes padding = l.integers("padding");
+  const auto rank = static_cast<std::size_t>(l.rank());
+  if (padding.size() > 2 * rank || padding.size() % 2 != 0) l.invalid("padding does not fit");
+  Sizes pads(2 * rank, 0);
+  for (std::size_t i = 0; i < padding.size() / 2; ++i) {
+    pads[rank - 1 - i] = padding[2 * i];
+    pads[2 * rank - 1 - i] = padding[2 * i + 1];
+  }
+  l.result(0, l.op("Pad", {l.in(), l.ints(pads)}, {{"mode", mode}}));
+}
+
+void reflection_pad(Lowering& l) { padded_like(l, "reflect"); }
+void replication_pad(Lowering& l) { padded_like(l, "edge"); }
+
+// --- constants ----------------------------------------------------------------------------------
+
+void constant(Lowering& l) {
+  const bool floating = l.flag("is_floating_value");
+  const double value =
+      floating ? l.real("floating_value") : static_cast<double>(l.integer("integer_value"));
+  l.result(0, l.op("Expand", {l.scalar(value, l.result_type().dtype), l.ints(l.result_dims())}));
+}
+
+void filled_like(Lowering& l, double value) {
+  l.result(0, l.op("Expand", {l.scalar(value, l.result_type().dtype), l.ints(l.result_dims())}));
+}
+
+void zeros_like(Lowering& l) { filled_like(l, 0); }
+void ones_like(Lowering& l) { filled_like(l, 1); }
+
+void arange(Lowering& l) {
+  const DType dtype = l.result_type().dtype;
+  const bool floating = is_floating(dtype);
+  const auto number = [&](const char* real, const char* integer) {
+    return l.scalar(floating ? l.real(real) : static_cast<double>(l.integer(integer)), dtype);
+  };
+  l.result(0, l.op("Range",
+                   {number("float_start", "integer_start"), number("float_limit", "integer_limit"),
+                    number("float_delta", "integer_delta")}));
+}
+
+// --- sizes of pictures --------------------------------------------------------------------------
+
+void resize(Lowering& l, const std::string& mode, const std::string& transformation) {
+  Attributes attributes{{"mode", mode}, {"coordinate_transformation_mode", transformation}};
+  if (mode == "nearest") attributes["nearest_mode"] = std::string("floor");
+  if (mode == "cubic") attributes["cubic_coeff_a"] = -0.75F;
+  l.result(0, l.op("Resize", {l.in(), ValueId{}, ValueId{}, l.ints(l.result_dims())},
+                   std::move(attributes)));
+}
+
+void upsample_nearest(Lowering& l) { resize(l, "nearest", "asymmetric"); }
+
+void upsample_linear(Lowering& l) {
+  resize(l, "linear", l.flag("align_corners") ? "align_corners" : "half_pixel");
+}
+
+void upsample_cubic(Lowering& l) {
+  resize(l, "cubic", l.flag("align_corners") ? "align_corners" : "half_pixel");
+}
+
+// dy, x: each element of x is read by a block of dy.
+void upsample_nearest_grad(Lowering& l) {
+  const Dims dy = l.dims(0), x = l.dims(1);
+  Dims split{dy[0], dy[1]};
+  Sizes axes;
+  for (std::size_t i = 2; i < x.size(); ++i) {
+    if (x[i] == 0 || dy[i] % x[i] != 0) l.unsupported("a scale that is no whole number");
+    split.push_back(x[i]);
+    split.push_back(dy[i] / x[i]);
+    axes.push_back(static_cast<std::int64_t>(split.size()) - 1);
+  }
+  l.result(0, l.reduce("ReduceSum", l.reshape(l.in(0), split), axes, false));
+}
+
+}  // namespace
+
+void register_shapes(Registry& r) {
+  r.add("reshape", reshape);
+  r.add("reshape_like", reshape_like);
+  r.add("transpose", transpose);
+  r.add("expand_dims", expand_dims);
+  r.add("squeeze", squeeze);
+  r.add({"cat", "concat"}, concat);
+  r.add("stack", stack);
+  r.add("split_like", split_like);
+  r.add("slice", slice);
+  r.add("slice_grad", slice_grad);
+  r.add("slice_update", slice_update);
+  r.add("narrow", narrow);
+  r.add("narrow_grad", narrow_grad);
+  r.add("expand", expand);
+  r.add("broadcast_like", broadcast_like);
+  r.add("repeat", repeat);
+  r.add("roll", roll);
+  r.add("flip", flip);
+  r.add("tril", tril);
+  r.add("triu", triu);
+  r.add({"constant_pad1d", "constant_pad2d", "constant_pad3d", "pad"}, pad);
+  r.add("pad_grad", pad_grad);
+  r.add({"reflection_pad1d", "reflection_pad2d"}, reflection_pad);
+  r.add({"replication_pad1d", "replication_pad2d"}, replication_pad);
+  r.add("constant", constant);
+  r.add({"zero_like", "zeros_like"}, zeros_like);
+  r.add("ones_like", ones_like);
+  r.add("arange", arange);
+  r.add({"upsample_nearest_1d", "upsample_nearest_2d", "upsample_nearest_3d", "upsample_nearest"},
+        upsample_nearest);
+  r.add({"upsample_linear_1d", "upsample_bilinear_2d", "upsample_trilinear_3d"}, upsample_linear);
+  r.add("upsample_bicubic_2d", upsample_cubic);
+  r.add({"upsample_nearest_1d_grad", "upsample_nearest_2d_grad", "upsample_nearest_3d_grad"},
+        upsample_nearest_grad);
+}
+
+}  // namespace xrt::oneflow
