@@ -57,6 +57,7 @@ PUBLIC_HEADERS = {
     "oneflow.h": "frontends",
     "onnx.h": "frontends",
     "engine.h": "engine",
+    "engine_blobs.h": "engine",
     "quantize.h": "quantize",
     "program.h": "runtime",
 }

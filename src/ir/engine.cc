@@ -2,12 +2,15 @@
 // The out-of-line parts of xrt/engine.h: key functions (one vtable for every library) and defaults.
 #include "xrt/engine.h"
 
+#include "xrt/engine_blobs.h"
+
 namespace xrt {
 
 RunContext::~RunContext() = default;
 Executable::~Executable() = default;
 Engine::~Engine() = default;
 EngineRegistry::~EngineRegistry() = default;
+SelfContainedBlobs::~SelfContainedBlobs() = default;
 
 std::vector<Support> Engine::supports_all(const Graph& graph, const std::string& device,
                                           Phase phase) const {

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/file.h"
@@ -27,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "XRTCACHE";
-constexpr std::uint32_t kFormat = 3;
+constexpr std::uint32_t kFormat = 4;
 // The payload begins at a multiple of this, so that its parts can be used where they lie.
 constexpr std::size_t kPayloadAlignment = 64;
 constexpr std::string_view kExtension = ".xrtc";
@@ -39,9 +41,11 @@ std::size_t padding_after(std::size_t position) {
   return (kPayloadAlignment - position % kPayloadAlignment) % kPayloadAlignment;
 }
 
-// Layout: magic, format (u32), five length-prefixed strings, payload length (u64), zeros up to the
-// payload's alignment, payload, checksum (two u64). Little-endian, as all machines this runs on.
-std::string encode_head(const EntryHeader& header, std::uint64_t payload_bytes) {
+// Layout: magic, format (u32), five length-prefixed strings, lengths of the payload's front and
+// rest (two u64), digest of the rest (two u64), zeros up to the payload's alignment, payload,
+// checksum (two u64). Little-endian, as all machines this runs on.
+std::string encode_head(const EntryHeader& header, std::uint64_t front_bytes,
+                        std::uint64_t rest_bytes, const Digest& rest) {
   std::string out(kMagic);
   const auto put = [&](const void* p, std::size_t n) {
     out.append(static_cast<const char*>(p), n);
@@ -53,17 +57,21 @@ std::string encode_head(const EntryHeader& header, std::uint64_t payload_bytes) 
     put(&n, sizeof(n));
     out += *s;
   }
-  put(&payload_bytes, sizeof(payload_bytes));
+  for (const std::uint64_t n : {front_bytes, rest_bytes, rest.low, rest.high}) put(&n, sizeof(n));
   out.append(padding_after(out.size()), '\0');
   return out;
 }
 
-// The checksum covers the head and the digest of the payload.
-Digest checksum(std::string_view head, const Digest& payload) {
+// The checksum covers the head, which has the digest of the rest, and the digest of the front.
+Digest checksum(std::string_view head, const Digest& front) {
   Hasher hasher;
   hasher.add(head);
-  hasher.add(static_cast<std::int64_t>(payload.low)).add(static_cast<std::int64_t>(payload.high));
+  hasher.add(static_cast<std::int64_t>(front.low)).add(static_cast<std::int64_t>(front.high));
   return hasher.digest();
+}
+
+Digest digest_of(std::string_view bytes) {
+  return hash_large(bytes.data(), bytes.size(), thread_budget());
 }
 
 class Reader {
@@ -88,8 +96,14 @@ class Reader {
   std::string_view bytes_;
 };
 
-// The header and payload of a whole, uncorrupted entry; nothing otherwise.
-std::optional<std::pair<EntryHeader, std::string_view>> decode(std::string_view bytes) {
+struct Decoded {
+  EntryHeader header;
+  std::string_view front, rest;  // of the payload
+  Digest rest_digest;
+};
+
+// An entry whose head and front are as they were written; nothing otherwise.
+std::optional<Decoded> decode(std::string_view bytes) {
   if (bytes.size() < kMagic.size() + kChecksumBytes || !bytes.starts_with(kMagic)) {
     return std::nullopt;
   }
@@ -97,23 +111,30 @@ std::optional<std::pair<EntryHeader, std::string_view>> decode(std::string_view 
   Reader reader(body.substr(kMagic.size()));
   std::uint32_t format = 0;
   if (!reader.number(&format, sizeof(format)) || format != kFormat) return std::nullopt;
-  EntryHeader header;
+  Decoded entry;
+  EntryHeader& header = entry.header;
   for (std::string* s : {&header.xrt_version, &header.engine, &header.engine_version,
                          &header.machine, &header.function}) {
     if (!reader.text(*s)) return std::nullopt;
   }
-  std::uint64_t n = 0;
-  if (!reader.number(&n, sizeof(n))) return std::nullopt;
+  std::uint64_t front = 0;
+  std::uint64_t rest = 0;
+  for (std::uint64_t* n : {&front, &rest, &entry.rest_digest.low, &entry.rest_digest.high}) {
+    if (!reader.number(n, sizeof(*n))) return std::nullopt;
+  }
   const std::size_t position = body.size() - reader.rest().size();
   const std::size_t padding = padding_after(position);
-  if (padding > reader.rest().size() || n != reader.rest().size() - padding) return std::nullopt;
+  if (padding > reader.rest().size()) return std::nullopt;
   const std::string_view payload = body.substr(position + padding);
+  if (front > payload.size() || rest != payload.size() - front) return std::nullopt;
+  entry.front = payload.substr(0, front);
+  entry.rest = payload.substr(front);
   Digest stored;
   std::memcpy(&stored.low, bytes.data() + body.size(), 8);
   std::memcpy(&stored.high, bytes.data() + body.size() + 8, 8);
-  const Digest digest = hash_large(payload.data(), payload.size(), thread_budget());
-  if (checksum(body.substr(0, position + padding), digest) != stored) return std::nullopt;
-  return std::pair{std::move(header), payload};
+  const std::string_view head = body.substr(0, position + padding);
+  if (checksum(head, digest_of(entry.front)) != stored) return std::nullopt;
+  return entry;
 }
 
 std::uint64_t max_bytes() {
@@ -155,6 +176,17 @@ void make_room(const fs::path& dir, std::uint64_t incoming) {
     std::error_code error;
     if (fs::remove(f.path, error)) total -= f.bytes;
   }
+}
+
+void warn_corrupt(const fs::path& path) {
+  log_warning("cache entry '" + path.string() + "' is corrupt: it is made again");
+}
+
+// The entry if all of it is as it was written.
+std::optional<EntryFile> whole(const fs::path& path, std::optional<EntryFile> entry) {
+  if (!entry || entry->rest_is_intact()) return entry;
+  warn_corrupt(path);
+  return std::nullopt;
 }
 
 // Size and time of last change of a file, as text; empty where there is none.
@@ -214,9 +246,11 @@ const std::string& machine_identity() {
 
 bool is_from_library(const std::string& engine) { return !engine_library(engine).empty(); }
 
+std::string engine_stamp(const std::string& name) { return file_stamp(engine_library(name)); }
+
 std::string engine_identity(const std::string& name) {
   const std::string version = get_engine(name)->version();
-  const std::string stamp = file_stamp(engine_library(name));
+  const std::string stamp = engine_stamp(name);
   return stamp.empty() ? version : version + " (" + stamp + ")";
 }
 
@@ -244,24 +278,30 @@ void prepare_folder(const fs::path& dir) {
   }
 }
 
-std::optional<EntryFile> read_entry(const fs::path& path) {
+bool EntryFile::rest_is_intact() const {
+  const auto* begin = static_cast<const char*>(std::as_const(payload).raw()) + front_bytes;
+  return digest_of({begin, payload.bytes() - front_bytes}) == rest_digest;
+}
+
+std::optional<EntryFile> open_entry(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   auto decoded = decode({reinterpret_cast<const char*>(file->data()), file->size()});
   if (!decoded) {
-    log_warning("cache entry '" + path.string() + "' is corrupt: it is made again");
+    warn_corrupt(path);
     return std::nullopt;
   }
   // Whoever reads the payload does not write to it.
-  const std::string_view payload = decoded->second;
-  return EntryFile{std::move(decoded->first),
-                   Tensor::wrap(DType::kUInt8, {static_cast<std::int64_t>(payload.size())},
-                                const_cast<char*>(payload.data()), file)};
+  const auto bytes = static_cast<std::int64_t>(decoded->front.size() + decoded->rest.size());
+  return EntryFile{
+      std::move(decoded->header),
+      Tensor::wrap(DType::kUInt8, {bytes}, const_cast<char*>(decoded->front.data()), file),
+      decoded->front.size(), decoded->rest_digest};
 }
 
-std::optional<Tensor> read_entry(const fs::path& path, const EntryHeader& wanted) {
-  std::optional<EntryFile> entry = read_entry(path);
+std::optional<EntryFile> open_entry(const fs::path& path, const EntryHeader& wanted) {
+  std::optional<EntryFile> entry = open_entry(path);
   if (!entry) return std::nullopt;
   const std::string changed = difference(entry->header, wanted);
   if (!changed.empty()) {
@@ -270,29 +310,56 @@ std::optional<Tensor> read_entry(const fs::path& path, const EntryHeader& wanted
   }
   std::error_code error;  // a folder that is read-only keeps the old time
   fs::last_write_time(path, fs::file_time_type::clock::now(), error);
+  return entry;
+}
+
+std::optional<EntryFile> read_entry(const fs::path& path) { return whole(path, open_entry(path)); }
+
+std::optional<Tensor> read_entry(const fs::path& path, const EntryHeader& wanted) {
+  std::optional<EntryFile> entry = whole(path, open_entry(path, wanted));
+  if (!entry) return std::nullopt;
   return std::move(entry->payload);
 }
 
 void write_entry(const fs::path& dir, const std::string& key, const EntryHeader& header,
-                 std::span<const std::string_view> payload) {
-  std::uint64_t payload_bytes = 0;
-  LargeHasher hasher;
-  for (const std::string_view piece : payload) {
-    payload_bytes += piece.size();
-    hasher.add_bytes(piece.data(), piece.size());
-  }
-  const std::string head = encode_head(header, payload_bytes);
-  const Digest sum = checksum(head, hasher.finish());
+                 std::span<const std::string_view> payload, std::size_t front_pieces) {
+  front_pieces = std::min(front_pieces, payload.size());
+  const auto digest = [](std::span<const std::string_view> pieces, std::uint64_t& bytes) {
+    LargeHasher hasher;
+    for (const std::string_view piece : pieces) {
+      bytes += piece.size();
+      hasher.add_bytes(piece.data(), piece.size());
+    }
+    return hasher.finish();
+  };
+  std::uint64_t front_bytes = 0;
+  std::uint64_t rest_bytes = 0;
+  const Digest front = digest(payload.first(front_pieces), front_bytes);
+  const Digest rest = digest(payload.subspan(front_pieces), rest_bytes);
+  const std::string head = encode_head(header, front_bytes, rest_bytes, rest);
+  const Digest sum = checksum(head, front);
   char tail[kChecksumBytes];
   std::memcpy(tail, &sum.low, 8);
   std::memcpy(tail + 8, &sum.high, 8);
   std::vector<std::string_view> pieces{head};
   pieces.insert(pieces.end(), payload.begin(), payload.end());
   pieces.emplace_back(tail, kChecksumBytes);
-  const std::uint64_t bytes = head.size() + payload_bytes + kChecksumBytes;
+  const std::uint64_t bytes = head.size() + front_bytes + rest_bytes + kChecksumBytes;
   if (bytes > max_bytes()) return;
   make_room(dir, bytes);
   write_file_atomic(entry_path(dir, key), pieces);
+}
+
+void log_trouble(const fs::path& dir, const std::string& what) {
+  static std::mutex mutex;
+  static std::set<fs::path> told;
+  const std::lock_guard lock(mutex);
+  const std::string text = "cache folder '" + dir.string() + "': " + what;
+  if (told.insert(dir).second) {
+    log_warning(text);
+  } else {
+    log_info(text);
+  }
 }
 
 fs::path default_cache_dir() {

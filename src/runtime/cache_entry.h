@@ -2,10 +2,12 @@
 // Entries of the disk cache: a file each, in one folder that belongs to the user alone.
 //
 // An entry has a header (versions, machine), a payload that begins at a multiple of 64 bytes, and a
-// checksum over all of it; nobody sees a byte of the payload before that was checked. Entries are
-// replaced by renaming, so a mapped one stays whole.
+// checksum over all of it; nobody uses a byte of the payload before that was checked. A payload may
+// have a rest that is checked only by who reads it: most starts never look at a graph's constants.
+// Entries are replaced by renaming, so a mapped one stays whole.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -16,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "xrt/tensor.h"
 
 namespace xrt {
@@ -41,6 +44,9 @@ const std::string& machine_identity();
 // The version of an engine, with size and time of the library that it comes from, so that a library
 // built anew under the old version counts as new. Throws as get_engine().
 std::string engine_identity(const std::string& name);
+// Size and time of the library that the engine comes from, or would be loaded from; nothing is
+// loaded. Empty where there is none.
+std::string engine_stamp(const std::string& name);
 // False for an engine that was made in this process: nothing tells when its code changes.
 bool is_from_library(const std::string& engine);
 
@@ -52,24 +58,37 @@ void prepare_folder(const std::filesystem::path& dir);
 
 struct EntryFile {
   EntryHeader header;
-  Tensor payload;  // uint8, mapped
+  Tensor payload;               // uint8, mapped
+  std::size_t front_bytes = 0;  // of the payload, checked when the entry was opened
+  Digest rest_digest;
+
+  // Reads all that follows the front, and says whether it is as it was written.
+  bool rest_is_intact() const;
 };
 
-// The whole entry, its checksum verified. Nothing where there is none, or where it is corrupt, cut
-// off or of another format: that is a warning in the log.
-std::optional<EntryFile> read_entry(const std::filesystem::path& path);
+// The entry, its header and the front of its payload checked. Nothing where there is none, or where
+// it is corrupt, cut off or of another format: that is a warning in the log.
+std::optional<EntryFile> open_entry(const std::filesystem::path& path);
 // The same where the header is the wanted one; else what differs goes to the log (info).
+std::optional<EntryFile> open_entry(const std::filesystem::path& path, const EntryHeader& wanted);
+// As open_entry(), all of the payload checked.
+std::optional<EntryFile> read_entry(const std::filesystem::path& path);
 std::optional<Tensor> read_entry(const std::filesystem::path& path, const EntryHeader& wanted);
 
-// Makes room within XRT_CACHE_MAX_BYTES, oldest use first, and writes. An entry larger than that is
-// not kept. Throws kIo.
+// Makes room within XRT_CACHE_MAX_BYTES, oldest use first, and writes. The first `front_pieces` of
+// the payload are its front. An entry larger than the bound is not kept. Throws kIo.
 void write_entry(const std::filesystem::path& dir, const std::string& key,
-                 const EntryHeader& header, std::span<const std::string_view> payload);
+                 const EntryHeader& header, std::span<const std::string_view> payload,
+                 std::size_t front_pieces = static_cast<std::size_t>(-1));
 
-// Runs `write` soon, on one thread of low priority, so that a first start does not wait for the
-// disk. What it throws is a warning in the log. Jobs still waiting when the process ends are done
-// first.
-void write_behind(std::function<void()> write);
+// Says what is wrong with a folder that cannot be used, or no longer: one warning in the life of
+// the process for each folder, further ones go to the log (info).
+void log_trouble(const std::filesystem::path& dir, const std::string& what);
+
+// Runs `write`, which writes into `dir`, soon, on one thread of low priority, so that a first start
+// does not wait for the disk. What it throws is trouble with the folder. Jobs still waiting when
+// the process ends are done first.
+void write_behind(std::filesystem::path dir, std::function<void()> write);
 // Returns when all jobs handed over before are done.
 void finish_writing();
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/compile_cache.h"
 
+#include <sys/stat.h>
+
 #include <map>
 #include <mutex>
 #include <utility>
@@ -10,11 +12,18 @@
 #include "base/log.h"
 #include "ir/fingerprint.h"
 #include "runtime/cache_entry.h"
+#include "xrt/engine_blobs.h"
 
 namespace xrt {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Tells an entry from the one that replaced it; 0 where there is none.
+ino_t inode_of(const fs::path& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
 
 EntryHeader header_for(const Engine& engine, const Function& function) {
   std::string identity =
@@ -22,13 +31,25 @@ EntryHeader header_for(const Engine& engine, const Function& function) {
   return entry_header(engine.name(), std::move(identity), function.name);
 }
 
-std::shared_ptr<const Executable> load_entry(const fs::path& path, const Engine& engine,
-                                             const Function& function,
-                                             const CompileOptions& options) {
-  const std::optional<Tensor> payload = read_entry(path, header_for(engine, function));
+// What compile_cached() was asked for.
+struct Request {
+  const Engine& engine;
+  const Function& function;
+  const CompileOptions& options;
+  const std::function<void()>& check_constants;
+
+  void constants_are_read() const {
+    if (check_constants) check_constants();
+  }
+};
+
+std::shared_ptr<const Executable> load_entry(const fs::path& path, const Request& request) {
+  const Engine& engine = request.engine;
+  const std::optional<Tensor> payload = read_entry(path, header_for(engine, request.function));
   if (!payload) return nullptr;
+  if (dynamic_cast<const SelfContainedBlobs*>(&engine) == nullptr) request.constants_are_read();
   try {
-    return engine.load(*payload, function, options);
+    return engine.load(*payload, request.function, request.options);
   } catch (const Error& error) {
     log_warning("cache entry '" + path.string() + "': engine '" + engine.name() +
                 "' does not take it: " + error.what() + ": compiling again");
@@ -40,7 +61,7 @@ std::shared_ptr<const Executable> load_entry(const fs::path& path, const Engine&
 // who waits for it then finds the entry.
 void keep(const std::shared_ptr<const Executable>& executable, const EntryHeader& header,
           const fs::path& dir, const std::string& key, std::shared_ptr<FileLock> lock) {
-  write_behind([executable, header, dir, key, lock = std::move(lock)] {
+  write_behind(dir, [executable, header, dir, key, lock = std::move(lock)] {
     const auto payload = executable->serialize();
     if (!payload) return;
     const std::string_view piece = *payload;
@@ -48,28 +69,42 @@ void keep(const std::shared_ptr<const Executable>& executable, const EntryHeader
   });
 }
 
-CompileResult compile_on_disk(const Engine& engine, const Function& function,
-                              const CompileOptions& options, const fs::path& dir,
-                              const std::string& key) {
+// Finds the executable in the folder, or gives the lock under which it is to be compiled and kept;
+// neither where the folder is of no use.
+struct Found {
+  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<FileLock> lock;
+};
+
+Found find_on_disk(const Request& request, const fs::path& dir, const std::string& key) {
   std::shared_ptr<FileLock> lock;
   try {
     prepare_folder(dir);
     const fs::path path = entry_path(dir, key);
     // Entries are whole or not there, so reading needs no lock, and works in a read-only folder.
-    std::error_code none;
-    const fs::file_time_type seen = fs::last_write_time(path, none);
-    if (auto executable = load_entry(path, engine, function, options)) return {executable, true};
+    const ino_t seen = inode_of(path);
+    if (auto executable = load_entry(path, request)) return {std::move(executable), nullptr};
     // Held while compiling: who finds another process at work on this entry waits and then loads.
     lock = std::make_shared<FileLock>(dir / (key + ".lock"));
-    if (fs::last_write_time(path, none) != seen) {
-      if (auto executable = load_entry(path, engine, function, options)) return {executable, true};
+    if (inode_of(path) != seen) {
+      if (auto executable = load_entry(path, request)) return {std::move(executable), nullptr};
     }
   } catch (const Error& error) {
-    log_warning("compile cache: " + std::string(error.what()) + ": compiling without it");
+    if (error.code() == ErrorCode::kInvalidModel) throw;  // of the constants, not of the folder
+    log_trouble(dir, std::string(error.what()) + ": compiling without the cache");
   }
-  auto executable = engine.compile(function, options);
-  if (lock != nullptr) keep(executable, header_for(engine, function), dir, key, std::move(lock));
-  return {executable, false};
+  return {nullptr, std::move(lock)};
+}
+
+CompileResult compile_on_disk(const Request& request, const fs::path& dir, const std::string& key) {
+  Found found = find_on_disk(request, dir, key);
+  if (found.executable) return {std::move(found.executable), true};
+  request.constants_are_read();
+  auto executable = request.engine.compile(request.function, request.options);
+  if (found.lock != nullptr) {
+    keep(executable, header_for(request.engine, request.function), dir, key, std::move(found.lock));
+  }
+  return {std::move(executable), false};
 }
 
 // One executable per key while anybody uses it; concurrent misses of one key compile once.
@@ -112,13 +147,19 @@ std::string compile_key(const Engine& engine, const Function& function,
 
 CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const fs::path& dir,
-                             const std::string& key) {
+                             const std::string& key, const std::function<void()>& check_constants) {
   static MemoryCache memory;
   const auto entry = memory.entry(key);
   const std::lock_guard lock(entry->mutex);
   if (auto executable = entry->executable.lock()) return {executable, true};
-  CompileResult result = dir.empty() ? CompileResult{engine.compile(function, options), false}
-                                     : compile_on_disk(engine, function, options, dir, key);
+  const Request request{engine, function, options, check_constants};
+  CompileResult result;
+  if (dir.empty()) {
+    request.constants_are_read();
+    result = {engine.compile(function, options), false};
+  } else {
+    result = compile_on_disk(request, dir, key);
+  }
   entry->executable = result.executable;
   return result;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,10 +25,12 @@ struct CompileResult {
 CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const std::filesystem::path& dir);
 
-// The same where compile_key() of these is known already.
+// The same where compile_key() of these is known already. `check_constants`, if given, is called
+// before elements of the function's constants are read, and its exceptions pass through.
 CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const std::filesystem::path& dir,
-                             const std::string& key);
+                             const std::string& key,
+                             const std::function<void()>& check_constants = {});
 
 // Names the entry: a digest of the function and of all options that matter.
 std::string compile_key(const Engine& engine, const Function& function,

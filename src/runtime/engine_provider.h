@@ -26,8 +26,8 @@ class XRT_API EngineProvider {
 // before.
 XRT_API void set_engine_provider(std::shared_ptr<const EngineProvider> provider);
 
-// The file of the library that the engine was loaded from; empty for any other engine, and before
-// it was loaded.
+// The file of the library that the engine was loaded from, or would be if it were asked for; empty
+// for any other engine.
 std::filesystem::path engine_library(const std::string& engine);
 
 }  // namespace xrt

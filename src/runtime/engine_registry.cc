@@ -135,8 +135,12 @@ class Registry {
 
   fs::path library(const std::string& engine) {
     const std::lock_guard lock(mutex_);
-    const auto it = libraries_.find(engine);
-    return it == libraries_.end() ? fs::path{} : it->second;
+    if (const auto it = libraries_.find(engine); it != libraries_.end()) return it->second;
+    if (engines_.contains(engine)) return {};
+    for (fs::path& file : library_files()) {
+      if (engine_of(file) == engine) return std::move(file);
+    }
+    return {};
   }
 
   void set_provider(std::shared_ptr<const EngineProvider> provider) {

@@ -98,6 +98,18 @@ void fill_rows(const Graph& graph, const Placement& placement, PlanDraft& draft)
   }
 }
 
+// Whether constants are handed to launches or given out by them, whatever their executables hold.
+bool reads_constants(const Graph& folded) {
+  if (!folded.constants().empty()) return true;
+  for (const NodeId id : folded.nodes()) {
+    const std::shared_ptr<const Graph> body = folded.node(id).attr_graph("function");
+    for (const ValueId v : body->outputs()) {
+      if (body->value(v).origin == Origin::kConstant) return true;
+    }
+  }
+  return false;
+}
+
 // The engine that drives control flow: bodies are placed on the engines before it in the list.
 std::shared_ptr<const Engine> runtime_engine(const PlanDraft& draft, ProgramOptions options,
                                              const std::string& scope) {
@@ -164,6 +176,7 @@ std::shared_ptr<Plan> Plan::finish(PlanDraft& draft, const ProgramOptions& optio
   plan->aliases_ = draft.aliases;
   plan->output_names_ = draft.output_names;
   plan->explanation_ = draft.explanation;
+  if (draft.check_constants && reads_constants(draft.folded)) draft.check_constants();
   plan->assign_slots(draft.folded, scope);
   plan->compile(draft, with_precision(options, draft.precision), scope);
   plan->plan_memory();
@@ -270,10 +283,11 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     if (!has_keys) {
       draft.keys.push_back(is_runtime ? "" : compile_key(*engine, function, compile_options));
     }
+    if (is_runtime && draft.check_constants) draft.check_constants();
     const CompileResult result =
-        is_runtime
-            ? CompileResult{engine->compile(function, compile_options), false}
-            : compile_cached(*engine, function, compile_options, cache, draft.keys.at(index));
+        is_runtime ? CompileResult{engine->compile(function, compile_options), false}
+                   : compile_cached(*engine, function, compile_options, cache, draft.keys.at(index),
+                                    draft.check_constants);
     ++index;
     launch.executable = result.executable;
     if (is_runtime) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <system_error>
 #include <utility>
 
@@ -16,25 +15,20 @@
 #include "runtime/auto_measure.h"
 #include "runtime/control_flow.h"
 #include "runtime/decision.h"
+#include "runtime/file_digest.h"
 
 namespace xrt {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kFormat = 2;
+constexpr std::int64_t kFormat = 3;
 constexpr const char* kEntryKind = "plan";
+// Of what FlatWriter::finish() gives: all but the elements of tensors.
+constexpr std::size_t kFrontPieces = 1;
 
 std::string digest_of(const void* data, std::size_t bytes) {
   return hash_large(data, bytes, thread_budget()).hex();
-}
-
-// Size and time of a file, to see that it was not replaced between two looks.
-std::string stamp_of(const fs::path& path) {
-  std::error_code error;
-  const auto bytes = fs::file_size(path, error);
-  const auto time = fs::last_write_time(path, error);
-  return std::to_string(bytes) + "-" + std::to_string(time.time_since_epoch().count());
 }
 
 // All options that change what is planned. Engines' versions are in the header.
@@ -125,16 +119,13 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
   const fs::path dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
   if (dir.empty() || !is_kept(options)) return nullptr;
   try {
-    // Opening engines' libraries and hashing the model go on at the same time.
-    auto engines = std::async(std::launch::async, [names = engines_asked(options)] {
-      std::string identities;
-      for (const std::string& name : names) {
-        const std::string identity = engine_identity(name);
-        if (!is_from_library(name)) return std::string{};
-        identities += (identities.empty() ? "" : ", ") + name + " " + identity;
-      }
-      return identities;
-    });
+    std::string engines;
+    for (const std::string& name : engines_asked(options)) {
+      const std::string stamp = engine_stamp(name);
+      if (stamp.empty()) return nullptr;  // made in this process, or not there
+      engines += (engines.empty() ? "" : ", ") + name + " (" + stamp + ")";
+    }
+    prepare_folder(dir);
     std::unique_ptr<PlanCache> cache(new PlanCache);
     cache->dir_ = dir;
     cache->model_ = path;
@@ -142,20 +133,15 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
     if (path.empty()) {
       cache->digest_ = digest_of(model_bytes.data(), model_bytes.size());
     } else {
-      cache->stamp_ = stamp_of(path);
-      const auto file = MappedFile::open(path);
-      cache->digest_ = digest_of(file->data(), file->size());
+      cache->state_ = file_state(path);
+      cache->digest_ = FileDigests(dir).of(path);
     }
     cache->options_ = options_text(options);
-    cache->chooses_ = is_auto(options) || options.precision == "auto";
     cache->measures_ = wants_measuring(options);
     const std::string options_digest =
         hash_bytes(cache->options_.data(), cache->options_.size()).hex();
     cache->key_ = "plan-" + cache->digest_.substr(0, 16) + "-" + options_digest.substr(0, 16);
-    std::string identities = engines.get();
-    if (identities.empty()) return nullptr;
-    cache->header_ = entry_header(kEntryKind, std::move(identities), path.filename().string());
-    prepare_folder(dir);
+    cache->header_ = entry_header(kEntryKind, std::move(engines), path.filename().string());
     return cache;
   } catch (const Error& error) {
     // What is wrong with the model or an engine is said by who needs it; a cache can be done
@@ -167,15 +153,16 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
 
 bool PlanCache::find() {
   try {
-    const auto payload = read_entry(entry_path(dir_, key_), header_);
-    if (payload && read(*payload)) return true;
-    if (!payload) explain_miss();
+    const std::optional<EntryFile> entry = open_entry(entry_path(dir_, key_), header_);
+    if (entry && read(*entry)) return true;
+    if (!entry) explain_miss();
   } catch (const std::exception& error) {
     log_warning("plan cache: " + std::string(error.what()) + ": the program is built anew");
   }
   ports_ = {};
   static_draft_.reset();
   graph_reader_.reset();
+  check_constants_ = {};
   return false;
 }
 
@@ -192,7 +179,8 @@ void PlanCache::explain_miss() const {
            "options" + (others.empty() ? "" : "; there is one with " + others));
 }
 
-bool PlanCache::read(const Tensor& payload) {
+bool PlanCache::read(const EntryFile& entry) {
+  const Tensor& payload = entry.payload;
   const auto stale = [&](const std::string& what) {
     log_info("cache entry '" + key_ + "' is stale: " + what + ": it is made again");
     return false;
@@ -214,7 +202,7 @@ bool PlanCache::read(const Tensor& payload) {
     std::error_code error;
     if (!fs::exists(folder_ / location, error)) return stale("'" + location + "' is gone");
     files.push_back(as_block(MappedFile::open(folder_ / location)));
-    if (digest_of(files.back().raw(), files.back().bytes()) != digest) {
+    if (FileDigests(dir_).of(folder_ / location) != digest) {
       return stale("'" + location + "' has changed");
     }
     base->blocks.push_back(range_of(files.back()));
@@ -222,13 +210,21 @@ bool PlanCache::read(const Tensor& payload) {
     base->owners.push_back(files.back().owner());
   }
   fields.lend(std::move(files));
+  check_constants_ = [entry, path = entry_path(dir_, key_), checked = false]() mutable {
+    if (!checked && !entry.rest_is_intact()) {
+      throw Error(ErrorCode::kInvalidModel, "cache entry '" + path.string() + "' is corrupt");
+    }
+    checked = true;
+  };
   ports_.inputs = read_ports(fields);
   ports_.outputs = read_ports(fields);
   for (const Port& port : ports_.inputs) {
+    if (port.has_default) check_constants_();
     ports_.defaults.push_back(port.has_default ? fields.tensor() : Tensor());
   }
   if (fields.number() != 0) {
     static_draft_ = read_draft(fields);
+    static_draft_->check_constants = check_constants_;
     if (const std::string wrong = what_is_wrong(*static_draft_); !wrong.empty()) {
       return stale(wrong);
     }
@@ -236,15 +232,23 @@ bool PlanCache::read(const Tensor& payload) {
       static_draft_->explanation.placement = kMeasuredEarlier;
     }
   }
+  // Plans for other shapes are made from the graph, at a time when nothing can be built anew.
+  if (!static_draft_) check_constants_();
   graph_reader_ = std::move(fields);
   base_ = std::move(base);
   return true;
 }
 
 std::string PlanCache::what_is_wrong(const PlanDraft& draft) const {
-  if (!chooses_) return {};  // the header names all engines
   if (measures_ && draft.explanation.placement == kEstimated) return "it was not measured";
-  for (std::size_t i = 0; i < draft.engines.size(); ++i) {
+  std::size_t said_something = 0;
+  for (const NodeId id : draft.folded.nodes()) {
+    const std::string name = draft.folded.node(id).attr_string("engine", "");
+    const auto found = std::find(draft.engines.begin(), draft.engines.end(), name);
+    const auto position = static_cast<std::size_t>(found - draft.engines.begin());
+    said_something = std::max(said_something, std::min(position + 1, draft.engines.size()));
+  }
+  for (std::size_t i = 0; i < said_something; ++i) {
     if (draft.engines[i] == kRuntimeEngine) continue;
     const std::string now = engine_identity(draft.engines[i]);
     if (now != draft.identities[i]) {
@@ -256,6 +260,7 @@ std::string PlanCache::what_is_wrong(const PlanDraft& draft) const {
 }
 
 Graph PlanCache::graph() const {
+  check_constants_();
   FlatReader reader = *graph_reader_;
   Graph graph = reader.graph();
   reader.end();
@@ -266,7 +271,7 @@ void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& por
                      const std::vector<ExternalFile>& files, const PlanDraft* draft) {
   if (!is_standard(*graph)) return;
   if (draft != nullptr && !is_lasting(*draft)) return;
-  if (!model_.empty() && stamp_of(model_) != stamp_) {
+  if (!model_.empty() && file_state(model_) != state_) {
     log_info("plan cache: '" + model_.string() + "' changed while it was read: not kept");
     return;
   }
@@ -275,8 +280,8 @@ void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& por
   base_->id = std::to_string(now) + "-" + std::to_string(::getpid());
   std::optional<PlanDraft> own;
   if (draft != nullptr) own = *draft;
-  write_behind([graph, ports, files, draft = std::move(own), base = base_, dir = dir_, key = key_,
-                header = header_, digest = digest_, options = options_] {
+  write_behind(dir_, [graph, ports, files, draft = std::move(own), base = base_, dir = dir_,
+                      key = key_, header = header_, digest = digest_, options = options_] {
     std::vector<DataBlock> others;
     for (const ExternalFile& file : files) {
       others.push_back(range_of(as_block(file.file)));
@@ -296,7 +301,7 @@ void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& por
     writer.number(draft ? 1 : 0);
     if (draft) write_draft(writer, *draft);
     writer.graph(*graph);
-    write_entry(dir, key, header, writer.finish());
+    write_entry(dir, key, header, writer.finish(), kFrontPieces);
     base->owners.push_back(graph);  // addresses in the block stay theirs
     base->blocks = {writer.data_block()};
     base->blocks.insert(base->blocks.end(), others.begin(), others.end());
@@ -339,8 +344,8 @@ std::optional<PlanDraft> PlanCache::find_shapes(const std::vector<std::int64_t>&
 
 void PlanCache::keep_shapes(const std::vector<std::int64_t>& shapes, PlanDraft draft) {
   if (base_ == nullptr || !is_lasting(draft)) return;
-  write_behind([shapes, draft = std::move(draft), base = base_, dir = dir_,
-                key = shapes_key(shapes), header = header_] {
+  write_behind(dir_, [shapes, draft = std::move(draft), base = base_, dir = dir_,
+                      key = shapes_key(shapes), header = header_] {
     if (base->blocks.empty()) return;  // the program's own entry could not be written
     FlatWriter writer(base->blocks);
     writer.text(base->id).number(static_cast<std::int64_t>(shapes.size()));

@@ -4,12 +4,15 @@
 // shapes the draft of its plan.
 //
 // The entry is found by the content of the model file and the program's options. Its header holds
-// the versions of OpenXRT and of all engines that were asked, and the machine; its payload names
-// the files of external data with their digests. Whatever differs is as good as no entry. Constants
-// lie in the entry and are used in place; those of external data stay in their file.
+// the version of OpenXRT, the state of the libraries of all engines that were asked, and the
+// machine; its payload names the files of external data with their digests. Whatever differs is as
+// good as no entry. Constants lie in the entry and are used in place; those of external data stay
+// in their file. They are checked when somebody is about to read them: an executable that comes
+// from the compile cache has no need of them.
 //
-// Where placement chose the engines ("auto"), the engines of the draft must be what they were; a
-// program that is to be measured takes no draft that was estimated.
+// The engines of the draft must be what they were, down to the last one that runs something: those
+// after it could not have changed the placement, and are not even loaded. A program that is to be
+// measured takes no draft that was estimated.
 //
 // Not kept: programs that are measured beside their runs, programs that ask an engine made in this
 // process (nothing tells when its code changes), graphs with ops of other domains than the
@@ -20,6 +23,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,7 +57,7 @@ class PlanCache {
   const ProgramPorts& ports() const { return ports_; }
   // The draft for the declared shapes, where these are static. To be called once.
   std::optional<PlanDraft> take_static_draft() { return std::move(static_draft_); }
-  // The graph after passes.
+  // The graph after passes. Throws kInvalidModel where its constants are damaged.
   Graph graph() const;
 
   // Keeps a program that was not found, which was imported with these files. `draft`: where input
@@ -75,7 +79,7 @@ class PlanCache {
   };
 
   PlanCache() = default;
-  bool read(const Tensor& payload);
+  bool read(const EntryFile& entry);
   // Why a draft is of no use; empty if it is.
   std::string what_is_wrong(const PlanDraft& draft) const;
   std::string shapes_key(const std::vector<std::int64_t>& shapes) const;
@@ -85,13 +89,13 @@ class PlanCache {
   std::string key_;        // name of the program's entry
   std::string digest_;     // of the model file
   std::string options_;    // all that matter, as text
-  std::string stamp_;      // of the model file when it was hashed
-  bool chooses_ = false;   // placement chooses engines or the precision
-  bool measures_ = false;  // by measuring
+  std::string state_;      // of the model file when it was hashed
+  bool measures_ = false;  // placement measures
   EntryHeader header_;
   ProgramPorts ports_;
   std::optional<PlanDraft> static_draft_;
   std::optional<FlatReader> graph_reader_;  // at the graph
+  std::function<void()> check_constants_;   // of the entry that was read
   std::shared_ptr<Base> base_;
 };
 

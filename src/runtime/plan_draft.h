@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,9 @@ struct PlanDraft {
   // Names of the functions' entries in the compile cache, by launch; empty: not known yet.
   std::vector<std::string> keys;
   Explanation explanation;  // without the rows of launches
+  // To be called before anybody reads elements of the graphs' constants, where they lie in memory
+  // that was not checked yet: throws kInvalidModel if they are damaged. May be empty.
+  std::function<void()> check_constants = {};
 };
 
 void write_draft(FlatWriter& writer, const PlanDraft& draft);

@@ -71,7 +71,7 @@ void write(const std::filesystem::path& dir, const std::string& key, const Profi
     prepare_folder(dir);
     write_entry(dir, key, header_of(key), blocks);
   } catch (const Error& error) {
-    log_warning(std::string("profile cache: ") + error.what() + ": what was measured is not kept");
+    log_trouble(dir, std::string(error.what()) + ": what was measured is not kept");
   }
 }
 

@@ -63,7 +63,9 @@ class ProgramImpl final : public Program {
       : options_(std::move(options)), ports_(cache->ports()), cache_(std::move(cache)) {
     check_limits();
     is_static_ = has_static_inputs();
-    check_options();
+    // Names of engines and aliases were right when the program was kept, and are part of its key.
+    auto_mode(options_);
+    check_precision(options_);
     if (!is_static_) return;
     std::optional<PlanDraft> draft = cache_->take_static_draft();
     if (!draft) throw Error(ErrorCode::kInvalidModel, "the plan of a static program is missing");
@@ -339,17 +341,21 @@ class ProgramImpl final : public Program {
   Refiner refiner_;  // last: its thread ends before what it reads goes
 };
 
-// The program as the cache holds it, or null, with a cache to keep it in.
+// The program as the disk cache holds it. Null: it is to be built, and kept in `cache` unless that
+// is null too. `open` opens the cache.
+template <typename Open>
 std::shared_ptr<Program> from_cache(std::unique_ptr<PlanCache>& cache,
-                                    const ProgramOptions& options) {
+                                    const ProgramOptions& options, Open&& open) {
+  cache = open();
   if (cache == nullptr || !cache->find()) return nullptr;
   try {
     return std::make_shared<ProgramImpl>(std::move(cache), options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidModel) throw;
     log_warning(std::string("plan cache: ") + error.what() + ": the program is built anew");
-    return nullptr;
   }
+  cache = open();  // what could not be used is replaced
+  return nullptr;
 }
 
 }  // namespace
@@ -362,8 +368,9 @@ std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& opt
 
 std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
                                        const ProgramOptions& options) {
-  std::unique_ptr<PlanCache> cache = PlanCache::open(model_file(path), {}, options);
-  if (auto program = from_cache(cache, options)) return program;
+  std::unique_ptr<PlanCache> cache;
+  const auto open = [&] { return PlanCache::open(model_file(path), {}, options); };
+  if (auto program = from_cache(cache, options, open)) return program;
   std::vector<ExternalFile> files;
   Graph graph = import_model(path, files);
   return std::make_shared<ProgramImpl>(std::move(graph), options, std::move(cache), files);
@@ -371,8 +378,9 @@ std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
 
 std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
                                              const ProgramOptions& options) {
-  std::unique_ptr<PlanCache> cache = PlanCache::open({}, onnx_bytes, options);
-  if (auto program = from_cache(cache, options)) return program;
+  std::unique_ptr<PlanCache> cache;
+  const auto open = [&] { return PlanCache::open({}, onnx_bytes, options); };
+  if (auto program = from_cache(cache, options, open)) return program;
   return std::make_shared<ProgramImpl>(import_onnx_bytes(onnx_bytes), options, std::move(cache));
 }
 

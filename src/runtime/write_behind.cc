@@ -10,12 +10,16 @@
 #include <thread>
 #include <utility>
 
-#include "base/log.h"
 #include "runtime/cache_entry.h"
 #include "xrt/error.h"
 
 namespace xrt {
 namespace {
+
+struct Job {
+  std::filesystem::path dir;
+  std::function<void()> write;
+};
 
 class Writer {
  public:
@@ -25,7 +29,7 @@ class Writer {
     return *writer;
   }
 
-  void add(std::function<void()> job) {
+  void add(Job job) {
     const std::lock_guard lock(mutex_);
     // What engines made so far is taken down after this handler, not before.
     if (jobs_.empty() && !busy_) std::atexit([] { finish_writing(); });
@@ -47,7 +51,7 @@ class Writer {
     constexpr int kNice = 10;
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
     for (;;) {
-      std::function<void()> job;
+      Job job;
       {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [this] { return !jobs_.empty(); });
@@ -56,9 +60,9 @@ class Writer {
         busy_ = true;
       }
       try {
-        job();
+        job.write();
       } catch (const std::exception& error) {
-        log_warning("cache: " + std::string(error.what()) + ": the entry was not kept");
+        log_trouble(job.dir, std::string(error.what()) + ": what was to be kept is not");
       }
       job = {};  // with what it holds
       const std::lock_guard lock(mutex_);
@@ -69,14 +73,16 @@ class Writer {
 
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  std::deque<std::function<void()>> jobs_;
+  std::deque<Job> jobs_;
   bool busy_ = false;
   bool started_ = false;
 };
 
 }  // namespace
 
-void write_behind(std::function<void()> write) { Writer::instance().add(std::move(write)); }
+void write_behind(std::filesystem::path dir, std::function<void()> write) {
+  Writer::instance().add({std::move(dir), std::move(write)});
+}
 
 void finish_writing() { Writer::instance().wait(); }
 

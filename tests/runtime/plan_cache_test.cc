@@ -236,6 +236,36 @@ TEST_F(PlanCacheTest, CorruptEntriesAreRebuilt) {
   }
 }
 
+// A start that finds its executables never reads the graph's constants, so that these were not
+// checked goes unseen; but nothing is made from damaged ones.
+TEST_F(PlanCacheTest, ConstantsAreCheckedBeforeTheyAreRead) {
+  run();
+  std::string bytes = read_file(plan_entry());
+  const float second_weight = 2;  // the constants are 1, 2, 3 …
+  const float third_weight = 3;
+  std::string pattern(8, '\0');
+  std::memcpy(pattern.data(), &second_weight, 4);
+  std::memcpy(pattern.data() + 4, &third_weight, 4);
+  const std::size_t at = bytes.find(pattern);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 2] = static_cast<char>(bytes[at + 2] ^ 0x10);
+  write_file_atomic(plan_entry(), bytes);
+  EXPECT_TRUE(open_entry(plan_entry()));
+  EXPECT_FALSE(read_entry(plan_entry()));
+  {
+    const auto program = Program::load(model_, options_);
+    EXPECT_EQ(first_of(*program), expected());
+    EXPECT_THROW(program->graph_text(), Error);
+  }
+  // Another engine version, as it were: the function is compiled again.
+  for (const auto& e : fs::directory_iterator(*options_.cache_dir)) {
+    if (e.path().filename().string().starts_with("native-")) fs::remove(e.path());
+  }
+  EXPECT_EQ(run(), expected());
+  EXPECT_TRUE(read_entry(plan_entry()));  // replaced
+  EXPECT_EQ(run(), expected());
+}
+
 // A payload of any content under a right checksum: an entry of a hostile hand.
 TEST_F(PlanCacheTest, NoPayloadCrashes) {
   export_onnx_file(product_graph(Dim("rows")), model_);

@@ -9,10 +9,11 @@
 
 #include "engines/native/kernel.h"
 #include "xrt/engine.h"
+#include "xrt/engine_blobs.h"
 
 namespace xrt::native {
 
-class NativeEngine final : public Engine {
+class NativeEngine final : public Engine, public SelfContainedBlobs {
  public:
   NativeEngine();
 

@@ -11,10 +11,11 @@
 
 #include "engines/openvino/support.h"
 #include "xrt/engine.h"
+#include "xrt/engine_blobs.h"
 
 namespace xrt::openvino {
 
-class OpenVinoEngine : public Engine {
+class OpenVinoEngine : public Engine, public SelfContainedBlobs {
  public:
   std::string name() const override { return "openvino"; }
   std::string version() const override;
