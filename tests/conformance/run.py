@@ -5,6 +5,7 @@
     ./dev conformance native                       # all 2,024 tests on the native engine
     ./dev conformance openvino,native --json F     # two engines on each graph, results to F
     ./dev conformance native -k 'relu|conv'        # some tests
+    ./dev conformance xla,native --device cuda:0   # on another device than the CPU
     ./dev conformance --baseline onnxruntime       # a peer through the same driver
 
 A test passes only when every output has the shape, the dtype and, within the package's own
@@ -37,7 +38,7 @@ sys.path.insert(0, str(HERE))
 
 import onnx  # noqa: E402
 from cases import KINDS, Case, load_cases, op_names  # noqa: E402
-from runners import BASELINES  # noqa: E402
+from runners import BASELINES, DEVICE  # noqa: E402
 
 FLOORS = HERE / "expectations.json"
 RECORDS = HERE.parents[1] / "docs" / "conformance"
@@ -343,6 +344,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("engines", nargs="?", help="engines in order of priority: openvino,native")
+    parser.add_argument("--device", default="cpu", help="of the engines (default: %(default)s)")
     parser.add_argument("--baseline", choices=BASELINES, help="run a peer instead of our engines")
     parser.add_argument("--runner", metavar="FILE.py:CLASS", help=argparse.SUPPRESS)
     parser.add_argument("--kind", default=",".join(KINDS), help="test kinds (default: %(default)s)")
@@ -367,6 +369,10 @@ def main() -> int:
     options = parser.parse_args()
     if (options.engines is None) == (options.baseline is None):
         parser.error("name engines, or a peer with --baseline")
+    if options.device != "cpu":
+        os.environ[DEVICE] = options.device  # for the workers
+        if options.check or options.update or options.record:
+            parser.error("floors and records are the CPU's: not with --device")
     kinds = options.kind.split(",")
     if not set(kinds) <= set(KINDS):
         parser.error(f"--kind: choose from {', '.join(KINDS)}")

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+DEVICE = "XRT_CONFORMANCE_DEVICE"  # names the device in the environment of a worker
+
 
 class NotSupportedError(Exception):
     """The runner declines the model; the message says why."""
@@ -45,7 +47,8 @@ class OpenXrt:
         self, model: onnx.ModelProto, content: bytes, feeds: list[dict[str, Any]]
     ) -> Outcome:
         try:
-            program = self.openxrt.load(content, engine=self.engines, num_threads=1)
+            device = os.environ.get(DEVICE, "cpu")
+            program = self.openxrt.load(content, engine=self.engines, device=device, num_threads=1)
             outputs = [program.run(inputs) for inputs in feeds]
         except self.openxrt.Unsupported as error:
             raise NotSupportedError(str(error)) from error
