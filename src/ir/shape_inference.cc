@@ -69,7 +69,9 @@ class Inference {
   void run_node(NodeId id);
   void infer_by_body(NodeId id, onnx::InferenceContext* context);
   void propagate(NodeId id, const onnx::OpSchema& schema);
-  void propagate_quotient(const Node& node);
+  void propagate_division(const Node& node);
+  // Whether every element of the inputs from `first` on is known.
+  bool operands_known(const Node& node, std::size_t first);
   void fold_values();
   void merge_output(const Node& node, ValueId id, const onnx::TypeProto& inferred);
 
@@ -520,9 +522,11 @@ void Inference::run_node(NodeId id) {
   }
 }
 
-// The op's own rule, and two that the ONNX library lacks and shapes often go through.
+// The op's own rule, and those that the ONNX library lacks and shapes often go through.
 void Inference::propagate(NodeId id, const onnx::OpSchema& schema) {
   const Node& node = graph_.node(id);
+  // The library's rule takes a bound or an axis that it does not know for 0.
+  if (node.domain.empty() && node.op == "Slice" && !operands_known(node, 1)) return;
   if (schema.has_data_propagation_function()) {
     PropagationContext propagation(*this, id);
     schema.GetDataPropagationFunction()(propagation);
@@ -530,7 +534,7 @@ void Inference::propagate(NodeId id, const onnx::OpSchema& schema) {
   }
   if (!node.domain.empty() || !node.input(0).valid() || !node.output(0).valid()) return;
   if (!is_shape_dtype(graph_.type(node.outputs[0]).dtype)) return;
-  if (node.op == "Div") propagate_quotient(node);
+  if (node.op == "Div" || node.op == "Mod") propagate_division(node);
   if (node.op == "Identity" || node.op == "Reshape") {
     const auto* elements = known_elements(node.inputs[0]);
     if (elements != nullptr && graph_.type(node.outputs[0]).has_rank()) {
@@ -539,7 +543,20 @@ void Inference::propagate(NodeId id, const onnx::OpSchema& schema) {
   }
 }
 
-void Inference::propagate_quotient(const Node& node) {
+bool Inference::operands_known(const Node& node, std::size_t first) {
+  for (std::size_t i = first; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].valid()) continue;
+    const auto* elements = known_elements(node.inputs[i]);
+    if (elements == nullptr) return false;
+    for (const auto& element : elements->dim()) {
+      if (!element.has_dim_value()) return false;
+    }
+  }
+  return true;
+}
+
+void Inference::propagate_division(const Node& node) {
+  const bool remainder = node.op == "Mod";
   const auto* a = known_elements(node.inputs[0]);
   const auto* b = node.input(1).valid() ? known_elements(node.inputs[1]) : nullptr;
   if (a == nullptr || b == nullptr || a->dim_size() == 0 || b->dim_size() == 0) return;
@@ -548,17 +565,17 @@ void Inference::propagate_quotient(const Node& node) {
       (b->dim_size() != count && b->dim_size() != 1)) {
     return;
   }
-  onnx::TensorShapeProto quotients;
+  onnx::TensorShapeProto results;
   for (int i = 0; i < count; ++i) {
     const auto& x = a->dim(a->dim_size() == 1 ? 0 : i);
     const auto& y = b->dim(b->dim_size() == 1 ? 0 : i);
-    auto* out = quotients.add_dim();
+    auto* out = results.add_dim();
     // Negative numbers are left out: sizes have none, and rounding is a question for them.
     if (x.has_dim_value() && y.has_dim_value() && x.dim_value() >= 0 && y.dim_value() > 0) {
-      out->set_dim_value(x.dim_value() / y.dim_value());
+      out->set_dim_value(remainder ? x.dim_value() % y.dim_value() : x.dim_value() / y.dim_value());
     }
   }
-  set_known_elements(node.outputs[0], std::move(quotients));
+  set_known_elements(node.outputs[0], std::move(results));
 }
 
 }  // namespace

@@ -175,6 +175,31 @@ TEST(ShapeInference, FoldsKnownPartsOfShapesOnly) {
   EXPECT_FALSE(fold_known_values(g));
 }
 
+// The ONNX library's rule takes a bound that it does not know for 0.
+TEST(ShapeInference, ASliceWithAnUnknownBoundIsNotFollowed) {
+  Graph g;
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{5, 1, 96}));
+  const ValueId start = g.add_input("start", Type::tensor(DType::kInt64, Dims{1}));
+  const ValueId shape = g.add_op("Shape", {x});
+  const ValueId tail = g.add_op("Slice", {shape, start, ints(g, "end", {3})});
+  g.add_output(tail);
+  fold_known_values(g);
+  EXPECT_EQ(g.constant(tail), nullptr);
+  EXPECT_EQ(type_text(g, tail), "int64[?]");
+}
+
+TEST(ShapeInference, FollowsRemaindersToASlice) {
+  Graph g;
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{5, 1, 96}));
+  const ValueId two = g.add_op("Mod", {ints(g, "five", {5}), ints(g, "three", {3})});
+  const ValueId shape = g.add_op("Shape", {x});
+  const ValueId tail = g.add_op("Slice", {shape, two, ints(g, "end", {3})});
+  g.add_output(g.add_op("Neg", {tail}));
+  EXPECT_TRUE(fold_known_values(g));
+  ASSERT_NE(g.constant(tail), nullptr);
+  EXPECT_EQ(g.constant(tail)->to_int64(), Ints{96});
+}
+
 // A value of two axes must not be taken for the list of its entries.
 TEST(ShapeInference, DoesNotMixUpRanksOfFollowedValues) {
   Graph g;
