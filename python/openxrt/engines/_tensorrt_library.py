@@ -53,8 +53,8 @@ def import_tensorrt() -> ModuleType:
 class Library:
     """The module with a logger and a builder; one thread at a time uses it."""
 
-    def __init__(self) -> None:
-        self.trt = trt = import_tensorrt()
+    def __init__(self, module: ModuleType | None = None) -> None:
+        self.trt = trt = module or import_tensorrt()
         self.is_rtx = "rtx" in trt.__name__
         self.lock = threading.RLock()
         self.messages: deque[str] = deque(maxlen=20)

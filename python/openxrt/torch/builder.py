@@ -159,9 +159,12 @@ class Builder:
         first = next((value for value in inputs if value is not None), None)
         if rank is None and shape is None and first is not None:
             rank = len(first.shape) if first.shape is not None else first.rank_hint
+        sources = [None if value is None else value.id for value in inputs]
+        while sources and sources[-1] is None:  # some parsers take no "" for the last input
+            sources.pop()
         ids = self.graph.add_node(
             op,
-            [None if value is None else value.id for value in inputs],
+            sources,
             [
                 f"{self.name}_{op}" if i == 0 else f"{self.name}_{op}_{i}"
                 for i in range(len(dtypes))

@@ -449,17 +449,3 @@ class XRTModule(EngineModule):
 
     def _forward_training(self, *args: Any, **kwargs: Any) -> Any:
         return self._through_dynamo(*args, **kwargs)
-
-
-class TensorRTModule(EngineModule):
-    """PyTorch in training mode, TensorRT in evaluation mode."""
-
-    def __init__(self, module: torch.nn.Module, engine: str = "tensorrt", **options: Any) -> None:
-        super().__init__(module, engine, **options)
-
-
-class TVMModule(EngineModule):
-    """PyTorch in training mode, TVM in evaluation mode."""
-
-    def __init__(self, module: torch.nn.Module, engine: str = "tvm", **options: Any) -> None:
-        super().__init__(module, engine, **options)

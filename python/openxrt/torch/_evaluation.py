@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TensorRTModule and TVMModule share: PyTorch in training mode, an engine in eval mode."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+class Forward(torch.nn.Module):
+    """A module's own forward(), with its parameters under the same names."""
+
+    def __init__(self, owner: torch.nn.Module) -> None:
+        super().__init__()
+        self.__dict__["owner"] = owner
+        self._parameters = owner._parameters
+        self._buffers = owner._buffers
+        self._modules = owner._modules
+        self._non_persistent_buffers_set = owner._non_persistent_buffers_set
+        self.training = owner.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.owner.forward(*args, **kwargs)
+
+
+class EvaluationModule(torch.nn.Module):
+    """To derive from: a module whose forward() an engine runs in eval mode.
+
+    Training mode, tracing, and calls that want gradients for an argument run forward() in PyTorch,
+    also where the module is a part of a larger one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.__dict__["_engine_lock"] = threading.RLock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves = pytree.tree_leaves((args, kwargs))
+        if self.training or _is_tracing(leaves) or _wants_gradient(leaves):
+            return super().__call__(*args, **kwargs)
+        return self.evaluate(*args, **kwargs)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """forward() through the engine."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        for name in [name for name in state if name.startswith("_engine_")]:
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__["_engine_lock"] = threading.RLock()
+
+
+def _is_tracing(leaves: list[Any]) -> bool:
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return True
+    return any(isinstance(leaf, torch._subclasses.FakeTensor) for leaf in leaves)
+
+
+def _wants_gradient(leaves: list[Any]) -> bool:
+    return torch.is_grad_enabled() and any(
+        isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves
+    )
+
+
+class Weights:
+    """The parameters and buffers of a module as they were; says whether they have changed.
+
+    PyTorch counts the writes to a tensor (those through .data are not counted).
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.tensors = _tensors(module)
+        self.versions = [tensor._version for tensor in self.tensors]
+
+    def are_current(self, module: torch.nn.Module) -> bool:
+        """Whether they are the module's still."""
+        tensors = _tensors(module)
+        return (
+            len(tensors) == len(self.tensors)
+            and all(a is b for a, b in zip(tensors, self.tensors, strict=True))
+            and [tensor._version for tensor in tensors] == self.versions
+        )
+
+
+def _tensors(module: torch.nn.Module) -> list[torch.Tensor]:
+    return [*module.parameters(), *module.buffers()]
