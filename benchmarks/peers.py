@@ -11,13 +11,16 @@ turns, a few runs each, so that drift of the machine meets all alike. Batch 1, f
 bf16 default is off) but for "xrt auto-low", which has precision="auto" and may take whatever the
 CPU has within a tolerance of 0.01, and states its error; `--threads` threads each. "xrt auto" has
 auto_mode="full": it measures while it loads. Reported per model: median and minimum latency,
-start (load and first run), peak memory of the process, and start from this project's disk cache.
-Ratios are of medians.
+start (load and first run; importing the runtime's package is stated beside it), peak memory of the
+process. Then `--starts` pairs of starts that take turns, each pair with a cache folder of its own:
+the first fills it, the second, in a new process, uses it; for this project's engines, and for
+OpenVINO with its own cache (CACHE_DIR). `--rounds 0` measures starts alone. Ratios are of medians.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import os
@@ -51,6 +54,8 @@ RUNTIMES = (
 )
 # What computes in less than float32, and is compared with nobody who does not.
 LOW = ("openvino bf16", "xrt auto-low")
+# What has a cache of compiled models on disk.
+CACHING = ("openvino", "xrt ")
 # Ours against the peer it has to match.
 PAIRS = (
     ("xrt native", "onnxruntime"),
@@ -68,8 +73,18 @@ PAIRS = (
 # --- one runtime, in a process of its own ------------------------------------------------------
 
 
-def runner(runtime: str, model: ZooModel, threads: int, feeds: Feeds) -> Callable[[], Any]:
-    """Loads the model; what is returned runs it once on `feeds`."""
+def import_package(runtime: str) -> None:
+    """What a user's program has imported before it loads a model."""
+    packages = {"xrt": ["openxrt"], "pytorch": ["torch", "export_models"]}
+    name = runtime.split()[0]
+    for package in packages.get(name, [name]):
+        importlib.import_module(package)
+
+
+def runner(
+    runtime: str, model: ZooModel, threads: int, feeds: Feeds, cache: str
+) -> Callable[[], Any]:
+    """Loads the model; what is returned runs it once on `feeds`. `cache`: a folder, or ""."""
     path = str(model.path())
     if runtime == "onnxruntime":
         import onnxruntime
@@ -81,15 +96,14 @@ def runner(runtime: str, model: ZooModel, threads: int, feeds: Feeds) -> Callabl
     if runtime.startswith("openvino"):
         import openvino
 
-        compiled = openvino.Core().compile_model(
-            path,
-            "CPU",
-            {
-                "INFERENCE_PRECISION_HINT": "bf16" if runtime.endswith("bf16") else "f32",
-                "INFERENCE_NUM_THREADS": threads,
-                "PERFORMANCE_HINT": "LATENCY",
-            },
-        )
+        settings = {
+            "INFERENCE_PRECISION_HINT": "bf16" if runtime.endswith("bf16") else "f32",
+            "INFERENCE_NUM_THREADS": threads,
+            "PERFORMANCE_HINT": "LATENCY",
+        }
+        if cache:
+            settings["CACHE_DIR"] = cache
+        compiled = openvino.Core().compile_model(path, "CPU", settings)
         request = compiled.create_infer_request()
         return lambda: request.infer(feeds, share_inputs=True)
     if runtime.startswith("pytorch"):
@@ -119,7 +133,7 @@ def runner(runtime: str, model: ZooModel, threads: int, feeds: Feeds) -> Callabl
         if engines[0] == "auto-low":
             options |= {"precision": "auto", "tolerance": 0.01}
         engines = ["auto"]
-    program = openxrt.load(path, engine=engines, num_threads=threads, **options)
+    program = openxrt.load(path, engine=engines, num_threads=threads, cache_dir=cache, **options)
 
     def run_program() -> Any:
         return program.run(feeds)
@@ -128,15 +142,22 @@ def runner(runtime: str, model: ZooModel, threads: int, feeds: Feeds) -> Callabl
     return run_program
 
 
-def work(runtime: str, name: str, threads: int, feeds_file: str) -> int:
+def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str) -> int:
     """The process of one runtime: a line of JSON per line of standard input, a count of runs."""
     with np.load(feeds_file) as stored:
         feeds = {key: stored[key] for key in stored.files}
     begin = time.perf_counter()
-    run = runner(runtime, ZOO[name], threads, feeds)
+    import_package(runtime)
+    imported, imported_cpu = time.perf_counter(), time.process_time()
+    run = runner(runtime, ZOO[name], threads, feeds, cache)
     loaded = time.perf_counter()
     run()
-    first = {"load": loaded - begin, "start": time.perf_counter() - begin}
+    first = {
+        "import": imported - begin,
+        "load": loaded - imported,
+        "start": time.perf_counter() - imported,
+        "start_cpu": time.process_time() - imported_cpu,
+    }
     if runtime.startswith("xrt auto"):
         explanation = run.explain()
         first["candidates"] = explanation["candidates"]
@@ -163,12 +184,20 @@ class Worker:
         self, runtime: str, model: ZooModel, threads: int, feeds: Path, cache: str
     ) -> None:
         environment = os.environ | {
-            "XRT_CACHE_DIR": cache,
             "OMP_NUM_THREADS": str(threads),
             "XRT_NUM_THREADS": str(threads),
         }
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--worker", runtime, model.name, str(threads), str(feeds)],
+            [
+                sys.executable,
+                __file__,
+                "--worker",
+                runtime,
+                model.name,
+                str(threads),
+                str(feeds),
+                cache,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -200,47 +229,69 @@ class Worker:
         self.process.wait()
 
 
-def measure(model: ZooModel, wanted: list[str], rounds: int, threads: int) -> dict[str, Any]:
+def measure(
+    model: ZooModel, wanted: list[str], rounds: int, starts: int, threads: int
+) -> dict[str, Any]:
     """All runtimes on one model, by runtime."""
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = {runtime: {} for runtime in wanted}
     with tempfile.TemporaryDirectory() as folder:
         feeds = Path(folder) / "feeds.npz"
         np.savez(feeds, **model.feeds())
-        workers = []
-        for runtime in wanted:
-            if runtime.startswith("pytorch") and model.export is None:
-                continue
-            try:
-                workers.append(Worker(runtime, model, threads, feeds, cache=""))
-            except RuntimeError as error:
-                results[runtime] = {"error": str(error)}
+        if rounds > 0:
+            measure_runs(model, results, rounds, threads, feeds)
+        measure_starts(model, results, starts, threads, feeds)
+    return {runtime: figures for runtime, figures in results.items() if figures}
+
+
+def measure_runs(
+    model: ZooModel, results: dict[str, Any], rounds: int, threads: int, feeds: Path
+) -> None:
+    """Latency, one start and memory of each runtime."""
+    workers = []
+    for runtime in results:
+        if runtime.startswith("pytorch") and model.export is None:
+            continue
+        try:
+            workers.append(Worker(runtime, model, threads, feeds, cache=""))
+        except RuntimeError as error:
+            results[runtime] = {"error": str(error)}
+    for worker in workers:
+        worker.run(2, keep=False)
+    for _ in range(rounds):
         for worker in workers:
-            worker.run(2, keep=False)
-        for _ in range(rounds):
-            for worker in workers:
-                worker.run(3)
-        for worker in workers:
-            worker.stop()
-            results[worker.runtime] = {
-                "median_ms": statistics.median(worker.seconds) * 1e3,
-                "minimum_ms": min(worker.seconds) * 1e3,
-                "start_s": worker.first["start"],
-                "peak_mb": worker.peak / 2**20,
-            }
-            for key in ("candidates", "placement"):
-                if key in worker.first:
-                    results[worker.runtime][key] = worker.first[key]
-        for runtime in wanted:
-            if not runtime.startswith("xrt") or "error" in results.get(runtime, {}):
+            worker.run(3)
+    for worker in workers:
+        worker.stop()
+        results[worker.runtime] = {
+            "median_ms": statistics.median(worker.seconds) * 1e3,
+            "minimum_ms": min(worker.seconds) * 1e3,
+            "import_s": worker.first["import"],
+            "start_s": worker.first["start"],
+            "peak_mb": worker.peak / 2**20,
+        }
+        for key in ("candidates", "placement"):
+            if key in worker.first:
+                results[worker.runtime][key] = worker.first[key]
+
+
+def measure_starts(
+    model: ZooModel, results: dict[str, Any], pairs: int, threads: int, feeds: Path
+) -> None:
+    """First and second starts in seconds of the clock and of the processors, all in lists."""
+    for _ in range(pairs):
+        for runtime, figures in results.items():
+            if not runtime.startswith(CACHING) or "error" in figures:
                 continue
-            cache = str(Path(folder) / runtime.replace(" ", "_"))
-            starts = []
-            for _ in range(2):
-                worker = Worker(runtime, model, threads, feeds, cache)
-                worker.stop()
-                starts.append(worker.first["start"])
-            results[runtime]["first_start_s"], results[runtime]["second_start_s"] = starts
-    return results
+            with tempfile.TemporaryDirectory() as cache:
+                for which in ("first", "second"):
+                    try:
+                        worker = Worker(runtime, model, threads, feeds, cache)
+                    except RuntimeError as error:
+                        figures["error"] = str(error)
+                        break
+                    worker.stop()
+                    for key, name in (("start", "starts_s"), ("start_cpu", "starts_cpu_s")):
+                        figures.setdefault(f"{which}_{name}", []).append(worker.first[key])
 
 
 # --- report ------------------------------------------------------------------------------------
@@ -260,18 +311,18 @@ def report(results: dict[str, dict[str, Any]], wanted: list[str]) -> str:
     lines = []
     for title, key, form in (
         ("median ms", "median_ms", ".2f"),
+        ("import of its package, s", "import_s", ".2f"),
         ("start, s", "start_s", ".2f"),
         ("peak memory, MB", "peak_mb", ".0f"),
     ):
+        if not any(key in r.get(runtime, {}) for r in results.values() for runtime in wanted):
+            continue
         lines += [f"| {title} | {' | '.join(wanted)} |", "| --- |" + " ---: |" * len(wanted)]
         for model in results:
             cells = " | ".join(cell(model, runtime, key, form) for runtime in wanted)
             lines.append(f"| {model} | {cells} |")
         lines.append("")
-    lines += [
-        "| ratio of medians | geometric mean | lowest | highest |",
-        "| --- | ---: | ---: | ---: |",
-    ]
+    pairs = []
     for ours, peer in PAIRS:
         ratios = [
             r[ours]["median_ms"] / r[peer]["median_ms"]
@@ -279,21 +330,65 @@ def report(results: dict[str, dict[str, Any]], wanted: list[str]) -> str:
             if "median_ms" in r.get(ours, {}) and "median_ms" in r.get(peer, {})
         ]
         if ratios:
-            lines.append(
+            pairs.append(
                 f"| {ours} / {peer} | {geometric_mean(ratios):.2f} | {min(ratios):.2f} "
                 f"| {max(ratios):.2f} |"
             )
+    if pairs:
+        lines += ["| ratio of medians | geometric mean | lowest | highest |"]
+        lines += ["| --- | ---: | ---: | ---: |", *pairs]
     lines += auto_report(results)
-    lines += ["", "| second start / first start | geometric mean |", "| --- | ---: |"]
-    for runtime in wanted:
-        ratios = [
-            r[runtime]["second_start_s"] / r[runtime]["first_start_s"]
-            for r in results.values()
-            if "second_start_s" in r.get(runtime, {})
-        ]
-        if ratios:
-            lines.append(f"| {runtime} | {geometric_mean(ratios):.2f} |")
+    lines += start_report(results, wanted)
     return "\n".join(lines)
+
+
+def start_report(results: dict[str, dict[str, Any]], wanted: list[str]) -> list[str]:
+    """First and second starts per model, their ratios, and ours against OpenVINO's own cache."""
+    caching = [
+        r for r in wanted if any("second_starts_s" in of.get(r, {}) for of in results.values())
+    ]
+    if not caching:
+        return []
+
+    def median(model: str, runtime: str, key: str) -> float:
+        return statistics.median(results[model].get(runtime, {}).get(key) or [math.nan])
+
+    def ratios(runtime: str, key: str, over: str = "", over_key: str = "") -> list[float]:
+        """Per model where both are known: `key` over `over_key` of another runtime."""
+        found = (
+            median(m, runtime, key) / median(m, over or runtime, over_key or key) for m in results
+        )
+        return [ratio for ratio in found if not math.isnan(ratio)]
+
+    lines = [
+        "",
+        f"| first → second start, s (ratio) | {' | '.join(caching)} |",
+        "| --- |" + " ---: |" * len(caching),
+    ]
+    for model in results:
+        cells = []
+        for runtime in caching:
+            first, second = (median(model, runtime, f"{w}_starts_s") for w in ("first", "second"))
+            missing = math.isnan(first) or math.isnan(second)
+            cells.append("–" if missing else f"{first:.3f} → {second:.3f} ({second / first:.2f})")
+        lines.append(f"| {model} | {' | '.join(cells)} |")
+    for title, name in (("geometric mean", "starts_s"), ("the same of CPU time", "starts_cpu_s")):
+        means = (
+            geometric_mean(ratios(r, f"second_{name}", over_key=f"first_{name}")) for r in caching
+        )
+        lines.append(f"| {title} | {' | '.join(format(mean, '.2f') for mean in means)} |")
+    ours = next((r for r in caching if r.startswith("xrt openvino")), None)
+    if ours and "openvino" in caching:
+        for which in ("first", "second"):
+            of_clock, of_cpu = (
+                geometric_mean(ratios(ours, f"{which}_{name}", over="openvino"))
+                for name in ("starts_s", "starts_cpu_s")
+            )
+            lines += [
+                "",
+                f"{which} start, {ours} / openvino: {of_clock:.2f}; of CPU time: {of_cpu:.2f}",
+            ]
+    return lines
 
 
 def auto_report(results: dict[str, dict[str, Any]]) -> list[str]:
@@ -353,13 +448,14 @@ def auto_report(results: dict[str, dict[str, Any]]) -> list[str]:
 def main() -> int:
     """Runs the benchmark, or one worker of it."""
     if sys.argv[1:2] == ["--worker"]:
-        runtime, name, threads, feeds = sys.argv[2:6]
-        return work(runtime, name, int(threads), feeds)
+        runtime, name, threads, feeds, cache = sys.argv[2:7]
+        return work(runtime, name, int(threads), feeds, cache)
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="default: the benched ones")
     parser.add_argument("--rounds", type=int, default=10, help="turns of three runs each")
+    parser.add_argument("--starts", type=int, default=3, help="pairs of a first and a second start")
     parser.add_argument("--threads", type=int, default=2, help="threads of each runtime")
     parser.add_argument("--runtime", action="append", choices=RUNTIMES, help="may be repeated")
     parser.add_argument("--json", type=Path, help="file for all figures")
@@ -383,7 +479,9 @@ def main() -> int:
             print(f"left out: {reason}", file=sys.stderr)
             continue
         print(f"measuring {name} …", file=sys.stderr, flush=True)
-        results[name] = measure(ZOO[name], wanted, max(1, options.rounds), options.threads)
+        results[name] = measure(
+            ZOO[name], wanted, max(0, options.rounds), max(0, options.starts), options.threads
+        )
         for runtime, figures in results[name].items():
             if "error" in figures:
                 print(f"  {runtime}: {figures['error']}", file=sys.stderr)

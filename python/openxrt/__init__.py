@@ -12,8 +12,10 @@ Errors are subclasses of :class:`openxrt.Error`; their messages name the place a
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from . import _plugins, engines
 from ._core import (
@@ -46,9 +48,11 @@ from ._core import cache_list as _cache_list
 from ._core import default_cache_dir as _default_cache_dir
 from ._core import load as _load
 from ._core import version as _version
-from .comparison import Comparison, compare
-from .custom import engine
-from .explanation import Explanation
+
+if TYPE_CHECKING:
+    from .comparison import Comparison, compare
+    from .custom import engine
+    from .explanation import Explanation
 
 __all__ = [
     "CacheEntry",
@@ -87,6 +91,27 @@ __all__ = [
 __version__ = _version()
 
 _plugins.set_defaults()
+
+# Imported when they are first asked for: together they take longer than all the rest.
+_LATER = {
+    "Comparison": ".comparison",
+    "compare": ".comparison",
+    "engine": ".custom",
+    "Explanation": ".explanation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'openxrt' has no attribute '{name}'")
+    value = getattr(importlib.import_module(module, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
 
 
 def load(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 # Variable of the XLA engine → package and files below it, the newest first.
 PLUGINS = {
@@ -31,6 +30,7 @@ def set_defaults() -> None:
             continue
         spec = find_spec(package)
         folders = (spec.submodule_search_locations or []) if spec else []
-        found = (Path(folder) / file for file in files for folder in folders)
-        if plugin := next(filter(Path.is_file, found), None):
-            os.environ[variable] = str(plugin)
+        # Without pathlib, which takes as long to import as the rest of the package.
+        found = (f"{folder}/{file}" for file in files for folder in folders)
+        if plugin := next(filter(os.path.isfile, found), None):
+            os.environ[variable] = plugin

@@ -16,11 +16,10 @@ from __future__ import annotations
 import atexit
 import importlib
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._core import (
     EngineError,
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
 GROUP = "openxrt.engines"
 
 
-@dataclass(frozen=True)
-class BuiltIn:
+class BuiltIn(NamedTuple):
     """An engine of this package: where it is, and which package of a vendor it needs."""
 
     module: str
