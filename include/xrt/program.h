@@ -152,6 +152,8 @@ class XRT_API Program {
 struct EngineReport {
   std::string name;
   bool available = false;  // loaded, and really ran one op
+  // Not available, but it compiled one op for a device that this machine does not have.
+  bool builds = false;
   std::string version, location, error, install_hint;
   std::vector<std::string> devices;
   std::size_t op_count = 0;

@@ -26,6 +26,8 @@ void bind_tools(nb::module_& module) {
   nb::class_<EngineReport>(module, "EngineReport", "What probing one engine found.")
       .def_ro("name", &EngineReport::name)
       .def_ro("available", &EngineReport::available, "It loaded, and really ran one op.")
+      .def_ro("builds", &EngineReport::builds,
+              "Not available, but it compiled one op for a device that is not here.")
       .def_ro("version", &EngineReport::version)
       .def_ro("location", &EngineReport::location, "Where its library was found.")
       .def_ro("error", &EngineReport::error, "Why it is not available.")

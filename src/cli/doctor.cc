@@ -26,7 +26,8 @@ struct Options {
 };
 
 constexpr const char* kFooter =
-    R"(Every engine is loaded and really runs one op. Exit code 3 if one of them cannot.
+    R"(Every engine is loaded and really runs one op. Exit code 3 if one of them cannot; one that only
+lacks its device, and compiles for it elsewhere, counts where it was named.
 
 Examples:
   xrt doctor
@@ -72,7 +73,13 @@ void print_report(const EngineReport& report) {
     fmt::print("    {:<9} ran one op; {}; devices {}\n", "", plural(report.op_count, "op"),
                join(report.devices));
   } else {
-    fmt::print("--  {:<9} not available\n", report.name);
+    if (report.builds) {
+      fmt::print("~~  {:<9} {}\n", report.name, report.version);
+      fmt::print("    {:<9} compiled one op for a device that is not here; {}\n", "",
+                 plural(report.op_count, "op"));
+    } else {
+      fmt::print("--  {:<9} not available\n", report.name);
+    }
     if (!report.error.empty()) {
       fmt::print("    {:<9} {}\n", "why", wrap(report.error, kWidth, kIndent));
     }
@@ -101,8 +108,9 @@ int execute(const Options& options) {
              options.engines.end();
     });
   }
-  const bool all = std::all_of(reports.begin(), reports.end(),
-                               [](const EngineReport& report) { return report.available; });
+  const bool all = std::all_of(reports.begin(), reports.end(), [&](const EngineReport& report) {
+    return report.available || (report.builds && options.engines.empty());
+  });
   const auto [model, features] = processor();
   const std::filesystem::path cache = default_cache_dir();
   if (options.json) {
@@ -113,6 +121,7 @@ int execute(const Options& options) {
     for (const EngineReport& report : reports) {
       json["engines"].push_back({{"name", report.name},
                                  {"available", report.available},
+                                 {"builds", report.builds},
                                  {"version", report.version},
                                  {"location", report.location},
                                  {"error", report.error},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorRT through its Python package: plans built for a GPU that need not be there."""
+"""TensorRT, the engine in C++ or the one on its Python package: plans built without a GPU."""
 
-import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,14 +15,14 @@ from small_models import make_model, tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 
-if importlib.util.find_spec("tensorrt_rtx_bindings") is None:
+if "tensorrt" not in openxrt.engines():
     pytest.skip("TensorRT-RTX is not installed", allow_module_level=True)
-try:
-    openxrt.engine_ops("tensorrt")  # loads the engine
-    from openxrt.engines import _cuda
-    from openxrt.engines import tensorrt as engine
-except openxrt.Error as error:  # of the engine in C++, or because the name is taken by it
-    pytest.skip(f"the engine is the one in C++: {error}", allow_module_level=True)
+
+from openxrt.engines import _cuda  # noqa: E402
+
+IN_PYTHON = any(
+    report.location.endswith(".py") for report in openxrt.doctor() if report.name == "tensorrt"
+)
 
 
 def has_gpu() -> bool:
@@ -106,7 +106,8 @@ def test_options_are_part_of_the_key(tmp_path: Path) -> None:
 def test_without_a_gpu_it_says_so() -> None:
     program = load(conv_model([1, 3, 8, 8]))
     assert program.explain().nodes_per_engine == {"tensorrt": 2}
-    with pytest.raises(openxrt.EngineError, match=r"runs on a GPU: there is no CUDA driver"):
+    missing = r"runs on a GPU: (there is no CUDA|no NVIDIA) driver"
+    with pytest.raises(openxrt.EngineError, match=missing):
         program(np.zeros((1, 3, 8, 8), np.float32))
     with pytest.raises(openxrt.EngineError, match=r"option compute_capabilities, for example 89"):
         openxrt.load(conv_model([1, 3, 8, 8]), engine="tensorrt", device="cuda:0", cache_dir="")
@@ -120,13 +121,13 @@ def test_half_precision_is_what_the_graph_says(dtype: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"compute_capabilites": "89"}, "is 'compute_capabilities' meant"),
-        ({"compute_capabilities": "nine"}, "not of the form 89"),
-        ({"compute_capabilities": "50"}, "50 is none that .* builds for: .*89"),
-        ({"shapes": "N"}, "'N' is neither SYMBOL=LENGTH nor SYMBOL=LEAST:BEST:LARGEST"),
-        ({"shapes": "N=4:2:8"}, "'N=4:2:8' is neither"),
-        ({"tf32": "perhaps"}, "neither 1 nor 0"),
-        ({"optimization_level": "9"}, "none of 0, 1, 2, 3, 4, 5"),
+        ({"compute_capabilites": "89"}, "is 'compute_capabilities' meant|compute_capabilities"),
+        ({"compute_capabilities": "nine"}, "not of the form 89|'nine' is no number"),
+        ({"compute_capabilities": "50"}, "50 is none that .* builds for"),
+        ({"shapes": "N"}, "'N' is (neither|not) SYMBOL=LENGTH n?or SYMBOL="),
+        ({"shapes": "N=4:2:8"}, "'N=4:2:8' is (neither|not)"),
+        ({"tf32": "perhaps"}, "neither 1 nor 0|'perhaps' is no number from 0 to 1"),
+        ({"optimization_level": "9"}, "none of 0, 1, 2, 3, 4, 5|no number from 0 to 5"),
     ],
 )
 def test_wrong_options_are_errors(options: dict, message: str) -> None:
@@ -159,13 +160,13 @@ def test_refusals_have_reasons() -> None:
     with pytest.raises(openxrt.Unsupported) as caught:
         load(model)
     expected = {
-        "RandomNormalLike": "for the same seed",
-        "Reshape": "decides a shape",
+        "RandomNormalLike": "for the same seed|no lowering",
+        "Reshape": "decides a shape|not a constant",
         "Neg": "float64",
-        "BitShift": "its parser",
+        "BitShift": "its parser|no lowering",
     }
     text = str(caught.value)
-    assert any(op in text and reason in text for op, reason in expected.items())
+    assert any(op in text and re.search(reason, text) for op, reason in expected.items())
     for node in [n for n in onnx.load_model_from_string(model).graph.node if n.op_type != "Relu"]:
         alone = helper.make_graph(
             [node],
@@ -180,7 +181,10 @@ def test_refusals_have_reasons() -> None:
             load(single.SerializeToString())
 
 
+@pytest.mark.skipif(not IN_PYTHON, reason="the engine is the one in C++")
 def test_bounds_of_open_dimensions() -> None:
+    from openxrt.engines import tensorrt as engine
+
     class Port:
         def __init__(self, name: str, shape: tuple) -> None:
             self.name, self.shape, self.type = name, shape, f"float32{list(shape)}"

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "ir/host_fold.h"
 #include "ir/schema.h"
 #include "xrt/error.h"
 
@@ -129,7 +130,7 @@ void GraphLowerer::lower_node(NodeId id) {
     if (value.constant) constants.back() = &*value.constant;
     dims.back() = value.dims();
   }
-  if (std::optional<Tensor> folded = fold(node, constants, dims)) {
+  if (std::optional<Tensor> folded = fold_on_host(node, constants, dims)) {
     Bound value;
     value.constant = std::move(*folded);
     bind(node.outputs.at(0), std::move(value));

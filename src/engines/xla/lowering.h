@@ -202,8 +202,4 @@ Hlo safe_divide(HloBuilder& b, const Hlo& a, const Hlo& divisor);
 // An int32 sum times a real factor, rounded, plus a zero point, saturated to `dtype`. `zero` may be
 // invalid; both are spread over the sum's shape already.
 Hlo requantize(HloBuilder& b, const Hlo& sum, const Hlo& factor, const Hlo& zero, DType dtype);
-// Host evaluation of small integer ops; nothing if the node is not of that kind.
-std::optional<Tensor> fold(const Node& node, const std::vector<const Tensor*>& inputs,
-                           const std::vector<std::optional<Dims>>& input_dims);
-
 }  // namespace xrt::xla

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host evaluation of the small integer arithmetic with which function bodies compute shapes and
-// axes. Without it an op with a body could not be lowered: its Reshape would have no constant
-// shape.
+#include "ir/host_fold.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,9 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engines/xla/lowering.h"
-
-namespace xrt::xla {
+namespace xrt {
 
 namespace {
 
@@ -87,6 +84,10 @@ std::int64_t element(const Ints& x, const Dims& dims, std::int64_t index) {
   return x.values[static_cast<std::size_t>(offset)];
 }
 
+// Integers wrap around.
+std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+std::int64_t wrapped(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
 using Combine = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 
 struct BinaryOp {
@@ -96,12 +97,15 @@ struct BinaryOp {
 
 const BinaryOp* find_binary(const std::string& op) {
   static const std::map<std::string, BinaryOp, std::less<>> ops = {
-      {"Add", {[](auto a, auto b) { return a + b; }}},
-      {"Sub", {[](auto a, auto b) { return a - b; }}},
-      {"Mul", {[](auto a, auto b) { return a * b; }}},
-      {"Div", {[](auto a, auto b) { return a / b; }}},
-      {"Mod",
-       {[](auto a, auto b) { return a % b + ((a % b != 0 && (a % b < 0) != (b < 0)) ? b : 0); }}},
+      {"Add", {[](auto a, auto b) { return wrapped(unsigned_of(a) + unsigned_of(b)); }}},
+      {"Sub", {[](auto a, auto b) { return wrapped(unsigned_of(a) - unsigned_of(b)); }}},
+      {"Mul", {[](auto a, auto b) { return wrapped(unsigned_of(a) * unsigned_of(b)); }}},
+      // The quotient of the smallest number by -1 does not fit, and stops a processor.
+      {"Div", {[](auto a, auto b) { return b == -1 ? wrapped(-unsigned_of(a)) : a / b; }}},
+      {"Mod", {[](auto a, auto b) {
+         if (b == -1) return std::int64_t{0};
+         return a % b + ((a % b != 0 && (a % b < 0) != (b < 0)) ? b : 0);
+       }}},
       {"Min", {[](auto a, auto b) { return std::min(a, b); }}},
       {"Max", {[](auto a, auto b) { return std::max(a, b); }}},
       {"Equal", {[](auto a, auto b) { return std::int64_t{a == b}; }, true}},
@@ -179,10 +183,11 @@ std::optional<Ints> fold_layout(const Node& node, const std::vector<Ints>& in) {
     std::int64_t* unknown = nullptr;
     for (std::size_t i = 0; i < out.dims.size(); ++i) {
       if (out.dims[i] == 0 && i < in[0].dims.size()) out.dims[i] = in[0].dims[i];
+      if (out.dims[i] < -1 || out.dims[i] > kMaxElements) return std::nullopt;
       if (out.dims[i] == -1) {
         unknown = &out.dims[i];
       } else {
-        known *= out.dims[i];
+        known = std::min(known * out.dims[i], 2 * kMaxElements);
       }
     }
     if (unknown != nullptr) {
@@ -218,7 +223,11 @@ std::optional<Ints> fold_layout(const Node& node, const std::vector<Ints>& in) {
   if (node.op == "Neg" || node.op == "Abs" || node.op == "Not") {
     if (in[0].dtype == DType::kUInt64) return std::nullopt;
     for (std::int64_t& value : out.values) {
-      value = node.op == "Neg" ? -value : (node.op == "Abs" ? std::abs(value) : value == 0);
+      if (node.op == "Not") {
+        value = value == 0;
+      } else if (node.op == "Neg" || value < 0) {
+        value = wrapped(-unsigned_of(value));
+      }
     }
     return out;
   }
@@ -258,7 +267,7 @@ std::optional<Ints> fold_ints(const Node& node, const std::vector<Ints>& in) {
     Ints out{in[0].dtype, {0}, {}};
     const std::int64_t step = in[2].values[0];
     for (std::int64_t v = in[0].values[0]; step > 0 ? v < in[1].values[0] : v > in[1].values[0];
-         v += step) {
+         v = wrapped(unsigned_of(v) + unsigned_of(step))) {
       if (static_cast<std::int64_t>(out.values.size()) >= kMaxElements) return std::nullopt;
       out.values.push_back(v);
     }
@@ -269,7 +278,8 @@ std::optional<Ints> fold_ints(const Node& node, const std::vector<Ints>& in) {
       !(in.size() == 1 && node.attr_int("noop_with_empty_axes", 0) != 0)) {
     std::int64_t total = node.op == "ReduceProd" ? 1 : 0;
     for (const std::int64_t v : in[0].values) {
-      total = node.op == "ReduceProd" ? total * v : total + v;
+      total = node.op == "ReduceProd" ? wrapped(unsigned_of(total) * unsigned_of(v))
+                                      : wrapped(unsigned_of(total) + unsigned_of(v));
     }
     return Ints{in[0].dtype, node.attr_int("keepdims", 1) != 0 ? Dims{1} : Dims{}, {total}};
   }
@@ -278,8 +288,8 @@ std::optional<Ints> fold_ints(const Node& node, const std::vector<Ints>& in) {
 
 }  // namespace
 
-std::optional<Tensor> fold(const Node& node, const std::vector<const Tensor*>& inputs,
-                           const std::vector<std::optional<Dims>>& input_dims) {
+std::optional<Tensor> fold_on_host(const Node& node, const std::vector<const Tensor*>& inputs,
+                                   const std::vector<std::optional<Dims>>& input_dims) {
   if (!node.domain.empty() || node.outputs.size() != 1) return std::nullopt;
   if (node.op == "Constant") {
     if (const Tensor* value = node.attr_tensor("value")) return *value;
@@ -329,4 +339,4 @@ std::optional<Tensor> fold(const Node& node, const std::vector<const Tensor*>& i
   return out ? std::optional(write(*out)) : std::nullopt;
 }
 
-}  // namespace xrt::xla
+}  // namespace xrt

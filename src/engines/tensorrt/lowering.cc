@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/tensorrt/lowering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include "ir/host_fold.h"
+#include "ir/schema.h"
+#include "xrt/error.h"
+
+namespace xrt::tensorrt {
+
+namespace {
+
+constexpr int kMaxNesting = 8;  // functions in functions
+
+bool is_float(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+}
+
+Dims declared_dims(const Type& type) {
+  Dims dims;
+  for (const Dim& dim : *type.shape) dims.push_back(dim.value());
+  return dims;
+}
+
+Value add_input(Net& net, const std::string& name, const Type& type) {
+  return net.made(
+      net.network().addInput(name.c_str(), to_trt(type.dtype), to_trt(declared_dims(type))),
+      "an input");
+}
+
+// What the network's value has and the graph does not say it may have, or "".
+std::string mismatch(Value made, const Type& declared) {
+  const Dims have = dims_of(made);
+  const Dims want = declared_dims(declared);
+  bool same = dtype_of(made) == declared.dtype && have.size() == want.size();
+  for (std::size_t i = 0; same && i < have.size(); ++i) {
+    same = have[i] < 0 || want[i] < 0 || have[i] == want[i];
+  }
+  if (same) return {};
+  return fmt::format("{}{} where the graph says {}", to_string(dtype_of(made)), to_string(have),
+                     to_string(declared));
+}
+
+// The builder that support queries make their networks with.
+struct Probe {
+  std::mutex mutex;
+  std::unique_ptr<nvinfer1::IBuilder> builder = make_builder();
+};
+
+Probe& probe() {
+  // Never destroyed: when a process ends, the library's own state may go first.
+  static auto* const instance = new Probe;
+  return *instance;
+}
+
+}  // namespace
+
+std::optional<std::string> refuse_type(const xrt::Value& value) {
+  if (!value.type.is_tensor()) {
+    return fmt::format("'{}' is {}, not a tensor", value.name, to_string(value.type));
+  }
+  if (!has_trt_type(value.type.dtype)) {
+    return fmt::format("'{}' is {}; TensorRT has no such elements", value.name,
+                       to_string(value.type));
+  }
+  if (!value.type.has_rank()) return fmt::format("the rank of '{}' is not known", value.name);
+  if (value.type.rank() > static_cast<std::size_t>(nvinfer1::Dims::MAX_DIMS)) {
+    return fmt::format("'{}' is of rank {}; TensorRT's limit is 8", value.name, value.type.rank());
+  }
+  return std::nullopt;
+}
+
+Support can_lower(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  for (const ValueId input : graph.dependencies(id)) {
+    // An operand that the lowering reads on the host may be of any type.
+    if (graph.constant(input) != nullptr) continue;
+    if (auto reason = refuse_type(graph.value(input))) return Support::no("input " + *reason);
+  }
+  for (const ValueId output : node.outputs) {
+    if (!output.valid()) continue;
+    if (auto reason = refuse_type(graph.value(output))) return Support::no("output " + *reason);
+  }
+  Probe& p = probe();
+  const std::lock_guard lock(p.mutex);
+  logger().take_error();
+  const auto network = make_network(*p.builder);
+  Net net(*network);
+  GraphLowerer lowerer(net, LoweringRegistry::get(), graph, 0);
+  try {
+    int position = 0;
+    for (const ValueId input : graph.dependencies(id)) {
+      if (graph.constant(input) != nullptr) continue;
+      Bound value;
+      value.tensor = add_input(net, fmt::format("i{}", position++), graph.type(input));
+      lowerer.bind(input, value);
+    }
+    lowerer.lower_node(id);
+    for (const ValueId output : node.outputs) {
+      if (!output.valid()) continue;
+      if (!lowerer.bound(output)) {
+        return Support::no(
+            fmt::format("its output '{}' has no lowering", graph.value(output).name));
+      }
+      const std::string wrong = mismatch(lowerer.tensor(output), graph.type(output));
+      if (!wrong.empty()) {
+        return Support::no(
+            fmt::format("the lowering makes '{}' {}", graph.value(output).name, wrong));
+      }
+    }
+    for (int i = 0; i < network->getNbInputs(); ++i) {
+      if (network->getInput(i)->isShapeTensor()) {
+        return Support::no("an operand that decides a shape is not a constant");
+      }
+    }
+  } catch (const Refusal& refusal) {
+    return Support::no(refusal.reason);
+  }
+  return Support::yes();
+}
+
+void lower_function(const Graph& graph, const std::string& name, Net& net) {
+  GraphLowerer lowerer(net, LoweringRegistry::get(), graph, 0);
+  const auto fail = [&](const std::string& what, const std::string& reason) {
+    return Error(ErrorCode::kUnsupported,
+                 fmt::format("TensorRT: function '{}': {}: {}", name, what, reason));
+  };
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const xrt::Value& value = graph.value(graph.inputs()[i]);
+    if (auto reason = refuse_type(value)) throw fail("an input cannot be taken", *reason);
+    Bound bound;
+    try {
+      bound.tensor = add_input(net, fmt::format("i{}", i), value.type);
+    } catch (const Refusal& refusal) {
+      throw fail(fmt::format("input '{}'", value.name), refusal.reason);
+    }
+    lowerer.bind(graph.inputs()[i], bound);
+  }
+  for (const NodeId id : graph.topological_order()) {
+    try {
+      lowerer.lower_node(id);
+    } catch (const Refusal& refusal) {
+      const Node& node = graph.node(id);
+      throw fail(fmt::format("node '{}' ({}) cannot be lowered", node.name, node.qualified_op()),
+                 refusal.reason);
+    }
+  }
+  for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
+    const xrt::Value& value = graph.value(graph.outputs()[k]);
+    try {
+      Value result = lowerer.tensor(graph.outputs()[k]);
+      // An input or a constant, or a value that is an output twice, needs a tensor of its own.
+      result = net.out(net.made(net.network().addIdentity(*result), "an identity"));
+      const std::string wrong = mismatch(result, value.type);
+      if (!wrong.empty()) throw Refusal{"the network makes it " + wrong};
+      result->setName(fmt::format("o{}", k).c_str());
+      net.network().markOutput(*result);
+    } catch (const Refusal& refusal) {
+      throw fail(fmt::format("output '{}'", value.name), refusal.reason);
+    }
+  }
+}
+
+// --- GraphLowerer -------------------------------------------------------------------------------
+
+Bound& GraphLowerer::at(ValueId id) {
+  const auto found = values_.find(id);
+  if (found != values_.end()) return found->second;
+  const Tensor* tensor = graph_.constant(id);
+  if (tensor == nullptr) {
+    throw Error(ErrorCode::kInternal, fmt::format("TensorRT: value '{}' is read before it is made",
+                                                  graph_.value(id).name));
+  }
+  Bound& value = values_[id];
+  value.constant = *tensor;
+  return value;
+}
+
+Value GraphLowerer::tensor(ValueId id) {
+  Bound& value = at(id);
+  if (value.tensor == nullptr) value.tensor = net_.constant(*value.constant);
+  return value.tensor;
+}
+
+void GraphLowerer::lower_all() {
+  for (const NodeId id : graph_.topological_order()) lower_node(id);
+}
+
+void GraphLowerer::lower_node(NodeId id) {
+  const Node& node = graph_.node(id);
+  if (fold(node)) return;
+  if (const LowerFunction lower = registry_.find(node)) {
+    NodeContext context(*this, id);
+    lower(context);
+    return;
+  }
+  if (is_plugin(node)) {
+    NodeContext context(*this, id);
+    lower_plugin(context);
+    return;
+  }
+  if (lower_by_function_body(id)) return;
+  throw Refusal{fmt::format("no lowering for {}", node.qualified_op())};
+}
+
+// What is known on the host stays there: shapes that function bodies and exporters compute.
+bool GraphLowerer::fold(const Node& node) {
+  std::vector<const Tensor*> constants;
+  std::vector<std::optional<Dims>> dims;
+  for (const ValueId input : node.inputs) {
+    constants.push_back(nullptr);
+    dims.emplace_back();
+    if (!input.valid()) continue;
+    const Bound& value = at(input);
+    if (value.constant) {
+      constants.back() = &*value.constant;
+      dims.back() = value.constant->dims();
+    } else if (Dims known = dims_of(value.tensor); is_static(known)) {
+      dims.back() = std::move(known);
+    }
+  }
+  std::optional<Tensor> folded = fold_on_host(node, constants, dims);
+  if (!folded) return false;
+  Bound value;
+  value.constant = std::move(*folded);
+  bind(node.outputs.at(0), std::move(value));
+  return true;
+}
+
+bool GraphLowerer::lower_by_function_body(NodeId id) {
+  if (nesting_ >= kMaxNesting || !has_function_body(graph_, id)) return false;
+  const Graph body = function_body(graph_, id);
+  const Node& node = graph_.node(id);
+  GraphLowerer inner(net_, registry_, body, nesting_ + 1);
+  const auto present = [](const std::vector<ValueId>& ids) {
+    std::vector<ValueId> out;
+    std::copy_if(ids.begin(), ids.end(), std::back_inserter(out),
+                 [](ValueId value) { return value.valid(); });
+    return out;
+  };
+  const std::vector<ValueId> inputs = present(node.inputs);
+  const std::vector<ValueId> outputs = present(node.outputs);
+  if (inputs.size() != body.inputs().size() || outputs.size() != body.outputs().size()) {
+    throw Refusal{"its function body has another signature"};
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) inner.bind(body.inputs()[i], at(inputs[i]));
+  try {
+    inner.lower_all();
+  } catch (const Refusal& refusal) {
+    throw Refusal{fmt::format("in its function body: {}", refusal.reason)};
+  }
+  for (std::size_t k = 0; k < outputs.size(); ++k) bind(outputs[k], inner.at(body.outputs()[k]));
+  return true;
+}
+
+// --- NodeContext --------------------------------------------------------------------------------
+
+Value NodeContext::in(std::size_t i) {
+  need(has(i), fmt::format("operand {} is missing", i));
+  return lowerer_.tensor(node.input(i));
+}
+
+DType NodeContext::dtype(std::size_t i) {
+  const Bound& value = lowerer_.at(node.input(i));
+  return value.constant ? value.constant->dtype() : dtype_of(value.tensor);
+}
+
+Dims NodeContext::dims(std::size_t i) {
+  const Bound& value = lowerer_.at(node.input(i));
+  return value.constant ? value.constant->dims() : dims_of(value.tensor);
+}
+
+const Tensor* NodeContext::constant(std::size_t i) {
+  if (!has(i)) return nullptr;
+  const Bound& value = lowerer_.at(node.input(i));
+  return value.constant ? &*value.constant : nullptr;
+}
+
+const Tensor* NodeContext::fixed(std::size_t i) {
+  const Tensor* tensor = constant(i);
+  if (tensor != nullptr) net.note_fixed(*tensor);
+  return tensor;
+}
+
+Dims NodeContext::integers(std::size_t i, std::string_view what) {
+  const Tensor* tensor = fixed(i);
+  need(tensor != nullptr, fmt::format("{} is not a constant", what));
+  need(is_integer(tensor->dtype()) || tensor->dtype() == DType::kBool,
+       fmt::format("{} is not of an integer type", what));
+  return tensor->to_int64();
+}
+
+std::vector<float> NodeContext::floats(std::size_t i, std::string_view what) {
+  const Tensor* tensor = fixed(i);
+  need(tensor != nullptr, fmt::format("{} is not a constant", what));
+  need(tensor->dtype() == DType::kFloat32, fmt::format("{} is not float32", what));
+  return {tensor->data<float>(), tensor->data<float>() + tensor->count()};
+}
+
+Dims NodeContext::static_out_dims(std::size_t k) {
+  const auto dims = lowerer_.graph().type(node.outputs.at(k)).static_dims();
+  need(dims.has_value(), "its result has no static shape");
+  return *dims;
+}
+
+DType NodeContext::out_dtype(std::size_t k) {
+  return lowerer_.graph().type(node.outputs.at(k)).dtype;
+}
+
+bool NodeContext::read_only_by(std::size_t k, std::string_view op) const {
+  const Graph& graph = lowerer_.graph();
+  const ValueId value = node.outputs.at(k);
+  const std::vector<Use>& uses = graph.uses(value);
+  return !uses.empty() && !graph.is_output(value) &&
+         std::all_of(uses.begin(), uses.end(),
+                     [&](const Use& use) { return graph.node(use.node).qualified_op() == op; });
+}
+
+std::int64_t NodeContext::axis(std::int64_t value, std::int64_t rank) const {
+  need(value >= -rank && value < std::max<std::int64_t>(rank, 1),
+       fmt::format("axis {} of a value of rank {}", value, rank));
+  return value < 0 ? value + rank : value;
+}
+
+Dims NodeContext::axes(Dims values, std::int64_t rank) const {
+  for (std::int64_t& value : values) value = axis(value, rank);
+  std::sort(values.begin(), values.end());
+  need(std::adjacent_find(values.begin(), values.end()) == values.end(), "an axis is given twice");
+  return values;
+}
+
+Dims NodeContext::axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback) {
+  if (has(i)) return axes(integers(i, "the operand of axes"), rank);
+  if (node.has("axes")) return axes(node.attr_ints("axes"), rank);
+  return fallback;
+}
+
+void NodeContext::require_float(std::size_t i) {
+  need(is_float(dtype(i)),
+       fmt::format("TensorRT takes floating-point operands only, not {}", to_string(dtype(i))));
+}
+
+void NodeContext::require_number(std::size_t i) {
+  const DType type = dtype(i);
+  need(is_float(type) || type == DType::kInt32 || type == DType::kInt64,
+       fmt::format("TensorRT does not compute in {}", to_string(type)));
+}
+
+void NodeContext::require_computed(DType dtype) const {
+  need(is_float(dtype) || dtype == DType::kInt32 || dtype == DType::kInt64 || dtype == DType::kBool,
+       fmt::format("TensorRT casts between float32, float16, bfloat16, int32, int64 and bool only, "
+                   "not {}",
+                   to_string(dtype)));
+}
+
+Dims NodeContext::require_static(std::size_t i, std::string_view why) {
+  const Dims known = dims(i);
+  need(is_static(known), fmt::format("{} needs a static shape", why));
+  return known;
+}
+
+void NodeContext::out(std::size_t k, Value value) {
+  if (!wants(k)) return;
+  Bound bound;
+  bound.tensor = value;
+  lowerer_.bind(node.outputs[k], std::move(bound));
+}
+
+void NodeContext::out_constant(std::size_t k, Tensor tensor) {
+  if (!wants(k)) return;
+  Bound bound;
+  bound.constant = std::move(tensor);
+  lowerer_.bind(node.outputs[k], std::move(bound));
+}
+
+// --- LoweringRegistry ---------------------------------------------------------------------------
+
+void LoweringRegistry::add(std::string_view op, LowerFunction lower) {
+  if (!lowerings_.emplace(std::string(op), lower).second) {
+    throw Error(ErrorCode::kInternal, fmt::format("TensorRT: two lowerings for {}", op));
+  }
+}
+
+LowerFunction LoweringRegistry::find(const Node& node) const {
+  const auto found = lowerings_.find(node.qualified_op());
+  return found == lowerings_.end() ? nullptr : found->second;
+}
+
+std::vector<std::string> LoweringRegistry::ops() const {
+  std::vector<std::string> names;
+  for (const auto& [name, lower] : lowerings_) names.push_back(name);
+  return names;
+}
+
+const LoweringRegistry& LoweringRegistry::get() {
+  static const LoweringRegistry registry = [] {
+    LoweringRegistry r;
+    register_elementwise(r);
+    register_unary(r);
+    register_convolution(r);
+    register_pool(r);
+    register_linear(r);
+    register_reduce(r);
+    register_normalization(r);
+    register_shape(r);
+    register_indexing(r);
+    register_resize(r);
+    register_quantize(r);
+    register_recurrent(r);
+    return r;
+  }();
+  return registry;
+}
+
+}  // namespace xrt::tensorrt

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// From nodes of a graph to layers of a TensorRT network: a registry of lowerings, and what one of
+// them works with.
+//
+//   void lower_relu(NodeContext& c) { c.out(c.net.activation(c.in(0), ACT::kRELU)); }
+//   registry.add("Relu", lower_relu);
+//
+// A lowering that cannot take this node (a shape operand that is no constant, an attribute without
+// counterpart, a dtype whose layer TensorRT lacks) calls refuse() with the reason. Whether a node
+// is supported is found out by lowering it alone into a network that is thrown away, so the answer
+// and the compilation cannot disagree; what TensorRT itself refuses while layers are added becomes
+// a Refusal with its message. Types that only TensorRT's builder would refuse are kept out by the
+// lowerings (require_float and its like); the builder test builds every claimed node of ONNX's own
+// cases.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engines/tensorrt/net.h"
+#include "xrt/engine.h"
+#include "xrt/graph.h"
+
+namespace xrt::tensorrt {
+
+// What is known of a value while its graph is lowered: a tensor of the network, elements known on
+// the host, or both.
+struct Bound {
+  Value tensor = nullptr;
+  std::optional<Tensor> constant;
+};
+
+class LoweringRegistry;
+
+// The values of one graph while it is lowered, and the lowering of its nodes.
+class GraphLowerer {
+ public:
+  // `nesting` counts the graphs around this one: function bodies.
+  GraphLowerer(Net& net, const LoweringRegistry& registry, const Graph& graph, int nesting)
+      : net_(net), registry_(registry), graph_(graph), nesting_(nesting) {}
+
+  void bind(ValueId id, Bound value) { values_[id] = std::move(value); }
+  bool bound(ValueId id) const { return values_.contains(id); }
+  Bound& at(ValueId id);
+  Value tensor(ValueId id);  // a constant becomes a layer on first use
+  void lower_all();
+  void lower_node(NodeId id);
+
+  Net& net() { return net_; }
+  const Graph& graph() const { return graph_; }
+
+ private:
+  bool fold(const Node& node);
+  bool lower_by_function_body(NodeId id);
+
+  Net& net_;
+  const LoweringRegistry& registry_;
+  const Graph& graph_;
+  int nesting_;
+  std::map<ValueId, Bound> values_;
+};
+
+// One node, as its lowering sees it.
+class NodeContext {
+ public:
+  NodeContext(GraphLowerer& lowerer, NodeId id)
+      : net(lowerer.net()), node(lowerer.graph().node(id)), lowerer_(lowerer) {}
+
+  Net& net;
+  const Node& node;
+
+  // --- operands ---
+  std::size_t input_count() const { return node.inputs.size(); }
+  bool has(std::size_t i) const { return node.input(i).valid(); }
+  bool wants(std::size_t k) const { return node.output(k).valid(); }
+  Value in(std::size_t i);
+  DType dtype(std::size_t i);
+  Dims dims(std::size_t i);  // -1 where unknown
+  std::int64_t rank(std::size_t i) { return static_cast<std::int64_t>(dims(i).size()); }
+  // Null if the operand is absent or its elements are not known.
+  const Tensor* constant(std::size_t i);
+  // The same, for elements that decide the layers: a refit cannot change them.
+  const Tensor* fixed(std::size_t i);
+  // Elements of an operand that decides a shape; refuses if they are not known.
+  Dims integers(std::size_t i, std::string_view what);
+  std::vector<float> floats(std::size_t i, std::string_view what);  // likewise, float32 only
+  // Declared by the graph; refuses where it is not static.
+  Dims static_out_dims(std::size_t k = 0);
+  DType out_dtype(std::size_t k = 0);
+
+  // Whether all that reads output `k` are nodes of this op.
+  bool read_only_by(std::size_t k, std::string_view op) const;
+
+  // --- attributes ---
+  std::int64_t attr(std::string_view name, std::int64_t fallback) const {
+    return node.attr_int(name, fallback);
+  }
+  // An axis in [0, rank) from one in [-rank, rank); refuses others.
+  std::int64_t axis(std::int64_t value, std::int64_t rank) const;
+  Dims axes(Dims values, std::int64_t rank) const;  // sorted, each once
+  // Axes from operand `i`, else from the attribute "axes", else `fallback`.
+  Dims axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback);
+
+  // --- requirements ---
+  void need(bool condition, std::string_view reason) const {
+    if (!condition) refuse(reason);
+  }
+  [[noreturn]] void refuse(std::string_view reason) const { throw Refusal{std::string(reason)}; }
+  // Operand `i` is float32, float16 or bfloat16.
+  void require_float(std::size_t i);
+  // One of those, int32 or int64.
+  void require_number(std::size_t i);
+  // A type that casts lead to and from: one of those or bool.
+  void require_computed(DType dtype) const;
+  // Dimensions of operand `i`, all known.
+  Dims require_static(std::size_t i, std::string_view why);
+
+  // --- results ---
+  void out(std::size_t k, Value value);
+  void out(Value value) { out(0, value); }
+  void out_constant(std::size_t k, Tensor tensor);
+
+ private:
+  GraphLowerer& lowerer_;
+};
+
+using LowerFunction = void (*)(NodeContext&);
+
+class LoweringRegistry {
+ public:
+  // Every lowering of this engine.
+  static const LoweringRegistry& get();
+
+  void add(std::string_view op, LowerFunction lower);
+  LowerFunction find(const Node& node) const;  // null if there is none
+  std::vector<std::string> ops() const;        // qualified, sorted
+
+ private:
+  std::map<std::string, LowerFunction, std::less<>> lowerings_;
+};
+
+// One per file of lowerings/.
+void register_elementwise(LoweringRegistry& registry);
+void register_unary(LoweringRegistry& registry);
+void register_convolution(LoweringRegistry& registry);
+void register_pool(LoweringRegistry& registry);
+void register_linear(LoweringRegistry& registry);
+void register_reduce(LoweringRegistry& registry);
+void register_normalization(LoweringRegistry& registry);
+void register_shape(LoweringRegistry& registry);
+void register_indexing(LoweringRegistry& registry);
+void register_resize(LoweringRegistry& registry);
+void register_quantize(LoweringRegistry& registry);
+void register_recurrent(LoweringRegistry& registry);
+
+// Why a value cannot be one of a network; nothing if it can.
+std::optional<std::string> refuse_type(const xrt::Value& value);
+// Whether this node can be lowered, by doing so; needs NVIDIA's library, but no GPU with
+// TensorRT-RTX. Thread-safe.
+Support can_lower(const Graph& graph, NodeId id);
+// Lowers a whole function: network inputs and outputs bear the names "i0", "i1", … and "o0", "o1",
+// … of their positions. Throws kUnsupported naming the node that cannot be lowered.
+void lower_function(const Graph& graph, const std::string& name, Net& net);
+
+// The node of a user's own plugin library (plugins.cc), if the plugin registry knows its op.
+bool is_plugin(const Node& node);
+void lower_plugin(NodeContext& c);
+// Opens the libraries that XRT_TENSORRT_PLUGINS names (separated by ':'), once per process.
+void load_plugins();
+
+}  // namespace xrt::tensorrt
