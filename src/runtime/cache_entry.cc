@@ -165,8 +165,23 @@ std::vector<File> entries(const fs::path& dir) {
   return files;
 }
 
+// Files that a process was writing when it was killed; of this age nobody writes to one any more.
+constexpr auto kAbandoned = std::chrono::hours(1);
+
+void remove_temporaries(const fs::path& dir, std::chrono::hours age) {
+  const std::string mark = std::string(kExtension) + ".tmp";  // see write_file_atomic()
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    if (entry.path().filename().native().find(mark) == std::string::npos) continue;
+    std::error_code gone;
+    const auto written = entry.last_write_time(gone);
+    if (!gone && written + age <= fs::file_time_type::clock::now()) fs::remove(entry, gone);
+  }
+}
+
 // Drops the entries used longest ago until `incoming` more bytes fit.
 void make_room(const fs::path& dir, std::uint64_t incoming) {
+  remove_temporaries(dir, kAbandoned);
   const std::vector<File> files = entries(dir);
   std::uint64_t total = incoming;
   for (const File& f : files) total += f.bytes;
@@ -390,6 +405,7 @@ std::vector<CacheEntry> list_cache(const fs::path& dir) {
 std::size_t clear_cache(const fs::path& dir) {
   finish_writing();
   std::size_t removed = 0;
+  remove_temporaries(dir, kAbandoned);
   for (const File& f : entries(dir)) {
     std::error_code error;
     if (fs::remove(f.path, error)) ++removed;

@@ -2,6 +2,7 @@
 #include "runtime/file_digest.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -80,7 +81,9 @@ std::string FileDigests::of(const fs::path& file) const {
   if (before && before->digest != digest) {
     log_info("'" + name + "' has changed since it was loaded the last time");
   }
-  if (has_state && is_settled(info) && file_state(file) == state) {
+  // A folder that is only read from serves what it has, and that is no trouble.
+  const bool writable = ::access(dir_.c_str(), W_OK) == 0;
+  if (writable && has_state && is_settled(info) && file_state(file) == state) {
     write_behind(dir_, [dir = dir_, key, header, text = digest + state] {
       const std::string_view piece = text;
       write_entry(dir, key, header, std::span(&piece, 1));

@@ -351,7 +351,8 @@ std::shared_ptr<Program> from_cache(std::unique_ptr<PlanCache>& cache,
   try {
     return std::make_shared<ProgramImpl>(std::move(cache), options);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidModel) throw;
+    // What the caller did, or the machine lacks, is no fault of the entry.
+    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kResource) throw;
     log_warning(std::string("plan cache: ") + error.what() + ": the program is built anew");
   }
   cache = open();  // what could not be used is replaced

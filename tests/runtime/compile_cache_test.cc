@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
 
+#include "runtime/cache_entry.h"
 #include "tests/runtime/test_engines.h"
 
 namespace xrt {
@@ -87,6 +89,34 @@ TEST_F(CompileCache, CorruptEntriesAreRebuilt) {
     EXPECT_EQ(engine->compiled, before + 1);
   }
   EXPECT_EQ(engine->loaded, 0);
+}
+
+TEST_F(CompileCache, WhatAnEngineDoesNotLoadIsReplaced) {
+  const auto engine = picky("cache_unloadable", {"Relu", "Mul"});
+  run("cache_unloadable");
+  const auto entry = read_entry(only_entry());
+  ASSERT_TRUE(entry);
+  const std::string_view other = "a blob of other make";
+  write_entry(dir_, only_entry().stem().string(), entry->header, std::span(&other, 1));
+  EXPECT_EQ(run("cache_unloadable"), 6);
+  EXPECT_EQ(engine->compiled, 2);
+  EXPECT_EQ(engine->loaded, 0);
+  EXPECT_EQ(run("cache_unloadable"), 6);
+  EXPECT_EQ(engine->compiled, 2);
+  EXPECT_EQ(engine->loaded, 1);
+}
+
+TEST_F(CompileCache, WhatAKilledProcessLeftIsRemoved) {
+  picky("cache_killed", {"Relu", "Mul"});
+  run("cache_killed");
+  const fs::path old = dir_ / "native-0.xrtc.tmp1_0";
+  const fs::path fresh = dir_ / "native-0.xrtc.tmp2_0";
+  for (const fs::path& path : {old, fresh}) std::ofstream(path).put('x');
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  run("cache_killed", 4);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(fresh));  // somebody may be at it
+  fs::remove(fresh);
 }
 
 TEST_F(CompileCache, AnotherEngineVersionIsAnotherEntry) {
