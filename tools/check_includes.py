@@ -52,6 +52,7 @@ PUBLIC_HEADERS = {
     "tensor.h": "base",
     "type.h": "base",
     "version.h": "base",
+    "autodiff.h": "autodiff",
     "graph.h": "ir",
     "model.h": "frontends",
     "oneflow.h": "frontends",
@@ -60,6 +61,7 @@ PUBLIC_HEADERS = {
     "engine_blobs.h": "engine",
     "quantize.h": "quantize",
     "program.h": "runtime",
+    "trainer.h": "runtime",
 }
 
 # Sources that belong to another room than their folder: the engine interface has none of its own.

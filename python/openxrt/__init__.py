@@ -50,9 +50,11 @@ from ._core import load as _load
 from ._core import version as _version
 
 if TYPE_CHECKING:
+    from . import optim
     from .comparison import Comparison, compare
     from .custom import engine
     from .explanation import Explanation
+    from .trainer import Trainer
 
 __all__ = [
     "CacheEntry",
@@ -75,6 +77,7 @@ __all__ = [
     "Port",
     "Program",
     "ResourceError",
+    "Trainer",
     "Unsupported",
     "cache_clear",
     "cache_list",
@@ -84,6 +87,7 @@ __all__ = [
     "engine_ops",
     "engines",
     "load",
+    "optim",
     "rewrite_onnx",
     "thread_budget",
 ]
@@ -96,6 +100,8 @@ _plugins.set_defaults()
 _LATER = {
     "Comparison": ".comparison",
     "compare": ".comparison",
+    "Trainer": ".trainer",
+    "optim": ".optim",
     "engine": ".custom",
     "Explanation": ".explanation",
 }
@@ -105,7 +111,9 @@ def __getattr__(name: str) -> Any:
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'openxrt' has no attribute '{name}'")
-    value = getattr(importlib.import_module(module, __name__), name)
+    imported = importlib.import_module(module, __name__)
+    # A module of that name is meant itself.
+    value = imported if module == f".{name}" else getattr(imported, name)
     globals()[name] = value
     return value
 

@@ -2,9 +2,11 @@
 #include "graph.h"
 
 #include <fmt/format.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "ir/verifier.h"
 #include "passes/pass_manager.h"
 #include "runtime/evaluate.h"
+#include "xrt/autodiff.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;
@@ -122,6 +125,21 @@ class PyGraph {
     return nb::bytes(bytes.data(), bytes.size());
   }
 
+  // Adds the gradients of `loss` with respect to `wrt` and returns their ids.
+  std::vector<std::int32_t> add_gradients(std::int32_t loss, const std::vector<std::int32_t>& wrt,
+                                          std::optional<std::int32_t> seed, bool allow_unused) {
+    std::vector<ValueId> values;
+    for (const std::int32_t id : wrt) values.push_back(value(id));
+    GradientOptions options;
+    options.allow_unused = allow_unused;
+    if (seed) options.seed = value(*seed);
+    std::vector<std::int32_t> result;
+    for (const ValueId v : gradients(graph_, value(loss), values, options)) {
+      result.push_back(v.index);
+    }
+    return result;
+  }
+
   std::size_t node_count() const { return graph_.node_count(); }
   std::vector<std::string> ops() const {
     std::vector<std::string> names;
@@ -186,6 +204,8 @@ const Graph* as_graph(nb::handle object) {
   return nb::isinstance<PyGraph>(object) ? &nb::cast<const PyGraph&>(object).graph() : nullptr;
 }
 
+nb::object graph_object(Graph graph) { return nb::cast(PyGraph(std::move(graph))); }
+
 void bind_graph(nb::module_& module) {
   nb::class_<PyGraph>(
       module, "Graph",
@@ -222,6 +242,11 @@ void bind_graph(nb::module_& module) {
            "The type as text, e.g. \"float32[N,3]\".")
       .def("finish", &PyGraph::finish, nb::arg("simplify") = false,
            "Verifies the graph and infers every type; with simplify also runs the graph passes.")
+      .def("gradients", &PyGraph::add_gradients, nb::arg("loss"), nb::arg("wrt"),
+           nb::arg("seed").none() = nb::none(), nb::arg("allow_unused") = false,
+           "Adds nodes for d(loss)/d(value) for each value of `wrt` and returns the results in that "
+           "order. `seed` is the gradient of the loss, 1 where left out; a loss of more than one "
+           "element needs it. Unsupported names a node on the way that has no gradient.")
       .def("to_onnx", &PyGraph::to_onnx, "The graph as the bytes of an ONNX model.")
       .def_prop_ro("node_count", &PyGraph::node_count)
       .def("ops", &PyGraph::ops, "Qualified op of every node, in topological order.")

@@ -13,6 +13,7 @@
 #include "graph.h"
 #include "onnx.h"
 #include "program.h"
+#include "trainer.h"
 #include "watch.h"
 #include "xrt/program.h"
 #include "xrt/version.h"
@@ -80,6 +81,7 @@ NB_MODULE(_core, module) {
   xrt::python::bind_convert(module);
   xrt::python::bind_graph(module);
   xrt::python::bind_program(module);
+  xrt::python::bind_trainer(module);
   xrt::python::bind_engine(module);
   xrt::python::bind_onnx(module);
   xrt::python::bind_compare(module);

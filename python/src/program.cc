@@ -327,17 +327,23 @@ nb::object explain(const PyProgram& self) {
     nb::gil_scoped_release release;
     explanation = self.program().explain();
   }
-  const std::string json = explanation.to_json();
-  // The page is made when it is asked for, of the plan explained here.
-  nb::object page = nb::cpp_function([explanation = std::move(explanation), inputs = self.inputs(),
-                                      outputs = self.outputs()](const std::string& title) {
-    return report::html(explanation, inputs, outputs, title);
-  });
-  nb::object type = nb::module_::import_("openxrt.explanation").attr("Explanation");
-  return type(nb::str(json.data(), json.size()), page);
+  return explanation_object(std::move(explanation), self.inputs(), self.outputs());
 }
 
 }  // namespace
+
+nb::object explanation_object(Explanation explanation, std::vector<Port> inputs,
+                              std::vector<Port> outputs) {
+  const std::string json = explanation.to_json();
+  // The page is made when it is asked for, of the plan explained here.
+  nb::object page =
+      nb::cpp_function([explanation = std::move(explanation), inputs = std::move(inputs),
+                        outputs = std::move(outputs)](const std::string& title) {
+        return report::html(explanation, inputs, outputs, title);
+      });
+  nb::object type = nb::module_::import_("openxrt.explanation").attr("Explanation");
+  return type(nb::str(json.data(), json.size()), page);
+}
 
 void bind_program(nb::module_& module) {
   nb::class_<Port>(module, "Port", "A named input or output of a program.")

@@ -4,7 +4,15 @@
 
 #include <nanobind/nanobind.h>
 
+#include <vector>
+
+#include "xrt/program.h"
+
 namespace xrt::python {
+
+// A Python openxrt.Explanation.
+nanobind::object explanation_object(Explanation explanation, std::vector<Port> inputs,
+                                    std::vector<Port> outputs);
 
 void bind_program(nanobind::module_& module);
 

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training: a model, a loss and an optimizer as one graph, run by any list of engines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import optim
+from ._core import Graph, InvalidArgument
+from ._core import Trainer as _Trainer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .explanation import Explanation
+
+_OPTIMIZERS: dict[str, type[optim.Optimizer]] = {
+    "sgd": optim.SGD,
+    "adagrad": optim.Adagrad,
+    "rmsprop": optim.RMSprop,
+    "adam": optim.Adam,
+    "adamw": optim.AdamW,
+    "lamb": optim.LAMB,
+}
+
+
+class Trainer:
+    """Trains a model.
+
+    >>> trainer = openxrt.Trainer("model.onnx", loss="cross_entropy",
+    ...                           optimizer=openxrt.optim.Adam(learning_rate=1e-3))
+    >>> loss = trainer.step(images, target=labels)
+    >>> (logits,) = trainer.evaluate(images)
+    >>> trainer.save("run.state")
+
+    Args:
+        model: an ONNX model (path or bytes) or a Graph. Its floating-point constants from which a
+            gradient leads to the loss are trained, unless `parameters` names others.
+        loss: an openxrt.optim.Loss or its kind; "output": the model's first output is the loss.
+        optimizer: one of openxrt.optim, or its name.
+        engine: engines in order of priority; what none of them takes runs natively.
+        schedule: learning rate of step 0, 1, …, e.g. openxrt.optim.cosine(0.1, total=1000).
+        parameters: names of the constants to train; `frozen`: names that are not trained.
+        prediction: which output of the model the loss compares with the target.
+        train_mode: batch normalisation uses the batch's statistics and updates the running ones,
+            Dropout drops. False: as in evaluation.
+        seed: of dropout. Masks are the same on every engine.
+        detect_anomaly: a step whose loss or weights are not finite raises InvalidArgument that
+            names the node that made the first such value, and changes nothing.
+
+    Raises:
+        InvalidArgument: names, shapes or options that do not fit.
+        Unsupported: a node between weights and loss has no gradient; names it.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | Graph,
+        *,
+        loss: str | optim.Loss = "cross_entropy",
+        optimizer: str | optim.Optimizer = "sgd",
+        engine: str | Sequence[str] = "native",
+        schedule: optim.Schedule | None = None,
+        parameters: Sequence[str] = (),
+        frozen: Sequence[str] = (),
+        prediction: int = 0,
+        train_mode: bool = True,
+        seed: int = 0,
+        detect_anomaly: bool = False,
+        strict: bool = False,
+        num_threads: int = 0,
+        engine_options: Mapping[str, Mapping[str, object]] | None = None,
+        dump_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if isinstance(optimizer, str):
+            if optimizer not in _OPTIMIZERS:
+                raise InvalidArgument(
+                    f'optimizer "{optimizer}" is not known; there are {", ".join(_OPTIMIZERS)}'
+                )
+            optimizer = _OPTIMIZERS[optimizer]()
+        names = engine.split(",") if isinstance(engine, str) else engine
+        self.schedule = schedule
+        self._core = _Trainer(
+            model if isinstance(model, (bytes, Graph)) else Path(model),
+            {
+                "loss": asdict(optim.Loss(loss) if isinstance(loss, str) else loss),
+                "optimizer": optimizer.options(),
+                "engines": [name.strip() for name in names],
+                "parameters": list(parameters),
+                "frozen": list(frozen),
+                "prediction": prediction,
+                "train_mode": train_mode,
+                "seed": seed,
+                "detect_anomaly": detect_anomaly,
+                "strict": strict,
+                "num_threads": num_threads,
+                "engine_options": {
+                    name: {key: str(value) for key, value in options.items()}
+                    for name, options in (engine_options or {}).items()
+                },
+                "dump_dir": "" if dump_dir is None else os.fspath(dump_dir),
+            },
+        )
+
+    def step(self, *inputs: Any, **named: Any) -> float:
+        """One update on one batch: the model's inputs in order or by name, and `target=`. Returns
+        the loss before the update. The first step of each set of shapes compiles."""
+        if self.schedule is not None:
+            self._core.learning_rate = self.schedule(self._core.step_count)
+        return self._core.step(self._named(inputs, named))
+
+    def loss(self, *inputs: Any, **named: Any) -> float:
+        """The loss of a batch in evaluation mode, without an update."""
+        return self._core.loss(self._named(inputs, named))
+
+    def evaluate(self, *inputs: Any, **named: Any) -> list[np.ndarray]:
+        """The model's outputs in evaluation mode, with the weights as they are."""
+        return self._core.evaluate(self._named(inputs, named))
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Copies of the parameters, running statistics and optimizer states
+        ("<parameter>:momentum" and the like), by name."""
+        return self._core.state()
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Copies values in. Names may be a part of state_dict()'s; InvalidArgument names what does
+        not fit, and then nothing is changed."""
+        self._core.set_state(dict(values))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes all that training needs to go on. A crash half-way leaves the old file whole."""
+        self._core.save(Path(path))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Goes on from a checkpoint. InvalidModel where it is damaged or of another model."""
+        self._core.load(Path(path))
+
+    def model(self) -> Graph:
+        """The model with the weights as they are now, for openxrt.load() or .to_onnx()."""
+        return self._core.model()
+
+    def explain(self) -> Explanation:
+        """Which engine runs what of the newest training program."""
+        return self._core.explain()
+
+    def graph_text(self) -> str:
+        """The newest training program's graph."""
+        return self._core.graph_text()
+
+    @property
+    def learning_rate(self) -> float:
+        return self._core.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self.schedule = None
+        self._core.learning_rate = rate
+
+    @property
+    def step_count(self) -> int:
+        """Updates made, those before a checkpoint included."""
+        return self._core.step_count
+
+    @property
+    def input_names(self) -> list[str]:
+        """The inputs of step(), "target" last."""
+        return self._core.input_names
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """What is trained."""
+        return self._core.parameter_names
+
+    def _named(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        names = self._core.input_names
+        if len(inputs) > len(names):
+            raise InvalidArgument(f"{len(inputs)} arrays were given for the inputs {names}")
+        values = dict(zip(names, inputs, strict=False))
+        for name, value in named.items():
+            if name in values:
+                raise InvalidArgument(f"input '{name}' was given twice")
+            values[name] = value
+        return values

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "autodiff/rule.h"
+
+#include <fmt/format.h>
+
+#include "xrt/error.h"
+
+namespace xrt::autodiff {
+
+Rule::Rule(Emitter& emitter, NodeId id, std::vector<ValueId> gradients, std::vector<bool> needs)
+    : e(emitter),
+      node(emitter.graph().node(id)),
+      gradients_(std::move(gradients)),
+      needs_(std::move(needs)),
+      given_(node.inputs.size()) {}
+
+void Rule::refuse(const std::string& reason) const {
+  throw Error(ErrorCode::kUnsupported, fmt::format("gradient of node '{}' ({}): {}", node.name,
+                                                   node.qualified_op(), reason));
+}
+
+Var Rule::dy(std::size_t k) {
+  if (has_dy(k)) return e.var(gradients_[k]);
+  return zeros_like(y(k));
+}
+
+Var Rule::zeros_like(Var x) const {
+  const Type type = e.graph().type(x.id);
+  if (const auto dims = type.static_dims()) {
+    if (element_count(*dims) <= 64) return e.constant(filled(x.dtype, *dims, 0));
+    return expand(e.scalar(0, x.dtype), *dims);
+  }
+  return expand_as(e.scalar(0, x.dtype), x);
+}
+
+std::int64_t Rule::x_rank(std::size_t i) const {
+  const Type type = x_type(i);
+  if (!type.has_rank()) refuse(fmt::format("the rank of input {} is unknown", i));
+  return static_cast<std::int64_t>(type.rank());
+}
+
+std::int64_t Rule::y_rank(std::size_t k) const {
+  const Type type = y_type(k);
+  if (!type.has_rank()) refuse(fmt::format("the rank of output {} is unknown", k));
+  return static_cast<std::int64_t>(type.rank());
+}
+
+Dims Rule::dims_of(const Type& type, std::string_view what, std::size_t i) const {
+  const auto dims = type.static_dims();
+  if (!dims) {
+    refuse(fmt::format("{} {} is {}; its sizes have to be known", what, i, to_string(type)));
+  }
+  return *dims;
+}
+
+Dims Rule::x_dims(std::size_t i) const { return dims_of(x_type(i), "input", i); }
+Dims Rule::y_dims(std::size_t k) const { return dims_of(y_type(k), "output", k); }
+
+Dims Rule::integers(std::size_t i, std::string_view what) const {
+  const Tensor* tensor = has(i) ? e.graph().constant(node.input(i)) : nullptr;
+  if (tensor == nullptr) refuse(fmt::format("{} (input {}) is not a constant", what, i));
+  return tensor->to_int64();
+}
+
+std::int64_t Rule::axis(std::string_view name, std::int64_t fallback, std::int64_t rank) const {
+  const std::int64_t axis = node.attr_int(name, fallback);
+  return axis < 0 ? axis + rank : axis;
+}
+
+Dims Rule::positive(Dims axes, std::int64_t rank) const {
+  for (std::int64_t& axis : axes) {
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) refuse(fmt::format("an axis is out of range of rank {}", rank));
+  }
+  return axes;
+}
+
+void Rule::give(std::size_t i, Var gradient) {
+  if (!needs(i)) return;
+  given_.at(i) = gradient.id;
+}
+
+void Rule::give_broadcast(std::size_t i, Var gradient) {
+  if (!needs(i)) return;
+  give(i, sum_to(gradient, y_type(), x_type(i), x(i)));
+}
+
+Var Rule::sum_to(Var gradient, const Type& from, const Type& to, Var like) const {
+  if (from == to) return gradient;
+  if (!from.has_rank() || !to.has_rank()) refuse("a broadcast of unknown rank");
+  const std::size_t lead = from.rank() - to.rank();
+  Dims leading;
+  Dims kept;
+  for (std::size_t i = 0; i < from.rank(); ++i) {
+    if (i < lead) {
+      leading.push_back(static_cast<std::int64_t>(i));
+      continue;
+    }
+    const Dim& wide = (*from.shape)[i];
+    const Dim& own = (*to.shape)[i - lead];
+    if (own.is_known() && own.value() == 1) {
+      if (!wide.is_known() || wide.value() != 1) kept.push_back(static_cast<std::int64_t>(i));
+      continue;
+    }
+    const bool same = own.is_known() || (own.is_symbol() && own == wide);
+    if (!same) {
+      refuse(fmt::format("whether {} was broadcast to {} is not known", to_string(to),
+                         to_string(from)));
+    }
+  }
+  if (kept.empty()) return sum(gradient, leading, false);
+  if (leading.empty()) return sum(gradient, kept, true);
+  leading.insert(leading.end(), kept.begin(), kept.end());
+  return reshape_as(sum(gradient, leading, true), like);
+}
+
+Var Rule::reshape_as(Var x, Var like) const {
+  const Type type = e.graph().type(like.id);
+  if (const auto dims = type.static_dims()) return reshape(x, *dims);
+  const Var shape = e.op_to(DType::kInt64, "Shape", {like});
+  return e.op("Reshape", {x, shape}, {{"allowzero", std::int64_t{1}}});
+}
+
+Var Rule::expand_as(Var x, Var like) const {
+  const Type type = e.graph().type(like.id);
+  if (const auto dims = type.static_dims()) return expand(x, *dims);
+  return e.op("Expand", {x, e.op_to(DType::kInt64, "Shape", {like})});
+}
+
+const RuleRegistry& RuleRegistry::get() {
+  static const RuleRegistry registry = [] {
+    RuleRegistry r;
+    register_elementwise(r);
+    register_activations(r);
+    register_matrix(r);
+    register_convolution(r);
+    register_pool(r);
+    register_normalization(r);
+    register_reduce(r);
+    register_shape(r);
+    register_indexing(r);
+    return r;
+  }();
+  return registry;
+}
+
+void RuleRegistry::add(std::string_view op, RuleFunction rule, std::uint64_t differentiable) {
+  rules_[std::string(op)] = {GradientKind::kRule, rule, nullptr, differentiable};
+}
+
+void RuleRegistry::add_own(std::string_view op, RuleFunction rule, std::uint64_t differentiable) {
+  rules_[fmt::format("{}.{}", kOwnDomain, op)] = {GradientKind::kRule, rule, nullptr,
+                                                  differentiable};
+}
+
+void RuleRegistry::add_zero(std::string_view op) {
+  rules_[std::string(op)] = {GradientKind::kZero, nullptr, nullptr, 0};
+}
+
+void RuleRegistry::add_expanded(std::string_view op, ExpandFunction expand,
+                                std::uint64_t differentiable) {
+  rules_[std::string(op)] = {GradientKind::kExpanded, nullptr, expand, differentiable};
+}
+
+const RuleDef* RuleRegistry::find(const Node& node) const { return find(node.domain, node.op); }
+
+const RuleDef* RuleRegistry::find(std::string_view domain, std::string_view op) const {
+  const auto found =
+      domain.empty() ? rules_.find(op) : rules_.find(fmt::format("{}.{}", domain, op));
+  return found == rules_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> RuleRegistry::ops() const {
+  std::vector<std::string> names;
+  for (const auto& [name, def] : rules_) {
+    if (def.kind != GradientKind::kZero) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace xrt::autodiff

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions in one to three dimensions.
+//
+// The gradient of the input is a transposed convolution. That of the weight has no good form among
+// the standard ops and is an op of its own, which is bilinear like the convolution:
+//
+//   xrt.ConvWeightGradient(X [N,C,…], dY [N,M,…]) -> dW [M,C/group,kernel…]
+//   dW[m,c,k…] = sum over n, o… of dY[n,m,o…] * X[n, group's c, o·stride + k·dilation - pad …]
+#include <algorithm>
+
+#include "autodiff/rule.h"
+
+namespace xrt::autodiff {
+namespace {
+
+struct Window {
+  Dims kernel, strides, dilations, begin, end;
+  std::int64_t group = 1;
+
+  Attributes attributes() const {
+    Dims pads = begin;
+    pads.insert(pads.end(), end.begin(), end.end());
+    return {{"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations},
+            {"pads", pads},           {"group", group}};
+  }
+};
+
+Dims spatial(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
+
+// `image` and `result`: sizes of the side that is slid over and of the other one.
+Window read_window(const Rule& r, const Dims& kernel, const Dims& image, const Dims& result) {
+  const std::size_t n = kernel.size();
+  Window w;
+  w.kernel = kernel;
+  w.strides = r.node.attr_ints("strides", Dims(n, 1));
+  w.dilations = r.node.attr_ints("dilations", Dims(n, 1));
+  w.group = r.attr("group", 1);
+  const Dims pads = r.node.attr_ints("pads", Dims(2 * n, 0));
+  const std::string automatic = r.node.attr_string("auto_pad", "NOTSET");
+  if (w.strides.size() != n || w.dilations.size() != n || pads.size() != 2 * n) {
+    r.refuse("strides, dilations or pads do not fit the kernel");
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    std::int64_t begin = pads[i];
+    std::int64_t end = pads[i + n];
+    if (automatic != "NOTSET" && !automatic.empty()) {
+      const std::int64_t extent = (kernel[i] - 1) * w.dilations[i] + 1;
+      const std::int64_t total =
+          automatic == "VALID"
+              ? 0
+              : std::max<std::int64_t>((result[i] - 1) * w.strides[i] + extent - image[i], 0);
+      begin = automatic == "SAME_LOWER" ? total - total / 2 : total / 2;
+      end = total - begin;
+    }
+    w.begin.push_back(begin);
+    w.end.push_back(end);
+  }
+  return w;
+}
+
+// The gradient of a convolution's input of the sizes `image`, given that of its result.
+Var input_gradient(Var dy, Var weight, const Window& w, const Dims& image, const Dims& result) {
+  Attributes attributes = w.attributes();
+  Dims extra;
+  bool any = false;
+  for (std::size_t i = 0; i < image.size(); ++i) {
+    const std::int64_t extent = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    extra.push_back(image[i] - ((result[i] - 1) * w.strides[i] + extent - w.begin[i] - w.end[i]));
+    any = any || extra.back() != 0;
+  }
+  if (any) attributes["output_padding"] = extra;
+  return dy.e->op("ConvTranspose", {dy, weight}, std::move(attributes));
+}
+
+Var weight_gradient(Var image, Var dy, const Window& w) {
+  return dy.e->node(kOwnDomain, "ConvWeightGradient", {image, dy}, {dy.dtype},
+                    w.attributes())[0];
+}
+
+Var convolve(Var image, Var weight, const Window& w) {
+  return image.e->op("Conv", {image, weight}, w.attributes());
+}
+
+void give_bias(Rule& r) {
+  if (!r.needs(2)) return;
+  Dims axes = range(2, r.y_rank());
+  axes.insert(axes.begin(), 0);
+  r.give(2, sum(r.dy(), axes, false));
+}
+
+// Types of the own op's results, which no inference rule gives.
+Var typed(Rule& r, Var x, std::size_t like) {
+  r.e.graph().set_type(x.id, r.x_type(like));
+  return x;
+}
+
+void conv_rule(Rule& r) {
+  const Dims image = spatial(r.x_dims(0));
+  const Dims result = spatial(r.y_dims());
+  const Window w = read_window(r, spatial(r.x_dims(1)), image, result);
+  if (r.needs(0)) r.give(0, input_gradient(r.dy(), r.x(1), w, image, result));
+  if (r.needs(1)) r.give(1, typed(r, weight_gradient(r.x(0), r.dy(), w), 1));
+  give_bias(r);
+}
+
+// A transposed convolution is the input gradient of a convolution: the roles change.
+void conv_transpose_rule(Rule& r) {
+  const Dims result = spatial(r.x_dims(0));
+  const Dims image = spatial(r.y_dims());
+  const Dims kernel = spatial(r.x_dims(1));
+  Window w = read_window(r, kernel, image, result);
+  if (r.node.has("output_shape") ||
+      r.node.attr_string("auto_pad", "NOTSET").starts_with("SAME")) {
+    const bool upper = r.node.attr_string("auto_pad", "NOTSET") == "SAME_UPPER";
+    const Dims extra = r.node.attr_ints("output_padding", Dims(image.size(), 0));
+    for (std::size_t i = 0; i < image.size(); ++i) {
+      const std::int64_t extent = (kernel[i] - 1) * w.dilations[i] + 1;
+      const std::int64_t total = (result[i] - 1) * w.strides[i] + extent + extra[i] - image[i];
+      w.begin[i] = upper ? total / 2 : total - total / 2;
+      w.end[i] = total - w.begin[i];
+    }
+  }
+  // Rows that output_padding added lie beyond the last window.
+  for (std::size_t i = 0; i < image.size(); ++i) {
+    const std::int64_t extent = (kernel[i] - 1) * w.dilations[i] + 1;
+    w.end[i] = (result[i] - 1) * w.strides[i] + extent - image[i] - w.begin[i];
+    if (w.end[i] < 0) {
+      w.end[i] = 0;
+      if ((image[i] + w.begin[i] - extent) / w.strides[i] + 1 != result[i]) {
+        r.refuse("output_padding of a stride or more");
+      }
+    }
+  }
+  if (r.needs(0)) r.give(0, convolve(r.dy(), r.x(1), w));
+  if (r.needs(1)) r.give(1, typed(r, weight_gradient(r.dy(), r.x(0), w), 1));
+  give_bias(r);
+}
+
+void weight_gradient_rule(Rule& r) {
+  const Dims image = spatial(r.x_dims(0));
+  const Dims result = spatial(r.x_dims(1));
+  const Window w = read_window(r, r.node.attr_ints("kernel_shape"), image, result);
+  if (r.needs(0)) r.give(0, input_gradient(r.x(1), r.dy(), w, image, result));
+  if (r.needs(1)) r.give(1, convolve(r.x(0), r.dy(), w));
+}
+
+}  // namespace
+
+void register_convolution(RuleRegistry& registry) {
+  registry.add("Conv", conv_rule);
+  registry.add("ConvTranspose", conv_transpose_rule);
+  registry.add_own("ConvWeightGradient", weight_gradient_rule);
+}
+
+}  // namespace xrt::autodiff

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "autodiff/training_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "autodiff/activity.h"
+#include "autodiff/losses.h"
+#include "autodiff/training_mode.h"
+#include "ir/rewrite.h"
+#include "ir/shape_inference.h"
+#include "xrt/error.h"
+
+namespace xrt::autodiff {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInvalidArgument, what); }
+
+// The constant becomes an input that is called as it was.
+ValueId open_constant(Graph& graph, ValueId id) {
+  const std::string name = graph.value(id).name;
+  const ValueId input = graph.add_input(name + "/input", graph.type(id));
+  graph.replace_uses(id, input);
+  graph.remove_value(id);
+  graph.set_value_name(input, name);
+  return input;
+}
+
+ValueId prediction_of(const Graph& graph, const TrainingSetup& setup) {
+  const auto count = static_cast<std::int64_t>(graph.outputs().size());
+  if (setup.prediction < 0 || setup.prediction >= count) {
+    fail(fmt::format("the model has {} outputs; there is no output {} to compare", count,
+                     setup.prediction));
+  }
+  return graph.outputs()[static_cast<std::size_t>(setup.prediction)];
+}
+
+std::vector<ValueId> default_parameters(const Graph& graph, ValueId prediction) {
+  const std::vector<bool> leads = leading_to(graph, prediction);
+  std::vector<ValueId> found;
+  for (const ValueId v : graph.constants()) {
+    const Type& type = graph.type(v);
+    if (leads[v.index] && is_real(type) && type.rank() > 0) found.push_back(v);
+  }
+  return found;
+}
+
+ValueId constant_named(const Graph& graph, const std::string& name) {
+  const auto found = graph.find_value(name);
+  if (!found || graph.constant(*found) == nullptr) {
+    fail(fmt::format("parameter '{}': the model has no constant of that name", name));
+  }
+  return *found;
+}
+
+// The model's nodes behind inputs of another graph.
+struct Base {
+  Graph graph;
+  std::vector<ValueId> outputs;              // of the model
+  std::map<std::string, ValueId> variables;  // inputs by name
+};
+
+Base start(const Graph& model, const char* name) {
+  Base base{Graph(name), {}, {}};
+  base.graph.opsets() = model.opsets();
+  std::vector<ValueId> arguments;
+  for (const ValueId v : model.inputs()) {
+    const std::string& input = model.value(v).name;
+    arguments.push_back(base.graph.add_input(input, model.type(v)));
+    base.variables[input] = arguments.back();
+  }
+  base.outputs = splice(base.graph, model, arguments, "");
+  return base;
+}
+
+ValueId loss_of(Base& base, const TrainingSetup& setup, const std::optional<Type>& target) {
+  const ValueId prediction = base.outputs.at(static_cast<std::size_t>(setup.prediction));
+  if (setup.loss.kind == "output") return prediction;
+  infer_shapes(base.graph);
+  const Type wanted = target ? *target : target_type(setup.loss, base.graph.type(prediction));
+  const ValueId input = base.graph.add_input(kTargetName, wanted);
+  return add_loss(base.graph, setup.loss, prediction, input);
+}
+
+// An output of its own name, also where the value is an input or a constant.
+std::string add_named_output(Graph& graph, ValueId value, const std::string& name) {
+  const ValueId output = graph.add_op("Identity", {value}, {}, name);
+  graph.set_type(output, graph.type(value));
+  graph.add_output(output);
+  return graph.value(output).name;
+}
+
+}  // namespace
+
+OpenModel open_model(Graph model, const TrainingSetup& setup) {
+  infer_shapes(model);
+  OpenModel open{std::move(model), {}, {}};
+  Graph& graph = open.graph;
+  for (const ValueId v : graph.inputs()) open.data_inputs.push_back(graph.value(v).name);
+  if (std::find(open.data_inputs.begin(), open.data_inputs.end(), kTargetName) !=
+          open.data_inputs.end() &&
+      setup.loss.kind != "output") {
+    fail("the model has an input named 'target', the name of the loss's own input: rename it");
+  }
+  leave_training_mode(graph);
+  const ValueId prediction = prediction_of(graph, setup);
+  const std::vector<ValueId> running = running_statistics(graph);
+
+  std::vector<ValueId> trained;
+  if (setup.parameters.empty()) {
+    trained = default_parameters(graph, prediction);
+    std::erase_if(trained, [&](ValueId v) {
+      return std::find(running.begin(), running.end(), v) != running.end();
+    });
+  } else {
+    for (const std::string& name : setup.parameters) {
+      trained.push_back(constant_named(graph, name));
+    }
+  }
+  for (const std::string& name : setup.frozen) std::erase(trained, constant_named(graph, name));
+  if (trained.empty()) fail("the model has no parameters to train");
+
+  const auto add = [&](ValueId v, bool is_trained) {
+    const Tensor initial = graph.constant(v)->clone();
+    const std::string name = graph.value(v).name;
+    open_constant(graph, v);
+    open.variables.push_back({name, initial, is_trained});
+  };
+  for (const ValueId v : trained) {
+    if (!is_real(graph.type(v))) {
+      fail(fmt::format("parameter '{}' is {}; only floating-point tensors are trained",
+                       graph.value(v).name, to_string(graph.type(v))));
+    }
+    add(v, true);
+  }
+  for (const ValueId v : running) add(v, false);
+  return open;
+}
+
+TrainingGraph make_training_graph(const OpenModel& model, const TrainingSetup& setup,
+                                  const Optimizer& optimizer, const std::optional<Type>& target,
+                                  const Simplify& simplify) {
+  TrainingGraph result;
+  Graph forward = model.graph;
+  fold_known_values(forward);
+  TrainingMode mode;
+  if (setup.train_mode) mode = enter_training_mode(forward);
+  if (mode.key.valid()) result.drop_key = forward.value(mode.key).name;
+  for (const auto& [input, next] : mode.running) forward.add_output(next);
+  simplify(forward);
+
+  Base base = start(forward, "training_step");
+  Graph& graph = base.graph;
+  if (setup.loss.kind != "output") result.target = kTargetName;
+  result.loss = add_named_output(graph, loss_of(base, setup, target), "loss");
+  const ValueId loss = graph.outputs()[0];
+  infer_shapes(graph);
+
+  std::vector<ValueId> parameters;
+  std::vector<std::string> names;
+  for (const Variable& variable : model.variables) {
+    if (!variable.trained) continue;
+    parameters.push_back(base.variables.at(variable.name));
+    names.push_back(variable.name);
+  }
+  const std::vector<ValueId> raw = gradients(graph, loss, parameters);
+
+  Emitter e(graph);
+  e.set_prefix("update");
+  DType scalar_dtype = DType::kFloat32;
+  for (const ValueId p : parameters) {
+    if (graph.type(p).dtype == DType::kFloat64) scalar_dtype = DType::kFloat64;
+  }
+  std::vector<Var> scalars;
+  for (const StepScalar& scalar : optimizer.scalars()) {
+    const ValueId input = graph.add_input(scalar.name, Type::tensor(scalar_dtype, Shape{}));
+    result.scalars.push_back(graph.value(input).name);
+    scalars.push_back(e.var(input));
+  }
+  std::vector<Var> steps;
+  for (const ValueId g : raw) steps.push_back(e.var(g));
+  steps = optimizer.clip(e, std::move(steps));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    e.set_prefix("update/" + names[i]);
+    const Type type = graph.type(parameters[i]);
+    std::vector<Var> states;
+    for (const OptimizerState& state : optimizer.states()) {
+      const std::string name = names[i] + ":" + state.suffix;
+      states.push_back(e.var(graph.add_input(name, type)));
+      result.states.push_back({name, filled(type.dtype, *type.static_dims(), state.initial)});
+    }
+    const Optimizer::Update update =
+        optimizer.update(e.var(parameters[i]), steps[i], states, scalars);
+    const auto emit = [&](ValueId old, Var value) {
+      graph.set_type(value.id, type);
+      const std::string name = graph.value(old).name;
+      result.aliases.emplace_back(name, add_named_output(graph, value.id, name + "/next"));
+    };
+    emit(parameters[i], update.parameter);
+    for (std::size_t k = 0; k < states.size(); ++k) emit(states[k].id, update.states[k]);
+  }
+  const std::size_t own_outputs = model.graph.outputs().size();
+  for (std::size_t i = 0; i < mode.running.size(); ++i) {
+    const std::string name = model.graph.value(mode.running[i].first).name;
+    result.aliases.emplace_back(
+        name, add_named_output(graph, base.outputs[own_outputs + i], name + "/next"));
+  }
+  infer_shapes(graph);
+  result.graph = std::move(graph);
+  return result;
+}
+
+Graph make_loss_graph(const OpenModel& model, const TrainingSetup& setup,
+                      const std::optional<Type>& target) {
+  Base base = start(model.graph, "loss");
+  const ValueId loss = loss_of(base, setup, target);
+  add_named_output(base.graph, loss, "loss");
+  infer_shapes(base.graph);
+  return std::move(base.graph);
+}
+
+}  // namespace xrt::autodiff

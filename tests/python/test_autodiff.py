@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradient rules, op by op, against finite differences in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import openxrt
+import pytest
+
+Array = np.ndarray
+
+
+@dataclass
+class Case:
+    op: str
+    inputs: Sequence[Array | None]
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    outputs: int = 1
+    used: int = 0  # the output that leads to the loss
+    wrt: Sequence[int] | None = None  # inputs, default: all of float64
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name or self.op
+
+
+RNG = np.random.default_rng(5)
+
+
+def normal(*shape: int) -> Array:
+    return RNG.standard_normal(shape)
+
+
+def spread(*shape: int) -> Array:
+    """Different numbers, none near another or near zero."""
+    count = int(np.prod(shape))
+    values = (np.arange(count) - count / 2 + 0.37) * 0.21
+    return RNG.permutation(values).reshape(shape)
+
+
+def positive(*shape: int) -> Array:
+    return RNG.uniform(0.5, 2.0, shape)
+
+
+def unit(*shape: int) -> Array:
+    return RNG.uniform(-0.8, 0.8, shape)
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def elementwise() -> list[Case]:
+    cases = [Case(op, [normal(2, 3)]) for op in ("Neg", "Exp", "Sin", "Cos", "Atan", "Sinh")]
+    cases += [Case(op, [normal(2, 3)]) for op in ("Cosh", "Tanh", "Asinh", "Erf", "Identity")]
+    cases += [Case(op, [unit(2, 3)]) for op in ("Tan", "Asin", "Acos", "Atanh")]
+    cases += [Case(op, [positive(2, 3)]) for op in ("Log", "Sqrt", "Reciprocal")]
+    cases += [Case("Abs", [spread(2, 3)]), Case("Acosh", [positive(2, 3) + 1])]
+    for op in ("Add", "Sub", "Mul", "Div"):
+        cases.append(Case(op, [normal(2, 3), positive(2, 3)]))
+        cases.append(Case(op, [normal(2, 1, 3), positive(4, 1)], name=f"{op} broadcast"))
+    cases += [
+        Case("Pow", [positive(2, 3), normal(3)]),
+        Case("Pow", [normal(2, 3), np.array(2.0)], wrt=[0], name="Pow square"),
+        Case("Mod", [spread(2, 3), positive(2, 3)], {"fmod": 1}),
+        Case("Max", [spread(2, 3), spread(3) + 0.05, spread(2, 1) + 0.11]),
+        Case("Min", [spread(2, 3), spread(3) + 0.05]),
+        Case("Sum", [normal(2, 3), normal(3), normal(2, 1)]),
+        Case("Mean", [normal(2, 3), normal(3), normal(2, 1)]),
+        Case("Where", [np.array([[True, False, True]]), normal(2, 3), normal(2, 1)]),
+        Case("Clip", [spread(3, 4), np.array(-0.5), np.array(0.6)]),
+    ]
+    return cases
+
+
+def activations() -> list[Case]:
+    names = ("Relu", "LeakyRelu", "Elu", "Celu", "Selu", "Sigmoid", "Softplus", "Softsign")
+    cases = [Case(op, [spread(3, 4)]) for op in names]
+    cases += [Case(op, [spread(3, 4)]) for op in ("HardSigmoid", "HardSwish", "Mish", "Swish")]
+    cases += [
+        Case("Celu", [spread(3, 4)], {"alpha": 0.7}, name="Celu alpha"),
+        Case("Swish", [spread(3, 4)], {"alpha": 1.3}, name="Swish alpha"),
+        Case("ThresholdedRelu", [spread(3, 4)], {"alpha": 0.5}),
+        Case("PRelu", [spread(3, 4), normal(4)]),
+        Case("Shrink", [spread(3, 4)], {"lambd": 0.3, "bias": 0.1}),
+        Case("Gelu", [normal(3, 4)]),
+        Case("Gelu", [normal(3, 4)], {"approximate": "tanh"}, name="Gelu tanh"),
+        Case("Softmax", [normal(2, 3, 4)], {"axis": 1}),
+        Case("LogSoftmax", [normal(2, 3, 4)]),
+    ]
+    return cases
+
+
+def matrices() -> list[Case]:
+    return [
+        Case("MatMul", [normal(3, 4), normal(4, 2)]),
+        Case("MatMul", [normal(2, 3, 4), normal(4, 5)], name="MatMul batch by matrix"),
+        Case("MatMul", [normal(2, 1, 3, 4), normal(5, 4, 2)], name="MatMul broadcast"),
+        Case("MatMul", [normal(4), normal(4, 2)], name="MatMul vector matrix"),
+        Case("MatMul", [normal(2, 3, 4), normal(4)], name="MatMul batch vector"),
+        Case("MatMul", [normal(4), normal(4)], name="MatMul vectors"),
+        Case("Gemm", [normal(3, 4), normal(4, 2), normal(2)], {"alpha": 0.5, "beta": 2.0}),
+        Case("Gemm", [normal(4, 3), normal(2, 4), normal(3, 1)], {"transA": 1, "transB": 1}),
+        Case("Gemm", [normal(3, 4), normal(2, 4)], {"transB": 1}),
+        Case("Einsum", [normal(2, 3, 4), normal(4, 3, 5)], {"equation": "bij,jik->bk"}),
+        Case("Einsum", [normal(2, 3, 4), normal(2, 4, 5)], {"equation": "...ij,...jk->...ik"}),
+        Case("Einsum", [normal(3, 4), normal(4)], {"equation": "ij,j"}),
+        Case("Einsum", [normal(2, 3, 4)], {"equation": "bij->b"}),
+        Case("Det", [normal(2, 2, 2)]),
+        Case("Det", [normal(2, 3, 3)]),
+    ]
+
+
+def convolutions() -> list[Case]:
+    x, w, b = normal(2, 4, 7, 6), normal(6, 4, 3, 3), normal(6)
+    return [
+        Case("Conv", [x, w, b]),
+        Case("Conv", [x, w], {"strides": [2, 2], "pads": [1, 1, 1, 1]}, name="Conv stride"),
+        Case("Conv", [x, normal(6, 2, 3, 2), b], {"group": 2, "dilations": [2, 1]}),
+        Case("Conv", [x, normal(4, 1, 3, 3)], {"group": 4, "pads": [0, 1, 2, 0]}),
+        Case("Conv", [x, w], {"auto_pad": "SAME_UPPER", "strides": [2, 3]}, name="Conv same"),
+        Case("Conv", [normal(2, 3, 9), normal(4, 3, 4)], {"strides": [3]}, name="Conv 1d"),
+        Case("Conv", [normal(1, 2, 4, 5, 4), normal(3, 2, 2, 3, 2)], {"strides": [1, 2, 1]}),
+        Case("ConvTranspose", [x, normal(4, 3, 3, 3), normal(3)], {"strides": [2, 1]}),
+        Case(
+            "ConvTranspose",
+            [x, normal(4, 3, 3, 2)],
+            {"group": 2, "strides": [2, 2], "output_padding": [1, 0], "pads": [1, 0, 1, 0]},
+        ),
+    ]
+
+
+def pools() -> list[Case]:
+    x = spread(2, 3, 6, 7)
+    return [
+        Case("MaxPool", [x], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        Case("MaxPool", [x], {"kernel_shape": [3, 3], "strides": [2, 1], "pads": [1, 1, 1, 1]}),
+        Case("MaxPool", [x], {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
+        Case("MaxPool", [spread(1, 2, 9)], {"kernel_shape": [3], "dilations": [2]}),
+        Case("AveragePool", [x], {"kernel_shape": [2, 3], "strides": [2, 2]}),
+        Case("AveragePool", [x], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+        Case(
+            "AveragePool",
+            [x],
+            {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1, "strides": [2, 2]},
+        ),
+        Case("AveragePool", [x], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+        Case("AveragePool", [x], {"kernel_shape": [2, 2], "strides": [4, 4]}, name="AveragePool gaps"),
+        Case("GlobalAveragePool", [x]),
+        Case("GlobalMaxPool", [x]),
+        Case("GlobalLpPool", [x], {"p": 3}),
+    ]
+
+
+def normalizations() -> list[Case]:
+    x, s, b = normal(3, 4, 5), positive(4), normal(4)
+    return [
+        Case("BatchNormalization", [x, s, b, normal(4), positive(4)]),
+        Case(
+            "BatchNormalization",
+            [x, s, b, normal(4), positive(4)],
+            {"training_mode": 1},
+            outputs=3,
+            wrt=[0, 1, 2],
+            name="BatchNormalization training",
+        ),
+        Case("LayerNormalization", [x, positive(5), normal(5)]),
+        Case("LayerNormalization", [x, positive(4, 5)], {"axis": 1}, name="LayerNormalization 2"),
+        Case("InstanceNormalization", [x, s, b]),
+        Case("GroupNormalization", [x, s, b], {"num_groups": 2}),
+        Case("RMSNormalization", [x, positive(5)]),
+        Case("MeanVarianceNormalization", [normal(2, 3, 2, 2)]),
+        Case("LRN", [normal(2, 5, 3)], {"size": 3, "alpha": 0.5}),
+        Case("LRN", [normal(2, 5, 3)], {"size": 4, "alpha": 0.5, "bias": 2.0}, name="LRN even"),
+        Case("LpNormalization", [normal(3, 4)], {"axis": 1, "p": 2}),
+        Case("LpNormalization", [spread(3, 4)], {"axis": 0, "p": 1}, name="LpNormalization 1"),
+    ]
+
+
+def reductions() -> list[Case]:
+    cases = []
+    for op in ("Sum", "Mean", "SumSquare", "L1", "L2", "LogSumExp", "Max", "Min", "Prod"):
+        cases.append(Case(f"Reduce{op}", [spread(2, 3, 4), ints(0, 2)], name=f"Reduce{op} kept"))
+        cases.append(Case(f"Reduce{op}", [spread(2, 3, 4), ints(-2)], {"keepdims": 0}))
+    cases += [
+        Case("ReduceLogSum", [positive(2, 3, 4), ints(1)]),
+        Case("ReduceMean", [normal(2, 3)], name="ReduceMean all"),
+        Case("CumSum", [normal(2, 3), np.array(1)]),
+        Case("CumSum", [normal(2, 3), np.array(0)], {"reverse": 1, "exclusive": 1}),
+    ]
+    return cases
+
+
+def shapes() -> list[Case]:
+    x = normal(2, 3, 4)
+    return [
+        Case("Reshape", [x, ints(6, -1)]),
+        Case("Flatten", [x], {"axis": 2}),
+        Case("Squeeze", [normal(2, 1, 3), ints(1)]),
+        Case("Unsqueeze", [x, ints(0, -1)]),
+        Case("Transpose", [x], {"perm": [2, 0, 1]}),
+        Case("Transpose", [x]),
+        Case("Expand", [normal(3, 1), ints(2, 3, 4)]),
+        Case("Concat", [x, normal(2, 2, 4)], {"axis": 1}),
+        Case("Split", [normal(6, 2)], {"axis": 0, "num_outputs": 3}, outputs=3, used=1),
+        Case("Slice", [x, ints(1, 0), ints(3, 3), ints(1, 2)]),
+        Case("Slice", [normal(7, 5), ints(-1, 1), ints(-8, 5), ints(0, 1), ints(-2, 3)]),
+        Case("Pad", [x, ints(0, 1, 2, 1, 0, 0), np.array(0.5)]),
+        Case("Pad", [x, ints(0, 1, 1, 0, 2, 2)], {"mode": "reflect"}, name="Pad reflect"),
+        Case("Pad", [x, ints(0, 1, 1, 0, 2, 2)], {"mode": "edge"}, name="Pad edge"),
+        Case("Pad", [x, ints(0, 1, 1, 0, 2, 2)], {"mode": "wrap"}, name="Pad wrap"),
+        Case("Tile", [x, ints(1, 2, 3)]),
+        Case("DepthToSpace", [normal(1, 8, 2, 3)], {"blocksize": 2}),
+        Case("DepthToSpace", [normal(1, 8, 2, 3)], {"blocksize": 2, "mode": "CRD"}),
+        Case("SpaceToDepth", [normal(1, 2, 4, 6)], {"blocksize": 2}),
+        Case("Trilu", [normal(3, 4)], {"upper": 0}),
+    ]
+
+
+def indexing() -> list[Case]:
+    x = spread(3, 4)
+    return [
+        Case("Gather", [x, np.array([[0, 2], [-1, 0]])], {"axis": 0}),
+        Case("Gather", [normal(2, 3, 4), np.array([1, 1, -2])], {"axis": 1}),
+        Case("Gather", [x, np.array(1)], {"axis": 1}, name="Gather scalar"),
+        Case("GatherElements", [x, np.array([[0, 1], [2, 2], [1, 1]])], {"axis": 1}),
+        Case("GatherND", [x, np.array([[0, 1], [2, 2], [0, 1]])]),
+        Case("GatherND", [normal(2, 3, 4), np.array([[1], [2]])], {"batch_dims": 1}),
+        Case("ScatterElements", [x, np.array([[0, 1, 2, 0]]), spread(1, 4)], {"axis": 0}),
+        Case("ScatterND", [x, np.array([[2], [0]]), normal(2, 4)]),
+        Case("ScatterND", [x, np.array([[2], [2]]), normal(2, 4)], {"reduction": "add"}),
+        Case("TopK", [x, ints(2)], {"axis": 1}, outputs=2),
+    ]
+
+
+def all_cases() -> list[Case]:
+    groups = (elementwise, activations, matrices, convolutions, pools, normalizations)
+    groups += (reductions, shapes, indexing)
+    return [case for group in groups for case in group()]
+
+
+def is_real(array: Array | None) -> bool:
+    return array is not None and array.dtype == np.float64
+
+
+def check(case: Case, engine: str = "native") -> None:
+    """The gradient along random directions is what finite differences say."""
+    wrt = [i for i in range(len(case.inputs)) if is_real(case.inputs[i])]
+    wrt = wrt if case.wrt is None else list(case.wrt)
+    forward = openxrt.Graph("forward")
+    ids = add_node(forward, case, wrt)[0]
+    forward.finish()
+    run = openxrt.load(forward, engine=engine)
+    values = [np.ascontiguousarray(case.inputs[i]) for i in wrt]
+    weights = np.random.default_rng(1).standard_normal(np.shape(run(*values)))
+
+    graph = openxrt.Graph("gradient")
+    ids, y = add_node(graph, case, wrt)
+    graph.finish()
+    seed = graph.add_constant(weights, "float64", "seed")
+    for gradient in graph.gradients(y, ids, seed):
+        (out,) = graph.add_node("Identity", [gradient], ["g"])
+        graph.add_output(out)
+    results = openxrt.load(graph, engine=engine)(*values)
+    results = results[1:]  # after the node's own output
+
+    def loss(at: Sequence[Array]) -> float:
+        return float(np.sum(weights * run(*at)))
+
+    directions = np.random.default_rng(2)
+    step = 1e-6
+    for i, gradient in enumerate(results):
+        assert gradient.shape == values[i].shape
+        for _ in range(3):
+            d = directions.standard_normal(values[i].shape)
+            up, down = list(values), list(values)
+            up[i], down[i] = values[i] + step * d, values[i] - step * d
+            expected = (loss(up) - loss(down)) / (2 * step)
+            assert np.sum(gradient * d) == pytest.approx(expected, rel=2e-6, abs=2e-7)
+
+
+def add_node(graph: openxrt.Graph, case: Case, wrt: Sequence[int]) -> tuple[list[int], int]:
+    ids: list[int] = []
+    operands: list[int | None] = []
+    for i, array in enumerate(case.inputs):
+        if array is None:
+            operands.append(None)
+        elif i in wrt:
+            ids.append(graph.add_input(f"x{i}", "float64", list(array.shape)))
+            operands.append(ids[-1])
+        else:
+            operands.append(graph.add_constant(array, str(array.dtype), f"c{i}"))
+    names = [f"y{k}" for k in range(case.outputs)]
+    outputs = graph.add_node(case.op, operands, names, dict(case.attributes))
+    graph.add_output(outputs[case.used])
+    return ids, outputs[case.used]
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=str)
+def test_gradient(case: Case) -> None:
+    check(case)
+
+
+def test_gradient_of_a_gradient() -> None:
+    """d²/dx² of sum(tanh(x)³) by differentiating twice."""
+    x = normal(4)
+    graph = openxrt.Graph("twice")
+    a = graph.add_input("x", "float64", [4])
+    (t,) = graph.add_node("Tanh", [a], ["t"])
+    (c,) = graph.add_node("Mul", [t, t], ["c"])
+    (c,) = graph.add_node("Mul", [c, t], ["c"])
+    (y,) = graph.add_node("ReduceSum", [c], ["y"], {"keepdims": 0})
+    graph.finish()
+    (first,) = graph.gradients(y, [a])
+    (total,) = graph.add_node("ReduceSum", [first], ["total"], {"keepdims": 0})
+    (second,) = graph.gradients(total, [a])
+    graph.add_output(second)
+    result = openxrt.load(graph, engine="native")(x)
+    t = np.tanh(x)
+    expected = (1 - t**2) * (6 * t - 12 * t**3)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+def test_a_node_without_a_gradient_is_named() -> None:
+    graph = openxrt.Graph("sorted")
+    x = graph.add_input("x", "float32", [4])
+    (y,) = graph.add_node("Unique", [x], ["y"], name="distinct")
+    (z,) = graph.add_node("ReduceSum", [y], ["z"], {"keepdims": 0})
+    graph.finish()
+    with pytest.raises(openxrt.Unsupported, match=r"'distinct' \(Unique\).*'x'"):
+        graph.gradients(z, [x])
+
+
+def test_a_way_without_a_derivative_is_named() -> None:
+    graph = openxrt.Graph("rounded")
+    x = graph.add_input("x", "float32", [4])
+    (y,) = graph.add_node("Round", [x], ["y"], name="to_whole")
+    (z,) = graph.add_node("ReduceSum", [y], ["z"], {"keepdims": 0})
+    graph.finish()
+    with pytest.raises(openxrt.InvalidArgument, match=r"'x' .*'to_whole' \(Round\)"):
+        graph.gradients(z, [x])
+    (zeros,) = graph.gradients(z, [x], allow_unused=True)
+    graph.add_output(zeros)
+    np.testing.assert_array_equal(
+        openxrt.load(graph, engine="native")(np.ones(4, np.float32)), np.zeros(4)
+    )
+
+
+def test_a_loss_of_many_elements_is_refused() -> None:
+    graph = openxrt.Graph("wide")
+    x = graph.add_input("x", "float32", [4])
+    (y,) = graph.add_node("Relu", [x], ["y"])
+    with pytest.raises(openxrt.InvalidArgument, match=r"'y' is float32\[4\].*one element"):
+        graph.gradients(y, [x])
