@@ -60,8 +60,8 @@ class XRT_API Trainer {
  public:
   virtual ~Trainer();
 
-  // Throws kInvalidArgument (loss, optimizer or names that do not fit), kUnsupported (a node without
-  // a gradient, by name), kNotFound (engine).
+  // Throws kInvalidArgument (loss, optimizer or names that do not fit), kUnsupported (a node
+  // without a gradient, by name), kNotFound (engine).
   static std::unique_ptr<Trainer> create(Graph model, const TrainerOptions& options = {});
 
   // One update on one batch: the model's inputs and "target" (but for loss "output"), by name. The

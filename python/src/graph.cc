@@ -242,11 +242,12 @@ void bind_graph(nb::module_& module) {
            "The type as text, e.g. \"float32[N,3]\".")
       .def("finish", &PyGraph::finish, nb::arg("simplify") = false,
            "Verifies the graph and infers every type; with simplify also runs the graph passes.")
-      .def("gradients", &PyGraph::add_gradients, nb::arg("loss"), nb::arg("wrt"),
-           nb::arg("seed").none() = nb::none(), nb::arg("allow_unused") = false,
-           "Adds nodes for d(loss)/d(value) for each value of `wrt` and returns the results in that "
-           "order. `seed` is the gradient of the loss, 1 where left out; a loss of more than one "
-           "element needs it. Unsupported names a node on the way that has no gradient.")
+      .def(
+          "gradients", &PyGraph::add_gradients, nb::arg("loss"), nb::arg("wrt"),
+          nb::arg("seed").none() = nb::none(), nb::arg("allow_unused") = false,
+          "Adds nodes for d(loss)/d(value) for each value of `wrt` and returns the results in that "
+          "order. `seed` is the gradient of the loss, 1 where left out; a loss of more than one "
+          "element needs it. Unsupported names a node on the way that has no gradient.")
       .def("to_onnx", &PyGraph::to_onnx, "The graph as the bytes of an ONNX model.")
       .def_prop_ro("node_count", &PyGraph::node_count)
       .def("ops", &PyGraph::ops, "Qualified op of every node, in topological order.")

@@ -193,14 +193,10 @@ void bind_trainer(nb::module_& module) {
       .def("evaluate", &PyTrainer::evaluate, nb::arg("inputs"))
       .def("state", &PyTrainer::state)
       .def("set_state", &PyTrainer::set_state, nb::arg("values"))
-      .def("save",
-           [](const PyTrainer& self, const std::filesystem::path& path) {
-             self.trainer().save(path);
-           })
-      .def("load",
-           [](const PyTrainer& self, const std::filesystem::path& path) {
-             self.trainer().load(path);
-           })
+      .def("save", [](const PyTrainer& self,
+                      const std::filesystem::path& path) { self.trainer().save(path); })
+      .def("load", [](const PyTrainer& self,
+                      const std::filesystem::path& path) { self.trainer().load(path); })
       .def("model", [](const PyTrainer& self) { return graph_object(self.trainer().model()); })
       .def("explain", explain)
       .def("graph_text", [](const PyTrainer& self) { return self.trainer().graph_text(); })

@@ -63,8 +63,8 @@ void put_number(Tensor& tensor, std::int64_t i, double value) {
     case DType::kBool:
       return put<std::uint8_t>(tensor, i, value);
     default:
-      throw Error(ErrorCode::kUnsupported, fmt::format("numbers of type {} in a gradient",
-                                                       to_string(tensor.dtype())));
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("numbers of type {} in a gradient", to_string(tensor.dtype())));
   }
 }
 

@@ -77,10 +77,11 @@ class Differentiation {
     const auto dims = type.static_dims();
     const bool one = dims && element_count(*dims) == 1;
     if (!one && !options_.seed.valid()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("the loss '{}' is {}; it must have one element: reduce it to its mean "
-                              "or its sum",
-                              graph_.value(loss_).name, to_string(type)));
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("the loss '{}' is {}; it must have one element: reduce it to its mean "
+                      "or its sum",
+                      graph_.value(loss_).name, to_string(type)));
     }
     for (const ValueId v : wrt_) {
       if (is_real(graph_.type(v))) continue;
@@ -126,9 +127,8 @@ class Differentiation {
       if (!before[id.index] || !graph_.alive(id)) continue;
       const Node& node = graph_.node(id);
       const RuleDef* def = RuleRegistry::get().find(node);
-      const bool varied = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
-        return v.valid() && varied_[v.index];
-      });
+      const bool varied = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                      [&](ValueId v) { return v.valid() && varied_[v.index]; });
       if (!varied) continue;
       if (def != nullptr && def->kind == GradientKind::kExpanded) {
         expand_by_rule(id, *def);
@@ -184,8 +184,8 @@ class Differentiation {
     const std::vector<bool> useful = leading_to(graph_, loss_);
     for (const ValueId v : wrt_) {
       if (useful[v.index]) continue;
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' {}", graph_.value(v).name,
-                                                           obstacle(v, before, useful)));
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}' {}", graph_.value(v).name, obstacle(v, before, useful)));
     }
   }
 
@@ -205,7 +205,8 @@ class Differentiation {
       });
       if (ends) {
         return fmt::format(
-            "does not lead to the loss '{}' by a way that can be differentiated: node '{}' ({}) has "
+            "does not lead to the loss '{}' by a way that can be differentiated: node '{}' ({}) "
+            "has "
             "no derivative there",
             graph_.value(loss_).name, node.name, node.qualified_op());
       }
@@ -273,10 +274,9 @@ class Differentiation {
 
   void accumulate(Emitter& emitter, ValueId v, ValueId more) {
     const ValueId before = gradient(v);
-    set_gradient(v, before.valid() ? (emitter.var(before) + Var{&emitter, more,
-                                                               graph_.type(v).dtype})
-                                         .id
-                                   : more);
+    set_gradient(v, before.valid()
+                        ? (emitter.var(before) + Var{&emitter, more, graph_.type(v).dtype}).id
+                        : more);
     graph_.set_type(gradient(v), graph_.type(v));
   }
 

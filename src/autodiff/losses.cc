@@ -28,7 +28,8 @@ Var negative_log_likelihood(const LossOptions& loss, Var log_p, std::int64_t ran
   const Var counts =
       negate(equal(classes_of, e.scalar(static_cast<double>(loss.ignore_index), DType::kInt64)));
   const Var safe = masked(counts, classes_of);
-  const Var picked = e.op("GatherElements", {log_p, unsqueeze(safe, {1})}, {{"axis", std::int64_t{1}}});
+  const Var picked =
+      e.op("GatherElements", {log_p, unsqueeze(safe, {1})}, {{"axis", std::int64_t{1}}});
   Var each = -squeeze(picked, {1});
   if (loss.label_smoothing != 0) {
     each = each * (1 - loss.label_smoothing) -

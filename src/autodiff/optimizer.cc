@@ -74,8 +74,7 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
   states_.push_back({"exp_avg_sq"});
   if (o.name == "lamb") {
     add("learning_rate", [](std::int64_t, double rate) { return rate; });
-    add("correction1",
-        [beta1](std::int64_t t, double) { return 1 / bias_correction(beta1, t); });
+    add("correction1", [beta1](std::int64_t t, double) { return 1 / bias_correction(beta1, t); });
     add("correction2",
         [beta2](std::int64_t t, double) { return 1 / std::sqrt(bias_correction(beta2, t)); });
     return;
@@ -101,8 +100,8 @@ std::vector<Var> Optimizer::clip(Emitter& e, std::vector<Var> gradients) const {
   if (options_.clip_norm > 0 && !gradients.empty()) {
     Var total;
     for (const Var g : gradients) {
-      const Var part = e.op("ReduceSumSquare", {cast(g, gradients[0].dtype)},
-                            {{"keepdims", std::int64_t{0}}});
+      const Var part =
+          e.op("ReduceSumSquare", {cast(g, gradients[0].dtype)}, {{"keepdims", std::int64_t{0}}});
       total = total.valid() ? total + part : part;
     }
     const Var scale =

@@ -4,8 +4,9 @@
 // The gradient of the input is a transposed convolution. That of the weight has no good form among
 // the standard ops and is an op of its own, which is bilinear like the convolution:
 //
-//   xrt.ConvWeightGradient(X [N,C,…], dY [N,M,…]) -> dW [M,C/group,kernel…]
+//   xrt.ConvWeightGradient(X [N,C,…], dY [N,M,…]) -> dW [M,C/group,kernel…], dB [M] (optional)
 //   dW[m,c,k…] = sum over n, o… of dY[n,m,o…] * X[n, group's c, o·stride + k·dilation - pad …]
+//   dB[m] = sum over n, o… of dY[n,m,o…]
 #include <algorithm>
 
 #include "autodiff/rule.h"
@@ -20,8 +21,11 @@ struct Window {
   Attributes attributes() const {
     Dims pads = begin;
     pads.insert(pads.end(), end.begin(), end.end());
-    return {{"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations},
-            {"pads", pads},           {"group", group}};
+    return {{"kernel_shape", kernel},
+            {"strides", strides},
+            {"dilations", dilations},
+            {"pads", pads},
+            {"group", group}};
   }
 };
 
@@ -72,9 +76,17 @@ Var input_gradient(Var dy, Var weight, const Window& w, const Dims& image, const
   return dy.e->op("ConvTranspose", {dy, weight}, std::move(attributes));
 }
 
-Var weight_gradient(Var image, Var dy, const Window& w) {
-  return dy.e->node(kOwnDomain, "ConvWeightGradient", {image, dy}, {dy.dtype},
-                    w.attributes())[0];
+// dW of the type `type`, and dB where asked for.
+std::vector<Var> weight_gradient(Var image, Var dy, const Window& w, const Type& type,
+                                 const Type* bias_type = nullptr) {
+  std::vector<DType> dtypes{dy.dtype};
+  if (bias_type != nullptr) dtypes.push_back(dy.dtype);
+  const std::vector<Var> made =
+      dy.e->node(kOwnDomain, "ConvWeightGradient", {image, dy}, dtypes, w.attributes());
+  // No inference rule gives the types of own ops.
+  dy.e->graph().set_type(made[0].id, type);
+  if (bias_type != nullptr) dy.e->graph().set_type(made[1].id, *bias_type);
+  return made;
 }
 
 Var convolve(Var image, Var weight, const Window& w) {
@@ -88,18 +100,19 @@ void give_bias(Rule& r) {
   r.give(2, sum(r.dy(), axes, false));
 }
 
-// Types of the own op's results, which no inference rule gives.
-Var typed(Rule& r, Var x, std::size_t like) {
-  r.e.graph().set_type(x.id, r.x_type(like));
-  return x;
-}
-
 void conv_rule(Rule& r) {
   const Dims image = spatial(r.x_dims(0));
   const Dims result = spatial(r.y_dims());
   const Window w = read_window(r, spatial(r.x_dims(1)), image, result);
   if (r.needs(0)) r.give(0, input_gradient(r.dy(), r.x(1), w, image, result));
-  if (r.needs(1)) r.give(1, typed(r, weight_gradient(r.x(0), r.dy(), w), 1));
+  if (r.needs(1) && r.needs(2)) {
+    const Type bias = r.x_type(2);
+    const auto made = weight_gradient(r.x(0), r.dy(), w, r.x_type(1), &bias);
+    r.give(1, made[0]);
+    r.give(2, made[1]);
+    return;
+  }
+  if (r.needs(1)) r.give(1, weight_gradient(r.x(0), r.dy(), w, r.x_type(1))[0]);
   give_bias(r);
 }
 
@@ -109,8 +122,7 @@ void conv_transpose_rule(Rule& r) {
   const Dims image = spatial(r.y_dims());
   const Dims kernel = spatial(r.x_dims(1));
   Window w = read_window(r, kernel, image, result);
-  if (r.node.has("output_shape") ||
-      r.node.attr_string("auto_pad", "NOTSET").starts_with("SAME")) {
+  if (r.node.has("output_shape") || r.node.attr_string("auto_pad", "NOTSET").starts_with("SAME")) {
     const bool upper = r.node.attr_string("auto_pad", "NOTSET") == "SAME_UPPER";
     const Dims extra = r.node.attr_ints("output_padding", Dims(image.size(), 0));
     for (std::size_t i = 0; i < image.size(); ++i) {
@@ -132,11 +144,12 @@ void conv_transpose_rule(Rule& r) {
     }
   }
   if (r.needs(0)) r.give(0, convolve(r.dy(), r.x(1), w));
-  if (r.needs(1)) r.give(1, typed(r, weight_gradient(r.dy(), r.x(0), w), 1));
+  if (r.needs(1)) r.give(1, weight_gradient(r.dy(), r.x(0), w, r.x_type(1))[0]);
   give_bias(r);
 }
 
 void weight_gradient_rule(Rule& r) {
+  if (r.has_dy(1)) r.refuse("the gradient of its output dB");
   const Dims image = spatial(r.x_dims(0));
   const Dims result = spatial(r.x_dims(1));
   const Window w = read_window(r, r.node.attr_ints("kernel_shape"), image, result);

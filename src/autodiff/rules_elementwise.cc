@@ -177,13 +177,42 @@ void register_elementwise(RuleRegistry& registry) {
   registry.add("Cast", cast_rule);
   registry.add("CastLike", cast_rule, inputs({0}));
   registry.add("Identity", identity_rule);
-  for (const char* op :
-       {"And",     "ArgMax",       "ArgMin",      "BitShift", "BitwiseAnd", "BitwiseNot",
-        "BitwiseOr", "BitwiseXor", "Ceil",        "Constant", "ConstantOfShape", "Equal",
-        "EyeLike", "Floor",        "Greater",     "GreaterOrEqual", "Hardmax", "IsInf",
-        "IsNaN",   "Less",         "LessOrEqual", "NonMaxSuppression", "NonZero", "Not",
-        "OneHot",  "Or",           "RandomNormalLike", "RandomUniformLike", "Bernoulli",
-        "Multinomial", "Range",    "Round",       "Shape",    "Sign",  "Size", "Xor"}) {
+  for (const char* op : {"And",
+                         "ArgMax",
+                         "ArgMin",
+                         "BitShift",
+                         "BitwiseAnd",
+                         "BitwiseNot",
+                         "BitwiseOr",
+                         "BitwiseXor",
+                         "Ceil",
+                         "Constant",
+                         "ConstantOfShape",
+                         "Equal",
+                         "EyeLike",
+                         "Floor",
+                         "Greater",
+                         "GreaterOrEqual",
+                         "Hardmax",
+                         "IsInf",
+                         "IsNaN",
+                         "Less",
+                         "LessOrEqual",
+                         "NonMaxSuppression",
+                         "NonZero",
+                         "Not",
+                         "OneHot",
+                         "Or",
+                         "RandomNormalLike",
+                         "RandomUniformLike",
+                         "Bernoulli",
+                         "Multinomial",
+                         "Range",
+                         "Round",
+                         "Shape",
+                         "Sign",
+                         "Size",
+                         "Xor"}) {
     registry.add_zero(op);
   }
 }

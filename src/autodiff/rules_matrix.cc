@@ -61,8 +61,7 @@ void matmul_rule(Rule& r) {
       r.give(1, b_rank == 1 ? squeeze(g, {1}) : g);
       return;
     }
-    const Var g =
-        r.sum_to(matmul(swapped(a, ar), dy), with_batch(y_type, b_type), b_type, b);
+    const Var g = r.sum_to(matmul(swapped(a, ar), dy), with_batch(y_type, b_type), b_type, b);
     r.give(1, b_rank == 1 ? squeeze(g, {1}) : g);
   }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations. GroupNormalization and RMSNormalization are differentiated through their function
-// bodies.
+// Normalisations. GroupNormalization is differentiated through its function body.
 //
-// The gradient of batch normalisation over a batch's own statistics is an op of its own, which
-// computes mean and variance of X anew:
+// The gradient of batch normalisation over a batch's own statistics is an op of its own:
 //
-//   xrt.BatchNormalizationGradient(X, scale, dY) -> dX, dScale, dBias    attribute epsilon
+//   xrt.BatchNormalizationGradient(X, scale, mean, var, dY) -> dX, dScale, dBias
+//   attribute epsilon; mean and var (biased) are those of X
 //   x' = (X - mean) / sqrt(var + epsilon)
 //   dBias = sum dY    dScale = sum dY x'    dX = scale / sqrt(var + epsilon)
 //                                                * (dY - dBias / n - x' dScale / n)
@@ -32,9 +31,16 @@ void batch_norm_rule(Rule& r) {
   const Dims axes = all_but_channels(rank);
   if (r.attr("training_mode", 0) != 0) {
     if (r.has_dy(1) || r.has_dy(2)) r.refuse("the running statistics lead to the loss");
-    const auto made = r.e.node(kOwnDomain, "BatchNormalizationGradient",
-                               {r.x(0), r.x(1), r.dy()}, {r.x(0).dtype, r.x(1).dtype, r.x(1).dtype},
-                               {{"epsilon", static_cast<float>(epsilon)}});
+    Var center = r.y(1);
+    Var variance = r.y(2);
+    // With no momentum the outputs are the batch's own statistics.
+    if (r.node.attr_float("momentum", 0.9F) != 0 || !center.valid() || !variance.valid()) {
+      center = mean(r.x(0), axes, false);
+      variance = mean(square(r.x(0) - per_channel(center, rank)), axes, false);
+    }
+    const auto made = r.e.node(
+        kOwnDomain, "BatchNormalizationGradient", {r.x(0), r.x(1), center, variance, r.dy()},
+        {r.x(0).dtype, r.x(1).dtype, r.x(1).dtype}, {{"epsilon", static_cast<float>(epsilon)}});
     r.e.graph().set_type(made[0].id, r.x_type(0));
     r.e.graph().set_type(made[1].id, r.x_type(1));
     r.e.graph().set_type(made[2].id, r.x_type(1));
@@ -77,6 +83,32 @@ void layer_norm_rule(Rule& r) {
   if (r.needs(0)) r.give(0, normalized_gradient(n, r.dy() * r.x(1), axes));
   if (r.needs(1)) r.give_broadcast(1, r.dy() * n.hat);
   r.give_broadcast(2, r.dy());
+}
+
+void rms_norm_rule(Rule& r) {
+  const std::int64_t rank = r.x_rank();
+  const Dims axes = range(r.axis("axis", -1, rank), rank);
+  const Var x = r.x();
+  const double epsilon = r.node.attr_float("epsilon", 1e-5F);
+  const Var inverse = reciprocal(sqrt(mean(square(x), axes, true) + epsilon));
+  const Var hat = x * inverse;
+  if (r.needs(0)) {
+    const Var g = r.dy() * r.x(1);
+    r.give(0, inverse * (g - hat * mean(g * hat, axes, true)));
+  }
+  if (r.needs(1)) r.give_broadcast(1, r.dy() * hat);
+}
+
+// ONNX's function adds 1e-9 to the deviation.
+void mean_variance_rule(Rule& r) {
+  const Dims axes = r.positive(r.node.attr_ints("axes", {0, 2, 3}), r.x_rank());
+  const Var x = r.x();
+  const Var centered = x - mean(x, axes, true);
+  const Var deviation = sqrt(mean(square(centered), axes, true));
+  const Var inverse = reciprocal(deviation + 1e-9);
+  const Var hat = centered * inverse;
+  const Var g = r.dy();
+  r.give(0, inverse * (g - mean(g, axes, true) - centered / deviation * mean(g * hat, axes, true)));
 }
 
 void instance_norm_rule(Rule& r) {
@@ -136,6 +168,8 @@ void lp_normalization_rule(Rule& r) {
 void register_normalization(RuleRegistry& registry) {
   registry.add("BatchNormalization", batch_norm_rule);
   registry.add("LayerNormalization", layer_norm_rule);
+  registry.add("RMSNormalization", rms_norm_rule);
+  registry.add("MeanVarianceNormalization", mean_variance_rule);
   registry.add("InstanceNormalization", instance_norm_rule);
   registry.add("LRN", lrn_rule);
   registry.add("LpNormalization", lp_normalization_rule);

@@ -15,8 +15,8 @@ namespace {
 Dims spatial(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
 
 void max_pool_rule(Rule& r) {
-  const Var g = r.e.node(kOwnDomain, "MaxPoolGradient", {r.x(), r.dy()}, {r.x().dtype},
-                         r.node.attributes)[0];
+  const Var g =
+      r.e.node(kOwnDomain, "MaxPoolGradient", {r.x(), r.dy()}, {r.x().dtype}, r.node.attributes)[0];
   r.e.graph().set_type(g.id, r.x_type());
   r.give(0, g);
 }
@@ -101,10 +101,8 @@ void average_pool_rule(Rule& r) {
     tail[i + 2] = extra[i] - output_padding[i];
   }
   begin.insert(begin.end(), end.begin(), end.end());
-  Attributes attributes{{"kernel_shape", kernel},
-                        {"strides", strides},
-                        {"dilations", dilations},
-                        {"pads", begin}};
+  Attributes attributes{
+      {"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}, {"pads", begin}};
   if (output_padding != Dims(n, 0)) attributes["output_padding"] = output_padding;
   Var g = r.e.op("ConvTranspose",
                  {reshape(scaled, single), r.e.constant(filled(r.dy().dtype, ones, 1))},

@@ -37,9 +37,7 @@ void mean_rule(Rule& r) {
   r.give(0, r.expand_as(kept(r, r.dy(), axes) / reduced_count(r, axes), r.x()));
 }
 
-void sum_square_rule(Rule& r) {
-  r.give(0, kept(r, r.dy(), reduced_axes(r)) * r.x() * 2.0);
-}
+void sum_square_rule(Rule& r) { r.give(0, kept(r, r.dy(), reduced_axes(r)) * r.x() * 2.0); }
 
 void l1_rule(Rule& r) { r.give(0, kept(r, r.dy(), reduced_axes(r)) * sign(r.x())); }
 

@@ -161,8 +161,8 @@ void space_to_depth_rule(Rule& r) {
   const Dims x = r.x_dims();
   const std::int64_t b = r.attr("blocksize", 1);
   const bool crd = r.node.attr_string("mode", "DCR") == "CRD";
-  const Dims blocks = crd ? Dims{x[0], x[1], b, b, x[2] / b, x[3] / b}
-                          : Dims{x[0], b, b, x[1], x[2] / b, x[3] / b};
+  const Dims blocks =
+      crd ? Dims{x[0], x[1], b, b, x[2] / b, x[3] / b} : Dims{x[0], b, b, x[1], x[2] / b, x[3] / b};
   const Dims perm = crd ? Dims{0, 1, 4, 2, 5, 3} : Dims{0, 3, 4, 1, 5, 2};
   r.give(0, reshape(transpose(reshape(r.dy(), blocks), perm), x));
 }

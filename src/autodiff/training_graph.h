@@ -46,7 +46,7 @@ struct TrainingGraph {
   Graph graph;
   // Names of inputs and of the outputs that are written into them.
   std::vector<std::pair<std::string, std::string>> aliases;
-  std::vector<Variable> states;  // the optimizer's
+  std::vector<Variable> states;      // the optimizer's
   std::vector<std::string> scalars;  // names of inputs that follow Optimizer::scalars()
   std::string loss;                  // name of the output
   std::string target;                // name of the input; empty for loss "output"

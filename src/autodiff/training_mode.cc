@@ -83,8 +83,7 @@ void drop(Graph& graph, Emitter& e, NodeId id, Var key, std::uint32_t salt) {
   if (!dims) refuse(node, "the shape of its input is not known");
   e.set_prefix(node.name);
   const Var x = e.var(node.inputs[0]);
-  const auto threshold =
-      static_cast<std::uint32_t>(std::min(std::ldexp(ratio, 32), 4294967295.0));
+  const auto threshold = static_cast<std::uint32_t>(std::min(std::ldexp(ratio, 32), 4294967295.0));
   const Var keep = greater_equal(random_bits(e, *dims, key, salt), uint32(e, threshold));
   graph.set_type(keep.id, Type::tensor(DType::kBool, *dims));
   const Var y = masked(keep, x * (1 / (1 - ratio)));
@@ -99,12 +98,14 @@ std::pair<ValueId, ValueId> use_batch_statistics(Graph& graph, Emitter& e, NodeI
   const Node node = graph.node(id);
   const auto dims = graph.type(node.inputs[0]).static_dims();
   if (!dims || dims->size() < 2) refuse(node, "the shape of its input is not known");
-  const double count =
-      static_cast<double>(element_count(*dims)) / static_cast<double>(std::max<std::int64_t>((*dims)[1], 1));
+  const double count = static_cast<double>(element_count(*dims)) /
+                       static_cast<double>(std::max<std::int64_t>((*dims)[1], 1));
   if (count < 2) refuse(node, "a batch of one element per channel has no variance");
   const double momentum = node.attr_float("momentum", 0.9F);
   Attributes attributes = node.attributes;
   attributes["training_mode"] = std::int64_t{1};
+  // With no momentum the outputs are the batch's own statistics, which the gradient wants too.
+  attributes["momentum"] = 0.0F;
   e.set_prefix(node.name);
   std::vector<Var> inputs;
   for (const ValueId v : node.inputs) inputs.push_back(e.var(v));
@@ -113,15 +114,14 @@ std::pair<ValueId, ValueId> use_batch_statistics(Graph& graph, Emitter& e, NodeI
   const std::vector<Var> made = e.node("", "BatchNormalization", inputs,
                                        {dtype, statistics, statistics}, std::move(attributes));
   graph.set_type(made[0].id, graph.type(node.outputs[0]));
-  // ONNX mixes in the biased variance of the batch.
-  const Var old = inputs[4] * momentum;
-  const Var variance = old + (made[2] - old) * (count / (count - 1));
-  for (const Var v : {made[1], made[2], variance}) {
+  const Var center = inputs[3] * momentum + made[1] * (1 - momentum);
+  const Var variance = inputs[4] * momentum + made[2] * ((1 - momentum) * count / (count - 1));
+  for (const Var v : {made[1], made[2], center, variance}) {
     graph.set_type(v.id, graph.type(node.inputs[3]));
   }
   replace_value(graph, node.outputs[0], made[0].id);
   graph.remove_node(id);
-  return {made[1].id, variance.id};
+  return {center.id, variance.id};
 }
 
 }  // namespace

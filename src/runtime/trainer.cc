@@ -68,8 +68,8 @@ double scalar_value(const Tensor& tensor) {
     case DType::kFloat32:
       return *tensor.data<float>();
     default:
-      throw Error(ErrorCode::kUnsupported, fmt::format("a loss of type {}; cast it to float32",
-                                                       to_string(tensor.dtype())));
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("a loss of type {}; cast it to float32", to_string(tensor.dtype())));
   }
 }
 
@@ -100,9 +100,9 @@ class TrainerImpl final : public Trainer {
     for (const autodiff::Variable& variable : model_.variables) {
       if (!variable.trained) continue;
       for (const autodiff::OptimizerState& state : optimizer_.states()) {
-        add_state(variable.name + ":" + state.suffix,
-                  autodiff::filled(variable.initial.dtype(), variable.initial.dims(),
-                                   state.initial));
+        add_state(
+            variable.name + ":" + state.suffix,
+            autodiff::filled(variable.initial.dtype(), variable.initial.dims(), state.initial));
       }
     }
     inputs_ = model_.data_inputs;
@@ -175,8 +175,7 @@ class TrainerImpl final : public Trainer {
       const Tensor& own = states_[found->second].now;
       if (own.dtype() != value.dtype() || own.dims() != value.dims()) {
         fail(fmt::format("'{}' is {}{}; {}{} was given", name, to_string(own.dtype()),
-                         to_string(own.dims()), to_string(value.dtype()),
-                         to_string(value.dims())));
+                         to_string(own.dims()), to_string(value.dtype()), to_string(value.dims())));
       }
     }
     for (const auto& [name, value] : values) {
@@ -200,8 +199,8 @@ class TrainerImpl final : public Trainer {
       set_state(checkpoint.state);
     } catch (const Error& error) {
       throw Error(ErrorCode::kInvalidModel,
-                  fmt::format("checkpoint '{}' is of another model or optimizer: {}",
-                              path.string(), error.what()));
+                  fmt::format("checkpoint '{}' is of another model or optimizer: {}", path.string(),
+                              error.what()));
     }
     step_ = checkpoint.step;
     rate_ = checkpoint.learning_rate;
@@ -322,8 +321,7 @@ class TrainerImpl final : public Trainer {
   }
 
   StepProgram compile(Signature signature) const {
-    autodiff::TrainingGraph training =
-        build_graph(specialised(signature), given_target(signature));
+    autodiff::TrainingGraph training = build_graph(specialised(signature), given_target(signature));
     StepProgram step;
     step.signature = std::move(signature);
     if (options_.detect_anomaly) step.watched = training.graph;

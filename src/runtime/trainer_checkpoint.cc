@@ -27,8 +27,7 @@ std::string digest_of(const FlatWriter::Pieces& pieces) {
 }
 
 [[noreturn]] void damaged(const std::filesystem::path& path, const std::string& how) {
-  throw Error(ErrorCode::kInvalidModel,
-              fmt::format("checkpoint '{}': {}", path.string(), how));
+  throw Error(ErrorCode::kInvalidModel, fmt::format("checkpoint '{}': {}", path.string(), how));
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ Schedule with_warmup(double rate, std::int64_t warmup, Schedule after) {
 
 // The part of the way that is done, from 0 to 1.
 double part(std::int64_t step, std::int64_t length) {
-  return std::clamp(static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(length, 1)),
-                    0.0, 1.0);
+  return std::clamp(
+      static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(length, 1)), 0.0, 1.0);
 }
 
 }  // namespace
