@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import threading
 import types
@@ -27,7 +28,7 @@ from torch.utils import _pytree as pytree
 from .._core import InvalidArgument, Unsupported
 from .handlers.context import Context, current_context, has_trt_tensor, has_tvm_tensor
 from .handlers.registry import Handler, find_handler, qualified_name, registered_handlers
-from .importer import where
+from .importer import _shape_of, where
 from .registry import lowered_ops
 
 
@@ -68,8 +69,27 @@ class TensorSpec:
 
 
 def _spec_of(name: str, sample: torch.Tensor) -> TensorSpec:
-    shape = tuple(size if isinstance(size, int) else str(size) for size in sample.shape)
+    shape = tuple(size if isinstance(size, int) else str(size) for size in _shape_of(sample))
     return TensorSpec(name, sample.dtype, shape)
+
+
+def _argument_names(net: torch.nn.Module, spec: pytree.TreeSpec) -> list[str]:
+    """Per flat argument the name that the module's or function's signature gives it; "" for a part
+    of a nested one."""
+    function = net.function if isinstance(net, _Function) else getattr(net, "owner", net).forward
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # of a builtin, which has no signature
+        parameters = []
+    named = [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
+    positional, keywords = spec.children()
+    names = []
+    for i, child in enumerate(positional.children()):
+        is_plain = child.is_leaf() and i < len(named)
+        names += [named[i] if is_plain else ""] * child.num_leaves
+    for key, child in zip(keywords.context, keywords.children(), strict=True):
+        names += [key if child.is_leaf() else ""] * child.num_leaves
+    return names
 
 
 def _brief(value: Any) -> str:
@@ -182,7 +202,7 @@ class GraphModule:
 
     @property
     def inputs(self) -> list[TensorSpec]:
-        """The tensors it is called with, in flat order."""
+        """The tensors it is called with, in flat order, named after the arguments."""
         exported = self.exported
         nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
         samples = [
@@ -190,7 +210,12 @@ class GraphModule:
             for name in exported.graph_signature.user_inputs
             if isinstance(name, str) and name in nodes
         ]
-        return [_spec_of(name, val) for name, val in samples if isinstance(val, torch.Tensor)]
+        names = _argument_names(self.net, exported.call_spec.in_spec)
+        return [
+            _spec_of(names[i] or name, val)
+            for i, (name, val) in enumerate(samples)
+            if isinstance(val, torch.Tensor)
+        ]
 
     @property
     def code(self) -> str:

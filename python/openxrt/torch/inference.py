@@ -7,7 +7,6 @@ Python API and CUDA's driver. They need a GPU.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +17,8 @@ import torch
 
 from .._core import EngineError, InvalidArgument
 from ..engines import _cuda
+from ..engines._tensorrt_library import import_tensorrt
+from .handlers.context import trt_module_of
 
 _NUMPY_DTYPES = {
     "FLOAT": "float32",
@@ -75,7 +76,7 @@ def _set_shape(context: Any, name: str, shape: Sequence[int]) -> None:
 
 def _make_allocator(context: Any, reserve: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
     """TensorRT asks it for memory where the data decide an output's shape."""
-    trt = sys.modules[type(context).__module__.partition(".")[0]]
+    trt = trt_module_of(context, "IExecutionContext") or import_tensorrt()
 
     class Allocator(trt.IOutputAllocator):  # type: ignore[name-defined]
         """One for all outputs of a context."""

@@ -46,7 +46,11 @@ _DTYPES = {
 
 def describe(expression: Any) -> tuple[torch.dtype, list[int]]:
     """Dtype and shape of a Relax tensor; −1 where a dimension is symbolic."""
+    from tvm import relax
+
     kind = expression.ty
+    if not isinstance(kind, relax.TensorType):
+        raise Unsupported(f"a Relax value of type {kind} is no tensor")
     dtype = _DTYPES.get(str(kind.dtype))
     if dtype is None:
         raise Unsupported(f"Relax's {kind.dtype} has no counterpart in PyTorch")
