@@ -333,6 +333,23 @@ TEST(DnnLayout, TransposedConvolutionAndNormalisation) {
   expect_same(b);
 }
 
+// Blocks side by side, which become a product.
+TEST(DnnLayout, TransposedConvolutionWithoutOverlap) {
+  for (const Dims& w : {Dims{8, 3, 2, 2}, Dims{8, 1, 2, 2}, Dims{8, 5, 3, 2}, Dims{8, 2, 1, 4}}) {
+    for (const bool has_bias : {false, true}) {
+      Build b;
+      const ValueId x = b.input(random_tensor({2, 6, 5, 7}, 1));
+      std::vector<ValueId> inputs{b.op("Relu", {conv(b, x, 6, 8, 3)}),
+                                  b.constant(random_tensor(w, 6))};
+      if (has_bias) inputs.push_back(b.constant(random_tensor({w[1]}, 7)));
+      b.graph.add_output(b.op(
+          "Sigmoid",
+          {b.op("ConvTranspose", inputs, {{"strides", std::vector<std::int64_t>{w[2], w[3]}}})}));
+      expect_same(b);
+    }
+  }
+}
+
 TEST(DnnLayout, SymbolicSizes) {
   Build b;
   const Tensor feed = random_tensor({1, 3, 16, 16}, 1);
