@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "graph.h"
+#include "oneflow.h"
 #include "onnx.h"
 #include "program.h"
 #include "trainer.h"
@@ -84,6 +85,7 @@ NB_MODULE(_core, module) {
   xrt::python::bind_trainer(module);
   xrt::python::bind_engine(module);
   xrt::python::bind_onnx(module);
+  xrt::python::bind_oneflow(module);
   xrt::python::bind_compare(module);
   xrt::python::bind_tools(module);
   xrt::python::bind_watch(module);

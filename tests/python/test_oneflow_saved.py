@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openxrt
 import pytest
+from openxrt import _core
 
 DATA = Path(__file__).resolve().parent.parent / "frontends" / "oneflow" / "data"
 FOLDERS = sorted(folder.name for folder in DATA.iterdir() if folder.is_dir())
+JOBS = sorted(file.name.removesuffix(".mlir.gz") for file in DATA.glob("*.mlir.gz"))
 TOLERANCE = 1e-3  # of an output's range
 
 
@@ -43,6 +47,34 @@ def test_outputs_are_those_of_oneflow(name: str, engine: str) -> None:
     found = found if isinstance(found, tuple) else (found,)
     assert len(found) == len(wanted)
     assert max(error(a, b) for a, b in zip(found, wanted, strict=True)) <= TOLERANCE
+
+
+def load_job(name: str) -> dict[str, Any]:
+    return _core.import_oneflow_job(
+        gzip.decompress((DATA / f"{name}.mlir.gz").read_bytes()).decode()
+    )
+
+
+@pytest.mark.parametrize("engine", ["native", "xla"])
+@pytest.mark.parametrize("name", JOBS)
+def test_jobs_train_as_oneflow_does(name: str, engine: str) -> None:
+    job = load_job(name)
+    program = openxrt.load(job["graph"], engine=engine, aliases=job["aliases"])
+    with np.load(DATA / f"{name}.npz") as arrays:
+        feeds = {key: arrays[key] for key in job["inputs"]}
+        for key in job["schedules"]:
+            feeds[key] = arrays["learning_rate"]
+        for port in program.inputs:
+            if port.name in job["variables"]:
+                before = f"before/{port.name}"
+                start = np.zeros([int(n) for n in port.shape or ()], port.dtype)
+                feeds[port.name] = arrays[before].copy() if before in arrays else start
+        losses = [program.run(feeds)["output_0"] for _ in arrays["losses"]]
+        assert error(np.array(losses), arrays["losses"]) <= TOLERANCE
+        for key in (key for key in arrays if key.startswith("after/")):
+            variable = key.removeprefix("after/")
+            if variable in feeds:
+                assert error(feeds[variable], arrays[key]) <= TOLERANCE, variable
 
 
 def test_the_committed_folders_are_small() -> None:

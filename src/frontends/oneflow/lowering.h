@@ -151,6 +151,8 @@ void register_normalization(Registry& registry);
 void register_shapes(Registry& registry);
 void register_indexing(Registry& registry);
 void register_reductions(Registry& registry);
+void register_losses(Registry& registry);
+void register_gradients(Registry& registry);
 void register_updates(Registry& registry);
 
 }  // namespace xrt::oneflow

@@ -22,11 +22,13 @@ constexpr int kMaxNesting = 64;
 constexpr std::int64_t kMaxSplat = 65536;
 constexpr std::int64_t kMaxResults = 65536;
 
+// OneFlow writes its bool as si8.
+
 std::optional<DType> element_type(std::string_view name) {
   static const std::pair<std::string_view, DType> kTypes[] = {
       {"f32", DType::kFloat32},   {"f64", DType::kFloat64}, {"f16", DType::kFloat16},
       {"bf16", DType::kBFloat16}, {"i1", DType::kBool},     {"i8", DType::kInt8},
-      {"si8", DType::kInt8},      {"ui8", DType::kUInt8},   {"i16", DType::kInt16},
+      {"si8", DType::kBool},      {"ui8", DType::kUInt8},   {"i16", DType::kInt16},
       {"si16", DType::kInt16},    {"ui16", DType::kUInt16}, {"i32", DType::kInt32},
       {"si32", DType::kInt32},    {"ui32", DType::kUInt32}, {"i64", DType::kInt64},
       {"si64", DType::kInt64},    {"ui64", DType::kUInt64}, {"index", DType::kInt64},

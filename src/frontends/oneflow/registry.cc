@@ -15,6 +15,8 @@ const Registry& registry() {
     register_shapes(registry);
     register_indexing(registry);
     register_reductions(registry);
+    register_losses(registry);
+    register_gradients(registry);
     register_updates(registry);
     return registry;
   }();

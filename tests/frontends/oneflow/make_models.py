@@ -4,21 +4,24 @@
 
     tools/oneflow_env.sh python tests/frontends/oneflow/make_models.py [NAME...]
 
-Each folder is what ``oneflow.save(graph, folder)`` writes, with ``cases.npz`` beside the variables:
-the inputs and OneFlow's own outputs.
+A model's folder is what ``oneflow.save(graph, folder)`` writes, with ``cases.npz`` beside the variables:
+the inputs and OneFlow's own outputs. A job with gradients and updates is a compressed text, with an
+archive of its variables before and after a few steps.
 """
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import oneflow as flow
 import oneflow.nn as nn
-import oneflow.nn.functional as F
+from oneflow.nn import functional
 
 DATA = Path(__file__).resolve().parent / "data"
 MODELS: dict[str, Callable[[], tuple[nn.Module, list[np.ndarray]]]] = {}
@@ -77,11 +80,13 @@ class Mobile(nn.Module):
         self.head = nn.Linear(16, 6)
 
     def forward(self, x):
-        x = F.hardswish(self.norm(self.stem(x)))
-        y = F.relu6(self.depth(x))
-        gate = F.hardsigmoid(self.excite(F.silu(self.squeeze(F.adaptive_avg_pool2d(y, 1)))))
+        x = functional.hardswish(self.norm(self.stem(x)))
+        y = functional.relu6(self.depth(x))
+        gate = functional.hardsigmoid(
+            self.excite(functional.silu(self.squeeze(functional.adaptive_avg_pool2d(y, 1))))
+        )
         y = flow.cat([x + y * gate, flow.sigmoid(y)], dim=1)
-        y = F.adaptive_avg_pool2d(y[:, :16], (3, 2))
+        y = functional.adaptive_avg_pool2d(y[:, :16], (3, 2))
         return self.head(y.mean(dim=(2, 3)))
 
 
@@ -158,6 +163,207 @@ def save(name: str) -> None:
     print(f"{name}: {size / 1024:.0f} KiB")
 
 
+# --- jobs with gradients and updates --------------------------------------------------------------
+
+JOBS: dict[str, Callable[[], tuple[nn.Module, list[np.ndarray], Callable]]] = {}
+
+
+def job(make: Callable[[], tuple[nn.Module, list[np.ndarray], Callable]]) -> Callable:
+    """Registers a module that computes its own loss, its inputs, and what makes an optimizer."""
+    JOBS[make.__name__] = make
+    return make
+
+
+class Classifier(nn.Module):
+    """A small network with its loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(
+            # A bias before batch normalisation has no gradient but noise, which Adam enlarges.
+            nn.Conv2d(1, 4, 3, padding=1, bias=False),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2, bias=False),
+            nn.GELU(),
+            nn.AvgPool2d(2),
+            nn.Flatten(1),
+            nn.Linear(8, 10),
+        )
+        self.loss = nn.CrossEntropyLoss()
+
+    def forward(self, x, labels):
+        return self.loss(self.net(x), labels)
+
+
+def classifier(optimizer: Callable) -> tuple[nn.Module, list[np.ndarray], Callable]:
+    labels = np.random.randint(0, 10, 6).astype(np.int64)
+    return Classifier(), [floats(6, 1, 8, 8), labels], optimizer
+
+
+@job
+def train_sgd():
+    return classifier(lambda p: flow.optim.SGD(p, lr=0.1))
+
+
+@job
+def train_momentum():
+    return classifier(
+        lambda p: flow.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, nesterov=True)
+    )
+
+
+@job
+def train_adam():
+    return classifier(lambda p: flow.optim.Adam(p, lr=0.01))
+
+
+@job
+def train_adamw():
+    return classifier(lambda p: flow.optim.AdamW(p, lr=0.01, weight_decay=0.1))
+
+
+@job
+def train_adagrad():
+    return classifier(lambda p: flow.optim.Adagrad(p, lr=0.05, lr_decay=0.1))
+
+
+@job
+def train_rmsprop():
+    return classifier(lambda p: flow.optim.RMSprop(p, lr=0.01, centered=True))
+
+
+@job
+def train_lamb():
+    return classifier(lambda p: flow.optim.LAMB(p, lr=0.01, weight_decay=0.01))
+
+
+class Weights(nn.Module):
+    """A loss that is a function of one matrix."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.w = nn.Parameter(flow.tensor(floats(4, 6)))
+        self.function = function
+
+    def forward(self):
+        parts = self.function(self.w)
+        weights = [flow.arange(y.numel()).reshape(y.shape) / y.numel() for y in parts]
+        return sum((y * w).sum() for y, w in zip(parts, weights))  # noqa: B905 (Python 3.10's)
+
+
+def sgd(parameters):
+    return flow.optim.SGD(parameters, lr=1.0)
+
+
+@job
+def gradients_of_activations():
+    functions = [
+        functional.relu, flow.sigmoid, flow.tanh, functional.gelu, nn.GELU(approximate="tanh"),
+        functional.silu, functional.mish, functional.hardswish, functional.hardsigmoid,
+        nn.Hardtanh(-0.5, 0.5), nn.ELU(), nn.CELU(), functional.selu, nn.LeakyReLU(0.1),
+        nn.Softsign(), functional.logsigmoid,
+    ]  # fmt: skip
+    return Weights(lambda w: [f(w * 4) for f in functions]), [], sgd
+
+
+@job
+def gradients_of_functions():
+    functions = [
+        flow.exp, flow.square, flow.abs, flow.erf, flow.sin, flow.cos, flow.tan, flow.atan,
+        flow.expm1, lambda w: flow.log(w + 5), lambda w: flow.sqrt(w + 5),
+        lambda w: flow.rsqrt(w + 5), lambda w: flow.log1p(w + 5), lambda w: 1 / (w + 5),
+        lambda w: flow.pow(w, 3), lambda w: flow.pow(w + 5, w), lambda w: w / (w[:1] + 5),
+        lambda w: flow.maximum(w, w * 0.5), lambda w: flow.minimum(w, w * 0.5),
+        lambda w: flow.clamp(w, -0.5, 0.5), lambda w: flow.where(w > 0, w, w * 2),
+        lambda w: w.masked_fill(w > 0, 1.5),
+    ]  # fmt: skip
+    return Weights(lambda w: [f(w) for f in functions]), [], sgd
+
+
+@job
+def gradients_of_shapes():
+    functions = [
+        lambda w: w[1:3, ::2], lambda w: flow.chunk(w, 2, 1)[1], lambda w: w.narrow(1, 1, 2),
+        lambda w: functional.pad(w, (1, 2)), lambda w: flow.flip(w, [1]), lambda w: flow.tril(w),
+        lambda w: w.unsqueeze(0).expand(3, -1, -1), lambda w: w.repeat(2, 3),
+        lambda w: flow.roll(w, 1, 1), lambda w: flow.stack([w, w * 2], 1), lambda w: w.mean(1),
+        lambda w: flow.cat([w, w * 2], 1), lambda w: w.max(1)[0], lambda w: flow.amax(w, 1),
+        lambda w: w.var(1), lambda w: flow.topk(w, 2)[0], lambda w: flow.sort(w, 1)[0],
+        lambda w: flow.cumsum(w, 1), lambda w: flow.softmax(w, -1),
+        lambda w: functional.layer_norm(w, (6,)), lambda w: functional.normalize(w, dim=1),
+        lambda w: flow.matmul(w, w.t()), lambda w: flow.matmul(w.reshape(2, 2, 6), w.t()),
+    ]  # fmt: skip
+    return Weights(lambda w: [f(w) for f in functions]), [], sgd
+
+
+@job
+def gradients_of_losses():
+    target = np.full((4, 6), 0.3, np.float32)
+    losses = [
+        lambda w, t: nn.MSELoss()(w, t), lambda w, t: nn.L1Loss()(w, t),
+        lambda w, t: nn.SmoothL1Loss()(w, t), lambda w, t: nn.BCELoss()(flow.sigmoid(w), t),
+        lambda w, t: nn.BCEWithLogitsLoss()(w, t),
+        lambda w, t: nn.KLDivLoss()(functional.log_softmax(w, -1), t),
+    ]  # fmt: skip
+
+    class Losses(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(flow.tensor(floats(4, 6)))
+
+        def forward(self, t):
+            return sum(loss(self.w, t) for loss in losses)
+
+    return Losses(), [target], sgd
+
+
+TRAINING_STEPS = 4
+
+
+def save_job(name: str) -> None:
+    """Runs a few steps and writes the job's text, its variables before and after, its losses."""
+    np.random.seed(7)
+    flow.manual_seed(7)
+    net, inputs, make_optimizer = JOBS[name]()
+    # One step of rate 1 shows a gradient itself.
+    steps = TRAINING_STEPS if name.startswith("train") else 1
+    optimizer = make_optimizer(net.parameters())
+
+    class Graph(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+            self.add_optimizer(optimizer)
+
+        def build(self, *args):
+            loss = self.net(*args)
+            loss.backward()
+            return loss
+
+    graph = Graph()
+    arguments = [flow.tensor(x) for x in inputs]
+    prefix = "net."
+    state = {prefix + key: value for key, value in net.state_dict().items()}
+    arrays = {f"before/{key}": value.numpy().copy() for key, value in state.items()}
+    arrays["losses"] = np.array([graph(*arguments).numpy() for _ in range(steps)])
+    arrays |= {f"after/{key}": value.numpy() for key, value in state.items()}
+    arrays |= {f"input_{i}": x for i, x in enumerate(inputs)}
+    arrays["learning_rate"] = np.array([optimizer.param_groups[0]["lr"]], np.float32)
+    DATA.mkdir(exist_ok=True)
+    np.savez_compressed(DATA / f"{name}.npz", **arrays)
+    with tempfile.TemporaryDirectory() as folder:
+        job_text = graph._full_graph_proto.SerializeToString()
+        flow._oneflow_internal.nn.graph.SaveJobToIR(job_text, folder)
+        text = (Path(folder) / "model.mlir").read_bytes()
+    (DATA / f"{name}.mlir.gz").write_bytes(gzip.compress(text, mtime=0))
+    print(f"{name}: {len(text)} bytes of text, losses {arrays['losses']}")
+
+
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or MODELS:
-        save(wanted)
+    for wanted in sys.argv[1:] or [*MODELS, *JOBS]:
+        if wanted in MODELS:
+            save(wanted)
+        else:
+            save_job(wanted)

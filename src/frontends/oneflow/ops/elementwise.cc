@@ -19,6 +19,8 @@ void same(Lowering& l) {
 void identity(Lowering& l) { l.result(0, l.in()); }
 
 void cast(Lowering& l) {
+  constexpr std::int64_t kInt8 = 4;  // of OneFlow's DataType; the type itself is written as bool's
+  if (l.integer("dtype", 0) == kInt8) l.unsupported("int8 cannot be told from bool");
   const DType to = l.result_type().dtype;
   l.result(0, l.dtype() == to ? l.in() : l.cast(l.in(), to));
 }
@@ -190,7 +192,7 @@ void register_elementwise(Registry& r) {
   r.add({"amp_black_identity", "amp_white_identity", "copy", "hierarchical_parallel_cast",
          "identity", "identity_buffer", "parallel_cast", "pinned_identity", "to_contiguous"},
         identity);
-  r.add("cast", cast);
+  r.add({"cast", "cast_like"}, cast);
   r.add("celu", celu);
   r.add("clip_by_scalar", clip);
   r.add("clip_by_scalar_max", clip_max);

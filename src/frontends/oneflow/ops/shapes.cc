@@ -83,37 +83,12 @@ void slice(Lowering& l) {
   l.result(0, l.op("Slice", {l.in(), l.ints(starts), l.ints(stops), l.ints(axes), l.ints(steps)}));
 }
 
-// dy back to where slice took it from, zeros elsewhere.
-void slice_grad(Lowering& l) {
-  const Dims dims = l.result_dims(), dy = l.dims();
-  const Sizes start = l.integers("start"), step = l.integers("step");
-  if (start.size() != dims.size() || step.size() != dims.size() || dy.size() != dims.size()) {
-    l.invalid("start or step has another length than the tensor has dimensions");
-  }
-  ValueId dx = l.in();
-  Sizes before, after;
-  bool pads = false;
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (step[i] < 1) l.unsupported("a step backwards");
-    if (step[i] > 1) l.unsupported("a step of more than 1");
-    before.push_back(start[i]);
-    after.push_back(dims[i] - start[i] - dy[i]);
-    if (start[i] < 0 || after.back() < 0) l.invalid("the part lies outside of the tensor");
-    pads = pads || before.back() != 0 || after.back() != 0;
-  }
-  before.insert(before.end(), after.begin(), after.end());
-  if (pads) dx = l.op("Pad", {dx, l.ints(before), l.scalar(0, l.dtype())});
-  l.result(0, dx);
-}
-
-// ref, value: ref with a part of it replaced.
-void slice_update(Lowering& l) {
-  const Dims dims = l.dims(0), part = l.dims(1);
-  const Sizes start = l.integers("start"), step = l.integers("step");
+// Where the elements of a part of a tensor lie in it, row after row.
+Tensor places_of(const Lowering& l, const Dims& dims, const Dims& part, const Sizes& start,
+                 const Sizes& step) {
   if (start.size() != dims.size() || step.size() != dims.size() || part.size() != dims.size()) {
     l.invalid("start or step has another length than the tensor has dimensions");
   }
-  // Flat positions of the part.
   const std::int64_t count = element_count(part);
   Tensor places = Tensor::allocate(DType::kInt64, {count});
   Sizes index(part.size(), 0);
@@ -130,10 +105,46 @@ void slice_update(Lowering& l) {
       index[i] = 0;
     }
   }
-  const ValueId flat =
-      l.op("ScatterElements",
-           {l.reshape(l.in(0), {-1}), l.constant(std::move(places)), l.reshape(l.in(1), {-1})});
-  const ValueId y = l.reshape(flat, dims);
+  return places;
+}
+
+// `into`, flat, with `part` at these places.
+ValueId written(Lowering& l, ValueId into, ValueId part, Tensor places, const Dims& dims) {
+  const ValueId flat = l.op("ScatterElements", {into, l.constant(std::move(places)),
+                                                l.op("Reshape", {part, l.ints({-1})})});
+  return l.reshape(flat, dims);
+}
+
+// dy back to where slice took it from, zeros elsewhere.
+void slice_grad(Lowering& l) {
+  const Dims dims = l.result_dims(), dy = l.dims();
+  const Sizes start = l.integers("start"), step = l.integers("step");
+  if (start.size() != dims.size() || step.size() != dims.size() || dy.size() != dims.size()) {
+    l.invalid("start or step has another length than the tensor has dimensions");
+  }
+  if (std::any_of(step.begin(), step.end(), [](std::int64_t n) { return n != 1; })) {
+    const ValueId zeros = l.op("Expand", {l.scalar(0, l.dtype()), l.ints({element_count(dims)})});
+    return l.result(0, written(l, zeros, l.in(), places_of(l, dims, dy, start, step), dims));
+  }
+  ValueId dx = l.in();
+  Sizes before = start, after;
+  bool pads = false;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    after.push_back(dims[i] - start[i] - dy[i]);
+    if (start[i] < 0 || after.back() < 0) l.invalid("the part lies outside of the tensor");
+    pads = pads || before[i] != 0 || after.back() != 0;
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  if (pads) dx = l.op("Pad", {dx, l.ints(before), l.scalar(0, l.dtype())});
+  l.result(0, dx);
+}
+
+// ref, value: ref with a part of it replaced.
+void slice_update(Lowering& l) {
+  const Dims dims = l.dims(0);
+  Tensor places = places_of(l, dims, l.dims(1), l.integers("start"), l.integers("step"));
+  const ValueId flat = l.op("Reshape", {l.in(0), l.ints({-1})});
+  const ValueId y = written(l, flat, l.in(1), std::move(places), dims);
   l.result(0, y);
   if (l.results() == 0) l.update(0, y);
 }
@@ -267,6 +278,11 @@ void filled_like(Lowering& l, double value) {
   l.result(0, l.op("Expand", {l.scalar(value, l.result_type().dtype), l.ints(l.result_dims())}));
 }
 
+void fill(Lowering& l) {
+  filled_like(l, l.flag("is_floating_value") ? l.real("floating_value")
+                                             : static_cast<double>(l.integer("integral_value")));
+}
+
 void zeros_like(Lowering& l) { filled_like(l, 0); }
 void ones_like(Lowering& l) { filled_like(l, 1); }
 
@@ -344,6 +360,8 @@ void register_shapes(Registry& r) {
   r.add({"replication_pad1d", "replication_pad2d"}, replication_pad);
   r.add("constant", constant);
   r.add({"zero_like", "zeros_like"}, zeros_like);
+  r.add("empty", zeros_like);
+  r.add("fill_", fill);
   r.add("ones_like", ones_like);
   r.add("arange", arange);
   r.add({"upsample_nearest_1d", "upsample_nearest_2d", "upsample_nearest_3d", "upsample_nearest"},
