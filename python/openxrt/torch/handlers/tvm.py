@@ -17,9 +17,6 @@ from ..importer import op_name, where
 from .context import TVMContext
 from .fragment import make_fragment
 
-# TVM's ONNX frontend has no counterpart for what these ops become.
-NOT_IN_RELAX: frozenset[str] = frozenset()
-
 # What TVM's frontend raises for a model that it does not take.
 _FRONTEND_ERRORS = (
     RuntimeError,
@@ -82,6 +79,8 @@ def lower(
     relax_module = _relax_of(fragment.model, place)
     outputs = inlined(context, relax_module, list(fragment.inputs.values()), scope)
     for (dtype, shape), output in zip(fragment.outputs, outputs, strict=True):
+        if not isinstance(output.ty, context.relax.TensorType):
+            raise Unsupported(f"{place}: TVM makes {output.ty} of it, which is no tensor")
         found_dtype, found_shape = describe(output)
         if found_dtype != dtype or (shape is not None and len(shape) != len(found_shape)):
             raise Unsupported(

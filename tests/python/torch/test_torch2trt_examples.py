@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of examples/torch2trt run, with or without a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "torch2trt"
+for package in ("torchvision", "tensorrt_rtx_bindings", "tvm"):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is missing", allow_module_level=True)
+
+
+def run(script: str, *arguments: str) -> str:
+    result = subprocess.run(
+        [sys.executable, EXAMPLES / script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def differences(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"difference.*? ([0-9.e+-]+)$", text, re.M)]
+
+
+def test_a_handler_of_ones_own() -> None:
+    text = run("node_handler.py")
+    pytorch, tvm, tensorrt = text.splitlines()[-3:]
+    assert pytorch.removeprefix("PyTorch:").split() == tvm.removeprefix("TVM:").split()
+    assert "(REDUCE)" in tensorrt
+
+
+def test_layers_of_a_network() -> None:
+    text = run("basic_tensorrt.py", "--network", "squeezenet1_1")
+    assert differences(text)[0] < 1e-5
+    assert int(re.search(r"engine.bin: (\d+) bytes", text)[1]) > 1 << 20
+
+
+def test_relax() -> None:
+    found = differences(run("basic_tvm.py"))
+    assert len(found) == 3 and max(found) < 1e-4
+
+
+def test_modules_that_change_sides() -> None:
+    found = differences(run("tensorrt_module.py", "--network", "squeezenet1_1"))
+    assert len(found) == 3 and max(found) < 1e-3
+
+
+def test_the_benchmark() -> None:
+    row = run("benchmark.py", "squeezenet1_1", "--repeat", "1").splitlines()[-1]
+    assert row.startswith("| squeezenet1_1 |") and row.count("|") == 5
