@@ -42,6 +42,7 @@ class Optimizer:
     clip_norm: float = 0.0
 
     def options(self) -> dict[str, object]:
+        """Name and settings, as the C++ trainer takes them."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"name": type(self).__name__.lower(), **values}
 

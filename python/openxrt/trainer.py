@@ -106,6 +106,41 @@ class Trainer:
             },
         )
 
+    @classmethod
+    def from_torch(
+        cls,
+        module: Any,
+        inputs: Sequence[Any],
+        *,
+        dynamic_shapes: Any = None,
+        **options: Any,
+    ) -> Trainer:
+        """Trains the parameters of an nn.Module, which is traced by torch.export with these example
+        inputs. Weights are copied; copy_to() brings them back. Tracing is in evaluation mode: batch
+        normalisation trains all the same, dropout of the module is not seen."""
+        import torch
+
+        from .torch import import_exported
+
+        was_training = module.training
+        module.eval()
+        try:
+            exported = torch.export.export(module, tuple(inputs), dynamic_shapes=dynamic_shapes)
+        finally:
+            module.train(was_training)
+        names = [name for name, value in module.named_parameters() if value.requires_grad]
+        return cls(import_exported(exported).graph, parameters=names, **options)
+
+    def copy_to(self, module: Any) -> None:
+        """Copies parameters and running statistics into the nn.Module that they came from."""
+        import torch
+
+        state = self.state_dict()
+        with torch.no_grad():
+            for name, value in module.state_dict().items():
+                if name in state:
+                    value.copy_(torch.from_numpy(state[name]))
+
     def step(self, *inputs: Any, **named: Any) -> float:
         """One update on one batch: the model's inputs in order or by name, and `target=`. Returns
         the loss before the update. The first step of each set of shapes compiles."""
@@ -153,6 +188,7 @@ class Trainer:
 
     @property
     def learning_rate(self) -> float:
+        """Of the next step; setting it ends a schedule."""
         return self._core.learning_rate
 
     @learning_rate.setter

@@ -368,9 +368,10 @@ class TrainerImpl final : public Trainer {
       put(step.scalars[i], optimizer_.scalars()[i].value(step_ + 1, rate_));
     }
     if (step.key.defined()) {
-      // One key per step; the odd factor keeps keys of neighbouring steps apart.
-      const std::uint64_t key =
-          (options_.seed + static_cast<std::uint64_t>(step_)) * 0x9E3779B97F4A7C15U;
+      // One key per seed and step; the multiplications keep neighbours apart.
+      std::uint64_t key = options_.seed * 0xD1342543DE82EF95U +
+                          static_cast<std::uint64_t>(step_) * 0x9E3779B97F4A7C15U;
+      key = (key ^ key >> 32U) * 0xBF58476D1CE4E5B9U;
       *step.key.data<std::uint32_t>() = static_cast<std::uint32_t>(key >> 32U);
     }
     for (std::size_t i = 0; i < step.sources.size(); ++i) {

@@ -15,6 +15,8 @@ Array = np.ndarray
 
 @dataclass
 class Case:
+    """One node; `wrt` are the inputs that are differentiated, the other ones are constants."""
+
     op: str
     inputs: Sequence[Array | None]
     attributes: Mapping[str, object] = field(default_factory=dict)

@@ -402,6 +402,7 @@ const LoweringRegistry& LoweringRegistry::get() {
     register_sampling(r);
     register_signal(r);
     register_optimizers(r);
+    register_gradients(r);
     return r;
   }();
   return registry;

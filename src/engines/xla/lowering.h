@@ -185,6 +185,7 @@ void register_control(LoweringRegistry& registry);
 void register_quantize(LoweringRegistry& registry);
 void register_signal(LoweringRegistry& registry);
 void register_optimizers(LoweringRegistry& registry);
+void register_gradients(LoweringRegistry& registry);
 
 // --- helpers that several families share --------------------------------------------------------
 

@@ -80,7 +80,8 @@ class ChannelsLast {
  private:
   void visit(NodeId id) {
     const Node& node = graph_.node(id);
-    if (node.inputs.empty() || node.outputs.size() != 1 || !node.inputs[0].valid()) return;
+    if (node.inputs.empty() || !node.inputs[0].valid()) return;
+    if (convert_training(id) || node.outputs.size() != 1) return;
     const Type& x = graph_.type(node.inputs[0]);
     const Type& y = graph_.type(node.outputs[0]);
     if (!x.has_rank() || !y.has_rank() || x.dtype != DType::kFloat32) return;
@@ -88,7 +89,7 @@ class ChannelsLast {
     if (node.domain == kDomain && node.op == "Conv") return convert_conv(id, rank);
     if (!node.domain.empty()) return;
     if (node.op == "ConvTranspose") {
-      if (graph_.constant(node.input(1)) != nullptr && can_deconvolve(node)) {
+      if (can_deconvolve(node)) {
         convert_windowed(id, rank);
       }
       return;
@@ -117,12 +118,69 @@ class ChannelsLast {
 
   // What the kernel of the plain op would take, too.
   bool can_deconvolve(const Node& node) const {
-    const auto zero = [](std::int64_t p) { return p == 0; };
     const std::vector<std::int64_t> padding = node.attr_ints("output_padding");
+    const std::vector<std::int64_t> strides =
+        node.attr_ints("strides", std::vector<std::int64_t>(padding.size(), 1));
     const std::vector<std::int64_t> pads = node.attr_ints("pads");
-    return std::all_of(padding.begin(), padding.end(), zero) && !node.has("output_shape") &&
+    for (std::size_t i = 0; i < padding.size(); ++i) {
+      if (padding[i] < 0 || i >= strides.size() || padding[i] >= strides[i]) return false;
+    }
+    return !node.has("output_shape") && graph_.type(node.input(1)).is_static() &&
            std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p >= 0; }) &&
            !node.attr_string("auto_pad", "NOTSET").starts_with("SAME");
+  }
+
+  // Nodes of training (dnn/training.cc). False for any other node.
+  bool convert_training(NodeId id) {
+    const Node node = graph_.node(id);
+    const bool gradient = node.domain == "xrt" || (node.domain == kDomain && node.op != "Conv");
+    const bool norm = node.domain.empty() && node.op == "BatchNormalization" &&
+                      node.attr_int("training_mode", 0) != 0 &&
+                      node.attr_float("momentum", 0.9F) == 0;
+    if (!gradient && !norm) return false;
+    const Type& x = graph_.type(node.inputs[0]);
+    if (x.dtype != DType::kFloat32 || x.rank() < 3 || x.rank() > 5) return true;
+    if (node.op == "ReluGradient") {
+      if (worthwhile(node)) convert_images(node, kDomain, node.op, {0, 1}, true);
+    } else if (node.op == "ConvWeightGradient") {
+      if (!is_oversized_window(node)) convert_images(node, kDomain, node.op, {0, 1}, false);
+    } else if (!last_.contains(node.inputs[0])) {
+      return true;
+    } else if (node.op == "MaxPoolGradient") {
+      if (!is_oversized_window(node)) convert_images(node, kDomain, node.op, {0, 1}, true);
+    } else if (node.op == "BatchNormalizationGradient") {
+      convert_images(node, kDomain, node.op, {0, 4}, true);
+    } else if (norm) {
+      convert_images(node, kDomain, "BatchNormalizationTraining", {0}, true);
+    }
+    return true;
+  }
+
+  // The inputs `images` in channels-last form; so is output 0 where `makes_image`.
+  void convert_images(const Node& node, std::string_view domain, std::string_view op,
+                      std::initializer_list<std::size_t> images, bool makes_image) {
+    std::vector<ValueId> inputs = node.inputs;
+    for (const std::size_t i : images) inputs[i] = last_of(inputs[i]);
+    std::vector<std::string> names;
+    std::vector<Type> types;
+    for (const ValueId v : node.outputs) {
+      names.emplace_back(v.valid() ? "last" : "");
+      types.push_back(v.valid() ? graph_.type(v) : Type{});
+    }
+    const NodeId made = graph_.add_node(domain, op, std::move(inputs), names, node.attributes, {},
+                                        /*omit_empty=*/true);
+    const std::vector<ValueId> outputs = graph_.node(made).outputs;
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      // The node goes with the last of its outputs that is read.
+      if (!outputs[k].valid()) continue;
+      graph_.set_type(outputs[k], types[k]);
+      if (!graph_.alive(node.outputs[k])) continue;
+      if (k == 0 && makes_image) {
+        publish(node.outputs[0], outputs[0]);
+        continue;
+      }
+      replace_value(graph_, node.outputs[k], outputs[k]);
+    }
   }
 
   // The channels-last form of `value`, made by a Transpose where it is not there yet.

@@ -209,8 +209,13 @@ Support supports_conv_transpose(const NodeView& node) {
   if (!x.has_rank() || x.rank() < 3 || x.rank() > 5 || !w.is_static()) {
     return Support::no("oneDNN deconvolves over 1 to 3 dimensions of known rank");
   }
-  for (const std::int64_t p : node.node().attr_ints("output_padding")) {
-    if (p != 0) return Support::no("output_padding is left to the general kernel");
+  const std::vector<std::int64_t> strides = node.node().attr_ints("strides");
+  const std::vector<std::int64_t> padding = node.node().attr_ints("output_padding");
+  for (std::size_t i = 0; i < padding.size(); ++i) {
+    const std::int64_t stride = i < strides.size() ? strides[i] : 1;
+    if (padding[i] < 0 || padding[i] >= stride) {
+      return Support::no("output_padding of a stride or more is left to the general kernel");
+    }
   }
   if (node.node().has("output_shape")) {
     return Support::no("output_shape is left to the general kernel");

@@ -15,6 +15,7 @@ void register_conv_transpose(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);
 void register_pool(KernelRegistry& registry);
 void register_normalization(KernelRegistry& registry);
+void register_training(KernelRegistry& registry);
 void register_elementwise(KernelRegistry& registry);
 
 }  // namespace xrt::native::dnn

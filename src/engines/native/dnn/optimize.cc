@@ -7,6 +7,7 @@ void optimize(Graph& graph) {
   fuse_formulas(graph);
   fuse_convolutions(graph);
   fuse_multiplications(graph);
+  fuse_gradients(graph);
   use_channels_last(graph);
   fuse_elementwise(graph);
 }

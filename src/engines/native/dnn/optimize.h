@@ -20,6 +20,8 @@ void fuse_convolutions(Graph& graph);
 void fuse_multiplications(Graph& graph);
 // Elementwise ops take the activations that follow.
 void fuse_elementwise(Graph& graph);
+// Relu's gradient, spelled out, becomes one op.
+void fuse_gradients(Graph& graph);
 // Convolutions and pools work on channels-last memory; transposes move to where they cancel.
 void use_channels_last(Graph& graph);
 

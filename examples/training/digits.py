@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small convolutional network learns scikit-learn's digits: PyTorch and openxrt.Trainer, from the
+same weights on the same batches.
+
+    ./dev run python examples/training/digits.py --engine native --engine xla --engine openvino,xla
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import openxrt
+import torch
+from curves import write_svg
+from openxrt import optim
+from sklearn.datasets import load_digits
+from torch.nn import functional
+
+BATCH = 64
+
+
+def network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(512, 10),
+    )
+
+
+def data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Images float32 [n,1,8,8] and classes, for training and for the test."""
+    digits = load_digits()
+    images = (digits.images / 16.0).astype(np.float32)[:, None]
+    order = np.random.default_rng(0).permutation(len(images))
+    images, labels = images[order], digits.target.astype(np.int64)[order]
+    return images[:1500], labels[:1500], images[1500:], labels[1500:]
+
+
+def batches(steps: int, count: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [rng.choice(count, BATCH, replace=False) for _ in range(steps)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", action="append", help="one list of engines per run")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--svg", type=Path, help="where to draw the curves")
+    arguments = parser.parse_args()
+    images, labels, test_images, test_labels = data()
+    order = batches(arguments.steps, len(images))
+
+    net = network()
+    optimizer = torch.optim.SGD(net.parameters(), 0.05, momentum=0.9)
+    curves: dict[str, list[float]] = {"PyTorch": []}
+    begin = time.perf_counter()
+    for rows in order:
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(
+            net(torch.from_numpy(images[rows])), torch.from_numpy(labels[rows])
+        )
+        loss.backward()
+        optimizer.step()
+        curves["PyTorch"].append(loss.item())
+    took = time.perf_counter() - begin
+    net.eval()
+    with torch.no_grad():
+        right = net(torch.from_numpy(test_images)).argmax(1).numpy() == test_labels
+    print(f"{'PyTorch':16} {took:6.2f} s  accuracy {right.mean():.4f}")
+
+    for engine in arguments.engine or ["native"]:
+        batch = torch.export.Dim("batch")
+        trainer = openxrt.Trainer.from_torch(
+            network(),
+            (torch.from_numpy(images[:2]),),
+            dynamic_shapes=({0: batch},),
+            optimizer=optim.SGD(learning_rate=0.05, momentum=0.9),
+            engine=engine,
+        )
+        begin = time.perf_counter()
+        curve = [trainer.step(images[rows], target=labels[rows]) for rows in order]
+        took = time.perf_counter() - begin
+        right = trainer.evaluate(test_images)[0].argmax(1) == test_labels
+        apart = max(abs(a - b) for a, b in zip(curve, curves["PyTorch"], strict=True))
+        curves[engine] = curve
+        print(
+            f"{engine:16} {took:6.2f} s  accuracy {right.mean():.4f}  "
+            f"largest difference of the loss {apart:.1e}"
+        )
+    if arguments.svg:
+        write_svg(arguments.svg, "Digits: loss per step", curves)
+
+
+if __name__ == "__main__":
+    main()

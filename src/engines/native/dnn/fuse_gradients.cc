@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where(Greater(y, 0), dy, 0) is Relu's gradient.
+#include "engines/native/dnn/optimize.h"
+#include "engines/native/dnn/pattern.h"
+#include "engines/native/dnn/post_ops.h"
+
+namespace xrt::native::dnn {
+
+void fuse_gradients(Graph& graph) {
+  for (const NodeId id : graph.topological_order()) {
+    if (!graph.alive(id)) continue;
+    const Node node = graph.node(id);
+    if (!node.domain.empty() || node.op != "Where" || node.inputs.size() != 3) continue;
+    const Node* greater = producer(graph, node.inputs[0], "Greater");
+    if (greater == nullptr || scalar_constant(graph, greater->input(1)) != 0.0F ||
+        scalar_constant(graph, node.inputs[2]) != 0.0F) {
+      continue;
+    }
+    const ValueId y = greater->inputs[0];
+    const ValueId dy = node.inputs[1];
+    const Type type = graph.type(y);
+    if (type.dtype != DType::kFloat32 || !type.is_static() || !(graph.type(dy) == type)) continue;
+    const NodeId made = graph.add_node(kDomain, "ReluGradient", {y, dy}, {""});
+    const ValueId result = graph.node(made).outputs[0];
+    graph.set_type(result, type);
+    replace_value(graph, node.outputs[0], result);
+  }
+}
+
+}  // namespace xrt::native::dnn
