@@ -25,7 +25,8 @@ def write_svg(path: Path, title: str, curves: Mapping[str, Sequence[float]]) -> 
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<text x="{WIDTH / 2}" y="20" text-anchor="middle" font-size="15">{title}</text>',
-        f'<path d="M{place(0, top)} L{place(0, 0)} L{place(steps, 0)}" stroke="black" fill="none"/>',
+        f'<path d="M{place(0, top)} L{place(0, 0)} L{place(steps, 0)}" '
+        'stroke="black" fill="none"/>',
         f'<text x="{MARGIN - 6}" y="{MARGIN + 4}" text-anchor="end">{top:.2f}</text>',
         f'<text x="{MARGIN - 6}" y="{HEIGHT - MARGIN + 4}" text-anchor="end">0</text>',
         f'<text x="{WIDTH - MARGIN}" y="{HEIGHT - 24}" text-anchor="end">step {steps}</text>',
