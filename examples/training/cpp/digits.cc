@@ -74,9 +74,9 @@ xrt::ValueId block(xrt::Graph& graph, xrt::ValueId x, std::int64_t from, std::in
                    const std::string& name, std::mt19937& random) {
   const std::vector<std::int64_t> pads{1, 1, 1, 1};
   const std::vector<std::int64_t> two{2, 2};
-  x = graph.add_op("Conv",
-                   {x, graph.add_constant(name + ".weight", random_weights({to, from, 3, 3}, random))},
-                   {{"pads", pads}});
+  x = graph.add_op(
+      "Conv", {x, graph.add_constant(name + ".weight", random_weights({to, from, 3, 3}, random))},
+      {{"pads", pads}});
   x = graph.add_op("BatchNormalization",
                    {x, graph.add_constant(name + ".scale", filled(to, 1)),
                     graph.add_constant(name + ".bias", filled(to, 0)),

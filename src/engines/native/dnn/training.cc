@@ -54,8 +54,8 @@ class ConvWeightGradientKernel final : public PlanKernel {
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
     const Dims x = logical(inputs[0], channels_last_);
     const Dims y = logical(inputs[1], channels_last_);
-    if (x.size() < 3 || y.size() != x.size() || x[0] != y[0] || group_ < 1 ||
-        x[1] % group_ != 0 || y[1] % group_ != 0) {
+    if (x.size() < 3 || y.size() != x.size() || x[0] != y[0] || group_ < 1 || x[1] % group_ != 0 ||
+        y[1] % group_ != 0) {
       fail("X and dY do not belong to one convolution");
     }
     const Window window = window_of(window_, x);

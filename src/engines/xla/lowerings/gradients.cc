@@ -165,8 +165,8 @@ void lower_max_pool_gradient(NodeContext& c) {
       behind[i + 1] = wide.dims[i + 1] - s.limits[i + 1];
       between[i + 1] = w.strides[i] - 1;
     }
-    const Hlo part = b.pad(b.select(hit, dy, zero), b.scalar(0, dy.dtype), s.starts, behind,
-                           between);
+    const Hlo part =
+        b.pad(b.select(hit, dy, zero), b.scalar(0, dy.dtype), s.starts, behind, between);
     total = total.valid() ? b.add(total, part) : part;
   } while (next_position(position, w.kernel));
   Dims limits = wide.dims;
@@ -201,8 +201,8 @@ void lower_batch_normalization_gradient(NodeContext& c) {
   const Hlo scale = b.reduce(b.mul(dy, hat), "add", axes);
   const Hlo mean = along(b.binary_scalar("divide", bias, count));
   const Hlo share = b.mul(hat, along(b.binary_scalar("divide", scale, count)));
-  const Hlo dx = b.convert(
-      b.mul(along(b.mul(vector(1), inverse)), b.sub(b.sub(dy, mean), share)), result);
+  const Hlo dx =
+      b.convert(b.mul(along(b.mul(vector(1), inverse)), b.sub(b.sub(dy, mean), share)), result);
   last ? c.out_last(0, dx) : c.out(dx);
   c.out(1, b.convert(scale, c.dtype(1)));
   c.out(2, b.convert(bias, c.dtype(1)));

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time of one training step (forward, backward, SGD with momentum) beside PyTorch eager.
+
+    ./dev run python benchmarks/training.py [--engine native] [--engine xla] [--model resnet18]
+
+Medians over `--seconds` of steps each, in turns, on two threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+os.environ.setdefault("XRT_NUM_THREADS", "2")
+
+import numpy as np
+import openxrt
+import torch
+from openxrt import optim
+
+torch.set_num_threads(2)
+
+
+def mlp() -> torch.nn.Module:
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+    )
+
+
+def cnn() -> torch.nn.Module:
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(64, 128, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(128, 10),
+    )
+
+
+def resnet18() -> torch.nn.Module:
+    from export_models import import_torchvision
+
+    torchvision = import_torchvision()
+    return torchvision.models.resnet18()
+
+
+MODELS: dict[str, tuple[Callable[[], torch.nn.Module], tuple[int, ...], int]] = {
+    "mlp": (mlp, (64, 784), 10),
+    "cnn": (cnn, (32, 3, 32, 32), 10),
+    "resnet18": (resnet18, (8, 3, 224, 224), 1000),
+}
+
+
+def measure(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Median seconds per call, each measured in turns."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+        run()
+    end = time.perf_counter() + seconds * len(runs)
+    while time.perf_counter() < end or min(len(t) for t in times.values()) < 3:
+        for name, run in runs.items():
+            for _ in range(3):
+                begin = time.perf_counter()
+                run()
+                times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def eager_step(
+    net: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    inputs: torch.Tensor,
+    target: torch.Tensor,
+) -> None:
+    """PyTorch as most people use it."""
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(inputs), target).backward()
+    optimizer.step()
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", action="append")
+    parser.add_argument("--model", action="append", choices=list(MODELS))
+    parser.add_argument("--seconds", type=float, default=5)
+    arguments = parser.parse_args()
+    print("| model | PyTorch eager | " + " | ".join(arguments.engine or ["native"]) + " |")
+    for name in arguments.model or MODELS:
+        make, shape, classes = MODELS[name]
+        rng = np.random.default_rng(0)
+        x = rng.standard_normal(shape).astype(np.float32)
+        y = rng.integers(0, classes, shape[0])
+        torch.manual_seed(0)
+        net = make()
+        optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
+        inputs = torch.from_numpy(x)
+        runs: dict[str, Callable[[], object]] = {}
+        for engine in arguments.engine or ["native"]:
+            trainer = openxrt.Trainer.from_torch(
+                net,
+                (inputs,),
+                optimizer=optim.SGD(learning_rate=0.01, momentum=0.9),
+                engine=engine,
+            )
+            runs[engine] = partial(trainer.step, x, target=y)
+        eager = partial(eager_step, net.train(), optimizer, inputs, torch.from_numpy(y))
+        times = measure({"eager": eager, **runs}, arguments.seconds)
+        cells = [f"{times['eager'] * 1e3:.2f} ms"]
+        cells += [f"{times[e] * 1e3:.2f} ms ({times[e] / times['eager']:.2f}x)" for e in list(runs)]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
