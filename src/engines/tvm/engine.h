@@ -17,10 +17,11 @@
 
 #include "engines/tvm/compiler.h"
 #include "xrt/engine.h"
+#include "xrt/engine_blobs.h"
 
 namespace xrt::tvm_engine {
 
-class TvmEngine : public Engine {
+class TvmEngine : public Engine, public SelfContainedBlobs {
  public:
   TvmEngine();
 
