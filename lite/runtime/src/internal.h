@@ -8,6 +8,10 @@
 #include "xrt_lite.h"
 #include "xrt_lite_hal.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A file whose header and tables have been checked. */
 typedef struct xrt_view {
   const uint8_t* bytes;
@@ -66,5 +70,9 @@ size_t xrt_context_bytes(const xrt_view* view);
 static inline size_t xrt_align(size_t value, size_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* XRT_LITE_INTERNAL_H_ */

@@ -28,6 +28,10 @@
 
 #include "xrt_lite.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Numbers are part of the file format: never reused, new ones at the end. */
 typedef enum xrt_kernel_id {
   XRT_K_NONE = 0,
@@ -251,5 +255,9 @@ typedef struct xrt_kernel_call {
 } xrt_kernel_call;
 
 typedef xrt_lite_status (*xrt_kernel)(const xrt_kernel_call* call);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* XRT_LITE_KERNEL_H_ */

@@ -7,6 +7,10 @@
 
 #include "kernel.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Runs task(argument, i) for i in [0, count), on the context's threads if it has any. */
 static inline void xrt_parallel(const xrt_kernel_call* call, int32_t count,
                                 void (*task)(void*, int32_t), void* argument) {
@@ -79,5 +83,9 @@ static inline uint16_t xrt_float_to_half(float value) {
   bits += 0xc8000fffu + ((bits >> 13) & 1u);
   return (uint16_t)(sign | (bits >> 13));
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* XRT_LITE_KERNEL_MATH_H_ */

@@ -41,8 +41,7 @@ static void finish_f32(const conv_job* j, const float* acc, int64_t at, int32_t 
   }
 }
 
-static void finish_q8(const conv_job* j, const int32_t* acc, int64_t at, int32_t c,
-                      int32_t count) {
+static void finish_q8(const conv_job* j, const int32_t* acc, int64_t at, int32_t c, int32_t count) {
   const xrt_k_conv* p = j->p;
   uint8_t* y = (uint8_t*)j->y + at * p->y_pitch + c;
   const int32_t* bias = (const int32_t*)j->bias;
@@ -58,8 +57,8 @@ static void finish_q8(const conv_job* j, const int32_t* acc, int64_t at, int32_t
   }
 }
 
-static void mac_f32(float acc[T][P], const float* const* x, int32_t pixels, int all,
-                    const float* w, int32_t count) {
+static void mac_f32(float acc[T][P], const float* const* x, int32_t pixels, int all, const float* w,
+                    int32_t count) {
   if (all) {
     for (int32_t k = 0; k < count; ++k, w += P)
       for (int t = 0; t < T; ++t)
@@ -103,7 +102,9 @@ static void conv_row(void* argument, int32_t row) {
   const int32_t icg = p->ic / p->groups, ocg = p->oc / p->groups;
   const int64_t block = (int64_t)p->kh * p->kw * icg * P;
   const int32_t blocks = (ocg + P - 1) / P;
-  const size_t weight = p->weight_dtype == XRT_LITE_F32 ? 4 : p->weight_dtype == XRT_LITE_F16 ? 2 : 1;
+  const size_t weight = p->weight_dtype == XRT_LITE_F32   ? 4
+                        : p->weight_dtype == XRT_LITE_F16 ? 2
+                                                          : 1;
   const size_t element = j->q8 ? 1 : 4;
   for (int32_t g = 0; g < p->groups; ++g) {
     for (int32_t b = 0; b < blocks; ++b) {
@@ -128,7 +129,8 @@ static void conv_row(void* argument, int32_t row) {
                       (size_t)((((int64_t)n * p->ih + iy) * p->iw + ix) * p->x_pitch + g * icg) *
                           element;
             }
-            const uint8_t* wk = w + ((size_t)ky * (size_t)p->kw + (size_t)kx) * (size_t)icg * P * weight;
+            const uint8_t* wk =
+                w + ((size_t)ky * (size_t)p->kw + (size_t)kx) * (size_t)icg * P * weight;
             if (j->q8) {
               for (int32_t t = 0; t < pixels; ++t)
                 if (at[t]) mac_q8(qacc[t], at[t], p->x_dtype, p->x_zero, (const int8_t*)wk, icg);

@@ -107,41 +107,70 @@ static void store(void* y, int64_t at, const value_block* from, int32_t dtype, i
   }
 }
 
-#define EACH(expression)                              \
+#define EACH(expression)                                 \
   for (int32_t i = 0; i < count; ++i) d[i] = expression; \
   break
 
 static void apply_float(uint32_t op, float* d, const float* a, const float* b, int32_t count) {
   switch (op) {
-    case XRT_EW_ADD: EACH(a[i] + b[i]);
-    case XRT_EW_SUB: EACH(a[i] - b[i]);
-    case XRT_EW_MUL: EACH(a[i] * b[i]);
-    case XRT_EW_DIV: EACH(a[i] / b[i]);
-    case XRT_EW_MIN: EACH(a[i] < b[i] || a[i] != a[i] ? a[i] : b[i]);
-    case XRT_EW_MAX: EACH(a[i] > b[i] || a[i] != a[i] ? a[i] : b[i]);
-    case XRT_EW_POW: EACH(powf(a[i], b[i]));
-    case XRT_EW_EQ: EACH(a[i] == b[i] ? 1.0f : 0.0f);
-    case XRT_EW_LT: EACH(a[i] < b[i] ? 1.0f : 0.0f);
-    case XRT_EW_LE: EACH(a[i] <= b[i] ? 1.0f : 0.0f);
-    case XRT_EW_AND: EACH(a[i] != 0 && b[i] != 0 ? 1.0f : 0.0f);
-    case XRT_EW_OR: EACH(a[i] != 0 || b[i] != 0 ? 1.0f : 0.0f);
-    case XRT_EW_SELECT: EACH(d[i] != 0 ? a[i] : b[i]);
-    case XRT_EW_NOT: EACH(a[i] == 0 ? 1.0f : 0.0f);
-    case XRT_EW_NEG: EACH(-a[i]);
-    case XRT_EW_ABS: EACH(fabsf(a[i]));
-    case XRT_EW_SQRT: EACH(sqrtf(a[i]));
-    case XRT_EW_EXP: EACH(expf(a[i]));
-    case XRT_EW_LOG: EACH(logf(a[i]));
-    case XRT_EW_TANH: EACH(tanhf(a[i]));
-    case XRT_EW_SIGMOID: EACH(1.0f / (1.0f + expf(-a[i])));
-    case XRT_EW_ERF: EACH(erff(a[i]));
-    case XRT_EW_FLOOR: EACH(floorf(a[i]));
-    case XRT_EW_CEIL: EACH(ceilf(a[i]));
-    case XRT_EW_ROUND: EACH(fabsf(a[i]) < 4194304.0f ? xrt_round_half_even(a[i]) : a[i]);
-    case XRT_EW_SIN: EACH(sinf(a[i]));
-    case XRT_EW_COS: EACH(cosf(a[i]));
-    case XRT_EW_SIGN: EACH((float)((a[i] > 0) - (a[i] < 0)));
-    case XRT_EW_TRUNC: EACH(truncf(a[i]));
+    case XRT_EW_ADD:
+      EACH(a[i] + b[i]);
+    case XRT_EW_SUB:
+      EACH(a[i] - b[i]);
+    case XRT_EW_MUL:
+      EACH(a[i] * b[i]);
+    case XRT_EW_DIV:
+      EACH(a[i] / b[i]);
+    case XRT_EW_MIN:
+      EACH(a[i] < b[i] || a[i] != a[i] ? a[i] : b[i]);
+    case XRT_EW_MAX:
+      EACH(a[i] > b[i] || a[i] != a[i] ? a[i] : b[i]);
+    case XRT_EW_POW:
+      EACH(powf(a[i], b[i]));
+    case XRT_EW_EQ:
+      EACH(a[i] == b[i] ? 1.0f : 0.0f);
+    case XRT_EW_LT:
+      EACH(a[i] < b[i] ? 1.0f : 0.0f);
+    case XRT_EW_LE:
+      EACH(a[i] <= b[i] ? 1.0f : 0.0f);
+    case XRT_EW_AND:
+      EACH(a[i] != 0 && b[i] != 0 ? 1.0f : 0.0f);
+    case XRT_EW_OR:
+      EACH(a[i] != 0 || b[i] != 0 ? 1.0f : 0.0f);
+    case XRT_EW_SELECT:
+      EACH(d[i] != 0 ? a[i] : b[i]);
+    case XRT_EW_NOT:
+      EACH(a[i] == 0 ? 1.0f : 0.0f);
+    case XRT_EW_NEG:
+      EACH(-a[i]);
+    case XRT_EW_ABS:
+      EACH(fabsf(a[i]));
+    case XRT_EW_SQRT:
+      EACH(sqrtf(a[i]));
+    case XRT_EW_EXP:
+      EACH(expf(a[i]));
+    case XRT_EW_LOG:
+      EACH(logf(a[i]));
+    case XRT_EW_TANH:
+      EACH(tanhf(a[i]));
+    case XRT_EW_SIGMOID:
+      EACH(1.0f / (1.0f + expf(-a[i])));
+    case XRT_EW_ERF:
+      EACH(erff(a[i]));
+    case XRT_EW_FLOOR:
+      EACH(floorf(a[i]));
+    case XRT_EW_CEIL:
+      EACH(ceilf(a[i]));
+    case XRT_EW_ROUND:
+      EACH(fabsf(a[i]) < 4194304.0f ? xrt_round_half_even(a[i]) : a[i]);
+    case XRT_EW_SIN:
+      EACH(sinf(a[i]));
+    case XRT_EW_COS:
+      EACH(cosf(a[i]));
+    case XRT_EW_SIGN:
+      EACH((float)((a[i] > 0) - (a[i] < 0)));
+    case XRT_EW_TRUNC:
+      EACH(truncf(a[i]));
     default:
       break;
   }
@@ -152,24 +181,38 @@ static int64_t divide(int64_t a, int64_t b) {
   return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
 
-static void apply_int(uint32_t op, int64_t* d, const int64_t* a, const int64_t* b,
-                      int32_t count) {
+static void apply_int(uint32_t op, int64_t* d, const int64_t* a, const int64_t* b, int32_t count) {
   switch (op) {
-    case XRT_EW_ADD: EACH((int64_t)((uint64_t)a[i] + (uint64_t)b[i]));
-    case XRT_EW_SUB: EACH((int64_t)((uint64_t)a[i] - (uint64_t)b[i]));
-    case XRT_EW_MUL: EACH((int64_t)((uint64_t)a[i] * (uint64_t)b[i]));
-    case XRT_EW_DIV: EACH(divide(a[i], b[i]));
-    case XRT_EW_MIN: EACH(a[i] < b[i] ? a[i] : b[i]);
-    case XRT_EW_MAX: EACH(a[i] > b[i] ? a[i] : b[i]);
-    case XRT_EW_EQ: EACH(a[i] == b[i]);
-    case XRT_EW_LT: EACH(a[i] < b[i]);
-    case XRT_EW_LE: EACH(a[i] <= b[i]);
-    case XRT_EW_AND: EACH(a[i] != 0 && b[i] != 0);
-    case XRT_EW_OR: EACH(a[i] != 0 || b[i] != 0);
-    case XRT_EW_SELECT: EACH(d[i] != 0 ? a[i] : b[i]);
-    case XRT_EW_NOT: EACH(a[i] == 0);
-    case XRT_EW_NEG: EACH((int64_t)(0 - (uint64_t)a[i]));
-    case XRT_EW_ABS: EACH(a[i] < 0 ? (int64_t)(0 - (uint64_t)a[i]) : a[i]);
+    case XRT_EW_ADD:
+      EACH((int64_t)((uint64_t)a[i] + (uint64_t)b[i]));
+    case XRT_EW_SUB:
+      EACH((int64_t)((uint64_t)a[i] - (uint64_t)b[i]));
+    case XRT_EW_MUL:
+      EACH((int64_t)((uint64_t)a[i] * (uint64_t)b[i]));
+    case XRT_EW_DIV:
+      EACH(divide(a[i], b[i]));
+    case XRT_EW_MIN:
+      EACH(a[i] < b[i] ? a[i] : b[i]);
+    case XRT_EW_MAX:
+      EACH(a[i] > b[i] ? a[i] : b[i]);
+    case XRT_EW_EQ:
+      EACH(a[i] == b[i]);
+    case XRT_EW_LT:
+      EACH(a[i] < b[i]);
+    case XRT_EW_LE:
+      EACH(a[i] <= b[i]);
+    case XRT_EW_AND:
+      EACH(a[i] != 0 && b[i] != 0);
+    case XRT_EW_OR:
+      EACH(a[i] != 0 || b[i] != 0);
+    case XRT_EW_SELECT:
+      EACH(d[i] != 0 ? a[i] : b[i]);
+    case XRT_EW_NOT:
+      EACH(a[i] == 0);
+    case XRT_EW_NEG:
+      EACH((int64_t)(0 - (uint64_t)a[i]));
+    case XRT_EW_ABS:
+      EACH(a[i] < 0 ? (int64_t)(0 - (uint64_t)a[i]) : a[i]);
     default:
       break;
   }

@@ -97,11 +97,13 @@ static void fetch(const gemm_job* j, const gemm_place* at, int32_t k, int32_t co
   const xrt_k_gemm* p = j->p;
   const int32_t columns = p->n - at->column < P ? p->n - at->column : P;
   if (p->pack_n > 0) { /* float16 */
-    const uint16_t* w = (const uint16_t*)j->b + at->b + ((int64_t)at->column * p->k + (int64_t)k * P);
+    const uint16_t* w =
+        (const uint16_t*)j->b + at->b + ((int64_t)at->column * p->k + (int64_t)k * P);
     for (int32_t i = 0; i < count * P; ++i) panel[i] = xrt_half_to_float(w[i]);
     return;
   }
-  const float* b = (const float*)j->b + at->b + (int64_t)k * p->b_row + (int64_t)at->column * p->b_col;
+  const float* b =
+      (const float*)j->b + at->b + (int64_t)k * p->b_row + (int64_t)at->column * p->b_col;
   for (int32_t r = 0; r < count; ++r)
     for (int32_t i = 0; i < P; ++i)
       panel[r * P + i] = i < columns ? b[(int64_t)r * p->b_row + (int64_t)i * p->b_col] : 0.0f;

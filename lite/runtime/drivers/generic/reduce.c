@@ -56,13 +56,13 @@ static void reduce_one(void* argument, int32_t index) {
     for (int32_t b = 0; b < p->reduced[1]; ++b)
       for (int32_t c = 0; c < p->reduced[2]; ++c) {
         const float* line = x + (int64_t)a * p->reduced_strides[0] +
-                            (int64_t)b * p->reduced_strides[1] +
-                            (int64_t)c * p->reduced_strides[2];
+                            (int64_t)b * p->reduced_strides[1] + (int64_t)c * p->reduced_strides[2];
         float part = start(p->kind); /* a sum of sums loses less */
         for (int32_t i = 0; i < p->reduced[3]; ++i)
           part = step(p->kind, part, line[(int64_t)i * p->reduced_strides[3]]);
-        acc = p->kind == XRT_REDUCE_SUM_SQUARE || p->kind == XRT_REDUCE_L2 ? acc + part
-                                                                           : step(p->kind, acc, part);
+        acc = p->kind == XRT_REDUCE_SUM_SQUARE || p->kind == XRT_REDUCE_L2
+                  ? acc + part
+                  : step(p->kind, acc, part);
       }
   if (p->kind == XRT_REDUCE_MEAN) acc /= (float)count;
   if (p->kind == XRT_REDUCE_L2) acc = sqrtf(acc);

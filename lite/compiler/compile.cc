@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compile.h"
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "ir/parser.h"
+#include "ir/shape_inference.h"
+#include "passes/pass_manager.h"
+#include "runtime/evaluate.h"
+#include "xrt/error.h"
+#include "xrt/model.h"
+
+namespace xrt::lite {
+
+Graph load_model(const std::filesystem::path& path) {
+  if (path.extension() == ".onnx" || std::filesystem::is_directory(path)) return import_model(path);
+  return parse_graph(read_file(path));
+}
+
+Graph prepare(Graph graph, const std::map<std::string, std::int64_t>& dims,
+              std::vector<std::string>& notes) {
+  std::map<std::string, std::int64_t> used;
+  for (const ValueId id : graph.inputs()) {
+    const Value& v = graph.value(id);
+    if (!v.type.is_tensor() || !v.type.has_rank()) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("input '{}' has type {}: lite needs tensors of known rank", v.name,
+                              to_string(v.type)));
+    }
+    Dims fixed;
+    for (const Dim& d : *v.type.shape) {
+      std::int64_t size = d.value();
+      if (!d.is_known()) {
+        const auto given = dims.find(d.symbol());
+        size = given != dims.end() ? given->second : 1;
+        if (used.try_emplace(d.symbol(), size).second && given == dims.end()) {
+          notes.push_back(fmt::format("dimension '{}' of input '{}' is taken as 1 (--dim {}=SIZE)",
+                                      d.symbol(), v.name, d.symbol()));
+        }
+      }
+      if (size < 1) {
+        throw Error(ErrorCode::kUnsupported, fmt::format("input '{}' is empty", v.name));
+      }
+      fixed.push_back(size);
+    }
+    graph.set_type(id, Type::tensor(v.type.dtype, fixed));
+  }
+  for (const auto& [symbol, size] : dims) {
+    if (!used.contains(symbol)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("--dim {}: no input has a dimension of that name", symbol));
+    }
+  }
+  infer_shapes(graph, /*reset=*/true);
+  run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
+  return graph;
+}
+
+Module compile(Graph graph, const CompileOptions& options, std::vector<std::string>& notes) {
+  std::vector<const Target*> targets;
+  for (const std::string& name : options.targets) {
+    const Target* target = find_target(name);
+    if (target == nullptr) {
+      std::string known;
+      for (const std::string& n : target_names()) known += (known.empty() ? "" : ", ") + n;
+      throw Error(ErrorCode::kNotFound,
+                  fmt::format("no target is named '{}'; there are: {}", name, known));
+    }
+    targets.push_back(target);
+  }
+  if (targets.empty() || targets.size() > XRT_MAX_TARGETS) {
+    throw Error(ErrorCode::kInvalidArgument, "one to eight targets must be named");
+  }
+  const Graph ready = prepare(std::move(graph), options.dims, notes);
+  LGraph lowered = lower(ready);
+  fuse(lowered);
+  assign_layout(lowered);
+  Module module = emit(lowered, targets, options.precision);
+  plan_memory(module);
+  return module;
+}
+
+}  // namespace xrt::lite

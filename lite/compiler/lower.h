@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// One handler per ONNX op, by what it becomes.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "lir.h"
+
+namespace xrt::lite {
+
+class Lowering {
+ public:
+  explicit Lowering(const Graph& graph) : graph_(graph) {}
+  LGraph run();
+
+ private:
+  using Handler = void (Lowering::*)(const Node&);
+  static const std::map<std::string, Handler, std::less<>>& handlers();
+
+  // Values.
+  int value(ValueId id);
+  int input(const Node& node, std::size_t i) { return value(node.input(i)); }
+  int output(const Node& node, std::size_t i = 0);
+  const Dims& dims(int v) const { return out_.values[static_cast<std::size_t>(v)].dims; }
+  DType dtype(int v) const { return out_.values[static_cast<std::size_t>(v)].dtype; }
+  const Tensor* constant(const Node& node, std::size_t i) const;
+  std::vector<std::int64_t> int_constant(const Node& node, std::size_t i) const;
+  bool has_input(const Node& node, std::size_t i) const { return node.input(i).valid(); }
+  void add(const Node& node, LKind kind, int y);
+  [[noreturn]] void refuse(const Node& node, const std::string& why) const;
+
+  // Handlers (lower_*.cc).
+  void conv(const Node& node);
+  void gemm(const Node& node);
+  void matmul(const Node& node);
+  void pool(const Node& node);
+  void global_pool(const Node& node);
+  void pointwise(const Node& node);
+  void batch_norm(const Node& node);
+  void quantize(const Node& node);
+  void dequantize(const Node& node);
+  void reshape(const Node& node);
+  void transpose(const Node& node);
+  void slice(const Node& node);
+  void concat(const Node& node);
+  void split(const Node& node);
+  void pad(const Node& node);
+  void expand(const Node& node);
+  void reduce(const Node& node);
+  void softmax(const Node& node);
+  void layer_norm(const Node& node);
+  void gather(const Node& node);
+  void resize(const Node& node);
+  void arg(const Node& node);
+  void lstm(const Node& node);
+
+  // Integer kernels (lower_quantized.cc).
+  struct QuantizedSum;
+  std::optional<QuantizedSum> match_quantized(const Node& node) const;
+  const Node* producer(ValueId id) const;
+  const Node* only_reader_of(ValueId id) const;  // the producer, where nothing else reads `id`
+  // The constant that a value is, also where a DequantizeLinear of a constant makes it.
+  std::optional<Tensor> weights(const Node& node, std::size_t i) const;
+  // A QuantizeLinear whose input is a sum of products of dequantised values: true if it became an
+  // integer kernel.
+  bool quantized_sum(const Node& node);
+  void find_quantized();
+  struct Window {
+    int kh = 1, kw = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+    int pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
+  };
+  Window window(const Node& node, const Dims& x, const std::vector<std::int64_t>& kernel);
+  LConv conv_shape(const Node& node, const Dims& x, const Dims& w);
+
+  const Graph& graph_;
+  LGraph out_;
+  std::map<ValueId, int> values_;
+  std::set<NodeId> absorbed_;  // nodes that an integer kernel has taken in
+};
+
+}  // namespace xrt::lite

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move elements.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "lower.h"
+
+namespace xrt::lite {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+std::int64_t wrap(std::int64_t axis, std::size_t rank) {
+  return axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
+}
+
+// The whole of x, to the beginning of y.
+CopyPiece whole(int x, const Dims& dims) {
+  CopyPiece p;
+  p.x = x;
+  p.x_start.assign(dims.size(), 0);
+  p.x_step.assign(dims.size(), 1);
+  p.y_start.assign(dims.size(), 0);
+  p.size = dims;
+  return p;
+}
+
+}  // namespace
+
+void Lowering::reshape(const Node& node) {
+  LView v;
+  v.x = input(node, 0);
+  add(node, v, output(node));
+}
+
+void Lowering::transpose(const Node& node) {
+  LView v;
+  v.kind = LView::Kind::kTranspose;
+  v.x = input(node, 0);
+  const std::size_t rank = dims(v.x).size();
+  Ints perm = node.attr_ints("perm");
+  if (perm.empty()) {
+    perm.resize(rank);
+    std::iota(perm.rbegin(), perm.rend(), 0);
+  }
+  for (const std::int64_t p : perm) v.perm.push_back(static_cast<int>(p));
+  add(node, v, output(node));
+}
+
+void Lowering::slice(const Node& node) {
+  const int x = input(node, 0), y = output(node);
+  const Dims& from = dims(x);
+  const Ints starts = int_constant(node, 1), ends = int_constant(node, 2);
+  Ints axes(starts.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (has_input(node, 3)) axes = int_constant(node, 3);
+  const Ints steps = has_input(node, 4) ? int_constant(node, 4) : Ints(starts.size(), 1);
+  LCopy c;
+  c.pieces.push_back(whole(x, dims(y)));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto d = static_cast<std::size_t>(wrap(axes[i], from.size()));
+    std::int64_t start = starts[i] < 0 ? starts[i] + from[d] : starts[i];
+    start = steps[i] > 0 ? std::clamp<std::int64_t>(start, 0, from[d])
+                         : std::clamp<std::int64_t>(start, 0, from[d] - 1);
+    c.pieces[0].x_start[d] = start;
+    c.pieces[0].x_step[d] = steps[i];
+  }
+  add(node, std::move(c), y);
+}
+
+void Lowering::concat(const Node& node) {
+  const int y = output(node);
+  const auto axis = static_cast<std::size_t>(wrap(node.attr_int("axis", 0), dims(y).size()));
+  LCopy c;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const int x = input(node, i);
+    if (dims(x)[axis] == 0) continue;
+    c.pieces.push_back(whole(x, dims(x)));
+    c.pieces.back().y_start[axis] = at;
+    at += dims(x)[axis];
+  }
+  add(node, std::move(c), y);
+}
+
+void Lowering::split(const Node& node) {
+  const int x = input(node, 0);
+  const auto axis = static_cast<std::size_t>(wrap(node.attr_int("axis", 0), dims(x).size()));
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const int y = output(node, i);
+    LCopy c;
+    c.pieces.push_back(whole(x, dims(y)));
+    c.pieces[0].x_start[axis] = at;
+    at += dims(y)[axis];
+    add(node, std::move(c), y);
+  }
+}
+
+void Lowering::pad(const Node& node) {
+  const int x = input(node, 0), y = output(node);
+  const Dims from = dims(x);
+  const std::size_t rank = from.size();
+  const Ints given = int_constant(node, 1);
+  Ints axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (has_input(node, 3)) axes = int_constant(node, 3);
+  Ints before(rank, 0), after(rank, 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto d = static_cast<std::size_t>(wrap(axes[i], rank));
+    before[d] = given[i];
+    after[d] = given[i + axes.size()];
+  }
+  const std::string mode = node.attr_string("mode", "constant");
+  LCopy c;
+  CopyPiece middle = whole(x, from);
+  for (std::size_t d = 0; d < rank; ++d) {
+    middle.x_start[d] = std::max<std::int64_t>(0, -before[d]);
+    middle.y_start[d] = std::max<std::int64_t>(0, before[d]);
+    middle.size[d] =
+        from[d] + std::min<std::int64_t>(0, before[d]) + std::min<std::int64_t>(0, after[d]);
+  }
+  if (mode == "constant") {
+    c.fill = true;
+    if (has_input(node, 2)) {
+      const Tensor* value = constant(node, 2);
+      if (value == nullptr) refuse(node, "its value is no constant");
+      std::memcpy(&c.fill_bits, value->raw(), std::min<std::size_t>(8, value->bytes()));
+    }
+    c.pieces.push_back(middle);
+    return add(node, std::move(c), y);
+  }
+  if (mode != "reflect" && mode != "edge" && mode != "wrap") refuse(node, "mode " + mode);
+  // Each dimension is cut into before, middle and after; every combination is a piece.
+  c.pieces.push_back(middle);
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (before[d] < 0 || after[d] < 0) refuse(node, "negative padding in mode " + mode);
+    if (mode != "edge" && (before[d] > from[d] - 1 || after[d] > from[d] - 1)) {
+      refuse(node, "padding of more than the dimension");
+    }
+    const std::size_t count = c.pieces.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const CopyPiece base = c.pieces[i];
+      if (before[d] > 0) {
+        CopyPiece p = base;
+        p.size[d] = before[d];
+        p.y_start[d] = 0;
+        p.x_start[d] = mode == "reflect" ? before[d] : mode == "edge" ? 0 : from[d] - before[d];
+        p.x_step[d] = mode == "reflect" ? -1 : mode == "edge" ? 0 : 1;
+        c.pieces.push_back(p);
+      }
+      if (after[d] > 0) {
+        CopyPiece p = base;
+        p.size[d] = after[d];
+        p.y_start[d] = before[d] + from[d];
+        p.x_start[d] = mode == "reflect" ? from[d] - 2 : mode == "edge" ? from[d] - 1 : 0;
+        p.x_step[d] = mode == "reflect" ? -1 : mode == "edge" ? 0 : 1;
+        c.pieces.push_back(p);
+      }
+    }
+  }
+  add(node, std::move(c), y);
+}
+
+void Lowering::expand(const Node& node) {
+  const int x = input(node, 0), y = output(node);
+  const Dims to = dims(y);
+  Dims from = dims(x);
+  int source = x;
+  if (from.size() < to.size()) {
+    from.insert(from.begin(), to.size() - from.size(), 1);
+    source = out_.add_value(node.name + "/view", dtype(x), from);
+    LView v;
+    v.x = x;
+    add(node, v, source);
+  }
+  LCopy c;
+  c.pieces.push_back(whole(source, to));
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    if (from[d] == 1 && to[d] > 1) c.pieces[0].x_step[d] = 0;
+  }
+  add(node, std::move(c), y);
+}
+
+void Lowering::gather(const Node& node) {
+  LGather g;
+  g.x = input(node, 0), g.indices = input(node, 1);
+  g.axis = static_cast<int>(wrap(node.attr_int("axis", 0), dims(g.x).size()));
+  if (dtype(g.indices) != DType::kInt64 && dtype(g.indices) != DType::kInt32)
+    refuse(node, "indices");
+  add(node, g, output(node));
+}
+
+void Lowering::resize(const Node& node) {
+  const int x = input(node, 0), y = output(node);
+  const Dims &from = dims(x), &to = dims(y);
+  const std::string mode = node.attr_string("mode", "nearest");
+  const std::string transform = node.attr_string("coordinate_transformation_mode", "half_pixel");
+  if (from.size() != 4 || from[0] != to[0] || from[1] != to[1] || dtype(x) != DType::kFloat32) {
+    refuse(node, "float32 images in height and width only");
+  }
+  LResize r;
+  r.x = x;
+  r.linear = mode == "linear";
+  r.half_pixel = transform == "half_pixel";
+  r.scale_h = static_cast<float>(from[2]) / static_cast<float>(to[2]);
+  r.scale_w = static_cast<float>(from[3]) / static_cast<float>(to[3]);
+  // With whole factors all nearest modes but "ceil" of asymmetric coordinates pick the same pixel.
+  const bool whole_factors = to[2] % from[2] == 0 && to[3] % from[3] == 0;
+  const std::string nearest = node.attr_string("nearest_mode", "round_prefer_floor");
+  if (mode == "nearest") {
+    if (!whole_factors || (transform == "asymmetric" && nearest != "floor") ||
+        (transform != "asymmetric" && transform != "half_pixel")) {
+      refuse(node, "nearest by whole factors only");
+    }
+    r.half_pixel = false;
+  } else if (mode != "linear" || (transform != "half_pixel" && transform != "asymmetric") ||
+             node.attr_int("antialias", 0) != 0) {
+    refuse(node, "mode " + mode + ", " + transform);
+  }
+  add(node, r, y);
+}
+
+}  // namespace xrt::lite

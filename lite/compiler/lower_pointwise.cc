@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that compute each element by itself.
+#include <cmath>
+#include <limits>
+
+#include "ew_builder.h"
+#include "lower.h"
+
+namespace xrt::lite {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+const std::map<std::string, xrt_ew_op, std::less<>>& unary_ops() {
+  static const std::map<std::string, xrt_ew_op, std::less<>> table = {
+      {"Sigmoid", XRT_EW_SIGMOID}, {"Tanh", XRT_EW_TANH},   {"Erf", XRT_EW_ERF},
+      {"Sqrt", XRT_EW_SQRT},       {"Exp", XRT_EW_EXP},     {"Log", XRT_EW_LOG},
+      {"Neg", XRT_EW_NEG},         {"Abs", XRT_EW_ABS},     {"Floor", XRT_EW_FLOOR},
+      {"Ceil", XRT_EW_CEIL},       {"Round", XRT_EW_ROUND}, {"Sin", XRT_EW_SIN},
+      {"Cos", XRT_EW_COS},         {"Sign", XRT_EW_SIGN},   {"Not", XRT_EW_NOT}};
+  return table;
+}
+
+struct Binary {
+  xrt_ew_op op;
+  bool swap = false;  // a > b is b < a
+  bool fold = false;  // takes any number of inputs
+};
+
+const std::map<std::string, Binary, std::less<>>& binary_ops() {
+  static const std::map<std::string, Binary, std::less<>> table = {
+      {"Add", {XRT_EW_ADD}},
+      {"Sub", {XRT_EW_SUB}},
+      {"Mul", {XRT_EW_MUL}},
+      {"Div", {XRT_EW_DIV}},
+      {"Min", {XRT_EW_MIN, false, true}},
+      {"Max", {XRT_EW_MAX, false, true}},
+      {"Sum", {XRT_EW_ADD, false, true}},
+      {"Pow", {XRT_EW_POW}},
+      {"Equal", {XRT_EW_EQ}},
+      {"Less", {XRT_EW_LT}},
+      {"LessOrEqual", {XRT_EW_LE}},
+      {"Greater", {XRT_EW_LT, true}},
+      {"GreaterOrEqual", {XRT_EW_LE, true}},
+      {"And", {XRT_EW_AND}},
+      {"Or", {XRT_EW_OR}}};
+  return table;
+}
+
+bool is_eight_bit(DType d) { return d == DType::kUInt8 || d == DType::kInt8; }
+
+bool is_lite_type(DType d) {
+  return d == DType::kFloat32 || d == DType::kInt32 || d == DType::kInt64 || d == DType::kBool ||
+         d == DType::kFloat16 || is_eight_bit(d);
+}
+
+}  // namespace
+
+void Lowering::pointwise(const Node& node) {
+  const std::string& op = node.op;
+  std::vector<int> in;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    in.push_back(node.inputs[i].valid() ? input(node, i) : -1);
+  }
+  if (in.empty() || in[0] < 0) refuse(node, "lite has no kernel for this op");
+  const int y = output(node);
+  const bool select = op == "Where";
+  const DType data = dtype(in[select ? 1 : 0]);
+  for (const int v : in) {
+    if (v >= 0 && !is_lite_type(dtype(v))) refuse(node, "lite does not compute in its types");
+  }
+  if (!is_lite_type(dtype(y))) refuse(node, "lite does not compute in its types");
+  if (is_eight_bit(dtype(y)) && op != "Relu" && op != "Clip" && op != "Max" && op != "Min" &&
+      !select) {
+    refuse(node, "8-bit arithmetic is for quantised models (QuantizeLinear, DequantizeLinear)");
+  }
+  if (dims(y).size() > XRT_EW_MAX_RANK) refuse(node, "ranks to 6 only");
+  const bool integer = !is_floating(data) && !(op == "Cast" && is_floating(dtype(y)));
+  EwBuilder b(out_, integer);
+  const auto x = [&](std::size_t i) { return b.in(in[i]); };
+  const auto clip = [&](int v, double lo, double hi) {
+    if (lo > -kInfinity) v = b.op(XRT_EW_MAX, v, b.k(lo));
+    if (hi < kInfinity) v = b.op(XRT_EW_MIN, v, b.k(hi));
+    return v;
+  };
+  int result = -1;
+  if (const auto u = unary_ops().find(op); u != unary_ops().end()) {
+    result = b.op(u->second, x(0));
+  } else if (const auto f = binary_ops().find(op); f != binary_ops().end()) {
+    if (!f->second.fold && in.size() != 2) refuse(node, "needs two inputs");
+    result = x(0);
+    for (std::size_t i = 1; i < in.size(); ++i) {
+      const int other = x(i);
+      result =
+          f->second.swap ? b.op(f->second.op, other, result) : b.op(f->second.op, result, other);
+    }
+    if (op == "Pow") {  // exact and quick where the exponent is a small whole number
+      const Tensor* e = constant(node, 1);
+      if (integer) refuse(node, "float32 only");
+      if (e != nullptr && e->count() == 1 && e->dtype() == DType::kFloat32) {
+        const float exponent = e->data<float>()[0];
+        EwBuilder p(out_, false);
+        const int v = p.in(in[0]);
+        int r = -1;
+        if (exponent == 2) r = p.op(XRT_EW_MUL, v, v);
+        if (exponent == 3) r = p.op(XRT_EW_MUL, p.op(XRT_EW_MUL, v, v), v);
+        if (exponent == 0.5F) r = p.op(XRT_EW_SQRT, v);
+        if (r >= 0) return add(node, p.take(), y);
+      }
+    }
+  } else if (op == "Relu") {
+    result = b.op(XRT_EW_MAX, x(0), b.k(0));
+  } else if (op == "Clip") {
+    double lo = -kInfinity, hi = kInfinity;
+    for (std::size_t i = 1; i < in.size(); ++i) {
+      if (in[i] < 0) continue;
+      const Tensor* bound = constant(node, i);
+      if (bound == nullptr) refuse(node, "its bounds are no constants");
+      const double value = bound->dtype() == DType::kFloat32
+                               ? bound->data<float>()[0]
+                               : static_cast<double>(bound->to_int64()[0]);
+      (i == 1 ? lo : hi) = value;
+    }
+    result = clip(x(0), lo, hi);
+  } else if (select) {
+    result = b.op(XRT_EW_SELECT, x(1), x(2), x(0));
+  } else if (op == "Cast") {
+    if (is_eight_bit(dtype(y)) && data != DType::kBool) refuse(node, "casts to 8 bits");
+    result = x(0);
+    if (!integer && !is_floating(dtype(y)) && dtype(y) != DType::kBool) {
+      result = b.op(XRT_EW_TRUNC, result);
+    }
+  } else if (op == "Reciprocal") {
+    result = b.op(XRT_EW_DIV, b.k(1), x(0));
+  } else if (op == "HardSigmoid" || op == "HardSwish") {
+    const bool swish = op == "HardSwish";
+    const double alpha = swish ? 1.0 / 6 : node.attr_float("alpha", 0.2F);
+    const double beta = swish ? 0.5 : node.attr_float("beta", 0.5F);
+    result = clip(b.op(XRT_EW_ADD, b.op(XRT_EW_MUL, x(0), b.k(alpha)), b.k(beta)), 0, 1);
+    if (swish) result = b.op(XRT_EW_MUL, x(0), result);
+  } else if (op == "Swish") {
+    const int v = b.op(XRT_EW_MUL, x(0), b.k(node.attr_float("alpha", 1)));
+    result = b.op(XRT_EW_MUL, x(0), b.op(XRT_EW_SIGMOID, v));
+  } else if (op == "LeakyRelu" || op == "PRelu") {
+    const int slope = op == "PRelu" ? x(1) : b.k(node.attr_float("alpha", 0.01F));
+    const int low = b.op(XRT_EW_MUL, b.op(XRT_EW_MIN, x(0), b.k(0)), slope);
+    result = b.op(XRT_EW_ADD, b.op(XRT_EW_MAX, x(0), b.k(0)), low);
+  } else if (op == "Elu") {
+    const int e = b.op(XRT_EW_SUB, b.op(XRT_EW_EXP, b.op(XRT_EW_MIN, x(0), b.k(0))), b.k(1));
+    result = b.op(XRT_EW_ADD, b.op(XRT_EW_MAX, x(0), b.k(0)),
+                  b.op(XRT_EW_MUL, e, b.k(node.attr_float("alpha", 1))));
+  } else if (op == "Softplus") {  // max(x, 0) + log(1 + exp(-|x|))
+    const int e = b.op(XRT_EW_EXP, b.op(XRT_EW_NEG, b.op(XRT_EW_ABS, x(0))));
+    result = b.op(XRT_EW_ADD, b.op(XRT_EW_MAX, x(0), b.k(0)),
+                  b.op(XRT_EW_LOG, b.op(XRT_EW_ADD, e, b.k(1))));
+  } else if (op == "Softsign") {
+    result = b.op(XRT_EW_DIV, x(0), b.op(XRT_EW_ADD, b.op(XRT_EW_ABS, x(0)), b.k(1)));
+  } else if (op == "Gelu") {
+    const int half = b.op(XRT_EW_MUL, x(0), b.k(0.5));
+    int inner = -1;
+    if (node.attr_string("approximate", "none") == "tanh") {
+      const int cube = b.op(XRT_EW_MUL, b.op(XRT_EW_MUL, x(0), x(0)), x(0));
+      const int sum = b.op(XRT_EW_ADD, x(0), b.op(XRT_EW_MUL, cube, b.k(0.044715)));
+      inner = b.op(XRT_EW_TANH, b.op(XRT_EW_MUL, sum, b.k(std::sqrt(2 / M_PI))));
+    } else {
+      inner = b.op(XRT_EW_ERF, b.op(XRT_EW_MUL, x(0), b.k(std::sqrt(0.5))));
+    }
+    result = b.op(XRT_EW_MUL, half, b.op(XRT_EW_ADD, inner, b.k(1)));
+  } else {
+    refuse(node, "lite has no kernel for this op");
+  }
+  LEw ew = b.take();
+  if (ew.nodes.size() != static_cast<std::size_t>(result) + 1)
+    ew.nodes.resize(static_cast<std::size_t>(result) + 1);
+  if (ew.inputs.size() > XRT_EW_MAX_INPUTS) refuse(node, "more than 8 inputs");
+  add(node, std::move(ew), y);
+}
+
+void Lowering::batch_norm(const Node& node) {
+  const int x = input(node, 0), y = output(node);
+  const Tensor* p[4] = {constant(node, 1), constant(node, 2), constant(node, 3), constant(node, 4)};
+  const float epsilon = node.attr_float("epsilon", 1e-5F);
+  for (const Tensor* t : p) {
+    if (t == nullptr || t->dtype() != DType::kFloat32)
+      refuse(node, "its parameters are no constants");
+  }
+  Dims shape(dims(x).size() - 1, 1);
+  shape[0] = p[0]->count();
+  Tensor factor = Tensor::allocate(DType::kFloat32, shape);
+  Tensor shift = Tensor::allocate(DType::kFloat32, shape);
+  for (std::int64_t c = 0; c < factor.count(); ++c) {
+    const double f = p[0]->data<float>()[c] / std::sqrt(double{p[3]->data<float>()[c]} + epsilon);
+    factor.data<float>()[c] = static_cast<float>(f);
+    shift.data<float>()[c] =
+        static_cast<float>(p[1]->data<float>()[c] - f * p[2]->data<float>()[c]);
+  }
+  const auto make = [&](const char* name, const Tensor& t) {
+    const int v = out_.add_value(node.name + name, DType::kFloat32, shape);
+    out_.values.back().constant = t;
+    return v;
+  };
+  const int f = make("/factor", factor), s = make("/shift", shift);
+  EwBuilder mul(out_, false);
+  const int middle = out_.add_value(node.name + "/scaled", DType::kFloat32, dims(x));
+  mul.op(XRT_EW_MUL, mul.in(x), mul.in(f));
+  add(node, mul.take(), middle);
+  EwBuilder sum(out_, false);
+  sum.op(XRT_EW_ADD, sum.in(middle), sum.in(s));
+  add(node, sum.take(), y);
+}
+
+namespace {
+
+// A scale or zero point per channel as something that broadcasts along `axis`.
+Tensor along_axis(const Tensor& t, std::size_t rank, std::int64_t axis) {
+  if (t.count() == 1) return t.reshaped({});
+  Dims shape(rank - static_cast<std::size_t>(axis), 1);
+  shape[0] = t.count();
+  return t.reshaped(shape);
+}
+
+}  // namespace
+
+void Lowering::quantize(const Node& node) {
+  if (quantized_sum(node)) return;
+  const int x = input(node, 0), y = output(node);
+  const Tensor* scale = constant(node, 1);
+  const Tensor* zero = constant(node, 2);
+  if (scale == nullptr || (has_input(node, 2) && zero == nullptr))
+    refuse(node, "its scale is no constant");
+  if (!is_eight_bit(dtype(y)) || dtype(x) != DType::kFloat32 ||
+      node.attr_int("block_size", 0) != 0) {
+    refuse(node, "float32 to int8 or uint8 only");
+  }
+  std::int64_t axis = node.attr_int("axis", 1);
+  const std::size_t rank = dims(x).size();
+  if (axis < 0) axis += static_cast<std::int64_t>(rank);
+  EwBuilder b(out_, false);
+  const auto make = [&](const Tensor& t) {
+    const Tensor shaped = along_axis(t, rank, axis);
+    const int v = out_.add_value(node.name + "/parameter", t.dtype(), shaped.dims());
+    out_.values.back().constant = shaped;
+    return b.in(v);
+  };
+  int v = b.op(XRT_EW_ROUND, b.op(XRT_EW_DIV, b.in(x), make(*scale)));
+  if (zero != nullptr) v = b.op(XRT_EW_ADD, v, make(*zero));
+  add(node, b.take(), y);
+}
+
+void Lowering::dequantize(const Node& node) {
+  const int x = input(node, 0), y = output(node);
+  const Tensor* scale = constant(node, 1);
+  const Tensor* zero = constant(node, 2);
+  if (scale == nullptr || (has_input(node, 2) && zero == nullptr))
+    refuse(node, "its scale is no constant");
+  if ((!is_eight_bit(dtype(x)) && dtype(x) != DType::kInt32) ||
+      node.attr_int("block_size", 0) != 0) {
+    refuse(node, "int8, uint8 and int32 to float32 only");
+  }
+  std::int64_t axis = node.attr_int("axis", 1);
+  const std::size_t rank = dims(x).size();
+  if (axis < 0) axis += static_cast<std::int64_t>(rank);
+  EwBuilder b(out_, false);
+  const auto make = [&](const Tensor& t) {
+    const Tensor shaped = along_axis(t, rank, axis);
+    const int v = out_.add_value(node.name + "/parameter", t.dtype(), shaped.dims());
+    out_.values.back().constant = shaped;
+    return b.in(v);
+  };
+  int v = b.in(x);
+  if (zero != nullptr) v = b.op(XRT_EW_SUB, v, make(*zero));
+  b.op(XRT_EW_MUL, v, make(*scale));
+  add(node, b.take(), y);
+}
+
+}  // namespace xrt::lite

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// One arena: storages that never live at once share memory. Several orders of placing are tried,
+// each storage at the lowest offset that is free over its life; the smallest arena is kept.
+#include <algorithm>
+#include <numeric>
+
+#include "module.h"
+
+namespace xrt::lite {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+struct Block {
+  std::size_t storage, bytes;
+  int first, last;
+  std::size_t offset = 0;
+};
+
+std::size_t place(std::vector<Block>& blocks, const std::vector<std::size_t>& order) {
+  std::vector<std::size_t> placed;
+  std::size_t total = 0;
+  for (const std::size_t i : order) {
+    Block& b = blocks[i];
+    std::vector<std::pair<std::size_t, std::size_t>> taken;
+    for (const std::size_t k : placed) {
+      if (blocks[k].first <= b.last && b.first <= blocks[k].last) {
+        taken.emplace_back(blocks[k].offset, blocks[k].offset + blocks[k].bytes);
+      }
+    }
+    std::sort(taken.begin(), taken.end());
+    std::size_t at = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
+    for (const auto& [begin, end] : taken) {
+      if (begin >= at + b.bytes && begin - at < best_gap) best = at, best_gap = begin - at;
+      at = std::max(at, end);
+    }
+    b.offset = best == SIZE_MAX ? at : best;
+    total = std::max(total, b.offset + b.bytes);
+    placed.push_back(i);
+  }
+  return total;
+}
+
+}  // namespace
+
+void plan_memory(Module& module) {
+  std::vector<Block> blocks;
+  for (std::size_t i = 0; i < module.storages.size(); ++i) {
+    const Storage& s = module.storages[i];
+    if (s.input >= 0 || s.output >= 0 || s.shares >= 0 || s.bytes == 0) continue;
+    blocks.push_back({i, aligned(s.bytes), s.first, s.last});
+  }
+  for (const Storage& s : module.storages) {  // lives of those that are taken over reach on
+    if (s.shares < 0) continue;
+    int root = s.shares;
+    while (module.storages[static_cast<std::size_t>(root)].shares >= 0) {
+      root = module.storages[static_cast<std::size_t>(root)].shares;
+    }
+    for (Block& b : blocks) {
+      if (b.storage == static_cast<std::size_t>(root)) b.last = std::max(b.last, s.last);
+    }
+  }
+  std::vector<std::size_t> live(module.ops.size() + 2, 0);
+  for (const Block& b : blocks) {
+    for (int t = b.first; t <= b.last; ++t) live[static_cast<std::size_t>(t)] += b.bytes;
+  }
+  module.largest_live_bytes = *std::max_element(live.begin(), live.end());
+
+  std::vector<std::size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto by = [&](auto less) {
+    std::vector<std::size_t> result = order;
+    std::stable_sort(result.begin(), result.end(),
+                     [&](std::size_t a, std::size_t b) { return less(blocks[a], blocks[b]); });
+    return result;
+  };
+  const auto length = [](const Block& b) { return static_cast<std::size_t>(b.last - b.first + 1); };
+  const std::vector<std::vector<std::size_t>> orders = {
+      by([](const Block& a, const Block& b) { return a.bytes > b.bytes; }),
+      by([&](const Block& a, const Block& b) { return a.bytes * length(a) > b.bytes * length(b); }),
+      by([&](const Block& a, const Block& b) { return length(a) > length(b); }),
+      by([](const Block& a, const Block& b) { return a.first < b.first; }),
+      by([&](const Block& a, const Block& b) {
+        const auto peak = [&](const Block& k) {
+          return *std::max_element(live.begin() + k.first, live.begin() + k.last + 1);
+        };
+        return std::pair(peak(a), a.bytes) > std::pair(peak(b), b.bytes);
+      })};
+  std::vector<Block> best;
+  module.arena_bytes = SIZE_MAX;
+  for (const auto& candidate : orders) {
+    std::vector<Block> trial = blocks;
+    const std::size_t total = place(trial, candidate);
+    if (total < module.arena_bytes) module.arena_bytes = total, best = trial;
+  }
+  for (const Block& b : best) module.storages[b.storage].offset = b.offset;
+  for (Storage& s : module.storages) {
+    int root = s.shares;
+    while (root >= 0 && module.storages[static_cast<std::size_t>(root)].shares >= 0) {
+      root = module.storages[static_cast<std::size_t>(root)].shares;
+    }
+    if (root >= 0) s.offset = module.storages[static_cast<std::size_t>(root)].offset;
+  }
+}
+
+}  // namespace xrt::lite

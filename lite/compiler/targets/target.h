@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the compiler must know of a target. It never needs the target's hardware: the driver in
+// lite/runtime/drivers/<name> looks up kernel ids, everything else is decided here.
+//
+// A target is one file of this folder and one line in target.cc.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel.h"
+
+namespace xrt::lite {
+
+// How a constant factor is packed: kernel.h, "How a constant factor lies in memory".
+struct Packing {
+  int n = 8, k = 1;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual std::string name() const = 0;
+  // Kernels read and write the host's memory (else: transfers, a driver with buffers).
+  virtual bool host_memory() const { return true; }
+  // Why the target cannot run a kernel with these parameters; nothing if it can. Packing is not
+  // decided yet (pack_n is 1 for a constant factor, 0 for one that is not).
+  virtual std::optional<std::string> refuses(xrt_kernel_id kernel, const void* params) const = 0;
+  virtual Packing pack_conv(xrt_kernel_id kernel, const xrt_k_conv& params) const = 0;
+  virtual Packing pack_gemm(xrt_kernel_id kernel, const xrt_k_gemm& params) const = 0;
+  // Of the final parameters; per call, for all its threads together.
+  virtual std::size_t scratch_bytes(xrt_kernel_id kernel, const void* params) const {
+    (void)kernel, (void)params;
+    return 0;
+  }
+};
+
+// Null if there is none of that name.
+const Target* find_target(std::string_view name);
+std::vector<std::string> target_names();
+
+// One function per file of this folder.
+const Target& generic_target();
+
+}  // namespace xrt::lite

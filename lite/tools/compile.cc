@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// xrt-lite-compile MODEL -o FILE: one file for the lite runtime.
+#include "compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/file.h"
+#include "cli/options.h"
+#include "cli/text.h"
+#include "tool.h"
+
+int main(int argc, char** argv) {
+  using namespace xrt;
+  CLI::App app("Compiles a model to one file that the lite runtime runs", "xrt-lite-compile");
+  std::string model, output, targets = "generic", precision = "fp32";
+  std::vector<std::string> dims;
+  app.add_option("MODEL", model, "an ONNX file, a folder saved by OneFlow, or a graph as text")
+      ->required();
+  app.add_option("-o,--output", output, "the file to write")->required();
+  app.add_option(
+         "--targets", targets,
+         "targets in order of priority, separated by commas: what one cannot run falls to "
+         "the next; there are: " +
+             [] {
+               std::string all;
+               for (const auto& n : lite::target_names()) all += (all.empty() ? "" : ", ") + n;
+               return all;
+             }())
+      ->capture_default_str();
+  app.add_option("--precision", precision,
+                 "fp32; fp16: weights of sums are stored in half precision. A model with "
+                 "QuantizeLinear and DequantizeLinear runs in int8 either way")
+      ->check(CLI::IsMember({"fp32", "fp16"}))
+      ->capture_default_str();
+  app.add_option("--dim", dims, "SYMBOL=SIZE: size of a symbolic dimension of the inputs");
+  return lite::run_tool(app, argc, argv, [&] {
+    lite::CompileOptions options;
+    options.targets = cli::split_engines(targets);
+    if (precision == "fp16") options.precision = lite::Precision::kFloat16;
+    for (const std::string& d : dims) {
+      const std::size_t at = d.find('=');
+      std::int64_t size = 0;
+      const char* end = d.data() + d.size();
+      if (at == std::string::npos || std::from_chars(d.data() + at + 1, end, size).ptr != end ||
+          size < 1) {
+        throw cli::UsageError(fmt::format("--dim '{}': write SYMBOL=SIZE", d));
+      }
+      options.dims[d.substr(0, at)] = size;
+    }
+    std::vector<std::string> notes;
+    const lite::Module module = lite::compile(lite::load_model(model), options, notes);
+    for (const std::string& n : notes) fmt::print(stderr, "note: {}\n", n);
+    const std::string bytes = lite::write_file(module);
+    write_file_atomic(output, bytes);
+    fmt::print("{}: {}, {} ops, weights {}, arena {} ({:.3f} of the largest live set)\n", output,
+               cli::bytes_text(static_cast<double>(bytes.size())), module.ops.size(),
+               cli::bytes_text(static_cast<double>(module.weight_bytes)),
+               cli::bytes_text(static_cast<double>(module.arena_bytes)),
+               module.largest_live_bytes == 0 ? 1.0
+                                              : static_cast<double>(module.arena_bytes) /
+                                                    static_cast<double>(module.largest_live_bytes));
+    return 0;
+  });
+}
