@@ -11,9 +11,17 @@
 macro(xrt_find_tensorrt)
   set(TENSORRT_ROOT "$ENV{TENSORRT_ROOT}" CACHE PATH "NVIDIA TensorRT or TensorRT-RTX")
   find_path(TENSORRT_INCLUDE_DIR NAMES NvInfer.h HINTS "${TENSORRT_ROOT}/include")
+  # The headers decide which product's library is looked for: they fit no other.
+  set(xrt_tensorrt_names nvinfer libnvinfer.so.11 libnvinfer.so.10)
+  if(TENSORRT_INCLUDE_DIR AND EXISTS "${TENSORRT_INCLUDE_DIR}/NvInferVersion.h")
+    file(STRINGS "${TENSORRT_INCLUDE_DIR}/NvInferVersion.h" xrt_tensorrt_rtx REGEX "TRT_MAJOR_RTX")
+    if(xrt_tensorrt_rtx)
+      set(xrt_tensorrt_names tensorrt_rtx libtensorrt_rtx.so.1)
+    endif()
+  endif()
   find_library(
     TENSORRT_LIBRARY
-    NAMES nvinfer tensorrt_rtx libnvinfer.so.11 libnvinfer.so.10 libtensorrt_rtx.so.1
+    NAMES ${xrt_tensorrt_names}
     HINTS "${TENSORRT_ROOT}/lib" "${TENSORRT_ROOT}/lib64" "${TENSORRT_ROOT}"
           "${XRT_SITE_PACKAGES}/tensorrt_libs" "${XRT_SITE_PACKAGES}/tensorrt_rtx_libs")
   if(TENSORRT_INCLUDE_DIR AND TENSORRT_LIBRARY)
@@ -33,7 +41,8 @@ macro(xrt_find_tensorrt)
     if(NOT TENSORRT_INCLUDE_DIR)
       set(xrt_tensorrt_missing "NvInfer.h")
     else()
-      set(xrt_tensorrt_missing "libnvinfer.so or libtensorrt_rtx.so")
+      list(GET xrt_tensorrt_names 0 xrt_tensorrt_name)
+      set(xrt_tensorrt_missing "lib${xrt_tensorrt_name}.so, which goes with these headers,")
     endif()
     set(xrt_tensorrt_message
         "TensorRT engine: ${xrt_tensorrt_missing} was not found (set TENSORRT_ROOT, see \

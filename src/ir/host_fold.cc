@@ -263,6 +263,33 @@ std::optional<Ints> fold_ints(const Node& node, const std::vector<Ints>& in) {
     }
     return out;
   }
+  if (node.op == "ConstantOfShape") {
+    const Tensor* value = node.attr_tensor("value");
+    std::optional<Ints> element = read(value);
+    if (!element || element->values.size() != 1) return std::nullopt;
+    std::int64_t count = 1;
+    for (const std::int64_t dim : in[0].values) {
+      if (dim < 0 || dim > kMaxElements) return std::nullopt;
+      count *= dim;
+      if (count > kMaxElements) return std::nullopt;
+    }
+    return Ints{element->dtype, in[0].values,
+                std::vector<std::int64_t>(static_cast<std::size_t>(count), element->values[0])};
+  }
+  if (node.op == "Expand" && in.size() == 2) {
+    std::int64_t count = 1;
+    for (const std::int64_t dim : in[1].values) {
+      if (dim < 0 || dim > kMaxElements) return std::nullopt;
+      count = std::min(count * dim, 2 * kMaxElements);
+    }
+    const std::optional<Dims> dims = broadcast_dims(in[0].dims, in[1].values);
+    if (!dims || count > kMaxElements || element_count(*dims) > kMaxElements) return std::nullopt;
+    Ints out{in[0].dtype, *dims, {}};
+    for (std::int64_t i = 0; i < element_count(*dims); ++i) {
+      out.values.push_back(element(in[0], *dims, i));
+    }
+    return out;
+  }
   if (node.op == "Range" && in.size() == 3 && in[2].values[0] != 0) {
     Ints out{in[0].dtype, {0}, {}};
     const std::int64_t step = in[2].values[0];

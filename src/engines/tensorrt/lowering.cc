@@ -259,6 +259,22 @@ bool GraphLowerer::lower_by_function_body(NodeId id) {
   return true;
 }
 
+std::vector<Bound> GraphLowerer::lower_subgraph(const Graph& body,
+                                                const std::function<Value(Value)>& enter) {
+  if (nesting_ >= kMaxNesting) throw Refusal{"its branches are nested too deeply"};
+  GraphLowerer inner(net_, registry_, body, nesting_ + 1);
+  for (const Capture& capture : body.captures()) {
+    Bound value = at(capture.outer);
+    if (value.constant) value.tensor = nullptr;  // a constant of its own, inside
+    if (value.tensor != nullptr && enter) value.tensor = enter(value.tensor);
+    inner.bind(capture.inner, std::move(value));
+  }
+  inner.lower_all();
+  std::vector<Bound> results;
+  for (const ValueId output : body.outputs()) results.push_back(inner.at(output));
+  return results;
+}
+
 // --- NodeContext --------------------------------------------------------------------------------
 
 Value NodeContext::in(std::size_t i) {
@@ -365,18 +381,20 @@ Dims NodeContext::require_static(std::size_t i, std::string_view why) {
   return known;
 }
 
+void NodeContext::out(std::size_t k, Bound value) {
+  if (wants(k)) lowerer_.bind(node.outputs[k], std::move(value));
+}
+
 void NodeContext::out(std::size_t k, Value value) {
-  if (!wants(k)) return;
   Bound bound;
   bound.tensor = value;
-  lowerer_.bind(node.outputs[k], std::move(bound));
+  out(k, std::move(bound));
 }
 
 void NodeContext::out_constant(std::size_t k, Tensor tensor) {
-  if (!wants(k)) return;
   Bound bound;
   bound.constant = std::move(tensor);
-  lowerer_.bind(node.outputs[k], std::move(bound));
+  out(k, std::move(bound));
 }
 
 // --- LoweringRegistry ---------------------------------------------------------------------------
@@ -413,6 +431,7 @@ const LoweringRegistry& LoweringRegistry::get() {
     register_resize(r);
     register_quantize(r);
     register_recurrent(r);
+    register_control(r);
     return r;
   }();
   return registry;

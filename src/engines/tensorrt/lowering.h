@@ -49,6 +49,8 @@ class GraphLowerer {
   Value tensor(ValueId id);  // a constant becomes a layer on first use
   void lower_all();
   void lower_node(NodeId id);
+  // The results of a sub-graph; captured tensors pass through `enter` first, if there is one.
+  std::vector<Bound> lower_subgraph(const Graph& body, const std::function<Value(Value)>& enter);
 
   Net& net() { return net_; }
   const Graph& graph() const { return graph_; }
@@ -119,7 +121,13 @@ class NodeContext {
   // Dimensions of operand `i`, all known.
   Dims require_static(std::size_t i, std::string_view why);
 
+  // The results of a sub-graph of this node.
+  std::vector<Bound> lower_graph(const Graph& body, const std::function<Value(Value)>& enter) {
+    return lowerer_.lower_subgraph(body, enter);
+  }
+
   // --- results ---
+  void out(std::size_t k, Bound value);
   void out(std::size_t k, Value value);
   void out(Value value) { out(0, value); }
   void out_constant(std::size_t k, Tensor tensor);
@@ -156,6 +164,7 @@ void register_indexing(LoweringRegistry& registry);
 void register_resize(LoweringRegistry& registry);
 void register_quantize(LoweringRegistry& registry);
 void register_recurrent(LoweringRegistry& registry);
+void register_control(LoweringRegistry& registry);
 
 // Why a value cannot be one of a network; nothing if it can.
 std::optional<std::string> refuse_type(const xrt::Value& value);

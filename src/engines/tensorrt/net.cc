@@ -237,6 +237,7 @@ Value Net::shape(const Extents& extents) {
     if (e.value >= 0) {
       parts.push_back(integers({e.value}));
     } else {
+      if (e.of == nullptr) throw Refusal{"a shape that only the run could know"};
       // TensorRT 10 and newer give shapes as int64.
       const Value all = out(made(network_.addShape(*e.of), "a shape layer"));
       parts.push_back(slice(all, {e.axis}, {1}, {1}));

@@ -73,6 +73,9 @@ class Net {
     if (layer == nullptr) refuse(what);
     return layer;
   }
+  void made(bool accepted, std::string_view what) {
+    if (!accepted) refuse(what);
+  }
   // Output `k` of a layer that is set up: refuses if TensorRT cannot type it.
   Value out(nvinfer1::ILayer* layer, int k = 0);
 

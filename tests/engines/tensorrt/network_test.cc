@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -134,6 +135,28 @@ TEST_F(NetworkTest, OptionsReachTheBuilder) {
   options_.engine_options.erase("optimization_level");
   options_.engine_options["precison"] = "f16";
   EXPECT_THAT(message_of(graph, ErrorCode::kInvalidArgument), HasSubstr("no option 'precison'"));
+}
+
+TEST_F(NetworkTest, ATimingCacheIsKeptAndADamagedOneReplaced) {
+  const fs::path folder = fs::path(testing::TempDir()) / "xrt_tensorrt_timing";
+  fs::remove_all(folder);
+  BuildOptions build = parse_build_options(options_);
+  build.timing_cache = folder / "timing.bin";
+  const Graph graph = conv_relu(Shape{1, 3, 8, 8});
+  const Ranges ranges = initial_ranges(graph, options_);
+  build_plan(graph, "f", ranges, build, options_);
+  ASSERT_TRUE(fs::exists(build.timing_cache));
+  const auto size = fs::file_size(build.timing_cache);
+  EXPECT_GT(size, 0U);
+  build_plan(graph, "f", ranges, build, options_);
+  std::ofstream(build.timing_cache) << "damaged";
+  build_plan(graph, "f", ranges, build, options_);
+  EXPECT_EQ(fs::file_size(build.timing_cache), size);
+  // A folder that cannot be made costs a warning.
+  build.timing_cache = folder / "timing.bin" / "below" / "timing.bin";
+  testing::internal::CaptureStderr();
+  build_plan(graph, "f", ranges, build, options_);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the timing cache was not kept"));
 }
 
 TEST_F(NetworkTest, WithoutAGpuACapabilityMustBeNamed) {
@@ -295,6 +318,39 @@ TEST_F(NetworkTest, RefusalsNameTheirReason) {
   EXPECT_THAT(engine_.supports({graph, node, "cuda:0", Phase::kTraining}).reason(),
               HasSubstr("inference only"));
   EXPECT_THAT(engine_.supports({graph, node, "cpu"}).reason(), HasSubstr("no device 'cpu'"));
+}
+
+// A branch that is never taken may make no sense for the shapes of the other one.
+TEST_F(NetworkTest, SplitsOfTooFewElementsAreRefused) {
+  Graph g("split");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{1, 2}));
+  const NodeId node =
+      g.add_node("", "Split", {x, g.add_constant("l", Tensor::from_int64(Dims{3, -1}))}, {"a", "b"},
+                 {{"axis", std::int64_t{1}}});
+  for (const ValueId output : g.node(node).outputs) {
+    g.set_type(output, Type::tensor(DType::kFloat32, Shape{1, Dim()}));
+  }
+  EXPECT_THAT(engine_.supports({g, node, "cuda:0"}).reason(), HasSubstr("a length below zero"));
+}
+
+TEST_F(NetworkTest, AConditionOfTheRunBecomesAConditional) {
+  Graph g("choice");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{4}));
+  const ValueId condition = g.add_input("c", Type::tensor(DType::kBool, Dims{}));
+  const auto branch = [&](const char* op) {
+    auto body = std::make_shared<Graph>(op);
+    const ValueId inner = body->add_capture(x, "x_in", g.type(x));
+    const ValueId y = body->add_op(op, {inner}, {}, std::string(op) + "_out");
+    body->set_type(y, g.type(x));
+    body->add_output(y);
+    return body;
+  };
+  const ValueId y = g.add_op(
+      "If", {condition}, {{"then_branch", branch("Relu")}, {"else_branch", branch("Exp")}}, "y");
+  g.set_type(y, g.type(x));
+  g.add_output(y);
+  expect_claimed(g);
+  EXPECT_GT(plan_of(g).size(), 5'000U);
 }
 
 TEST_F(NetworkTest, WhatTheEngineSaysOfItself) {

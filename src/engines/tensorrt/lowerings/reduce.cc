@@ -125,7 +125,8 @@ void log_softmax(NodeContext& c) {
 }
 
 // The k largest or smallest along an axis; the indices are int32.
-nvinfer1::ITopKLayer* top(NodeContext& c, bool largest, std::int64_t k, std::int64_t axis) {
+nvinfer1::ITopKLayer* top(NodeContext& c, Value x, bool largest, std::int64_t k,
+                          std::int64_t axis) {
   constexpr std::int64_t kLimit = 3840;  // TensorRT's
   c.need(k <= kLimit, "TensorRT's TopK gives 3840 elements at most");
   c.need(c.rank(0) > 0, "a scalar has no axis");
@@ -134,7 +135,7 @@ nvinfer1::ITopKLayer* top(NodeContext& c, bool largest, std::int64_t k, std::int
              type == DType::kInt32 || type == DType::kInt64,
          "TensorRT's TopK takes float32, float16, bfloat16, int32 and int64");
   // Before rank 2, TensorRT has no TopK.
-  const Value x = c.rank(0) == 1 ? c.net.unsqueeze(c.in(0), {0}) : c.in(0);
+  if (c.rank(0) == 1) x = c.net.unsqueeze(x, {0});
   const std::int64_t along = c.rank(0) == 1 ? 1 : axis;
   return c.net.made(c.net.network().addTopK(
                         *x, largest ? nvinfer1::TopKOperation::kMAX : nvinfer1::TopKOperation::kMIN,
@@ -146,7 +147,7 @@ void top_k(NodeContext& c) {
   const std::int64_t axis = c.axis(c.attr("axis", -1), c.rank(0));
   const Dims k = c.integers(1, "k");
   c.need(k.size() == 1, "k is not one number");
-  auto* layer = top(c, c.attr("largest", 1) != 0, k[0], axis);
+  auto* layer = top(c, c.in(0), c.attr("largest", 1) != 0, k[0], axis);
   const bool vector = c.rank(0) == 1;
   for (int i = 0; i < 2; ++i) {
     Value y = c.net.out(layer, i);
@@ -155,12 +156,31 @@ void top_k(NodeContext& c) {
   }
 }
 
+// Operand 0 from behind along the axis.
+Value reversed(NodeContext& c, std::int64_t axis) {
+  const std::int64_t length = c.dims(0)[static_cast<std::size_t>(axis)];
+  c.need(length > 0, "the axis is of unknown length");
+  const Value x = c.in(0);
+  Dims start(static_cast<std::size_t>(c.rank(0)), 0);
+  Dims stride(start.size(), 1);
+  start[static_cast<std::size_t>(axis)] = length - 1;
+  stride[static_cast<std::size_t>(axis)] = -1;
+  return c.net.slice(x, start, extents_of(x), stride);
+}
+
 template <bool kLargest>
 void arg(NodeContext& c) {
-  c.need(c.attr("select_last_index", 0) == 0, "TensorRT gives the first of equal elements");
   const std::int64_t axis = c.axis(c.attr("axis", 0), c.rank(0));
-  Value y = c.net.out(top(c, kLargest, 1, axis), 1);
+  // TensorRT gives the first of equal elements: the last one is the first from behind.
+  const bool last = c.attr("select_last_index", 0) != 0;
+  const Value x = last ? reversed(c, axis) : c.in(0);
+  Value y = c.net.out(top(c, x, kLargest, 1, axis), 1);
   if (c.rank(0) == 1) y = c.net.squeeze(y, {0});
+  if (last) {
+    const auto end = static_cast<double>(c.dims(0)[static_cast<std::size_t>(axis)] - 1);
+    const Value ends = c.net.scalar(dtype_of(y), end, rank_of(y));
+    y = c.net.binary(ends, y, EW::kSUB);
+  }
   if (c.attr("keepdims", 1) == 0) y = c.net.squeeze(y, {axis});
   c.out(c.net.cast(y, DType::kInt64));
 }
@@ -171,7 +191,7 @@ void hardmax(NodeContext& c) {
   const std::int64_t axis = c.axis(c.attr("axis", -1), c.rank(0));
   const std::int64_t length = c.dims(0)[static_cast<std::size_t>(axis)];
   c.need(length > 0, "the axis is of unknown length");
-  Value at = c.net.out(top(c, true, 1, axis), 1);
+  Value at = c.net.out(top(c, c.in(0), true, 1, axis), 1);
   if (c.rank(0) == 1) at = c.net.squeeze(at, {0});
   Dims positions(static_cast<std::size_t>(length));
   std::iota(positions.begin(), positions.end(), 0);

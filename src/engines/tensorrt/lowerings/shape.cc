@@ -104,9 +104,13 @@ void split(NodeContext& c) {
     c.need(length >= 0, "the axis to split is of unknown length");
     const auto n = static_cast<std::int64_t>(parts);
     const std::int64_t each = (length + n - 1) / n;
-    for (std::int64_t i = 0; i < n; ++i) lengths.push_back(std::min(each, length - i * each));
+    for (std::int64_t i = 0; i < n; ++i) {
+      lengths.push_back(std::clamp<std::int64_t>(length - i * each, 0, each));
+    }
   }
   c.need(lengths.size() == parts, "the lengths are not one per output");
+  c.need(std::none_of(lengths.begin(), lengths.end(), [](auto n) { return n < 0; }),
+         "a length below zero");
   const Value x = c.in(0);
   Dims start(static_cast<std::size_t>(c.rank(0)), 0);
   for (std::size_t i = 0; i < parts; ++i) {
