@@ -94,6 +94,7 @@ class TrtContext : public RunContext {
 
 std::vector<TrtExecutable::Border> borders(const Graph& graph, const std::vector<ValueId>& ids) {
   std::vector<TrtExecutable::Border> out;
+  out.reserve(ids.size());
   for (const ValueId id : ids) out.push_back({graph.value(id).name, graph.type(id)});
   return out;
 }
