@@ -13,6 +13,7 @@
 // folder is read.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -31,10 +32,21 @@ XRT_API bool is_oneflow_model(const std::filesystem::path& path);
 XRT_API Graph import_oneflow(const std::filesystem::path& folder);
 
 // A job with its state, as a running OneFlow has it.
+// Part of a job that computes gradients. Training through a framework's own autograd runs the
+// forward part, then, once the gradients of its outputs are known, the backward part.
+enum class OneflowPhase {
+  kWhole,
+  kForward,   // what does not depend on the gradients; outputs what the backward part reads of it
+  kBackward,  // the rest; outputs the gradient of each variable instead of updating it
+};
+
 struct OneflowJobOptions {
   // The elements of a variable of that name and type, as a constant. Where the function is empty,
   // variables are inputs of their own name, after those of the job.
   std::function<Tensor(const std::string& name, const Type& type)> variable;
+  OneflowPhase phase = OneflowPhase::kWhole;
+  // In a forward or backward part: how many of the job's last inputs are gradients of its outputs.
+  std::size_t gradient_inputs = 0;
 };
 
 struct OneflowJob {
@@ -45,6 +57,11 @@ struct OneflowJob {
   // The variable an optimizer or a normalisation writes, and the output that holds its new value:
   // ProgramOptions::aliases. Only where variables are inputs.
   std::vector<std::pair<std::string, std::string>> aliases;
+  // What the backward part reads of the forward part: outputs of the one, inputs of the other, in
+  // the same order.
+  std::vector<std::string> saved;
+  // Backward part: a variable, and the output that holds its gradient.
+  std::vector<std::pair<std::string, std::string>> gradients;
 };
 
 // `text`: what SaveJobToIR of OneFlow writes for a job, gradients and updates included.

@@ -19,8 +19,18 @@ namespace nb = nanobind;
 namespace xrt::python {
 namespace {
 
-nb::dict import_job(const std::string& text, const nb::object& constants) {
+nb::dict import_job(const std::string& text, const nb::object& constants, const std::string& phase,
+                    std::size_t gradient_inputs) {
   OneflowJobOptions options;
+  options.gradient_inputs = gradient_inputs;
+  if (phase == "forward") {
+    options.phase = OneflowPhase::kForward;
+  } else if (phase == "backward") {
+    options.phase = OneflowPhase::kBackward;
+  } else if (phase != "whole") {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("phase '{}' is none of whole, forward, backward", phase));
+  }
   if (!constants.is_none()) {
     const auto named = nb::cast<nb::dict>(constants);
     options.variable = [named](const std::string& name, const Type& type) {
@@ -37,6 +47,8 @@ nb::dict import_job(const std::string& text, const nb::object& constants) {
   result["variables"] = nb::cast(job.variables);
   result["schedules"] = nb::cast(job.schedules);
   result["aliases"] = nb::cast(job.aliases);
+  result["saved"] = nb::cast(job.saved);
+  result["gradients"] = nb::cast(job.gradients);
   result["graph"] = graph_object(std::move(job.graph));
   return result;
 }
@@ -44,10 +56,13 @@ nb::dict import_job(const std::string& text, const nb::object& constants) {
 }  // namespace
 
 void bind_oneflow(nb::module_& module) {
-  module.def("import_oneflow_job", import_job, nb::arg("text"), nb::arg("constants") = nb::none(),
-             "A job of OneFlow as its own MLIR text, as a dict: graph (openxrt.Graph), inputs, "
-             "variables (inputs that are variables; none where `constants` gives them by name), "
-             "schedules (inputs that are learning rates) and aliases (variable, its new value).");
+  module.def(
+      "import_oneflow_job", import_job, nb::arg("text"), nb::arg("constants") = nb::none(),
+      nb::kw_only(), nb::arg("phase") = "whole", nb::arg("gradient_inputs") = 0,
+      "A job of OneFlow as its own MLIR text, as a dict: graph (openxrt.Graph), inputs, "
+      "variables (inputs that are variables; none where `constants` gives them by name), "
+      "schedules (inputs that are learning rates), aliases (variable, its new value), saved and "
+      "gradients (see OneflowJob in xrt/oneflow.h).");
   module.def("oneflow_ops", oneflow_ops, "The ops of OneFlow that have a handler.");
 }
 

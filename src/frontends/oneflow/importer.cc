@@ -60,10 +60,18 @@ class JobImporter {
     }
     for (const std::int32_t value : job_.returned) ++use_count(value);
     check_ops();
-    add_inputs();
+    const auto arguments = python_order(job_.arguments, "input");
+    if (options_.phase != OneflowPhase::kWhole) split(arguments);
+    add_inputs(arguments);
+    if (backward()) add_saved_inputs();
     for (const Operation& op : job_.operations) lower(op);
-    add_outputs();
-    add_updates();
+    if (backward()) {
+      add_gradients();
+    } else {
+      add_outputs();
+      add_updates();
+      add_saved_outputs();
+    }
     result_.schedules = std::move(state_.schedules);
     infer_shapes(result_.graph);
     verify(result_.graph);
@@ -79,40 +87,119 @@ class JobImporter {
     return state_.use_count[static_cast<std::size_t>(value)];
   }
 
-  // The text lists arguments and results as the job was sorted; in the order of the Python
-  // function, OneFlow numbered the ops that stand for them: "_Graph_0_output.0.1_4".
+  // Where an argument or result stands in the Python function: the numbers in the name of the op
+  // that stands for it, "_Graph_0_output.0.1_4". Empty where the name is another.
+  static std::vector<std::int64_t> python_place(const Operation& op, std::string_view kind) {
+    std::vector<std::int64_t> place;
+    const auto name = op.attributes.find("op_name");
+    if (name == op.attributes.end()) return place;
+    const auto* text = std::get_if<std::string>(&name->second.value);
+    if (text == nullptr) return place;
+    const std::string mark = fmt::format("_{}.", kind);
+    std::size_t at = text->rfind(mark);
+    if (at == std::string::npos) return place;
+    at += mark.size();
+    const char* end = text->data() + text->size();
+    for (const char* next = text->data() + at; next != end; ++next) {
+      std::int64_t number = 0;
+      const auto [stop, error] = std::from_chars(next, end, number);
+      if (error != std::errc()) break;
+      place.push_back(number);
+      next = stop;
+      if (next == end || *next != '.') break;
+    }
+    return place;
+  }
+
+  // The text lists arguments and results as the job was sorted, not as Python has them.
   std::vector<std::int32_t> python_order(std::vector<std::int32_t> values, std::string_view kind) {
-    std::map<std::int32_t, std::int64_t> numbers;
+    std::map<std::int32_t, std::vector<std::int64_t>> places;
     for (const Operation& op : job_.operations) {
       if (kind_of(op) != kind) continue;
-      const auto name = op.attributes.find("op_name");
-      if (name == op.attributes.end()) continue;
-      const auto* text = std::get_if<std::string>(&name->second.value);
-      const std::size_t at = text == nullptr ? std::string::npos : text->rfind('_');
-      if (at == std::string::npos) continue;
-      std::int64_t number = 0;
-      const char* end = text->data() + text->size();
-      if (std::from_chars(text->data() + at + 1, end, number).ptr != end) continue;
       for (const std::int32_t value : kind == "input" ? op.operands : op.results) {
-        numbers[value] = number;
+        if (auto place = python_place(op, kind); !place.empty()) places[value] = std::move(place);
       }
     }
     const bool all = std::all_of(values.begin(), values.end(),
-                                 [&](std::int32_t value) { return numbers.contains(value); });
+                                 [&](std::int32_t value) { return places.contains(value); });
     if (all) {
-      std::stable_sort(values.begin(), values.end(), [&](std::int32_t a, std::int32_t b) {
-        return numbers.at(a) < numbers.at(b);
-      });
+      std::stable_sort(values.begin(), values.end(),
+                       [&](std::int32_t a, std::int32_t b) { return places.at(a) < places.at(b); });
     }
     return values;
   }
 
-  void add_inputs() {
-    for (const std::int32_t at : python_order(job_.arguments, "input")) {
+  bool backward() const { return options_.phase == OneflowPhase::kBackward; }
+
+  bool depends(std::int32_t value) const {
+    return !depends_.empty() && depends_[static_cast<std::size_t>(value)];
+  }
+
+  // Marks what depends on the gradients, and finds the values that cross.
+  void split(const std::vector<std::int32_t>& arguments) {
+    if (options_.gradient_inputs > arguments.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("the job has {} inputs, of which {} cannot be gradients",
+                              arguments.size(), options_.gradient_inputs));
+    }
+    depends_.resize(job_.values.size());
+    for (std::size_t i = arguments.size() - options_.gradient_inputs; i < arguments.size(); ++i) {
+      depends_[static_cast<std::size_t>(arguments[i])] = true;
+    }
+    std::set<std::int32_t> crossing;
+    std::vector<bool> everywhere(job_.values.size());  // inputs and variables need not cross
+    for (const std::int32_t value : arguments) everywhere[static_cast<std::size_t>(value)] = true;
+    for (const Operation& op : job_.operations) {
+      const bool late = is_late(op);
+      const std::string_view kind = kind_of(op);
+      for (const std::int32_t value : op.results) {
+        depends_[static_cast<std::size_t>(value)] = late;
+        everywhere[static_cast<std::size_t>(value)] = kind == "variable" || kind == "input";
+      }
+      if (!late) continue;
+      for (const std::int32_t value : op.operands) {
+        if (!depends(value) && !everywhere[static_cast<std::size_t>(value)]) crossing.insert(value);
+      }
+    }
+    crossing_.assign(crossing.begin(), crossing.end());
+  }
+
+  // Whether the operation is part of the backward part.
+  bool is_late(const Operation& op) const {
+    return std::any_of(op.operands.begin(), op.operands.end(),
+                       [&](std::int32_t value) { return depends(value); });
+  }
+
+  void add_inputs(const std::vector<std::int32_t>& arguments) {
+    for (const std::int32_t at : arguments) {
+      if (options_.phase == OneflowPhase::kForward && depends(at)) continue;
       const ValueId id =
           result_.graph.add_input(fmt::format("input_{}", result_.inputs.size()), type(at));
       value(at) = id;
       result_.inputs.push_back(result_.graph.value(id).name);
+    }
+  }
+
+  void add_saved_inputs() {
+    for (const std::int32_t at : crossing_) {
+      value(at) = result_.graph.add_input(fmt::format("saved_{}", result_.saved.size()), type(at));
+      result_.saved.push_back(result_.graph.value(value(at)).name);
+    }
+  }
+
+  void add_saved_outputs() {
+    for (const std::int32_t at : crossing_) {
+      add_output(value(at), fmt::format("saved_{}", result_.saved.size()));
+      result_.saved.push_back(result_.graph.value(result_.graph.outputs().back()).name);
+    }
+  }
+
+  void add_gradients() {
+    for (const auto& [at, id] : gradients_) {
+      const std::string& name = state_.variables.at(at);
+      add_output(id, name + "/gradient");
+      result_.gradients.emplace_back(name,
+                                     result_.graph.value(result_.graph.outputs().back()).name);
     }
   }
 
@@ -143,7 +230,19 @@ class JobImporter {
     Lowering lowering(state_, op);
     const std::string kind = kind_of_user(lowering, kind_of(op));
     if (kind == "variable") return add_variable(op, lowering);
-    if (kind == "input" || kind == "output") return lowering.result(0, lowering.in(0));
+    if (options_.phase != OneflowPhase::kWhole && kind != "input" && is_late(op) != backward()) {
+      return;
+    }
+    if (kind == "input") {
+      // The gradients are no inputs of a forward part.
+      if (value(op.operands.at(0)).valid()) lowering.result(0, lowering.in(0));
+      return;
+    }
+    if (kind == "output") return lowering.result(0, lowering.in(0));
+    if (backward() && kind.ends_with("_update") && lowering.is_variable(0)) {
+      gradients_[op.operands.at(0)] = lowering.in(1);
+      return;
+    }
     oneflow::registry().find(kind)(lowering);
   }
 
@@ -205,9 +304,12 @@ class JobImporter {
 
   const Job job_;
   const OneflowJobOptions& options_;
-  OneflowJob result_{Graph("oneflow"), {}, {}, {}, {}};
+  OneflowJob result_{Graph("oneflow"), {}, {}, {}, {}, {}, {}};
   JobState state_;
   std::set<std::string> names_;
+  std::vector<bool> depends_;                  // by value of the job: on the gradients
+  std::vector<std::int32_t> crossing_;         // values of the job
+  std::map<std::int32_t, ValueId> gradients_;  // by value of the job that is a variable
 };
 
 template <typename Import>

@@ -5,8 +5,8 @@
     tools/oneflow_env.sh python tests/frontends/oneflow/make_models.py [NAME...]
 
 A model's folder is what ``oneflow.save(graph, folder)`` writes, with ``cases.npz`` beside the
-variables: the inputs and OneFlow's own outputs. A job with gradients and updates is a compressed text, with an
-archive of its variables before and after a few steps.
+variables: the inputs and OneFlow's own outputs. A job with gradients and updates is a compressed
+text, with an archive of its variables before and after a few steps.
 """
 
 from __future__ import annotations

@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules and graphs of OneFlow that run through the engines."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import oneflow as flow
+from oneflow import nn
+
+from .. import load
+from .._core import InvalidArgument, Program, Unsupported, import_oneflow_job
+from .job import STEP, Job, capture, flatten, rebuild, shared
+
+# Elements of each weight that are looked at to see whether it changed since it was built in.
+_SAMPLES = 16
+
+
+class _Whole(nn.Graph):
+    """A module as it is, as a graph."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def build(self, *args: Any) -> Any:
+        """The module's results."""
+        return self.module(*args)
+
+
+class _Probed(nn.Module):
+    """A module whose inputs have zeros added: the gradients of these are those of the inputs."""
+
+    def __init__(self, module: nn.Module, args: list[flow.Tensor]) -> None:
+        super().__init__()
+        self.module = module
+        self.wanted = [i for i, arg in enumerate(args) if arg.requires_grad]
+        for i in self.wanted:
+            self.register_parameter(f"probe_{i}", nn.Parameter(flow.zeros(*args[i].shape)))
+
+    def forward(self, *args: Any) -> Any:
+        """The module's results."""
+        given = list(args)
+        for i in self.wanted:
+            given[i] = given[i] + getattr(self, f"probe_{i}")
+        return self.module(*given)
+
+
+class _Differentiated(nn.Graph):
+    """A module and its gradients, for gradients of its results that come as further inputs."""
+
+    def __init__(self, module: _Probed, count: int) -> None:
+        super().__init__()
+        self.module = module
+        self.count = count  # of the module's own inputs
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        # Its rule is not used; each parameter that it updates gets a gradient.
+        self.add_optimizer(flow.optim.SGD(parameters, lr=1.0))
+
+    def build(self, *args: Any) -> Any:
+        """The module's results; marks the loss whose gradients these are."""
+        results = self.module(*args[: self.count])
+        parts = flatten(results, [])
+        loss = sum((y * g).sum() for y, g in zip(parts, args[self.count :], strict=True))
+        loss.backward()
+        return results
+
+
+class _Compiled:
+    """A program of a job, with the memory of what it reads."""
+
+    def __init__(
+        self,
+        imported: dict[str, Any],
+        job: Job,
+        own: dict[str, np.ndarray],
+        options: dict[str, Any],
+    ) -> None:
+        self.program: Program = load(imported["graph"], aliases=imported["aliases"], **options)
+        self.inputs: list[str] = imported["inputs"]
+        self.variables: list[str] = imported["variables"]
+        self.saved: list[str] = imported["saved"]
+        self.gradients: dict[str, str] = dict(imported["gradients"])
+        self.rates = {name: job.rates[name] for name in imported["schedules"]}
+        self.job = job
+        self.own = own
+        shapes = {port.name: (port.shape, port.dtype) for port in self.program.inputs}
+        for name in self.variables:
+            if name in job.variables or name in own:
+                continue
+            shape, dtype = shapes[name]
+            own[name] = np.full([int(n) for n in shape or ()], job.initial[name], dtype)
+
+    def feeds(self, args: list[flow.Tensor]) -> dict[str, np.ndarray]:
+        """What the program is to be called with."""
+        feeds = {name: shared(arg) for name, arg in zip(self.inputs, args, strict=True)}
+        for name in self.variables:
+            tensor = self.job.variables.get(name)
+            feeds[name] = self.own[name] if tensor is None else shared(tensor)
+        if self.rates:
+            step = int(self.own[STEP][0]) if STEP in self.own else 0
+            for name, rate in self.rates.items():
+                feeds[name] = np.array([rate(step)], np.float32)
+        return feeds
+
+
+class _Inference:
+    """A module in evaluation mode, for arguments of one kind."""
+
+    def __init__(self, module: nn.Module, args: list[flow.Tensor], options: dict[str, Any]) -> None:
+        graph = _Whole(module)
+        self.job = capture(graph, *args)
+        (self.results,) = graph._eager_outputs
+        self.options = options
+        self.frozen: _Compiled | None = None
+        self.live: _Compiled | None = None
+        self.seen = self._samples()
+
+    def _samples(self) -> list[np.ndarray]:
+        samples = []
+        for tensor in self.job.variables.values():
+            flat = shared(tensor).reshape(-1)
+            samples.append(flat[:: max(1, flat.size // _SAMPLES)].copy())
+        return samples
+
+    def run(self, args: list[flow.Tensor], may_freeze: bool) -> Any:
+        if self.live is None and not (may_freeze and self._unchanged()):
+            self.frozen = None
+            imported = import_oneflow_job(self.job.text)
+            self.live = _Compiled(imported, self.job, {}, self.options)
+        if self.live is None and self.frozen is None:
+            constants = {name: shared(t) for name, t in self.job.variables.items()}
+            imported = import_oneflow_job(self.job.text, constants)
+            self.frozen = _Compiled(imported, self.job, {}, self.options)
+        compiled = self.live or self.frozen
+        assert compiled is not None
+        outputs = compiled.program.run(compiled.feeds(args))
+        made = _tensors(outputs, len(flatten(self.results, [])))
+        return rebuild(self.results, made)
+
+    def _unchanged(self) -> bool:
+        return all(np.array_equal(a, b) for a, b in zip(self._samples(), self.seen, strict=True))
+
+
+def _function_of(training: _Training) -> type[flow.autograd.Function]:
+    """Forward and backward programs as one function of OneFlow's autograd."""
+
+    class Function(flow.autograd.Function):
+        # Only saved tensors are kept in the context: OneFlow 0.9.0 frees its attributes early.
+        @staticmethod
+        def forward(ctx: Any, *tensors: flow.Tensor) -> Any:
+            args = list(tensors[: training.count])
+            outputs = training.forward.program.run(training.forward.feeds(args))
+            saved = [flow.from_numpy(outputs[name]) for name in training.forward.saved]
+            ctx.save_for_backward(*args, *saved)
+            made = _tensors(outputs, training.result_count)
+            return made[0] if len(made) == 1 else tuple(made)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: flow.Tensor) -> Any:
+            program = training.backward
+            args = list(ctx.saved_tensors[: training.count])
+            feeds = program.feeds([*args, *(g.contiguous() for g in gradients)])
+            saved = ctx.saved_tensors[training.count :]
+            feeds.update((k, shared(v)) for k, v in zip(program.saved, saved, strict=True))
+            outputs = program.program.run(feeds)
+            found = {name: flow.from_numpy(outputs[key]) for name, key in program.gradients.items()}
+            results: list[Any] = [found.get(f"module.probe_{i}") for i in range(training.count)]
+            results += [found.get(name) for name in training.parameter_names]
+            return tuple(results)
+
+    Function.__name__ = f"XRTFunction{id(training)}"
+    return Function
+
+
+def _tensors(outputs: dict[str, np.ndarray], count: int) -> list[flow.Tensor]:
+    return [flow.from_numpy(outputs[f"output_{i}"]) for i in range(count)]
+
+
+class _Training:
+    """A module in training mode, for arguments of one kind."""
+
+    def __init__(self, module: nn.Module, args: list[flow.Tensor], options: dict[str, Any]) -> None:
+        with flow.no_grad():
+            # The shapes of the results, without touching running statistics.
+            module_mode = module.training
+            module.eval()
+            like = flatten(module(*args), [])
+            module.train(module_mode)
+        # OneFlow's autograd no longer takes parameters that a graph with an optimizer was built on:
+        # the graph gets a copy.
+        probed = _Probed(copy.deepcopy(module), args)
+        probed.train(module.training)
+        gradients = [flow.zeros(*y.shape, dtype=y.dtype) for y in like]
+        graph = _Differentiated(probed, len(args))
+        self.job = capture(graph, *[a.detach() for a in args], *gradients)
+        (self.results,) = graph._eager_outputs
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            if f"module.module.{name}" in self.job.variables:
+                self.job.variables[f"module.module.{name}"] = tensor
+        self.count = len(args)
+        self.result_count = len(like)
+        split = {"gradient_inputs": len(gradients)}
+        own: dict[str, np.ndarray] = {}
+        for name in self.job.variables:
+            if name.startswith("module.probe_"):
+                own[name] = shared(self.job.variables[name])
+        self.forward = _Compiled(
+            import_oneflow_job(self.job.text, phase="forward", **split), self.job, own, options
+        )
+        self.backward = _Compiled(
+            import_oneflow_job(self.job.text, phase="backward", **split), self.job, own, options
+        )
+        trained = {
+            name: tensor
+            for name, tensor in self.job.variables.items()
+            if not name.startswith("module.probe_") and tensor.requires_grad
+        }
+        self.parameter_names = list(trained)
+        self.parameters = list(trained.values())
+        self.function = _function_of(self)
+
+    def run(self, args: list[flow.Tensor]) -> Any:
+        made = self.function.apply(*args, *self.parameters)
+        return rebuild(self.results, [made] if isinstance(made, flow.Tensor) else list(made))
+
+
+class _Steps:
+    """An nn.Graph, updates of its variables included, for arguments of one kind."""
+
+    def __init__(
+        self,
+        graph: nn.Graph,
+        args: list[flow.Tensor],
+        state: dict[str, np.ndarray],
+        options: dict[str, Any],
+    ) -> None:
+        self.job = capture(graph, *args)
+        (self.results,) = graph._eager_outputs
+        self.compiled = _Compiled(import_oneflow_job(self.job.text), self.job, state, options)
+
+    def run(self, args: list[flow.Tensor]) -> Any:
+        outputs = self.compiled.program.run(self.compiled.feeds(args))
+        made = _tensors(outputs, len(flatten(self.results, [])))
+        return rebuild(self.results, made)
+
+
+class XRTModule(nn.Module):
+    """A module or graph of OneFlow that runs and trains through the engines.
+
+    Wrapping an nn.Module shares its parameters, buffers and sub-modules under the same names:
+    state_dict(), parameters(), train() and optimizers see no difference. In training mode forward
+    and backward go through the engines; the optimizer stays OneFlow's. Wrapping an nn.Graph takes
+    its job whole: with a loss and an optimizer every call is a training step, weights are updated
+    in OneFlow's own memory, and optimizer_state() holds the rest.
+
+    Weights are built into the program of evaluation until the module was in training mode, or
+    load_state_dict() was called, or samples of the weights show another change; from then on they
+    are inputs, and no change compiles anything. refresh() says that weights changed.
+
+    Args:
+        module: an nn.Module, or an nn.Graph that was not compiled by OneFlow with other arguments.
+        engine: as in openxrt.load().
+        use_fp16: let engines that can do so compute in fp16.
+        use_int8, int8_calibration: quantised programs come from openxrt's own quantiser; here
+            use_int8 is Unsupported.
+        max_batch_size: the largest first dimension that engines are to build for.
+        max_workspace_size: bytes of scratch memory that one function may use.
+        strict_types, force_precision_constraints: engines always compute in the types of the
+            graph, whatever these say.
+        force_compile: compile anew whatever the cache holds.
+        cluster_minimum_nodes: smaller clusters go to the next engine.
+        cluster_maximum_nodes: larger clusters are split; None: no limit.
+        cluster_ignore_pipeline, cluster_max_iteration, cluster_strict_sbp_policy: accepted, as
+            OneFlow-XRT had them; graphs here have no stages, clusters are complete after one pass,
+            and values are not distributed within a graph.
+        dump_subgraph_dir: where to write the graph before and after each pass, and every function.
+        verbose: say on standard error what each program runs on.
+        options: further arguments of openxrt.load().
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | nn.Graph,
+        engine: str | list[str] = "auto",
+        *,
+        use_fp16: bool = False,
+        use_int8: bool = False,
+        int8_calibration: object = None,
+        max_batch_size: int | None = None,
+        max_workspace_size: int | None = None,
+        strict_types: bool = False,
+        force_precision_constraints: bool = True,
+        force_compile: bool = False,
+        cluster_minimum_nodes: int = 1,
+        cluster_maximum_nodes: int | None = None,
+        cluster_ignore_pipeline: bool = True,
+        cluster_max_iteration: int = 20,
+        cluster_strict_sbp_policy: bool = True,
+        dump_subgraph_dir: str | os.PathLike[str] | None = None,
+        verbose: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        del strict_types, force_precision_constraints
+        del cluster_ignore_pipeline, cluster_max_iteration, cluster_strict_sbp_policy
+        if use_int8:
+            raise Unsupported("use_int8: modules of OneFlow are not quantised here")
+        if int8_calibration is not None:
+            raise InvalidArgument("int8_calibration is given without use_int8")
+        if use_fp16:
+            if options.get("precision", "f16") != "f16":
+                raise InvalidArgument(f"use_fp16 and precision={options['precision']!r}")
+            options["precision"] = "f16"
+        given = {
+            "max_batch_size": max_batch_size,
+            "max_workspace_bytes": max_workspace_size,
+            "cluster_minimum_nodes": None if cluster_minimum_nodes == 1 else cluster_minimum_nodes,
+            "cluster_maximum_nodes": cluster_maximum_nodes,
+            "dump_dir": dump_subgraph_dir,
+            "cache_dir": "" if force_compile else None,
+        }
+        options.update({name: value for name, value in given.items() if value is not None})
+        object.__setattr__(self, "options", {"engine": engine, **options})
+        object.__setattr__(self, "verbose", verbose)
+        object.__setattr__(self, "_wrapped", module)
+        object.__setattr__(self, "_programs", {})
+        object.__setattr__(self, "_state", {})
+        object.__setattr__(self, "_may_freeze", True)
+        if isinstance(module, nn.Module):
+            # Shared, not copied: what changes in one is changed in the other.
+            self._parameters = module._parameters
+            self._buffers = module._buffers
+            self._modules = module._modules
+            self._non_persistent_buffers_set = module._non_persistent_buffers_set
+            self.training = module.training
+            if module.training:
+                object.__setattr__(self, "_may_freeze", False)
+        elif not isinstance(module, nn.Graph):
+            raise InvalidArgument(
+                f"an nn.Module or nn.Graph is wanted, not {type(module).__name__}"
+            )
+
+    @property
+    def wrapped(self) -> nn.Module | nn.Graph:
+        """What was wrapped."""
+        return self._wrapped
+
+    def train(self, mode: bool = True) -> XRTModule:
+        """Sets the mode of this module and of the wrapped one."""
+        super().train(mode)
+        if isinstance(self._wrapped, nn.Module):
+            self._wrapped.training = mode
+        if mode:
+            self.refresh()
+        return self
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As the wrapped module's."""
+        self.refresh()
+        return self._wrapped.load_state_dict(*args, **kwargs)
+
+    def refresh(self) -> None:
+        """Says that weights changed: they are inputs of the programs from now on."""
+        object.__setattr__(self, "_may_freeze", False)
+
+    def optimizer_state(self) -> dict[str, np.ndarray]:
+        """What the job of an nn.Graph keeps besides the module's own variables, by its name in the
+        job: moments, the step. It may be written to."""
+        return self._state
+
+    def programs(self) -> Iterator[Program]:
+        """The openxrt.Programs made so far."""
+        for made in self._programs.values():
+            for name in ("frozen", "live", "forward", "backward", "compiled"):
+                compiled = getattr(made, name, None)
+                if compiled is not None and not callable(compiled):
+                    yield compiled.program
+
+    def forward(self, *args: Any) -> Any:
+        """The results of the module, or of one step of the graph."""
+        tensors = list(args)
+        for i, arg in enumerate(tensors):
+            if not isinstance(arg, flow.Tensor):
+                raise InvalidArgument(
+                    f"argument {i} is a {type(arg).__name__}: XRTModule takes tensors"
+                )
+        trains = isinstance(self._wrapped, nn.Module) and (
+            self.training or (flow.is_grad_enabled() and any(a.requires_grad for a in tensors))
+        )
+        key = (trains, *((tuple(a.shape), a.dtype, trains and a.requires_grad) for a in tensors))
+        made = self._programs.get(key)
+        if made is None:
+            made = self._programs[key] = self._make(tensors, trains)
+        if isinstance(made, _Inference):
+            return made.run(tensors, self._may_freeze)
+        return made.run(tensors)
+
+    def _make(self, args: list[flow.Tensor], trains: bool) -> Any:
+        made: _Steps | _Training | _Inference
+        if isinstance(self._wrapped, nn.Graph):
+            if self._programs:
+                raise InvalidArgument(
+                    "an nn.Graph is built for the arguments of its first call; wrap another one "
+                    "for other shapes"
+                )
+            made = _Steps(self._wrapped, args, self._state, self.options)
+        elif trains:
+            made = _Training(self._wrapped, args, self.options)
+        else:
+            made = _Inference(self._wrapped, args, self.options)
+        if self.verbose:
+            kinds = ", ".join(f"{tuple(a.shape)}" for a in args)
+            print(f"openxrt: {type(self._wrapped).__name__}({kinds}) compiled", file=sys.stderr)
+        return made
