@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <ctime>
 #include <optional>
 #include <span>
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kEntryKind = "file";
-constexpr std::int64_t kSettledSeconds = 2;
+constexpr const char* kUnsettled = "unsettled";  // no state equals it
 constexpr std::size_t kDigestDigits = 32;
 
 std::string state_text(const struct stat& info) {
@@ -41,9 +42,9 @@ std::string state_text(const struct stat& info) {
 }
 
 // Whether a change from now on is bound to leave other times.
-bool is_settled(const struct stat& info) {
+bool is_settled(const struct stat& info, std::chrono::seconds age) {
   const std::int64_t changed = std::max(info.st_mtim.tv_sec, info.st_ctim.tv_sec);
-  return changed + kSettledSeconds <= std::time(nullptr);
+  return changed + age.count() < std::time(nullptr);
 }
 
 // An entry holds the digest, then the state.
@@ -81,10 +82,12 @@ std::string FileDigests::of(const fs::path& file) const {
   if (before && before->digest != digest) {
     log_info("'" + name + "' has changed since it was loaded the last time");
   }
+  const bool certain = has_state && is_settled(info, settled_) && file_state(file) == state;
+  const std::string kept = certain ? state : kUnsettled;
+  const bool is_news = !before || before->digest != digest || before->state != kept;
   // A folder that is only read from serves what it has, and that is no trouble.
-  const bool writable = ::access(dir_.c_str(), W_OK) == 0;
-  if (writable && has_state && is_settled(info) && file_state(file) == state) {
-    write_behind(dir_, [dir = dir_, key, header, text = digest + state] {
+  if (is_news && ::access(dir_.c_str(), W_OK) == 0) {
+    write_behind(dir_, [dir = dir_, key, header, text = digest + kept] {
       const std::string_view piece = text;
       write_entry(dir, key, header, std::span(&piece, 1));
     });
