@@ -112,6 +112,7 @@ XRT_LITE_API xrt_lite_status xrt_lite_register_driver(const xrt_lite_driver* dri
 
 /* Drivers that are part of the runtime; a program links those that it names. */
 XRT_LITE_API const xrt_lite_driver* xrt_lite_generic_driver(void);
+XRT_LITE_API const xrt_lite_driver* xrt_lite_x86_driver(void); /* AVX2 or AVX-512 */
 
 /* Platform layer: opens a shared library and registers what its function
  * `const xrt_lite_driver* xrt_lite_driver_entry(void)` returns. */

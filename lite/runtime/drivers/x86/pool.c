@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Maximum and mean over windows, all channels of a tap at once. */
+#include <math.h>
+
+#include "x86.h"
+
+typedef struct pool_job {
+  const xrt_k_pool* p;
+  const xrt_x86_isa* isa;
+  const uint8_t* x;
+  uint8_t* y;
+  int32_t element;
+} pool_job;
+
+static void pool_pixel(const pool_job* j, int32_t row, int32_t ox) {
+  const xrt_k_pool* p = j->p;
+  const int32_t n = row / p->oh, oy = row % p->oh;
+  uint8_t* y = j->y + ((int64_t)row * p->ow + ox) * p->y_pitch * j->element;
+  float* yf = (float*)(void*)y;
+  const int is_float = p->dtype == XRT_LITE_F32;
+  int32_t inside = 0, padded = 0;
+  for (int32_t ky = 0; ky < p->kh; ++ky) {
+    const int32_t iy = oy * p->stride_h - p->pad_top + ky * p->dilation_h;
+    if (iy >= p->ih + p->pad_bottom) continue;
+    for (int32_t kx = 0; kx < p->kw; ++kx) {
+      const int32_t ix = ox * p->stride_w - p->pad_left + kx * p->dilation_w;
+      if (ix >= p->iw + p->pad_right) continue;
+      ++padded;
+      if (iy < 0 || iy >= p->ih || ix < 0 || ix >= p->iw) continue;
+      const uint8_t* x = j->x + (((int64_t)n * p->ih + iy) * p->iw + ix) * p->x_pitch * j->element;
+      if (inside++ == 0)
+        memcpy(y, x, (size_t)p->c * (size_t)j->element);
+      else if (!is_float)
+        j->isa->max_u8(y, x, p->c, p->dtype == XRT_LITE_I8 ? 0x80 : 0);
+      else if (p->kind == XRT_POOL_MAX)
+        j->isa->max_f32(yf, (const float*)(const void*)x, p->c);
+      else
+        j->isa->add_f32(yf, (const float*)(const void*)x, p->c);
+    }
+  }
+  if (!is_float) {
+    if (inside == 0) memset(y, p->dtype == XRT_LITE_I8 ? 128 : 0, (size_t)p->c);
+  } else if (inside == 0) {
+    for (int32_t c = 0; c < p->c; ++c) yf[c] = p->kind == XRT_POOL_MAX ? -INFINITY : 0.0f;
+  } else if (p->kind == XRT_POOL_MEAN) {
+    const float count = (float)(p->count_include_pad ? padded : inside);
+    for (int32_t c = 0; c < p->c; ++c) yf[c] /= count;
+  }
+}
+
+static void pool_row(void* argument, int32_t row) {
+  const pool_job* j = (const pool_job*)argument;
+  for (int32_t ox = 0; ox < j->p->ow; ++ox) pool_pixel(j, row, ox);
+}
+
+xrt_lite_status xrt_x86_pool(const xrt_kernel_call* call, const xrt_x86_isa* isa) {
+  const xrt_k_pool* p = (const xrt_k_pool*)call->params;
+  pool_job j = {p, isa, (const uint8_t*)call->operands[0], (uint8_t*)call->operands[1],
+                p->dtype == XRT_LITE_F32 ? 4 : 1};
+  xrt_parallel(call, p->n * p->oh, pool_row, &j);
+  return XRT_LITE_OK;
+}
