@@ -6,6 +6,7 @@ namespace {
 
 const std::vector<const Target*>& targets() {
   static const std::vector<const Target*> list = {
+      &x86_target(),
       &generic_target(),
   };
   return list;

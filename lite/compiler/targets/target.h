@@ -44,5 +44,6 @@ std::vector<std::string> target_names();
 
 // One function per file of this folder.
 const Target& generic_target();
+const Target& x86_target();
 
 }  // namespace xrt::lite
