@@ -38,7 +38,7 @@
 namespace xrt {
 
 // Changes whenever a class below changes shape; a library built for another version is refused.
-inline constexpr std::uint32_t kEngineAbi = 2;
+inline constexpr std::uint32_t kEngineAbi = 3;
 
 enum class Phase : std::uint8_t { kInference, kTraining };
 
@@ -77,7 +77,7 @@ struct InputOutputAlias {
 struct Function {
   std::string name;
   const Graph& graph;
-  std::vector<InputOutputAlias> aliases;
+  std::vector<InputOutputAlias> aliases;  // empty unless the engine works in_place()
   // The function as a serialised ONNX ModelProto at the pinned opset. Constants larger than
   // `inline_limit` bytes are left out as external data whose location is `kMemoryLocation` and
   // whose offset is the address of the tensor's memory (valid while the graph's tensors live).
@@ -177,6 +177,16 @@ class XRT_API Engine {
   virtual std::vector<std::string> ops() const { return {}; }
   // What holds for every node of one op of ops().
   virtual OpTraits traits(const std::string& /*op*/) const { return {}; }
+
+  // Every key that CompileOptions::engine_options may have, so that a misspelt one is an error that
+  // suggests the nearest. Nothing: compile() judges the keys itself.
+  virtual std::optional<std::vector<std::string>> option_names() const { return std::nullopt; }
+
+  // True: run() may be handed an output that lies in the memory of an input, where Function::aliases
+  // says so; also other nodes that read that input must see its old value. False: functions have no
+  // aliases, every output has memory of its own, and the runtime copies it over the input when the
+  // run is over.
+  virtual bool in_place() const { return false; }
 };
 
 // Handed to an engine library. add() refuses a second engine of the same name.

@@ -55,10 +55,29 @@ struct ProgramOptions {
   // fastest whose outputs stay within `tolerance` of float32 (over the range of each output).
   std::string precision = "f32";
   double tolerance = 0.01;
-  // For engines that build for a range of sizes and plan their scratch memory; others ignore them.
-  std::int64_t max_batch_size = 0;      // the largest first dimension to build for; 0: as declared
-  std::size_t max_workspace_bytes = 0;  // bound on scratch memory per run of a function; 0: none
+  // Where an engine fails to compile what it claimed: an error that names nodes, engine and cause;
+  // true: those nodes go to the next engine that takes them, and explain() says so.
+  bool fallback = false;
+  bool training = false;       // engines are asked and compile for Phase::kTraining
+  bool force_compile = false;  // compile anew whatever the caches hold; results are cached
+  // The largest first dimension of inputs to build for, for engines that build for a range of
+  // sizes; a larger batch is built for when it comes, and says so once. 0: as declared.
+  std::int64_t max_batch_size = 0;
+  // Scratch memory that one run of a function may use, in bytes; an engine that needs more has
+  // failed to compile. 0: no limit.
+  std::size_t max_workspace_bytes = 0;
 };
+
+// Every name that set_option() knows, sorted; docs/options.md describes them.
+XRT_API std::vector<std::string> option_names();
+// Sets an option by its name, as Python and the XRT_<NAME> variables of the environment spell it.
+// Names that OneFlow-XRT knew and that have no meaning here are accepted with a line in the log
+// that says what replaces them. kInvalidArgument for an unknown name (with the nearest known one)
+// or a value that does not fit.
+XRT_API void set_option(ProgramOptions& options, std::string_view name, std::string_view value);
+// `options` with what XRT_<NAME> variables say about those that have their default. Programs do
+// this when they are loaded.
+XRT_API ProgramOptions with_environment(ProgramOptions options);
 
 struct Port {
   std::string name;

@@ -143,6 +143,7 @@ def load(
     tolerance: float = 0.01,
     max_batch_size: int = 0,
     max_workspace_bytes: int = 0,
+    **options: object,
 ) -> Program:
     """Loads an ONNX model, places it on engines and compiles it.
 
@@ -173,6 +174,8 @@ def load(
             0: as the model declares it.
         max_workspace_bytes: bound on scratch memory of one run of a function, for engines that
             plan it; 0: none.
+        options: further options by name (docs/options.md): fallback, force_compile, training,
+            verbose, dump_subgraph_dir, max_workspace_size, …
 
     Raises:
         NotFound: the file or an engine does not exist.
@@ -201,8 +204,8 @@ def load(
         node_engines=dict(node_engines or {}),
         aliases=[(first, second) for first, second in pairs],
         engine_options={
-            name: {key: _option(value) for key, value in options.items()}
-            for name, options in (engine_options or {}).items()
+            name: {key: _option(value) for key, value in own.items()}
+            for name, own in (engine_options or {}).items()
         },
         dump_dir="" if dump_dir is None else os.fspath(dump_dir),
         max_specializations=max_specializations,
@@ -212,6 +215,7 @@ def load(
         tolerance=tolerance,
         max_batch_size=max_batch_size,
         max_workspace_bytes=max_workspace_bytes,
+        options={name: _option(value) for name, value in options.items()},
     )
 
 

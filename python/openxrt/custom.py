@@ -96,6 +96,8 @@ def engine(
     ops: Sequence[str] = (),
     training: bool = False,
     traits: Mapping[str, OpTraits] | None = None,
+    options: Sequence[str] | None = None,
+    in_place: bool = False,
 ) -> Callable[[T], T]:
     """A class decorator: makes an instance of the class the engine `name` of this process.
 
@@ -110,6 +112,11 @@ def engine(
         ops: qualified names of ops with a lowering, for tables.
         training: nodes of training steps may be offered to it.
         traits: qualified names of ops to what differs from that, and who updates variables.
+        options: the names that ``engine_options={name: ...}`` may have; another one is
+            InvalidArgument, with the nearest of these. None: compile() judges them itself.
+        in_place: the memory of an output may be that of the input that ``function.aliases`` names;
+            nodes that read the input must see its old value. Otherwise functions have no aliases,
+            and the runtime copies what was computed over the input.
     """
 
     def decorate(cls: T) -> T:
@@ -124,6 +131,8 @@ def engine(
             ops=sorted(ops),
             traits=dict(traits or {}),
             training=training,
+            options=None if options is None else sorted(options),
+            in_place=in_place,
         )
         return cls
 

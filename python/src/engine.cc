@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -36,6 +37,8 @@ struct Description {
   bool dynamic_shapes = false;
   std::map<std::string, OpTraits> traits;  // of ops where they differ from `otherwise`
   OpTraits otherwise;
+  std::optional<std::vector<std::string>> option_names;
+  bool in_place = false;
 };
 
 // Ends the views of one call, however it ends.
@@ -68,6 +71,10 @@ class PyEngine final : public Engine {
   bool dynamic_shapes() const override { return about_.dynamic_shapes; }
   std::string location() const override { return about_.location; }
   std::vector<std::string> ops() const override { return about_.ops; }
+  std::optional<std::vector<std::string>> option_names() const override {
+    return about_.option_names;
+  }
+  bool in_place() const override { return about_.in_place; }
   OpTraits traits(const std::string& op) const override {
     const auto it = about_.traits.find(op);
     return it == about_.traits.end() ? about_.otherwise : it->second;
@@ -256,16 +263,18 @@ void bind_engine(nb::module_& module) {
       "register_engine",
       [](nb::object object, std::string name, std::string version, std::vector<std::string> devices,
          bool dynamic_shapes, std::string location, std::vector<std::string> ops,
-         std::map<std::string, OpTraits> traits, bool training) {
+         std::map<std::string, OpTraits> traits, bool training,
+         std::optional<std::vector<std::string>> options, bool in_place) {
         Description about{
             std::move(name), std::move(version), std::move(location), std::move(devices),
-            std::move(ops),  dynamic_shapes,     std::move(traits),   {}};
+            std::move(ops),  dynamic_shapes,     std::move(traits),   {},
+            std::move(options), in_place};
         about.otherwise.training = training;
         register_engine(std::make_shared<PyEngine>(std::move(about), std::move(object)));
       },
       nb::arg("object"), nb::arg("name"), nb::arg("version"), nb::arg("devices"),
       nb::arg("dynamic_shapes"), nb::arg("location"), nb::arg("ops"), nb::arg("traits"),
-      nb::arg("training"));
+      nb::arg("training"), nb::arg("options").none(), nb::arg("in_place"));
   module.def("finish_writing", finish_writing, nb::call_guard<nb::gil_scoped_release>(),
              "Waits until the disk cache holds what was made so far; needs Python's engines.");
   module.def(

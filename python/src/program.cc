@@ -276,7 +276,8 @@ PyProgram* load(const nb::object& source, std::vector<std::string> engines, std:
                 std::map<std::string, std::map<std::string, std::string>> engine_options,
                 const std::string& dump_dir, int max_specializations, const std::string& auto_mode,
                 double auto_budget_s, const std::string& precision, double tolerance,
-                std::int64_t max_batch_size, std::size_t max_workspace_bytes) {
+                std::int64_t max_batch_size, std::size_t max_workspace_bytes,
+                const std::map<std::string, std::string>& further) {
   ProgramOptions options;
   options.engines = std::move(engines);
   options.strict = strict;
@@ -296,6 +297,7 @@ PyProgram* load(const nb::object& source, std::vector<std::string> engines, std:
   options.tolerance = tolerance;
   options.max_batch_size = max_batch_size;
   options.max_workspace_bytes = max_workspace_bytes;
+  for (const auto& [name, value] : further) set_option(options, name, value);
 
   std::shared_ptr<Program> program;
   if (PyUnicode_Check(source.ptr())) {
@@ -438,7 +440,7 @@ void bind_program(nb::module_& module) {
              nb::arg("node_engines"), nb::arg("aliases"), nb::arg("engine_options"),
              nb::arg("dump_dir"), nb::arg("max_specializations"), nb::arg("auto_mode"),
              nb::arg("auto_budget_s"), nb::arg("precision"), nb::arg("tolerance"),
-             nb::arg("max_batch_size"), nb::arg("max_workspace_bytes"),
+             nb::arg("max_batch_size"), nb::arg("max_workspace_bytes"), nb::arg("options"),
              nb::rv_policy::take_ownership);
 }
 

@@ -29,6 +29,7 @@ spdlog::logger& logger() {
 void log_debug(std::string_view message) { logger().debug(message); }
 void log_info(std::string_view message) { logger().info(message); }
 void log_warning(std::string_view message) { logger().warn(message); }
+void log_everything() { logger().set_level(spdlog::level::debug); }
 bool log_debug_enabled() { return logger().should_log(spdlog::level::debug); }
 
 }  // namespace xrt

@@ -12,6 +12,8 @@ namespace xrt {
 XRT_API void log_debug(std::string_view message);
 XRT_API void log_info(std::string_view message);
 XRT_API void log_warning(std::string_view message);
+// From now on every line is printed, whatever XRT_LOG says.
+XRT_API void log_everything();
 // Whether log_debug prints: to spare the work of making the message.
 XRT_API bool log_debug_enabled();
 

@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
+#include "base/nearest.h"
 #include "xrt/error.h"
 #include "xrt/version.h"
 
@@ -51,6 +54,23 @@ int run_chosen(const Command& chosen) {
   }
 }
 
+// What to say about the first flag that the subcommand does not have; "" if there is none.
+std::string unknown_flag(const CLI::App& app, int argc, const char* const* argv) {
+  for (const CLI::App* sub : app.get_subcommands()) {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : sub->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    for (int i = 1; i < argc; ++i) {
+      const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+      if (!word.starts_with("--") || word == "--") continue;
+      if (std::find(names.begin(), names.end(), word) != names.end()) continue;
+      return fmt::format("{} has no flag {}{}", sub->get_name(), word, suggestion(word, names));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
@@ -79,6 +99,11 @@ int run_command_line(int argc, const char* const* argv) {
         app.get_subcommands([&](CLI::App* sub) { return sub->get_name() == first; }).empty()) {
       return report("", fmt::format("there is no subcommand '{}'; xrt --help lists them", first),
                     kUsage);
+    }
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+      if (const std::string text = unknown_flag(app, argc, argv); !text.empty()) {
+        return report("", text, kUsage);
+      }
     }
     // Help and version are "errors" of the parser that succeed.
     return app.exit(error) == 0 ? kOk : kUsage;

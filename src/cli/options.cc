@@ -45,11 +45,12 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
   app.add_option("--threads", options.threads, "threads of all engines together; 0: all allowed")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
-  app.add_option("--min-nodes", options.minimum_nodes,
+  app.add_option("--min-nodes,--cluster-minimum-nodes", options.minimum_nodes,
                  "smaller clusters go to the next engine; -1: no limit")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--max-nodes", options.maximum_nodes, "larger clusters are split; -1: no limit")
+  app.add_option("--max-nodes,--cluster-maximum-nodes", options.maximum_nodes,
+                 "larger clusters are split; -1: no limit")
       ->capture_default_str()
       ->group(group);
   app.add_option("--node-engine", options.node_engines,
@@ -81,21 +82,31 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(group);
-  app.add_option("--max-batch-size", options.max_batch_size,
-                 "for engines that build for a range of sizes: the largest first dimension")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
-  app.add_option("--max-workspace-bytes", options.max_workspace_bytes,
-                 "for engines that plan it: bound on scratch memory of a run")
-      ->group(group);
   app.add_option("--cache-dir", options.cache_dir, "folder of the compile cache (XRT_CACHE_DIR)")
       ->type_name("DIR")
       ->group(group);
   app.add_flag("--no-cache", options.no_cache, "do not read or write the compile cache")
       ->group(group);
-  app.add_option("--dump-dir", options.dump_dir,
+  app.add_option("--dump-dir,--dump-subgraph-dir", options.dump_dir,
                  "write the graph before and after each pass, and every function, as text")
       ->type_name("DIR")
+      ->group(group);
+  app.add_flag("--fallback", options.fallback,
+               "nodes of a function that its engine fails to compile go to the next engine")
+      ->group(group);
+  app.add_flag("--force-compile", options.force_compile, "compile anew whatever the caches hold")
+      ->group(group);
+  app.add_option("--max-batch-size", options.max_batch_size,
+                 "largest first dimension to build for; 0: as declared")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--max-workspace-size,--max-workspace-bytes", options.max_workspace_size,
+                 "bytes of scratch memory that one function may use; 0: no limit")
+      ->group(group);
+  app.add_flag("--verbose", options.verbose, "print every line of the log")->group(group);
+  app.add_option("--option", options.options, "any option of docs/options.md (repeatable)")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false)
       ->group(group);
 }
 
@@ -139,8 +150,18 @@ ProgramOptions program_options(const PlacementOptions& options,
   result.auto_budget_s = options.auto_budget;
   result.precision = options.precision;
   result.tolerance = options.tolerance;
+  result.fallback = options.fallback;
+  result.force_compile = options.force_compile;
   result.max_batch_size = options.max_batch_size;
-  result.max_workspace_bytes = options.max_workspace_bytes;
+  result.max_workspace_bytes = options.max_workspace_size;
+  if (options.verbose) set_option(result, "verbose", "true");
+  for (const std::string& text : options.options) {
+    const std::size_t at = text.find('=');
+    if (at == std::string::npos || at == 0) {
+      throw UsageError(fmt::format("--option '{}': write NAME=VALUE", text));
+    }
+    set_option(result, text.substr(0, at), text.substr(at + 1));
+  }
   if (options.no_cache) {
     result.cache_dir = "";
   } else if (!options.cache_dir.empty()) {

@@ -25,8 +25,10 @@ struct PlacementOptions {
   double auto_budget = 10;
   std::string precision = "f32";
   double tolerance = 0.01;
+  bool fallback = false, force_compile = false, verbose = false;
   std::int64_t max_batch_size = 0;
-  std::size_t max_workspace_bytes = 0;
+  std::size_t max_workspace_size = 0;
+  std::vector<std::string> options;  // "NAME=VALUE"
 };
 
 // The model's file and --engine, for commands that take one list of engines.

@@ -76,17 +76,20 @@ struct Found {
   std::shared_ptr<FileLock> lock;
 };
 
-Found find_on_disk(const Request& request, const fs::path& dir, const std::string& key) {
+Found find_on_disk(const Request& request, const fs::path& dir, const std::string& key,
+                   bool anew) {
   std::shared_ptr<FileLock> lock;
   try {
     prepare_folder(dir);
     const fs::path path = entry_path(dir, key);
     // Entries are whole or not there, so reading needs no lock, and works in a read-only folder.
     const ino_t seen = inode_of(path);
-    if (auto executable = load_entry(path, request)) return {std::move(executable), nullptr};
+    if (!anew) {
+      if (auto executable = load_entry(path, request)) return {std::move(executable), nullptr};
+    }
     // Held while compiling: who finds another process at work on this entry waits and then loads.
     lock = std::make_shared<FileLock>(dir / (key + ".lock"));
-    if (inode_of(path) != seen) {
+    if (!anew && inode_of(path) != seen) {
       if (auto executable = load_entry(path, request)) return {std::move(executable), nullptr};
     }
   } catch (const Error& error) {
@@ -96,8 +99,9 @@ Found find_on_disk(const Request& request, const fs::path& dir, const std::strin
   return {nullptr, std::move(lock)};
 }
 
-CompileResult compile_on_disk(const Request& request, const fs::path& dir, const std::string& key) {
-  Found found = find_on_disk(request, dir, key);
+CompileResult compile_on_disk(const Request& request, const fs::path& dir, const std::string& key,
+                              bool anew) {
+  Found found = find_on_disk(request, dir, key, anew);
   if (found.executable) return {std::move(found.executable), true};
   request.constants_are_read();
   auto executable = request.engine.compile(request.function, request.options);
@@ -147,18 +151,21 @@ std::string compile_key(const Engine& engine, const Function& function,
 
 CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const fs::path& dir,
-                             const std::string& key, const std::function<void()>& check_constants) {
+                             const std::string& key, bool anew,
+                             const std::function<void()>& check_constants) {
   static MemoryCache memory;
   const auto entry = memory.entry(key);
   const std::lock_guard lock(entry->mutex);
-  if (auto executable = entry->executable.lock()) return {executable, true};
+  if (!anew) {
+    if (auto executable = entry->executable.lock()) return {executable, true};
+  }
   const Request request{engine, function, options, check_constants};
   CompileResult result;
   if (dir.empty()) {
     request.constants_are_read();
     result = {engine.compile(function, options), false};
   } else {
-    result = compile_on_disk(request, dir, key);
+    result = compile_on_disk(request, dir, key, anew);
   }
   entry->executable = result.executable;
   return result;

@@ -25,11 +25,12 @@ struct CompileResult {
 CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const std::filesystem::path& dir);
 
-// The same where compile_key() of these is known already. `check_constants`, if given, is called
-// before elements of the function's constants are read, and its exceptions pass through.
+// The same where compile_key() of these is known already. `anew`: nothing that was compiled before
+// is used; the result is kept. `check_constants`, if given, is called before elements of the
+// function's constants are read, and its exceptions pass through.
 CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const std::filesystem::path& dir,
-                             const std::string& key,
+                             const std::string& key, bool anew,
                              const std::function<void()>& check_constants = {});
 
 // Names the entry: a digest of the function and of all options that matter.

@@ -158,6 +158,7 @@ Placement place(Survey& survey, const Decision& decision, const std::string& sco
   const ProgramOptions& options = survey.options();
   Placement placement;
   placement.notes = decision.notes;
+  placement.notes.insert(placement.notes.end(), survey.notes().begin(), survey.notes().end());
   for (const std::string& name : decision.engines) {
     const bool twice = std::any_of(placement.engines.begin(), placement.engines.end(),
                                    [&](const auto& e) { return e->name() == name; });

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/threads.h"
 #include "frontends/onnx/exporter.h"
 #include "ir/printer.h"
@@ -123,16 +124,94 @@ std::shared_ptr<const Engine> runtime_engine(const PlanDraft& draft, ProgramOpti
   return std::make_shared<RuntimeEngine>(std::move(options), scope);
 }
 
+// The batch that engines are told to build for: the option, or what the inputs have if that is
+// more.
+std::int64_t batch_to_build_for(const Graph& graph, const ProgramOptions& options) {
+  if (options.max_batch_size == 0) return 0;
+  std::int64_t batch = options.max_batch_size;
+  for (const ValueId v : graph.inputs()) {
+    const Type& type = graph.type(v);
+    if (!type.is_tensor() || !type.shape || type.shape->empty()) continue;
+    const Dim& first = type.shape->front();
+    if (first.is_known()) batch = std::max(batch, first.value());
+  }
+  return batch;
+}
+
+// Compiles what the engine claimed; a failure names the nodes, the engine and the cause.
+CompileResult compile_claimed(const Engine& engine, const Function& function,
+                              const CompileOptions& options, const std::filesystem::path& cache,
+                              const std::string& key, bool anew,
+                              const std::function<void()>& check_constants) {
+  bool wrong_constants = false;
+  std::function<void()> check;
+  if (check_constants) {
+    check = [&] {
+      wrong_constants = true;
+      check_constants();
+      wrong_constants = false;
+    };
+  }
+  const auto fail = [&](ErrorCode code, const std::string& cause) {
+    constexpr std::size_t kShown = 4;
+    std::vector<std::string> nodes;
+    std::string shown;
+    for (const NodeId id : function.graph.topological_order()) {
+      const Node& node = function.graph.node(id);
+      if (nodes.size() < kShown) {
+        shown += (nodes.empty() ? "'" : ", '") + node.name + "' (" + node.qualified_op() + ")";
+      }
+      nodes.push_back(node.name);
+    }
+    if (nodes.size() > kShown) shown += " and " + std::to_string(nodes.size() - kShown) + " more";
+    const std::string what = "engine '" + engine.name() + "' claimed node" +
+                             (nodes.size() == 1 ? " " : "s ") + shown +
+                             " and failed to compile function '" + function.name + "': ";
+    throw CompileFailure(code, what + cause, engine.name(), std::move(nodes),
+                         "engine '" + engine.name() + "' failed to compile it: " + cause);
+  };
+  CompileResult result;
+  try {
+    result = compile_cached(engine, function, options, cache, key, anew, check);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const Error& error) {
+    // A wrong option or a bound is the caller's to change, whoever runs the nodes.
+    if (error.code() == ErrorCode::kInvalidArgument || wrong_constants) throw;
+    fail(error.code(), error.what());
+  } catch (const std::exception& error) {
+    fail(ErrorCode::kEngine, error.what());
+  }
+  if (result.executable == nullptr) fail(ErrorCode::kEngine, "it returned no executable");
+  const std::size_t needed = result.executable->workspace_bytes();
+  if (options.max_workspace_bytes > 0 && needed > options.max_workspace_bytes) {
+    fail(ErrorCode::kResource, "it needs " + std::to_string(needed) +
+                                   " bytes of scratch memory, max_workspace_size is " +
+                                   std::to_string(options.max_workspace_bytes));
+  }
+  return result;
+}
+
 }  // namespace
 
 Plan::~Plan() = default;
 
 std::shared_ptr<Plan> Plan::build(Survey& survey, const Decision& decision,
-                                  const std::string& scope) {
-  PlanDraft made = draft(survey, decision, scope);
-  std::shared_ptr<Plan> plan = finish(made, survey.options(), scope);
-  plan->annotate(decision);
-  return plan;
+                                  const std::string& scope, PlanDraft* kept) {
+  for (;;) {
+    PlanDraft made = draft(survey, decision, scope);
+    try {
+      std::shared_ptr<Plan> plan = finish(made, survey.options(), scope);
+      plan->annotate(decision);
+      if (kept != nullptr) *kept = std::move(made);
+      return plan;
+    } catch (const CompileFailure& failure) {
+      const bool again =
+          survey.options().fallback && survey.refuse(failure.engine, failure.nodes, failure.reason);
+      if (!again) throw;
+      log_warning(failure.what() + std::string(": its nodes go to the next engine"));
+    }
+  }
 }
 
 PlanDraft Plan::draft(Survey& survey, const Decision& decision, const std::string& scope) {
@@ -178,6 +257,7 @@ std::shared_ptr<Plan> Plan::finish(PlanDraft& draft, const ProgramOptions& optio
   plan->explanation_ = draft.explanation;
   if (draft.check_constants && reads_constants(draft.folded)) draft.check_constants();
   plan->assign_slots(draft.folded, scope);
+  plan->assign_aliases();
   plan->compile(draft, with_precision(options, draft.precision), scope);
   plan->plan_memory();
   return plan;
@@ -211,6 +291,7 @@ void Plan::assign_slots(const Graph& folded, const std::string& scope) {
       Slot& slot = slots_[slot_of(v)];
       const Type& type = folded.type(v);
       slot.preallocate = can_preallocate(type);
+      slot.type = type;
       slot.dtype = type.dtype;
       if (slot.preallocate) {
         slot.dims = *type.static_dims();
@@ -229,6 +310,34 @@ void Plan::assign_slots(const Graph& folded, const std::string& scope) {
       slot.index = i;
     }
     outputs_.push_back({s, !first});
+  }
+}
+
+// The output may be written over the input where its launch is the last that reads the input,
+// nobody else is to see the old value, and the engine can do so. All other aliases are copied when
+// the run is over.
+void Plan::assign_aliases() {
+  for (const auto& [input, output] : aliases_) {
+    const std::size_t from = input_slots_[input];
+    const std::size_t to = outputs_[output].slot;
+    const Slot& source = slots_[from];
+    const bool handed_out = std::any_of(outputs_.begin(), outputs_.end(),
+                                        [&](const OutputSource& o) { return o.slot == from; });
+    const auto uses = std::count_if(aliases_.begin(), aliases_.end(),
+                                    [&](const auto& a) { return a.first == input; });
+    if (outputs_[output].copy || handed_out || uses != 1) continue;
+    for (std::size_t l = 0; l < launches_.size(); ++l) {
+      Launch& launch = *launches_[l];
+      const auto out = std::find(launch.outputs.begin(), launch.outputs.end(), to);
+      const auto in = std::find(launch.inputs.begin(), launch.inputs.end(), from);
+      if (out == launch.outputs.end() || in == launch.inputs.end()) continue;
+      const bool last = std::all_of(source.readers.begin(), source.readers.end(),
+                                    [&](const auto& reader) { return reader.first <= l; });
+      if (!last || launch.engine == kRuntimeEngine) continue;
+      if (!get_engine(launch.engine)->in_place()) continue;
+      launch.aliases.push_back({static_cast<std::int32_t>(in - launch.inputs.begin()),
+                                static_cast<std::int32_t>(out - launch.outputs.begin())});
+    }
   }
 }
 
@@ -264,7 +373,7 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
         is_runtime ? runtime_engine(draft, options, scope) : get_engine(launch.engine);
     const std::shared_ptr<const Graph> body = node.attr_graph("function");
     dump_text(options.dump_dir, launch.name, *body);
-    Function function{launch.name, *body, {}, [&](std::size_t inline_limit) {
+    Function function{launch.name, *body, launch.aliases, [&](std::size_t inline_limit) {
                         ExportOptions export_options;
                         export_options.inline_limit = inline_limit;
                         return export_onnx(*body, export_options);
@@ -273,11 +382,12 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     compile_options.device =
         launch.engine == kRuntimeEngine ? options.device : device_for(*engine, options);
     if (!cache.empty()) compile_options.records_dir = cache / "records" / launch.engine;
-    compile_options.max_batch_size = options.max_batch_size;
-    compile_options.max_workspace_bytes = options.max_workspace_bytes;
     compile_options.num_threads = options.num_threads > 0 ? options.num_threads : thread_budget();
     const auto own = options.engine_options.find(launch.engine);
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;
+    compile_options.phase = options.training ? Phase::kTraining : Phase::kInference;
+    compile_options.max_workspace_bytes = options.max_workspace_bytes;
+    compile_options.max_batch_size = batch_to_build_for(folded, options);
 
     const auto start = Profiler::Clock::now();
     if (!has_keys) {
@@ -286,8 +396,9 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     if (is_runtime && draft.check_constants) draft.check_constants();
     const CompileResult result =
         is_runtime ? CompileResult{engine->compile(function, compile_options), false}
-                   : compile_cached(*engine, function, compile_options, cache, draft.keys.at(index),
-                                    draft.check_constants);
+                   : compile_claimed(*engine, function, compile_options, cache,
+                                     draft.keys.at(index), options.force_compile,
+                                     draft.check_constants);
     ++index;
     launch.executable = result.executable;
     if (is_runtime) {

@@ -26,12 +26,28 @@ struct Placement;
 struct PlanDraft;
 class Survey;
 
+// An engine could not compile a function that it had claimed.
+class CompileFailure : public Error {
+ public:
+  CompileFailure(ErrorCode code, const std::string& message, std::string failed_engine,
+                 std::vector<std::string> claimed, std::string why)
+      : Error(code, message),
+        engine(std::move(failed_engine)),
+        nodes(std::move(claimed)),
+        reason(std::move(why)) {}
+  std::string engine;
+  std::vector<std::string> nodes;  // of the function
+  std::string reason;
+};
+
 class Plan {
  public:
   // Partitions and compiles the survey's graph, which has inferred types, by its options. `scope`
   // precedes the launches' names in traces: where the plan is that of a body, it names the body.
+  // Where a function cannot be compiled and options.fallback is set, its nodes are refused in the
+  // survey and placed again; else throws CompileFailure. `kept` gets the draft.
   static std::shared_ptr<Plan> build(Survey& survey, const Decision& decision,
-                                     const std::string& scope = {});
+                                     const std::string& scope = {}, PlanDraft* kept = nullptr);
   // The two halves of build(): all that comes before compiling, and the rest. finish() fills in
   // draft.keys where they are missing; `options` are those of the survey.
   static PlanDraft draft(Survey& survey, const Decision& decision, const std::string& scope = {});
@@ -59,6 +75,7 @@ class Plan {
 
   struct Slot {
     Place place = Place::kDynamic;
+    Type type;
     std::size_t index = 0;     // which program input, program output or arena buffer
     bool preallocate = false;  // a tensor of static shape whose memory we can provide
     DType dtype = DType::kUndefined;
@@ -73,7 +90,9 @@ class Plan {
     std::shared_ptr<const Executable> executable;
     std::shared_ptr<const ControlFlow> control_flow;  // the executable where it is one
     std::vector<std::size_t> inputs, outputs;         // slots
-    std::size_t row = 0;                              // in explanation_.launches
+    // Input and output of the launch that share memory: a program's alias within one function.
+    std::vector<InputOutputAlias> aliases;
+    std::size_t row = 0;  // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, total_ns{0};
   };
 
@@ -87,6 +106,9 @@ class Plan {
 
   void assign_slots(const Graph& folded, const std::string& scope);
   void plan_memory();
+  // The program's aliases that one launch can carry out by itself, for engines that work in place.
+  void assign_aliases();
+  void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
   void compile(PlanDraft& draft, const ProgramOptions& options, const std::string& scope);
   std::unique_ptr<RunState> make_state() const;
   void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,

@@ -44,6 +44,8 @@ std::string options_text(const ProgramOptions& options) {
   add("minimum", std::to_string(options.cluster_minimum_nodes));
   add("maximum", std::to_string(options.cluster_maximum_nodes));
   add("precision", options.precision);
+  add("fallback", options.fallback ? "yes" : "no");
+  add("training", options.training ? "yes" : "no");
   add("batch", std::to_string(options.max_batch_size));
   add("workspace", std::to_string(options.max_workspace_bytes));
   if (options.precision == "auto") add("tolerance", std::to_string(options.tolerance));
@@ -71,7 +73,7 @@ std::vector<std::string> engines_asked(const ProgramOptions& options) {
 
 bool is_kept(const ProgramOptions& options) {
   const bool beside_runs = wants_measuring(options) && auto_mode(options) == AutoMode::kBackground;
-  return !beside_runs && options.dump_dir.empty();
+  return !beside_runs && options.dump_dir.empty() && !options.force_compile;
 }
 
 // Ops whose meaning is the standard's in every process.

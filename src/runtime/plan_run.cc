@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a plan: launches one after the other; what crosses them is in the state's arena.
 #include <cstring>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "runtime/control_flow.h"
@@ -23,6 +25,8 @@ class Plan::Lease {
     if (state_ == nullptr) state_ = plan.make_state();
   }
   ~Lease() {
+    // What a failed run left in its state nobody knows.
+    if (!complete_) return;
     // The caller's memory and what engines gave away must not outlive the run.
     for (std::size_t l = 0; l < plan_.launches_.size(); ++l) {
       release(plan_.launches_[l]->inputs, state_->inputs[l]);
@@ -34,6 +38,7 @@ class Plan::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   RunState& state() { return *state_; }
+  void set_complete() { complete_ = true; }
 
  private:
   void release(const std::vector<std::size_t>& slots, std::vector<Data>& ports) const {
@@ -43,6 +48,7 @@ class Plan::Lease {
   }
 
   Plan& plan_;
+  bool complete_ = false;
   std::unique_ptr<RunState> state_;
 };
 
@@ -73,7 +79,7 @@ void Plan::prepare_outputs(const Launch& launch, std::vector<Data>& ports,
                            std::span<Data> outputs) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Slot& slot = slots_[launch.outputs[i]];
-    if (slot.place != Place::kOutput) continue;
+    if (slot.place != Place::kOutput || ports[i].is_tensor()) continue;
     Data& wanted = outputs[slot.index];
     if (wanted.is_none()) {
       if (slot.preallocate) ports[i] = Tensor::allocate(slot.dtype, slot.dims);
@@ -100,9 +106,9 @@ void Plan::hand_out(const Launch& launch, std::size_t index, RunState& state,
     if (slot.place == Place::kArena) {
       const void* expected = state.arena.data<std::uint8_t>() + slot.offset;
       if (!ports[i].is_tensor() || std::as_const(ports[i]).tensor().raw() != expected) {
-        throw Error(ErrorCode::kInternal, "engine '" + launch.engine + "', function '" +
-                                              launch.name + "': output " + std::to_string(i) +
-                                              " was not written in place");
+        throw Error(ErrorCode::kEngine, "engine '" + launch.engine + "', function '" + launch.name +
+                                            "': output " + std::to_string(i) +
+                                            " was not written in place");
       }
       continue;
     }
@@ -128,16 +134,58 @@ void Plan::hand_out(const Launch& launch, std::size_t index, RunState& state,
   }
 }
 
+// What an engine hands over is what the graph says it is.
+void Plan::check_outputs(const Launch& launch, const std::vector<Data>& ports) const {
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const Slot& slot = slots_[launch.outputs[i]];
+    const auto fail = [&](const std::string& found) {
+      throw Error(ErrorCode::kEngine, "engine '" + launch.engine + "', function '" + launch.name +
+                                          "': output " + std::to_string(i) + " is " +
+                                          to_string(slot.type) + ", the engine " + found);
+    };
+    if (ports[i].is_none()) {
+      if (slot.type.kind != Type::Kind::kOptional) fail("wrote nothing");
+      continue;
+    }
+    if (slot.type.kind != Type::Kind::kTensor) continue;
+    if (!ports[i].is_tensor()) fail("gave a sequence");
+    const Tensor& made = ports[i].tensor();
+    bool fits = slot.type.dtype == DType::kUndefined || made.dtype() == slot.type.dtype;
+    if (slot.type.shape) {
+      fits = fits && made.rank() == slot.type.shape->size();
+      for (std::size_t d = 0; fits && d < made.rank(); ++d) {
+        const Dim& dim = (*slot.type.shape)[d];
+        fits = !dim.is_known() || dim.value() == made.dims()[d];
+      }
+    }
+    if (!fits) fail("gave " + std::string(to_string(made.dtype())) + to_string(made.dims()));
+  }
+}
+
 void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> outputs,
                       Profiler& profiler, std::uint64_t run_number) {
   Launch& launch = *launches_[index];
+  for (const InputOutputAlias& alias : launch.aliases) {
+    state.outputs[index][static_cast<std::size_t>(alias.output)] =
+        state.inputs[index][static_cast<std::size_t>(alias.input)];
+  }
   prepare_outputs(launch, state.outputs[index], outputs);
   const auto start = Profiler::Clock::now();
   if (launch.control_flow != nullptr) {
     launch.control_flow->run(state.inputs[index], state.outputs[index], profiler);
   } else {
-    launch.executable->run(state.contexts[index].get(), state.inputs[index], state.outputs[index],
-                           {});
+    try {
+      launch.executable->run(state.contexts[index].get(), state.inputs[index], state.outputs[index],
+                             {});
+    } catch (const Error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Error(ErrorCode::kEngine, "engine '" + launch.engine + "' failed to run function '" +
+                                          launch.name + "': " + error.what());
+    }
+    check_outputs(launch, state.outputs[index]);
   }
   const auto end = Profiler::Clock::now();
   launch.runs.fetch_add(1, std::memory_order_relaxed);
@@ -177,6 +225,7 @@ void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& 
     }
     outputs[output] = target;
   }
+  lease.set_complete();
 }
 
 // An output that is an input, a constant or another output still gets memory of its own.

@@ -122,6 +122,8 @@ std::string profile_key(const Graph& graph, const ProgramOptions& options) {
   hasher.add(static_cast<std::int64_t>(options.strict)).add(options.device);
   hasher.add(options.num_threads > 0 ? options.num_threads : thread_budget());
   hasher.add(options.cluster_minimum_nodes).add(options.cluster_maximum_nodes);
+  hasher.add(static_cast<std::int64_t>(options.fallback));
+  hasher.add(static_cast<std::int64_t>(options.training));
   hasher.add(options.max_batch_size).add(static_cast<std::int64_t>(options.max_workspace_bytes));
   for (const auto& [node, engine] : options.node_engines) hasher.add(node).add(engine);
   for (const auto& [input, output] : options.aliases) hasher.add(input).add(output);

@@ -2,12 +2,14 @@
 #include "xrt/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <list>
 #include <mutex>
 #include <utility>
 
 #include "base/log.h"
+#include "base/nearest.h"
 #include "frontends/model_files.h"
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
@@ -24,6 +26,20 @@
 
 namespace xrt {
 namespace {
+
+// Options of engines that are no part of the program, and keys that their engines do not know.
+void check_engine_options(const ProgramOptions& options) {
+  for (const auto& [name, own] : options.engine_options) {
+    const std::shared_ptr<const Engine> engine = get_engine(name);
+    const auto known = engine->option_names();
+    if (!known) continue;
+    for (const auto& [key, value] : own) {
+      if (std::find(known->begin(), known->end(), key) != known->end()) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  "engine '" + name + "' has no option '" + key + "'" + suggestion(key, *known));
+    }
+  }
+}
 
 // The concrete types of all inputs of one run, as a key.
 using ShapeKey = std::vector<std::int64_t>;
@@ -144,6 +160,7 @@ class ProgramImpl final : public Program {
     for (const auto& [node, name] : options_.node_engines) {
       if (name != kRuntimeEngine) get_engine(name);
     }
+    check_engine_options(options_);
     const auto require = [](const std::vector<Port>& ports, const std::string& name,
                             const char* kind) {
       for (const Port& port : ports) {
@@ -287,8 +304,7 @@ class ProgramImpl final : public Program {
     Survey survey(graph, options_);
     // Where placement was measured its plan lives on here: its executables are compiled already.
     const Choice choice = choose(survey, inputs, refiner_.account());
-    draft = Plan::draft(survey, choice.decision);
-    return Plan::finish(draft, options_);
+    return Plan::build(survey, choice.decision, {}, &draft);
   }
 
   std::shared_ptr<ServedPlan> serve(std::shared_ptr<const Graph> graph,
@@ -311,6 +327,7 @@ class ProgramImpl final : public Program {
       graph.set_type(graph.inputs()[i], Type::tensor(tensor.dtype(), tensor.dims()));
       shapes += " " + ports_.inputs[i].name + to_string(tensor.dims());
     }
+    tell_larger_batch(inputs);
     log_debug("specialising '" + graph.name() + "' for" + shapes);
     infer_shapes(graph, /*reset=*/true);
     run_passes(graph, pass_options());
@@ -321,6 +338,18 @@ class ProgramImpl final : public Program {
     return ServedPlan::of(std::move(plan));
   }
 
+  // A batch beyond max_batch_size costs a compilation: worth a word, once.
+  void tell_larger_batch(std::span<const Data> inputs) {
+    if (options_.max_batch_size == 0) return;
+    for (const Data& data : inputs) {
+      if (!data.is_tensor() || data.tensor().rank() == 0) continue;
+      const std::int64_t batch = data.tensor().dims()[0];
+      if (batch <= options_.max_batch_size || told_larger_batch_.exchange(true)) continue;
+      log_warning("a batch of " + std::to_string(batch) + " came, max_batch_size is " +
+                  std::to_string(options_.max_batch_size) + ": functions are compiled anew for it");
+    }
+  }
+
   struct Entry {
     ShapeKey key;
     std::shared_future<std::shared_ptr<ServedPlan>> plan;
@@ -329,6 +358,7 @@ class ProgramImpl final : public Program {
   ProgramOptions options_;
   ProgramPorts ports_;
   bool is_static_ = true;
+  std::atomic<bool> told_larger_batch_{false};
   mutable std::mutex graph_mutex_;
   mutable std::shared_ptr<const Graph> graph_;  // see graph()
   std::unique_ptr<PlanCache> cache_;            // null: the program is not kept
@@ -352,7 +382,9 @@ std::shared_ptr<Program> from_cache(std::unique_ptr<PlanCache>& cache,
     return std::make_shared<ProgramImpl>(std::move(cache), options);
   } catch (const Error& error) {
     // What the caller did, or the machine lacks, is no fault of the entry.
-    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kResource) throw;
+    const bool fails = dynamic_cast<const CompileFailure*>(&error) != nullptr && options.fallback;
+    if (error.code() == ErrorCode::kInvalidArgument) throw;
+    if (error.code() == ErrorCode::kResource && !fails) throw;
     log_warning(std::string("plan cache: ") + error.what() + ": the program is built anew");
   }
   cache = open();  // what could not be used is replaced
@@ -364,11 +396,12 @@ std::shared_ptr<Program> from_cache(std::unique_ptr<PlanCache>& cache,
 Program::~Program() = default;
 
 std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& options) {
-  return std::make_shared<ProgramImpl>(std::move(graph), options);
+  return std::make_shared<ProgramImpl>(std::move(graph), with_environment(options));
 }
 
 std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
-                                       const ProgramOptions& options) {
+                                       const ProgramOptions& given) {
+  const ProgramOptions options = with_environment(given);
   std::unique_ptr<PlanCache> cache;
   const auto open = [&] { return PlanCache::open(model_file(path), {}, options); };
   if (auto program = from_cache(cache, options, open)) return program;
@@ -378,7 +411,8 @@ std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
 }
 
 std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
-                                             const ProgramOptions& options) {
+                                             const ProgramOptions& given) {
+  const ProgramOptions options = with_environment(given);
   std::unique_ptr<PlanCache> cache;
   const auto open = [&] { return PlanCache::open({}, onnx_bytes, options); };
   if (auto program = from_cache(cache, options, open)) return program;

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,54 @@ bool drives(const Engine& engine, const std::string& device) {
   return std::find(devices.begin(), devices.end(), device) != devices.end();
 }
 
+// Positions of the node's inputs that the program's aliases have its outputs written into.
+std::vector<std::int32_t> mutable_inputs(const Graph& graph, NodeId id,
+                                         const ProgramOptions& options) {
+  std::vector<std::int32_t> positions;
+  const Node& node = graph.node(id);
+  for (const auto& [input, output] : options.aliases) {
+    const bool writes =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&, &wanted = output](ValueId v) {
+          return v.valid() && graph.is_output(v) && graph.value(v).name == wanted;
+        });
+    if (!writes) continue;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId v = node.inputs[i];
+      if (!v.valid() || graph.value(v).origin != Origin::kInput) continue;
+      if (graph.value(v).name == input) positions.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  return positions;
+}
+
+// The engine's own words.
+std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const std::string& device,
+                                const ProgramOptions& options) {
+  const Phase phase = options.training ? Phase::kTraining : Phase::kInference;
+  std::vector<Support> answers = engine.supports_all(graph, device, phase);
+  if (answers.size() < graph.node_capacity()) {
+    throw Error(ErrorCode::kEngine, "it gave " + std::to_string(answers.size()) + " answers for " +
+                                        std::to_string(graph.node_capacity()) + " nodes");
+  }
+  if (options.training) {
+    for (const NodeId id : graph.nodes()) {
+      Support& answer = answers[static_cast<std::size_t>(id.index)];
+      if (answer && !engine.traits(graph.node(id).qualified_op()).training) {
+        answer = Support::no("its lowering of " + graph.node(id).qualified_op() +
+                             " is not for training");
+      }
+    }
+  }
+  if (options.aliases.empty()) return answers;
+  for (const NodeId id : graph.nodes()) {
+    Support& answer = answers[static_cast<std::size_t>(id.index)];
+    if (!answer) continue;
+    const std::vector<std::int32_t> written = mutable_inputs(graph, id, options);
+    if (!written.empty()) answer = engine.supports({graph, id, device, phase, written});
+  }
+  return answers;
+}
+
 }  // namespace
 
 std::string device_for(const Engine& engine, const ProgramOptions& options) {
@@ -56,7 +106,19 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
                                 fmt::join(engine.devices(), ", "))));
     return answers;
   }
-  answers.nodes = engine.supports_all(graph, device, Phase::kInference);
+  const auto failed = [&](const char* cause) {
+    return "engine '" + engine.name() + "' failed when it was asked which nodes of graph '" +
+           graph.name() + "' it takes: " + cause;
+  };
+  try {
+    answers.nodes = answers_of(engine, graph, device, options);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), failed(error.what()));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kEngine, failed(error.what()));
+  }
   if (engine.dynamic_shapes()) return answers;
   for (const NodeId id : graph.nodes()) {
     Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];
@@ -74,6 +136,27 @@ std::size_t taken(const EngineAnswers& answers, const Graph& graph) {
     if (answers.nodes[static_cast<std::size_t>(id.index)]) ++count;
   }
   return count;
+}
+
+bool Survey::refuse(const std::string& engine, const std::vector<std::string>& nodes,
+                    const std::string& reason) {
+  bool changed = false;
+  for (Entry& entry : entries_) {
+    if (entry.answers.engine != engine) continue;
+    for (const std::string& name : nodes) {
+      const auto id = graph_.find_node(name);
+      if (!id) continue;
+      Support& answer = entry.answers.nodes[static_cast<std::size_t>(id->index)];
+      changed = changed || static_cast<bool>(answer);
+      answer = Support::no(reason);
+    }
+    entry.taken = xrt::taken(entry.answers, graph_);
+  }
+  if (changed) {
+    notes_.push_back("fallback: " + reason + "; " + std::to_string(nodes.size()) +
+                     (nodes.size() == 1 ? " node goes" : " nodes go") + " to the next engine");
+  }
+  return changed;
 }
 
 const Survey::Entry& Survey::of(const std::string& name) {

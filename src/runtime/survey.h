@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "partition/partition.h"
 #include "xrt/engine.h"
@@ -17,6 +18,7 @@ namespace xrt {
 std::string device_for(const Engine& engine, const ProgramOptions& options);
 
 // What one engine says about every node; a node of a shape that the engine cannot take is a no.
+// Throws kEngine, naming the engine, where it throws or leaves nodes without an answer.
 EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options);
 // Live nodes that it takes.
 std::size_t taken(const EngineAnswers& answers, const Graph& graph);
@@ -37,10 +39,17 @@ class Survey {
   const Graph& graph() const { return graph_; }
   const ProgramOptions& options() const { return options_; }
 
+  // Turns the engine's yes to these nodes into a no. False if it had taken none of them.
+  bool refuse(const std::string& engine, const std::vector<std::string>& nodes,
+              const std::string& reason);
+  // What refuse() was told, for explain().
+  const std::vector<std::string>& notes() const { return notes_; }
+
  private:
   const Graph& graph_;
   const ProgramOptions& options_;
   std::list<Entry> entries_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace xrt

@@ -92,6 +92,11 @@ def test_the_python_module_is_the_command() -> None:
         (["frobnicate"], USAGE, "frobnicate"),
         (["run"], USAGE, "model"),
         (["run", "MODEL", "--no-such-option"], USAGE, "no-such-option"),
+        (["run", "MODEL", "--cluster-minimum-node", "2"], USAGE, "mean '--cluster-minimum-nodes'"),
+        (["run", "MODEL", "--option", "max_batch_sizes=2"], USAGE, "mean 'max_batch_size'"),
+        (["run", "MODEL", "--option", "max_batch_size=two"], USAGE, "is not a whole number"),
+        (["run", "MODEL", "--option", "max_batch_size"], USAGE, "NAME=VALUE"),
+        (["run", "MODEL", "--engine-option", "native.precison=bf16"], USAGE, "mean 'precision'"),
         (["run", "nowhere.onnx", "-e", "native"], FAILED, "nowhere.onnx"),
         (["run", "MODEL", "-e", "warp"], UNAVAILABLE, "warp"),
         (["run", "MODEL", "-e", "native,"], USAGE, "empty"),
@@ -116,6 +121,22 @@ def test_mistakes(model: Path, arguments: list[str], code: int, message: str) ->
     assert result.returncode == code, result.stderr
     assert message in result.stderr
     assert "internal error" not in result.stderr
+
+
+def test_options_of_oneflow_xrt(model: Path, tmp_path: Path) -> None:
+    names = ["cluster_max_iteration=20", "cluster_ignore_pipeline=true", "strict_types=true"]
+    result = xrt(
+        *["run", model, "-e", "native", "--cluster-minimum-nodes", "1", "--force-compile"],
+        *["--max-workspace-size", "1000000000", "--dump-subgraph-dir", tmp_path / "dump"],
+        *[word for name in names for word in ("--option", name)],
+    )
+    assert result.returncode == OK, result.stderr
+    for name in names:
+        assert result.stderr.count(f"'{name.split('=')[0]}' has no effect here") == 1
+    assert list((tmp_path / "dump").glob("*.txt"))
+    result = xrt("run", model, "-e", "native", XRT_CLUSTER_MAXIMUM_NODES="none")
+    assert result.returncode == USAGE
+    assert "XRT_CLUSTER_MAXIMUM_NODES" in result.stderr
 
 
 def test_damaged_models_fail_with_their_name(tmp_path: Path, model: Path) -> None:

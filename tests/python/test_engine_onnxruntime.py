@@ -142,7 +142,7 @@ def test_its_own_words_are_the_reason() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"graph_optimisation_level": "all"}, "is 'graph_optimization_level' meant"),
+        ({"graph_optimisation_level": "all"}, "did you mean 'graph_optimization_level'"),
         ({"graph_optimization_level": "most"}, "'most' is none of"),
         ({"enable_mem_pattern": "maybe"}, "neither 1 nor 0"),
     ],

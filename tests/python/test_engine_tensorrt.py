@@ -121,7 +121,7 @@ def test_half_precision_is_what_the_graph_says(dtype: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"compute_capabilites": "89"}, "is 'compute_capabilities' meant|compute_capabilities"),
+        ({"compute_capabilites": "89"}, "did you mean 'compute_capabilities'|compute_capabilities"),
         ({"compute_capabilities": "nine"}, "not of the form 89|'nine' is no number"),
         ({"compute_capabilities": "50"}, "50 is none that .* builds for"),
         ({"shapes": "N"}, "'N' is (neither|not) SYMBOL=LENGTH n?or SYMBOL="),

@@ -167,7 +167,7 @@ def test_wrong_options(add_model: bytes) -> None:
         openxrt.load(add_model, engine="native", max_specializations=0)
     with pytest.raises(openxrt.Error, match="nothing"):
         openxrt.load(add_model, engine="native", aliases={"a": "nothing"})
-    with pytest.raises(TypeError):
-        openxrt.load(add_model, engine="native", no_such_option=1)
+    with pytest.raises(openxrt.InvalidArgument, match="did you mean 'max_batch_size'"):
+        openxrt.load(add_model, engine="native", max_batchsize=1)
     with pytest.raises(TypeError):
         openxrt.load(3.5)

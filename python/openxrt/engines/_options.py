@@ -4,22 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 from .._core import InvalidArgument
-
-
-def check_names(engine: str, options: Mapping[str, str], known: Iterable[str]) -> None:
-    """InvalidArgument for an option that the engine does not know, with the nearest one it does."""
-    known = sorted(known)
-    for name in options:
-        if name in known:
-            continue
-        near = get_close_matches(name, known, n=1)
-        hint = f"; is '{near[0]}' meant?" if near else ""
-        raise InvalidArgument(
-            f"engine {engine} has no option '{name}'{hint} It knows: {', '.join(known)}"
-        )
 
 
 def choice(

@@ -250,7 +250,13 @@ def _names(cause: str, name: str) -> bool:
     return bool(re.search(rf"(?<![\w/.:-]){re.escape(name)}(?![\w/.:-])", cause))
 
 
-@engine(NAME, version=onnxruntime.__version__, dynamic_shapes=True, ops=kernels())
+@engine(
+    NAME,
+    version=onnxruntime.__version__,
+    dynamic_shapes=True,
+    ops=kernels(),
+    options=OPTIONS,
+)
 class OnnxRuntimeEngine:
     """ONNX Runtime's CPU provider."""
 
@@ -271,7 +277,6 @@ class OnnxRuntimeEngine:
 
     def compile(self, function: FunctionView) -> Session:
         """A session for the function."""
-        _options.check_names(NAME, function.options, OPTIONS)
         options = self.settings(function)
         options.graph_optimization_level = OPTIMIZATION[
             _options.choice(NAME, function.options, "graph_optimization_level", OPTIMIZATION, "all")

@@ -124,7 +124,14 @@ def ops() -> list[str]:
         return [op for op in standard_ops() if op not in RANDOM and parser.supports_operator(op)]
 
 
-@engine(NAME, version=version(), devices=devices(), dynamic_shapes=True, ops=ops())
+@engine(
+    NAME,
+    version=version(),
+    devices=devices(),
+    dynamic_shapes=True,
+    ops=ops(),
+    options=OPTIONS,
+)
 class TensorRTEngine:
     """Asks TensorRT's parser about nodes and its builder for plans."""
 
@@ -166,7 +173,6 @@ class TensorRTEngine:
 
     def compile(self, function: FunctionView) -> Executable:
         """A plan, ready to run where there is a GPU."""
-        _options.check_names(NAME, function.options, OPTIONS)
         source = Source(function)
         gpu = gpu_of(function)
         if gpu is None and not source.capabilities:

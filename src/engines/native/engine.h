@@ -28,6 +28,11 @@ class NativeEngine final : public Engine, public SelfContainedBlobs {
   std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
                                          const CompileOptions& options) const override;
   std::vector<std::string> ops() const override { return registry_.ops(); }
+  std::optional<std::vector<std::string>> option_names() const override {
+    return std::vector<std::string>{"precision"};
+  }
+  // Aliased outputs are computed aside and copied when all nodes have run.
+  bool in_place() const override { return true; }
 
  private:
   KernelRegistry registry_;

@@ -77,6 +77,11 @@ class TemplateEngine final : public Engine {
     const auto found = lowerings().find(op);
     return found == lowerings().end() ? OpTraits{} : found->second.traits;
   }
+  // It has no options: every key is an error.
+  std::optional<std::vector<std::string>> option_names() const override {
+    return std::vector<std::string>{};
+  }
+  bool in_place() const override { return true; }
 };
 
 }  // namespace

@@ -33,6 +33,7 @@ Lowering relu() {
 Lowering add() {
   Lowering lowering;
   lowering.inputs = 2;
+  lowering.traits.optimizer = true;
   lowering.traits.mutable_inputs = {0, 1};
   lowering.supports = same_shapes;
   lowering.create = [](const Graph&, const Node&) -> Kernel {

@@ -67,10 +67,7 @@ CompileRequest request_for(const Function& function, const CompileOptions& optio
     } else if (key == "tvm_opt_level") {
       request.opt_level = number(key, value, 0, 3);
     } else {
-      fail_option(
-          fmt::format("there is no option '{}'; the options are tvm_target, tvm_trials, "
-                      "tvm_time_budget, tvm_compile_timeout and tvm_opt_level",
-                      key));
+      fail_option(fmt::format("there is no option '{}'", key));
     }
   }
   if (request.trials > 0) {
@@ -127,6 +124,11 @@ std::shared_ptr<const Executable> TvmEngine::load(const Tensor& blob, const Func
 std::vector<std::string> TvmEngine::ops() const { return supported_ops(); }
 
 OpTraits TvmEngine::traits(const std::string& /*op*/) const { return {.training = false}; }
+
+std::optional<std::vector<std::string>> TvmEngine::option_names() const {
+  return std::vector<std::string>{"tvm_compile_timeout", "tvm_opt_level", "tvm_target",
+                                  "tvm_time_budget", "tvm_trials"};
+}
 
 }  // namespace xrt::tvm_engine
 

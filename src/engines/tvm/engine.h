@@ -37,6 +37,7 @@ class TvmEngine : public Engine, public SelfContainedBlobs {
                                          const CompileOptions& options) const override;
   std::vector<std::string> ops() const override;
   OpTraits traits(const std::string& op) const override;
+  std::optional<std::vector<std::string>> option_names() const override;
 
  private:
   std::string version_, location_;

@@ -33,6 +33,7 @@ class XlaEngine : public Engine {
   std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
                                          const CompileOptions& options) const override;
   std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
+  bool in_place() const override { return true; }  // by donated buffers
 
  private:
   std::vector<std::string> devices_;

@@ -50,6 +50,15 @@ TEST(TemplateEngine, ComputesWhatTheNativeEngineDoes) {
   EXPECT_GT(program->explain().launches.at(0).workspace_bytes, 0U);
 }
 
+TEST(TemplateEngine, TrainingLeavesOutWhatIsForInferenceOnly) {
+  ProgramOptions options;
+  options.engines = {"template"};
+  options.training = true;
+  const Explanation explanation = Program::compile(layer(), options)->explain();
+  EXPECT_EQ(explanation.nodes_per_engine,
+            (std::map<std::string, std::size_t>{{"native", 1}, {"template", 2}}));
+}
+
 TEST(TemplateEngine, UpdatesInPlace) {
   Graph graph("update");
   const Type type = Type::tensor(DType::kFloat32, Shape{Dim(5)});
@@ -75,6 +84,13 @@ TEST(TemplateEngine, UpdatesInPlace) {
       EXPECT_FLOAT_EQ(weights.data<float>()[i], 1 + part + static_cast<float>(run) * (part - 3));
     }
   }
+}
+
+TEST(TemplateEngine, HasNoOptions) {
+  ProgramOptions options;
+  options.engines = {"template"};
+  options.engine_options["template"]["speed"] = "high";
+  EXPECT_THROW(Program::compile(layer(), options), Error);
 }
 
 TEST(TemplateEngine, ReadsBackWhatTheCacheKeeps) {

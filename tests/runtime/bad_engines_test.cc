@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine libraries that fail: each failure is an error that says who failed, where and why.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+#include "xrt/program.h"
+
+namespace xrt {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class BadEngines : public ::testing::Test {
+ protected:
+  void SetUp() override { ::setenv("XRT_ENGINE_PATH", XRT_BAD_ENGINES, 1); }
+
+  // y = Relu(x) twice, on the engine and what it does not take natively.
+  static std::shared_ptr<Program> program(const std::string& engine, ProgramOptions options = {},
+                                          std::vector<Dim> dims = {Dim(2)}) {
+    Graph graph("test");
+    const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape(std::move(dims))));
+    graph.add_output(graph.add_op("Exp", {graph.add_op("Relu", {x})}));
+    graph.opsets()[""] = kOnnxOpset;
+    options.engines = {engine};
+    return Program::compile(std::move(graph), options);
+  }
+
+  static std::string failure(ErrorCode code, const std::function<void()>& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return {};
+  }
+
+  static std::string run_failure(const std::string& engine, std::vector<Dim> dims) {
+    return failure(ErrorCode::kEngine, [&] {
+      Tensor x = Tensor::allocate(DType::kFloat32, {2});
+      std::fill_n(x.data<float>(), 2, 1.0F);
+      std::vector<Data> outputs;
+      const std::vector<Data> inputs{x};
+      program(engine, {}, std::move(dims))->run(inputs, outputs);
+    });
+  }
+};
+
+TEST_F(BadEngines, WhatCannotBeLoadedSaysWhichFileAndWhy) {
+  const auto load = [](const std::string& name) {
+    return failure(ErrorCode::kEngine, [&] { get_engine(name); });
+  };
+  EXPECT_THAT(load("bad_abi"), AllOf(HasSubstr("libxrt_engine_bad_abi.so"),
+                                     HasSubstr("engine interface version"), HasSubstr("rebuild")));
+  EXPECT_THAT(load("bad_symbol"), HasSubstr("does not export xrt_register_engine"));
+  EXPECT_THAT(load("bad_register"), AllOf(HasSubstr("threw"), HasSubstr("not today")));
+  // A failure is remembered, and reported again.
+  EXPECT_THAT(load("bad_register"), HasSubstr("not today"));
+}
+
+TEST_F(BadEngines, FilesThatAreMissingOrNoLibraries) {
+  const std::string folder = ::testing::TempDir();
+  const std::string file = folder + "libxrt_engine_text.so";
+  std::ofstream(file) << "no library";
+  ::setenv("XRT_ENGINE_PATH", (file + ":" + folder + "nowhere/libxrt_engine_gone.so").c_str(), 1);
+  EXPECT_THAT(failure(ErrorCode::kEngine, [] { get_engine("text"); }), HasSubstr(file));
+  EXPECT_THAT(failure(ErrorCode::kEngine, [] { get_engine("gone"); }),
+              AllOf(HasSubstr("nowhere"), HasSubstr("No such file")));
+  EXPECT_THAT(failure(ErrorCode::kNotFound, [] { get_engine("nobody"); }), HasSubstr("known: "));
+}
+
+TEST_F(BadEngines, ThrowsWhenAsked) {
+  EXPECT_THAT(failure(ErrorCode::kEngine, [] { program("bad_supports"); }),
+              AllOf(HasSubstr("bad_supports"), HasSubstr("no idea")));
+}
+
+TEST_F(BadEngines, AFailedCompilationNamesNodeEngineAndCause) {
+  EXPECT_THAT(failure(ErrorCode::kEngine, [] { program("bad_compile"); }),
+              AllOf(HasSubstr("'bad_compile'"), HasSubstr("(Relu)"), HasSubstr("out of tactics")));
+  EXPECT_THAT(failure(ErrorCode::kEngine, [] { program("bad_null"); }),
+              HasSubstr("returned no executable"));
+}
+
+TEST_F(BadEngines, FallbackIsExplicitAndExplained) {
+  ProgramOptions options;
+  options.fallback = true;
+  const auto loaded = program("bad_compile", options);
+  Tensor x = Tensor::allocate(DType::kFloat32, {2});
+  x.data<float>()[0] = -1;
+  x.data<float>()[1] = 0;
+  const std::vector<Data> inputs{x};
+  std::vector<Data> outputs;
+  loaded->run(inputs, outputs);
+  EXPECT_FLOAT_EQ(outputs[0].tensor().data<float>()[0], 1);
+  const Explanation explanation = loaded->explain();
+  EXPECT_EQ(explanation.nodes_per_engine, (std::map<std::string, std::size_t>{{"native", 2}}));
+  EXPECT_THAT(explanation.notes,
+              ::testing::Contains(AllOf(HasSubstr("fallback"), HasSubstr("out of tactics"))));
+  EXPECT_THAT(explanation.nodes[0].refusals.at("bad_compile"), HasSubstr("failed to compile"));
+  // Nobody is left: the failure itself is reported.
+  options.strict = true;
+  EXPECT_THROW(program("bad_compile", options), Error);
+}
+
+TEST_F(BadEngines, WhatARunHandsOverIsChecked) {
+  EXPECT_THAT(run_failure("bad_run", {Dim(2)}), AllOf(HasSubstr("bad_run"), HasSubstr("fell off")));
+  EXPECT_THAT(run_failure("bad_shape", {Dim(2)}), HasSubstr("the engine gave float32[7,7]"));
+  EXPECT_THAT(run_failure("bad_dtype", {Dim(2)}), HasSubstr("the engine gave int32[2]"));
+  EXPECT_THAT(run_failure("bad_nothing", {Dim(2)}), HasSubstr("wrote nothing"));
+  EXPECT_THAT(run_failure("bad_shape", {Dim(std::string("N"))}),
+              HasSubstr("the engine gave float32[7,7]"));
+}
+
+TEST_F(BadEngines, OptionsSuggestTheNearestName) {
+  ProgramOptions options;
+  options.engine_options["bad_run"]["tacticts"] = "1";
+  EXPECT_THAT(failure(ErrorCode::kInvalidArgument, [&] { program("bad_run", options); }),
+              HasSubstr("did you mean 'tactics'?"));
+  ProgramOptions changed;
+  EXPECT_THAT(failure(ErrorCode::kInvalidArgument,
+                      [&] { set_option(changed, "cluster_minimum_node", "2"); }),
+              HasSubstr("did you mean 'cluster_minimum_nodes'?"));
+  EXPECT_THAT(
+      failure(ErrorCode::kInvalidArgument, [&] { set_option(changed, "max_batch_size", "many"); }),
+      HasSubstr("'many' is not a whole number"));
+  set_option(changed, "max_workspace_size", "4096");
+  EXPECT_EQ(changed.max_workspace_bytes, 4096U);
+  set_option(changed, "cluster_max_iteration", "20");  // accepted, with a line in the log
+}
+
+TEST_F(BadEngines, TheEnvironmentFillsWhatHasItsDefault) {
+  ::setenv("XRT_CLUSTER_MINIMUM_NODES", "3", 1);
+  ::setenv("XRT_FALLBACK", "1", 1);
+  ProgramOptions given;
+  given.cluster_minimum_nodes = 2;
+  const ProgramOptions filled = with_environment(given);
+  EXPECT_EQ(filled.cluster_minimum_nodes, 2);
+  EXPECT_TRUE(filled.fallback);
+  ::unsetenv("XRT_CLUSTER_MINIMUM_NODES");
+  ::unsetenv("XRT_FALLBACK");
+}
+
+}  // namespace
+}  // namespace xrt
