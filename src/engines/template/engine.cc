@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// A complete small engine on reference kernels: Add, MatMul and Relu of float32. Copy this folder
-// to begin one of your own; docs/custom-engine.md says what to change.
+// A complete small engine on reference kernels: Add, MatMul and Relu, and Momentum as an op that
+// updates variables. Copy this folder to begin one of your own; docs/custom-engine.md walks through
+// it. It uses public headers alone, so that the same files build in the tree and outside of it.
 #include "xrt/engine.h"
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "engines/template/executable.h"
-#include "engines/template/lowering.h"
+#include "executable.h"
+#include "lowering.h"
 
 namespace xrt::template_engine {
 namespace {
+
+bool contains(const auto& list, const auto& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
 
 class TemplateEngine final : public Engine {
  public:
@@ -23,35 +29,24 @@ class TemplateEngine final : public Engine {
 
   Support supports(const SupportQuery& query) const override {
     const Node& node = query.graph.node(query.node);
-    const auto found = lowerings().find(node.qualified_op());
-    if (found == lowerings().end()) {
-      return Support::no("there is no lowering of " + node.qualified_op());
-    }
-    const Lowering& lowering = found->second;
-    if (std::find(lowering.devices.begin(), lowering.devices.end(), query.device) ==
-        lowering.devices.end()) {
+    const std::string op = node.qualified_op();
+    const Lowering* lowering = LoweringRegistry::get().find(op);
+    if (lowering == nullptr) return Support::no("there is no lowering of " + op);
+    if (!contains(lowering->devices, query.device)) {
       return Support::no("it does not run on '" + query.device + "'");
     }
-    if (query.phase == Phase::kTraining && !lowering.traits.training) {
-      return Support::no("its lowering of " + node.qualified_op() + " is not for training");
+    if (query.phase == Phase::kTraining && !lowering->traits.training) {
+      return Support::no("its lowering of " + op + " is not for training");
     }
-    for (const std::int32_t input : query.mutable_inputs) {
-      const auto& writable = lowering.traits.mutable_inputs;
-      if (std::find(writable.begin(), writable.end(), input) == writable.end()) {
-        return Support::no("it cannot write over input " + std::to_string(input));
+    for (const auto* values : {&node.inputs, &node.outputs}) {
+      for (const ValueId id : *values) {
+        if (!id.valid()) return Support::no("an input or output is left out");
+        if (query.graph.type(id).is_tensor() && query.graph.type(id).is_static()) continue;
+        return Support::no("it needs tensors of static shape, '" + query.graph.value(id).name +
+                           "' is " + to_string(query.graph.type(id)));
       }
     }
-    if (node.inputs.size() != lowering.inputs) return Support::no("its number of inputs");
-    for (const std::vector<ValueId>& values : {node.inputs, node.outputs}) {
-      for (const ValueId value : values) {
-        const Type& type = query.graph.type(value);
-        if (!type.is_tensor() || type.dtype != DType::kFloat32 || !type.is_static()) {
-          return Support::no("it computes in float32 of static shape, '" +
-                             query.graph.value(value).name + "' is " + to_string(type));
-        }
-      }
-    }
-    return lowering.supports ? lowering.supports(query.graph, node) : Support::yes();
+    return lowering->supports(query.graph, node);
   }
 
   std::shared_ptr<const Executable> compile(const Function& function,
@@ -68,14 +63,10 @@ class TemplateEngine final : public Engine {
     return compile(function, options);
   }
 
-  std::vector<std::string> ops() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, lowering] : lowerings()) names.push_back(name);
-    return names;
-  }
+  std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
   OpTraits traits(const std::string& op) const override {
-    const auto found = lowerings().find(op);
-    return found == lowerings().end() ? OpTraits{} : found->second.traits;
+    const Lowering* lowering = LoweringRegistry::get().find(op);
+    return lowering == nullptr ? OpTraits{} : lowering->traits;
   }
   // It has no options: every key is an error.
   std::optional<std::vector<std::string>> option_names() const override {

@@ -3,12 +3,15 @@
 // Context, made by the runtime once per concurrent run.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "engines/template/lowering.h"
+#include "lowering.h"
 #include "xrt/engine.h"
 
 namespace xrt::template_engine {
@@ -24,22 +27,31 @@ class TemplateExecutable final : public Executable {
   std::optional<std::string> serialize() const override { return std::string(kMark); }
   std::size_t workspace_bytes() const override;
 
-  static constexpr std::string_view kMark = "template engine, format 1";
+  static constexpr std::string_view kMark = "template engine, format 2";
 
  private:
+  // Of every value.
+  struct Slot {
+    DType dtype = DType::kUndefined;
+    Dims dims;
+  };
   struct Step {
     Kernel kernel;
-    std::vector<std::size_t> from;  // slots
-    std::size_t to = 0;
+    std::vector<std::size_t> from, to;  // slots
   };
   class Context;
 
-  std::vector<Dims> slots_;  // of every value
+  // Whether the output may be computed right into the memory of the input that it is aliased to.
+  static bool can_write_over(const Graph& graph, ValueId input, ValueId output);
+
+  std::vector<Slot> slots_;
   std::vector<std::size_t> inputs_, outputs_;
   std::vector<std::pair<std::size_t, Tensor>> constants_;
   std::vector<Step> steps_;
   std::vector<std::size_t> temporaries_;  // slots that live in the context
-  std::size_t scratch_ = 0;               // floats, the most that one step wants
+  // Outputs that lie in an input's memory and must not be written before all steps have run.
+  std::vector<bool> aside_;
+  std::size_t workspace_ = 0;  // bytes, the most that one step wants
 };
 
 }  // namespace xrt::template_engine
