@@ -182,10 +182,10 @@ class XRT_API Engine {
   // suggests the nearest. Nothing: compile() judges the keys itself.
   virtual std::optional<std::vector<std::string>> option_names() const { return std::nullopt; }
 
-  // True: run() may be handed an output that lies in the memory of an input, where Function::aliases
-  // says so; also other nodes that read that input must see its old value. False: functions have no
-  // aliases, every output has memory of its own, and the runtime copies it over the input when the
-  // run is over.
+  // True: run() may be handed an output that lies in the memory of an input, where
+  // Function::aliases says so; also other nodes that read that input must see its old value. False:
+  // functions have no aliases, every output has memory of its own, and the runtime copies it over
+  // the input when the run is over.
   virtual bool in_place() const { return false; }
 };
 

@@ -40,6 +40,8 @@ from ._core import (
     Unsupported,
     doctor,
     engine_ops,
+    register_lowering,
+    registered_ops,
     rewrite_onnx,
     thread_budget,
 )
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from . import optim
     from .comparison import Comparison, compare
     from .custom import engine
+    from .custom_op import load_op_library, op, register_op
     from .explanation import Explanation
     from .trainer import Trainer
 
@@ -87,7 +90,12 @@ __all__ = [
     "engine_ops",
     "engines",
     "load",
+    "load_op_library",
+    "op",
     "optim",
+    "register_lowering",
+    "register_op",
+    "registered_ops",
     "rewrite_onnx",
     "thread_budget",
 ]
@@ -103,6 +111,9 @@ _LATER = {
     "Trainer": ".trainer",
     "optim": ".optim",
     "engine": ".custom",
+    "load_op_library": ".custom_op",
+    "op": ".custom_op",
+    "register_op": ".custom_op",
     "Explanation": ".explanation",
 }
 

@@ -265,10 +265,11 @@ void bind_engine(nb::module_& module) {
          bool dynamic_shapes, std::string location, std::vector<std::string> ops,
          std::map<std::string, OpTraits> traits, bool training,
          std::optional<std::vector<std::string>> options, bool in_place) {
-        Description about{
-            std::move(name), std::move(version), std::move(location), std::move(devices),
-            std::move(ops),  dynamic_shapes,     std::move(traits),   {},
-            std::move(options), in_place};
+        Description about{std::move(name),     std::move(version),
+                          std::move(location), std::move(devices),
+                          std::move(ops),      dynamic_shapes,
+                          std::move(traits),   {},
+                          std::move(options),  in_place};
         about.otherwise.training = training;
         register_engine(std::make_shared<PyEngine>(std::move(about), std::move(object)));
       },

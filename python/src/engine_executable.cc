@@ -236,13 +236,16 @@ class PyExecutable final : public Executable {
 
 void throw_engine_error(const std::string& engine, const std::string& what,
                         nb::python_error& error) {
-  const std::string place = fmt::format("engine {} (Python): {}: ", engine, what);
+  throw_python_error(fmt::format("engine {} (Python): {}", engine, what), error);
+}
+
+void throw_python_error(const std::string& place, nb::python_error& error) {
   if (const auto code = code_of(error.value())) {  // raised on purpose: its message says it all
-    throw Error(*code, place + nb::str(error.value()).c_str());
+    throw Error(*code, fmt::format("{}: {}", place, nb::str(error.value()).c_str()));
   }
   // One line for those who only want to know, then where it happened.
   const std::string type = nb::type_name(error.type()).c_str();
-  throw Error(ErrorCode::kEngine, fmt::format("{}{}: {}\n{}", place, type,
+  throw Error(ErrorCode::kEngine, fmt::format("{}: {}: {}\n{}", place, type,
                                               nb::str(error.value()).c_str(), error.what()));
 }
 

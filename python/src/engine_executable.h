@@ -18,6 +18,9 @@ namespace xrt::python {
 [[noreturn]] void throw_engine_error(const std::string& engine, const std::string& what,
                                      nanobind::python_error& error);
 
+// The same for other code than an engine's: `place` begins the message.
+[[noreturn]] void throw_python_error(const std::string& place, nanobind::python_error& error);
+
 // The GIL, for threads that may outlive the interpreter: throws kEngine once it shuts down, when a
 // thread that asks for the GIL would be ended.
 class Gil {

@@ -175,6 +175,10 @@ nb::object text_object(const std::string& text) {
   return object;
 }
 
+nb::object python_attribute(const Attribute& attribute) {
+  return std::visit([](const auto& held) { return attribute_object(held); }, attribute);
+}
+
 const Graph& Source::get() const {
   if (graph == nullptr) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -276,8 +280,7 @@ NodeView view_of(const std::shared_ptr<Source>& source, const SupportQuery& quer
     if (constant != nullptr) view.constants[nb::cast(i)] = constant_object(*constant);
   }
   for (const auto& [name, value] : node.attributes) {
-    view.attributes[text_object(name)] =
-        std::visit([](const auto& held) { return attribute_object(held); }, value);
+    view.attributes[text_object(name)] = python_attribute(value);
   }
   return view;
 }

@@ -74,6 +74,8 @@ NodeView view_of(const std::shared_ptr<Source>& source, const SupportQuery& quer
 GraphView view_of(const std::shared_ptr<Source>& source, const std::string& device, Phase phase);
 std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& values);
 nanobind::object text_object(const std::string& text);
+// int, float, str, array or a list of such; types and sub-graphs as text.
+nanobind::object python_attribute(const Attribute& attribute);
 
 void bind_engine_views(nanobind::module_& module);
 

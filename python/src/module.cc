@@ -13,6 +13,7 @@
 #include "graph.h"
 #include "oneflow.h"
 #include "onnx.h"
+#include "op.h"
 #include "program.h"
 #include "trainer.h"
 #include "watch.h"
@@ -84,6 +85,7 @@ NB_MODULE(_core, module) {
   xrt::python::bind_program(module);
   xrt::python::bind_trainer(module);
   xrt::python::bind_engine(module);
+  xrt::python::bind_op(module);
   xrt::python::bind_onnx(module);
   xrt::python::bind_oneflow(module);
   xrt::python::bind_compare(module);

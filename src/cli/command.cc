@@ -29,8 +29,9 @@ Exit codes: 0 success; 1 the model or the run failed; 2 wrong command line or in
 3 an engine that was asked for is not available; 4 results differ from what was expected.
 
 Environment: XRT_CACHE_DIR compile cache on disk; XRT_NUM_THREADS threads of all engines together;
-XRT_AUTO fast, full or background; XRT_ENGINE_PATH further engine libraries; XRT_PJRT_PLUGIN and
-XRT_PJRT_CUDA_PLUGIN plugins of the xla engine; XRT_LOG debug, info, warning, error or off.)";
+XRT_AUTO fast, full or background; XRT_ENGINE_PATH further engine libraries; XRT_OP_PATH libraries of
+ops; XRT_PJRT_PLUGIN and XRT_PJRT_CUDA_PLUGIN plugins of the xla engine; XRT_LOG debug, info, warning,
+error or off.)";
 
 int report(const char* kind, const std::string& message, int code) {
   fmt::print(stderr, "xrt: {}{}\n", kind, message);

@@ -13,6 +13,7 @@
 #include "cli/text.h"
 #include "runtime/control_flow.h"
 #include "xrt/error.h"
+#include "xrt/op.h"
 
 namespace xrt::cli {
 namespace {
@@ -104,6 +105,11 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
                  "bytes of scratch memory that one function may use; 0: no limit")
       ->group(group);
   app.add_flag("--verbose", options.verbose, "print every line of the log")->group(group);
+  app.add_option("--op-library", options.op_libraries,
+                 "a library of ops that the model uses (repeatable; XRT_OP_PATH)")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->group(group);
   app.add_option("--option", options.options, "any option of docs/options.md (repeatable)")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
@@ -154,6 +160,7 @@ ProgramOptions program_options(const PlacementOptions& options,
   result.force_compile = options.force_compile;
   result.max_batch_size = options.max_batch_size;
   result.max_workspace_bytes = options.max_workspace_size;
+  for (const std::string& file : options.op_libraries) load_op_library(file);
   if (options.verbose) set_option(result, "verbose", "true");
   for (const std::string& text : options.options) {
     const std::size_t at = text.find('=');

@@ -29,6 +29,7 @@ struct PlacementOptions {
   std::int64_t max_batch_size = 0;
   std::size_t max_workspace_size = 0;
   std::vector<std::string> options;  // "NAME=VALUE"
+  std::vector<std::string> op_libraries;
 };
 
 // The model's file and --engine, for commands that take one list of engines.

@@ -3,6 +3,8 @@
 
 #include <type_traits>
 
+#include "ir/onnx_op_registry.h"
+
 namespace xrt {
 namespace {
 
@@ -64,6 +66,7 @@ void add_graph(Hasher& hasher, const Graph& graph) {
   for (const NodeId id : graph.topological_order()) {
     const Node& node = graph.node(id);
     hasher.add(node.domain).add(node.op).add(static_cast<std::int64_t>(node.inputs.size()));
+    if (const RegisteredOp* op = registered_op(graph, node)) hasher.add(op->key);
     for (const ValueId v : node.inputs) add_value(v);
     hasher.add(static_cast<std::int64_t>(node.outputs.size()));
     for (const ValueId v : node.outputs) add_value(v);

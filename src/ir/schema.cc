@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "ir/inference_guards.h"
+#include "ir/onnx_op_registry.h"
 #include "ir/onnx_reader.h"
 #include "ir/onnx_upgrade.h"
 #include "ir/onnx_writer.h"
@@ -199,6 +200,22 @@ bool is_deterministic(const Node& node) {
 
 bool has_function_body(const Graph& graph, NodeId node) {
   return build_function(graph, node).has_value();
+}
+
+std::optional<Graph> lowered_body(const Graph& graph, NodeId id, std::string_view engine) {
+  const Node& node = graph.node(id);
+  const RegisteredOp* op = registered_op(graph, node);
+  if (op == nullptr) return std::nullopt;
+  const auto found = op->lowerings.find(std::string(engine));
+  if (found == op->lowerings.end()) return std::nullopt;
+  onnx::FunctionProto function;
+  function.ParseFromString(found->second);  // what register_op() wrote
+  try {
+    return read_function(graph, id, function);
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("lowering of node '{}' ({}) for '{}': {}", node.name,
+                                      node.qualified_op(), engine, e.what()));
+  }
 }
 
 Graph function_body(const Graph& graph, NodeId node) {

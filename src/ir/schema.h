@@ -42,6 +42,10 @@ XRT_API bool has_function_body(const Graph& graph, NodeId node);
 // kUnsupported where there is none.
 XRT_API Graph function_body(const Graph& graph, NodeId node);
 
+// The body that the op of a node has for one engine (xrt/op.h: OpDefinition::lowerings), in the
+// form of function_body(); nothing where there is none.
+XRT_API std::optional<Graph> lowered_body(const Graph& graph, NodeId node, std::string_view engine);
+
 // Replaces every node for which `expand` is true by its body, again and again until none is left,
 // in sub-graphs too; nodes without a body stay. True if any was replaced. Types are inferred.
 XRT_API bool expand_functions(Graph& graph,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ir/inference_guards.h"
+#include "ir/onnx_op_registry.h"
 #include "ir/onnx_proto.h"
 #include "ir/onnx_writer.h"
 #include "ir/schema.h"
@@ -491,7 +492,10 @@ void Inference::run_node(NodeId id) {
   NodeContext context(*this, id);
   try {
     guard_inference(graph_, node);
-    if (!schema->has_type_and_shape_inference_function() && !schema->HasFunction() &&
+    // ONNX's inference through a body does not know the defaults of attributes, which the
+    // standard's own bodies do without.
+    if (!schema->has_type_and_shape_inference_function() &&
+        (!schema->HasFunction() || registered_op(graph_, node) != nullptr) &&
         has_function_body(graph_, id)) {
       infer_by_body(id, &context);
     } else if (schema->has_type_and_shape_inference_function()) {

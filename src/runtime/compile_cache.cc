@@ -76,8 +76,7 @@ struct Found {
   std::shared_ptr<FileLock> lock;
 };
 
-Found find_on_disk(const Request& request, const fs::path& dir, const std::string& key,
-                   bool anew) {
+Found find_on_disk(const Request& request, const fs::path& dir, const std::string& key, bool anew) {
   std::shared_ptr<FileLock> lock;
   try {
     prepare_folder(dir);
@@ -173,7 +172,8 @@ CompileResult compile_cached(const Engine& engine, const Function& function,
 
 CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const fs::path& dir) {
-  return compile_cached(engine, function, options, dir, compile_key(engine, function, options));
+  return compile_cached(engine, function, options, dir, compile_key(engine, function, options),
+                        false);
 }
 
 }  // namespace xrt

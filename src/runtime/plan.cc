@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -16,6 +17,7 @@
 #include "runtime/cache_entry.h"
 #include "runtime/compile_cache.h"
 #include "runtime/control_flow.h"
+#include "runtime/op_lowering.h"
 #include "runtime/placement.h"
 #include "runtime/plan_draft.h"
 #include "runtime/precision.h"
@@ -138,8 +140,9 @@ std::int64_t batch_to_build_for(const Graph& graph, const ProgramOptions& option
   return batch;
 }
 
-// Compiles what the engine claimed; a failure names the nodes, the engine and the cause.
-CompileResult compile_claimed(const Engine& engine, const Function& function,
+// Compiles what the engine claimed, the nodes of `claimed`; a failure names them, the engine and
+// the cause.
+CompileResult compile_claimed(const Engine& engine, const Graph& claimed, const Function& function,
                               const CompileOptions& options, const std::filesystem::path& cache,
                               const std::string& key, bool anew,
                               const std::function<void()>& check_constants) {
@@ -156,8 +159,8 @@ CompileResult compile_claimed(const Engine& engine, const Function& function,
     constexpr std::size_t kShown = 4;
     std::vector<std::string> nodes;
     std::string shown;
-    for (const NodeId id : function.graph.topological_order()) {
-      const Node& node = function.graph.node(id);
+    for (const NodeId id : claimed.topological_order()) {
+      const Node& node = claimed.node(id);
       if (nodes.size() < kShown) {
         shown += (nodes.empty() ? "'" : ", '") + node.name + "' (" + node.qualified_op() + ")";
       }
@@ -372,20 +375,25 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     const std::shared_ptr<const Engine> engine =
         is_runtime ? runtime_engine(draft, options, scope) : get_engine(launch.engine);
     const std::shared_ptr<const Graph> body = node.attr_graph("function");
-    dump_text(options.dump_dir, launch.name, *body);
-    Function function{launch.name, *body, launch.aliases, [&](std::size_t inline_limit) {
-                        ExportOptions export_options;
-                        export_options.inline_limit = inline_limit;
-                        return export_onnx(*body, export_options);
-                      }};
     CompileOptions compile_options;
     compile_options.device =
         launch.engine == kRuntimeEngine ? options.device : device_for(*engine, options);
+    compile_options.phase = options.training ? Phase::kTraining : Phase::kInference;
+    std::optional<Graph> lowered;
+    if (!is_runtime && has_registered_ops(*body)) {
+      lowered = lower_ops(*engine, *body, compile_options.device, compile_options.phase);
+    }
+    const Graph& compiled = lowered ? *lowered : *body;
+    dump_text(options.dump_dir, launch.name, compiled);
+    Function function{launch.name, compiled, launch.aliases, [&](std::size_t inline_limit) {
+                        ExportOptions export_options;
+                        export_options.inline_limit = inline_limit;
+                        return export_onnx(compiled, export_options);
+                      }};
     if (!cache.empty()) compile_options.records_dir = cache / "records" / launch.engine;
     compile_options.num_threads = options.num_threads > 0 ? options.num_threads : thread_budget();
     const auto own = options.engine_options.find(launch.engine);
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;
-    compile_options.phase = options.training ? Phase::kTraining : Phase::kInference;
     compile_options.max_workspace_bytes = options.max_workspace_bytes;
     compile_options.max_batch_size = batch_to_build_for(folded, options);
 
@@ -395,10 +403,10 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     }
     if (is_runtime && draft.check_constants) draft.check_constants();
     const CompileResult result =
-        is_runtime ? CompileResult{engine->compile(function, compile_options), false}
-                   : compile_claimed(*engine, function, compile_options, cache,
-                                     draft.keys.at(index), options.force_compile,
-                                     draft.check_constants);
+        is_runtime
+            ? CompileResult{engine->compile(function, compile_options), false}
+            : compile_claimed(*engine, *body, function, compile_options, cache,
+                              draft.keys.at(index), options.force_compile, draft.check_constants);
     ++index;
     launch.executable = result.executable;
     if (is_runtime) {

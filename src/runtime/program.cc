@@ -23,6 +23,7 @@
 #include "runtime/precision.h"
 #include "runtime/served_plan.h"
 #include "runtime/survey.h"
+#include "xrt/op.h"
 
 namespace xrt {
 namespace {
@@ -396,11 +397,13 @@ std::shared_ptr<Program> from_cache(std::unique_ptr<PlanCache>& cache,
 Program::~Program() = default;
 
 std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& options) {
+  load_op_path();
   return std::make_shared<ProgramImpl>(std::move(graph), with_environment(options));
 }
 
 std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
                                        const ProgramOptions& given) {
+  load_op_path();
   const ProgramOptions options = with_environment(given);
   std::unique_ptr<PlanCache> cache;
   const auto open = [&] { return PlanCache::open(model_file(path), {}, options); };
@@ -412,6 +415,7 @@ std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
 
 std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
                                              const ProgramOptions& given) {
+  load_op_path();
   const ProgramOptions options = with_environment(given);
   std::unique_ptr<PlanCache> cache;
   const auto open = [&] { return PlanCache::open({}, onnx_bytes, options); };

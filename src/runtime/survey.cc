@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "ir/onnx_op_registry.h"
 #include "runtime/auto.h"
+#include "runtime/op_lowering.h"
 
 namespace xrt {
 namespace {
@@ -62,6 +64,11 @@ std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const 
   if (answers.size() < graph.node_capacity()) {
     throw Error(ErrorCode::kEngine, "it gave " + std::to_string(answers.size()) + " answers for " +
                                         std::to_string(graph.node_capacity()) + " nodes");
+  }
+  for (const NodeId id : graph.nodes()) {
+    if (registered_op(graph, graph.node(id)) == nullptr) continue;
+    Support& answer = answers[static_cast<std::size_t>(id.index)];
+    answer = lowered_support(engine, graph, id, device, phase, answer);
   }
   if (options.training) {
     for (const NodeId id : graph.nodes()) {

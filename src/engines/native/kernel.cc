@@ -5,6 +5,7 @@
 
 #include "engines/native/context.h"
 #include "engines/native/executable.h"
+#include "engines/native/kernels/custom_op.h"
 
 namespace xrt::native {
 
@@ -99,6 +100,7 @@ void KernelRegistry::add(KernelDef def) {
 const KernelDef* KernelRegistry::find(const NodeView& node, std::string* reason) const {
   const auto found = defs_.find(std::pair(node.node().domain, node.node().op));
   if (found == defs_.end()) {
+    if (const KernelDef* def = custom_op_kernel(node)) return def;
     if (reason) *reason = "no kernel for " + node.node().qualified_op();
     return nullptr;
   }

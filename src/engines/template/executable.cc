@@ -12,8 +12,8 @@ class TemplateExecutable::Context final : public RunContext {
  public:
   explicit Context(const TemplateExecutable& executable)
       : values(executable.slots_.size()),
-        workspace(Tensor::allocate(DType::kUInt8,
-                                   {static_cast<std::int64_t>(executable.workspace_)})) {
+        workspace(
+            Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(executable.workspace_)})) {
     for (const std::size_t slot : executable.temporaries_) {
       values[slot] = Tensor::allocate(executable.slots_[slot].dtype, executable.slots_[slot].dims);
     }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What xrt/op.h's registry knows about the op of a node.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "xrt/export.h"
+#include "xrt/graph.h"
+#include "xrt/op.h"
+
+namespace xrt {
+
+struct RegisteredOp {
+  OpDefinition definition;
+  std::map<std::string, std::string> lowerings;  // engine → serialised ONNX FunctionProto
+  std::string key;  // changes with what the op means: part of the fingerprint of its nodes
+};
+
+// Null for ops of the standard and those that nobody registered. The pointer stays valid.
+XRT_API const RegisteredOp* registered_op(const Graph& graph, const Node& node);
+
+// The node's attributes, and the definition's values for those it leaves out.
+XRT_API Attributes complete_attributes(const OpDefinition& op, const Node& node);
+
+}  // namespace xrt

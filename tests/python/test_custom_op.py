@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of users: schema, kernel in NumPy, statements for other engines (docs/custom-op.md)."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import openxrt
+import pytest
+import torch
+from onnx import TensorProto, helper
+from openxrt import _command
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "custom_op"
+DOMAIN = "test.ops"
+X = np.array([-3, -0.25, 0.5, 2], np.float32)
+names = (f"Op{n}" for n in itertools.count())  # an op cannot be registered twice in a process
+
+
+def model(
+    op: str,
+    attributes: dict | None = None,
+    *,
+    inputs: tuple = ("x",),
+    outputs: tuple = ("y",),
+    shape: tuple = (4,),
+    dtype: int = TensorProto.FLOAT,
+    version: int = 1,
+) -> bytes:
+    """One node named "node" of an op of DOMAIN."""
+    graph = helper.make_graph(
+        [helper.make_node(op, inputs, outputs, "node", domain=DOMAIN, **(attributes or {}))],
+        "test",
+        [
+            helper.make_tensor_value_info(name, dtype, shape)
+            for name in dict.fromkeys(inputs)
+            if name
+        ],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, version)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+def engines(program: openxrt.Program) -> dict[str, str]:
+    return {node["op"]: node["engine"] for node in program.explain()["nodes"]}
+
+
+def test_a_kernel_runs_on_native() -> None:
+    name = next(names)
+
+    @openxrt.op(DOMAIN, name)
+    def scale(x: np.ndarray, *, by: float = 2.0) -> np.ndarray:
+        assert not x.flags.writeable
+        return x * np.float32(by)
+
+    assert f"{DOMAIN}.{name}" in openxrt.registered_ops()
+    program = openxrt.load(model(name), engine=["xla", "native"])
+    np.testing.assert_array_equal(program(X), X * 2)
+    assert engines(program) == {f"{DOMAIN}.{name}": "native"}
+    assert program.outputs[0].type == "float32[4]"  # without a shape function: as the first input
+    refusal = program.explain()["nodes"][0]["refusals"]["xla"]
+    assert name in refusal
+    tripled = openxrt.load(model(name, {"by": 3.0}, shape=("N",)), engine="native")
+    for size in (1, 3):
+        np.testing.assert_array_equal(tripled(X[:size]), X[:size] * 3)
+
+
+def test_the_kernel_may_use_dlpack() -> None:
+    name = next(names)
+
+    @openxrt.op(DOMAIN, name)
+    def gelu(x: np.ndarray) -> torch.Tensor:
+        return torch.nn.functional.gelu(torch.from_dlpack(x.copy()))
+
+    expected = torch.nn.functional.gelu(torch.from_numpy(X)).numpy()
+    np.testing.assert_allclose(openxrt.load(model(name), engine="native")(X), expected)
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla", "onnxruntime"])
+def test_a_body_is_what_other_engines_compile(engine: str) -> None:
+    if engine not in {"native", "xla"}:
+        pytest.importorskip(engine)
+    name = next(names)
+    openxrt.register_op(
+        DOMAIN,
+        name,
+        inputs=["x"],
+        attributes={"lambd": 0.5},
+        body="y = Shrink <lambd: float = @lambd, bias: float = @lambd> (x)",
+    )
+    program = openxrt.load(model(name, {"lambd": 1.0}), engine=engine, strict=True)
+    expected = torch.nn.functional.softshrink(torch.from_numpy(X), 1.0).numpy()
+    np.testing.assert_allclose(program(X), expected)
+    assert engines(program) == {f"{DOMAIN}.{name}": engine}
+    default = openxrt.load(model(name), engine=engine, strict=True)
+    expected = torch.nn.functional.softshrink(torch.from_numpy(X), 0.5).numpy()
+    np.testing.assert_allclose(default(X), expected)
+
+
+def test_an_engine_may_have_statements_of_its_own(tmp_path: Path) -> None:
+    name = next(names)
+    openxrt.register_op(DOMAIN, name, inputs=["x"], body="y = Mul (x, x)")
+    openxrt.register_lowering(DOMAIN, name, "xla", "a = Abs (x)  b = Abs (x)  y = Mul (a, b)")
+    with pytest.raises(openxrt.InvalidArgument, match="has a lowering for 'xla' already"):
+        openxrt.register_lowering(DOMAIN, name, "xla", "y = Identity (x)")
+    for engine, mark in (("xla", "Abs"), ("native", name)):
+        folder = tmp_path / engine
+        program = openxrt.load(model(name), engine=engine, strict=True, dump_dir=folder)
+        np.testing.assert_array_equal(program(X), X * X)
+        dump = next(folder.glob(f"{engine}_*.txt")).read_text()
+        assert mark in dump
+        assert program.explain()["nodes"][0]["op"] == f"{DOMAIN}.{name}"
+    # Statements that the engine refuses are no promise: the reason is told.
+    other = next(names)
+    openxrt.register_op(
+        DOMAIN,
+        other,
+        lambda x: np.unique(x),
+        inputs=["x"],
+        infer=lambda _x: ("float32", [None]),
+        lowerings={"xla": "y = Unique (x)"},
+    )
+    program = openxrt.load(model(other), engine=["xla", "native"])
+    assert "in its lowering, Unique" in program.explain()["nodes"][0]["refusals"]["xla"]
+    np.testing.assert_array_equal(program(X), np.unique(X))
+
+
+def test_shapes_optional_and_variadic_inputs_and_several_outputs() -> None:
+    first, second = next(names), next(names)
+
+    def types(a: openxrt.Port, b: openxrt.Port | None, *, axis: int) -> tuple:
+        assert (a.name, a.dtype, a.shape) == ("a", "float32", (4,))
+        assert b is None
+        return a, ("int64", [axis, 2])
+
+    @openxrt.op(DOMAIN, first, outputs=["y", "z"], infer=types)
+    def both(
+        a: np.ndarray, b: np.ndarray | None = None, *, axis: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        assert b is None
+        return a, np.full((axis, 2), 7, np.int64)
+
+    program = openxrt.load(model(first, {"axis": 3}, outputs=("y", "z")), engine="native")
+    assert [port.type for port in program.outputs] == ["float32[4]", "int64[3,2]"]
+    y, z = program(X)
+    np.testing.assert_array_equal(y, X)
+    assert z.tolist() == [[7, 7]] * 3
+    with pytest.raises(openxrt.InvalidModel, match=r"'node'.*axis"):
+        openxrt.load(model(first, outputs=("y", "z")), engine="native")
+
+    @openxrt.op(DOMAIN, second)
+    def total(*xs: np.ndarray) -> np.ndarray:
+        return sum(xs[1:], xs[0])
+
+    program = openxrt.load(model(second, inputs=("a", "b", "a")), engine="native")
+    np.testing.assert_array_equal(program(X, X * 2), X * 4)
+
+
+def test_attributes_of_all_kinds() -> None:
+    name = next(names)
+    seen: list[dict] = []
+
+    @openxrt.op(DOMAIN, name)
+    def look(
+        x: np.ndarray,
+        *,
+        number: int = 1,
+        text: str = "a",
+        ints: list[int] = (1, 2),
+        floats: list[float] = (0.5,),
+        texts: list[str] = ("a", "b"),
+        array: np.ndarray = np.eye(2),  # noqa: B008
+    ) -> np.ndarray:
+        seen.append(
+            {
+                "number": number,
+                "text": text,
+                "ints": ints,
+                "floats": floats,
+                "texts": texts,
+                "array": array,
+            }
+        )
+        return x
+
+    openxrt.load(model(name, {"number": 5, "ints": [4]}), engine="native")(X)
+    array = seen[-1].pop("array")
+    np.testing.assert_array_equal(array, np.eye(2))
+    assert seen[-1] == {"number": 5, "text": "a", "ints": [4], "floats": [0.5], "texts": ["a", "b"]}
+
+
+def test_constants_fold_and_random_ops_do_not() -> None:
+    for deterministic, left in ((True, 0), (False, 1)):
+        name = next(names)
+        openxrt.register_op(
+            DOMAIN, name, lambda x: x + 1, inputs=["x"], deterministic=deterministic
+        )
+        graph = helper.make_graph(
+            [
+                helper.make_node("Constant", [], ["c"], value_floats=[1.0, 2.0]),
+                helper.make_node(name, ["c"], ["d"], domain=DOMAIN),
+                helper.make_node("Add", ["x", "d"], ["y"]),
+            ],
+            "test",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        )
+        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+        proto = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        program = openxrt.load(proto.SerializeToString(), engine="native")
+        assert program(np.zeros(2, np.float32)).tolist() == [2, 3]
+        assert len(program.explain()["nodes"]) == 1 + left
+
+
+def test_a_later_version_of_the_domain_has_another_definition() -> None:
+    name = next(names)
+    openxrt.register_op(DOMAIN, name, lambda x: x + 1, inputs=["x"])
+    openxrt.register_op(DOMAIN, name, lambda x: x + 3, inputs=["x"], version=3)
+    for version, added in ((1, 1), (2, 1), (3, 3), (4, 3)):
+        program = openxrt.load(model(name, version=version), engine="native")
+        np.testing.assert_array_equal(program(X), X + added)
+
+
+def test_a_body_of_an_if_may_use_it() -> None:
+    name = next(names)
+    openxrt.register_op(DOMAIN, name, lambda x: x * x, inputs=["x"], body="y = Mul (x, x)")
+
+    def branch(op: str, domain: str) -> object:
+        nodes = [helper.make_node(op, ["x"], [f"{op}_y"], domain=domain)]
+        outputs = [helper.make_tensor_value_info(f"{op}_y", TensorProto.FLOAT, [4])]
+        return helper.make_graph(nodes, op, [], outputs)
+
+    node = helper.make_node(
+        "If", ["c"], ["y"], then_branch=branch(name, DOMAIN), else_branch=branch("Neg", "")
+    )
+    graph = helper.make_graph(
+        [node],
+        "test",
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    for chosen in ("native", "xla"):
+        program = openxrt.load(proto, engine=chosen)
+        np.testing.assert_array_equal(program(np.array(True), X), X * X)
+        np.testing.assert_array_equal(program(np.array(False), X), -X)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda x: x.astype(np.float64), r"inferred to be float32\[4\], the kernel wants float64"),
+        (lambda x: x[:2], r"inferred to be float32\[4\], the kernel wants float32\[2\]"),
+        (lambda _x: (), "returned 0 results, 1 are wanted"),
+        (lambda x: x / "a", "TypeError"),
+    ],
+)
+def test_kernels_that_fail_name_node_and_op(kernel: Callable, message: str) -> None:
+    name = next(names)
+    openxrt.register_op(DOMAIN, name, kernel, inputs=["x"])
+    program = openxrt.load(model(name), engine="native")
+    with pytest.raises(openxrt.EngineError, match=message) as caught:
+        program(X)
+    assert "'node'" in str(caught.value)
+    assert f"{DOMAIN}.{name}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("infer", "message"),
+    [
+        (lambda _x: 1 // 0, "ZeroDivisionError"),
+        (lambda _x: 5, "must return"),
+        (lambda _x: ("warp", [1]), "'warp' is no dtype"),
+        (lambda _x: ("float32", [1.5]), "no int, str or None"),
+        (lambda _x: [], "gave 0 types, the node has 1"),
+    ],
+)
+def test_shape_functions_that_fail_name_node_and_op(infer: Callable, message: str) -> None:
+    name = next(names)
+    openxrt.register_op(DOMAIN, name, lambda x: x, inputs=["x"], infer=infer)
+    with pytest.raises(openxrt.InvalidModel, match=message) as caught:
+        openxrt.load(model(name), engine="native")
+    assert "'node'" in str(caught.value)
+    assert f"{DOMAIN}.{name}" in str(caught.value)
+
+
+def test_models_that_break_the_schema() -> None:
+    name = next(names)
+    openxrt.register_op(
+        DOMAIN, name, lambda x, *, by=1.0: x * by, dtypes={"x": ["float32", "float16"]}
+    )
+    with pytest.raises(openxrt.InvalidModel, match=r"'node'.*input size 2"):
+        openxrt.load(model(name, inputs=("a", "b")), engine="native")
+    with pytest.raises(openxrt.InvalidModel, match=r"'node'.*times"):
+        openxrt.load(model(name, {"times": 2}), engine="native")
+    with pytest.raises(openxrt.InvalidModel, match=r"'node'.*by"):
+        openxrt.load(model(name, {"by": "two"}), engine="native")
+    with pytest.raises(openxrt.InvalidModel, match=r"'node'.*int32"):
+        openxrt.load(model(name, dtype=TensorProto.INT32), engine="native")
+    with pytest.raises(openxrt.Unsupported, match=r"node.*test.ops.NeverHeardOf"):
+        openxrt.load(model("NeverHeardOf"), engine="native")
+
+
+def test_what_cannot_be_registered() -> None:
+    name = next(names)
+
+    def register(domain: str = DOMAIN, op: str = name, **details: object) -> None:
+        details = {"kernel": lambda x: x, "inputs": ["x"], **details}
+        openxrt.register_op(domain, op, **details)
+
+    for details, message in (
+        ({"domain": ""}, "reserved"),
+        ({"domain": "ai.onnx.ml"}, "reserved"),
+        ({"op": "two words"}, "no identifier"),
+        ({"inputs": ["x", "x"]}, "'x' is there twice"),
+        ({"inputs": ["x", "y"]}, "'y' is there twice"),
+        ({"inputs": ["xs*", "z"]}, "variadic, but not the last"),
+        ({"outputs": []}, "no outputs"),
+        ({"kernel": None}, "neither a kernel nor a body"),
+        ({"body": "y = Mul (x, x"}, "cannot be read"),
+        ({"body": "y = Mul (x, z)"}, "reads 'z', which nothing"),
+        ({"body": "z = Mul (x, x)"}, "does not make 'y'"),
+        ({"lowerings": {"xla": "z = Mul (x, x)"}}, "does not make 'y'"),
+        ({"attributes": {"by": object()}}, "attribute 'by'"),
+        ({"attributes": {"by": dict}}, "attribute 'by' cannot be"),
+        ({"dtypes": {"q": ["float32"]}}, "no parameter 'q'"),
+        ({"dtypes": {"x": ["float33"]}}, "no dtype 'float33'"),
+    ):
+        with pytest.raises(openxrt.InvalidArgument, match=message):
+            register(**details)
+    register()
+    with pytest.raises(openxrt.InvalidArgument, match="registered already"):
+        register()
+
+
+def test_the_cache_tells_revisions_apart(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys, numpy as np, openxrt\n"
+        "added, revision, model, cache = float(sys.argv[1]), *sys.argv[2:]\n"
+        "openxrt.register_op('test.ops', 'Cached', inputs=['x'], revision=revision,\n"
+        "    body=f'c = Constant <value_float = {added}> ()  y = Add (x, c)')\n"
+        "program = openxrt.load(model, engine='xla', cache_dir=cache, strict=True)\n"
+        "print(program(np.zeros(4, np.float32))[0])\n"
+        "print(program.explain()['launches'][0]['from_cache'])\n"
+    )
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model("Cached"))
+
+    def run(added: float, revision: str = "1") -> list[str]:
+        command = [sys.executable, script, str(added), revision, path, tmp_path / "cache"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.split()
+
+    assert run(1.0) == ["1.0", "False"]
+    assert run(1.0) == ["1.0", "True"]
+    assert run(2.0) == ["2.0", "False"]
+    assert run(1.0, "2") == ["1.0", "False"]
+
+
+def call(*command: object, **environment: str) -> str:
+    """Standard output of a command that must succeed."""
+    result = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+EXPECTED = ["values = [0, 1, 3, 0]", "lengths = [2, 2, 1, 1]"]
+
+
+def test_the_example_in_python() -> None:
+    output = call(sys.executable, EXAMPLE / "python" / "example_ops.py")
+    for engine in ("native", "xla"):
+        part = output[output.index(f"{engine}: ") :]
+        assert f"'example.SoftShrink': '{engine}'" in part
+        assert "'example.RunLengths': 'native'" in part
+        for text in EXPECTED:
+            assert text in part
+
+
+@pytest.fixture(scope="module")
+def example_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built against an installed OpenXRT."""
+    program = next(path for path in _command.programs() if path.is_file())
+    build = program.parent.parent
+    if not (build / "CMakeCache.txt").is_file():
+        pytest.skip("this is not a build folder: there is nothing to install from")
+    folder = tmp_path_factory.mktemp("example_ops")
+    cmake = Path(sys.executable).parent / "cmake"
+    cmake = cmake if cmake.is_file() else Path("cmake")
+    call(cmake, "--install", build, "--prefix", folder / "prefix", "--component", "OpenXRT")
+    prefix = f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}"
+    call(cmake, "-S", EXAMPLE / "cpp", "-B", folder / "build", prefix)
+    call(cmake, "--build", folder / "build")
+    return folder / "build" / "libxrt_op_example.so"
+
+
+def test_the_example_in_cpp(example_library: Path, tmp_path: Path) -> None:
+    sys.path.insert(0, str(EXAMPLE / "python"))
+    script = (
+        "import runpy, sys, openxrt\n"
+        "register, openxrt.op = openxrt.op, lambda *a, **b: lambda f: f\n"  # the model alone
+        f"example = runpy.run_path({str(EXAMPLE / 'python' / 'example_ops.py')!r})\n"
+        f"open({str(tmp_path / 'model.onnx')!r}, 'wb').write(example['example_model']())\n"
+    )
+    call(sys.executable, "-c", script)
+    command = next(path for path in _command.programs() if path.is_file())
+    inputs = ["-i", "x=[-3,0.25,2.5,2.75,4,0]"]
+    flags = ["--op-library", example_library]
+    path = {"XRT_OP_PATH": str(example_library.parent)}
+    for engine, (more, environment) in itertools.product(
+        ("native", "xla"), ((flags, {}), ([], path))
+    ):
+        arguments = ["run", tmp_path / "model.onnx", "-e", f"{engine},native", *inputs, *more]
+        output = call(command, *arguments, **environment)
+        assert "values: int64[4] 0, 1, 3, 0" in output
+        assert "lengths: int64[4] 2, 2, 1, 1" in output
+    arguments = ["inspect", tmp_path / "model.onnx", "-e", "xla,native", "--json", *flags]
+    explanation = json.loads(call(command, *arguments))
+    ran = {node["op"]: node["engine"] for node in explanation["nodes"]}
+    assert ran["example.SoftShrink"] == "xla"
+    assert ran["example.RunLengths"] == "native"
+
+
+def test_libraries_that_cannot_be_loaded(example_library: Path, tmp_path: Path) -> None:
+    with pytest.raises(openxrt.NotFound, match=r"nowhere\.so"):
+        openxrt.load_op_library(tmp_path / "nowhere.so")
+    text = tmp_path / "libxrt_op_text.so"
+    text.write_text("no library")
+    with pytest.raises(openxrt.EngineError, match=r"libxrt_op_text\.so"):
+        openxrt.load_op_library(text)
+    loaded = openxrt.load_op_library(example_library)
+    assert loaded == ["example.SoftShrink", "example.RunLengths"]
+    assert openxrt.load_op_library(example_library) == loaded  # once
+    # The same ops from another file are another definition.
+    again = tmp_path / "libxrt_op_again.so"
+    again.write_bytes(example_library.read_bytes())
+    with pytest.raises(openxrt.InvalidArgument, match="registered already"):
+        openxrt.load_op_library(again)
