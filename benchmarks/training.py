@@ -15,14 +15,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-os.environ.setdefault("XRT_NUM_THREADS", "2")
-
 import numpy as np
 import openxrt
 import torch
 from openxrt import optim
-
-torch.set_num_threads(2)
 
 
 def mlp() -> torch.nn.Module:
@@ -65,7 +61,9 @@ MODELS: dict[str, tuple[Callable[[], torch.nn.Module], tuple[int, ...], int]] = 
 }
 
 
-def measure(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+def measure(
+    runs: dict[str, Callable[[], object]], seconds: float, clock: Callable[[], float]
+) -> dict[str, float]:
     """Median seconds per call, each measured in turns."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
@@ -75,9 +73,9 @@ def measure(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, 
     while time.perf_counter() < end or min(len(t) for t in times.values()) < 3:
         for name, run in runs.items():
             for _ in range(3):
-                begin = time.perf_counter()
+                begin = clock()
                 run()
-                times[name].append(time.perf_counter() - begin)
+                times[name].append(clock() - begin)
     return {name: statistics.median(t) for name, t in times.items()}
 
 
@@ -99,7 +97,16 @@ def main() -> None:
     parser.add_argument("--engine", action="append")
     parser.add_argument("--model", action="append", choices=list(MODELS))
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="CPU time on one thread: for a machine that others use (XRT_NUM_THREADS=1 is set)",
+    )
     arguments = parser.parse_args()
+    threads = 1 if arguments.cpu_time else 2
+    os.environ["XRT_NUM_THREADS"] = str(threads)
+    torch.set_num_threads(threads)
+    clock = time.process_time if arguments.cpu_time else time.perf_counter
     print("| model | PyTorch eager | " + " | ".join(arguments.engine or ["native"]) + " |")
     for name in arguments.model or MODELS:
         make, shape, classes = MODELS[name]
@@ -120,7 +127,7 @@ def main() -> None:
             )
             runs[engine] = partial(trainer.step, x, target=y)
         eager = partial(eager_step, net.train(), optimizer, inputs, torch.from_numpy(y))
-        times = measure({"eager": eager, **runs}, arguments.seconds)
+        times = measure({"eager": eager, **runs}, arguments.seconds, clock)
         cells = [f"{times['eager'] * 1e3:.2f} ms"]
         cells += [f"{times[e] * 1e3:.2f} ms ({times[e] / times['eager']:.2f}x)" for e in list(runs)]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "xrt/error.h"
 
@@ -69,6 +70,25 @@ void put_number(Tensor& tensor, std::int64_t i, double value) {
 }
 
 Var scalar_like(double value, Var like) { return like.e->scalar(value, like.dtype); }
+
+// The node of this op of the standard domain that makes the value, or null.
+const Node* made_by(const Graph& graph, ValueId id, std::string_view op) {
+  const Value& value = graph.value(id);
+  if (value.origin != Origin::kNode) return nullptr;
+  const Node& node = graph.node(value.producer);
+  return node.domain.empty() && node.op == op ? &node : nullptr;
+}
+
+struct Transposed {
+  ValueId source;
+  Dims perm;
+};
+
+std::optional<Transposed> transposed_from(const Graph& graph, ValueId id) {
+  const Node* node = made_by(graph, id, "Transpose");
+  if (node == nullptr || !node->has("perm")) return std::nullopt;
+  return Transposed{node->inputs[0], node->attr_ints("perm")};
+}
 
 Var compare(std::string_view op, Var a, Var b) { return a.e->op_to(DType::kBool, op, {a, b}); }
 
@@ -195,6 +215,20 @@ Var matmul(Var a, Var b) { return a.e->op("MatMul", {a, b}); }
 
 Var transpose(Var x, const Dims& perm) {
   if (std::is_sorted(perm.begin(), perm.end())) return x;
+  // One transposition for two; none of a product of a transposed matrix: (A'B)' = B'A.
+  Emitter& e = *x.e;
+  if (const auto inner = transposed_from(e.graph(), x.id);
+      inner && inner->perm.size() == perm.size()) {
+    Dims both;
+    for (const std::int64_t p : perm) both.push_back(inner->perm[static_cast<std::size_t>(p)]);
+    return transpose({x.e, inner->source, x.dtype}, both);
+  }
+  if (const Node* product = made_by(e.graph(), x.id, "MatMul"); product && perm == Dims{1, 0}) {
+    const Var b = {x.e, product->inputs[1], x.dtype};
+    if (const auto a = transposed_from(e.graph(), product->inputs[0]); a && a->perm == Dims{1, 0}) {
+      return matmul(transpose(b, perm), {x.e, a->source, x.dtype});
+    }
+  }
   return x.e->op("Transpose", {x}, {{"perm", perm}});
 }
 

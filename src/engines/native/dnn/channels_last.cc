@@ -88,6 +88,14 @@ class ChannelsLast {
     const std::size_t rank = x.rank();
     if (node.domain == kDomain && node.op == "Conv") return convert_conv(id, rank);
     if (!node.domain.empty()) return;
+    if (node.op == "Conv") {
+      // Fusion gives those with constant weights the other name; here weights are being trained.
+      const bool trained = graph_.constant(node.input(1)) == nullptr;
+      if (trained && graph_.type(node.input(1)).is_static() && x.is_static()) {
+        convert_conv(id, rank);
+      }
+      return;
+    }
     if (node.op == "ConvTranspose") {
       if (can_deconvolve(node)) {
         convert_windowed(id, rank);
