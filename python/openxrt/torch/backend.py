@@ -16,16 +16,12 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from .aten.decompositions import decompositions
 from .fallback import refused_nodes, split
 from .importer import import_fx
 from .runner import FrozenWhileUnchanged, Runner
-
-
-def _decompositions() -> dict[Any, Callable[..., Any]]:
-    from torch._decomp import core_aten_decompositions
-
-    return core_aten_decompositions()
 
 
 def _static_positions(count: int) -> list[int]:
@@ -106,6 +102,9 @@ def openxrt_backend(
         fw_compiler=_Compiler(chosen, False, fallback),
         bw_compiler=_Compiler(chosen, False, fallback),
         inference_compiler=_Compiler(chosen, freeze, fallback),
-        decompositions=_decompositions(),
+        decompositions=decompositions(),
+        # Of what lies between the two graphs as little as possible is kept; the rest is cheap to
+        # compute again.
+        partition_fn=min_cut_rematerialization_partition,
     )
     return backend(module, samples)

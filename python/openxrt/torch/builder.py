@@ -54,6 +54,10 @@ _ONNX_DTYPES: dict[torch.dtype, int] = {
 }
 
 
+class NeedsStaticShape(Unsupported):
+    """An op can be imported, but not with the symbolic dimensions that it has here."""
+
+
 @dataclass(frozen=True)
 class Value:
     """A value of the graph. ``shape`` is None where a lowering did not need to know it."""
@@ -77,7 +81,9 @@ class Value:
         symbolic."""
         dims = None if self.shape is None else self.shape[start:]
         if dims is None or not all(isinstance(dim, int) for dim in dims):
-            raise Unsupported(f"{what} needs static dimensions, the shape here is {self.shape}")
+            raise NeedsStaticShape(
+                f"{what} needs static dimensions, the shape here is {self.shape}"
+            )
         return [int(dim) for dim in dims]
 
 
@@ -95,7 +101,10 @@ class Builder:
         self.name = ""  # of the ATen node being lowered
         self.out: list[tuple[torch.dtype, tuple[int | torch.SymInt, ...]] | None] = []
         self.used: set[int] = {0}  # which outputs of the ATen node are read
+        self.unmade: set[int] = set()  # inputs and constants: values that no node makes
         self._constants: dict[tuple[object, ...], Value] = {}
+        # What a Transpose reads, and its permutation, by the id of its result.
+        self._transposed: dict[int, tuple[Value, list[int]]] = {}
 
     # --- constants ------------------------------------------------------------------------------
 
@@ -106,6 +115,7 @@ class Builder:
         if dense.dtype == torch.bool:
             array = dense.numpy()  # DLPack's bool came late
         key = self.graph.add_constant(array, DTYPE_NAMES[dense.dtype], name)
+        self.unmade.add(key)
         return Value(key, dense.dtype, tuple(dense.shape))
 
     def scalar(self, number: Number, dtype: torch.dtype) -> Value:
@@ -186,8 +196,10 @@ class Builder:
         """`x` in another dtype; itself where it has that already."""
         if x.dtype == dtype:
             return x
-        if dtype not in _ONNX_DTYPES:
-            raise Unsupported(f"{dtype} has no counterpart")
+        if dtype not in _ONNX_DTYPES or dtype.is_complex or x.dtype.is_complex:
+            raise Unsupported(
+                f"no conversion from {x.dtype} to {dtype}; complex numbers are not imported"
+            )
         return self.op("Cast", x, dtype=dtype, shape=x.shape, to=_ONNX_DTYPES[dtype])
 
     def onnx_dtype(self, dtype: torch.dtype) -> int:
@@ -263,17 +275,45 @@ class Builder:
         size = self.op("Shape", x, dtype=torch.int64, rank=1, start=dim, end=dim + 1)
         return self.op("Squeeze", size, self.ints([0]), rank=0, shape=())
 
+    def product(self, sizes: Sequence[Int]) -> Int:
+        """Of numbers, some of which may be computed."""
+        total: Int = 1
+        for size in sizes:
+            if isinstance(total, int) and isinstance(size, int):
+                total *= size
+            else:
+                both = [self.operand(n, torch.int64) for n in (total, size)]
+                total = self.op("Mul", *both, rank=0, shape=())
+        return total
+
     def reshape_like(self, x: Value, like: Value) -> Value:
         """`x` in the shape of another value, which may be symbolic."""
         size = self.op("Shape", like, dtype=torch.int64, rank=1)
-        return self.op("Reshape", x, size, rank=like.rank, shape=like.shape)
+        empty = like.shape is not None and any(
+            isinstance(dim, int) and dim == 0 for dim in like.shape
+        )
+        return self.op(
+            "Reshape",
+            x,
+            size,
+            rank=like.rank,
+            shape=like.shape,
+            allowzero=1 if empty else None,
+        )
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         """Dimension `permutation[i]` of `x` becomes the i-th."""
-        if list(permutation) == list(range(len(permutation))):
+        order = list(permutation)
+        # A transpose of a transpose is one, or none.
+        while x.id in self._transposed and order != list(range(len(order))):
+            x, inner = self._transposed[x.id]
+            order = [inner[p] for p in order]
+        if order == list(range(len(order))):
             return x
-        shape = None if x.shape is None else tuple(x.shape[p] for p in permutation)
-        return self.op("Transpose", x, shape=shape, rank=len(permutation), perm=list(permutation))
+        shape = None if x.shape is None else tuple(x.shape[p] for p in order)
+        result = self.op("Transpose", x, shape=shape, rank=len(order), perm=order)
+        self._transposed[result.id] = (x, order)
+        return result
 
     def unsqueeze(self, x: Value, *dims: int) -> Value:
         """Adds dimensions of size 1 at these positions of the result."""

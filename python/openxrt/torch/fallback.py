@@ -12,6 +12,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from .._core import Unsupported
+from .builder import NeedsStaticShape
 from .importer import import_fx, missing_nodes, where
 from .runner import Runner
 
@@ -25,6 +26,8 @@ def refused_nodes(module: torch.fx.GraphModule, samples: Sequence[object]) -> se
         return refused
     try:
         import_fx(module, samples)
+    except NeedsStaticShape:
+        raise
     except Unsupported as error:
         name = getattr(error, "node", None)
         if name is None:

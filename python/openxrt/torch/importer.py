@@ -14,6 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from .._core import Graph, InternalError, Unsupported
 from . import aten  # noqa: F401  registers the lowerings
+from .aten.decompositions import export_decompositions
 from .builder import DTYPE_NAMES, Builder, Value
 from .registry import find
 
@@ -125,6 +126,7 @@ class _Importer:
         self.builder = Builder(self.imported.graph)
         self.values: dict[torch.fx.Node, object] = {}
         self.outputs = 0  # of the graph, so far
+        self.unmade = self.builder.unmade  # inputs and constants
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -136,9 +138,12 @@ class _Importer:
                 raise Unsupported(f"input '{name}': dtype {sample.dtype} has no counterpart")
             shape = _shape_of(sample)
             key = graph.add_input(name, DTYPE_NAMES[sample.dtype], _dims_of(shape))
+            self.unmade.add(key)
             return Value(key, sample.dtype, shape)
         if isinstance(sample, torch.SymInt):
-            return Value(graph.add_input(name, "int64", []), torch.int64, ())
+            key = graph.add_input(name, "int64", [])
+            self.unmade.add(key)
+            return Value(key, torch.int64, ())
         return sample
 
     def add_argument(self, node: torch.fx.Node, sample: object, position: int) -> None:
@@ -171,7 +176,7 @@ class _Importer:
         try:
             result = function(self.builder, *args, **kwargs)
         except Unsupported as error:
-            refusal = Unsupported(f"{name}{where(node)}: {error}")
+            refusal = type(error)(f"{name}{where(node)}: {error}")
             refusal.node = node.name  # type: ignore[attr-defined]  read by fallback.py
             raise refusal from error
         if isinstance(result, (list, tuple)):
@@ -221,9 +226,12 @@ class _Importer:
     # --- outputs --------------------------------------------------------------------------------
 
     def add_output(self, value: Value, name: str) -> str:
-        """Makes `value` an output; one that is an input, or an output already, gets a node."""
+        """Makes `value` an output; one that no node makes, or an output already, gets a node."""
         graph = self.imported.graph
-        (key,) = graph.add_node("Identity", [value.id], [name])
+        key = value.id
+        if key in self.unmade:
+            (key,) = graph.add_node("Identity", [value.id], [name])
+        self.unmade.add(key)
         graph.add_output(key)
         self.outputs += 1
         return graph.name_of(key)
@@ -302,7 +310,7 @@ def import_exported(
     Raises:
         Unsupported: names every op without a lowering, with the source line that needs it.
     """
-    program = program.run_decompositions() if decompose else program
+    program = program.run_decompositions(export_decompositions()) if decompose else program
     module = program.graph_module
     signature = program.graph_signature
     importer = _Importer(module, name)

@@ -12,7 +12,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .._core import Error, InvalidArgument, Unsupported, Watch
+from .aten.decompositions import export_decompositions
 from .backend import openxrt_backend
+from .builder import NeedsStaticShape
 from .importer import import_exported
 from .runner import FrozenWhileUnchanged, Runner
 
@@ -136,7 +138,7 @@ class _Inference:
             exported = torch.export.export(
                 module, args, kwargs, dynamic_shapes=shapes, strict=False
             )
-            exported = exported.run_decompositions()
+            exported = exported.run_decompositions(export_decompositions())
         if wide is not None:
             self._forget_sizes(exported)
         self.out_spec = exported.call_spec.out_spec
@@ -300,16 +302,23 @@ class EngineModule(torch.nn.Module):
     def _through_dynamo(self, *args: Any, **kwargs: Any) -> Any:
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
         if self._compiled is None:
-            options = {**self.options, "fallback": self.fallback}
-            self.__dict__["_compiled"] = torch.compile(
-                self.wrapped, backend=openxrt_backend, options=options
-            )
+            self._compile_through_dynamo(dynamic=None)
         try:
             return self._compiled(*args, **kwargs)
         except torch._dynamo.exc.BackendCompilerFailed as error:
+            if isinstance(error.inner_exception, NeedsStaticShape):
+                # PyTorch made a size symbolic that an op needs as a number: one program per size.
+                self._compile_through_dynamo(dynamic=False)
+                return self._compiled(*args, **kwargs)
             if isinstance(error.inner_exception, Error):
                 raise error.inner_exception from None
             raise
+
+    def _compile_through_dynamo(self, dynamic: bool | None) -> None:
+        options = {**self.options, "fallback": self.fallback}
+        self.__dict__["_compiled"] = torch.compile(
+            self.wrapped, backend=openxrt_backend, options=options, dynamic=dynamic
+        )
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inference:
         flat, _ = pytree.tree_flatten((args, kwargs))

@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets tests import the samples beside them."""
+"""Each test starts with nothing traced: PyTorch remembers sizes per function, not per module."""
 
-import sys
-from pathlib import Path
+from __future__ import annotations
 
-sys.path.insert(0, str(Path(__file__).parent))
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def nothing_traced() -> Iterator[None]:
+    torch = pytest.importorskip("torch")
+    torch._dynamo.reset()
+    yield

@@ -2,8 +2,10 @@
 """Lowerings of the ATen ops, by family; importing this package registers them."""
 
 from . import (
+    attention,
     backward,
     creation,
+    further,
     indexing,
     linear,
     normalization,
@@ -16,8 +18,10 @@ from . import (
 )
 
 __all__ = [
+    "attention",
     "backward",
     "creation",
+    "further",
     "indexing",
     "linear",
     "normalization",

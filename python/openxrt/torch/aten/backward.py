@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from ..._core import Unsupported
-from ..builder import Builder, Value
+from ..builder import Builder, Int, NeedsStaticShape, Value, static_or_none
 from ..registry import lowering
 from .creation import filled, full_like
 from .pooling import spread
@@ -20,7 +19,7 @@ def _deconvolution(
     b: Builder,
     gradient: Value,
     weight: Value,
-    size: Sequence[int],
+    size: Sequence[Int],
     strides: list[int],
     pads: list[int],
     dilations: list[int],
@@ -28,10 +27,28 @@ def _deconvolution(
 ) -> Value:
     """The gradient of a convolution's input, whose spatial dimensions are `size`."""
     spatial = len(size)
-    out = gradient.static_shape("the gradient of a convolution", 2)
     kernel = weight.static_shape("the gradient of a convolution", 2)
+    known = static_or_none(size)
+    out = None if gradient.shape is None else static_or_none(gradient.shape[2:])
+    if known is None or out is None:
+        # As long as it can be, then cut to the length that is known when the program runs.
+        long = b.op(
+            "ConvTranspose",
+            gradient,
+            weight,
+            rank=gradient.rank,
+            strides=strides,
+            pads=[*pads, *pads],
+            dilations=dilations,
+            group=groups,
+            output_padding=[s - 1 for s in strides] if max(strides) > 1 else None,
+        )
+        axes = list(range(2, 2 + spatial))
+        return b.op(
+            "Slice", long, b.ints([0] * spatial), b.vector(size), b.ints(axes), rank=gradient.rank
+        )
     rest = [
-        size[i] - ((out[i] - 1) * strides[i] - 2 * pads[i] + dilations[i] * (kernel[i] - 1) + 1)
+        known[i] - ((out[i] - 1) * strides[i] - 2 * pads[i] + dilations[i] * (kernel[i] - 1) + 1)
         for i in range(spatial)
     ]
     return b.op(
@@ -60,7 +77,9 @@ def _weight_gradient(
     """The gradient of a convolution's weight: batch and channels change places, and what was the
     stride is now the distance of the weight's elements."""
     spatial = len(kernel)
-    channels, *size = x.static_shape("the gradient of a convolution", 1)
+    channels, *size = [b.dim_size(x, dim) for dim in range(1, x.rank)]
+    if not isinstance(channels, int):
+        raise NeedsStaticShape("the gradient of a convolution of symbolic channels")
     per_group = channels // groups
     rest = list(range(3, 3 + spatial))
     if groups == 1:
@@ -118,7 +137,7 @@ def convolution_backward(
                 group=groups,
             )
         else:
-            size = x.static_shape("the gradient of a convolution", 2)
+            size = [b.dim_size(x, dim) for dim in range(2, x.rank)]
             results[0] = _deconvolution(b, gradient, weight, size, strides, pads, dilations, groups)
     if output_mask[1]:
         image, seen = (gradient, x) if transposed else (x, gradient)
@@ -132,9 +151,9 @@ def convolution_backward(
 def max_pool2d_backward(b: Builder, gradient: Value, x: Value, *arguments: object) -> Value:
     indices = arguments[-1]
     assert isinstance(indices, Value)
-    height, width = x.static_shape("the gradient of max pooling", -2)
-    zeros = b.reshape(full_like(b, x, 0), [-1, height * width])
-    places = math.prod(gradient.static_shape("the gradient of max pooling", -2))
+    plane = b.product([b.dim_size(x, dim) for dim in (-2, -1)])
+    zeros = b.reshape(full_like(b, x, 0), [-1, plane])
+    places = b.product([b.dim_size(gradient, dim) for dim in (-2, -1)])
     summed = b.op(
         "ScatterElements",
         zeros,

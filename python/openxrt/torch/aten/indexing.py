@@ -152,6 +152,7 @@ def _at_least_1d(b: Builder, *values: Value) -> list[Value]:
 @lowering("aten.gather.default")
 def gather(b: Builder, x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
     data, picked = _at_least_1d(b, x, index)
+    picked = b.cast(picked, torch.int64)
     result = b.op("GatherElements", data, picked, axis=dim % data.rank, rank=data.rank)
     return b.reshape(result, []) if index.rank == 0 else result
 
@@ -263,6 +264,15 @@ def slice_scatter(
 @lowering("aten.masked_scatter.default")
 def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
     # The n-th true place reads the n-th element of the source.
+    if mask.rank > x.rank or mask.shape != x.shape:
+        both = b.op(
+            "Or",
+            as_bool(b, mask),
+            b.op("Equal", x, x, dtype=torch.bool),
+            rank=max(mask.rank, x.rank),
+        )
+        whole = b.op("Shape", both, dtype=torch.int64, rank=1)
+        x = b.op("Expand", x, whole, rank=both.rank)
     size = b.op("Shape", x, dtype=torch.int64, rank=1)
     wide = b.op("Expand", as_bool(b, mask), size, rank=x.rank)
     flat = b.cast(b.reshape(wide, [-1]), torch.int64)
@@ -270,7 +280,7 @@ def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
     position = b.op("Clip", b.op("Sub", order, b.scalar(1, torch.int64)), b.scalar(0, torch.int64))
     picked = b.op("Gather", b.reshape(source, [-1]), position, axis=0, rank=1)
     values = b.op("Reshape", picked, size, rank=x.rank)
-    return b.op("Where", wide, values, x, dtype=x.dtype, shape=x.shape, rank=x.rank)
+    return b.op("Where", wide, values, x, dtype=x.dtype, rank=x.rank)
 
 
 @lowering("aten.nonzero.default")

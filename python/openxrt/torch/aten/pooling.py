@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..._core import Unsupported
-from ..builder import Builder, Int, Value
+from ..builder import Builder, Value
 from ..registry import lowering
 
 
@@ -51,13 +51,8 @@ def _max_pool(
     results: list[Value | None] = [outputs[0], None]
     if 1 in b.used:
         # ONNX counts positions through the whole tensor, PyTorch within each plane.
-        plane: Int = 1
-        for dim in range(-spatial, 0):
-            size = b.dim_size(x, dim)
-            if not isinstance(size, int) or not isinstance(plane, int):
-                raise Unsupported("indices of max pooling with symbolic spatial dimensions")
-            plane *= size
-        results[1] = b.op("Mod", outputs[1], b.scalar(plane, torch.int64))
+        plane = b.product([b.dim_size(x, dim) for dim in range(-spatial, 0)])
+        results[1] = b.op("Mod", outputs[1], b.operand(plane, torch.int64))
     if added:
         results = [None if value is None else b.squeeze(value, 0) for value in results]
     return results

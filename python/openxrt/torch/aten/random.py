@@ -14,7 +14,8 @@ from ..registry import lowering
 from .creation import filled
 
 
-def _draw(b: Builder, op: str, like: Value, dtype: torch.dtype) -> Value:
+def draw(b: Builder, op: str, like: Value, dtype: torch.dtype) -> Value:
+    """Random numbers in the shape of `like`: RandomUniformLike over [0, 1), or RandomNormalLike."""
     ids = b.graph.add_node(
         op, [like.id], [f"{b.name}_{op}"], {"dtype": b.onnx_dtype(dtype)}, "", b.name
     )
@@ -26,7 +27,7 @@ def rand(
     b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
 ) -> Value:
     wanted = dtype or torch.get_default_dtype()
-    return _draw(b, "RandomUniformLike", filled(b, size, 0, wanted), wanted)
+    return draw(b, "RandomUniformLike", filled(b, size, 0, wanted), wanted)
 
 
 @lowering("aten.randn.default")
@@ -34,23 +35,23 @@ def randn(
     b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
 ) -> Value:
     wanted = dtype or torch.get_default_dtype()
-    return _draw(b, "RandomNormalLike", filled(b, size, 0, wanted), wanted)
+    return draw(b, "RandomNormalLike", filled(b, size, 0, wanted), wanted)
 
 
 @lowering("aten.rand_like.default")
 def rand_like(b: Builder, x: Value, *, dtype: torch.dtype | None = None, **_: object) -> Value:
-    return _draw(b, "RandomUniformLike", x, dtype or x.dtype)
+    return draw(b, "RandomUniformLike", x, dtype or x.dtype)
 
 
 @lowering("aten.randn_like.default")
 def randn_like(b: Builder, x: Value, *, dtype: torch.dtype | None = None, **_: object) -> Value:
-    return _draw(b, "RandomNormalLike", x, dtype or x.dtype)
+    return draw(b, "RandomNormalLike", x, dtype or x.dtype)
 
 
 @lowering("aten.bernoulli.default", "aten.bernoulli.p")
 def bernoulli(b: Builder, x: Value, p: float | None = None, **_: object) -> Value:
     threshold = x if p is None else b.scalar(float(p), x.dtype)
-    drawn = _draw(b, "RandomUniformLike", x, x.dtype)
+    drawn = draw(b, "RandomUniformLike", x, x.dtype)
     return b.cast(b.op("Less", drawn, threshold, dtype=torch.bool, shape=x.shape), x.dtype)
 
 
@@ -59,7 +60,7 @@ def native_dropout(b: Builder, x: Value, p: float, train: bool | None) -> list[V
     if train is False or p == 0:
         ones = b.op("Equal", x, x, dtype=torch.bool, shape=x.shape) if 1 in b.used else None
         return [x, ones]
-    drawn = _draw(b, "RandomUniformLike", x, torch.float32)
+    drawn = draw(b, "RandomUniformLike", x, torch.float32)
     kept = b.op(
         "GreaterOrEqual", drawn, b.scalar(float(p), torch.float32), dtype=torch.bool, shape=x.shape
     )
@@ -79,6 +80,6 @@ def dropout(b: Builder, x: Value, p: float, train: bool) -> Value:
 def randperm(b: Builder, n: Int, *, dtype: torch.dtype | None = None, **_: object) -> Value:
     if not isinstance(n, int):
         raise Unsupported("randperm of a symbolic number")
-    drawn = _draw(b, "RandomUniformLike", filled(b, [n], 0, torch.float32), torch.float32)
+    drawn = draw(b, "RandomUniformLike", filled(b, [n], 0, torch.float32), torch.float32)
     _, order = b.ops("TopK", drawn, b.ints([n]), dtypes=[torch.float32, torch.int64], axis=0)
     return b.cast(order, dtype or torch.int64)

@@ -241,6 +241,24 @@ def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
     return b.transpose(picked, [*range(1, x.rank - 1), 0])
 
 
+@lowering("aten.diagonal_scatter.default")
+def diagonal_scatter(
+    b: Builder, x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Value:
+    shape = x.static_shape("diagonal_scatter")
+    dim1, dim2 = dim1 % x.rank, dim2 % x.rank
+    order = [dim1, dim2, *[dim for dim in range(x.rank) if dim not in (dim1, dim2)]]
+    rows, columns = shape[dim1], shape[dim2]
+    length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    along = np.arange(length, dtype=np.int64)
+    index = np.stack([along - min(offset, 0), along + max(offset, 0)], axis=-1)
+    # The diagonal is the last dimension of what is written.
+    updates = b.transpose(b.cast(src, x.dtype), [x.rank - 2, *range(x.rank - 2)])
+    moved = b.transpose(x, order)
+    written = b.op("ScatterND", moved, b.array(index), updates, rank=x.rank, shape=moved.shape)
+    return b.transpose(written, [order.index(dim) for dim in range(x.rank)])
+
+
 @lowering("aten.tril.default")
 def tril(b: Builder, x: Value, diagonal: int = 0) -> Value:
     return b.op("Trilu", x, b.scalar(diagonal, torch.int64), shape=x.shape, upper=0)

@@ -11,6 +11,7 @@ inline constexpr int kPriority = 10;
 
 void register_concat(KernelRegistry& registry);
 void register_conv(KernelRegistry& registry);
+void register_conv_gradient(KernelRegistry& registry);
 void register_conv_transpose(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);
 void register_pool(KernelRegistry& registry);

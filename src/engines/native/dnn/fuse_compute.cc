@@ -216,8 +216,13 @@ bool fuse_multiplication(Graph& graph, NodeId id) {
       }
       fused.inputs[2] = c;
     }
-    if (node.attr_int("transA", 0) != 0) attributes["perm_a"] = std::vector<std::int64_t>{1, 0};
-    if (node.attr_int("transB", 0) != 0) attributes["perm_b"] = std::vector<std::int64_t>{1, 0};
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      // Transposed by the attribute, by the node before, or by both and therefore not at all.
+      const std::vector<std::int64_t> swap{1, 0};
+      const bool before = take_transpose(graph, fused.inputs[i]) == swap;
+      const bool own = node.attr_int(i == 0 ? "transA" : "transB", 0) != 0;
+      if (before != own) attributes[i == 0 ? "perm_a" : "perm_b"] = swap;
+    }
   } else {
     std::vector<std::int64_t> perm = take_transpose(graph, fused.inputs[0]);
     if (!perm.empty()) attributes["perm_a"] = std::move(perm);

@@ -5,6 +5,7 @@ namespace xrt::native::dnn {
 
 void optimize(Graph& graph) {
   fuse_formulas(graph);
+  recognise_weight_gradients(graph);
   fuse_convolutions(graph);
   fuse_multiplications(graph);
   fuse_gradients(graph);

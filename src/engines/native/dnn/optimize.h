@@ -14,6 +14,8 @@ void optimize(Graph& graph);
 
 // Spelled-out formulas become one op: Gelu, HardSwish, Swish, LayerNormalization.
 void fuse_formulas(Graph& graph);
+// The gradient of a convolution's weight, spelled out as a convolution, becomes one op.
+void recognise_weight_gradients(Graph& graph);
 // Conv takes constant scales and biases, activations and residual additions that follow.
 void fuse_convolutions(Graph& graph);
 // MatMul and Gemm take transposes around them, biases, scales, activations and additions.

@@ -49,6 +49,48 @@ std::int64_t column_major(std::int64_t offset, const Dims& image) {
   return result;
 }
 
+// Two spatial axes in row-major order, where windows have bounds of their own per row and column.
+template <typename T>
+void max_pool_2d(const KernelContext& k, const T* x, const Dims& image, const Window& w,
+                 std::int64_t planes, T* y, std::int64_t* indices) {
+  const std::int64_t height = image[0];
+  const std::int64_t width = image[1];
+  const std::int64_t rows = w.output[0];
+  const std::int64_t columns = w.output[1];
+  const std::int64_t grain = std::max<std::int64_t>(4096 / std::max<std::int64_t>(columns, 1), 1);
+  using Limits = std::numeric_limits<T>;
+  const T least = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+  k.parallel_for(planes * rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T* plane = x + row / rows * height * width;
+      const std::int64_t base = row / rows * height * width;
+      const std::int64_t top = row % rows * w.strides[0] - w.pads_begin[0];
+      const std::int64_t first = steps_below(top, w.dilations[0], 0, w.kernel[0]);
+      const std::int64_t past = steps_below(top, w.dilations[0], height, w.kernel[0]);
+      for (std::int64_t column = 0; column < columns; ++column) {
+        const std::int64_t left = column * w.strides[1] - w.pads_begin[1];
+        const std::int64_t from = steps_below(left, w.dilations[1], 0, w.kernel[1]);
+        const std::int64_t to = steps_below(left, w.dilations[1], width, w.kernel[1]);
+        T best = least;
+        std::int64_t where = -1;
+        for (std::int64_t i = first; i < past; ++i) {
+          const std::int64_t line = (top + i * w.dilations[0]) * width + left;
+          for (std::int64_t j = from; j < to; ++j) {
+            const std::int64_t at = line + j * w.dilations[1];
+            const T value = plane[at];
+            if (where < 0 || value > best || value != value) {
+              best = value;
+              where = at;
+            }
+          }
+        }
+        y[row * columns + column] = best;
+        if (indices != nullptr) indices[row * columns + column] = base + where;
+      }
+    }
+  });
+}
+
 Created create_max_pool(const KernelCreateContext& create) {
   const auto attributes = WindowAttributes::of(create.node());
   const bool column_order = create.node().attr_int("storage_order", 0) != 0;
@@ -66,6 +108,11 @@ Created create_max_pool(const KernelCreateContext& create) {
     const std::int64_t windows = element_count(window.output);
     const std::int64_t size = element_count(image);
     dispatch_number(compute, [&]<typename T>() {
+      if (image.size() == 2 && !column_order) {
+        return max_pool_2d<T>(k, wide.data<T>(), image, window, x.dims()[0] * x.dims()[1],
+                              result.data<T>(),
+                              indices == nullptr ? nullptr : indices->data<std::int64_t>());
+      }
       pool_planes<T>(k, wide, windows, result, [&](const T* plane, std::int64_t w, std::int64_t i) {
         using Limits = std::numeric_limits<T>;
         T best = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();

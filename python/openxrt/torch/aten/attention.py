@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaled dot product attention as PyTorch runs it on the CPU, and its gradient."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ..._core import Unsupported
+from ..builder import Builder, Int, Value
+from ..registry import lowering
+
+
+def _scores(
+    b: Builder,
+    query: Value,
+    key: Value,
+    is_causal: bool,
+    mask: Value | None,
+    scale: float | None,
+) -> tuple[Value, float]:
+    """scale · Q Kᵀ + mask, and the scale."""
+    (width,) = query.static_shape("attention", -1)
+    factor = 1.0 / math.sqrt(width) if scale is None else float(scale)
+    order = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
+    scaled = b.op("Mul", query, b.scalar(factor, query.dtype), shape=query.shape)
+    scores = b.op("MatMul", scaled, b.transpose(key, order), rank=query.rank)
+    if mask is not None:
+        if mask.dtype == torch.bool:
+            zero = b.scalar(0.0, query.dtype)
+            mask = b.op("Where", mask, zero, b.scalar(-math.inf, query.dtype), dtype=query.dtype)
+        scores = b.op("Add", scores, mask, rank=query.rank)
+    if is_causal:
+        scores = b.op("Where", _causal(b, query, key), scores, b.scalar(-math.inf, query.dtype),
+                      dtype=query.dtype, rank=query.rank)  # fmt: skip
+    return scores, factor
+
+
+def _causal(b: Builder, query: Value, key: Value) -> Value:
+    """True where the column is not beyond the row."""
+
+    def along(size: Int) -> Value:
+        end = b.scalar(size, torch.int64) if isinstance(size, int) else size
+        return b.op("Range", b.scalar(0, torch.int64), end, b.scalar(1, torch.int64), rank=1)
+
+    rows, columns = along(b.dim_size(query, -2)), along(b.dim_size(key, -2))
+    return b.op("GreaterOrEqual", b.unsqueeze(rows, 1), b.unsqueeze(columns, 0),
+                dtype=torch.bool, rank=2)  # fmt: skip
+
+
+@lowering("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def attention(
+    b: Builder,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> list[Value | None]:
+    if dropout_p:
+        raise Unsupported("attention with dropout inside")
+    scores, _ = _scores(b, query, key, is_causal, attn_mask, scale)
+    weights = b.op("Softmax", scores, axis=-1, rank=query.rank)
+    out = b.op("MatMul", weights, value, rank=query.rank)
+    if 1 not in b.used:
+        return [out, None]
+    return [out, b.reduce("ReduceLogSumExp", scores, [-1], False)]
+
+
+@lowering("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
+def attention_backward(
+    b: Builder,
+    gradient: Value,
+    query: Value,
+    key: Value,
+    value: Value,
+    out: Value,
+    logsumexp: Value,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> list[Value]:
+    rank = query.rank
+    flip = [*range(rank - 2), rank - 1, rank - 2]
+    scores, factor = _scores(b, query, key, is_causal, attn_mask, scale)
+    shifted = b.op("Sub", scores, b.unsqueeze(logsumexp, logsumexp.rank), rank=rank)
+    weights = b.op("Exp", shifted, rank=rank)
+    to_value = b.op("MatMul", b.transpose(weights, flip), gradient, rank=rank)
+    to_weights = b.op("MatMul", gradient, b.transpose(value, flip), rank=rank)
+    along = b.reduce("ReduceSum", b.op("Mul", gradient, out, rank=rank), [-1], True)
+    to_scores = b.op("Mul", weights, b.op("Sub", to_weights, along, rank=rank), rank=rank)
+    to_scores = b.op("Mul", to_scores, b.scalar(factor, query.dtype), rank=rank)
+    to_query = b.op("MatMul", to_scores, key, rank=rank)
+    to_key = b.op("MatMul", b.transpose(to_scores, flip), query, rank=rank)
+    return [to_query, to_key, to_value]

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own rewrites of ATen ops into others, as many as the importer wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+
+# Beyond Core ATen's list: PyTorch writes these in ops that have lowerings.
+_FURTHER = (
+    "_batch_norm_with_update_functional.default",
+    "adaptive_max_pool3d.default",
+    "as_strided_copy.default",
+    "dist.default",
+    "ldexp.Tensor",
+    "narrow_copy.default",
+    "new_empty_strided.default",
+    "permute_copy.default",
+    "tril_indices.default",
+    "triu_indices.default",
+    "unbind_copy.int",
+    "unfold.default",
+    "view_copy.default",
+)
+# The lowerings keep what these would lose: the log-sum-exp that the gradient reads.
+_WHOLE = ("_scaled_dot_product_flash_attention_for_cpu.default",)
+
+
+def _overload(name: str) -> Any:
+    op, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, op), overload)
+
+
+def _add_further(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    for name in _FURTHER:
+        op = _overload(name)
+        if op in decomposition_table:
+            table[op] = decomposition_table[op]
+    return table
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """For AOTAutograd."""
+    table = _add_further(dict(core_aten_decompositions()))
+    for name in _WHOLE:
+        table.pop(_overload(name), None)
+    return table
+
+
+def export_decompositions() -> dict[Any, Callable[..., Any]]:
+    """For the run_decompositions() of an ExportedProgram, which has no gradients."""
+    return _add_further(dict(torch.export.default_decompositions()))
