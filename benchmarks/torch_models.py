@@ -47,8 +47,43 @@ TORCHVISION = [
 ]
 
 
+# Of transformers, from configs smaller than the published ones in depth and width alone.
+TRANSFORMERS = ["BERT", "GPT-2", "ViT"]
+
+
+class Plain(torch.nn.Module):
+    """A network of transformers with one tensor in and one out."""
+
+    def __init__(self, module: torch.nn.Module, result: str, **options: object) -> None:
+        super().__init__()
+        self.module, self.result, self.options = module, result, options
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return getattr(self.module(x, **self.options), self.result)
+
+
+def transformer(name: str) -> tuple[torch.nn.Module, torch.Tensor]:
+    import_torchvision()  # transformers imports it, and needs its operators to exist
+    import transformers
+
+    tokens = torch.randint(0, 1000, (1, 64))
+    sizes = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 8}
+    if name == "BERT":
+        config = transformers.BertConfig(**sizes, intermediate_size=1024, vocab_size=1000)
+        return Plain(transformers.BertModel(config), "last_hidden_state").eval(), tokens
+    if name == "GPT-2":
+        config = transformers.GPT2Config(n_layer=4, n_embd=256, n_head=8, vocab_size=1000)
+        return Plain(transformers.GPT2LMHeadModel(config), "logits", use_cache=False).eval(), tokens
+    config = transformers.ViTConfig(**sizes, intermediate_size=1024)
+    return Plain(transformers.ViTModel(config), "last_hidden_state").eval(), torch.randn(
+        1, 3, 224, 224
+    )
+
+
 def network(name: str) -> tuple[torch.nn.Module, torch.Tensor]:
     torch.manual_seed(0)
+    if name in TRANSFORMERS:
+        return transformer(name)
     models = import_torchvision().models
     options = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
     module = models.get_model(name, weights=None, **options).eval()
@@ -70,19 +105,19 @@ def measure(name: str, engines: list[str]) -> list[str]:
     imported = xt.import_exported(torch.export.export(module, (x,)))
     cells = [name, str(imported.graph.node_count)]
     for engine in engines:
-        names = [engine] if engine == "native" else [engine, "native"]
+        names = engine if engine in ("native", "auto") else [engine, "native"]
         program = openxrt.load(imported.graph, engine=names)
-        own = program.explain().nodes_per_engine.get(engine, 0)
-        total = sum(program.explain().nodes_per_engine.values())
-        part = "" if own == total else f" ({own} of {total} nodes)"
+        counts = program.explain().nodes_per_engine
+        own, total = counts.get(engine, 0), sum(counts.values())
+        part = "" if own == total or engine == "auto" else f" ({own} of {total} nodes)"
         cells.append(f"{difference(program(x), expected):.1e}{part}")
     return cells
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=TORCHVISION)
-    parser.add_argument("--engines", default="native,openvino,xla")
+    parser.add_argument("models", nargs="*", default=[*TORCHVISION, *TRANSFORMERS])
+    parser.add_argument("--engines", default="native,openvino,xla,auto")
     parser.add_argument("--write", action="store_true", help="into docs/frontends.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -91,7 +126,7 @@ def main() -> int:
     for name in options.models:
         rows.append(measure(name, engines))
         print("| " + " | ".join(rows[-1]) + " |", flush=True)
-    if options.write:
+    if options.write and rows[2:]:
         table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
         text = DOCUMENT.read_text()
         before, rest = text.split(BEGIN)

@@ -13,13 +13,17 @@ pytest.importorskip("torch")
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "pytorch"
 
 
-def test_digits_are_learned_alike() -> None:
+@pytest.mark.parametrize("name", ["train_digits.py", "train_text.py"])
+def test_engines_learn_as_pytorch_does(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    svg = tmp_path / "losses.svg"
+    command = [EXAMPLES / name, "--engine", "native", "--steps", "30", "--svg", svg]
     result = subprocess.run(
-        [sys.executable, EXAMPLES / "train_digits.py", "--engine", "native", "--steps", "40"],
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
     )
     assert result.returncode == 0, result.stderr
-    native = result.stdout.splitlines()[-1].split()
-    assert native[0] == "native" and float(native[-1]) < 1e-4
+    first, native = (line.split() for line in result.stdout.splitlines()[1:3])
+    assert first[0] == "PyTorch" and native[0] == "native"
+    assert float(native[-1]) < 1e-3
+    assert float(native[2]) == pytest.approx(float(first[2]), abs=0.01)  # accuracy
+    assert svg.read_text(encoding="utf-8").count("<polyline") == 2

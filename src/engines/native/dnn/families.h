@@ -11,7 +11,6 @@ inline constexpr int kPriority = 10;
 
 void register_concat(KernelRegistry& registry);
 void register_conv(KernelRegistry& registry);
-void register_conv_gradient(KernelRegistry& registry);
 void register_conv_transpose(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);
 void register_pool(KernelRegistry& registry);

@@ -8,7 +8,6 @@ namespace xrt::native::dnn {
 void register_kernels(KernelRegistry& registry) {
   register_concat(registry);
   register_conv(registry);
-  register_conv_gradient(registry);
   register_conv_transpose(registry);
   register_matmul(registry);
   register_pool(registry);

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the training examples share: one network trained by PyTorch and by the engines from the same
+weights, the table of how it went, and the picture of the losses."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import openxrt.torch
+import torch
+
+# Dark to light, told apart by the colour-blind, too.
+COLOURS = ["#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7"]
+
+
+@dataclass
+class Course:
+    """How one training went."""
+
+    name: str
+    losses: list[float]
+    ms_per_step: float
+    accuracy: float
+
+
+def train(
+    name: str,
+    module: torch.nn.Module,
+    steps: int,
+    make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
+    loss_of: Callable[[torch.nn.Module, int], torch.Tensor],
+    accuracy_of: Callable[[torch.nn.Module], float],
+) -> Course:
+    """`loss_of(module, step)` is the loss on the data of a step."""
+    optimizer = make_optimizer(module)
+    module.train()
+    losses, taken = [], []
+    for step in range(steps):
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        loss = loss_of(module, step)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        taken.append(time.perf_counter() - began)
+    module.eval()
+    with torch.no_grad():
+        accuracy = accuracy_of(module)
+    return Course(name, losses, sorted(taken)[len(taken) // 2] * 1e3, accuracy)
+
+
+def compare(
+    title: str,
+    module: torch.nn.Module,
+    options: argparse.Namespace,
+    make_optimizer: Callable[[torch.nn.Module], torch.optim.Optimizer],
+    loss_of: Callable[[torch.nn.Module, int], torch.Tensor],
+    accuracy_of: Callable[[torch.nn.Module], float],
+) -> list[Course]:
+    """PyTorch first, then every engine list of the options; prints a line for each."""
+    print(f"{'':16} last loss  accuracy  ms a step  largest difference of a loss")
+    courses: list[Course] = []
+    for engine in ["", *(options.engine or ["native", "xla", "openvino,xla"])]:
+        copied = copy.deepcopy(module)
+        if engine:
+            copied = openxrt.torch.XRTModule(copied, engine=[*engine.split(","), "native"])
+        name = engine or "PyTorch"
+        course = train(name, copied, options.steps, make_optimizer, loss_of, accuracy_of)
+        courses.append(course)
+        first = courses[0]
+        difference = max(abs(a - b) for a, b in zip(course.losses, first.losses, strict=True))
+        print(
+            f"{name:16} {course.losses[-1]:9.5f} {course.accuracy:9.4f} "
+            f"{course.ms_per_step:10.2f}  {difference:.2e}",
+            flush=True,
+        )
+    if options.svg:
+        options.svg.write_text(picture(title, courses), encoding="utf-8")
+    return courses
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """The options that the examples share."""
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--engine", action="append", help="engines in order of priority: a,b")
+    made.add_argument("--steps", type=int, default=200)
+    made.add_argument("--svg", type=Path, help="where to draw the losses")
+    return made
+
+
+def picture(title: str, courses: Sequence[Course]) -> str:
+    """The losses as an SVG; curves that agree lie on each other, so later ones are thinner."""
+    width, height, left, top, right, bottom = 640, 360, 50, 40, 20, 40
+    steps = len(courses[0].losses)
+    most = max(max(course.losses) for course in courses) or 1.0
+    inner_width, inner_height = width - left - right, height - top - bottom
+
+    def place(step: float, loss: float) -> str:
+        x = left + inner_width * step / max(1, steps - 1)
+        return f"{x:.1f},{top + inner_height * (1 - loss / most):.1f}"
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="{left}" y="22" font-size="14">{title}</text>',
+    ]
+    for i in range(5):
+        loss = most * i / 4
+        y = top + inner_height * (1 - i / 4)
+        parts.append(f'<path d="M{left} {y:.1f}H{width - right}" stroke="#dddddd"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{loss:.1f}</text>')
+        step = (steps - 1) * i // 4
+        x = left + inner_width * step / max(1, steps - 1)
+        parts.append(f'<text x="{x:.1f}" y="{height - 20}" text-anchor="middle">{step}</text>')
+    parts.append(f'<text x="{width / 2}" y="{height - 4}" text-anchor="middle">step</text>')
+    for i, course in enumerate(courses):
+        points = " ".join(place(step, loss) for step, loss in enumerate(course.losses))
+        colour = COLOURS[i % len(COLOURS)]
+        thick = max(1.0, 6.0 - 1.5 * i)
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{thick}"/>'
+        )
+        y = top + 18 + 18 * i
+        parts.append(
+            f'<path d="M{width - 170} {y - 4}h24" stroke="{colour}" stroke-width="{thick}"/>'
+            f'<text x="{width - 140}" y="{y}">{course.name}</text>'
+        )
+    return "\n".join([*parts, "</svg>", ""])
