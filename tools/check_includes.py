@@ -57,6 +57,7 @@ PUBLIC_HEADERS = {
     "model.h": "frontends",
     "oneflow.h": "frontends",
     "onnx.h": "frontends",
+    "op.h": "ir",
     "engine.h": "engine",
     "engine_blobs.h": "engine",
     "quantize.h": "quantize",
