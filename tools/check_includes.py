@@ -54,7 +54,6 @@ PUBLIC_HEADERS = {
     "version.h": "base",
     "autodiff.h": "autodiff",
     "graph.h": "ir",
-    "op.h": "ir",
     "model.h": "frontends",
     "oneflow.h": "frontends",
     "onnx.h": "frontends",
