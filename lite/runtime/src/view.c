@@ -162,6 +162,7 @@ xrt_lite_status xrt_view_open(const void* file, size_t bytes, xrt_view* v) {
   const xrt_file_header* h = (const xrt_file_header*)file;
   if (h->magic != XRT_FILE_MAGIC) return XRT_LITE_INVALID_FILE;
   if (h->version != XRT_FILE_VERSION) return XRT_LITE_WRONG_VERSION;
+  if (h->reserved[0] != 0 || h->reserved[1] != 0) return XRT_LITE_INVALID_FILE;
   if (h->file_bytes != bytes || h->meta_bytes < sizeof(xrt_file_header) || h->meta_bytes > bytes)
     return XRT_LITE_INVALID_FILE;
   v->bytes = (const uint8_t*)file;

@@ -4,6 +4,7 @@
 
 #define P XRT_GENERIC_PACK
 #define T 4
+#define CHUNK 64
 
 typedef struct conv_job {
   const xrt_k_conv* p;
@@ -57,19 +58,23 @@ static void finish_q8(const conv_job* j, const int32_t* acc, int64_t at, int32_t
   }
 }
 
+/* Sums over CHUNK terms by themselves: long sums lose less, and stay in registers. */
 static void mac_f32(float acc[T][P], const float* const* x, int32_t pixels, int all, const float* w,
                     int32_t count) {
-  if (all) {
-    for (int32_t k = 0; k < count; ++k, w += P)
-      for (int t = 0; t < T; ++t)
-        for (int i = 0; i < P; ++i) acc[t][i] += x[t][k] * w[i];
-    return;
-  }
-  for (int32_t t = 0; t < pixels; ++t) {
-    if (x[t] == NULL) continue;
-    const float* wk = w;
-    for (int32_t k = 0; k < count; ++k, wk += P)
-      for (int i = 0; i < P; ++i) acc[t][i] += x[t][k] * wk[i];
+  for (int32_t k = 0; k < count; k += CHUNK) {
+    const int32_t end = count - k < CHUNK ? count : k + CHUNK;
+    float part[T][P] = {{0}};
+    if (all) {
+      for (int32_t i = k; i < end; ++i)
+        for (int t = 0; t < T; ++t)
+          for (int c = 0; c < P; ++c) part[t][c] += x[t][i] * w[i * P + c];
+    } else {
+      for (int32_t t = 0; t < pixels; ++t)
+        for (int32_t i = k; i < end && x[t] != NULL; ++i)
+          for (int c = 0; c < P; ++c) part[t][c] += x[t][i] * w[i * P + c];
+    }
+    for (int t = 0; t < T; ++t)
+      for (int c = 0; c < P; ++c) acc[t][c] += part[t][c];
   }
 }
 

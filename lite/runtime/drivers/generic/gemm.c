@@ -71,24 +71,28 @@ static void finish(const gemm_job* j, const float* acc, int64_t y_at, int32_t co
   }
 }
 
+/* Adds the sums over at most CHUNK terms: long sums lose less by parts. */
 static void multiply(float acc[T][P], const float* a, int64_t row, int64_t col, int32_t rows,
                      const float* w, int32_t count) {
+  float part[T][P] = {{0}};
   if (rows == T && col == 1) {
     const float *a0 = a, *a1 = a + row, *a2 = a + 2 * row, *a3 = a + 3 * row;
     for (int32_t k = 0; k < count; ++k, w += P)
       for (int i = 0; i < P; ++i) {
-        acc[0][i] += a0[k] * w[i];
-        acc[1][i] += a1[k] * w[i];
-        acc[2][i] += a2[k] * w[i];
-        acc[3][i] += a3[k] * w[i];
+        part[0][i] += a0[k] * w[i];
+        part[1][i] += a1[k] * w[i];
+        part[2][i] += a2[k] * w[i];
+        part[3][i] += a3[k] * w[i];
       }
-    return;
+  } else {
+    for (int32_t k = 0; k < count; ++k, w += P)
+      for (int32_t t = 0; t < rows; ++t) {
+        const float v = a[t * row + k * col];
+        for (int i = 0; i < P; ++i) part[t][i] += v * w[i];
+      }
   }
-  for (int32_t k = 0; k < count; ++k, w += P)
-    for (int32_t t = 0; t < rows; ++t) {
-      const float v = a[t * row + k * col];
-      for (int i = 0; i < P; ++i) acc[t][i] += v * w[i];
-    }
+  for (int32_t t = 0; t < rows; ++t)
+    for (int i = 0; i < P; ++i) acc[t][i] += part[t][i];
 }
 
 /* Rows [k, k + count) of the task's columns as a panel. */
@@ -116,15 +120,14 @@ static void gemm_task(void* argument, int32_t task) {
   const int32_t columns = p->n - at.column < P ? p->n - at.column : P;
   const int direct = p->pack_n > 0 && p->weight_dtype == XRT_LITE_F32;
   float panel[CHUNK * P];
-  const int32_t step = direct ? p->k : CHUNK;
   /* Partial sums of several panels are kept here. */
   float sums[ROWS][P];
   memset(sums, 0, sizeof(sums));
-  for (int32_t k = 0; k < p->k; k += step) {
-    const int32_t count = p->k - k < step ? p->k - k : step;
+  for (int32_t k = 0; k < p->k; k += CHUNK) {
+    const int32_t count = p->k - k < CHUNK ? p->k - k : CHUNK;
     const float* w = panel;
     if (direct)
-      w = (const float*)j->b + at.b + (int64_t)at.column * p->k;
+      w = (const float*)j->b + at.b + (int64_t)at.column * p->k + (int64_t)k * P;
     else
       fetch(j, &at, k, count, panel);
     for (int32_t m = at.m; m < at.m_end; m += T) {

@@ -57,12 +57,15 @@ static void reduce_one(void* argument, int32_t index) {
       for (int32_t c = 0; c < p->reduced[2]; ++c) {
         const float* line = x + (int64_t)a * p->reduced_strides[0] +
                             (int64_t)b * p->reduced_strides[1] + (int64_t)c * p->reduced_strides[2];
-        float part = start(p->kind); /* a sum of sums loses less */
-        for (int32_t i = 0; i < p->reduced[3]; ++i)
-          part = step(p->kind, part, line[(int64_t)i * p->reduced_strides[3]]);
-        acc = p->kind == XRT_REDUCE_SUM_SQUARE || p->kind == XRT_REDUCE_L2
-                  ? acc + part
-                  : step(p->kind, acc, part);
+        for (int32_t first = 0; first < p->reduced[3]; first += 32) {
+          const int32_t end = p->reduced[3] - first < 32 ? p->reduced[3] : first + 32;
+          float part = start(p->kind); /* a sum of sums loses less */
+          for (int32_t i = first; i < end; ++i)
+            part = step(p->kind, part, line[(int64_t)i * p->reduced_strides[3]]);
+          acc = p->kind == XRT_REDUCE_SUM_SQUARE || p->kind == XRT_REDUCE_L2
+                    ? acc + part
+                    : step(p->kind, acc, part);
+        }
       }
   if (p->kind == XRT_REDUCE_MEAN) acc /= (float)count;
   if (p->kind == XRT_REDUCE_L2) acc = sqrtf(acc);
@@ -88,10 +91,15 @@ xrt_lite_status xrt_generic_softmax(const xrt_kernel_call* call) {
       float* y = (float*)call->operands[1] + at;
       float top = -INFINITY, sum = 0;
       for (int32_t i = 0; i < p->size; ++i) top = x[i * s] > top ? x[i * s] : top;
-      for (int32_t i = 0; i < p->size; ++i) {
-        const float e = expf(x[i * s] - top);
-        sum += e;
-        if (!p->log) y[i * s] = e;
+      for (int32_t first = 0; first < p->size; first += 64) { /* a sum of sums loses less */
+        const int32_t end = p->size - first < 64 ? p->size : first + 64;
+        float part = 0;
+        for (int32_t i = first; i < end; ++i) {
+          const float e = expf(x[i * s] - top);
+          part += e;
+          if (!p->log) y[i * s] = e;
+        }
+        sum += part;
       }
       const float factor = p->log ? logf(sum) : 1.0f / sum;
       for (int32_t i = 0; i < p->size; ++i)
