@@ -4,6 +4,7 @@ TensorRT's networks are built for a GPU of compute capability 8.9 that need not 
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import threading
 from collections.abc import Callable
@@ -95,11 +96,17 @@ def joined(samples: list[Sample]) -> tuple[Callable[..., Any], list[torch.Tensor
     return function, [x for _, arguments in samples for x in arguments]
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
-def family(request: pytest.FixtureRequest) -> tuple[str, xt.GraphModule, list, list]:
-    function, inputs = joined(list(FAMILIES[request.param].values()))
+@functools.cache
+def traced(name: str) -> tuple[xt.GraphModule, list, list]:
+    """A family's graph, its inputs and PyTorch's results."""
+    function, inputs = joined(list(FAMILIES[name].values()))
     with torch.no_grad():
-        return request.param, xt.GraphModule(function, *inputs), inputs, function(*inputs)
+        return xt.GraphModule(function, *inputs), inputs, function(*inputs)
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> tuple[str, xt.GraphModule, list, list]:
+    return request.param, *traced(request.param)
 
 
 def test_pytorch_mode_is_pytorch(family: tuple) -> None:
@@ -194,16 +201,12 @@ def test_what_torch2trt_handled_is_in_the_samples() -> None:
 
 def test_at_least_120_aten_ops_are_in_the_samples() -> None:
     ops = set()
-    for name, samples in FAMILIES.items():
+    for name in FAMILIES:
         if name != "bits":  # which TensorRT does not take
-            graph = xt.GraphModule(*_unpacked(joined(list(samples.values())))).graph
+            graph = traced(name)[0].graph
             ops |= {str(n.target) for n in graph.nodes if str(n.target).startswith("aten.")}
     for mode in ("tensorrt", "tvm"):
         assert len(ops & {name.replace("::", ".") for name in xt.handled_ops(mode)}) >= 120
-
-
-def _unpacked(pair: tuple[Callable[..., Any], list]) -> tuple:
-    return pair[0], *pair[1]
 
 
 REFUSED = {
@@ -399,6 +402,60 @@ def test_random_numbers_are_no_constants(tensorrt: TensorRT) -> None:
     graph = xt.GraphModule(lambda x: x + torch.rand(3), torch.ones(3))
     with xt.trt_network(tensorrt.network), pytest.raises(openxrt.Unsupported, match="random"):
         graph(tensorrt.add_input("x", torch.ones(3)))
+
+
+CUTS = {
+    "slice": lambda x: x[1:, 2:-1:2],
+    "slice beyond": lambda x: x[-9:2, 1:99],
+    "select": lambda x: x[1, -2],
+    "flip": lambda x: torch.flip(x, [0, -1]),
+    "roll": lambda x: torch.roll(x, (2, -3), (0, -1)),
+    "roll twice": lambda x: torch.roll(x, (1, 1), (2, 2)),
+    "slice_scatter": lambda x: torch.slice_scatter(x, x[:, :2] * 2, 1, 1, 3),
+    "slice_scatter at the end": lambda x: torch.slice_scatter(x, x[:2] * 2, 0, 1),
+}
+
+
+def evaluated(network: Any, x: np.ndarray) -> np.ndarray:
+    """What slices, reshapes and concatenations of a network do, read back from it, in NumPy."""
+    values = {network.get_input(0).name: x}
+    for i in range(network.num_layers):
+        layer = network.get_layer(i)
+        a, *rest = [values[layer.get_input(k).name] for k in range(layer.num_inputs)] or [None]
+        kind = layer.type.name
+        if kind == "SLICE":
+            layer.__class__ = xt.handlers.tensorrt.trt_package().ISliceLayer
+            wraps = layer.mode.name == "WRAP"
+            for axis, (first, size, step) in enumerate(
+                zip(layer.start, layer.shape, layer.stride, strict=True)
+            ):
+                places = first + step * np.arange(size)
+                assert wraps or (places.min() >= 0 and places.max() < a.shape[axis])
+                a = np.take(a, places, axis, mode="wrap" if wraps else "raise")
+        elif kind == "SHUFFLE":
+            layer.__class__ = xt.handlers.tensorrt.trt_package().IShuffleLayer
+            a = a.reshape(tuple(layer.reshape_dims))
+        elif kind == "CONCATENATION":
+            layer.__class__ = xt.handlers.tensorrt.trt_package().IConcatenationLayer
+            a = np.concatenate([a, *rest], layer.axis)
+        elif kind == "CONSTANT":
+            a = np.float32(2).reshape(tuple(layer.get_output(0).shape))
+        else:
+            assert kind == "ELEMENTWISE"  # the product of the test's functions
+            a = a * rest[0]
+        values[layer.get_output(0).name] = a
+    return values[network.get_output(0).name]
+
+
+@needs_tensorrt
+@pytest.mark.parametrize("name", CUTS)
+def test_cuts_are_single_layers_that_cut_as_pytorch(name: str, tensorrt: TensorRT) -> None:
+    x = torch.arange(60.0).reshape(3, 4, 5)
+    function = CUTS[name]
+    xt.torch2trt(function, x, network=tensorrt.network)
+    np.testing.assert_array_equal(evaluated(tensorrt.network, x.numpy()), function(x).numpy())
+    assert tensorrt.network.num_layers <= 7
+    assert len(tensorrt.build()) > 1000
 
 
 # --- handlers of users ----------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from ..importer import op_name, where
 from .context import TensorRTContext
 from .fragment import make_fragment
 from .layers import copy_layer, in_order, unsupported_layer
+from .slices import native_handler
 
 _DTYPES = {
     "FLOAT": torch.float32,
@@ -98,6 +99,12 @@ def lower(
             network is as before.
     """
     place = f"{op_name(node)}{where(node)}"
+    native = native_handler(op_name(node))
+    if native is not None:
+        arguments, keywords = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+        result = native(context, scope, *arguments, **keywords)
+        if result is not NotImplemented:
+            return result
     fragment = make_fragment(
         module, node, values, context.is_tensor, lambda tensor: describe(context, tensor)
     )
