@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/nearest.h"
 #include "runtime/control_flow.h"
 #include "runtime/engine_provider.h"
 #include "xrt/engine.h"
@@ -112,9 +113,13 @@ class Registry {
                       "' is written in Python, and this program runs without it: use the xrt that "
                       "`pip install openxrt` brings, or `python -m openxrt`");
     }
+    const std::vector<std::string> others = names();
     std::string known;
-    for (const std::string& other : names()) known += (known.empty() ? "" : ", ") + other;
-    throw Error(ErrorCode::kNotFound, "there is no engine '" + name + "'; known: " + known +
+    for (const std::string& other : others) known += (known.empty() ? "" : ", ") + other;
+    std::string near = suggestion(name, others);
+    if (near.find("did you mean") == std::string::npos) near.clear();
+    throw Error(ErrorCode::kNotFound, "there is no engine '" + name + "'" + near +
+                                          "; known: " + known +
                                           ". Engines of other folders are found through "
                                           "XRT_ENGINE_PATH");
   }

@@ -28,10 +28,28 @@
 namespace xrt {
 namespace {
 
-// Options of engines that are no part of the program, and keys that their engines do not know.
+// The engine whose options these are, or null where an engine that it can do without is not
+// installed: one list of options serves machines with different engines.
+std::shared_ptr<const Engine> engine_of_options(const std::string& name,
+                                                const ProgramOptions& options) {
+  try {
+    return get_engine(name);
+  } catch (const Error& error) {
+    const std::vector<std::string> all = engine_names();
+    const bool exists = std::find(all.begin(), all.end(), name) != all.end();
+    const auto& engines = options.engines;
+    const bool is_named = std::find(engines.begin(), engines.end(), name) != engines.end();
+    if (!exists || is_named) throw;
+    log_info("engine_options of '" + name + "' are not looked at: " + error.what());
+    return nullptr;
+  }
+}
+
+// Options of engines that do not exist, and keys that their engines do not know.
 void check_engine_options(const ProgramOptions& options) {
   for (const auto& [name, own] : options.engine_options) {
-    const std::shared_ptr<const Engine> engine = get_engine(name);
+    const std::shared_ptr<const Engine> engine = engine_of_options(name, options);
+    if (engine == nullptr) continue;
     const auto known = engine->option_names();
     if (!known) continue;
     for (const auto& [key, value] : own) {

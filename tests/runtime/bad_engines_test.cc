@@ -74,6 +74,8 @@ TEST_F(BadEngines, FilesThatAreMissingOrNoLibraries) {
   EXPECT_THAT(failure(ErrorCode::kEngine, [] { get_engine("gone"); }),
               AllOf(HasSubstr("nowhere"), HasSubstr("No such file")));
   EXPECT_THAT(failure(ErrorCode::kNotFound, [] { get_engine("nobody"); }), HasSubstr("known: "));
+  EXPECT_THAT(failure(ErrorCode::kNotFound, [] { get_engine("natve"); }),
+              HasSubstr("did you mean 'native'?"));
 }
 
 TEST_F(BadEngines, ThrowsWhenAsked) {
@@ -133,6 +135,17 @@ TEST_F(BadEngines, OptionsSuggestTheNearestName) {
   set_option(changed, "max_workspace_size", "4096");
   EXPECT_EQ(changed.max_workspace_bytes, 4096U);
   set_option(changed, "cluster_max_iteration", "20");  // accepted, with a line in the log
+}
+
+TEST_F(BadEngines, OptionsOfEnginesThatAreNotThereMatterOnlyWhereTheyAreNamed) {
+  ProgramOptions options;
+  options.engine_options["bad_register"]["tactics"] = "1";
+  EXPECT_NE(program("native", options), nullptr);
+  EXPECT_THAT(failure(ErrorCode::kEngine, [&] { program("bad_register", options); }),
+              HasSubstr("not today"));
+  options.engine_options["bad_rn"]["tactics"] = "1";
+  EXPECT_THAT(failure(ErrorCode::kNotFound, [&] { program("native", options); }),
+              HasSubstr("did you mean 'bad_run'?"));
 }
 
 TEST_F(BadEngines, TheEnvironmentFillsWhatHasItsDefault) {
