@@ -113,6 +113,28 @@ def test_without_a_gpu_it_says_so() -> None:
         openxrt.load(conv_model([1, 3, 8, 8]), engine="tensorrt", device="cuda:0", cache_dir="")
 
 
+@pytest.mark.skipif(has_gpu(), reason="this machine has a GPU")
+def test_the_doctor_names_a_missing_gpu() -> None:
+    """It compiled for a GPU that is not here: no failure unless the engine was asked for."""
+    (report,) = [r for r in openxrt.doctor() if r.name == "tensorrt"]
+    assert report.builds
+    assert not report.available
+    assert "driver" in report.error
+    assert report.op_count > 100
+    named = subprocess.run(
+        [sys.executable, "-m", "openxrt", "doctor", "tensorrt"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert named.returncode == 3
+    assert "compiled one op for a device that is not here" in named.stdout
+    every = [sys.executable, "-m", "openxrt", "doctor"]
+    others = [r for r in openxrt.doctor() if r.name != "tensorrt"]
+    if all(r.available for r in others):
+        assert subprocess.run(every, capture_output=True, check=False).returncode == 0
+
+
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
 def test_half_precision_is_what_the_graph_says(dtype: int) -> None:
     assert load(conv_model([1, 3, 8, 8], dtype)).explain().nodes_per_engine == {"tensorrt": 2}

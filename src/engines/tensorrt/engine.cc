@@ -170,4 +170,8 @@ OpTraits TensorRtEngine::traits(const std::string& /*op*/) const {
   return traits;
 }
 
+std::optional<std::vector<std::string>> TensorRtEngine::option_names() const {
+  return build_option_names();
+}
+
 }  // namespace xrt::tensorrt

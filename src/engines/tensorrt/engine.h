@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ class TensorRtEngine : public Engine {
                                           const CompileOptions& options) const override;
   std::vector<std::string> ops() const override;
   OpTraits traits(const std::string& op) const override;
+  std::optional<std::vector<std::string>> option_names() const override;
 
  private:
   struct Setup;

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "engines/tensorrt/gpu_plan.h"
 #include "engines/tensorrt/library.h"
 #include "engines/tensorrt/lowering.h"
@@ -270,6 +271,10 @@ int parse_int(std::string_view key, std::string_view text, int low, int high) {
 
 }  // namespace
 
+std::vector<std::string> build_option_names() {
+  return {"compute_capabilities", "optimization_level", "refit", "shapes", "tf32"};
+}
+
 BuildOptions parse_build_options(const CompileOptions& options) {
   BuildOptions out;
   for (const auto& [key, value] : options.engine_options) {
@@ -292,9 +297,8 @@ BuildOptions parse_build_options(const CompileOptions& options) {
       }
     } else if (key != "shapes") {  // read by initial_ranges()
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("engine 'tensorrt' has no option '{}'; it has shapes, refit, tf32, "
-                              "optimization_level and compute_capabilities",
-                              key));
+                  fmt::format("engine 'tensorrt' has no option '{}'{}", key,
+                              suggestion(key, build_option_names())));
     }
   }
   return out;

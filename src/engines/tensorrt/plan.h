@@ -71,6 +71,8 @@ struct BuildOptions {
   std::filesystem::path runtime_caches;  // a folder, likewise
 };
 
+// Every key of the engine's options.
+std::vector<std::string> build_option_names();
 // Throws kInvalidArgument for a key that this engine has not, or a value that cannot be read.
 BuildOptions parse_build_options(const CompileOptions& options);
 
