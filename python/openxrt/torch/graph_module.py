@@ -169,7 +169,7 @@ class GraphModule:
         dynamic_shapes: Any = None,
     ) -> None:
         self.net = net if isinstance(net, torch.nn.Module) else _Function(net)
-        name = getattr(net, "__name__", type(net).__name__)
+        name = getattr(net, "__name__", type(getattr(net, "owner", net)).__name__)
         try:
             with torch.no_grad():
                 self.exported = torch.export.export(
