@@ -132,7 +132,7 @@ class StandInExecution : public Execution {
       notify_({static_cast<std::int64_t>(kept.size())});
       return;
     }
-    driver_.enqueue(stream, [this, count, in = in_, out = out_] {
+    driver_.enqueue(stream, [count, in = in_, out = out_] {
       for (std::size_t i = 0; i < count; ++i) {
         static_cast<float*>(out)[i] = 2 * static_cast<const float*>(in)[i];
       }
