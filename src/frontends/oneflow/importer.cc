@@ -7,6 +7,7 @@
 #include <map>
 #include <new>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -319,6 +320,8 @@ auto guarded(const std::string& name, Import import) {
   } catch (const Error& e) {
     throw Error(e.code(), name + ": " + e.what());
   } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kResource, name + ": out of memory");
+  } catch (const std::length_error&) {
     throw Error(ErrorCode::kResource, name + ": out of memory");
   }
 }

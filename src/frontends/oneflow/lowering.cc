@@ -306,6 +306,14 @@ std::vector<std::string> Lowering::texts(std::string_view name) const {
   return found;
 }
 
+std::size_t Lowering::table_size(std::int64_t count) const {
+  constexpr std::int64_t kMaxEntries = std::int64_t{1} << 24;
+  if (count < 0 || count > kMaxEntries) {
+    unsupported(fmt::format("a table of {} entries would have to be made", count));
+  }
+  return static_cast<std::size_t>(count);
+}
+
 // --- building -----------------------------------------------------------------------------------
 
 ValueId Lowering::op(std::string_view op, std::vector<ValueId> inputs, Attributes attributes) {
@@ -334,6 +342,7 @@ ValueId Lowering::ints(const std::vector<std::int64_t>& numbers) {
 }
 
 ValueId Lowering::filled(const Dims& shape, double number, DType dtype) {
+  if (!shape.empty()) table_size(element_count(shape));
   std::uint64_t bits = 0;
   std::memcpy(&bits, &number, sizeof(bits));
   ValueId& id =

@@ -90,6 +90,10 @@ class Lowering {
   std::vector<std::int64_t> integers(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;
 
+  // `count` itself; kUnsupported where a table of so many entries is too large to be made while
+  // importing. Types are only said in the text: they are no measure of the model's size.
+  std::size_t table_size(std::int64_t count) const;
+
   // --- building -------------------------------------------------------------------------------
   ValueId op(std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {});
   std::vector<ValueId> ops(std::string_view op, std::vector<ValueId> inputs, std::size_t outputs,

@@ -47,7 +47,7 @@ void one_hot(Lowering& l) {
                              : static_cast<double>(l.integer("integer_on_value", 1));
   const double off = floating ? l.real("floating_off_value", 0)
                               : static_cast<double>(l.integer("integer_off_value", 0));
-  std::vector<std::int64_t> classes(static_cast<std::size_t>(l.integer("depth")));
+  std::vector<std::int64_t> classes(l.table_size(l.integer("depth")));
   std::iota(classes.begin(), classes.end(), 0);
   const ValueId same = l.op("Equal", {l.unsqueeze(as_int64(l, 0), {l.rank()}), l.ints(classes)});
   l.result(0, l.where(same, l.scalar(on, dtype), l.scalar(off, dtype)));
@@ -99,6 +99,7 @@ void unsorted_batch_segment_sum(Lowering& l) {
   // Rows of all batches in one tensor, each batch with an offset of its own.
   const Dims data = l.dims(0);
   std::vector<std::int64_t> offsets;
+  l.table_size(shape[0]);
   for (std::int64_t i = 0; i < shape[0]; ++i) offsets.push_back(i * shape[1]);
   const ValueId base = l.reshape(l.ints(offsets), {shape[0], 1});
   const ValueId places = l.reshape(l.add(as_int64(l, 1), base), {-1, 1});

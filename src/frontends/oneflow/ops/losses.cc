@@ -13,7 +13,7 @@ ValueId as_int64(Lowering& l, std::size_t operand) {
 
 // [n…, classes] as bool: where the class is the label of its row.
 ValueId label_mask(Lowering& l, std::size_t label, std::int64_t classes, std::int64_t rank) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(classes));
+  std::vector<std::int64_t> numbers(l.table_size(classes));
   std::iota(numbers.begin(), numbers.end(), 0);
   ValueId labels = as_int64(l, label);
   if (l.rank(label) < rank) labels = l.unsqueeze(labels, {l.rank(label)});

@@ -112,14 +112,15 @@ void avg_pool(Lowering& l) {
 }
 
 // The matrix [out, in] that sums windows of one axis: 1 where window o reads element i.
-Tensor window_matrix(const Window& w, std::size_t axis, std::int64_t in, std::int64_t out,
-                     const Sizes& divisors) {
+Tensor window_matrix(const Lowering& l, const Window& w, std::size_t axis, std::int64_t in,
+                     std::int64_t out, const Sizes& divisors) {
+  l.table_size(element_count(Dims{out, in}));
   Tensor matrix = Tensor::allocate(DType::kFloat32, {out, in});
   std::fill_n(matrix.data<float>(), matrix.count(), 0.0F);
   for (std::int64_t o = 0; o < out; ++o) {
-    for (std::int64_t k = 0; k < w.kernel[axis]; ++k) {
-      const std::int64_t i = o * w.strides[axis] - w.pads[axis] + k;
-      if (i < 0 || i >= in) continue;
+    const std::int64_t begin = o * w.strides[axis] - w.pads[axis];
+    const std::int64_t end = std::min(begin + w.kernel[axis], in);
+    for (std::int64_t i = std::max<std::int64_t>(begin, 0); i < end; ++i) {
       matrix.data<float>()[o * in + i] =
           1.0F / static_cast<float>(divisors[static_cast<std::size_t>(o)]);
     }
@@ -150,9 +151,10 @@ void avg_pool_grad(Lowering& l) {
   const std::int64_t divisor = l.integer("divisor_override", 0);
   std::vector<Tensor> matrices;
   for (std::size_t i = 0; i < w.kernel.size(); ++i) {
+    l.table_size(dy[i + 2]);
     Sizes counts = window_counts(w, i, x[i + 2], dy[i + 2], l.flag("count_include_pad"));
     if (divisor != 0) counts.assign(counts.size(), i == 0 ? divisor : 1);
-    matrices.push_back(window_matrix(w, i, x[i + 2], dy[i + 2], counts));
+    matrices.push_back(window_matrix(l, w, i, x[i + 2], dy[i + 2], counts));
   }
   l.result(0, apply_matrices(l, l.in(1), matrices, true, l.rank()));
 }
@@ -160,10 +162,11 @@ void avg_pool_grad(Lowering& l) {
 // --- adaptive -----------------------------------------------------------------------------------
 
 // The size of the result, from the result's own type: output_size may leave an axis out.
-std::vector<Tensor> adaptive_matrices(const Dims& x, const Dims& y) {
+std::vector<Tensor> adaptive_matrices(const Lowering& l, const Dims& x, const Dims& y) {
   std::vector<Tensor> matrices;
   for (std::size_t axis = 2; axis < x.size(); ++axis) {
     const std::int64_t in = x[axis], out = y[axis];
+    l.table_size(element_count(Dims{out, in}));
     Tensor matrix = Tensor::allocate(DType::kFloat32, {out, in});
     std::fill_n(matrix.data<float>(), matrix.count(), 0.0F);
     for (std::int64_t o = 0; o < out; ++o) {
@@ -200,7 +203,7 @@ void adaptive_avg_pool(Lowering& l) {
     return l.result(0,
                     l.op("AveragePool", {l.in()}, {{"kernel_shape", kernel}, {"strides", kernel}}));
   }
-  l.result(0, apply_matrices(l, l.in(), adaptive_matrices(x, y), false, l.rank()));
+  l.result(0, apply_matrices(l, l.in(), adaptive_matrices(l, x, y), false, l.rank()));
 }
 
 // x, dy
@@ -212,7 +215,7 @@ void adaptive_avg_pool_grad(Lowering& l) {
         l.mul(l.in(1), l.scalar(1.0 / static_cast<double>(plane(x)), l.dtype(1)));
     return l.result(0, l.op("Expand", {scaled, l.ints(x)}));
   }
-  l.result(0, apply_matrices(l, l.in(1), adaptive_matrices(x, y), true, l.rank()));
+  l.result(0, apply_matrices(l, l.in(1), adaptive_matrices(l, x, y), true, l.rank()));
 }
 
 // Only where the windows are all alike.

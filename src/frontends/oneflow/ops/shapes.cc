@@ -89,7 +89,7 @@ Tensor places_of(const Lowering& l, const Dims& dims, const Dims& part, const Si
   if (start.size() != dims.size() || step.size() != dims.size() || part.size() != dims.size()) {
     l.invalid("start or step has another length than the tensor has dimensions");
   }
-  const std::int64_t count = element_count(part);
+  const auto count = static_cast<std::int64_t>(l.table_size(element_count(part)));
   Tensor places = Tensor::allocate(DType::kInt64, {count});
   Sizes index(part.size(), 0);
   for (std::int64_t n = 0; n < count; ++n) {
