@@ -68,4 +68,11 @@ void plan_memory(Module& module);
 // The bytes of a file (docs/lite-format.md).
 std::string write_file(const Module& module);
 
+struct CSources {
+  std::string header, source;
+};
+// C sources that call the kernels of lite/runtime/drivers/generic by name; `name` begins what they
+// define. Throws kUnsupported where an op is for another target.
+CSources write_c(const Module& module, const std::string& name);
+
 }  // namespace xrt::lite

@@ -15,7 +15,7 @@
 int main(int argc, char** argv) {
   using namespace xrt;
   CLI::App app("Compiles a model to one file that the lite runtime runs", "xrt-lite-compile");
-  std::string model, output, targets = "generic", precision = "fp32";
+  std::string model, output, targets = "generic", precision = "fp32", emit = "bin";
   std::vector<std::string> dims;
   app.add_option("MODEL", model, "an ONNX file, a folder saved by OneFlow, or a graph as text")
       ->required();
@@ -35,6 +35,11 @@ int main(int argc, char** argv) {
                  "QuantizeLinear and DequantizeLinear runs in int8 either way")
       ->check(CLI::IsMember({"fp32", "fp16"}))
       ->capture_default_str();
+  app.add_option("--emit", emit,
+                 "bin: a file. c: C sources, FILE.c and FILE.h, with weights as constants, to be "
+                 "built with lite/runtime/drivers/generic")
+      ->check(CLI::IsMember({"bin", "c"}))
+      ->capture_default_str();
   app.add_option("--dim", dims, "SYMBOL=SIZE: size of a symbolic dimension of the inputs");
   return lite::run_tool(app, argc, argv, [&] {
     lite::CompileOptions options;
@@ -53,8 +58,18 @@ int main(int argc, char** argv) {
     std::vector<std::string> notes;
     const lite::Module module = lite::compile(lite::load_model(model), options, notes);
     for (const std::string& n : notes) fmt::print(stderr, "note: {}\n", n);
-    const std::string bytes = lite::write_file(module);
-    write_file_atomic(output, bytes);
+    std::string bytes;
+    if (emit == "c") {
+      const std::filesystem::path base = std::filesystem::path(output).replace_extension();
+      const lite::CSources sources = lite::write_c(module, base.stem().string());
+      write_file_atomic(base.string() + ".h", sources.header);
+      write_file_atomic(base.string() + ".c", sources.source);
+      output = base.string() + ".c";
+      bytes = sources.source;
+    } else {
+      bytes = lite::write_file(module);
+      write_file_atomic(output, bytes);
+    }
     fmt::print("{}: {}, {} ops, weights {}, arena {} ({:.3f} of the largest live set)\n", output,
                cli::bytes_text(static_cast<double>(bytes.size())), module.ops.size(),
                cli::bytes_text(static_cast<double>(module.weight_bytes)),

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Start-up of a Cortex-M, and text through the debugger (Arm semihosting), which QEMU answers. */
+#include <stdint.h>
+
+#include "print.h"
+
+extern uint32_t data_source[], data_begin[], data_end[], bss_begin[], bss_end[], stack_top[];
+int main(void);
+
+static int semihosting(int operation, const void* argument) {
+  register int r0 __asm__("r0") = operation;
+  register const void* r1 __asm__("r1") = argument;
+  __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+  return r0;
+}
+
+void print_text(const char* text) { semihosting(0x04, text); } /* SYS_WRITE0 */
+
+static void leave(int status) {
+  const uint32_t block[2] = {0x20026, (uint32_t)status}; /* ADP_Stopped_ApplicationExit */
+  semihosting(0x20, block);                              /* SYS_EXIT_EXTENDED */
+  for (;;) {
+  }
+}
+
+void reset(void) {
+  const uint32_t* from = data_source;
+  for (uint32_t* to = data_begin; to < data_end; ++to) *to = *from++;
+  for (uint32_t* to = bss_begin; to < bss_end; ++to) *to = 0;
+  leave(main());
+}
+
+static void fault(void) {
+  print_text("fault\n");
+  leave(2);
+}
+
+__attribute__((section(".vectors"), used)) static const uintptr_t vectors[16] = {
+    (uintptr_t)stack_top, (uintptr_t)reset, (uintptr_t)fault, (uintptr_t)fault,
+    (uintptr_t)fault,     (uintptr_t)fault, (uintptr_t)fault};
