@@ -21,12 +21,15 @@ from typing import Any
 
 import onnx.defs
 import openxrt
+from openxrt._core import gradient_kind
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 ENGINES = ("native", "openvino", "xla", "onnxruntime")
 DOMAINS = ("", "ai.onnx.ml")
 RECORDS = PAGE.parent / "conformance"
 KINDS = {"node": 1884, "simple": 23, "pytorch-operator": 35, "pytorch-converted": 82}
+
+GRADIENTS = {"rule": "●", "expanded": "ƒ", "zero": "0", "none": ""}
 
 HEADER = """\
 # Operators
@@ -41,6 +44,8 @@ Made by `tools/make_operators.py` from the registries of the engines and from wh
 - **n/m**: of m node tests of the onnx package that hold the op, n pass with every node on that
   engine (what the engine leaves to native is not counted). Why a test does not pass at all:
   tests/conformance/expectations.json.
+- **gradient**: ● there is a rule; ƒ through the ops that define it, where those have rules; 0 no
+  gradient passes; nothing: an error where a gradient is wanted ([training](training.md)).
 
 """
 
@@ -102,14 +107,19 @@ def page() -> str:
     records = read_records()
     tests = {engine: tests_of(records, engine) for engine in ENGINES}
     rows = op_rows()
-    lines = [f"| op | since | {' | '.join(ENGINES)} |", f"| --- | --- |{' --- |' * len(ENGINES)}"]
+    lines = [
+        f"| op | since | {' | '.join(ENGINES)} | gradient |",
+        f"| --- | --- |{' --- |' * (len(ENGINES) + 1)}",
+    ]
     for name, since, has_body in rows:
         cells = []
         for engine in ENGINES:
             mark = "●" if name in have[engine] else "ƒ" if has_body else ""
             count = tests[engine].get(name, "")
             cells.append(f"{mark} {count}".strip() if mark or not count.startswith("0/") else "")
-        lines.append(f"| {name} | {since} | {' | '.join(cells)} |")
+        domain, _, op = name.rpartition(".")
+        gradient = GRADIENTS[gradient_kind(domain, op)]
+        lines.append(f"| {name} | {since} | {' | '.join(cells)} | {gradient} |")
     names = {name for name, _, _ in rows}
     counts = ", ".join(f"{e} {len(have[e] & names)}" for e in ENGINES)
     version = records[0]["onnx"] if records else onnx.__version__

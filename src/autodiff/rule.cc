@@ -139,6 +139,8 @@ const RuleRegistry& RuleRegistry::get() {
     register_reduce(r);
     register_shape(r);
     register_indexing(r);
+    register_resize(r);
+    register_recurrent(r);
     return r;
   }();
   return registry;

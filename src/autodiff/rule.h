@@ -129,5 +129,7 @@ void register_normalization(RuleRegistry& registry);
 void register_reduce(RuleRegistry& registry);
 void register_shape(RuleRegistry& registry);
 void register_indexing(RuleRegistry& registry);
+void register_resize(RuleRegistry& registry);
+void register_recurrent(RuleRegistry& registry);
 
 }  // namespace xrt::autodiff
