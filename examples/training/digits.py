@@ -61,7 +61,7 @@ def main() -> None:
     order = batches(arguments.steps, len(images))
 
     net = network()
-    optimizer = torch.optim.SGD(net.parameters(), 0.05, momentum=0.9)
+    optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
     curves: dict[str, list[float]] = {"PyTorch": []}
     begin = time.perf_counter()
     for rows in order:
@@ -84,7 +84,7 @@ def main() -> None:
             network(),
             (torch.from_numpy(images[:2]),),
             dynamic_shapes=({0: batch},),
-            optimizer=optim.SGD(learning_rate=0.05, momentum=0.9),
+            optimizer=optim.SGD(learning_rate=0.01, momentum=0.9),
             engine=engine,
         )
         begin = time.perf_counter()

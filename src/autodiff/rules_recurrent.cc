@@ -24,9 +24,9 @@ Var activate(const Rule& r, const std::string& name, Var x) {
 
 // What one direction of the layer is made of.
 struct Direction {
-  Var w, recurrent;      // [input, gates · hidden], [hidden, gates · hidden]
-  Var w_bias, r_bias;    // [gates · hidden], absent where there is no B
-  Var h, c;              // [batch, hidden]
+  Var w, recurrent;    // [input, gates · hidden], [hidden, gates · hidden]
+  Var w_bias, r_bias;  // [gates · hidden], absent where there is no B
+  Var h, c;            // [batch, hidden]
   std::vector<std::string> activations;
   bool reverse = false;
 };
@@ -82,7 +82,7 @@ std::vector<Var> expand_recurrent(Rule& r) {
   const std::string& op = r.node.op;
   const std::int64_t gates = op == "LSTM" ? 4 : op == "GRU" ? 3 : 1;
   const std::vector<std::string> defaults =
-      op == "LSTM" ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+      op == "LSTM"  ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
       : op == "GRU" ? std::vector<std::string>{"Sigmoid", "Tanh"}
                     : std::vector<std::string>{"Tanh"};
   if (r.has(4)) r.refuse("sequence_lens");

@@ -64,10 +64,8 @@ std::vector<double> weights(const Rule& r, const Axis& axis) {
     } else {
       const auto near = [a](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
       const auto far = [a](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-      taps = {{base - 1, far(1 + t)},
-              {base, near(t)},
-              {base + 1, near(1 - t)},
-              {base + 2, far(2 - t)}};
+      taps = {
+          {base - 1, far(1 + t)}, {base, near(t)}, {base + 1, near(1 - t)}, {base + 2, far(2 - t)}};
     }
     double total = 0;
     for (auto& [at, weight] : taps) {
@@ -109,8 +107,6 @@ void resize_rule(Rule& r) {
 
 }  // namespace
 
-void register_resize(RuleRegistry& registry) {
-  registry.add("Resize", resize_rule, inputs({0}));
-}
+void register_resize(RuleRegistry& registry) { registry.add("Resize", resize_rule, inputs({0})); }
 
 }  // namespace xrt::autodiff
