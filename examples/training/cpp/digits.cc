@@ -119,7 +119,7 @@ double accuracy(xrt::Trainer& trainer, const Batch& batch) {
 int main(int argc, char** argv) {
   xrt::TrainerOptions options;
   options.optimizer.name = "adam";
-  options.optimizer.learning_rate = 0.003;
+  options.optimizer.learning_rate = 0.01;
   if (argc > 1) {
     options.engines.clear();
     std::string list = argv[1];
@@ -131,12 +131,12 @@ int main(int argc, char** argv) {
   }
   try {
     const auto trainer = xrt::Trainer::create(network(), options);
-    trainer->set_schedule(xrt::cosine_schedule(0.003, 300, 0.0001, 20));
+    trainer->set_schedule(xrt::cosine_schedule(0.01, 800, 0.0001, 20));
     std::mt19937 random(1);
-    for (int step = 0; step <= 300; ++step) {
+    for (int step = 0; step <= 800; ++step) {
       const Batch batch = draw(random);
       const double loss = trainer->step({{"images", batch.images}, {"target", batch.labels}});
-      if (step % 50 == 0) std::printf("step %3d  loss %.4f\n", step, loss);
+      if (step % 100 == 0) std::printf("step %3d  loss %.4f\n", step, loss);
     }
     const double share = accuracy(*trainer, draw(random));
     std::printf("accuracy on a new batch: %.3f\n", share);
