@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenXRT Lite: models compiled to one file, run by the C runtime.
+
+>>> openxrt.lite.compile("resnet50.onnx", "resnet50.bin", targets=["x86", "generic"])
+>>> model = openxrt.lite.Model("resnet50.bin")
+>>> outputs = model.run({"x": image})
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from os import PathLike, fspath
+from pathlib import Path
+
+import numpy as np
+
+from . import _command
+
+_DTYPES = {
+    1: np.dtype(np.float32),
+    2: np.dtype(np.uint8),
+    3: np.dtype(np.int8),
+    6: np.dtype(np.int32),
+    7: np.dtype(np.int64),
+    9: np.dtype(np.bool_),
+    10: np.dtype(np.float16),
+}
+
+
+class _Port(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_int),
+        ("rank", ctypes.c_int32),
+        ("dims", ctypes.c_int64 * 8),
+        ("bytes", ctypes.c_size_t),
+    )
+
+
+class _ContextOptions(ctypes.Structure):
+    _fields_ = (
+        ("memory", ctypes.c_void_p),
+        ("memory_bytes", ctypes.c_size_t),
+        ("threads", ctypes.c_void_p),
+    )
+
+
+def _binary_folder() -> Path:
+    for path in _command.programs():
+        if path.is_file():
+            return path.parent
+    raise FileNotFoundError("the programs of OpenXRT were not found")
+
+
+def compile(  # noqa: A001 (the name that users of compilers expect)
+    model: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    targets: Sequence[str] = ("generic",),
+    precision: str = "fp32",
+    emit: str = "bin",
+    dims: Mapping[str, int] | None = None,
+) -> str:
+    """Compiles an ONNX file, a OneFlow folder or a graph's text; returns what the compiler says.
+
+    `dims` gives sizes to symbols of the inputs; others are 1. Raises RuntimeError with the
+    compiler's message.
+    """
+    command = [str(_binary_folder() / "xrt-lite-compile"), fspath(model), "-o", fspath(output)]
+    command += ["--targets", ",".join(targets), "--precision", precision, "--emit", emit]
+    for symbol, size in (dims or {}).items():
+        command += ["--dim", f"{symbol}={size}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return done.stdout.strip()
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    lib = ctypes.CDLL(str(_binary_folder().parent / "lib" / "libxrt_lite.so"))
+    pointer = ctypes.c_void_p
+    lib.xrt_lite_message.restype = ctypes.c_char_p
+    lib.xrt_lite_load_file.argtypes = [ctypes.c_char_p, pointer, ctypes.POINTER(pointer)]
+    lib.xrt_lite_context_create.argtypes = [
+        pointer,
+        ctypes.POINTER(_ContextOptions),
+        ctypes.POINTER(pointer),
+    ]
+    lib.xrt_lite_threads_create.restype = pointer
+    for name in ("unload", "context_destroy", "threads_destroy", "input_count", "output_count"):
+        getattr(lib, f"xrt_lite_{name}").argtypes = [pointer]
+    for name in ("input", "output"):
+        getattr(lib, f"xrt_lite_{name}").argtypes = [pointer, ctypes.c_int32, pointer]
+        setter = getattr(lib, f"xrt_lite_set_{name}")
+        setter.argtypes = [pointer, ctypes.c_int32, pointer, ctypes.c_size_t]
+    lib.xrt_lite_run.argtypes = [pointer]
+    lib.xrt_lite_register_driver.argtypes = [pointer]
+    for driver in ("generic", "x86", "cuda"):
+        entry = getattr(lib, f"xrt_lite_{driver}_driver", None)
+        if entry is not None:
+            entry.restype = pointer
+            _check(lib, lib.xrt_lite_register_driver(entry()), driver)
+    return lib
+
+
+def _check(lib: ctypes.CDLL, status: int, what: str) -> None:
+    if status != 0:
+        raise RuntimeError(f"{what}: {lib.xrt_lite_message(status).decode()}")
+
+
+class Model:
+    """A compiled model. One run at a time; make a Model per thread."""
+
+    def __init__(self, path: str | PathLike[str], threads: int = 1) -> None:
+        """Maps the file. Raises RuntimeError where it is refused."""
+        self._context = ctypes.c_void_p()
+        self._model = ctypes.c_void_p()
+        self._threads = None
+        self._lib = lib = _library()
+        name = fspath(path)
+        _check(lib, lib.xrt_lite_load_file(name.encode(), None, ctypes.byref(self._model)), name)
+        if threads > 1:
+            self._threads = lib.xrt_lite_threads_create(threads)
+        options = _ContextOptions(None, 0, self._threads)
+        created = lib.xrt_lite_context_create(
+            self._model, ctypes.byref(options), ctypes.byref(self._context)
+        )
+        _check(lib, created, name)
+        self.inputs = self._ports(lib.xrt_lite_input, lib.xrt_lite_input_count(self._model))
+        self.outputs = self._ports(lib.xrt_lite_output, lib.xrt_lite_output_count(self._model))
+
+    def _ports(self, read: object, count: int) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+        ports = {}
+        for i in range(count):
+            port = _Port()
+            _check(self._lib, read(self._model, i, ctypes.byref(port)), "port")
+            ports[port.name.decode()] = (_DTYPES[port.dtype], tuple(port.dims[: port.rank]))
+        return ports
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name. Raises ValueError where an input is missing or of another type."""
+        kept = []
+        for i, (name, (dtype, shape)) in enumerate(self.inputs.items()):
+            if name not in inputs:
+                raise ValueError(f"input '{name}' is missing")
+            array = np.ascontiguousarray(inputs[name])
+            if array.dtype != dtype or array.shape != shape:
+                raise ValueError(
+                    f"input '{name}' must be {dtype}{list(shape)}, "
+                    f"not {array.dtype}{list(array.shape)}"
+                )
+            kept.append(array)
+            status = self._lib.xrt_lite_set_input(self._context, i, array.ctypes.data, array.nbytes)
+            _check(self._lib, status, name)
+        outputs = {name: np.empty(shape, dtype) for name, (dtype, shape) in self.outputs.items()}
+        for i, (name, array) in enumerate(outputs.items()):
+            status = self._lib.xrt_lite_set_output(
+                self._context, i, array.ctypes.data, array.nbytes
+            )
+            _check(self._lib, status, name)
+        _check(self._lib, self._lib.xrt_lite_run(self._context), "run")
+        return outputs
+
+    def __del__(self) -> None:
+        """Gives the memory back."""
+        if getattr(self, "_lib", None) is None:
+            return
+        self._lib.xrt_lite_context_destroy(self._context)
+        self._lib.xrt_lite_unload(self._model)
+        if self._threads is not None:
+            self._lib.xrt_lite_threads_destroy(self._threads)
