@@ -72,7 +72,9 @@ def transformer(name: str) -> tuple[torch.nn.Module, torch.Tensor]:
         config = transformers.BertConfig(**sizes, intermediate_size=1024, vocab_size=1000)
         return Plain(transformers.BertModel(config), "last_hidden_state").eval(), tokens
     if name == "GPT-2":
-        config = transformers.GPT2Config(n_layer=4, n_embd=256, n_head=8, vocab_size=1000)
+        config = transformers.GPT2Config(
+            n_layer=4, n_embd=256, n_head=8, vocab_size=1000, bos_token_id=0, eos_token_id=0
+        )
         return Plain(transformers.GPT2LMHeadModel(config), "logits", use_cache=False).eval(), tokens
     config = transformers.ViTConfig(**sizes, intermediate_size=1024)
     return Plain(transformers.ViTModel(config), "last_hidden_state").eval(), torch.randn(

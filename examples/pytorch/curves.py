@@ -68,7 +68,8 @@ def compare(
     for engine in ["", *(options.engine or ["native", "xla", "openvino,xla"])]:
         copied = copy.deepcopy(module)
         if engine:
-            copied = openxrt.torch.XRTModule(copied, engine=[*engine.split(","), "native"])
+            engines = [*engine.split(","), "native"]  # what the named ones do not take
+            copied = openxrt.torch.XRTModule(copied, engine=list(dict.fromkeys(engines)))
         name = engine or "PyTorch"
         course = train(name, copied, options.steps, make_optimizer, loss_of, accuracy_of)
         courses.append(course)

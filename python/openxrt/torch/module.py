@@ -440,11 +440,11 @@ class XRTModule(EngineModule):
             options["precision"] = "f16"
         given = {
             "max_batch_size": max_batch_size,
-            "max_workspace_bytes": max_workspace_size,
+            "max_workspace_size": max_workspace_size,
             "force_compile": force_compile or None,
             "cluster_minimum_nodes": None if cluster_minimum_nodes == 1 else cluster_minimum_nodes,
             "cluster_maximum_nodes": cluster_maximum_nodes,
-            "dump_dir": dump_subgraph_dir,
+            "dump_subgraph_dir": dump_subgraph_dir and os.fspath(dump_subgraph_dir),
             "verbose": verbose or None,
             # Those below change nothing, which the log says where they are not left at rest.
             "strict_types": strict_types or None,

@@ -321,9 +321,17 @@ def test_arguments_of_oneflow_xrt(tmp_path) -> None:
         module,
         engine=["native"],
         max_batch_size=8,
+        max_workspace_size=1 << 28,
+        strict_types=True,
+        force_precision_constraints=False,
+        force_compile=True,
         cluster_minimum_nodes=1,
         cluster_maximum_nodes=100,
+        cluster_ignore_pipeline=False,
+        cluster_max_iteration=5,
+        cluster_strict_sbp_policy=False,
         dump_subgraph_dir=tmp_path,
+        verbose=True,
     )
     assert_close(fast(x), module(x))
     assert list(tmp_path.iterdir())
