@@ -51,9 +51,6 @@ struct TrainerOptions {
   // A step whose loss is not finite is an error that names the first values that are not, and
   // leaves weights as they were.
   bool detect_anomaly = false;
-  // Activations inside segments of about the square root of the depth are computed again for the
-  // gradient instead of kept: less memory, about a third more time.
-  bool recompute = false;
 };
 
 class XRT_API Trainer {

@@ -94,7 +94,6 @@ TrainerOptions trainer_options(Options options) {
   take(options, "train_mode", trainer.train_mode);
   take(options, "seed", trainer.seed);
   take(options, "detect_anomaly", trainer.detect_anomaly);
-  take(options, "recompute", trainer.recompute);
   refuse_rest(options, "Trainer");
   trainer.loss = loss_options(std::move(loss));
   trainer.optimizer = optimizer_options(std::move(optimizer));

@@ -28,7 +28,6 @@ struct TrainingSetup {
   std::vector<std::string> frozen;
   std::int64_t prediction = 0;
   bool train_mode = true;
-  bool recompute = false;
 };
 
 // The model with everything that training changes as inputs, in evaluation mode.
