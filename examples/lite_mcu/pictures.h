@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Made by train.py: scanned digits, 8 x 8 pixels of 0 to 16, and what they show. */
 static const signed char pictures[20][64] = {
     {0, 0,  7, 15, 9,  5, 0,  0, 0,  0,  14, 16, 14, 15, 0, 0,  0,  1, 16, 8, 4,  6,

@@ -105,7 +105,10 @@ def main() -> None:
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
         )
-    lines = ["/* Made by train.py: scanned digits, 8 x 8 pixels of 0 to 16, and what they show. */"]
+    lines = [
+        "/* SPDX-License-Identifier: Apache-2.0 */",
+        "/* Made by train.py: scanned digits, 8 x 8 pixels of 0 to 16, and what they show. */",
+    ]
     lines.append("static const signed char pictures[20][64] = {")
     for picture in pixels[1400:1420].int().flatten(1).tolist():
         for i in range(0, 64, 16):
