@@ -24,7 +24,7 @@ OPS = [
     "cat",
     "clamp",
     "cumsum",
-    "div",
+    "div.no_rounding_mode",
     "exp",
     "gather",
     "index_select",

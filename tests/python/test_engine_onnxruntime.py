@@ -148,11 +148,10 @@ def test_its_own_words_are_the_reason() -> None:
     ],
 )
 def test_wrong_options_are_errors(mlp_model: bytes, options: dict, message: str) -> None:
-    program = openxrt.load(
-        mlp_model, engine="onnxruntime", engine_options={"onnxruntime": options}, cache_dir=""
-    )
     with pytest.raises(openxrt.InvalidArgument, match=message):
-        program(np.zeros((1, 8), np.float32))
+        openxrt.load(
+            mlp_model, engine="onnxruntime", engine_options={"onnxruntime": options}, cache_dir=""
+        )(np.zeros((1, 8), np.float32))
 
 
 def test_options_are_heard(mlp_model: bytes) -> None:
