@@ -27,9 +27,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 if(XRT_SANITIZE STREQUAL "address")
-  # Line tables only: full debug information makes these builds several times larger.
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined
-                      -fno-omit-frame-pointer -g1)
+  # Line tables only: full debug information makes these builds several times larger. -Og and no
+  # check of pointers for null (such an access faults, and AddressSanitizer reports the fault) nor of
+  # virtual tables: together two and a half times faster to compile.
+  add_compile_options(-Og -fsanitize=address,undefined -fno-sanitize-recover=undefined
+                      -fno-sanitize=null,vptr -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined)
   add_compile_definitions(XRT_SANITIZED=1)
   if(XRT_BUILD_FUZZERS)
