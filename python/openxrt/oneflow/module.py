@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,8 @@ import oneflow as flow
 from oneflow import nn
 
 from .. import load
-from .._core import InvalidArgument, Program, Unsupported, import_oneflow_job
+from .._core import InvalidArgument, Program, import_oneflow_job
+from .._xrt_module import program_options
 from .job import STEP, Job, capture, flatten, rebuild, shared
 
 # Elements of each weight that are looked at to see whether it changed since it was built in.
@@ -267,8 +267,7 @@ class XRTModule(nn.Module):
         module: an nn.Module, or an nn.Graph that was not compiled by OneFlow with other arguments.
         engine: as in openxrt.load().
         use_fp16: let engines that can do so compute in fp16.
-        use_int8, int8_calibration: quantised programs come from openxrt's own quantiser; here
-            use_int8 is Unsupported.
+        use_int8, int8_calibration: use_int8 is Unsupported: there is no quantiser yet.
         max_batch_size: the largest first dimension that engines are to build for.
         max_workspace_size: bytes of scratch memory that one function may use.
         strict_types, force_precision_constraints: engines always compute in the types of the
@@ -280,7 +279,7 @@ class XRTModule(nn.Module):
             OneFlow-XRT had them; graphs here have no stages, clusters are complete after one pass,
             and values are not distributed within a graph.
         dump_subgraph_dir: where to write the graph before and after each pass, and every function.
-        verbose: say on standard error what each program runs on.
+        verbose: print every line of the log.
         options: further arguments of openxrt.load().
     """
 
@@ -307,27 +306,25 @@ class XRTModule(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        del strict_types, force_precision_constraints
-        del cluster_ignore_pipeline, cluster_max_iteration, cluster_strict_sbp_policy
-        if use_int8:
-            raise Unsupported("use_int8: modules of OneFlow are not quantised here")
-        if int8_calibration is not None:
-            raise InvalidArgument("int8_calibration is given without use_int8")
-        if use_fp16:
-            if options.get("precision", "f16") != "f16":
-                raise InvalidArgument(f"use_fp16 and precision={options['precision']!r}")
-            options["precision"] = "f16"
-        given = {
-            "max_batch_size": max_batch_size,
-            "max_workspace_bytes": max_workspace_size,
-            "cluster_minimum_nodes": None if cluster_minimum_nodes == 1 else cluster_minimum_nodes,
-            "cluster_maximum_nodes": cluster_maximum_nodes,
-            "dump_dir": dump_subgraph_dir,
-            "cache_dir": "" if force_compile else None,
-        }
-        options.update({name: value for name, value in given.items() if value is not None})
+        options = program_options(
+            options,
+            use_fp16=use_fp16,
+            use_int8=use_int8,
+            int8_calibration=int8_calibration,
+            max_batch_size=max_batch_size,
+            max_workspace_size=max_workspace_size,
+            strict_types=strict_types,
+            force_precision_constraints=force_precision_constraints,
+            force_compile=force_compile,
+            cluster_minimum_nodes=cluster_minimum_nodes,
+            cluster_maximum_nodes=cluster_maximum_nodes,
+            cluster_ignore_pipeline=cluster_ignore_pipeline,
+            cluster_max_iteration=cluster_max_iteration,
+            cluster_strict_sbp_policy=cluster_strict_sbp_policy,
+            dump_subgraph_dir=dump_subgraph_dir,
+            verbose=verbose,
+        )
         object.__setattr__(self, "options", {"engine": engine, **options})
-        object.__setattr__(self, "verbose", verbose)
         object.__setattr__(self, "_wrapped", module)
         object.__setattr__(self, "_programs", {})
         object.__setattr__(self, "_state", {})
@@ -414,7 +411,4 @@ class XRTModule(nn.Module):
             made = _Training(self._wrapped, args, self.options)
         else:
             made = _Inference(self._wrapped, args, self.options)
-        if self.verbose:
-            kinds = ", ".join(f"{tuple(a.shape)}" for a in args)
-            print(f"openxrt: {type(self._wrapped).__name__}({kinds}) compiled", file=sys.stderr)
         return made

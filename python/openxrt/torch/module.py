@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .._core import Error, InvalidArgument, Unsupported, Watch
+from .._core import Error, Unsupported, Watch
+from .._xrt_module import program_options
 from .aten.decompositions import export_decompositions
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
@@ -184,19 +185,6 @@ class _Inference:
             state = {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
         results = runner(flat, state)
         return pytree.tree_unflatten(results, self.out_spec)
-
-
-def check_quantisation(use_int8: bool, int8_calibration: object) -> None:
-    """Raises where int8 is asked for and cannot be had."""
-    if not use_int8:
-        if int8_calibration is not None:
-            raise InvalidArgument("int8_calibration without use_int8")
-        return
-    raise Unsupported(
-        "use_int8: this version of OpenXRT has no quantiser (calibration, and insertion of "
-        "QuantizeLinear and DequantizeLinear); use_fp16 is available, and a model that has those "
-        "ops already, as ONNX tools write them, runs in int8 through openxrt.load()"
-    )
 
 
 def _dynamic_shapes(
@@ -433,27 +421,24 @@ class XRTModule(EngineModule):
         fallback: bool = False,
         **options: Any,
     ) -> None:
-        check_quantisation(use_int8, int8_calibration)
-        if use_fp16:
-            if options.get("precision", "f16") != "f16":
-                raise InvalidArgument(f"use_fp16 and precision={options['precision']!r}")
-            options["precision"] = "f16"
-        given = {
-            "max_batch_size": max_batch_size,
-            "max_workspace_size": max_workspace_size,
-            "force_compile": force_compile or None,
-            "cluster_minimum_nodes": None if cluster_minimum_nodes == 1 else cluster_minimum_nodes,
-            "cluster_maximum_nodes": cluster_maximum_nodes,
-            "dump_subgraph_dir": dump_subgraph_dir and os.fspath(dump_subgraph_dir),
-            "verbose": verbose or None,
-            # Those below change nothing, which the log says where they are not left at rest.
-            "strict_types": strict_types or None,
-            "force_precision_constraints": None if force_precision_constraints else False,
-            "cluster_ignore_pipeline": None if cluster_ignore_pipeline else False,
-            "cluster_max_iteration": None if cluster_max_iteration == 20 else cluster_max_iteration,
-            "cluster_strict_sbp_policy": None if cluster_strict_sbp_policy else False,
-        }
-        options.update({name: value for name, value in given.items() if value is not None})
+        options = program_options(
+            options,
+            use_fp16=use_fp16,
+            use_int8=use_int8,
+            int8_calibration=int8_calibration,
+            max_batch_size=max_batch_size,
+            max_workspace_size=max_workspace_size,
+            strict_types=strict_types,
+            force_precision_constraints=force_precision_constraints,
+            force_compile=force_compile,
+            cluster_minimum_nodes=cluster_minimum_nodes,
+            cluster_maximum_nodes=cluster_maximum_nodes,
+            cluster_ignore_pipeline=cluster_ignore_pipeline,
+            cluster_max_iteration=cluster_max_iteration,
+            cluster_strict_sbp_policy=cluster_strict_sbp_policy,
+            dump_subgraph_dir=dump_subgraph_dir,
+            verbose=verbose,
+        )
         super().__init__(module, engine, fallback=fallback, **options)
 
     def _forward_training(self, *args: Any, **kwargs: Any) -> Any:
