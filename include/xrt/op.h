@@ -114,8 +114,9 @@ struct OpDefinition {
   std::string domain;              // none of the standard's ("", "ai.onnx…"), nor "xrt"
   std::string name;                // a C identifier
   std::int64_t opset_version = 1;  // of the domain, from which on this definition holds
-  // Of kernel and shape function: part of the keys of all caches.
-  std::string version = "1";
+  // Of what kernel and shape function do: part of the keys of all caches, to be changed with them.
+  // Empty: nothing is said, and plans of programs that may use the op are not kept on disk.
+  std::string version = {};
   std::vector<OpParameter> inputs = {}, outputs = {};
   std::vector<OpAttribute> attributes = {};
   // False: two runs may differ; such nodes are never folded or shared.

@@ -232,6 +232,7 @@ def register_engine(
     training: bool,
     options: Sequence[str] | None,
     in_place: bool,
+    files: Sequence[str],
 ) -> None: ...
 def register_op(
     domain: str,

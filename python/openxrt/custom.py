@@ -18,6 +18,7 @@ traceback.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -98,6 +99,7 @@ def engine(
     traits: Mapping[str, OpTraits] | None = None,
     options: Sequence[str] | None = None,
     in_place: bool = False,
+    files: Sequence[str | os.PathLike[str]] = (),
 ) -> Callable[[T], T]:
     """A class decorator: makes an instance of the class the engine `name` of this process.
 
@@ -117,6 +119,11 @@ def engine(
         in_place: the memory of an output may be that of the input that ``function.aliases`` names;
             nodes that read the input must see its old value. Otherwise functions have no aliases,
             and the runtime copies what was computed over the input.
+        files: what the engine is made of: its modules (``__file__``) and the library behind it.
+            Where they are named, whole plans of programs that use it are kept in the disk cache and
+            made anew when one of these files changes, so that a second start asks supports()
+            nothing. Without them nothing tells when the code changes: executables are kept (see
+            load()), plans are not.
     """
 
     def decorate(cls: T) -> T:
@@ -133,6 +140,7 @@ def engine(
             training=training,
             options=None if options is None else sorted(options),
             in_place=in_place,
+            files=[os.fspath(file) for file in files],
         )
         return cls
 

@@ -77,7 +77,7 @@ def register_op(
     body: str = "",
     lowerings: Mapping[str, str] | None = None,
     deterministic: bool = True,
-    revision: str = "1",
+    revision: str = "",
 ) -> None:
     """Registers an op; models loaded from then on may use it.
 
@@ -102,7 +102,9 @@ def register_op(
             that do not know the op compile these.
         lowerings: engine to statements for that engine alone.
         deterministic: False for ops that may give another result next time.
-        revision: of what `kernel` and `infer` do; part of cache keys.
+        revision: of what `kernel` and `infer` do, e.g. "1", to be changed with them; part of cache
+            keys. "": nothing tells when they change, and plans of programs whose models import the
+            domain are not kept in the disk cache.
 
     Raises:
         InvalidArgument: the op is registered already, the domain is reserved, there is neither

@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,6 +40,7 @@ struct Description {
   OpTraits otherwise;
   std::optional<std::vector<std::string>> option_names;
   bool in_place = false;
+  std::vector<std::string> files;
 };
 
 // Ends the views of one call, however it ends.
@@ -56,7 +58,7 @@ class Lent {
   std::shared_ptr<Source> source_;
 };
 
-class PyEngine final : public Engine {
+class PyEngine final : public Engine, public EngineFiles {
  public:
   PyEngine(Description description, nb::object object)
       : about_(std::move(description)),
@@ -75,6 +77,9 @@ class PyEngine final : public Engine {
     return about_.option_names;
   }
   bool in_place() const override { return about_.in_place; }
+  std::vector<std::filesystem::path> files() const override {
+    return {about_.files.begin(), about_.files.end()};
+  }
   OpTraits traits(const std::string& op) const override {
     const auto it = about_.traits.find(op);
     return it == about_.traits.end() ? about_.otherwise : it->second;
@@ -264,18 +269,20 @@ void bind_engine(nb::module_& module) {
       [](nb::object object, std::string name, std::string version, std::vector<std::string> devices,
          bool dynamic_shapes, std::string location, std::vector<std::string> ops,
          std::map<std::string, OpTraits> traits, bool training,
-         std::optional<std::vector<std::string>> options, bool in_place) {
+         std::optional<std::vector<std::string>> options, bool in_place,
+         std::vector<std::string> files) {
         Description about{std::move(name),     std::move(version),
                           std::move(location), std::move(devices),
                           std::move(ops),      dynamic_shapes,
                           std::move(traits),   {},
-                          std::move(options),  in_place};
+                          std::move(options),  in_place,
+                          std::move(files)};
         about.otherwise.training = training;
         register_engine(std::make_shared<PyEngine>(std::move(about), std::move(object)));
       },
       nb::arg("object"), nb::arg("name"), nb::arg("version"), nb::arg("devices"),
       nb::arg("dynamic_shapes"), nb::arg("location"), nb::arg("ops"), nb::arg("traits"),
-      nb::arg("training"), nb::arg("options").none(), nb::arg("in_place"));
+      nb::arg("training"), nb::arg("options").none(), nb::arg("in_place"), nb::arg("files"));
   module.def("finish_writing", finish_writing, nb::call_guard<nb::gil_scoped_release>(),
              "Waits until the disk cache holds what was made so far; needs Python's engines.");
   module.def(

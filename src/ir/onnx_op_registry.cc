@@ -272,6 +272,12 @@ void widen_domain(const std::string& domain, std::int64_t version) {
 std::string key_of(const OpDefinition& op) {
   Hasher hasher;
   hasher.add(op.opset_version).add(op.version).add(op.body);
+  hasher.add(static_cast<std::int64_t>(op.deterministic));
+  for (const OpAttribute& a : op.attributes) {
+    onnx::AttributeProto value;  // what nodes have that leave it out
+    attribute_to_proto(a.name, a.value, {}, {}, &value);
+    hasher.add(a.name).add(value.SerializeAsString());
+  }
   for (const auto& [engine, statements] : op.lowerings) hasher.add(engine).add(statements);
   return hasher.digest().hex();
 }
@@ -341,6 +347,23 @@ const RegisteredOp* registered_op(const Graph& graph, const Node& node) {
   const auto import = graph.opsets().find(node.domain);
   const std::shared_lock lock(table().mutex);
   return find_locked(node.domain, node.op, import == graph.opsets().end() ? 0 : import->second);
+}
+
+DomainMeaning meaning_of(std::string_view domain) {
+  const std::shared_lock lock(table().mutex);
+  DomainMeaning meaning;
+  Hasher hasher;
+  bool any = false;
+  for (const auto& [name, versions] : table().ops) {
+    if (name.first != domain) continue;
+    for (const auto& [opset, op] : versions) {
+      any = true;
+      hasher.add(name.second).add(op->key);
+      if (op->definition.version.empty()) meaning.unversioned = qualified(op->definition);
+    }
+  }
+  if (any) meaning.digest = hasher.digest().hex();
+  return meaning;
 }
 
 Attributes complete_attributes(const OpDefinition& op, const Node& node) {

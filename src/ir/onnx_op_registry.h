@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "xrt/export.h"
 #include "xrt/graph.h"
@@ -19,6 +20,13 @@ struct RegisteredOp {
 
 // Null for ops of the standard and those that nobody registered. The pointer stays valid.
 XRT_API const RegisteredOp* registered_op(const Graph& graph, const Node& node);
+
+// What the ops of a domain mean, all of them: folded nodes leave no other trace of theirs.
+struct DomainMeaning {
+  std::string digest;       // empty: no op of the domain is registered
+  std::string unversioned;  // qualified name of an op that says no version; empty: all do
+};
+XRT_API DomainMeaning meaning_of(std::string_view domain);
 
 // The node's attributes, and the definition's values for those it leaves out.
 XRT_API Attributes complete_attributes(const OpDefinition& op, const Node& node);

@@ -259,9 +259,20 @@ const std::string& machine_identity() {
   return identity;
 }
 
-bool is_from_library(const std::string& engine) { return !engine_library(engine).empty(); }
-
-std::string engine_stamp(const std::string& name) { return file_stamp(engine_library(name)); }
+std::string engine_stamp(const std::string& name) {
+  if (const fs::path library = engine_library(name); !library.empty()) return file_stamp(library);
+  const std::shared_ptr<const Engine> engine = get_engine(name);
+  const auto* made_of = dynamic_cast<const EngineFiles*>(engine.get());
+  if (made_of == nullptr) return {};
+  const std::vector<fs::path> files = made_of->files();
+  Hasher hasher;
+  for (const fs::path& file : files) {
+    const std::string stamp = file_stamp(file);
+    if (stamp.empty()) return {};
+    hasher.add(file.native()).add(stamp);
+  }
+  return files.empty() ? std::string{} : hasher.digest().hex();
+}
 
 std::string engine_identity(const std::string& name) {
   const std::string version = get_engine(name)->version();

@@ -41,14 +41,14 @@ std::string difference(const EntryHeader& stored, const EntryHeader& wanted);
 // Model name and instruction sets of this machine's CPU, as one line.
 const std::string& machine_identity();
 
-// The version of an engine, with size and time of the library that it comes from, so that a library
-// built anew under the old version counts as new. Throws as get_engine().
+// The version of an engine, with its stamp, so that code that changed under the old version counts
+// as new. Throws as get_engine().
 std::string engine_identity(const std::string& name);
-// Size and time of the library that the engine comes from, or would be loaded from; nothing is
-// loaded. Empty where there is none.
+// Size and time of the library that the engine comes from, or would be loaded from: then nothing is
+// loaded. Else of the files that the engine names (EngineFiles). Empty for an engine that was made
+// in this process and names none, or one that is gone: nothing tells when its code changes. Throws
+// as get_engine().
 std::string engine_stamp(const std::string& name);
-// False for an engine that was made in this process: nothing tells when its code changes.
-bool is_from_library(const std::string& engine);
 
 std::filesystem::path entry_path(const std::filesystem::path& dir, const std::string& key);
 

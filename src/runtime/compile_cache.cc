@@ -13,6 +13,7 @@
 #include "ir/fingerprint.h"
 #include "runtime/cache_entry.h"
 #include "xrt/engine_blobs.h"
+#include "xrt/program.h"
 
 namespace xrt {
 namespace {
@@ -26,8 +27,13 @@ ino_t inode_of(const fs::path& path) {
 }
 
 EntryHeader header_for(const Engine& engine, const Function& function) {
-  std::string identity =
-      is_from_library(engine.name()) ? engine_identity(engine.name()) : engine.version();
+  // An engine that is not registered has no stamp: its version is all there is.
+  std::string identity = engine.version();
+  try {
+    if (get_engine(engine.name()).get() == &engine) identity = engine_identity(engine.name());
+  } catch (const Error& error) {
+    log_debug("engine '" + engine.name() + "' is known by its version alone: " + error.what());
+  }
   return entry_header(engine.name(), std::move(identity), function.name);
 }
 

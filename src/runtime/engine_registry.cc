@@ -238,6 +238,7 @@ class Registry {
 }  // namespace
 
 EngineProvider::~EngineProvider() = default;
+EngineFiles::~EngineFiles() = default;
 
 void set_engine_provider(std::shared_ptr<const EngineProvider> provider) {
   Registry::instance().set_provider(std::move(provider));

@@ -227,7 +227,7 @@ PlanDraft Plan::draft(Survey& survey, const Decision& decision, const std::strin
     if (name == kRuntimeEngine) {
       draft.identities.emplace_back(version());
     } else {
-      draft.identities.push_back(is_from_library(name) ? engine_identity(name) : "");
+      draft.identities.push_back(engine_stamp(name).empty() ? "" : engine_identity(name));
     }
   }
   draft.folded = fold(graph, placement.partition, draft.engines);

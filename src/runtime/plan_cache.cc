@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <system_error>
 #include <utility>
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/threads.h"
+#include "ir/onnx_op_registry.h"
 #include "runtime/auto.h"
 #include "runtime/auto_measure.h"
 #include "runtime/control_flow.h"
@@ -22,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kFormat = 3;
+constexpr std::int64_t kFormat = 4;
 constexpr const char* kEntryKind = "plan";
 // Of what FlatWriter::finish() gives: all but the elements of tensors.
 constexpr std::size_t kFrontPieces = 1;
@@ -76,12 +78,22 @@ bool is_kept(const ProgramOptions& options) {
   return !beside_runs && options.dump_dir.empty() && !options.force_compile;
 }
 
-// Ops whose meaning is the standard's in every process.
-bool is_standard(const Graph& graph) {
-  return std::all_of(graph.opsets().begin(), graph.opsets().end(), [](const auto& opset) {
-    return opset.first.empty() || opset.first == "ai.onnx" || opset.first == "ai.onnx.ml" ||
-           opset.first == "ai.onnx.preview.training";
-  });
+// Domains whose ops mean the same in every process with this library.
+bool is_standard(const std::string& domain) {
+  return domain.empty() || domain == "ai.onnx" || domain == "ai.onnx.ml" ||
+         domain == "ai.onnx.preview.training" || domain == "xrt";
+}
+
+// A node, of a body too, of an op that neither the standard has nor anybody registered.
+const Node* unknown_node(const Graph& graph) {
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (!is_standard(node.domain) && registered_op(graph, node) == nullptr) return &node;
+    for (const Graph* body : Graph::subgraphs(node)) {
+      if (const Node* found = unknown_node(*body)) return found;
+    }
+  }
+  return nullptr;
 }
 
 // Whether all its engines can be recognised in another process, and placement was not disturbed.
@@ -116,15 +128,34 @@ std::vector<Port> read_ports(FlatReader& reader) {
 
 }  // namespace
 
+std::string PlanCache::why_not(const Graph& graph) {
+  for (const auto& [domain, version] : graph.opsets()) {
+    if (is_standard(domain)) continue;
+    const DomainMeaning meaning = meaning_of(domain);
+    if (meaning.unversioned.empty()) continue;
+    return "op '" + meaning.unversioned + "' was registered without a version (Python: revision=)";
+  }
+  if (const Node* node = unknown_node(graph)) {
+    return "node '" + node->name + "' is of op '" + node->qualified_op() +
+           "', which nobody registered";
+  }
+  return {};
+}
+
 std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_view model_bytes,
-                                           const ProgramOptions& options) {
+                                           const ProgramOptions& options, std::string* why_not) {
   const fs::path dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
   if (dir.empty() || !is_kept(options)) return nullptr;
   try {
     std::string engines;
     for (const std::string& name : engines_asked(options)) {
       const std::string stamp = engine_stamp(name);
-      if (stamp.empty()) return nullptr;  // made in this process, or not there
+      if (stamp.empty()) {
+        if (why_not != nullptr) {
+          *why_not = "engine '" + name + "' was made in this process and names no files";
+        }
+        return nullptr;
+      }
       engines += (engines.empty() ? "" : ", ") + name + " (" + stamp + ")";
     }
     prepare_folder(dir);
@@ -192,6 +223,13 @@ bool PlanCache::read(const EntryFile& entry) {
   if (fields.number() != kFormat) return stale("its format is another");
   if (fields.text() != digest_) return stale("it is of another model");
   if (fields.text() != options_) return stale("it is of other options");
+  for (std::size_t n = fields.count(); n-- > 0;) {
+    const std::string domain = fields.text();
+    const DomainMeaning now = meaning_of(domain);
+    if (fields.text() != now.digest || !now.unversioned.empty()) {
+      return stale("what was registered in the domain '" + domain + "' is not what it was");
+    }
+  }
   auto base = std::make_shared<Base>();
   base->id = fields.text();
   base->blocks.push_back(range_of(payload));
@@ -271,7 +309,6 @@ Graph PlanCache::graph() const {
 
 void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& ports,
                      const std::vector<ExternalFile>& files, const PlanDraft* draft) {
-  if (!is_standard(*graph)) return;
   if (draft != nullptr && !is_lasting(*draft)) return;
   if (!model_.empty() && file_state(model_) != state_) {
     log_info("plan cache: '" + model_.string() + "' changed while it was read: not kept");
@@ -282,15 +319,23 @@ void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& por
   base_->id = std::to_string(now) + "-" + std::to_string(::getpid());
   std::optional<PlanDraft> own;
   if (draft != nullptr) own = *draft;
+  std::map<std::string, std::string> domains;
+  for (const auto& [domain, version] : graph->opsets()) {
+    if (!is_standard(domain)) domains[domain] = meaning_of(domain).digest;
+  }
   write_behind(dir_, [graph, ports, files, draft = std::move(own), base = base_, dir = dir_,
-                      key = key_, header = header_, digest = digest_, options = options_] {
+                      key = key_, header = header_, digest = digest_, options = options_,
+                      domains = std::move(domains)] {
     std::vector<DataBlock> others;
     for (const ExternalFile& file : files) {
       others.push_back(range_of(as_block(file.file)));
       base->owners.push_back(file.file);
     }
     FlatWriter writer(others);
-    writer.number(kFormat).text(digest).text(options).text(base->id);
+    writer.number(kFormat).text(digest).text(options);
+    writer.number(static_cast<std::int64_t>(domains.size()));
+    for (const auto& [domain, meaning] : domains) writer.text(domain).text(meaning);
+    writer.text(base->id);
     writer.number(static_cast<std::int64_t>(files.size()));
     for (const ExternalFile& file : files) {
       writer.text(file.location).text(digest_of(file.file->data(), file.file->size()));

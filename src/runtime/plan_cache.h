@@ -15,8 +15,10 @@
 // measured takes no draft that was estimated.
 //
 // Not kept: programs that are measured beside their runs, programs that ask an engine made in this
-// process (nothing tells when its code changes), graphs with ops of other domains than the
-// standard's (their meaning is registered in this process), and programs that dump their passes.
+// process that names no files (nothing tells when its code changes), and programs that dump their
+// passes; graphs whose domains have ops that were registered without a version (nothing tells when
+// their kernels change), and graphs with nodes that nobody registered. Of the other registered ops
+// the entry has a digest of all that users say about them.
 //
 // Thread-safety: as a Program; one PlanCache belongs to one program.
 #pragma once
@@ -47,10 +49,13 @@ struct ProgramPorts {
 class PlanCache {
  public:
   // For a model file, or for the bytes of one (then `path` is empty). Null where the program is not
-  // kept, or no folder is named.
+  // kept, or no folder is named; `why_not`, if given, is set where users may wonder why.
   static std::unique_ptr<PlanCache> open(const std::filesystem::path& path,
                                          std::string_view model_bytes,
-                                         const ProgramOptions& options);
+                                         const ProgramOptions& options,
+                                         std::string* why_not = nullptr);
+  // Why a program with this graph is not kept; empty if it can be.
+  static std::string why_not(const Graph& graph);
 
   // Looks the program up. True: the functions below have something to give.
   bool find();
@@ -60,8 +65,8 @@ class PlanCache {
   // The graph after passes. Throws kInvalidModel where its constants are damaged.
   Graph graph() const;
 
-  // Keeps a program that was not found, which was imported with these files. `draft`: where input
-  // shapes are static.
+  // Keeps a program that was not found, which was imported with these files and for which why_not()
+  // is empty. `draft`: where input shapes are static.
   void keep(std::shared_ptr<const Graph> graph, const ProgramPorts& ports,
             const std::vector<ExternalFile>& files, const PlanDraft* draft);
 

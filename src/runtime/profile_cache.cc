@@ -161,7 +161,7 @@ void keep_profile(const std::string& key, const ProgramOptions& options, const D
   bool on_disk = true;
   for (const std::string& name : decision.engines) {
     profile.versions[name] = engine_identity(name);
-    on_disk = on_disk && is_from_library(name);
+    on_disk = on_disk && !engine_stamp(name).empty();
   }
   const std::filesystem::path dir = folder_of(options);
   if (on_disk && !dir.empty()) write(dir, key, profile);

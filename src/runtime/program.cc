@@ -66,9 +66,12 @@ using ShapeKey = std::vector<std::int64_t>;
 class ProgramImpl final : public Program {
  public:
   // `cache`: where the program is kept in the disk cache, which imported it with `files`.
+  // `why_not_kept`: for explain(), where `cache` is null.
   ProgramImpl(Graph graph, ProgramOptions options, std::unique_ptr<PlanCache> cache = nullptr,
-              const std::vector<ExternalFile>& files = {})
-      : options_(std::move(options)), cache_(std::move(cache)) {
+              const std::vector<ExternalFile>& files = {}, std::string why_not_kept = {})
+      : options_(std::move(options)),
+        cache_(std::move(cache)),
+        why_not_kept_(std::move(why_not_kept)) {
     check_limits();
     infer_shapes(graph);
     run_passes(graph, pass_options());
@@ -84,6 +87,10 @@ class ProgramImpl final : public Program {
     graph_ = std::make_shared<const Graph>(std::move(graph));
     is_static_ = has_static_inputs();
     check_options();
+    if (cache_ != nullptr) {
+      why_not_kept_ = PlanCache::why_not(*graph_);
+      if (!why_not_kept_.empty()) cache_.reset();
+    }
     if (cache_ == nullptr) {
       if (is_static_) static_plan_ = serve(graph_, {});
       return;
@@ -144,6 +151,19 @@ class ProgramImpl final : public Program {
   }
 
   Explanation explain() override {
+    Explanation explanation = explain_plan();
+    if (!why_not_kept_.empty()) {
+      explanation.notes.push_back("the plan is not kept in the disk cache: " + why_not_kept_);
+    }
+    return explanation;
+  }
+
+  void enable_profile(bool on) override { profiler_.enable(on); }
+  std::vector<LaunchEvent> profile() const override { return profiler_.events(); }
+  std::string graph_text() const override { return print(*graph()); }
+
+ private:
+  Explanation explain_plan() {
     if (is_static_) return static_plan_->explain();
     {
       const std::lock_guard lock(plans_mutex_);
@@ -152,11 +172,6 @@ class ProgramImpl final : public Program {
     return serve(graph(), {})->explain();
   }
 
-  void enable_profile(bool on) override { profiler_.enable(on); }
-  std::vector<LaunchEvent> profile() const override { return profiler_.events(); }
-  std::string graph_text() const override { return print(*graph()); }
-
- private:
   PassOptions pass_options() const {
     PassOptions options;
     options.evaluate = native_evaluator();
@@ -381,6 +396,7 @@ class ProgramImpl final : public Program {
   mutable std::mutex graph_mutex_;
   mutable std::shared_ptr<const Graph> graph_;  // see graph()
   std::unique_ptr<PlanCache> cache_;            // null: the program is not kept
+  std::string why_not_kept_;                    // empty where there is nothing to wonder about
   std::shared_ptr<ServedPlan> static_plan_;
   Profiler profiler_;
 
@@ -424,11 +440,13 @@ std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
   load_op_path();
   const ProgramOptions options = with_environment(given);
   std::unique_ptr<PlanCache> cache;
-  const auto open = [&] { return PlanCache::open(model_file(path), {}, options); };
+  std::string why_not;
+  const auto open = [&] { return PlanCache::open(model_file(path), {}, options, &why_not); };
   if (auto program = from_cache(cache, options, open)) return program;
   std::vector<ExternalFile> files;
   Graph graph = import_model(path, files);
-  return std::make_shared<ProgramImpl>(std::move(graph), options, std::move(cache), files);
+  return std::make_shared<ProgramImpl>(std::move(graph), options, std::move(cache), files,
+                                       std::move(why_not));
 }
 
 std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
@@ -436,9 +454,11 @@ std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
   load_op_path();
   const ProgramOptions options = with_environment(given);
   std::unique_ptr<PlanCache> cache;
-  const auto open = [&] { return PlanCache::open({}, onnx_bytes, options); };
+  std::string why_not;
+  const auto open = [&] { return PlanCache::open({}, onnx_bytes, options, &why_not); };
   if (auto program = from_cache(cache, options, open)) return program;
-  return std::make_shared<ProgramImpl>(import_onnx_bytes(onnx_bytes), options, std::move(cache));
+  return std::make_shared<ProgramImpl>(import_onnx_bytes(onnx_bytes), options, std::move(cache),
+                                       std::vector<ExternalFile>{}, std::move(why_not));
 }
 
 std::vector<Data> Program::run(const std::map<std::string, Data>& named) {

@@ -370,6 +370,46 @@ def test_the_cache_tells_revisions_apart(tmp_path: Path) -> None:
     assert run(1.0, "2") == ["1.0", "False"]
 
 
+def test_plans_are_kept_where_ops_say_a_revision(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import json, sys, numpy as np, openxrt\n"
+        "added, revision, default, engine, model, cache = float(sys.argv[1]), *sys.argv[2:]\n"
+        "inferred = []\n"
+        "def infer(x, *, by):\n"
+        "    inferred.append(x)\n"
+        "    return x\n"
+        "openxrt.register_op('test.ops', 'Kept', lambda x, *, by: x + np.float32(added + by),\n"
+        "    inputs=['x'], attributes={'by': float(default)}, infer=infer, revision=revision,\n"
+        "    body='b = Constant <value_float: float = @by> ()  c = Constant <value_float = '\n"
+        "         f'{added}> ()  z = Add (x, b)  y = Add (z, c)')\n"
+        "program = openxrt.load(model, engine=engine, cache_dir=cache, strict=True)\n"
+        "result = float(program(np.zeros(4, np.float32))[0])\n"
+        "print(json.dumps([result, bool(inferred), program.explain()['notes']]))\n"
+    )
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model("Kept"))
+
+    def run(
+        added: float, revision: str, default: float = 0, engine: str = "native"
+    ) -> tuple[float, bool, str]:
+        arguments = [added, revision, default, engine, path, tmp_path / "cache"]
+        result, built, notes = json.loads(call(sys.executable, script, *arguments))
+        return result, built, " ".join(notes)
+
+    for engine in ("native", "xla"):
+        if engine in openxrt.engines():
+            assert run(1, "a", engine=engine)[:2] == (1, True)
+            assert run(1, "a", engine=engine)[:2] == (1, False)
+    assert run(2, "b")[:2] == (2, True)
+    assert run(2, "b")[:2] == (2, False)
+    assert run(2, "b", default=5)[:2] == (7, True)
+    for _ in range(2):
+        result, built, notes = run(3, "")
+        assert (result, built) == (3, True)
+        assert "op 'test.ops.Kept' was registered without a version" in notes
+
+
 def call(*command: object, **environment: str) -> str:
     """Standard output of a command that must succeed."""
     result = subprocess.run(

@@ -183,6 +183,125 @@ def test_executables_come_back_from_the_disk_cache(tmp_path: Path) -> None:
     assert results == ["1 []", "0 [b'3.0']"]
 
 
+ENGINE = """
+    import pathlib, sys
+    import numpy as np, openxrt
+
+    class Doubled:
+        def __init__(self, factor):
+            self.factor = factor
+        def run(self, inputs, outputs):
+            np.multiply(inputs[0], self.factor, out=outputs[0])
+        def serialize(self):
+            return str(self.factor).encode()
+
+    said = []
+
+    @openxrt.engine("kept", version=VERSION, ops=["Relu"], files=FILES)
+    class Kept:
+        def supports(self, node):
+            said.append("asked")
+            return True
+        def compile(self, function):
+            said.append("compiled")
+            return Doubled(2.0)
+        def load(self, blob, function):
+            said.append("loaded")
+            if BAD:
+                raise openxrt.EngineError("it cannot be read")
+            return Doubled(float(bytes(blob)))
+"""
+
+
+class Kept:
+    """Starts of a program on the engine above, each in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.module = folder / "kept_engine.py"
+        self.model = folder / "model.onnx"
+        self.model.write_bytes(one_relu([2, 3]))
+
+    def start(
+        self, version: str = "1", files: str = "[__file__]", bad: bool = False
+    ) -> tuple[list[str], str, str]:
+        """What the engine was asked for, the notes of explain(), and what the log said."""
+        text = textwrap.dedent(ENGINE).replace("VERSION", repr(version))
+        text = text.replace("FILES", files).replace("BAD", str(bad))
+        if not self.module.exists() or self.module.read_text() != text:
+            self.module.write_text(text)
+        code = f"""
+            import sys; sys.path.insert(0, {str(self.folder)!r})
+            import numpy as np, openxrt, kept_engine
+            p = openxrt.load({str(self.model)!r}, engine="kept", strict=True,
+                             cache_dir={str(self.folder / "cache")!r})
+            x = np.arange(6, dtype=np.float32).reshape(2, 3)
+            assert np.array_equal(p(x), 2 * x)
+            print(" ".join(kept_engine.said))
+            print(" ".join(p.explain()["notes"]))
+        """
+        result = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"XRT_LOG": "info"},
+        )
+        assert result.returncode == 0, result.stderr
+        said, notes = result.stdout.splitlines()
+        return said.split(), notes, result.stderr
+
+
+def test_the_plan_of_a_python_engine_comes_back_from_the_disk_cache(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    said, notes, _ = kept.start()
+    assert {"asked", "compiled"} <= set(said)
+    assert "not kept" not in notes
+    assert kept.start()[0] == ["loaded"]  # supports() is not asked again
+
+
+def test_another_version_or_file_of_a_python_engine_is_stale(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.start()
+    said, _, log = kept.start(version="2")
+    assert {"asked", "compiled"} <= set(said)
+    assert "stale" in log
+    assert kept.start(version="2")[0] == ["loaded"]
+    os.utime(kept.module)  # the same version, but who knows
+    assert {"asked", "compiled"} <= set(kept.start(version="2")[0])
+
+
+def test_a_blob_that_a_python_engine_refuses_is_made_again(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.start(bad=True)
+    said, _, log = kept.start(bad=True)
+    assert said[-2:] == ["loaded", "compiled"]
+    assert "it cannot be read" in log
+    assert "compiling again" in log
+
+
+def test_a_damaged_entry_of_a_python_engine_is_made_again(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.start()
+    (entry,) = (tmp_path / "cache").glob("kept-*.xrtc")
+    content = bytearray(entry.read_bytes())
+    content[-20] ^= 1  # in the blob or in its checksum
+    entry.write_bytes(content)
+    said, _, log = kept.start()
+    assert said == ["compiled"]
+    assert "is corrupt: it is made again" in log
+    assert kept.start()[0] == ["loaded"]
+
+
+def test_a_python_engine_without_files_has_its_plans_made_anew(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    for last in ("compiled", "loaded"):
+        said, notes, _ = kept.start(files="[]")
+        assert said[0] == "asked"
+        assert said[-1] == last
+        assert "engine 'kept' was made in this process and names no files" in notes
+
+
 def test_errors_carry_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def a_function_of_the_engine(self: Relu, *arguments: object) -> None:
         raise KeyError("not there")

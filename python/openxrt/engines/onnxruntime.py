@@ -18,10 +18,11 @@ import ml_dtypes  # noqa: F401 gives NumPy the names bfloat16, float8_e4m3fn, â€
 import numpy as np
 import onnxruntime
 from onnxruntime.capi import _pybind_state as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as library
 
 from .._core import EngineError, FunctionView, GraphView, NodeView
 from ..custom import engine
-from . import _options, _types
+from . import _onnxruntime_rules, _options, _types
 from ._onnxruntime_rules import refusal
 
 NAME = "onnxruntime"
@@ -256,6 +257,7 @@ def _names(cause: str, name: str) -> bool:
     dynamic_shapes=True,
     ops=kernels(),
     options=OPTIONS,
+    files=[__file__, *(m.__file__ for m in (_onnxruntime_rules, _options, _types, library))],
 )
 class OnnxRuntimeEngine:
     """ONNX Runtime's CPU provider."""

@@ -25,7 +25,7 @@ from .._core import (
     standard_ops,
 )
 from ..custom import engine
-from . import _cuda, _options, _types
+from . import _cuda, _options, _tensorrt_library, _tensorrt_rules, _tensorrt_run, _types
 from ._tensorrt_library import Library, Rejected, read_record, write_record
 from ._tensorrt_rules import RANDOM, refusal
 from ._tensorrt_run import Executable
@@ -131,6 +131,12 @@ def ops() -> list[str]:
     dynamic_shapes=True,
     ops=ops(),
     options=OPTIONS,
+    files=[
+        __file__,
+        LIBRARY.trt.__file__,
+        *(m.__file__ for m in (_cuda, _options, _types, _tensorrt_library, _tensorrt_rules)),
+        _tensorrt_run.__file__,
+    ],
 )
 class TensorRTEngine:
     """Asks TensorRT's parser about nodes and its builder for plans."""
