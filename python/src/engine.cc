@@ -271,12 +271,10 @@ void bind_engine(nb::module_& module) {
          std::map<std::string, OpTraits> traits, bool training,
          std::optional<std::vector<std::string>> options, bool in_place,
          std::vector<std::string> files) {
-        Description about{std::move(name),     std::move(version),
-                          std::move(location), std::move(devices),
-                          std::move(ops),      dynamic_shapes,
-                          std::move(traits),   {},
-                          std::move(options),  in_place,
-                          std::move(files)};
+        Description about{
+            std::move(name),    std::move(version), std::move(location), std::move(devices),
+            std::move(ops),     dynamic_shapes,     std::move(traits),   {},
+            std::move(options), in_place,           std::move(files)};
         about.otherwise.training = training;
         register_engine(std::make_shared<PyEngine>(std::move(about), std::move(object)));
       },
