@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,11 @@ class _Imported(OperatorSupportBase):
     def is_node_supported(
         self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node
     ) -> bool:
+        if node.op == "get_attr":  # a body goes with the op that it belongs to
+            value = operator.attrgetter(str(node.target))(node.graph.owning_module)
+            return isinstance(value, torch.nn.Module) and not any(
+                user.name in self.refused for user in node.users
+            )
         return node.op == "call_function" and node.name not in self.refused
 
 

@@ -45,17 +45,19 @@ class Result:
 
 def where(node: torch.fx.Node) -> str:
     """The user's source line that made the node, as " (model.py:12: x.foo())", or ""."""
-    trace = node.meta.get("stack_trace") or node.stack_trace
-    if not trace:
-        return ""
+    return place_in(node.meta.get("stack_trace") or node.stack_trace or "")
+
+
+def place_in(trace: str) -> str:
+    """The last line of a traceback that is not of generated code, as where() has it."""
     lines = [line.strip() for line in trace.strip().splitlines()]
     for i in range(len(lines) - 1, -1, -1):
-        if not lines[i].startswith("File "):
-            continue
-        path, _, rest = lines[i][len("File ") :].partition(", line ")
-        number = rest.split(",")[0]
-        code = f": {lines[i + 1]}" if i + 1 < len(lines) else ""
+        path, _, rest = lines[i].removeprefix("File ").partition(", line ")
         file = path.strip('"')
+        if not lines[i].startswith("File ") or file.startswith("<"):
+            continue
+        number = rest.split(",")[0]
+        code = f": {lines[i + 1]}" if i + 1 < len(lines) and lines[i + 1] else ""
         return f" ({file}:{number}{code})"
     return ""
 
@@ -73,27 +75,39 @@ def op_name(node: torch.fx.Node) -> str:
     return f"{module}.{name}"
 
 
-def missing_ops(graph: torch.fx.Graph) -> dict[str, str]:
-    """The ops of the graph that have no lowering; each with the source line that needs it."""
+def bodies(node: torch.fx.Node) -> list[torch.fx.GraphModule]:
+    """The graphs that a higher-order op (cond, while_loop, …) gets as arguments."""
+    found = []
+    for argument in node.all_input_nodes:
+        if argument.op == "get_attr" and argument.graph.owning_module is not None:
+            value = operator.attrgetter(str(argument.target))(argument.graph.owning_module)
+            if isinstance(value, torch.fx.GraphModule):
+                found.append(value)
+    return found
+
+
+def _missing_of(node: torch.fx.Node, around: str = "") -> dict[str, str]:
+    if node.op != "call_function" or node.target is operator.getitem:
+        return {}
+    name, place = op_name(node), where(node) or around
+    lines = {} if find(name) is not None else {name: f"{name}{place}"}
+    for body in bodies(node):
+        lines = missing_ops(body.graph, place) | lines
+    return lines
+
+
+def missing_ops(graph: torch.fx.Graph, around: str = "") -> dict[str, str]:
+    """The ops of the graph, and of graphs within, that have no lowering; each with the source line
+    that needs it, or that of what is `around` where it has none."""
     lines: dict[str, str] = {}
     for node in graph.nodes:
-        if node.op != "call_function" or node.target is operator.getitem:
-            continue
-        name = op_name(node)
-        if find(name) is None and name not in lines:
-            lines[name] = f"{name}{where(node)}"
+        lines = _missing_of(node, around) | lines
     return lines
 
 
 def missing_nodes(graph: torch.fx.Graph) -> set[str]:
-    """Names of the nodes whose op has no lowering."""
-    return {
-        node.name
-        for node in graph.nodes
-        if node.op == "call_function"
-        and node.target is not operator.getitem
-        and find(op_name(node)) is None
-    }
+    """Names of the nodes whose op, or an op of whose bodies, has no lowering."""
+    return {node.name for node in graph.nodes if _missing_of(node)}
 
 
 def _shape_of(tensor: torch.Tensor) -> tuple[int | torch.SymInt, ...]:
@@ -120,13 +134,13 @@ def _dims_of(shape: Sequence[int | torch.SymInt]) -> list[int | str | None]:
 
 
 class _Importer:
-    def __init__(self, module: torch.fx.GraphModule, name: str) -> None:
+    def __init__(self, module: torch.fx.GraphModule, builder: Builder) -> None:
         self.module = module
-        self.imported = Imported(Graph(name))
-        self.builder = Builder(self.imported.graph)
+        self.imported = Imported(builder.graph)
+        self.builder = builder
         self.values: dict[torch.fx.Node, object] = {}
         self.outputs = 0  # of the graph, so far
-        self.unmade = self.builder.unmade  # inputs and constants
+        self.unmade = builder.unmade  # inputs and constants
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -267,6 +281,24 @@ class _Importer:
         return self.imported
 
 
+def inline(b: Builder, module: torch.fx.GraphModule, arguments: Sequence[object]) -> list[object]:
+    """Adds the nodes of a graph of ATen ops to the builder's; its results, flat.
+
+    Numbers stand for the symbolic ones that the graph was traced with.
+    """
+    importer = _Importer(module, b)
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for node, argument in zip(placeholders, arguments, strict=True):
+        importer.values[node] = argument
+    results: object = None
+    for node in module.graph.nodes:
+        if node.op == "output":
+            results = torch.fx.node.map_arg(node.args[0], lambda n: importer.values[n])
+        elif node.op != "placeholder":
+            importer.lower(node)
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
 def import_fx(
     module: torch.fx.GraphModule,
     samples: Sequence[object],
@@ -278,7 +310,7 @@ def import_fx(
 
     Arguments at the positions in `constants` are built into the graph with these values.
     """
-    importer = _Importer(module, name)
+    importer = _Importer(module, Builder(Graph(name)))
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     for position, (node, sample) in enumerate(zip(placeholders, samples, strict=True)):
         if constants is not None and position in constants:
@@ -313,7 +345,7 @@ def import_exported(
     program = program.run_decompositions(export_decompositions()) if decompose else program
     module = program.graph_module
     signature = program.graph_signature
-    importer = _Importer(module, name)
+    importer = _Importer(module, Builder(Graph(name)))
     written = set(signature.buffers_to_mutate.values())
     inputs_of: dict[str, str] = {}  # name in the state dict → graph input
     arguments: dict[str, str] = {}  # user input → graph input

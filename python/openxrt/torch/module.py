@@ -16,7 +16,7 @@ from .._xrt_module import program_options
 from .aten.decompositions import export_decompositions
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
-from .importer import import_exported
+from .importer import import_exported, place_in
 from .runner import FrozenWhileUnchanged, Runner
 
 # Programs kept for distinct signatures of the arguments; the oldest makes room.
@@ -187,6 +187,14 @@ class _Inference:
         return pytree.tree_unflatten(results, self.out_spec)
 
 
+class _LeftToPyTorch:
+    """Arguments of a kind with which the module has something that no program can hold."""
+
+    def __init__(self, module: torch.nn.Module, flat: list[object], spec: pytree.TreeSpec) -> None:
+        self.signature = _Signature(flat, spec)
+        self.state = _State(module)
+
+
 def _dynamic_shapes(
     module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> dict[str, Any]:
@@ -235,6 +243,7 @@ class EngineModule(torch.nn.Module):
         self.options = {"engine": engine, **options}
         self.fallback = fallback
         self._programs: list[_Inference] = []
+        self._left: list[_LeftToPyTorch] = []
         self._programs_lock = threading.Lock()
         # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
         self.__dict__["_compiled"] = None
@@ -279,13 +288,27 @@ class EngineModule(torch.nn.Module):
                     return program.run(flat)
                 self.recompile()  # the module is another one than was traced
                 break
-        try:
+        if not self.fallback:
             return self._compile(args, kwargs).run(flat)
-        except Unsupported:
-            if not self.fallback:
-                raise
-            with torch.no_grad():
-                return self._through_dynamo(*args, **kwargs)
+        if not any(left.signature.fits(flat, spec) and left.state.fits() for left in self._left):
+            program = None
+            try:
+                program = self._compile(args, kwargs)
+                return program.run(flat)
+            except Unsupported:
+                self._leave_to_pytorch(program, args, kwargs)
+        with torch.no_grad():
+            return self._through_dynamo(*args, **kwargs)
+
+    def _leave_to_pytorch(
+        self, program: _Inference | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Remembers that a program of these arguments was refused."""
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        with self._programs_lock:
+            self._programs = [made for made in self._programs if made is not program]
+            self._left.insert(0, _LeftToPyTorch(self.wrapped, flat, spec))
+            del self._left[_MAX_PROGRAMS:]
 
     def _through_dynamo(self, *args: Any, **kwargs: Any) -> Any:
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
@@ -323,9 +346,12 @@ class EngineModule(torch.nn.Module):
                 torch._dynamo.exc.TorchDynamoException,
                 torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
             ) as error:
+                cause = str(error).strip().splitlines() or [type(error).__name__]
+                place = place_in(str(error))
                 raise Unsupported(
-                    f"{type(self.wrapped).__name__} cannot be traced whole: {error}; with "
-                    "fallback=True PyTorch runs the parts that cannot"
+                    f"{type(self.wrapped).__name__} cannot be traced whole{place}: {cause[0]}; "
+                    "torch.cond and while_loop are for control flow that depends on data, and "
+                    "with fallback=True PyTorch runs the parts that cannot be traced"
                 ) from error
             self._programs.insert(0, made)
             del self._programs[_MAX_PROGRAMS:]
@@ -339,6 +365,7 @@ class EngineModule(torch.nn.Module):
         """
         with self._programs_lock:
             self._programs = []
+            self._left = []
         self.__dict__["_compiled"] = None
 
     @staticmethod

@@ -79,9 +79,9 @@ def make_fragment(
         Unsupported: there is no lowering, or it does not take these arguments; names the source
             line.
     """
-    importer = _Importer(module, node.name)
-    graph = importer.imported.graph
-    importer.builder = builder = _Builder(graph)
+    builder = _Builder(Graph(node.name))
+    importer = _Importer(module, builder)
+    graph = builder.graph
     fragment = Fragment()
     sources: dict[int, Any] = {}  # input of the graph → tensor of the network
 
