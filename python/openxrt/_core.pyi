@@ -130,6 +130,13 @@ class Watch:
     ) -> None: ...
     def unchanged(self) -> bool: ...
 
+class Contents:
+    """Digests of all bytes of some arrays (128 bits each)."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None: ...
+    def equal(self, arrays: Sequence[Any]) -> bool:
+        """Whether these arrays hold the same bytes as those that this was made of."""
+
 class NodeView:
     """A node, as an engine's supports() sees it."""
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Notices that dictionaries of Python objects hold others than before, without a Python call per
-// entry: a module of PyTorch has hundreds, and they are looked at before every run.
+// entry: a module has hundreds, and they are looked at before every run. And that memory holds
+// other bytes than before, for frameworks that count no writes.
 #include "watch.h"
 
+#include <fmt/format.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -11,6 +14,10 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "base/hash.h"
+#include "base/threads.h"
+#include "xrt/error.h"
 
 namespace nb = nanobind;
 
@@ -59,6 +66,36 @@ class Watch {
   std::vector<long> versions_;
 };
 
+// What arrays held at one time, every byte of it.
+class Contents {
+ public:
+  using Array = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
+
+  explicit Contents(const std::vector<Array>& arrays) {
+    const nb::gil_scoped_release release;
+    for (const Array& array : arrays) digests_.push_back(digest(array));
+  }
+
+  bool equal(const std::vector<Array>& arrays) const {
+    if (arrays.size() != digests_.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} arrays are compared with {}", arrays.size(), digests_.size()));
+    }
+    const nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      if (!(digest(arrays[i]) == digests_[i])) return false;
+    }
+    return true;
+  }
+
+ private:
+  static Digest digest(const Array& array) {
+    return hash_large(array.data(), array.nbytes(), thread_budget());
+  }
+
+  std::vector<Digest> digests_;
+};
+
 }  // namespace
 
 void bind_watch(nb::module_& module) {
@@ -68,6 +105,10 @@ void bind_watch(nb::module_& module) {
       .def("unchanged", &Watch::unchanged,
            "Whether every key still leads to the same object, every dictionary of `whole` has as "
            "many entries as before, and (with `versions`) no object's `_version` has moved.");
+  nb::class_<Contents>(module, "Contents", "Digests of all bytes of some arrays (128 bits each).")
+      .def(nb::init<const std::vector<Contents::Array>&>(), nb::arg("arrays"))
+      .def("equal", &Contents::equal, nb::arg("arrays"),
+           "Whether these arrays hold the same bytes as those that this was made of.");
 }
 
 }  // namespace xrt::python

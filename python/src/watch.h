@@ -5,7 +5,8 @@
 
 namespace xrt::python {
 
-// Registers _core.Watch, which openxrt.torch uses before every call of a module.
+// Registers _core.Watch, which openxrt.torch and openxrt.oneflow ask before every call of a module,
+// and _core.Contents.
 void bind_watch(nanobind::module_& module);
 
 }  // namespace xrt::python

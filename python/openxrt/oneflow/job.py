@@ -9,12 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import oneflow as flow
 from oneflow import nn
 from oneflow.nn.graph.proxy import GraphTensor  # where 0.9 keeps the names of variables
-
-from .._core import InvalidArgument
 
 STEP = "System-Train-TrainStep"
 
@@ -24,16 +21,6 @@ def _text_of(job: Any) -> str:
     with tempfile.TemporaryDirectory(prefix="openxrt-oneflow-") as folder:
         flow._oneflow_internal.nn.graph.SaveJobToIR(job.SerializeToString(), folder)
         return (Path(folder) / "model.mlir").read_text()
-
-
-def shared(tensor: flow.Tensor) -> np.ndarray:
-    """The memory of a tensor on the CPU; what is written to it is in the tensor."""
-    if tensor.is_global:
-        raise InvalidArgument("a global tensor cannot be shared: use tensor.to_local()")
-    if tensor.device.type != "cpu":
-        raise InvalidArgument(f"a tensor on {tensor.device}: OneFlow lends memory of the CPU only")
-    dense = tensor.detach()
-    return (dense if dense.is_contiguous() else dense.contiguous()).numpy()
 
 
 @dataclass

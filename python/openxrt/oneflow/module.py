@@ -13,12 +13,10 @@ import oneflow as flow
 from oneflow import nn
 
 from .. import load
-from .._core import InvalidArgument, Program, import_oneflow_job
+from .._core import Contents, InvalidArgument, Program, Watch, import_oneflow_job
 from .._xrt_module import program_options
-from .job import STEP, Job, capture, flatten, rebuild, shared
-
-# Elements of each weight that are looked at to see whether it changed since it was built in.
-_SAMPLES = 16
+from .job import STEP, Job, capture, flatten, rebuild
+from .memory import Weights, shared, structure
 
 
 class _Whole(nn.Graph):
@@ -78,6 +76,7 @@ class _Compiled:
         self,
         imported: dict[str, Any],
         job: Job,
+        weights: Weights,
         own: dict[str, np.ndarray],
         options: dict[str, Any],
     ) -> None:
@@ -87,11 +86,11 @@ class _Compiled:
         self.saved: list[str] = imported["saved"]
         self.gradients: dict[str, str] = dict(imported["gradients"])
         self.rates = {name: job.rates[name] for name in imported["schedules"]}
-        self.job = job
+        self.weights = weights
         self.own = own
         shapes = {port.name: (port.shape, port.dtype) for port in self.program.inputs}
         for name in self.variables:
-            if name in job.variables or name in own:
+            if name in weights.tensors or name in own:
                 continue
             shape, dtype = shapes[name]
             own[name] = np.full([int(n) for n in shape or ()], job.initial[name], dtype)
@@ -99,9 +98,10 @@ class _Compiled:
     def feeds(self, args: list[flow.Tensor]) -> dict[str, np.ndarray]:
         """What the program is to be called with."""
         feeds = {name: shared(arg) for name, arg in zip(self.inputs, args, strict=True)}
+        views = self.weights.views()
         for name in self.variables:
-            tensor = self.job.variables.get(name)
-            feeds[name] = self.own[name] if tensor is None else shared(tensor)
+            view = views.get(name)
+            feeds[name] = self.own[name] if view is None else view
         if self.rates:
             step = int(self.own[STEP][0]) if STEP in self.own else 0
             for name, rate in self.rates.items():
@@ -112,39 +112,42 @@ class _Compiled:
 class _Inference:
     """A module in evaluation mode, for arguments of one kind."""
 
-    def __init__(self, module: nn.Module, args: list[flow.Tensor], options: dict[str, Any]) -> None:
+    def __init__(
+        self, module: nn.Module, args: list[flow.Tensor], options: dict[str, Any], watch: bool
+    ) -> None:
+        self.structure = structure(module)
         graph = _Whole(module)
         self.job = capture(graph, *args)
         (self.results,) = graph._eager_outputs
+        self.result_count = len(flatten(self.results, []))
         self.options = options
+        self.weights = Weights(self.job.variables)
+        self.watch = watch
+        self.contents: Contents | None = None  # of the weights that are built in
         self.frozen: _Compiled | None = None
         self.live: _Compiled | None = None
-        self.seen = self._samples()
-
-    def _samples(self) -> list[np.ndarray]:
-        samples = []
-        for tensor in self.job.variables.values():
-            flat = shared(tensor).reshape(-1)
-            samples.append(flat[:: max(1, flat.size // _SAMPLES)].copy())
-        return samples
 
     def run(self, args: list[flow.Tensor], may_freeze: bool) -> Any:
-        if self.live is None and not (may_freeze and self._unchanged()):
-            self.frozen = None
-            imported = import_oneflow_job(self.job.text)
-            self.live = _Compiled(imported, self.job, {}, self.options)
-        if self.live is None and self.frozen is None:
-            constants = {name: shared(t) for name, t in self.job.variables.items()}
-            imported = import_oneflow_job(self.job.text, constants)
-            self.frozen = _Compiled(imported, self.job, {}, self.options)
-        compiled = self.live or self.frozen
-        assert compiled is not None
+        compiled = self.live or self._program(may_freeze)
         outputs = compiled.program.run(compiled.feeds(args))
-        made = _tensors(outputs, len(flatten(self.results, [])))
-        return rebuild(self.results, made)
+        return rebuild(self.results, _tensors(outputs, self.result_count))
 
-    def _unchanged(self) -> bool:
-        return all(np.array_equal(a, b) for a, b in zip(self._samples(), self.seen, strict=True))
+    def _program(self, may_freeze: bool) -> _Compiled:
+        views = self.weights.views()
+        if self.frozen is not None and may_freeze:
+            if self.contents is None or self.contents.equal(list(views.values())):
+                return self.frozen
+            may_freeze = False
+        self.frozen = None
+        if may_freeze:
+            if self.watch:
+                self.contents = Contents(list(views.values()))
+            imported = import_oneflow_job(self.job.text, views)
+            self.frozen = _Compiled(imported, self.job, self.weights, {}, self.options)
+            return self.frozen
+        imported = import_oneflow_job(self.job.text)
+        self.live = _Compiled(imported, self.job, self.weights, {}, self.options)
+        return self.live
 
 
 def _function_of(training: _Training) -> type[flow.autograd.Function]:
@@ -186,16 +189,17 @@ class _Training:
     """A module in training mode, for arguments of one kind."""
 
     def __init__(self, module: nn.Module, args: list[flow.Tensor], options: dict[str, Any]) -> None:
+        modes = [(owner, owner.training) for owner in module.modules()]
         with flow.no_grad():
             # The shapes of the results, without touching running statistics.
-            module_mode = module.training
             module.eval()
             like = flatten(module(*args), [])
-            module.train(module_mode)
+        for owner, mode in modes:
+            owner.training = mode
+        self.structure = structure(module)
         # OneFlow's autograd no longer takes parameters that a graph with an optimizer was built on:
         # the graph gets a copy.
         probed = _Probed(copy.deepcopy(module), args)
-        probed.train(module.training)
         gradients = [flow.zeros(*y.shape, dtype=y.dtype) for y in like]
         graph = _Differentiated(probed, len(args))
         self.job = capture(graph, *[a.detach() for a in args], *gradients)
@@ -205,17 +209,16 @@ class _Training:
                 self.job.variables[f"module.module.{name}"] = tensor
         self.count = len(args)
         self.result_count = len(like)
-        split = {"gradient_inputs": len(gradients)}
+        weights = Weights(self.job.variables)
         own: dict[str, np.ndarray] = {}
-        for name in self.job.variables:
-            if name.startswith("module.probe_"):
-                own[name] = shared(self.job.variables[name])
-        self.forward = _Compiled(
-            import_oneflow_job(self.job.text, phase="forward", **split), self.job, own, options
-        )
-        self.backward = _Compiled(
-            import_oneflow_job(self.job.text, phase="backward", **split), self.job, own, options
-        )
+
+        def part(phase: str) -> _Compiled:
+            imported = import_oneflow_job(
+                self.job.text, phase=phase, gradient_inputs=len(gradients)
+            )
+            return _Compiled(imported, self.job, weights, own, options)
+
+        self.forward, self.backward = part("forward"), part("backward")
         trained = {
             name: tensor
             for name, tensor in self.job.variables.items()
@@ -223,9 +226,20 @@ class _Training:
         }
         self.parameter_names = list(trained)
         self.parameters = list(trained.values())
+        # OneFlow's layers count in Python, which no graph of OneFlow keeps.
+        self.counters = [
+            owner.num_batches_tracked
+            for owner in module.modules()
+            if isinstance(owner, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
+            and owner.training
+            and owner.track_running_stats
+            and owner.num_batches_tracked is not None
+        ]
         self.function = _function_of(self)
 
     def run(self, args: list[flow.Tensor]) -> Any:
+        for counter in self.counters:
+            counter.add_(1)
         made = self.function.apply(*args, *self.parameters)
         return rebuild(self.results, [made] if isinstance(made, flow.Tensor) else list(made))
 
@@ -240,9 +254,13 @@ class _Steps:
         state: dict[str, np.ndarray],
         options: dict[str, Any],
     ) -> None:
+        # OneFlow keeps the variables of a graph that was built, whatever becomes of its modules.
+        self.structure = Watch([], [], False)
         self.job = capture(graph, *args)
         (self.results,) = graph._eager_outputs
-        self.compiled = _Compiled(import_oneflow_job(self.job.text), self.job, state, options)
+        weights = Weights(self.job.variables)
+        imported = import_oneflow_job(self.job.text)
+        self.compiled = _Compiled(imported, self.job, weights, state, options)
 
     def run(self, args: list[flow.Tensor]) -> Any:
         outputs = self.compiled.program.run(self.compiled.feeds(args))
@@ -259,9 +277,9 @@ class XRTModule(nn.Module):
     its job whole: with a loss and an optimizer every call is a training step, weights are updated
     in OneFlow's own memory, and optimizer_state() holds the rest.
 
-    Weights are built into the program of evaluation until the module was in training mode, or
-    load_state_dict() was called, or samples of the weights show another change; from then on they
-    are inputs, and no change compiles anything. refresh() says that weights changed.
+    Weights are built into the program of evaluation until they change; from then on they are
+    inputs, in OneFlow's own memory, and no change compiles anything. OneFlow counts no writes, so a
+    digest of every byte is compared at each call: see watch_weights.
 
     Args:
         module: an nn.Module, or an nn.Graph that was not compiled by OneFlow with other arguments.
@@ -280,6 +298,9 @@ class XRTModule(nn.Module):
             and values are not distributed within a graph.
         dump_subgraph_dir: where to write the graph before and after each pass, and every function.
         verbose: print every line of the log.
+        watch_weights: compare all weights with those that are built in at each call in evaluation
+            mode. False saves that time; then training mode, load_state_dict() and refresh() alone
+            say that weights changed.
         options: further arguments of openxrt.load().
     """
 
@@ -303,6 +324,7 @@ class XRTModule(nn.Module):
         cluster_strict_sbp_policy: bool = True,
         dump_subgraph_dir: str | os.PathLike[str] | None = None,
         verbose: bool = False,
+        watch_weights: bool = True,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -328,6 +350,7 @@ class XRTModule(nn.Module):
         object.__setattr__(self, "_wrapped", module)
         object.__setattr__(self, "_programs", {})
         object.__setattr__(self, "_state", {})
+        object.__setattr__(self, "watch_weights", watch_weights)
         object.__setattr__(self, "_may_freeze", True)
         if isinstance(module, nn.Module):
             # Shared, not copied: what changes in one is changed in the other.
@@ -336,8 +359,6 @@ class XRTModule(nn.Module):
             self._modules = module._modules
             self._non_persistent_buffers_set = module._non_persistent_buffers_set
             self.training = module.training
-            if module.training:
-                object.__setattr__(self, "_may_freeze", False)
         elif not isinstance(module, nn.Graph):
             raise InvalidArgument(
                 f"an nn.Module or nn.Graph is wanted, not {type(module).__name__}"
@@ -353,13 +374,14 @@ class XRTModule(nn.Module):
         super().train(mode)
         if isinstance(self._wrapped, nn.Module):
             self._wrapped.training = mode
-        if mode:
+        if mode and not self.watch_weights:
             self.refresh()
         return self
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """As the wrapped module's."""
-        self.refresh()
+        if not self.watch_weights:
+            self.refresh()
         return self._wrapped.load_state_dict(*args, **kwargs)
 
     def refresh(self) -> None:
@@ -376,7 +398,7 @@ class XRTModule(nn.Module):
         for made in self._programs.values():
             for name in ("frozen", "live", "forward", "backward", "compiled"):
                 compiled = getattr(made, name, None)
-                if compiled is not None and not callable(compiled):
+                if compiled is not None:
                     yield compiled.program
 
     def forward(self, *args: Any) -> Any:
@@ -390,9 +412,14 @@ class XRTModule(nn.Module):
         trains = isinstance(self._wrapped, nn.Module) and (
             self.training or (flow.is_grad_enabled() and any(a.requires_grad for a in tensors))
         )
-        key = (trains, *((tuple(a.shape), a.dtype, trains and a.requires_grad) for a in tensors))
+        key = (
+            trains,
+            self.training,
+            *((tuple(a.shape), a.dtype, trains and a.requires_grad) for a in tensors),
+        )
         made = self._programs.get(key)
-        if made is None:
+        # Not of a module that has other parameters, sub-modules or modes by now.
+        if made is None or not made.structure.unchanged():
             made = self._programs[key] = self._make(tensors, trains)
         if isinstance(made, _Inference):
             return made.run(tensors, self._may_freeze)
@@ -410,5 +437,5 @@ class XRTModule(nn.Module):
         elif trains:
             made = _Training(self._wrapped, args, self.options)
         else:
-            made = _Inference(self._wrapped, args, self.options)
+            made = _Inference(self._wrapped, args, self.options, self.watch_weights)
         return made
