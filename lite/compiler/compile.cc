@@ -7,6 +7,8 @@
 #include "ir/parser.h"
 #include "ir/shape_inference.h"
 #include "passes/pass_manager.h"
+#include "precision.h"
+#include "quantize/sink_dequantize.h"
 #include "runtime/evaluate.h"
 #include "xrt/error.h"
 #include "xrt/model.h"
@@ -72,7 +74,9 @@ Module compile(Graph graph, const CompileOptions& options, std::vector<std::stri
   if (targets.empty() || targets.size() > XRT_MAX_TARGETS) {
     throw Error(ErrorCode::kInvalidArgument, "one to eight targets must be named");
   }
-  const Graph ready = prepare(std::move(graph), options.dims, notes);
+  Graph ready = prepare(std::move(graph), options.dims, notes);
+  if (options.precision == Precision::kInt8) quantize_by_samples(ready, options, notes);
+  if (sink_dequantize(ready)) run_passes(ready, {.evaluate = native_evaluator(), .dump_dir = {}});
   LGraph lowered = lower(ready);
   fuse(lowered);
   assign_layout(lowered);

@@ -58,7 +58,7 @@ struct Module {
   std::size_t weight_bytes = 0;
 };
 
-enum class Precision : std::uint8_t { kFloat32, kFloat16 };
+enum class Precision : std::uint8_t { kFloat32, kFloat16, kInt8 };
 
 // Kernels, parameters and packed weights. `targets` in order of priority: an op goes to the first
 // one that takes it. Throws kUnsupported naming an op that none takes.

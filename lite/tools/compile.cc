@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "cli/options.h"
+#include "cli/samples.h"
 #include "cli/text.h"
 #include "tool.h"
 
@@ -31,9 +32,10 @@ int main(int argc, char** argv) {
              }())
       ->capture_default_str();
   app.add_option("--precision", precision,
-                 "fp32; fp16: weights of sums are stored in half precision. A model with "
-                 "QuantizeLinear and DequantizeLinear runs in int8 either way")
-      ->check(CLI::IsMember({"fp32", "fp16"}))
+                 "fp32; fp16: weights of sums are stored in half precision; int8: Conv, Gemm and "
+                 "MatMul in integers, from --calibrate. A model with QuantizeLinear and "
+                 "DequantizeLinear runs in int8 whatever this says")
+      ->check(CLI::IsMember({"fp32", "fp16", "int8"}))
       ->capture_default_str();
   app.add_option("--emit", emit,
                  "bin: a file. c: C sources, FILE.c and FILE.h, with weights as constants, to be "
@@ -41,10 +43,20 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"bin", "c"}))
       ->capture_default_str();
   app.add_option("--dim", dims, "SYMBOL=SIZE: size of a symbolic dimension of the inputs");
+  cli::CalibrationOptions calibration;
+  cli::add_calibration_options(app, calibration);
   return lite::run_tool(app, argc, argv, [&] {
     lite::CompileOptions options;
     options.targets = cli::split_engines(targets);
     if (precision == "fp16") options.precision = lite::Precision::kFloat16;
+    if (precision == "int8") options.precision = lite::Precision::kInt8;
+    if (!calibration.folder.empty()) {
+      if (precision != "int8") throw cli::UsageError("--calibrate is for --precision=int8");
+      options.quantize = cli::quantize_options(calibration);
+      options.samples = [&](const auto& inputs, const auto& use) {
+        cli::for_each_sample(calibration, inputs, use);
+      };
+    }
     for (const std::string& d : dims) {
       const std::size_t at = d.find('=');
       std::int64_t size = 0;

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache
 from os import PathLike, fspath
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -59,21 +61,37 @@ def compile(  # noqa: A001 (the name that users of compilers expect)
     model: str | PathLike[str],
     output: str | PathLike[str],
     *,
-    targets: Sequence[str] = ("generic",),
+    targets: str | Sequence[str] = ("generic",),
     precision: str = "fp32",
     emit: str = "bin",
     dims: Mapping[str, int] | None = None,
+    calibration: Iterable[Mapping[str, np.ndarray]] | str | PathLike[str] | None = None,
+    clipping: str = "minmax",
 ) -> str:
     """Compiles an ONNX file, a OneFlow folder or a graph's text; returns what the compiler says.
 
-    `dims` gives sizes to symbols of the inputs; others are 1. Raises RuntimeError with the
-    compiler's message.
+    `targets` is one name, names separated by commas, or a sequence of names. `dims` gives sizes to
+    symbols of the inputs; others are 1. `precision="int8"` quantises a model in floating point by
+    `calibration`: samples, each a mapping from input names to arrays, or a folder of them.
+    `clipping` is "minmax", "percentile", "entropy" or "mse". Raises RuntimeError with the
+    compiler's message, and TypeError for a sample that is no mapping.
     """
+    names = targets if isinstance(targets, str) else ",".join(targets)
     command = [str(_binary_folder() / "xrt-lite-compile"), fspath(model), "-o", fspath(output)]
-    command += ["--targets", ",".join(targets), "--precision", precision, "--emit", emit]
+    command += ["--targets", names, "--precision", precision, "--emit", emit]
     for symbol, size in (dims or {}).items():
         command += ["--dim", f"{symbol}={size}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with ExitStack() as stack:
+        if calibration is not None:
+            if not isinstance(calibration, str | PathLike):
+                folder = Path(stack.enter_context(TemporaryDirectory(prefix="openxrt-samples-")))
+                for i, sample in enumerate(calibration):
+                    if not isinstance(sample, Mapping):
+                        raise TypeError(f"sample {i} is {type(sample).__name__}, not a mapping")
+                    np.savez(folder / f"{i:06}.npz", **sample)
+                calibration = folder
+            command += ["--calibrate", fspath(calibration), "--clipping", clipping]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return done.stdout.strip()

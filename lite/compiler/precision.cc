@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "precision.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/graph_runner.h"
+#include "xrt/error.h"
+
+namespace xrt::lite {
+
+void quantize_by_samples(Graph& graph, const CompileOptions& options,
+                         std::vector<std::string>& notes) {
+  const std::vector<NodeId> nodes = graph.nodes();
+  const bool quantized = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+    return graph.node(id).domain.empty() && graph.node(id).op == "QuantizeLinear";
+  });
+  if (!options.samples) {
+    if (quantized) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("model '{}' has no QuantizeLinear: int8 needs samples to calibrate "
+                            "with (--calibrate DIR)",
+                            graph.name()));
+  }
+  if (quantized) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("model '{}' has QuantizeLinear already: samples (--calibrate) are for "
+                            "models in floating point",
+                            graph.name()));
+  }
+  std::vector<Port> inputs;
+  for (const ValueId id : graph.inputs()) {
+    inputs.push_back({graph.value(id).name, graph.type(id), false});
+  }
+  Calibrator calibrator(graph, options.quantize, program_runner());
+  options.samples(inputs, [&](const std::vector<Tensor>& sample) { calibrator.add(sample); });
+  const QuantizeSummary done = quantize(graph, calibrator.ranges(), options.quantize);
+  notes.push_back(
+      fmt::format("int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {} samples",
+                  done.sums, done.sums + done.kept, calibrator.samples()));
+}
+
+}  // namespace xrt::lite

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "xrt/quantize.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/samples.h"
+#include "passes/pass_manager.h"
+#include "runtime/evaluate.h"
+#include "runtime/graph_runner.h"
+#include "xrt/model.h"
+#include "xrt/onnx.h"
+
+namespace xrt::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Writes an ONNX model with QuantizeLinear and DequantizeLinear around Conv, Gemm and MatMul; every
+engine computes those in its own int8.
+
+  xrt quantize resnet50.onnx -o resnet50_int8.onnx --calibrate pictures --mean .485 .456 .406 --std .229 .224 .225
+  xrt compare resnet50_int8.onnx -e native -e openvino)";
+
+struct Options {
+  std::string model, output;
+  CalibrationOptions calibration;
+};
+
+int execute(const Options& options) {
+  Graph graph = import_model(options.model);
+  run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
+  std::vector<Port> inputs;
+  for (const ValueId id : graph.inputs()) {
+    Type type = graph.type(id);
+    if (!type.has_rank()) {
+      throw UsageError(fmt::format("input '{}' is {}: calibration needs tensors of known rank",
+                                   graph.value(id).name, to_string(type)));
+    }
+    for (Dim& d : *type.shape) d = d.is_known() ? d : Dim(1);
+    inputs.push_back({graph.value(id).name, type, false});
+  }
+  const QuantizeOptions how = quantize_options(options.calibration);
+  Calibrator calibrator(graph, how, program_runner());
+  for_each_sample(options.calibration, inputs,
+                  [&](const std::vector<Tensor>& sample) { calibrator.add(sample); });
+  const QuantizeSummary done = quantize(graph, calibrator.ranges(), how);
+  export_onnx_file(graph, options.output);
+  fmt::print(
+      "{}: {} of {} Conv, Gemm and MatMul nodes in int8, {} values with a scale, {} samples\n",
+      options.output, done.sums, done.sums + done.kept, done.values, calibrator.samples());
+  return kOk;
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("quantize", "Quantise a model to int8 by samples");
+  sub->footer(kFooter);
+  sub->add_option("model", options->model, "an ONNX file, or a folder that OneFlow saved")
+      ->required()
+      ->type_name("MODEL");
+  sub->add_option("-o,--output", options->output, "the ONNX file to write")->required();
+  add_calibration_options(*sub, options->calibration);
+  sub->get_option("--calibrate")->required();
+  sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });
+}
+
+}  // namespace xrt::cli

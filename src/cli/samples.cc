@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+#include "base/file.h"
+#include "cli/npy.h"
+#include "xrt/error.h"
+
+namespace xrt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ending(const fs::path& path) {
+  std::string text = path.extension().string();
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool is_picture(const fs::path& path) {
+  static constexpr std::array<std::string_view, 6> kEndings = {".png", ".jpg", ".jpeg",
+                                                               ".bmp", ".ppm", ".pgm"};
+  return std::find(kEndings.begin(), kEndings.end(), ending(path)) != kEndings.end();
+}
+
+// Never a path that leaves the folder: no separator, no leading dot.
+std::string folder_name(const std::string& input) {
+  std::string name = input;
+  for (char& c : name) {
+    const auto u = static_cast<unsigned char>(c);
+    if (std::isalnum(u) == 0 && c != '-' && c != '_' && c != '.') c = '_';
+  }
+  if (name.starts_with('.')) name[0] = '_';
+  return name;
+}
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  if (error) {
+    throw Error(ErrorCode::kNotFound, fmt::format("{}: {}", folder.string(), error.message()));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class Samples {
+ public:
+  Samples(const CalibrationOptions& options, const std::vector<Port>& inputs,
+          const std::function<void(const std::vector<Tensor>&)>& use)
+      : options_(options), inputs_(inputs), use_(use) {}
+
+  void run() {
+    const fs::path folder = options_.folder;
+    if (!fs::is_directory(folder)) {
+      throw Error(ErrorCode::kNotFound,
+                  fmt::format("{}: no folder of calibration samples is there", folder.string()));
+    }
+    for (const fs::path& file : files_of(folder)) {
+      if (ending(file) == ".npz") {
+        archive(file);
+      } else if (inputs_.size() == 1 && (ending(file) == ".npy" || is_picture(file))) {
+        use(file.string(), {read(file, inputs_[0])});
+      }
+    }
+    if (inputs_.size() > 1) folders(folder);
+    if (count_ == 0) {
+      throw Error(ErrorCode::kNotFound,
+                  fmt::format("{}: there are no samples; {}", folder.string(), wanted()));
+    }
+  }
+
+ private:
+  std::string wanted() const {
+    std::string names;
+    for (const Port& p : inputs_) {
+      names += fmt::format("{}'{}' ({})", names.empty() ? "" : ", ", p.name, to_string(p.type));
+    }
+    return inputs_.size() == 1
+               ? fmt::format(".npy files, pictures, or .npz files with an array {} are", names)
+               : fmt::format(".npz files with the arrays {}, or a folder for each, are", names) +
+                     " read";
+  }
+
+  Tensor read(const fs::path& file, const Port& port) const {
+    if (is_picture(file)) {
+      return image_tensor(read_image(file), port.type, port.name, options_.image);
+    }
+    return parse_npy(read_file(file), file.string(), port.type.dtype);
+  }
+
+  void archive(const fs::path& file) {
+    WantedDTypes types;
+    for (const Port& p : inputs_) types[p.name] = p.type.dtype;
+    std::map<std::string, Tensor> arrays = read_npz(file, types);
+    std::vector<Tensor> values;
+    for (const Port& p : inputs_) {
+      const auto found = arrays.find(p.name);
+      if (found == arrays.end()) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: input '{}' is missing; {}", file.string(), p.name, wanted()));
+      }
+      values.push_back(found->second);
+      arrays.erase(found);
+    }
+    if (!arrays.empty()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: the model has no input '{}'; {}", file.string(),
+                              arrays.begin()->first, wanted()));
+    }
+    use(file.string(), values);
+  }
+
+  void folders(const fs::path& folder) {
+    // Stem -> files by input.
+    std::map<std::string, std::map<std::size_t, fs::path>> samples;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const fs::path of_input = folder / folder_name(inputs_[i].name);
+      if (!fs::is_directory(of_input)) continue;
+      for (const fs::path& file : files_of(of_input)) {
+        if (ending(file) == ".npy" || is_picture(file)) samples[file.stem().string()][i] = file;
+      }
+    }
+    for (const auto& [stem, files] : samples) {
+      std::vector<Tensor> values;
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        const auto file = files.find(i);
+        if (file == files.end()) {
+          throw Error(
+              ErrorCode::kInvalidArgument,
+              fmt::format("sample '{}': input '{}' is missing ({})", stem, inputs_[i].name,
+                          (folder / folder_name(inputs_[i].name) / (stem + ".npy")).string()));
+        }
+        values.push_back(read(file->second, inputs_[i]));
+      }
+      use(fmt::format("sample '{}'", stem), values);
+    }
+  }
+
+  // One sample, or several along the first dimension of each array.
+  void use(const std::string& origin, const std::vector<Tensor>& values) {
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Tensor& t = values[i];
+      const Type& want = inputs_[i].type;
+      const Dims dims = *want.static_dims();
+      std::int64_t here = t.dims() == dims ? 1 : 0;
+      if (here == 0 && !dims.empty() && t.rank() == dims.size() && t.dims()[0] > 0 &&
+          t.dims()[0] % dims[0] == 0 &&
+          std::equal(dims.begin() + 1, dims.end(), t.dims().begin() + 1)) {
+        here = t.dims()[0] / dims[0];
+      }
+      if (here == 0 || t.dtype() != want.dtype || (count != 0 && here != count)) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: input '{}' must be {} (or several along the first dimension, "
+                                "as many for every input), not {}{}",
+                                origin, inputs_[i].name, to_string(want), to_string(t.dtype()),
+                                to_string(t.dims())));
+      }
+      count = here;
+    }
+    for (std::int64_t k = 0; k < count; ++k) {
+      std::vector<Tensor> sample;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const Tensor& t = values[i];
+        const std::size_t bytes = t.bytes() / static_cast<std::size_t>(count);
+        sample.push_back(Tensor::wrap(
+            t.dtype(), *inputs_[i].type.static_dims(),
+            const_cast<char*>(t.data<char>()) + static_cast<std::size_t>(k) * bytes, t.owner()));
+      }
+      try {
+        use_(sample);
+      } catch (const Error& e) {
+        throw Error(e.code(), fmt::format("{}: {}", origin, e.what()));
+      }
+      ++count_;
+    }
+  }
+
+  const CalibrationOptions& options_;
+  const std::vector<Port>& inputs_;
+  const std::function<void(const std::vector<Tensor>&)>& use_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace
+
+void add_calibration_options(CLI::App& app, CalibrationOptions& options) {
+  app.add_option("--calibrate", options.folder,
+                 "folder of samples for int8: .npz files with arrays named as the inputs; for one "
+                 "input also .npy files and pictures; for several a folder per input")
+      ->type_name("DIR");
+  app.add_option("--clipping", options.clipping,
+                 "part of what a value was seen to hold that gets the 256 steps: minmax (all of "
+                 "it), percentile, entropy (least Kullback-Leibler divergence) or mse (least "
+                 "squared error)")
+      ->check(CLI::IsMember({"minmax", "percentile", "entropy", "mse"}))
+      ->capture_default_str();
+  app.add_option("--percentile", options.percentile,
+                 "of the elements, in percent, that --clipping=percentile keeps")
+      ->capture_default_str();
+  app.add_option("--keep-float", options.skip, "node that stays in floating point (repeatable)")
+      ->type_name("NODE")
+      ->allow_extra_args(false);
+  app.add_option("--layout", options.image.layout,
+                 "of pictures among the samples: auto, nchw, nhwc")
+      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
+      ->capture_default_str();
+  app.add_option("--channels", options.image.channels, "of pictures among the samples: rgb or bgr")
+      ->check(CLI::IsMember({"rgb", "bgr"}))
+      ->capture_default_str();
+  app.add_option("--mean", options.image.mean,
+                 "of pictures: value = (pixel / 255 - mean) / std, three numbers, R G B")
+      ->type_name("R G B");
+  app.add_option("--std", options.image.std, "see --mean")->type_name("R G B");
+}
+
+QuantizeOptions quantize_options(const CalibrationOptions& options) {
+  QuantizeOptions result;
+  result.clipping = clipping_of(options.clipping);
+  result.percentile = options.percentile;
+  result.skip = {options.skip.begin(), options.skip.end()};
+  return result;
+}
+
+void for_each_sample(const CalibrationOptions& options, const std::vector<Port>& inputs,
+                     const std::function<void(const std::vector<Tensor>&)>& use) {
+  Samples(options, inputs, use).run();
+}
+
+}  // namespace xrt::cli

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder of samples to calibrate with.
+//
+// - FILE.npz: arrays named as the inputs.
+// - A model of one input: FILE.npy and pictures (.png, .jpg, .jpeg, .bmp, .ppm, .pgm).
+// - Several inputs: a folder per input, named as it (characters other than letters, digits, '-',
+//   '_' and '.' are written '_'), with .npy files or pictures; those of one file name, endings
+//   aside, are a sample.
+//
+// An array has the input's shape, or holds several samples along its first dimension.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/image.h"
+#include "xrt/program.h"
+#include "xrt/quantize.h"
+
+namespace xrt::cli {
+
+struct CalibrationOptions {
+  std::string folder;
+  std::string clipping = "minmax";
+  double percentile = 99.99;
+  std::vector<std::string> skip;
+  ImageOptions image;
+};
+
+// --calibrate and what goes with it.
+void add_calibration_options(CLI::App& app, CalibrationOptions& options);
+QuantizeOptions quantize_options(const CalibrationOptions& options);
+
+// Calls use(values in order of `inputs`) for each sample, files in order of name; types must be
+// static. Throws xrt::Error: kNotFound (no folder, no samples in it), kInvalidArgument naming file
+// and input (missing, unknown, another shape), and what reading a file throws.
+void for_each_sample(const CalibrationOptions& options, const std::vector<Port>& inputs,
+                     const std::function<void(const std::vector<Tensor>&)>& use);
+
+}  // namespace xrt::cli

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "quantize/histogram.h"
+#include "quantize/plan.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+std::span<const float> elements(const Tensor& t) {
+  return {t.data<float>(), static_cast<std::size_t>(t.count())};
+}
+
+}  // namespace
+
+Clipping clipping_of(std::string_view text) {
+  if (text == "minmax") return Clipping::kMinMax;
+  if (text == "percentile") return Clipping::kPercentile;
+  if (text == "entropy") return Clipping::kEntropy;
+  if (text == "mse") return Clipping::kMse;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("clipping '{}': there are minmax, percentile, entropy and mse", text));
+}
+
+struct Calibrator::State {
+  QuantizeOptions options;
+  std::vector<std::string> input_names, value_names;
+  std::vector<Type> input_types;
+  std::vector<quantization::Histogram> histograms;  // of value_names
+  struct Place {
+    bool is_input = false;
+    std::size_t index = 0;
+  };
+  std::vector<Place> places;  // of value_names, among the sample or the run's outputs
+  GraphRun run;
+  std::size_t samples = 0;
+};
+
+Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
+                       const GraphRunner& runner)
+    : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.options = options;
+  if (!(options.percentile > 50 && options.percentile <= 100)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a percentile of {}: it must be above 50 and at most 100", options.percentile));
+  }
+  const quantization::Plan plan = quantization::make_plan(graph, options);
+  if (plan.sums.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("graph '{}' has no Conv, Gemm or MatMul by constant float32 weights to "
+                            "quantise (a model with QuantizeLinear already is quantised)",
+                            graph.name()));
+  }
+  Graph watched = graph;
+  for (const ValueId id : graph.inputs()) {
+    s.input_names.push_back(graph.value(id).name);
+    s.input_types.push_back(graph.type(id));
+  }
+  for (const ValueId id : plan.values) {
+    s.value_names.push_back(graph.value(id).name);
+    // A graph input is seen in the sample, everything else as an output.
+    const auto input = std::find(graph.inputs().begin(), graph.inputs().end(), id);
+    if (input != graph.inputs().end()) {
+      s.places.push_back({true, static_cast<std::size_t>(input - graph.inputs().begin())});
+      continue;
+    }
+    const auto& outputs = watched.outputs();
+    const auto known = std::find(outputs.begin(), outputs.end(), id);
+    s.places.push_back({false, static_cast<std::size_t>(known - outputs.begin())});
+    if (known == outputs.end()) watched.add_output(id);
+  }
+  s.histograms.resize(s.value_names.size());
+  s.run = runner(std::move(watched));
+}
+
+Calibrator::Calibrator(Calibrator&&) noexcept = default;
+Calibrator& Calibrator::operator=(Calibrator&&) noexcept = default;
+Calibrator::~Calibrator() = default;
+
+std::size_t Calibrator::samples() const { return state_->samples; }
+
+void Calibrator::add(const std::vector<Tensor>& sample) {
+  State& s = *state_;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("calibration sample {}: {}", s.samples + 1, why));
+  };
+  if (sample.size() != s.input_names.size()) {
+    refuse(fmt::format("{} values for {} inputs", sample.size(), s.input_names.size()));
+  }
+  for (std::size_t i = 0; i < sample.size(); ++i) {
+    const Type& want = s.input_types[i];
+    const auto dims = want.static_dims();
+    if (!sample[i].defined()) refuse(fmt::format("input '{}' is missing", s.input_names[i]));
+    if (sample[i].dtype() != want.dtype || (dims && sample[i].dims() != *dims)) {
+      refuse(fmt::format("input '{}' must be {}, not {}{}", s.input_names[i], to_string(want),
+                         to_string(sample[i].dtype()), to_string(sample[i].dims())));
+    }
+    if (want.dtype != DType::kFloat32) continue;
+    for (const float v : elements(sample[i])) {
+      if (!std::isfinite(v)) {
+        refuse(fmt::format("input '{}' holds {}", s.input_names[i], v));
+      }
+    }
+  }
+  const std::vector<Tensor> outputs = s.run(sample);
+  for (std::size_t i = 0; i < s.histograms.size(); ++i) {
+    const State::Place& at = s.places[i];
+    const Tensor& t = at.is_input ? sample[at.index] : outputs.at(at.index);
+    if (!s.histograms[i].add(elements(t))) {
+      refuse(fmt::format("value '{}' is not finite: the model overflows on it in float32",
+                         s.value_names[i]));
+    }
+  }
+  ++s.samples;
+}
+
+ValueRanges Calibrator::ranges() const {
+  const State& s = *state_;
+  if (s.samples == 0) {
+    throw Error(ErrorCode::kInvalidArgument, "calibration needs at least one sample");
+  }
+  ValueRanges result;
+  for (std::size_t i = 0; i < s.histograms.size(); ++i) {
+    result[s.value_names[i]] = s.histograms[i].range(s.options.clipping, s.options.percentile);
+  }
+  return result;
+}
+
+}  // namespace xrt

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: a sum of products is quantised from its input to the end of the chain behind it that one
+// integer kernel computes: Add of a residual or bias, then Relu or Clip. A value inside of such a
+// chain gets no scale: rounding there would cost accuracy, and the kernel never has that value in
+// eight bits. Both operands of an Add may end chains; the later one takes the Add in, the other
+// one's end becomes its residual.
+#include "quantize/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string_view>
+
+namespace xrt::quantization {
+namespace {
+
+bool is_float_constant(const Graph& graph, ValueId id) {
+  const Tensor* t = id.valid() ? graph.constant(id) : nullptr;
+  return t != nullptr && t->dtype() == DType::kFloat32 && t->count() > 0;
+}
+
+bool is_activation(const Graph& graph, ValueId id) {
+  return id.valid() && graph.constant(id) == nullptr && graph.type(id).is_tensor() &&
+         graph.type(id).dtype == DType::kFloat32;
+}
+
+bool same_known_shape(const Type& a, const Type& b) {
+  return a.has_rank() && b.has_rank() && *a.shape == *b.shape &&
+         std::all_of(a.shape->begin(), a.shape->end(), [](const Dim& d) { return d != Dim(); });
+}
+
+bool is_sum_op(const Node& node) {
+  return node.domain.empty() && (node.op == "Conv" || node.op == "Gemm" || node.op == "MatMul");
+}
+
+bool can_quantize(const Graph& graph, const Node& node) {
+  if (!is_activation(graph, node.input(0)) || !is_float_constant(graph, node.input(1))) {
+    return false;
+  }
+  const Tensor& weights = *graph.constant(node.input(1));
+  const bool has_bias = node.input(2).valid();
+  if (has_bias && !is_float_constant(graph, node.input(2))) return false;
+  if (node.op == "Conv") return weights.rank() >= 3;
+  if (weights.rank() != 2) return false;
+  if (node.op == "MatMul") return true;
+  const std::int64_t columns = weights.dims()[node.attr_int("transB", 0) != 0 ? 0 : 1];
+  return node.attr_int("transA", 0) == 0 && node.attr_float("alpha", 1) == 1 &&
+         node.attr_float("beta", 1) == 1 &&
+         (!has_bias || (graph.constant(node.input(2))->rank() == 1 &&
+                        graph.constant(node.input(2))->count() == columns));
+}
+
+// The data inputs of an op that only moves values about; nothing for other ops.
+std::vector<ValueId> moved_inputs(const Node& node) {
+  static constexpr std::array<std::string_view, 10> kFirst = {
+      "MaxPool",  "Reshape", "Flatten", "Squeeze", "Unsqueeze",
+      "Identity", "Dropout", "Slice",   "Split",   "Transpose"};
+  if (!node.domain.empty()) return {};
+  if (node.op == "Concat") return node.inputs;
+  if (std::find(kFirst.begin(), kFirst.end(), node.op) != kFirst.end()) return {node.input(0)};
+  return {};
+}
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const QuantizeOptions& options) : graph_(graph), options_(options) {}
+
+  Plan run() {
+    order_ = graph_.topological_order();
+    for (const NodeId id : order_) {
+      const Node& node = graph_.node(id);
+      if (!is_sum_op(node)) continue;
+      if (options_.skip.contains(node.name) || !can_quantize(graph_, node)) {
+        ++plan_.kept;
+      } else {
+        plan_.sums.push_back(id);
+      }
+    }
+    for (std::size_t i = plan_.sums.size(); i-- > 0;) {
+      const Node& node = graph_.node(plan_.sums[i]);
+      add(node.input(0));
+      follow(node);
+    }
+    while (spread()) {
+    }
+    number_groups();
+    return std::move(plan_);
+  }
+
+ private:
+  void add(ValueId id) { parent_.try_emplace(id, id); }
+  bool has(ValueId id) const { return parent_.contains(id); }
+  ValueId root(ValueId id) const {
+    while (parent_.at(id) != id) id = parent_.at(id);
+    return id;
+  }
+  bool join(ValueId a, ValueId b) {
+    a = root(a), b = root(b);
+    if (a == b) return false;
+    parent_[std::max(a, b)] = std::min(a, b);
+    return true;
+  }
+
+  // The only node that reads the value, or null.
+  const Node* reader(ValueId id) const {
+    const auto& uses = graph_.uses(id);
+    if (uses.size() != 1 || uses[0].index < 0 || graph_.is_output(id)) return nullptr;
+    const Node& node = graph_.node(uses[0].node);
+    return node.domain.empty() ? &node : nullptr;
+  }
+
+  // From a sum to the end of its chain.
+  void follow(const Node& sum) {
+    ValueId at = sum.output(0);
+    const Node* next = reader(at);
+    if (next != nullptr && next->op == "Add" && !taken_.contains(next->output(0))) {
+      const ValueId other = next->input(next->input(0) == at ? 1 : 0);
+      const Tensor* constant = graph_.constant(other);
+      const bool bias = sum.op == "MatMul" && constant != nullptr && constant->rank() == 1 &&
+                        constant->dtype() == DType::kFloat32;
+      const bool residual = other != at && is_activation(graph_, other) &&
+                            same_known_shape(graph_.type(other), graph_.type(at));
+      if (bias || residual) {
+        if (residual) add(other);
+        at = next->output(0);
+        taken_.insert(at);
+        next = reader(at);
+      }
+    }
+    const auto constant_bounds = [&](const Node& clip) {
+      for (std::size_t i = 1; i < clip.inputs.size(); ++i) {
+        if (clip.input(i).valid() && !is_float_constant(graph_, clip.input(i))) return false;
+      }
+      return true;
+    };
+    if (next != nullptr && (next->op == "Relu" || (next->op == "Clip" && constant_bounds(*next)))) {
+      at = next->output(0);
+    }
+    add(at);
+  }
+
+  // What moves quantised values has them as its outputs, of one scale. A Concat whose output is
+  // quantised wants all its inputs so.
+  bool spread() {
+    bool changed = false;
+    for (const NodeId id : order_) {
+      const Node& node = graph_.node(id);
+      const std::vector<ValueId> inputs = moved_inputs(node);
+      if (inputs.empty() || !std::all_of(inputs.begin(), inputs.end(),
+                                         [&](ValueId v) { return is_activation(graph_, v); })) {
+        continue;
+      }
+      const std::size_t outputs = node.op == "Split" ? node.outputs.size() : 1;
+      const bool all = std::all_of(inputs.begin(), inputs.end(), [&](ValueId v) { return has(v); });
+      if (!all && (node.op != "Concat" || !has(node.output(0)))) continue;
+      for (std::size_t i = 0; i < outputs; ++i) {
+        if (!node.output(i).valid()) continue;
+        for (const ValueId v : inputs) {
+          changed = changed || !has(v) || !has(node.output(i));
+          add(v), add(node.output(i));
+          changed = join(v, node.output(i)) || changed;
+        }
+      }
+    }
+    return changed;
+  }
+
+  void number_groups() {
+    std::map<ValueId, std::size_t> numbers;
+    for (const auto& [id, unused] : parent_) {
+      plan_.values.push_back(id);
+      plan_.groups.push_back(numbers.try_emplace(root(id), numbers.size()).first->second);
+    }
+  }
+
+  const Graph& graph_;
+  const QuantizeOptions& options_;
+  Plan plan_;
+  std::vector<NodeId> order_;
+  std::map<ValueId, ValueId> parent_;  // of every value to quantise: a forest of groups
+  std::set<ValueId> taken_;            // outputs of Adds inside of a chain
+};
+
+}  // namespace
+
+Plan make_plan(const Graph& graph, const QuantizeOptions& options) {
+  return Planner(graph, options).run();
+}
+
+}  // namespace xrt::quantization
