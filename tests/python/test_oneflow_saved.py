@@ -123,6 +123,142 @@ def test_missing_and_short_variables(tmp_path: Path) -> None:
         openxrt.load(folder)
 
 
+def test_oversized_variables(tmp_path: Path) -> None:
+    folder = break_folder(tmp_path)
+    with (folder / "net.0.weight" / "out").open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(openxrt.InvalidModel, match=r"net\.0\.weight.*865 bytes.*needs 864"):
+        openxrt.load(folder)
+    meta = folder / "net.0.weight" / "meta"
+    meta.unlink()
+    meta.mkdir()
+    with pytest.raises(openxrt.InvalidModel, match=r"net\.0\.weight/meta' is not a file"):
+        openxrt.load(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../net.0.weight", "..", ".", "net.0.weight/../net.0.weight", "/etc/passwd", "a\\00b", ""],
+)
+def test_names_that_are_paths(name: str, tmp_path: Path) -> None:
+    folder = break_folder(tmp_path)
+    text = (folder / "model.mlir").read_text()
+    (folder / "model.mlir").write_text(text.replace('"net.0.weight"', f'"{name}"'))
+    with pytest.raises(
+        openxrt.InvalidModel, match=r"leaves the model's folder|has no op_name|code 0"
+    ):
+        openxrt.load(folder)
+
+
+def replaced(folder: Path, before: str, after: str) -> None:
+    text = (folder / "model.mlir").read_text()
+    assert before in text
+    (folder / "model.mlir").write_text(text.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        # A result that does not follow from the op, wherever it is used.
+        ("tensor<2x8x16x16xf32>", "tensor<2x9x16x16xf32>", r"net\.0-conv2d.*\[2,[89],16,16\]"),
+        ("tensor<2x8x16x16xf32>", "tensor<2x8x16x16xf64>", r"net\.0-conv2d.*float(32|64)"),
+        ("-> tensor<2x5xf32> {", "-> tensor<2x6xf32> {", r"line \d+.*result 0 of the job is said"),
+        (
+            "dilation_rate = [1 : si32, 1 : si32]",
+            "dilation_rate = [1 : si32]",
+            r"'net\.0-conv2d-0'",
+        ),
+        (
+            "groups = 1 : si32",
+            "groups = 3000000000 : si64",
+            r"'net\.0-conv2d-0'.*'groups'.*too large",
+        ),
+        ("strides = [1 : si32,", "strides = [0 : si32,", r"'net\.0-conv2d-0'.*not positive"),
+        ("epsilon = ", "epsilon = -nan", r"line \d+, column \d+"),
+        ('"oneflow.conv2d"(', '"oneflow.conv2d"(%missing, ', "'%missing' is used before"),
+    ],
+)
+def test_contradictions_name_the_place(
+    before: str, after: str, message: str, tmp_path: Path
+) -> None:
+    folder = break_folder(tmp_path)
+    replaced(folder, before, after)
+    with pytest.raises(openxrt.InvalidModel, match=message):
+        openxrt.load(folder)
+
+
+def test_every_beginning_of_the_text_is_refused(tmp_path: Path) -> None:
+    folder = break_folder(tmp_path)
+    text = (folder / "model.mlir").read_text().rstrip()
+    for length in [0, 1, *range(7, len(text) - 2, 97)]:
+        (folder / "model.mlir").write_text(text[:length])
+        with pytest.raises(openxrt.InvalidModel, match=r"model\.mlir.*line \d+, column \d+"):
+            openxrt.load(folder)
+
+
+def test_numbers_that_are_none_go_through(tmp_path: Path) -> None:
+    folder = break_folder(tmp_path)
+    bias = np.fromfile(folder / "net.8.bias" / "out", np.float32)
+    bias[1] = np.nan
+    bias.tofile(folder / "net.8.bias" / "out")
+    inputs, _ = cases("cnn")
+    found = openxrt.load(folder, engine="native")(*inputs)
+    assert np.isnan(found[:, 1]).all()
+
+
+def job_of(op: str, attributes: str, operand: str, result: str) -> str:
+    return f"""oneflow.job @J(%a: {operand}) -> {result} {{
+        %y = "oneflow.{op}"(%a) {{op_name = "it", {attributes}}} : ({operand}) -> {result}
+        oneflow.return %y : {result}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "operand", "result", "message"),
+    [
+        (
+            "scalar_add",
+            "has_int_operand = false, float_operand = 0x7FC00000 : f32",
+            "tensor<2xsi64>",
+            "tensor<2xsi64>",
+            "'it'.*nan is outside of int64",
+        ),
+        (
+            "scalar_add",
+            "has_int_operand = true, int_operand = 3000000000 : si64",
+            "tensor<2xsi32>",
+            "tensor<2xsi32>",
+            "'it'.*3000000000 is outside of int32",
+        ),
+        ("softmax", "a = 1", "tensor<f32>", "tensor<f32>", r"node 'it' \(Softmax\)"),
+        ("cumsum", "dim = 0 : si64", "tensor<f32>", "tensor<f32>", "axis 0 is outside"),
+        ("identity", "a = 1", "tensor<2xf32>", "tensor<3xf32>", r"said to be float32\[3\], but is"),
+        (
+            "narrow",
+            "dim = 0 : si64, start = 9223372036854775807 : si64, length = 9 : si64",
+            "tensor<2xf32>",
+            "tensor<2xf32>",
+            "'start' holds 9223372036854775807",
+        ),
+    ],
+)
+def test_numbers_and_shapes_out_of_reach(
+    op: str, attributes: str, operand: str, result: str, message: str
+) -> None:
+    with pytest.raises(openxrt.InvalidModel, match=message):
+        _core.import_oneflow_job(job_of(op, attributes, operand, result))
+
+
+def test_integers_keep_all_their_digits() -> None:
+    largest = 2**63 - 1
+    attributes = f"has_int_operand = true, int_operand = {largest} : si64"
+    job = _core.import_oneflow_job(
+        job_of("scalar_add", attributes, "tensor<2xsi64>", "tensor<2xsi64>")
+    )
+    program = openxrt.load(job["graph"], engine="native")
+    assert program(np.array([0, -1])).tolist() == [largest, largest - 1]
+
+
 def test_variables_outside_of_the_folder(tmp_path: Path) -> None:
     folder = break_folder(tmp_path)
     outside = tmp_path / "outside"

@@ -4,15 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
+#include "ir/type_merge.h"
 #include "xrt/error.h"
 
 namespace xrt::oneflow {
 namespace {
+
+// Types are only said in the text. Within these bounds sums and products of a few of them stay in
+// 64 bits: 2^48 elements, with a size of 2^31.
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 31, kMaxElements = std::int64_t{1} << 48;
 
 // Constants of more elements are not looked up again.
 constexpr std::size_t kMaxShared = 16;
@@ -137,13 +145,32 @@ const Type& Lowering::type(std::size_t segment, std::size_t index) const {
   return state_.job.values[static_cast<std::size_t>(operand(segment, index))];
 }
 
-Dims Lowering::dims(std::size_t segment) const {
-  const auto dims = type(segment).static_dims();
+Dims Lowering::bounded(const Type& type, const std::string& what) const {
+  auto dims = type.static_dims();
   if (!dims) {
-    unsupported(fmt::format("operand {} is {}; a known shape is needed", segment,
-                            xrt::to_string(type(segment))));
+    unsupported(fmt::format("{} is {}; a known shape is needed", what, xrt::to_string(type)));
   }
-  return *dims;
+  std::int64_t elements = 1;
+  for (const std::int64_t dim : *dims) {
+    if (dim > kMaxSize || elements > kMaxElements / std::max<std::int64_t>(dim, 1)) {
+      unsupported(fmt::format("{} is {}, which is too large", what, xrt::to_string(type)));
+    }
+    elements *= std::max<std::int64_t>(dim, 1);
+  }
+  return *std::move(dims);
+}
+
+Dims Lowering::dims(std::size_t segment) const {
+  return bounded(type(segment), fmt::format("operand {}", segment));
+}
+
+Dims Lowering::dims(std::size_t segment, std::size_t least) const {
+  Dims found = dims(segment);
+  if (found.size() < least) {
+    invalid(fmt::format("operand {} is {}; {} dimensions are needed", segment,
+                        xrt::to_string(type(segment)), least));
+  }
+  return found;
 }
 
 std::int64_t Lowering::rank(std::size_t segment) const {
@@ -154,7 +181,7 @@ std::int64_t Lowering::rank(std::size_t segment) const {
 }
 
 std::int64_t Lowering::axis(std::int64_t axis, std::int64_t rank) const {
-  if (axis < -rank || axis >= std::max<std::int64_t>(rank, 1)) {
+  if (axis < -rank || axis >= rank) {
     invalid(fmt::format("axis {} is outside of a tensor of rank {}", axis, rank));
   }
   return axis < 0 ? axis + rank : axis;
@@ -184,12 +211,7 @@ const Type& Lowering::result_type(std::size_t segment, std::size_t index) const 
 }
 
 Dims Lowering::result_dims(std::size_t segment) const {
-  const auto dims = result_type(segment).static_dims();
-  if (!dims) {
-    unsupported(fmt::format("result {} is {}; a known shape is needed", segment,
-                            xrt::to_string(result_type(segment))));
-  }
-  return *dims;
+  return bounded(result_type(segment), fmt::format("result {}", segment));
 }
 
 void Lowering::result(std::size_t segment, ValueId value, std::size_t index) {
@@ -197,11 +219,14 @@ void Lowering::result(std::size_t segment, ValueId value, std::size_t index) {
   if (at < 0) return;
   state_.values[static_cast<std::size_t>(at)] = value;
   const Type& declared = state_.job.values[static_cast<std::size_t>(at)];
-  // What OneFlow says of its result checks the lowering.
-  if (state_.graph.value(value).origin != Origin::kNode) return;
+  if (declared.dtype == DType::kUndefined) return;
+  // What OneFlow says of its result checks the lowering: of a new node when shapes are inferred.
   const Type& known = state_.graph.type(value);
-  if (known.dtype == DType::kUndefined && declared.dtype != DType::kUndefined) {
+  if (known.dtype == DType::kUndefined) {
     state_.graph.set_type(value, declared);
+  } else if (!merge_types(known, declared)) {
+    invalid(fmt::format("result {} is said to be {}, but is {}", segment, xrt::to_string(declared),
+                        xrt::to_string(known)));
   }
 }
 
@@ -292,6 +317,24 @@ std::vector<std::int64_t> Lowering::integers(std::string_view name) const {
   return numbers;
 }
 
+void Lowering::check_size(std::string_view name, std::int64_t size) const {
+  if (size < -kMaxSize || size > kMaxSize) {
+    invalid(fmt::format("attribute '{}' holds {}, which is too large", name, size));
+  }
+}
+
+std::int64_t Lowering::size(std::string_view name) const {
+  const std::int64_t found = integer(name);
+  check_size(name, found);
+  return found;
+}
+
+std::vector<std::int64_t> Lowering::sizes(std::string_view name) const {
+  std::vector<std::int64_t> found = integers(name);
+  for (const std::int64_t size : found) check_size(name, size);
+  return found;
+}
+
 std::vector<std::string> Lowering::texts(std::string_view name) const {
   std::vector<std::string> found;
   const Attribute* attribute = find(name);
@@ -332,7 +375,7 @@ ValueId Lowering::constant(Tensor tensor) {
   return state_.graph.add_constant(instance_ + "/constant", std::move(tensor));
 }
 
-ValueId Lowering::scalar(double number, DType dtype) { return filled({}, number, dtype); }
+ValueId Lowering::scalar(Number number, DType dtype) { return filled({}, number, dtype); }
 
 ValueId Lowering::ints(const std::vector<std::int64_t>& numbers) {
   if (numbers.size() > kMaxShared) return constant(Tensor::from_int64(numbers));
@@ -341,44 +384,68 @@ ValueId Lowering::ints(const std::vector<std::int64_t>& numbers) {
   return id;
 }
 
-ValueId Lowering::filled(const Dims& shape, double number, DType dtype) {
+template <typename T>
+T Lowering::converted(Number number, DType dtype) const {
+  if constexpr (std::is_same_v<T, bool>) {
+    return std::visit([](auto n) { return n != 0; }, number);
+  } else if constexpr (std::is_integral_v<T>) {
+    if (const auto* whole = std::get_if<std::int64_t>(&number)) {
+      if (std::in_range<T>(*whole)) return static_cast<T>(*whole);
+    } else {
+      // The bounds as powers of two, which double holds exactly.
+      const double real = std::get<double>(number);
+      const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+      if (real > (std::is_signed_v<T> ? -end - 1 : -1) && real < end) return static_cast<T>(real);
+      if (std::is_signed_v<T> && real == -end) return std::numeric_limits<T>::min();
+    }
+    invalid(fmt::format("{} is outside of {}",
+                        std::visit([](auto n) { return fmt::to_string(n); }, number),
+                        xrt::to_string(dtype)));
+  } else {
+    return std::visit([](auto n) { return static_cast<T>(n); }, number);
+  }
+}
+
+ValueId Lowering::filled(const Dims& shape, Number number, DType dtype) {
   if (!shape.empty()) table_size(element_count(shape));
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &number, sizeof(bits));
-  ValueId& id =
-      state_
-          .constants[fmt::format("{} {} {:x}", xrt::to_string(dtype), fmt::join(shape, ","), bits)];
+  const std::uint64_t bits =
+      std::visit([](auto n) { return std::bit_cast<std::uint64_t>(n); }, number);
+  ValueId& id = state_.constants[fmt::format("{} {} {}{:x}", xrt::to_string(dtype),
+                                             fmt::join(shape, ","), number.index(), bits)];
   if (id.valid()) return id;
-  const auto integral = [&](auto type) {
+  const auto made = [&](auto type) {
     using T = decltype(type);
-    return filled_tensor<T>(dtype, shape, static_cast<T>(number));
+    return constant(filled_tensor<T>(dtype, shape, converted<T>(number, dtype)));
   };
   switch (dtype) {
     case DType::kFloat64:
-      return id = constant(filled_tensor<double>(dtype, shape, number));
+      return id = made(double{});
     case DType::kFloat32:
-      return id = constant(filled_tensor<float>(dtype, shape, static_cast<float>(number)));
+      return id = made(float{});
     case DType::kInt64:
-      return id = constant(integral(std::int64_t{}));
+      return id = made(std::int64_t{});
     case DType::kInt32:
-      return id = constant(integral(std::int32_t{}));
+      return id = made(std::int32_t{});
     case DType::kInt16:
-      return id = constant(integral(std::int16_t{}));
+      return id = made(std::int16_t{});
     case DType::kInt8:
-      return id = constant(integral(std::int8_t{}));
+      return id = made(std::int8_t{});
     case DType::kUInt64:
-      return id = constant(integral(std::uint64_t{}));
+      return id = made(std::uint64_t{});
     case DType::kUInt32:
-      return id = constant(integral(std::uint32_t{}));
+      return id = made(std::uint32_t{});
+    case DType::kUInt16:
+      return id = made(std::uint16_t{});
     case DType::kUInt8:
-      return id = constant(integral(std::uint8_t{}));
+      return id = made(std::uint8_t{});
     case DType::kBool:
-      return id = constant(filled_tensor<bool>(dtype, shape, number != 0));
+      return id = made(bool{});
     case DType::kFloat16:
-    case DType::kBFloat16:
-      return id = cast(
-                 constant(filled_tensor<float>(DType::kFloat32, shape, static_cast<float>(number))),
-                 dtype);
+    case DType::kBFloat16: {
+      const ValueId wide =
+          constant(filled_tensor<float>(DType::kFloat32, shape, converted<float>(number, dtype)));
+      return id = cast(wide, dtype);
+    }
     default:
       unsupported(fmt::format("a constant of type {}", xrt::to_string(dtype)));
   }

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "frontends/oneflow/mlir.h"
@@ -36,6 +37,9 @@ struct JobState {
   std::vector<std::string> schedules;             // inputs that learning-rate schedules became
   std::map<std::string, ValueId> constants;       // small ones, by what they hold
 };
+
+// A number as the text has it: an integer keeps all its digits.
+using Number = std::variant<double, std::int64_t>;
 
 class Lowering {
  public:
@@ -57,9 +61,13 @@ class Lowering {
   std::size_t operands() const { return operation_.operands.size(); }
   const Type& type(std::size_t segment = 0, std::size_t index = 0) const;
   DType dtype(std::size_t segment = 0) const { return type(segment).dtype; }
-  Dims dims(std::size_t segment = 0) const;  // kUnsupported where one is unknown
+  // kUnsupported where one is unknown, or they are so large that a product of some of them, with a
+  // size() as a further factor, could overflow.
+  Dims dims(std::size_t segment = 0) const;
+  // dims(); kInvalidModel where there are fewer than `least` of them.
+  Dims dims(std::size_t segment, std::size_t least) const;
   std::int64_t rank(std::size_t segment = 0) const;
-  // `axis`, or counted from the end, as one of [0, rank).
+  // `axis`, or counted from the end, as one of [0, rank). A number has no axis.
   std::int64_t axis(std::int64_t axis, std::int64_t rank) const;
 
   // --- results --------------------------------------------------------------------------------
@@ -88,6 +96,9 @@ class Lowering {
   bool flag(std::string_view name, bool fallback = false) const;
   std::string text(std::string_view name, std::string_view fallback) const;
   std::vector<std::int64_t> integers(std::string_view name) const;
+  // As integer() and integers(), of a magnitude that can be added to and multiplied with dims().
+  std::int64_t size(std::string_view name) const;
+  std::vector<std::int64_t> sizes(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;
 
   // `count` itself; kUnsupported where a table of so many entries is too large to be made while
@@ -99,10 +110,11 @@ class Lowering {
   std::vector<ValueId> ops(std::string_view op, std::vector<ValueId> inputs, std::size_t outputs,
                            Attributes attributes = {});
   ValueId constant(Tensor tensor);
-  ValueId scalar(double number, DType dtype);  // rank 0
+  ValueId scalar(Number number, DType dtype);  // rank 0
   ValueId ints(const std::vector<std::int64_t>& numbers);
-  // `shape` of equal numbers.
-  ValueId filled(const Dims& shape, double number, DType dtype);
+  // `shape` of equal numbers; kInvalidModel where the dtype is integral and the number outside of
+  // it.
+  ValueId filled(const Dims& shape, Number number, DType dtype);
 
   ValueId add(ValueId a, ValueId b) { return op("Add", {a, b}); }
   ValueId sub(ValueId a, ValueId b) { return op("Sub", {a, b}); }
@@ -119,6 +131,10 @@ class Lowering {
   ValueId where(ValueId condition, ValueId a, ValueId b) { return op("Where", {condition, a, b}); }
 
  private:
+  Dims bounded(const Type& type, const std::string& what) const;
+  void check_size(std::string_view name, std::int64_t size) const;
+  template <typename T>
+  T converted(Number number, DType dtype) const;
   std::int32_t operand(std::size_t segment, std::size_t index) const;
   std::int32_t result_value(std::size_t segment, std::size_t index) const;  // -1: left out
   const Attribute* find(std::string_view name) const;

@@ -137,10 +137,13 @@ class Parser {
     job_.name = lexer_.suffix_id("the job's name");
     lexer_.expect("(");
     arguments(")");
-    if (lexer_.accept("->")) type_list_or_type();
+    const Place place = lexer_.place();
+    std::vector<Type> declared;
+    if (lexer_.accept("->")) declared = type_list_or_type();
     if (lexer_.accept_word("attributes")) skip_dictionary();
     lexer_.expect("{");
     body();
+    check_returned(place, declared);
     location();
   }
 
@@ -369,6 +372,19 @@ class Parser {
       MlirLexer::fail_at(op.place,
                          fmt::format("'{}': operand {} is said to be {}, but is {}", op.name, i,
                                      xrt::to_string(types[i]), xrt::to_string(defined)));
+    }
+  }
+
+  void check_returned(const Place& place, const std::vector<Type>& declared) const {
+    if (declared.size() != job_.returned.size()) {
+      MlirLexer::fail_at(place, fmt::format("the job is said to give {} results, but returns {}",
+                                            declared.size(), job_.returned.size()));
+    }
+    for (std::size_t i = 0; i < declared.size(); ++i) {
+      const Type& returned = job_.values[static_cast<std::size_t>(job_.returned[i])];
+      if (declared[i] == returned) continue;
+      MlirLexer::fail_at(place, fmt::format("result {} of the job is said to be {}, but is {}", i,
+                                            xrt::to_string(declared[i]), xrt::to_string(returned)));
     }
   }
 

@@ -65,6 +65,12 @@ VariableFiles::VariableFiles(const std::filesystem::path& folder)
     : folder_(canonical_folder(folder)) {}
 
 Tensor VariableFiles::load(const std::string& name, const Type& type) {
+  if (const auto end = name.find('\0'); end != std::string::npos) {
+    // An error's text ends there as well.
+    throw Error(
+        ErrorCode::kInvalidModel,
+        fmt::format("variable '{}…': its name holds a character of code 0", name.substr(0, end)));
+  }
   const std::string what = fmt::format("variable '{}'", name);
   if (name == "." || name.find('/') != std::string::npos) {
     throw Error(ErrorCode::kInvalidModel, what + ": its name leaves the model's folder");

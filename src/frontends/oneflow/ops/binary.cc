@@ -2,6 +2,7 @@
 // Ops of two tensors, of a tensor and a number, and sums of many.
 #include <cmath>
 #include <string_view>
+#include <variant>
 
 #include "frontends/oneflow/lowering.h"
 #include "frontends/oneflow/ops/op_name.h"
@@ -66,10 +67,13 @@ void add_n(Lowering& l) {
 
 // --- a tensor and a number ----------------------------------------------------------------------
 
-// Whether the number is an integer, and the number.
-double number_of(const Lowering& l) {
-  return l.flag("has_int_operand") ? static_cast<double>(l.integer("int_operand"))
-                                   : l.real("float_operand");
+Number number_of(const Lowering& l) {
+  if (l.flag("has_int_operand")) return l.integer("int_operand");
+  return l.real("float_operand");
+}
+
+bool equals(Number number, double value) {
+  return std::visit([&](auto n) { return static_cast<double>(n) == value; }, number);
 }
 
 // The tensor in the dtype of the result, as OneFlow promotes it.
@@ -83,9 +87,9 @@ void scalar(Lowering& l) {
 
 void scalar_pow(Lowering& l) {
   const DType to = l.result_type().dtype;
-  const double exponent = number_of(l);
+  const Number exponent = number_of(l);
   const ValueId x = promoted(l, to);
-  if (exponent == 2) return l.result(0, l.mul(x, x));
+  if (equals(exponent, 2)) return l.result(0, l.mul(x, x));
   l.result(0, l.op("Pow", {x, l.scalar(exponent, to)}));
 }
 
@@ -108,8 +112,9 @@ void scalar_fmod(Lowering& l) {
 
 // Integers are compared with a number that has a fraction as floating-point numbers.
 std::pair<ValueId, ValueId> comparable(Lowering& l) {
-  const double number = number_of(l);
-  const bool whole = number == std::floor(number);
+  const Number number = number_of(l);
+  const auto* real = std::get_if<double>(&number);
+  const bool whole = real == nullptr || *real == std::floor(*real);
   const DType dtype = is_floating(l.dtype()) || whole ? l.dtype() : DType::kFloat32;
   if (dtype == DType::kBool) {
     return {l.cast(l.in(), DType::kInt32), l.scalar(number, DType::kInt32)};
@@ -130,7 +135,7 @@ void scalar_not_equal(Lowering& l) {
 
 template <OpName kOp>
 void scalar_logical(Lowering& l) {
-  const ValueId number = l.scalar(number_of(l) != 0 ? 1 : 0, DType::kBool);
+  const ValueId number = l.scalar(number_of(l), DType::kBool);
   typed_result(l, l.op(kOp.value, {as_bool(l, 0), number}), DType::kBool);
 }
 
@@ -150,8 +155,8 @@ void where_scalar_y(Lowering& l) {
 }
 
 void masked_fill(Lowering& l) {
-  const double number =
-      l.flag("has_bool_operand") ? (l.flag("bool_operand") ? 1 : 0) : number_of(l);
+  const Number number =
+      l.flag("has_bool_operand") ? Number(l.flag("bool_operand") ? 1 : 0) : number_of(l);
   l.result(0, l.where(as_bool(l, 1), l.scalar(number, l.dtype()), l.in()));
 }
 

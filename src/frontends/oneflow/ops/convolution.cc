@@ -24,8 +24,8 @@ Window window_of(const Lowering& l, std::int64_t spatial) {
   if (l.text("data_format", "channels_first") != "channels_first") {
     l.unsupported("only channels_first is known");
   }
-  Window w{l.integers("kernel_size"), l.integers("strides"), l.integers("dilation_rate"),
-           l.integers("padding_before"), l.integer("groups", 1)};
+  Window w{l.sizes("kernel_size"), l.sizes("strides"), l.sizes("dilation_rate"),
+           l.sizes("padding_before"), l.has_attribute("groups") ? l.size("groups") : 1};
   for (const Sizes* sizes : {&w.kernel, &w.strides, &w.dilations, &w.pads}) {
     if (static_cast<std::int64_t>(sizes->size()) != spatial) {
       l.invalid(

@@ -138,7 +138,7 @@ void not_equal_zero(Lowering& l) {
 // Bounds are said twice, for floating and integral tensors.
 ValueId bound(Lowering& l, const char* floating, const char* integral) {
   return is_floating(l.dtype()) ? l.scalar(l.real(floating), l.dtype())
-                                : l.scalar(static_cast<double>(l.integer(integral)), l.dtype());
+                                : l.scalar(l.integer(integral), l.dtype());
 }
 
 void clip(Lowering& l) {

@@ -11,7 +11,7 @@ namespace {
 
 ValueId one(Lowering& l) { return l.scalar(1, l.dtype()); }
 ValueId zero(Lowering& l) { return l.scalar(0, l.dtype()); }
-ValueId num(Lowering& l, double number) { return l.scalar(number, l.dtype()); }
+ValueId num(Lowering& l, Number number) { return l.scalar(number, l.dtype()); }
 ValueId square_of(Lowering& l, ValueId x) { return l.mul(x, x); }
 ValueId sigmoid_of(Lowering& l, ValueId x) { return l.op("Sigmoid", {x}); }
 ValueId above(Lowering& l, ValueId x, double bound) { return l.op("Greater", {x, num(l, bound)}); }
@@ -203,6 +203,7 @@ void pow_y_grad(Lowering& l) {
 // A gradient summed over the axes along which its operand was spread.
 ValueId reduced_to(Lowering& l, ValueId x, const Dims& from, const Dims& to) {
   std::vector<std::int64_t> axes;
+  if (to.size() > from.size()) l.invalid("an operand has more dimensions than the result");
   const std::size_t extra = from.size() - to.size();
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (i < extra || to[i - extra] != from[i]) axes.push_back(static_cast<std::int64_t>(i));
@@ -226,8 +227,9 @@ void chosen(Lowering& l, const char* comparison) {
 void maximum_grad(Lowering& l) { chosen(l, "Greater"); }
 void minimum_grad(Lowering& l) { chosen(l, "Less"); }
 
-double bound(const Lowering& l, const char* floating, const char* integral) {
-  return is_floating(l.dtype()) ? l.real(floating) : static_cast<double>(l.integer(integral));
+Number bound(const Lowering& l, const char* floating, const char* integral) {
+  if (is_floating(l.dtype())) return l.real(floating);
+  return l.integer(integral);
 }
 
 // dy, x: the gradient passes where x was not clipped.

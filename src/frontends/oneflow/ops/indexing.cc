@@ -43,10 +43,10 @@ void batch_gather(Lowering& l) {
 void one_hot(Lowering& l) {
   const DType dtype = l.result_type().dtype;
   const bool floating = is_floating(dtype);
-  const double on = floating ? l.real("floating_on_value", 1)
-                             : static_cast<double>(l.integer("integer_on_value", 1));
-  const double off = floating ? l.real("floating_off_value", 0)
-                              : static_cast<double>(l.integer("integer_off_value", 0));
+  const Number on =
+      floating ? Number(l.real("floating_on_value", 1)) : Number(l.integer("integer_on_value", 1));
+  const Number off = floating ? Number(l.real("floating_off_value", 0))
+                              : Number(l.integer("integer_off_value", 0));
   std::vector<std::int64_t> classes(l.table_size(l.integer("depth")));
   std::iota(classes.begin(), classes.end(), 0);
   const ValueId same = l.op("Equal", {l.unsqueeze(as_int64(l, 0), {l.rank()}), l.ints(classes)});
@@ -57,6 +57,9 @@ void one_hot(Lowering& l) {
 ValueId summed_by_index(Lowering& l, std::size_t data, std::size_t indices, const Dims& shape,
                         std::int64_t axis) {
   const auto index_rank = l.rank(indices);
+  if (l.rank(data) != static_cast<std::int64_t>(shape.size()) - 1 + index_rank) {
+    l.invalid("data, indices and the result do not fit");
+  }
   const DType dtype = l.dtype(data);
   ValueId updates = l.in(data);
   const auto rank = static_cast<std::int64_t>(shape.size());
@@ -98,6 +101,7 @@ void unsorted_batch_segment_sum(Lowering& l) {
   }
   // Rows of all batches in one tensor, each batch with an offset of its own.
   const Dims data = l.dims(0);
+  if (shape.size() != data.size()) l.invalid("data and the result have different ranks");
   std::vector<std::int64_t> offsets;
   l.table_size(shape[0]);
   for (std::int64_t i = 0; i < shape[0]; ++i) offsets.push_back(i * shape[1]);
@@ -121,8 +125,7 @@ void embedding_grad(Lowering& l) {
   const ValueId places = l.unsqueeze(as_int64(l, 2), {l.rank(2)});
   if (padding >= 0) {
     const ValueId zero = l.scalar(0, l.dtype());
-    const ValueId same =
-        l.op("Equal", {places, l.scalar(static_cast<double>(padding), DType::kInt64)});
+    const ValueId same = l.op("Equal", {places, l.scalar(padding, DType::kInt64)});
     dy = l.where(same, zero, dy);
   }
   const ValueId zeros = l.op("Expand", {l.scalar(0, l.dtype()), l.ints(shape)});

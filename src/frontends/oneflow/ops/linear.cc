@@ -10,6 +10,7 @@ namespace {
 
 // The last two dimensions of a tensor exchanged.
 ValueId matrix_transposed(Lowering& l, ValueId x, std::int64_t rank) {
+  if (rank < 2) l.invalid("a matrix is wanted");
   std::vector<std::int64_t> order(static_cast<std::size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[order.size() - 1], order[order.size() - 2]);

@@ -26,8 +26,7 @@ ValueId picked(Lowering& l, ValueId rows, ValueId mask, std::int64_t rank) {
 }
 
 ValueId counted(Lowering& l, std::size_t target) {
-  const ValueId ignored =
-      l.scalar(static_cast<double>(l.integer("ignore_index", -100)), DType::kInt64);
+  const ValueId ignored = l.scalar(l.integer("ignore_index", -100), DType::kInt64);
   return l.op("Not", {l.op("Equal", {as_int64(l, target), ignored})});
 }
 
@@ -44,7 +43,7 @@ ValueId row_weights(Lowering& l, std::size_t target, std::size_t weight, ValueId
 // input [n, c], target [n], weight [c]? → output [n], out_weight [n]
 void nll(Lowering& l) {
   const std::int64_t rank = l.rank();
-  const ValueId mask = label_mask(l, 1, l.dims().back(), rank);
+  const ValueId mask = label_mask(l, 1, l.dims(0, 1).back(), rank);
   const ValueId weights = row_weights(l, 1, 2, mask, l.dtype());
   l.result(0, l.op("Neg", {l.mul(picked(l, l.in(0), mask, rank), weights)}));
   l.result(1, weights);
@@ -53,7 +52,7 @@ void nll(Lowering& l) {
 // out_grad [n], input [n, c], target [n], weight [c]?
 void nll_grad(Lowering& l) {
   const std::int64_t rank = l.rank(1);
-  const ValueId mask = label_mask(l, 2, l.dims(1).back(), rank);
+  const ValueId mask = label_mask(l, 2, l.dims(1, 1).back(), rank);
   const ValueId weights = row_weights(l, 2, 3, mask, l.dtype());
   const ValueId each = l.unsqueeze(l.op("Neg", {l.mul(l.in(0), weights)}), {rank - 1});
   l.result(0, l.where(mask, each, l.scalar(0, l.dtype())));
@@ -63,7 +62,7 @@ void nll_grad(Lowering& l) {
 void sparse_softmax_cross_entropy(Lowering& l) {
   const std::int64_t rank = l.rank();
   const ValueId logs = l.op("LogSoftmax", {l.in(0)}, {{"axis", std::int64_t{-1}}});
-  const ValueId mask = label_mask(l, 1, l.dims().back(), rank);
+  const ValueId mask = label_mask(l, 1, l.dims(0, 1).back(), rank);
   if (l.wanted(0)) l.result(0, l.op("Softmax", {l.in(0)}, {{"axis", std::int64_t{-1}}}));
   l.result(1, l.op("Neg", {picked(l, logs, mask, rank)}));
 }
@@ -73,14 +72,14 @@ void sparse_softmax_cross_entropy_grad(Lowering& l) {
   const std::size_t label = 0, dy = 1, prob = 2;
   const std::int64_t rank = l.rank(prob);
   const DType dtype = l.dtype(prob);
-  const ValueId mask = l.cast(label_mask(l, label, l.dims(prob).back(), rank), dtype);
+  const ValueId mask = l.cast(label_mask(l, label, l.dims(prob, 1).back(), rank), dtype);
   l.result(0, l.mul(l.unsqueeze(l.in(dy), {rank - 1}), l.sub(l.in(prob), mask)));
 }
 
 // prediction [n, c] (probabilities), label [n]
 void sparse_cross_entropy(Lowering& l) {
   const std::int64_t rank = l.rank();
-  const ValueId mask = label_mask(l, 1, l.dims().back(), rank);
+  const ValueId mask = label_mask(l, 1, l.dims(0, 1).back(), rank);
   l.result(0, l.op("Neg", {l.op("Log", {picked(l, l.in(0), mask, rank)})}));
 }
 

@@ -191,7 +191,7 @@ void layer_norm_param_grad(Lowering& l) {
 // x, then beta and gamma if `affine` → y, mean, inv_variance
 void group_norm(Lowering& l) {
   const Dims dims = l.dims();
-  const std::int64_t groups = l.integer("num_groups");
+  const std::int64_t groups = l.size("num_groups");
   if (dims.size() < 2 || groups < 1 || dims[1] % groups != 0) l.invalid("num_groups does not fit");
   if (l.text("data_format", "channels_first") != "channels_first") {
     l.unsupported("only channels_first is known");

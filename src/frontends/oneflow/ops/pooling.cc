@@ -20,12 +20,9 @@ Window window_of(const Lowering& l, std::int64_t spatial) {
   if (l.text("data_format", "channels_first") != "channels_first") {
     l.unsupported("only channels_first is known");
   }
-  Window w{l.integers("kernel_size"),
-           l.integers("stride"),
-           l.integers("padding"),
-           {},
-           l.flag("ceil_mode")};
-  w.dilations = l.has_attribute("dilation") ? l.integers("dilation")
+  Window w{l.sizes("kernel_size"), l.sizes("stride"), l.sizes("padding"), {}, l.flag("ceil_mode")};
+  if (spatial < 0) l.invalid("a tensor with batch and channels is wanted");
+  w.dilations = l.has_attribute("dilation") ? l.sizes("dilation")
                                             : Sizes(static_cast<std::size_t>(spatial), 1);
   for (const Sizes* sizes : {&w.kernel, &w.strides, &w.pads, &w.dilations}) {
     if (static_cast<std::int64_t>(sizes->size()) != spatial) {
@@ -64,13 +61,13 @@ void max_pool(Lowering& l) {
   const auto outputs = l.ops("MaxPool", {l.in()}, 2, attributes_of(w));
   l.result(0, outputs[0]);
   // ONNX counts through the whole tensor.
-  const auto size = static_cast<double>(plane(l.dims()));
+  const std::int64_t size = plane(l.dims());
   l.result(1, l.op("Mod", {outputs[1], l.scalar(size, DType::kInt64)}));
 }
 
 // x, indice, dy
 void max_pool_grad(Lowering& l) {
-  const Dims x = l.dims(0), dy = l.dims(2);
+  const Dims x = l.dims(0, 2), dy = l.dims(2, 2);
   const ValueId zeros = l.filled({x[0] * x[1], plane(x)}, 0, l.dtype());
   const Dims flat{dy[0] * dy[1], plane(dy)};
   const ValueId summed =
@@ -104,9 +101,8 @@ void avg_pool(Lowering& l) {
   ValueId y = l.op("AveragePool", {l.in()}, std::move(attributes));
   if (divisor != 0) {
     if (w.ceil) l.unsupported("divisor_override together with ceil_mode");
-    const std::int64_t size =
-        std::accumulate(w.kernel.begin(), w.kernel.end(), std::int64_t{1}, std::multiplies<>());
-    y = l.mul(y, l.scalar(static_cast<double>(size) / static_cast<double>(divisor), l.dtype()));
+    const double size = std::accumulate(w.kernel.begin(), w.kernel.end(), 1.0, std::multiplies<>());
+    y = l.mul(y, l.scalar(size / static_cast<double>(divisor), l.dtype()));
   }
   l.result(0, y);
 }
@@ -148,6 +144,7 @@ ValueId apply_matrices(Lowering& l, ValueId x, const std::vector<Tensor>& matric
 void avg_pool_grad(Lowering& l) {
   const Dims x = l.dims(0), dy = l.dims(1);
   const Window w = window_of(l, l.rank() - 2);
+  if (x.size() != dy.size()) l.invalid("x and dy have different ranks");
   const std::int64_t divisor = l.integer("divisor_override", 0);
   std::vector<Tensor> matrices;
   for (std::size_t i = 0; i < w.kernel.size(); ++i) {
@@ -230,7 +227,7 @@ void adaptive_max_pool(Lowering& l) {
   const auto outputs =
       l.ops("MaxPool", {l.in()}, 2, {{"kernel_shape", kernel}, {"strides", kernel}});
   l.result(0, outputs[0]);
-  const auto size = static_cast<double>(plane(x));
+  const std::int64_t size = plane(x);
   l.result(1, l.op("Mod", {outputs[1], l.scalar(size, DType::kInt64)}));
 }
 

@@ -81,7 +81,7 @@ void multi_square_sum(Lowering& l) {
 }
 
 void cumsum(Lowering& l) {
-  const auto axis = static_cast<double>(l.axis(l.integer("dim"), l.rank()));
+  const std::int64_t axis = l.axis(l.integer("dim"), l.rank());
   l.result(0, l.op("CumSum", {l.in(), l.scalar(axis, DType::kInt64)}));
 }
 

@@ -56,7 +56,9 @@ void split_like(Lowering& l) {
   const std::int64_t axis = l.axis(l.integer("axis"), l.rank());
   Sizes sizes;
   for (std::size_t i = 0; i < l.results(); ++i) {
-    sizes.push_back(l.result_dims(i)[static_cast<std::size_t>(axis)]);
+    const Dims part = l.result_dims(i);
+    if (static_cast<std::int64_t>(part.size()) != l.rank()) l.invalid("a part has another rank");
+    sizes.push_back(part[static_cast<std::size_t>(axis)]);
   }
   const auto parts = l.ops("Split", {l.in(), l.ints(sizes)}, sizes.size(), {{"axis", axis}});
   for (std::size_t i = 0; i < parts.size(); ++i) l.result(i, parts[i]);
@@ -118,7 +120,7 @@ ValueId written(Lowering& l, ValueId into, ValueId part, Tensor places, const Di
 // dy back to where slice took it from, zeros elsewhere.
 void slice_grad(Lowering& l) {
   const Dims dims = l.result_dims(), dy = l.dims();
-  const Sizes start = l.integers("start"), step = l.integers("step");
+  const Sizes start = l.sizes("start"), step = l.sizes("step");
   if (start.size() != dims.size() || step.size() != dims.size() || dy.size() != dims.size()) {
     l.invalid("start or step has another length than the tensor has dimensions");
   }
@@ -142,7 +144,7 @@ void slice_grad(Lowering& l) {
 // ref, value: ref with a part of it replaced.
 void slice_update(Lowering& l) {
   const Dims dims = l.dims(0);
-  Tensor places = places_of(l, dims, l.dims(1), l.integers("start"), l.integers("step"));
+  Tensor places = places_of(l, dims, l.dims(1), l.sizes("start"), l.sizes("step"));
   const ValueId flat = l.op("Reshape", {l.in(0), l.ints({-1})});
   const ValueId y = written(l, flat, l.in(1), std::move(places), dims);
   l.result(0, y);
@@ -151,8 +153,8 @@ void slice_update(Lowering& l) {
 
 void narrow(Lowering& l) {
   const std::int64_t axis = l.axis(l.integer("dim"), l.rank());
-  const std::int64_t start = l.integer("start");
-  l.result(0, l.slice(l.in(), {start}, {start + l.integer("length")}, {axis}));
+  const std::int64_t start = l.size("start");
+  l.result(0, l.slice(l.in(), {start}, {start + l.size("length")}, {axis}));
 }
 
 // dy, like
@@ -160,8 +162,8 @@ void narrow_grad(Lowering& l) {
   const Dims dims = l.dims(1);
   const auto axis = static_cast<std::size_t>(l.axis(l.integer("dim"), l.rank(1)));
   Sizes pads(dims.size() * 2, 0);
-  pads[axis] = l.integer("start");
-  pads[dims.size() + axis] = dims[axis] - l.integer("start") - l.integer("length");
+  pads[axis] = l.size("start");
+  pads[dims.size() + axis] = dims[axis] - l.size("start") - l.size("length");
   l.result(0, l.op("Pad", {l.in(0), l.ints(pads), l.scalar(0, l.dtype())}));
 }
 
@@ -186,7 +188,7 @@ void repeat(Lowering& l) { l.result(0, l.op("Expand", {l.in(), l.ints(l.result_d
 
 void roll(Lowering& l) {
   const Dims dims = l.dims();
-  const Sizes shifts = l.integers("shifts"), axes = l.integers("dims");
+  const Sizes shifts = l.sizes("shifts"), axes = l.integers("dims");
   if (shifts.size() != axes.size()) l.invalid("shifts and dims have different lengths");
   ValueId y = l.in();
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -212,7 +214,7 @@ void flip(Lowering& l) {
 }
 
 void triangle(Lowering& l, bool upper) {
-  const ValueId diagonal = l.scalar(static_cast<double>(l.integer("diagonal", 0)), DType::kInt64);
+  const ValueId diagonal = l.scalar(l.integer("diagonal", 0), DType::kInt64);
   l.result(0, l.op("Trilu", {l.in(), diagonal}, {{"upper", static_cast<std::int64_t>(upper)}}));
 }
 
@@ -233,18 +235,17 @@ Sizes joined(Sizes before, const Sizes& after) {
 }
 
 void pad(Lowering& l) {
-  const Sizes pads = joined(l.integers("padding_before"), l.integers("padding_after"));
+  const Sizes pads = joined(l.sizes("padding_before"), l.sizes("padding_after"));
   if (pads.size() != static_cast<std::size_t>(2 * l.rank())) {
     l.invalid("padding_before and padding_after do not fit the tensor");
   }
-  const double value = is_floating(l.dtype())
-                           ? l.real("floating_constant_value", 0)
-                           : static_cast<double>(l.integer("integral_constant_value", 0));
+  const Number value = is_floating(l.dtype()) ? Number(l.real("floating_constant_value", 0))
+                                              : Number(l.integer("integral_constant_value", 0));
   l.result(0, l.op("Pad", {l.in(), l.ints(pads), l.scalar(value, l.dtype())}));
 }
 
 void pad_grad(Lowering& l) {
-  Sizes pads = joined(l.integers("padding_before"), l.integers("padding_after"));
+  Sizes pads = joined(l.sizes("padding_before"), l.sizes("padding_after"));
   for (std::int64_t& n : pads) n = -n;
   l.result(0, l.op("Pad", {l.in(), l.ints(pads), l.scalar(0, l.dtype())}));
 }
@@ -269,18 +270,18 @@ void replication_pad(Lowering& l) { padded_like(l, "edge"); }
 
 void constant(Lowering& l) {
   const bool floating = l.flag("is_floating_value");
-  const double value =
-      floating ? l.real("floating_value") : static_cast<double>(l.integer("integer_value"));
+  const Number value =
+      floating ? Number(l.real("floating_value")) : Number(l.integer("integer_value"));
   l.result(0, l.op("Expand", {l.scalar(value, l.result_type().dtype), l.ints(l.result_dims())}));
 }
 
-void filled_like(Lowering& l, double value) {
+void filled_like(Lowering& l, Number value) {
   l.result(0, l.op("Expand", {l.scalar(value, l.result_type().dtype), l.ints(l.result_dims())}));
 }
 
 void fill(Lowering& l) {
-  filled_like(l, l.flag("is_floating_value") ? l.real("floating_value")
-                                             : static_cast<double>(l.integer("integral_value")));
+  filled_like(l, l.flag("is_floating_value") ? Number(l.real("floating_value"))
+                                             : Number(l.integer("integral_value")));
 }
 
 void zeros_like(Lowering& l) { filled_like(l, 0); }
@@ -290,7 +291,7 @@ void arange(Lowering& l) {
   const DType dtype = l.result_type().dtype;
   const bool floating = is_floating(dtype);
   const auto number = [&](const char* real, const char* integer) {
-    return l.scalar(floating ? l.real(real) : static_cast<double>(l.integer(integer)), dtype);
+    return l.scalar(floating ? Number(l.real(real)) : Number(l.integer(integer)), dtype);
   };
   l.result(0, l.op("Range",
                    {number("float_start", "integer_start"), number("float_limit", "integer_limit"),
@@ -319,7 +320,8 @@ void upsample_cubic(Lowering& l) {
 
 // dy, x: each element of x is read by a block of dy.
 void upsample_nearest_grad(Lowering& l) {
-  const Dims dy = l.dims(0), x = l.dims(1);
+  const Dims dy = l.dims(0, 2), x = l.dims(1);
+  if (x.size() != dy.size()) l.invalid("x and dy have different ranks");
   Dims split{dy[0], dy[1]};
   Sizes axes;
   for (std::size_t i = 2; i < x.size(); ++i) {

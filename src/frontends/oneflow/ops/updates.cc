@@ -113,9 +113,8 @@ void adagrad_update(Lowering& l) {
   const double decay = l.real("lr_decay", 0);
   if (decay != 0) {
     // Steps count from 1, the variable from 0.
-    const ValueId done =
-        l.has(5) ? l.cast(number(l, 5), DType::kFloat32)
-                 : l.scalar(static_cast<double>(l.integer("train_step_val", 0)), DType::kFloat32);
+    const ValueId done = l.has(5) ? l.cast(number(l, 5), DType::kFloat32)
+                                  : l.scalar(l.integer("train_step_val", 0), DType::kFloat32);
     const ValueId slower =
         l.add(l.mul(done, l.scalar(decay, DType::kFloat32)), l.scalar(1, DType::kFloat32));
     rate = l.div(rate, slower);
