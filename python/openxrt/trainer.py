@@ -156,10 +156,11 @@ class Trainer:
         """The model's outputs in evaluation mode, with the weights as they are."""
         return self._core.evaluate(self._named(inputs, named))
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Copies of the parameters, running statistics and optimizer states
-        ("<parameter>:momentum" and the like), by name."""
-        return self._core.state()
+    def state_dict(self, copy: bool = True) -> dict[str, np.ndarray]:
+        """The parameters, running statistics and optimizer states ("<parameter>:momentum" and the
+        like), by name. `copy=False`: arrays on the trainer's own memory, which the next step
+        changes; what is written into them is trained on."""
+        return self._core.state(copy)
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
         """Copies values in. Names may be a part of state_dict()'s; InvalidArgument names what does

@@ -144,10 +144,10 @@ class PyTrainer {
     return results;
   }
 
-  nb::dict state() const {
+  nb::dict state(bool copy) const {
     nb::dict result;
     for (const auto& [name, tensor] : trainer_->state()) {
-      result[name.c_str()] = to_python(tensor.clone());
+      result[name.c_str()] = to_python(copy ? tensor.clone() : tensor);
     }
     return result;
   }
@@ -190,7 +190,7 @@ void bind_trainer(nb::module_& module) {
       .def("step", &PyTrainer::step, nb::arg("inputs"))
       .def("loss", &PyTrainer::loss, nb::arg("inputs"))
       .def("evaluate", &PyTrainer::evaluate, nb::arg("inputs"))
-      .def("state", &PyTrainer::state)
+      .def("state", &PyTrainer::state, nb::arg("copy") = true)
       .def("set_state", &PyTrainer::set_state, nb::arg("values"))
       .def("save", [](const PyTrainer& self,
                       const std::filesystem::path& path) { self.trainer().save(path); })

@@ -17,7 +17,7 @@ namespace xrt::autodiff {
 // A tensor that outlives a step: a graph input, and the output that is its next value.
 struct Variable {
   std::string name;
-  Tensor initial;
+  Tensor initial;        // memory of its own
   bool trained = false;  // a parameter; else an optimizer's state or a running statistic
 };
 

@@ -17,8 +17,9 @@ constexpr int kPathBudget = 256;
 
 }  // namespace
 
-ClusterGraph::ClusterGraph(const Graph& graph, const std::vector<NodeId>& order)
-    : graph_(graph), position_(graph.node_capacity(), -1) {
+ClusterGraph::ClusterGraph(const Graph& graph, const std::vector<NodeId>& order,
+                           const std::vector<UpdateWait>& waits)
+    : graph_(graph), waits_(waits), position_(graph.node_capacity(), -1) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     position_[static_cast<std::size_t>(order[i].index)] = static_cast<std::int32_t>(i);
   }
@@ -40,18 +41,22 @@ void ClusterGraph::connect() {
       owner[static_cast<std::size_t>(id.index)] = static_cast<std::int32_t>(c);
     }
   }
-  for (std::size_t c = 0; c < items_.size(); ++c) {
-    for (const NodeId id : items_[c].nodes) {
+  const auto connect_nodes = [&](NodeId from, NodeId to) {
+    const std::int32_t source = owner[static_cast<std::size_t>(from.index)];
+    const std::int32_t target = owner[static_cast<std::size_t>(to.index)];
+    if (source == target) return;
+    items_[static_cast<std::size_t>(target)].sources.insert(source);
+    items_[static_cast<std::size_t>(source)].readers.insert(target);
+  };
+  for (const Item& item : items_) {
+    for (const NodeId id : item.nodes) {
       for (const ValueId v : graph_.dependencies(id)) {
         const Value& value = graph_.value(v);
-        if (value.origin != Origin::kNode) continue;
-        const std::int32_t source = owner[static_cast<std::size_t>(value.producer.index)];
-        if (source == static_cast<std::int32_t>(c)) continue;
-        items_[c].sources.insert(source);
-        items_[static_cast<std::size_t>(source)].readers.insert(static_cast<std::int32_t>(c));
+        if (value.origin == Origin::kNode) connect_nodes(value.producer, id);
       }
     }
   }
+  for (const UpdateWait& wait : waits_) connect_nodes(wait.reader, wait.writer);
 }
 
 bool ClusterGraph::path_around(std::int32_t from, std::int32_t to, int budget) {

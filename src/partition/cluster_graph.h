@@ -6,14 +6,16 @@
 #include <set>
 #include <vector>
 
+#include "ir/updates.h"
 #include "xrt/graph.h"
 
 namespace xrt {
 
 class ClusterGraph {
  public:
-  // `order` is a topological order of the live nodes.
-  ClusterGraph(const Graph& graph, const std::vector<NodeId>& order);
+  // `order` is a topological order of the live nodes; `waits` count as edges.
+  ClusterGraph(const Graph& graph, const std::vector<NodeId>& order,
+               const std::vector<UpdateWait>& waits = {});
 
   // Clusters must be added in an order in which they can be launched, and must not form a cycle.
   void add(std::size_t engine, std::vector<NodeId> nodes);
@@ -41,6 +43,7 @@ class ClusterGraph {
   void merge(std::int32_t into, std::int32_t from);
 
   const Graph& graph_;
+  const std::vector<UpdateWait> waits_;
   std::vector<std::int32_t> position_;  // NodeId::index → place in the topological order
   std::vector<Item> items_;
   std::vector<std::uint32_t> seen_;  // cluster → the last search that met it

@@ -27,7 +27,8 @@ class Partitioner {
       : graph_(graph),
         answers_(answers),
         options_(options),
-        order_(graph.topological_order()),
+        order_(update_order(graph, options.updates)),
+        waits_(update_waits(graph, options.updates)),
         engine_(graph.node_capacity(), kNoEngine),
         pinned_(graph.node_capacity(), false) {}
 
@@ -138,8 +139,15 @@ class Partitioner {
   std::vector<std::vector<NodeId>> gather() const {
     std::vector<std::int32_t> level(graph_.node_capacity(), 0);
     std::int32_t levels = 0;
+    std::multimap<NodeId, NodeId> waits;  // writer → reader
+    for (const UpdateWait& wait : waits_) waits.emplace(wait.writer, wait.reader);
     for (const NodeId id : order_) {
       std::int32_t l = 0;
+      const auto [begin, end] = waits.equal_range(id);
+      for (auto it = begin; it != end; ++it) {
+        const std::size_t p = at(it->second);
+        l = std::max(l, level[p] + (engine_[p] == engine_[at(id)] ? 0 : 1));
+      }
       for (const ValueId v : graph_.dependencies(id)) {
         const Value& value = graph_.value(v);
         if (value.origin != Origin::kNode) continue;
@@ -152,7 +160,7 @@ class Partitioner {
     sink_dequantisers(level);
     std::map<std::pair<std::int32_t, std::size_t>, std::vector<NodeId>> groups;
     for (const NodeId id : order_) groups[{level[at(id)], engine_[at(id)]}].push_back(id);
-    ClusterGraph clusters(graph_, order_);
+    ClusterGraph clusters(graph_, order_, waits_);
     for (auto& [key, nodes] : groups) clusters.add(key.second, std::move(nodes));
     clusters.merge_neighbours();
     return clusters.take_in_launch_order();
@@ -212,6 +220,7 @@ class Partitioner {
   const std::vector<EngineAnswers>& answers_;
   const PartitionOptions& options_;
   std::vector<NodeId> order_;
+  std::vector<UpdateWait> waits_;
   std::vector<std::size_t> engine_;
   std::vector<bool> pinned_;
 };

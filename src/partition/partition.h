@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/updates.h"
 #include "xrt/engine.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
@@ -39,6 +40,9 @@ struct PartitionOptions {
   std::map<std::string, std::string> node_engines;  // node name → engine
   // Every node of this engine is a cluster of its own, whatever the limits say.
   std::string single_node_engine;
+  // Pairs of input and output: who writes the output shall run after all that read the input, so
+  // that the new value can be written over the old one.
+  std::vector<Update> updates;
   // By NodeId::index: index into the answers of the engine that shall have the node if it takes it;
   // -1: the first that does. Empty: the same for all.
   std::vector<std::int32_t> preferred;

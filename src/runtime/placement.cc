@@ -182,6 +182,7 @@ Placement place(Survey& survey, const Decision& decision, const std::string& sco
   partition_options.single_node_engine = kRuntimeEngine;
   partition_options.minimum_nodes = options.cluster_minimum_nodes;
   partition_options.maximum_nodes = options.cluster_maximum_nodes;
+  partition_options.updates = updates_of(graph, options);
   partition_options.preferred = preferences(graph, decision, placement);
   // A pass may have removed a node that the user placed; that override has nothing to say then.
   for (const auto& [name, engine] : options.node_engines) {

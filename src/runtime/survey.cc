@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/onnx_op_registry.h"
+#include "ir/updates.h"
 #include "runtime/auto.h"
 #include "runtime/op_lowering.h"
 
@@ -56,6 +57,32 @@ std::vector<std::int32_t> mutable_inputs(const Graph& graph, NodeId id,
   return positions;
 }
 
+bool others_work_in_place(const Engine& engine, const ProgramOptions& options) {
+  if (!options.strict) return true;  // the fallback
+  return std::any_of(options.engines.begin(), options.engines.end(), [&](const std::string& name) {
+    return name != "auto" && name != engine.name() && get_engine(name)->in_place();
+  });
+}
+
+// New values of variables are left to engines that write them over the old ones.
+void refuse_updates(const Graph& graph, const ProgramOptions& options,
+                    std::vector<Support>& answers) {
+  std::vector<ValueId> written;
+  for (const Update& update : updates_of(graph, options)) written.push_back(update.second);
+  std::vector<bool> updates = update_nodes(graph, written);
+  for (const ValueId v : written) {
+    if (graph.value(v).origin != Origin::kNode) continue;
+    updates[static_cast<std::size_t>(graph.value(v).producer.index)] = true;
+  }
+  for (const NodeId id : graph.nodes()) {
+    const auto i = static_cast<std::size_t>(id.index);
+    if (!updates[i] || !answers[i]) continue;
+    answers[i] = Support::no(
+        "it makes new values of variables, and this engine cannot write them "
+        "over the old ones");
+  }
+}
+
 // The engine's own words.
 std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const std::string& device,
                                 const ProgramOptions& options) {
@@ -80,6 +107,8 @@ std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const 
     }
   }
   if (options.aliases.empty()) return answers;
+  if (!engine.in_place() && others_work_in_place(engine, options))
+    refuse_updates(graph, options, answers);
   for (const NodeId id : graph.nodes()) {
     Support& answer = answers[static_cast<std::size_t>(id.index)];
     if (!answer) continue;
@@ -101,6 +130,16 @@ std::string device_for(const Engine& engine, const ProgramOptions& options) {
                (name != kFallbackEngine && drives(*get_engine(name), options.device));
       });
   return is_leftover ? "cpu" : std::string();
+}
+
+std::vector<Update> updates_of(const Graph& graph, const ProgramOptions& options) {
+  std::vector<Update> updates;
+  for (const auto& [input, output] : options.aliases) {
+    const auto from = graph.find_value(input);
+    const auto to = graph.find_value(output);
+    if (from && to) updates.emplace_back(*from, *to);
+  }
+  return updates;
 }
 
 EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options) {

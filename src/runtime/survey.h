@@ -20,6 +20,8 @@ std::string device_for(const Engine& engine, const ProgramOptions& options);
 // What one engine says about every node; a node of a shape that the engine cannot take is a no.
 // Throws kEngine, naming the engine, where it throws or leaves nodes without an answer.
 EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options);
+// The program's aliases as values of the graph; those that name no value are left out.
+std::vector<Update> updates_of(const Graph& graph, const ProgramOptions& options);
 // Live nodes that it takes.
 std::size_t taken(const EngineAnswers& answers, const Graph& graph);
 

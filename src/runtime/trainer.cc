@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One program per set of input shapes. Each variable (weight, optimizer state, running statistic)
-// has two buffers: a step reads the one and writes the other, then they change places. So nothing
-// is allocated or copied for an update on any engine, and a step that fails has changed nothing.
+// One program per set of input shapes. Its outputs that are new values of variables (weights,
+// optimizer states, running statistics) are written over the old ones by aliases. Only where
+// anomalies are looked for has each variable a second buffer: the step writes there, and they
+// change places when all is well.
 #include "xrt/trainer.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <list>
 #include <optional>
+#include <utility>
 
 #include "autodiff/training_graph.h"
 #include "ir/rewrite.h"
@@ -30,7 +32,7 @@ constexpr std::size_t kMaximumPrograms = 16;
 struct State {
   std::string name;
   Tensor now;
-  Tensor next;
+  Tensor next;  // only where anomalies are looked for
 };
 
 using Signature = std::vector<std::pair<DType, Dims>>;
@@ -96,12 +98,12 @@ class TrainerImpl final : public Trainer {
       if (variable.trained) parameters_.push_back(variable.name);
       add_state(variable.name, variable.initial);
     }
-    for (const autodiff::Variable& variable : model_.variables) {
+    for (autodiff::Variable& variable : model_.variables) {
+      const Tensor initial = std::exchange(variable.initial, {});
       if (!variable.trained) continue;
       for (const autodiff::OptimizerState& state : optimizer_.states()) {
-        add_state(
-            variable.name + ":" + state.suffix,
-            autodiff::filled(variable.initial.dtype(), variable.initial.dims(), state.initial));
+        add_state(variable.name + ":" + state.suffix,
+                  autodiff::filled(initial.dtype(), initial.dims(), state.initial));
       }
     }
     inputs_ = model_.data_inputs;
@@ -118,12 +120,16 @@ class TrainerImpl final : public Trainer {
     fill(step, inputs);
     std::vector<Data> outputs(step.program->outputs().size());
     outputs[0] = step.loss;
-    for (const auto& [output, state] : step.updates) outputs[output] = states_[state].next;
+    if (options_.detect_anomaly) {
+      for (const auto& [output, state] : step.updates) outputs[output] = states_[state].next;
+    }
     step.program->run(step.inputs, outputs);
     const double loss = scalar_value(outputs[0].tensor());
-    if (options_.detect_anomaly) check_finite(step, loss);
-    for (const auto& [output, state] : step.updates) {
-      std::swap(states_[state].now, states_[state].next);
+    if (options_.detect_anomaly) {
+      check_finite(step, loss);
+      for (const auto& [output, state] : step.updates) {
+        std::swap(states_[state].now, states_[state].next);
+      }
     }
     ++step_;
     return loss;
@@ -226,11 +232,15 @@ class TrainerImpl final : public Trainer {
   std::string graph_text() const override { return newest().program->graph_text(); }
 
  private:
+  // `initial` belongs to the trainer from here on.
   void add_state(const std::string& name, const Tensor& initial) {
     if (!index_.emplace(name, states_.size()).second) {
       fail(fmt::format("two values of the training state are named '{}'", name));
     }
-    states_.push_back({name, initial.clone(), Tensor::allocate(initial.dtype(), initial.dims())});
+    states_.push_back({name, initial, {}});
+    if (options_.detect_anomaly) {
+      states_.back().next = Tensor::allocate(initial.dtype(), initial.dims());
+    }
   }
 
   const StepProgram& newest() const {
@@ -324,7 +334,9 @@ class TrainerImpl final : public Trainer {
     StepProgram step;
     step.signature = std::move(signature);
     if (options_.detect_anomaly) step.watched = training.graph;
-    step.program = Program::compile(std::move(training.graph), program_options());
+    ProgramOptions program = program_options();
+    if (!options_.detect_anomaly) program.aliases = training.aliases;
+    step.program = Program::compile(std::move(training.graph), program);
     for (const Port& port : step.program->inputs()) {
       step.sources.push_back(source_of(port, training, step));
     }

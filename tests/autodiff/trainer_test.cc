@@ -87,6 +87,54 @@ TEST(Trainer, KeepsItsRateInTheScheduleAndInTheCheckpoint) {
   EXPECT_TRUE(other->state().at("w").identical(trainer->state().at("w")));
 }
 
+// y = relu(x v) w with layers of `n` features.
+Graph two_layers(std::int64_t n) {
+  Graph graph("two_layers");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{4, n}));
+  std::vector<float> values(static_cast<std::size_t>(n * n));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = 0.01F * static_cast<float>(static_cast<int>(i * 7919 % 201) - 100);
+  }
+  const ValueId v = graph.add_constant("v", floats({n, n}, values));
+  const ValueId w = graph.add_constant("w", floats({n, n}, values));
+  const ValueId hidden = graph.add_op("Relu", {graph.add_op("MatMul", {x, v})});
+  graph.add_output(graph.add_op("MatMul", {hidden, w}, {}, "y"));
+  return graph;
+}
+
+// Every optimizer: weights and states stay where they are, and the function that updates them needs
+// memory for gradients, not for new values.
+TEST(Trainer, UpdatesInPlace) {
+  constexpr std::int64_t n = 192;
+  constexpr std::size_t weight = n * n * sizeof(float);
+  const std::map<std::string, Data> batch{{"x", floats({4, n}, std::vector<float>(4 * n, 0.1F))},
+                                          {"target", floats({4, n}, std::vector<float>(4 * n))}};
+  for (const char* name : {"sgd", "adagrad", "rmsprop", "adam", "adamw"}) {
+    SCOPED_TRACE(name);
+    TrainerOptions options;
+    options.loss.kind = "mse";
+    options.optimizer.name = name;
+    options.optimizer.momentum = 0.9;
+    options.optimizer.learning_rate = 1e-3;
+    const auto trainer = Trainer::create(two_layers(n), options);
+    // The same with new values computed beside the old ones.
+    options.detect_anomaly = true;
+    const auto beside = Trainer::create(two_layers(n), options);
+    std::map<std::string, const void*> places;
+    for (const auto& [key, tensor] : trainer->state()) places[key] = tensor.raw();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(trainer->step(batch), beside->step(batch));
+      for (const auto& [key, tensor] : trainer->state()) {
+        EXPECT_EQ(tensor.raw(), places.at(key)) << key;
+        EXPECT_TRUE(tensor.identical(beside->state().at(key))) << key;
+      }
+    }
+    const Explanation explanation = trainer->explain();
+    ASSERT_EQ(explanation.launches.size(), 1U);
+    EXPECT_LT(explanation.launches[0].workspace_bytes + explanation.arena_bytes, 2.3 * weight);
+  }
+}
+
 TEST(Trainer, RefusesWhatItCannotTrain) {
   TrainerOptions options;
   options.loss.kind = "rmse";

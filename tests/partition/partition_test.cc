@@ -106,6 +106,41 @@ void check(const Case& c, const Partition& p) {
   }
 }
 
+// Whoever writes the next value of a variable runs after all that read the old one.
+TEST(Partition, WritersOfVariablesComeLast) {
+  std::mt19937 rng(11);
+  int late = 0;
+  for (int round = 0; round < 500; ++round) {
+    Case c = random_case(rng, 4 + static_cast<int>(rng() % 40), {0.5, 0.6, 1});
+    std::vector<ValueId> sinks;
+    for (const NodeId id : c.graph.nodes()) {
+      const ValueId v = c.graph.node(id).outputs[0];
+      if (c.graph.uses(v).empty()) sinks.push_back(v);
+    }
+    PartitionOptions options;
+    for (const ValueId sink : sinks) {
+      const ValueId variable =
+          c.graph.add_input("variable", Type::tensor(DType::kFloat32, Dims{2}));
+      for (const NodeId id : c.graph.nodes()) {
+        if (rng() % 4 == 0) c.graph.set_input(id, 0, variable);
+      }
+      if (!c.graph.is_output(sink)) c.graph.add_output(sink);
+      options.updates.emplace_back(variable, sink);
+    }
+    const Partition free = partition(c.graph, c.answers, {});
+    const Partition p = partition(c.graph, c.answers, options);
+    check(c, p);
+    const auto cluster = [&](const Partition& of, NodeId id) {
+      return of.cluster_of[static_cast<std::size_t>(id.index)];
+    };
+    for (const UpdateWait& wait : update_waits(c.graph, options.updates)) {
+      ASSERT_LE(cluster(p, wait.reader), cluster(p, wait.writer));
+      if (cluster(free, wait.reader) > cluster(free, wait.writer)) ++late;
+    }
+  }
+  EXPECT_GT(late, 100) << "without waiting the old values of few variables would be lost";
+}
+
 TEST(Partition, RandomGraphsGiveConvexClusters) {
   std::mt19937 rng(7);
   for (int round = 0; round < 3000; ++round) {

@@ -325,6 +325,50 @@ def dropping(p: float) -> torch.nn.Sequential:
     return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(p), nn.Linear(64, 4))
 
 
+@pytest.mark.parametrize("engine", engines("native", "xla", "openvino,xla", "openvino,native"))
+@pytest.mark.parametrize("name", ["sgd", "adam", "lamb"])
+def test_weights_are_updated_where_they_lie(engine: str, name: str) -> None:
+    """The function that updates is one that writes in place, and needs less memory than the new
+    values would take."""
+    torch.manual_seed(0)
+    nn = torch.nn
+    width = 160
+    layers = [layer for _ in range(4) for layer in (nn.Linear(width, width), nn.ReLU())]
+    graph = graph_of(nn.Sequential(*layers, nn.Linear(width, 10)), [4, width], "float32")
+    optimizer = {
+        "sgd": optim.SGD(learning_rate=0.01, momentum=0.9),
+        "adam": optim.Adam(learning_rate=1e-3),
+        "lamb": optim.LAMB(learning_rate=1e-3),
+    }[name]
+    trainer = openxrt.Trainer(graph, optimizer=optimizer, engine=engine)
+    beside = openxrt.Trainer(graph, optimizer=optimizer, engine=engine, detect_anomaly=True)
+    live = trainer.state_dict(copy=False)
+    places = {key: value.ctypes.data for key, value in live.items()}
+    x = np.random.default_rng(0).normal(size=(4, width)).astype(np.float32)
+    for _ in range(3):
+        loss = trainer.step(x, target=np.arange(4))
+        assert loss == pytest.approx(beside.step(x, target=np.arange(4)), abs=1e-5)
+    for key, value in trainer.state_dict(copy=False).items():
+        assert value.ctypes.data == places[key]
+        np.testing.assert_array_equal(value, live[key])
+        np.testing.assert_allclose(value, beside.state_dict()[key], atol=1e-5)
+    explanation = trainer.explain()
+    updating = {
+        node["engine"]
+        for node in explanation["nodes"]
+        if any(output.endswith("/next") for output in node["outputs"])
+    }
+    assert updating == {engine.split(",")[-1]}
+    states = sum(value.nbytes for value in live.values())
+    needed = explanation["arena_bytes"]
+    needed += sum(
+        launch["workspace_bytes"]
+        for launch in explanation["launches"]
+        if launch["engine"] in updating
+    )
+    assert needed < states * (0.75 if name != "lamb" else 1.5)
+
+
 def test_dropout_depends_on_the_seed_and_the_step_alone() -> None:
     x = np.random.default_rng(0).standard_normal((32, 6)).astype(np.float32)
     y = np.zeros(32, np.int64)

@@ -31,7 +31,8 @@ class NativeEngine final : public Engine, public SelfContainedBlobs {
   std::optional<std::vector<std::string>> option_names() const override {
     return std::vector<std::string>{"precision"};
   }
-  // Aliased outputs are computed aside and copied when all nodes have run.
+  // An aliased output is written over its input by the step that makes it, where no later one reads
+  // the input; else it is computed aside and copied when all nodes have run.
   bool in_place() const override { return true; }
 
  private:

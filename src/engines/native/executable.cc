@@ -9,6 +9,7 @@
 
 #include "engines/native/memory_plan.h"
 #include "engines/native/prepare.h"
+#include "engines/native/updates.h"
 
 namespace xrt::native {
 
@@ -51,9 +52,9 @@ NativeExecutable::NativeExecutable(const Graph& graph, const KernelRegistry& reg
                                    std::span<const InputOutputAlias> aliases)
     : threads_(std::move(threads)) {
   Graph own(graph);
-  prepare_graph(own, registry, options);
+  prepare_graph(own, registry, options, aliases);
   build(own, registry, options, aliases);
-  describe_for_blob(own);
+  describe_for_blob(own, aliases);
 }
 
 NativeExecutable::NativeExecutable(const Tensor& blob, const KernelRegistry& registry,
@@ -77,8 +78,9 @@ NativeExecutable::NativeExecutable(const Tensor& blob, const KernelRegistry& reg
 
 void NativeExecutable::make_kernels(const Graph& graph, const KernelRegistry& registry,
                                     const CompileOptions& options,
+                                    std::span<const InputOutputAlias> aliases,
                                     std::vector<StoredWeights>& stored) {
-  const std::vector<NodeId> order = graph.topological_order();
+  const std::vector<NodeId> order = update_order(graph, updates_of(graph, aliases));
   steps_.resize(order.size());
   const auto make = [&](std::size_t s) {
     const KernelCreateContext create(graph, order[s], registry, options, threads_,
@@ -130,13 +132,14 @@ void NativeExecutable::make_kernels(const Graph& graph, const KernelRegistry& re
 
 // Constants of which kernels keep only what they packed are written as shapes: what was packed
 // follows, in the order of steps.
-void NativeExecutable::describe_for_blob(const Graph& graph) {
+void NativeExecutable::describe_for_blob(const Graph& graph,
+                                         std::span<const InputOutputAlias> aliases) {
   std::vector<bool> is_hollow(graph.value_capacity());
   for (const ValueId v : graph.constants()) is_hollow[static_cast<std::size_t>(v.index)] = true;
   const auto keep = [&](std::int32_t slot) {
     if (slot >= 0) is_hollow[static_cast<std::size_t>(slot)] = false;
   };
-  const std::vector<NodeId> order = graph.topological_order();
+  const std::vector<NodeId> order = update_order(graph, updates_of(graph, aliases));
   for (std::size_t s = 0; s < order.size(); ++s) {
     for (const std::int32_t slot : steps_[s].inputs) keep(slot);
     if (steps_[s].kernel->saves_weights()) continue;
@@ -177,7 +180,7 @@ void NativeExecutable::build(const Graph& graph, const KernelRegistry& registry,
     slots_[capture.inner.index].borrowed = true;
     input_slots_.push_back(capture.inner.index);
   }
-  make_kernels(graph, registry, options, stored);
+  make_kernels(graph, registry, options, aliases, stored);
   // Kernels hold what they need of their constants; a constant that no step reads is not kept.
   for (const Step& step : steps_) {
     for (const std::int32_t slot : step.inputs) keep_constant(graph, slot);
@@ -185,7 +188,10 @@ void NativeExecutable::build(const Graph& graph, const KernelRegistry& registry,
   for (const ValueId id : graph.outputs()) keep_constant(graph, id.index);
 
   std::vector<bool> copied(graph.outputs().size());
-  for (const InputOutputAlias& alias : aliases) copied.at(alias.output) = true;
+  for (const InputOutputAlias& alias : aliases) {
+    copied.at(alias.output) = !can_overwrite(graph, graph.inputs().at(alias.input).index,
+                                             graph.outputs().at(alias.output).index);
+  }
   std::vector<bool> retained(slots_.size());
   for (const Step& step : steps_) {
     if (!step.kernel->traits().retains_inputs) continue;
@@ -211,6 +217,34 @@ void NativeExecutable::build(const Graph& graph, const KernelRegistry& registry,
     profile_ = std::make_unique<StepProfile>();
     for (const Step& step : steps_) profile_->name_step(step.label, step.kernel->describe());
   }
+}
+
+bool NativeExecutable::can_overwrite(const Graph& graph, std::int32_t input,
+                                     std::int32_t output) const {
+  std::vector<bool> shares(slots_.size());  // the input's memory
+  shares[input] = true;
+  bool written = false;
+  for (const Step& step : steps_) {
+    const KernelTraits& traits = step.kernel->traits();
+    const bool writes =
+        std::find(step.outputs.begin(), step.outputs.end(), output) != step.outputs.end();
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      const std::int32_t slot = step.inputs[i];
+      if (slot < 0 || !shares[slot]) continue;
+      if (written || traits.retains_inputs) return false;
+      const bool safe =
+          traits.overwrites ||
+          (step.outputs[0] == output && std::find(traits.in_place.begin(), traits.in_place.end(),
+                                                  static_cast<int>(i)) != traits.in_place.end());
+      if (writes && !safe) return false;
+    }
+    if (traits.view_of >= 0 && step.outputs[0] >= 0 && shares[step.inputs.at(traits.view_of)]) {
+      shares[step.outputs[0]] = true;
+    }
+    written = written || writes;
+  }
+  return written && std::none_of(graph.outputs().begin(), graph.outputs().end(),
+                                 [&](ValueId v) { return shares[v.index]; });
 }
 
 void NativeExecutable::keep_constant(const Graph& graph, std::int32_t slot) {

@@ -63,8 +63,12 @@ class NativeExecutable final : public Executable {
   void build(const Graph& graph, const KernelRegistry& registry, const CompileOptions& options,
              std::span<const InputOutputAlias> aliases, std::vector<StoredWeights> stored = {});
   void make_kernels(const Graph& graph, const KernelRegistry& registry,
-                    const CompileOptions& options, std::vector<StoredWeights>& stored);
-  void describe_for_blob(const Graph& graph);
+                    const CompileOptions& options, std::span<const InputOutputAlias> aliases,
+                    std::vector<StoredWeights>& stored);
+  void describe_for_blob(const Graph& graph, std::span<const InputOutputAlias> aliases);
+  // Whether the output may be written into the memory of the input that it is aliased to: the step
+  // that writes it is the last that reads the input, and reads each element before it writes it.
+  bool can_overwrite(const Graph& graph, std::int32_t input, std::int32_t output) const;
   void keep_constant(const Graph& graph, std::int32_t slot);
   // `retained`: slots whose memory may be held by what a kernel made of them.
   void plan_memory(const Graph& graph, std::vector<bool> retained);

@@ -151,6 +151,9 @@ struct KernelTraits {
   bool retains_inputs = false;
   // True: run() calls a library that uses the threads of the arena it is called in (oneDNN).
   bool uses_arena = false;
+  // True: any output may lie in the memory of any input of its shape: element i of all inputs is
+  // read before element i of any output is written.
+  bool overwrites = false;
 };
 
 class Kernel {

@@ -2,6 +2,7 @@
 #include "engines/native/prepare.h"
 
 #include "engines/native/dnn/optimize.h"
+#include "engines/native/updates.h"
 #include "ir/schema.h"
 
 namespace xrt::native {
@@ -39,9 +40,11 @@ Support supports_all_of(const Graph& body, const KernelRegistry& registry, int d
 
 }  // namespace
 
-void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOptions&) {
+void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOptions&,
+                   std::span<const InputOutputAlias> aliases) {
   expand_functions(
       graph, [&](const Graph& g, NodeId id) { return registry.find(NodeView(g, id)) == nullptr; });
+  fuse_updates(graph, aliases);
   dnn::optimize(graph);
 }
 

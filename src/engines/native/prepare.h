@@ -8,7 +8,8 @@ namespace xrt::native {
 
 // Replaces every node that has no kernel by its function body, where the standard gives one, and
 // fuses what the registry can compute at once.
-void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOptions& options);
+void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOptions& options,
+                   std::span<const InputOutputAlias> aliases = {});
 
 // Whether the node has a kernel, or a function body all of whose nodes are supported, and whether
 // the same holds for the bodies of its sub-graphs.

@@ -192,6 +192,26 @@ std::vector<std::int64_t> take_transpose(const Graph& graph, ValueId& operand) {
   return transpose_perm(graph, *transpose);
 }
 
+// (A B)' is B' A': of two matrices without a bias, the transpose that follows costs nothing.
+void take_final_transpose(const Graph& graph, Fused& fused, Attributes& attributes) {
+  const auto use = sole_use(graph, fused.result);
+  if (!use || fused.inputs[2].valid()) return;
+  const Node& next = graph.node(use->node);
+  const std::vector<std::int64_t> swap{1, 0};
+  if (!next.domain.empty() || next.op != "Transpose" || graph.type(fused.result).rank() != 2 ||
+      transpose_perm(graph, next) != swap || graph.type(fused.inputs[0]).rank() != 2 ||
+      graph.type(fused.inputs[1]).rank() != 2) {
+    return;
+  }
+  const bool a = attributes.contains("perm_a");
+  const bool b = attributes.contains("perm_b");
+  attributes.clear();
+  if (!b) attributes["perm_a"] = swap;
+  if (!a) attributes["perm_b"] = swap;
+  std::swap(fused.inputs[0], fused.inputs[1]);
+  fused.result = next.outputs[0];
+}
+
 bool fuse_multiplication(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const bool gemm = node.op == "Gemm";
@@ -245,6 +265,7 @@ bool fuse_multiplication(Graph& graph, NodeId id) {
       }
     }
   }
+  take_final_transpose(graph, fused, attributes);
   while (take_next(graph, fused, /*may_broadcast=*/true)) {
   }
   // The result is stored the way the transpose after it would.

@@ -64,15 +64,17 @@ Created create_momentum(const KernelCreateContext& create) {
   const std::string mode = node.attr_string("mode", "standard");
   if (mode != "standard" && mode != "nesterov") fail("mode '" + mode + "' is not known");
   const bool nesterov = mode == "nesterov";
-  return make_kernel([=](KernelContext& k) {
-    const double rate = scalar(k, 0);
-    const double weight = scalar(k, 1) > 0 ? beta : 1.0;
-    update_all(k, 3, [=](Element& e) {
-      const double gradient = decay * e.x + e.gradient;
-      e.state[0] = alpha * e.state[0] + weight * gradient;
-      e.x -= rate * (nesterov ? gradient + alpha * e.state[0] : e.state[0]);
-    });
-  });
+  return make_kernel(
+      [=](KernelContext& k) {
+        const double rate = scalar(k, 0);
+        const double weight = scalar(k, 1) > 0 ? beta : 1.0;
+        update_all(k, 3, [=](Element& e) {
+          const double gradient = decay * e.x + e.gradient;
+          e.state[0] = alpha * e.state[0] + weight * gradient;
+          e.x -= rate * (nesterov ? gradient + alpha * e.state[0] : e.state[0]);
+        });
+      },
+      {.overwrites = true});
 }
 
 Created create_adagrad(const KernelCreateContext& create) {
@@ -80,14 +82,16 @@ Created create_adagrad(const KernelCreateContext& create) {
   const double decay_factor = node.attr_float("decay_factor", 0.0F);
   const double epsilon = node.attr_float("epsilon", 1e-6F);
   const double decay = node.attr_float("norm_coefficient", 0.0F);
-  return make_kernel([=](KernelContext& k) {
-    const double rate = scalar(k, 0) / (1 + scalar(k, 1) * decay_factor);
-    update_all(k, 3, [=](Element& e) {
-      const double gradient = decay * e.x + e.gradient;
-      e.state[0] += gradient * gradient;
-      e.x -= rate * gradient / (std::sqrt(e.state[0]) + epsilon);
-    });
-  });
+  return make_kernel(
+      [=](KernelContext& k) {
+        const double rate = scalar(k, 0) / (1 + scalar(k, 1) * decay_factor);
+        update_all(k, 3, [=](Element& e) {
+          const double gradient = decay * e.x + e.gradient;
+          e.state[0] += gradient * gradient;
+          e.x -= rate * gradient / (std::sqrt(e.state[0]) + epsilon);
+        });
+      },
+      {.overwrites = true});
 }
 
 Created create_adam(const KernelCreateContext& create) {
@@ -97,17 +101,19 @@ Created create_adam(const KernelCreateContext& create) {
   const double epsilon = node.attr_float("epsilon", 1e-6F);
   const double decay = node.attr_float("norm_coefficient", 0.0F);
   const double decay_post = node.attr_float("norm_coefficient_post", 0.0F);
-  return make_kernel([=](KernelContext& k) {
-    const double count = scalar(k, 1);
-    double rate = scalar(k, 0);
-    if (count > 0) rate *= std::sqrt(1 - std::pow(beta, count)) / (1 - std::pow(alpha, count));
-    update_all(k, 4, [=](Element& e) {
-      const double gradient = decay * e.x + e.gradient;
-      e.state[0] = alpha * e.state[0] + (1 - alpha) * gradient;
-      e.state[1] = beta * e.state[1] + (1 - beta) * gradient * gradient;
-      e.x = (1 - decay_post) * (e.x - rate * e.state[0] / (std::sqrt(e.state[1]) + epsilon));
-    });
-  });
+  return make_kernel(
+      [=](KernelContext& k) {
+        const double count = scalar(k, 1);
+        double rate = scalar(k, 0);
+        if (count > 0) rate *= std::sqrt(1 - std::pow(beta, count)) / (1 - std::pow(alpha, count));
+        update_all(k, 4, [=](Element& e) {
+          const double gradient = decay * e.x + e.gradient;
+          e.state[0] = alpha * e.state[0] + (1 - alpha) * gradient;
+          e.state[1] = beta * e.state[1] + (1 - beta) * gradient * gradient;
+          e.x = (1 - decay_post) * (e.x - rate * e.state[0] / (std::sqrt(e.state[1]) + epsilon));
+        });
+      },
+      {.overwrites = true});
 }
 
 }  // namespace

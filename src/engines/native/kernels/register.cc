@@ -28,6 +28,7 @@ void register_kernels(KernelRegistry& registry) {
   register_detection_kernels(registry);
   register_image_kernels(registry);
   register_optimizer_kernels(registry);
+  register_update_kernels(registry);
   register_gradient_kernels(registry);
   register_ml_kernels(registry);
   register_linear_model_kernels(registry);

@@ -33,6 +33,7 @@ void register_signal_kernels(KernelRegistry& registry);
 void register_detection_kernels(KernelRegistry& registry);
 void register_image_kernels(KernelRegistry& registry);
 void register_optimizer_kernels(KernelRegistry& registry);
+void register_update_kernels(KernelRegistry& registry);
 void register_gradient_kernels(KernelRegistry& registry);
 void register_ml_kernels(KernelRegistry& registry);
 void register_linear_model_kernels(KernelRegistry& registry);
