@@ -82,6 +82,9 @@ Module compile(Graph graph, const CompileOptions& options, std::vector<std::stri
   assign_layout(lowered);
   Module module = emit(lowered, targets, options.precision);
   plan_memory(module);
+  for (ModuleFunction& f : module.functions) {
+    f.code = module.targets[static_cast<std::size_t>(f.target)]->code(module, f);
+  }
   return module;
 }
 

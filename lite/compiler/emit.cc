@@ -104,18 +104,22 @@ void Emitter::push(const LOp& op, xrt_kernel_id kernel, const void* params, std:
 }
 
 void Emitter::find_lives() {
-  for (Storage& s : module_.storages) s.first = -1;
-  for (std::size_t i = 0; i < module_.ops.size(); ++i) {
-    const int at = static_cast<int>(i);
-    const auto touch = [&](int storage) {
-      Storage& s = module_.storages[static_cast<std::size_t>(storage)];
-      if (s.first < 0) s.first = at;
-      s.last = at;
-    };
-    for (const Operand& o : module_.ops[i].operands) {
-      if (o.at == Operand::At::kStorage) touch(o.index);
+  for (Storage& s : module_.storages) s.first = s.last = -1;
+  const auto touch = [&](int storage, int at) {
+    Storage& s = module_.storages[static_cast<std::size_t>(storage)];
+    s.first = s.first < 0 ? at : std::min(s.first, at);
+    s.last = std::max(s.last, at);
+  };
+  for (const ModuleOp& op : module_.ops) {
+    for (const Operand& o : op.operands) {
+      if (o.at == Operand::At::kStorage) touch(o.index, op.time);
     }
-    if (module_.ops[i].scratch >= 0) touch(module_.ops[i].scratch);
+    if (op.scratch >= 0) touch(op.scratch, op.time);
+  }
+  for (const ModuleStep& step : module_.steps) {
+    if (step.function >= 0) continue;
+    touch(step.from, step.time);
+    touch(step.to, step.time);
   }
   for (Storage& s : module_.storages) {
     if (s.first < 0) s.bytes = 0;  // nothing touches it
@@ -128,14 +132,14 @@ void Emitter::share_in_place() {
     const ModuleOp& op = module_.ops[i];
     const Operand& y = op.operands[static_cast<std::size_t>(op.output)];
     Storage& to = module_.storages[static_cast<std::size_t>(y.index)];
-    if (to.output >= 0 || to.first != static_cast<int>(i) || y.offset != 0) continue;
+    if (to.output >= 0 || to.first != op.time || y.offset != 0) continue;
     for (std::size_t k = 0; k < op.operands.size(); ++k) {
       const Operand& x = op.operands[k];
       if (static_cast<int>(k) == op.output || x.at != Operand::At::kStorage || x.offset != 0)
         continue;
       const Storage& from = module_.storages[static_cast<std::size_t>(x.index)];
-      if (from.input >= 0 || from.output >= 0 || from.last != static_cast<int>(i) ||
-          from.bytes != to.bytes || x.dtype != y.dtype || x.index == y.index) {
+      if (from.input >= 0 || from.output >= 0 || from.last != op.time || from.bytes != to.bytes ||
+          x.dtype != y.dtype || x.index == y.index) {
         continue;
       }
       bool fits = false;
@@ -203,6 +207,7 @@ Module Emitter::run() {
     module_.storages.push_back(copy);
     push({graph_.output_names[i] + "/copy", LView{}, -1, false}, XRT_K_COPY, p, {from, to});
   }
+  partition(module_);
   find_lives();
   share_in_place();
   for (const std::string& c : module_.constants) module_.weight_bytes += c.size();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One arena: storages that never live at once share memory. Several orders of placing are tried,
-// each storage at the lowest offset that is free over its life; the smallest arena is kept.
+// One arena per memory: storages that never live at once share memory. Several orders of placing
+// are tried, each storage at the lowest offset that is free over its life; the smallest arena is
+// kept.
 #include <algorithm>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "module.h"
 
@@ -45,13 +48,13 @@ std::size_t place(std::vector<Block>& blocks, const std::vector<std::size_t>& or
   return total;
 }
 
-}  // namespace
-
-void plan_memory(Module& module) {
+// One memory: the arena's size and the largest live set.
+std::pair<std::size_t, std::size_t> plan(Module& module, int device) {
   std::vector<Block> blocks;
   for (std::size_t i = 0; i < module.storages.size(); ++i) {
     const Storage& s = module.storages[i];
     if (s.input >= 0 || s.output >= 0 || s.shares >= 0 || s.bytes == 0) continue;
+    if (s.device != device) continue;
     blocks.push_back({i, aligned(s.bytes), s.first, s.last});
   }
   for (const Storage& s : module.storages) {  // lives of those that are taken over reach on
@@ -64,11 +67,11 @@ void plan_memory(Module& module) {
       if (b.storage == static_cast<std::size_t>(root)) b.last = std::max(b.last, s.last);
     }
   }
-  std::vector<std::size_t> live(module.ops.size() + 2, 0);
+  std::vector<std::size_t> live(static_cast<std::size_t>(module.times) + 2, 0);
   for (const Block& b : blocks) {
     for (int t = b.first; t <= b.last; ++t) live[static_cast<std::size_t>(t)] += b.bytes;
   }
-  module.largest_live_bytes = *std::max_element(live.begin(), live.end());
+  const std::size_t largest = *std::max_element(live.begin(), live.end());
 
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
@@ -91,13 +94,25 @@ void plan_memory(Module& module) {
         return std::pair(peak(a), a.bytes) > std::pair(peak(b), b.bytes);
       })};
   std::vector<Block> best;
-  module.arena_bytes = SIZE_MAX;
+  std::size_t bytes = SIZE_MAX;
   for (const auto& candidate : orders) {
     std::vector<Block> trial = blocks;
     const std::size_t total = place(trial, candidate);
-    if (total < module.arena_bytes) module.arena_bytes = total, best = trial;
+    if (total < bytes) bytes = total, best = trial;
   }
   for (const Block& b : best) module.storages[b.storage].offset = b.offset;
+  return {bytes, largest};
+}
+
+}  // namespace
+
+void plan_memory(Module& module) {
+  std::tie(module.arena_bytes, module.largest_live_bytes) = plan(module, -1);
+  module.device_arena_bytes.assign(module.targets.size(), 0);
+  for (std::size_t t = 0; t < module.targets.size(); ++t) {
+    if (module.targets[t]->host_memory()) continue;
+    module.device_arena_bytes[t] = plan(module, static_cast<int>(t)).first;
+  }
   for (Storage& s : module.storages) {
     int root = s.shares;
     while (root >= 0 && module.storages[static_cast<std::size_t>(root)].shares >= 0) {

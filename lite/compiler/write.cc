@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file: tables, then weights. Targets with the host's memory share one arena, that of target 0.
+// The file: tables, then code and weights. Targets with the host's memory share one arena, that of
+// target 0.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <map>
 
@@ -26,36 +28,23 @@ class Strings {
 
 std::size_t aligned(std::size_t v, std::size_t to) { return (v + to - 1) / to * to; }
 
-// Consecutive ops of one target.
-std::vector<xrt_file_function> functions_of(const Module& m) {
-  std::vector<xrt_file_function> result;
-  for (std::size_t i = 0; i < m.ops.size(); ++i) {
-    const auto target = static_cast<std::uint32_t>(m.ops[i].target);
-    if (result.empty() || result.back().target != target) {
-      result.push_back({target, static_cast<std::uint32_t>(i), 0, 0, 0, 0});
-    }
-    ++result.back().op_count;
-  }
-  return result;
-}
-
 class Writer {
  public:
   explicit Writer(const Module& module) : m_(module) {}
 
   std::string run() {
-    place_constants();
-    for (const Target* t : m_.targets) {
-      targets_.push_back({strings_.add(t->name()), XRT_TARGET_HOST_MEMORY, 0});
-    }
-    targets_[0].arena_bytes = m_.arena_bytes;
+    place_targets();
+    place_data();
     for (const ModuleOp& op : m_.ops) add(op);
     for (const ModulePort& p : m_.inputs) add(p);
     for (const ModulePort& p : m_.outputs) add(p);
-    const std::vector<xrt_file_function> functions = functions_of(m_);
     std::vector<xrt_file_step> steps;
-    for (std::size_t i = 0; i < functions.size(); ++i) {
-      steps.push_back({XRT_STEP_FUNCTION, static_cast<std::uint32_t>(i), 0, 0});
+    for (const ModuleStep& step : m_.steps) {
+      if (step.function >= 0) {
+        steps.push_back({XRT_STEP_FUNCTION, static_cast<std::uint32_t>(step.function), 0, 0});
+      } else {
+        steps.push_back({XRT_STEP_TRANSFER, tensor(whole(step.from)), tensor(whole(step.to)), 0});
+      }
     }
     bytes_.resize(sizeof(xrt_file_header));
     xrt_file_header h = {};
@@ -64,7 +53,8 @@ class Writer {
     h.input_count = static_cast<std::uint32_t>(m_.inputs.size());
     h.output_count = static_cast<std::uint32_t>(m_.outputs.size());
     h.targets = table(targets_);
-    h.functions = table(functions);
+    const std::size_t functions_at = aligned(bytes_.size(), 8);
+    h.functions = table(functions_);
     h.steps = table(steps);
     h.ops = table(ops_);
     h.operands = table(operands_);
@@ -75,6 +65,11 @@ class Writer {
     bytes_.resize(aligned(bytes_.size(), 64));
     h.meta_bytes = static_cast<std::uint32_t>(bytes_.size());
     h.data_offset = bytes_.size();
+    for (xrt_file_function& f : functions_) {  // offsets so far count from the data
+      if (f.blob_bytes > 0) f.blob_offset += h.data_offset;
+    }
+    std::memcpy(bytes_.data() + functions_at, functions_.data(),
+                functions_.size() * sizeof(xrt_file_function));
     h.data_bytes = data_.size();
     h.file_bytes = bytes_.size() + data_.size();
     h.data_checksum = xrt_checksum(data_.data(), data_.size());
@@ -97,13 +92,55 @@ class Writer {
     return result;
   }
 
-  void place_constants() {
-    for (const std::string& c : m_.constants) {
-      data_.resize(aligned(data_.size(), 64));
-      constant_at_.push_back(data_.size());
-      data_ += c;
+  // Target 0 has the host's memory.
+  void place_targets() {
+    file_target_.resize(m_.targets.size());
+    for (const bool host : {true, false}) {
+      for (std::size_t t = 0; t < m_.targets.size(); ++t) {
+        if (m_.targets[t]->host_memory() != host) continue;
+        if (!host && targets_.empty()) {
+          targets_.push_back({strings_.add("host"), XRT_TARGET_HOST_MEMORY, 0});
+        }
+        file_target_[t] = static_cast<std::uint32_t>(targets_.size());
+        targets_.push_back({strings_.add(m_.targets[t]->name()),
+                            host ? std::uint32_t{XRT_TARGET_HOST_MEMORY} : 0,
+                            m_.device_arena_bytes[t]});
+      }
+    }
+    targets_[0].arena_bytes = m_.arena_bytes;
+  }
+
+  std::size_t place(const std::string& bytes) {
+    data_.resize(aligned(data_.size(), 64));
+    data_ += bytes;
+    return data_.size() - bytes.size();
+  }
+
+  // Code, then constants; those of one target together, so that a device takes one range.
+  void place_data() {
+    for (const ModuleFunction& f : m_.functions) {
+      functions_.push_back({file_target_[static_cast<std::size_t>(f.target)],
+                            static_cast<std::uint32_t>(f.first_op),
+                            static_cast<std::uint32_t>(f.op_count), 0,
+                            f.code.empty() ? 0 : place(f.code), f.code.size()});
+    }
+    constant_at_.assign(m_.constants.size(), SIZE_MAX);
+    for (std::size_t t = 0; t < m_.targets.size(); ++t) {
+      for (const ModuleOp& op : m_.ops) {
+        if (static_cast<std::size_t>(op.target) != t) continue;
+        for (const Operand& o : op.operands) {
+          if (o.at != Operand::At::kConstant) continue;
+          std::size_t& at = constant_at_[static_cast<std::size_t>(o.index)];
+          if (at == SIZE_MAX) at = place(m_.constants[static_cast<std::size_t>(o.index)]);
+        }
+      }
     }
     data_.resize(aligned(data_.size(), 64));
+  }
+
+  Operand whole(int storage) const {
+    const Storage& s = m_.storages[static_cast<std::size_t>(storage)];
+    return {Operand::At::kStorage, storage, 0, storage_bytes(m_, s), DType::kUInt8};
   }
 
   std::uint32_t tensor(const Operand& o) {
@@ -117,6 +154,7 @@ class Writer {
       const Storage& s = m_.storages[static_cast<std::size_t>(o.index)];
       t.offset = s.offset + o.offset;
       t.at = XRT_AT_ARENA;
+      if (s.device >= 0) t.target = file_target_[static_cast<std::size_t>(s.device)];
       if (s.input >= 0) t.at = XRT_AT_INPUT, t.port = static_cast<std::uint32_t>(s.input);
       if (s.output >= 0) t.at = XRT_AT_OUTPUT, t.port = static_cast<std::uint32_t>(s.output);
     }
@@ -160,6 +198,8 @@ class Writer {
   std::string bytes_, data_;
   std::vector<std::size_t> constant_at_;
   std::vector<xrt_file_target> targets_;
+  std::vector<std::uint32_t> file_target_;  // of the module's targets
+  std::vector<xrt_file_function> functions_;
   std::vector<xrt_file_op> ops_;
   std::vector<std::uint32_t> operands_, words_;
   std::vector<xrt_file_tensor> tensors_;

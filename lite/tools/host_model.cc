@@ -42,6 +42,9 @@ void check(xrt_lite_status status, const std::string& what) {
     case XRT_LITE_DEVICE_ERROR:
       code = ErrorCode::kEngine;
       break;
+    case XRT_LITE_NO_DEVICE:
+      code = ErrorCode::kNotFound;
+      break;
     case XRT_LITE_IO:
       code = ErrorCode::kIo;
       break;

@@ -15,12 +15,14 @@ namespace {
 
 using namespace xrt;
 
-std::string place(const xrt_file_tensor& t) {
+std::string place(const xrt_view& v, const xrt_file_tensor& t) {
   switch (t.at) {
     case XRT_AT_DATA:
       return fmt::format("weights+{}", t.offset);
     case XRT_AT_ARENA:
-      return fmt::format("arena+{}", t.offset);
+      return fmt::format(
+          "{}arena+{}",
+          t.target == 0 ? "" : std::string(v.strings + v.targets[t.target].name) + " ", t.offset);
     case XRT_AT_INPUT:
       return fmt::format("input {}", t.port);
     default:
@@ -33,6 +35,21 @@ void print_ports(const xrt_view& v, const char* what, std::uint32_t first, std::
     const xrt_file_port& p = v.ports[i];
     fmt::print("{} {}: {}{}\n", what, v.strings + p.name, to_string(static_cast<DType>(p.dtype)),
                to_string(Dims(p.dims, p.dims + p.rank)));
+  }
+}
+
+// What runs after what, where there is more than one function.
+void print_steps(const xrt_view& v) {
+  if (v.header->steps.count < 2) return;
+  for (std::uint32_t i = 0; i < v.header->steps.count; ++i) {
+    const xrt_file_step& s = v.steps[i];
+    if (s.kind == XRT_STEP_FUNCTION) {
+      fmt::print("step {}: function {}\n", i, s.a);
+    } else {
+      fmt::print("step {}: transfer {} to {}, {}\n", i, place(v, v.tensors[s.a]),
+                 place(v, v.tensors[s.b]),
+                 cli::bytes_text(static_cast<double>(v.tensors[s.a].bytes)));
+    }
   }
 }
 
@@ -59,9 +76,16 @@ int main(int argc, char** argv) {
     print_ports(v, "output", h.input_count, h.output_count);
     for (std::uint32_t i = 0; i < h.functions.count; ++i) {
       const xrt_file_function& f = v.functions[i];
-      fmt::print("function {}: {} ops on {}\n", i, f.op_count,
-                 v.strings + v.targets[f.target].name);
+      fmt::print(
+          "function {}: {} ops on {}{}\n", i, f.op_count, v.strings + v.targets[f.target].name,
+          f.blob_bytes == 0 ? "" : ", code " + cli::bytes_text(static_cast<double>(f.blob_bytes)));
     }
+    for (std::uint32_t i = 1; i < h.targets.count; ++i) {
+      if ((v.targets[i].flags & XRT_TARGET_HOST_MEMORY) != 0) continue;
+      fmt::print("memory of {}: arena {}\n", v.strings + v.targets[i].name,
+                 cli::bytes_text(static_cast<double>(v.targets[i].arena_bytes)));
+    }
+    print_steps(v);
     std::vector<std::vector<std::string>> rows = {{"op", "kernel", "operands"}};
     int counts[XRT_K_COUNT] = {};
     for (std::uint32_t i = 0; i < h.ops.count; ++i) {
@@ -69,7 +93,7 @@ int main(int argc, char** argv) {
       ++counts[op.kernel];
       std::string operands;
       for (std::uint32_t k = 0; k < op.operand_count; ++k) {
-        operands += (k == 0 ? "" : ", ") + place(v.tensors[v.operands[op.operands + k]]);
+        operands += (k == 0 ? "" : ", ") + place(v, v.tensors[v.operands[op.operands + k]]);
       }
       rows.push_back(
           {v.strings + op.name, lite::kernel_name(static_cast<int>(op.kernel)), operands});

@@ -8,6 +8,7 @@ const std::vector<const Target*>& targets() {
   static const std::vector<const Target*> list = {
       &x86_target(),
       &generic_target(),
+      &cuda_target(),
   };
   return list;
 }

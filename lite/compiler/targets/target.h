@@ -15,6 +15,9 @@
 
 namespace xrt::lite {
 
+struct Module;
+struct ModuleFunction;
+
 // How a constant factor is packed: kernel.h, "How a constant factor lies in memory".
 struct Packing {
   int n = 8, k = 1;
@@ -36,6 +39,12 @@ class Target {
     (void)kernel, (void)params;
     return 0;
   }
+  // What the driver runs a function from, beside the parameters of its ops: machine code, a
+  // compiled model. Memory has been planned. Nothing for drivers of ready-made kernels.
+  virtual std::string code(const Module& module, const ModuleFunction& function) const {
+    (void)module, (void)function;
+    return {};
+  }
 };
 
 // Null if there is none of that name.
@@ -45,5 +54,6 @@ std::vector<std::string> target_names();
 // One function per file of this folder.
 const Target& generic_target();
 const Target& x86_target();
+const Target& cuda_target();
 
 }  // namespace xrt::lite

@@ -39,7 +39,8 @@ typedef enum xrt_lite_status {
   XRT_LITE_NOT_READY = 8,        /* an input or output has no buffer yet */
   XRT_LITE_DEVICE_ERROR = 9,     /* a device or its library failed */
   XRT_LITE_OUT_OF_RANGE = 10,    /* data at run time: an index beyond the table it looks up */
-  XRT_LITE_IO = 11               /* a file cannot be opened, read or mapped */
+  XRT_LITE_IO = 11,              /* a file cannot be opened, read or mapped */
+  XRT_LITE_NO_DEVICE = 12        /* a driver's device, or the library to reach it, is not here */
 } xrt_lite_status;
 
 /* A sentence for people; never null. */

@@ -26,7 +26,8 @@ typedef struct xrt_lite_executable xrt_lite_executable; /* the driver's own */
 typedef struct xrt_lite_buffer_api {
   xrt_lite_status (*create)(xrt_lite_device* device, size_t bytes, xrt_lite_buffer** buffer);
   void (*destroy)(xrt_lite_device* device, xrt_lite_buffer* buffer);
-  /* Between the host and the device, ordered with the stream. */
+  /* Between the host and the device, ordered with the stream (null: done on return). After `write`
+   * the host's bytes may change; what `read` fetches is there once the stream is synchronized. */
   xrt_lite_status (*write)(xrt_lite_device* device, xrt_lite_stream* stream,
                            xrt_lite_buffer* buffer, size_t offset, const void* from, size_t bytes);
   xrt_lite_status (*read)(xrt_lite_device* device, xrt_lite_stream* stream, xrt_lite_buffer* buffer,
@@ -113,6 +114,7 @@ XRT_LITE_API xrt_lite_status xrt_lite_register_driver(const xrt_lite_driver* dri
 /* Drivers that are part of the runtime; a program links those that it names. */
 XRT_LITE_API const xrt_lite_driver* xrt_lite_generic_driver(void);
 XRT_LITE_API const xrt_lite_driver* xrt_lite_x86_driver(void); /* AVX2 or AVX-512 */
+XRT_LITE_API const xrt_lite_driver* xrt_lite_cuda_driver(void);
 
 /* Platform layer: opens a shared library and registers what its function
  * `const xrt_lite_driver* xrt_lite_driver_entry(void)` returns. */

@@ -33,6 +33,7 @@ typedef struct xrt_target_state {
   const xrt_lite_kernel* kernels;
   int32_t kernel_count;
   xrt_lite_buffer* constants;
+  uint64_t constants_offset; /* where they begin in the file's data */
 } xrt_target_state;
 
 struct xrt_lite_model {
@@ -51,6 +52,7 @@ struct xrt_lite_context {
   uint8_t* arena;
   xrt_lite_buffer* arenas[XRT_MAX_TARGETS]; /* of targets with memory of their own */
   xrt_lite_stream* streams[XRT_MAX_TARGETS];
+  uint32_t pending; /* targets (bits) whose streams hold work that the host has not waited for */
   const void** inputs;
   void** outputs;
   const xrt_lite_threads* threads;

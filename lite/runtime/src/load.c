@@ -42,6 +42,24 @@ static int is_used(const xrt_view* v, uint32_t target) {
   return 0;
 }
 
+/* The part of the file's data that ops of a target read. */
+static void constants_of(const xrt_view* v, uint32_t target, uint64_t* begin, uint64_t* end) {
+  *begin = UINT64_MAX;
+  *end = 0;
+  for (uint32_t i = 0; i < v->header->functions.count; ++i) {
+    const xrt_file_function* f = &v->functions[i];
+    for (uint32_t k = f->first_op; f->target == target && k < f->first_op + f->op_count; ++k) {
+      const xrt_file_op* op = &v->ops[k];
+      for (uint32_t j = 0; j < op->operand_count; ++j) {
+        const xrt_file_tensor* t = &v->tensors[v->operands[op->operands + j]];
+        if (t->at != XRT_AT_DATA) continue;
+        if (t->offset < *begin) *begin = t->offset & ~(uint64_t)63;
+        if (t->offset + t->bytes > *end) *end = t->offset + t->bytes;
+      }
+    }
+  }
+}
+
 static xrt_lite_status open_target(xrt_lite_model* m, uint32_t index,
                                    const xrt_lite_load_options* options) {
   xrt_target_state* t = &m->targets[index];
@@ -56,20 +74,28 @@ static xrt_lite_status open_target(xrt_lite_model* m, uint32_t index,
   }
   if (t->driver->executable == NULL) {
     t->kernels = t->driver->kernels(t->device, &t->kernel_count);
-  } else if (v->header->data_bytes > 0) {
-    const size_t bytes = (size_t)v->header->data_bytes;
-    xrt_lite_status status = t->driver->buffer->create(t->device, bytes, &t->constants);
-    if (status != XRT_LITE_OK) return status;
-    status = t->driver->buffer->write(t->device, NULL, t->constants, 0,
-                                      v->bytes + v->header->data_offset, bytes);
-    if (status != XRT_LITE_OK) return status;
+    return XRT_LITE_OK;
   }
-  return XRT_LITE_OK;
+  uint64_t begin, end;
+  constants_of(v, index, &begin, &end);
+  if (end == 0) return XRT_LITE_OK;
+  const size_t bytes = (size_t)(end - begin);
+  t->constants_offset = begin;
+  const xrt_lite_status status = t->driver->buffer->create(t->device, bytes, &t->constants);
+  if (status != XRT_LITE_OK) return status;
+  return t->driver->buffer->write(t->device, NULL, t->constants, 0,
+                                  v->bytes + v->header->data_offset + begin, bytes);
 }
+
+typedef struct op_source {
+  const xrt_view* view;
+  uint64_t constants_offset;
+} op_source;
 
 static xrt_lite_status describe_op(const void* model, int32_t index, xrt_lite_op* out,
                                    xrt_lite_operand* operands, int32_t capacity) {
-  const xrt_view* v = &((const xrt_lite_model*)model)->view;
+  const op_source* source = (const op_source*)model;
+  const xrt_view* v = source->view;
   if (index < 0 || (uint32_t)index >= v->header->ops.count) return XRT_LITE_INVALID_ARGUMENT;
   const xrt_file_op* op = &v->ops[index];
   if ((uint32_t)capacity < op->operand_count) return XRT_LITE_INVALID_ARGUMENT;
@@ -77,7 +103,8 @@ static xrt_lite_status describe_op(const void* model, int32_t index, xrt_lite_op
     const xrt_file_tensor* t = &v->tensors[v->operands[op->operands + i]];
     operands[i].is_constant = t->at == XRT_AT_DATA;
     operands[i].host = t->at == XRT_AT_DATA ? v->bytes + v->header->data_offset + t->offset : NULL;
-    operands[i].offset = (size_t)t->offset;
+    operands[i].offset =
+        (size_t)(t->offset - (operands[i].is_constant ? source->constants_offset : 0));
     operands[i].bytes = (size_t)t->bytes;
   }
   out->kernel = (int32_t)op->kernel;
@@ -95,9 +122,10 @@ static xrt_lite_status open_function(xrt_lite_model* m, uint32_t index) {
   const xrt_file_function* f = &v->functions[index];
   const xrt_target_state* t = &m->targets[f->target];
   if (t->driver->executable != NULL) {
+    const op_source source = {v, t->constants_offset};
     const xrt_lite_function function = {(int32_t)f->op_count,
                                         describe_op,
-                                        m,
+                                        &source,
                                         (int32_t)f->first_op,
                                         f->blob_bytes > 0 ? v->bytes + f->blob_offset : NULL,
                                         (size_t)f->blob_bytes};

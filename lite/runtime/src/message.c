@@ -15,7 +15,8 @@ const char* xrt_lite_message(xrt_lite_status status) {
       "an input or output has no buffer",
       "a device or its library failed",
       "an index in the data lies outside the table",
-      "a file cannot be opened, read or mapped"};
+      "a file cannot be opened, read or mapped",
+      "the device, or the library to reach it, is not on this machine"};
   if ((unsigned)status >= sizeof(messages) / sizeof(messages[0])) return "unknown status";
   return messages[status];
 }

@@ -139,6 +139,19 @@ static xrt_lite_status run_kernels(xrt_lite_context* c, const xrt_target_state* 
   return XRT_LITE_OK;
 }
 
+/* Until the host may read what devices have been asked to write there. */
+static xrt_lite_status wait(xrt_lite_context* c) {
+  for (uint32_t i = 0; c->pending != 0; ++i) {
+    if ((c->pending >> i & 1u) == 0) continue;
+    c->pending &= ~(1u << i);
+    const xrt_target_state* t = &c->model->targets[i];
+    if (t->driver->stream == NULL) continue;
+    const xrt_lite_status status = t->driver->stream->synchronize(t->device, c->streams[i]);
+    if (status != XRT_LITE_OK) return status;
+  }
+  return XRT_LITE_OK;
+}
+
 static xrt_lite_status transfer(xrt_lite_context* c, const xrt_file_step* s) {
   const xrt_file_tensor* from = &c->model->view.tensors[s->a];
   const xrt_file_tensor* to = &c->model->view.tensors[s->b];
@@ -146,13 +159,12 @@ static xrt_lite_status transfer(xrt_lite_context* c, const xrt_file_step* s) {
   if (from->at == XRT_AT_ARENA && from->target != 0) {
     const xrt_target_state* t = &c->model->targets[from->target];
     if (t->driver == NULL) return XRT_LITE_NO_DRIVER;
-    xrt_lite_status status =
-        t->driver->buffer->read(t->device, c->streams[from->target], c->arenas[from->target],
-                                (size_t)from->offset, address(c, to), bytes);
-    if (status == XRT_LITE_OK && t->driver->stream != NULL)
-      status = t->driver->stream->synchronize(t->device, c->streams[from->target]);
-    return status;
+    c->pending |= 1u << from->target;
+    return t->driver->buffer->read(t->device, c->streams[from->target], c->arenas[from->target],
+                                   (size_t)from->offset, address(c, to), bytes);
   }
+  const xrt_lite_status status = wait(c);
+  if (status != XRT_LITE_OK) return status;
   if (to->at == XRT_AT_ARENA && to->target != 0) {
     const xrt_target_state* t = &c->model->targets[to->target];
     if (t->driver == NULL) return XRT_LITE_NO_DRIVER;
@@ -163,6 +175,16 @@ static xrt_lite_status transfer(xrt_lite_context* c, const xrt_file_step* s) {
   return XRT_LITE_OK;
 }
 
+static xrt_lite_status run_function(xrt_lite_context* c, uint32_t index) {
+  const xrt_file_function* f = &c->model->view.functions[index];
+  const xrt_target_state* t = &c->model->targets[f->target];
+  if (t->driver->executable != NULL)
+    return t->driver->executable->run(t->device, c->model->executables[index],
+                                      c->streams[f->target], c->arenas[f->target]);
+  const xrt_lite_status status = wait(c);
+  return status == XRT_LITE_OK ? run_kernels(c, t, f) : status;
+}
+
 xrt_lite_status xrt_lite_run(xrt_lite_context* c) {
   if (c == NULL) return XRT_LITE_INVALID_ARGUMENT;
   const xrt_view* v = &c->model->view;
@@ -171,18 +193,12 @@ xrt_lite_status xrt_lite_run(xrt_lite_context* c) {
   }
   for (uint32_t i = 0; i < v->header->steps.count; ++i) {
     const xrt_file_step* s = &v->steps[i];
-    xrt_lite_status status;
-    if (s->kind == XRT_STEP_TRANSFER) {
-      status = transfer(c, s);
-    } else {
-      const xrt_file_function* f = &v->functions[s->a];
-      const xrt_target_state* t = &c->model->targets[f->target];
-      status = t->driver->executable != NULL
-                   ? t->driver->executable->run(t->device, c->model->executables[s->a],
-                                                c->streams[f->target], c->arenas[f->target])
-                   : run_kernels(c, t, f);
+    const xrt_lite_status status =
+        s->kind == XRT_STEP_TRANSFER ? transfer(c, s) : run_function(c, s->a);
+    if (status != XRT_LITE_OK) {
+      wait(c); /* nothing may write to the caller's buffers after this */
+      return status;
     }
-    if (status != XRT_LITE_OK) return status;
   }
-  return XRT_LITE_OK;
+  return wait(c);
 }

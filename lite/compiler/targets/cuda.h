@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of the target "cuda": kernels are written for each op of a model, its sizes constants, and
+// compiled by NVRTC, which needs no GPU.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel.h"
+
+namespace xrt::lite {
+
+struct Module;
+struct ModuleFunction;
+
+// A sum's tile and how many blocks share the terms of an output (cuda_sums.cc).
+struct CudaTile {
+  int bm, bn, tm, splits;
+};
+// Of y[m][n] per outer (groups or batches) over k terms. `pack`: columns that lie together in the
+// packed factor, 0 where it is not packed.
+CudaTile choose_cuda_tile(std::int64_t outer, std::int64_t m, std::int64_t n, std::int64_t k,
+                          int pack);
+// Columns of a packed factor that lie together.
+int cuda_pack(std::int64_t n);
+// Bytes of scratch memory for partial sums.
+std::size_t cuda_scratch(xrt_kernel_id kernel, const void* params);
+
+// What every file's source begins with.
+std::string cuda_prelude();
+
+struct CudaLaunch {
+  std::uint32_t op, kernel;
+  std::uint32_t grid[3], block;
+};
+struct CudaProgram {
+  std::string source;
+  int kernels = 0;
+  std::vector<CudaLaunch> launches;
+};
+// Source and launches of a function's ops; equal kernels are written once.
+CudaProgram write_cuda(const Module& module, const ModuleFunction& function);
+
+struct CudaImage {
+  bool ptx = false;
+  int arch = 0;
+  std::string bytes;
+};
+// Compiles for each architecture ("80", "90"; "ptx80": PTX for devices that are newer). Throws
+// kNotFound where NVRTC cannot be found, kEngine with its log where it refuses.
+std::vector<CudaImage> compile_cuda(const std::string& source,
+                                    const std::vector<std::string>& architectures);
+
+}  // namespace xrt::lite

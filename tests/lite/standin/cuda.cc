@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stand-in for libcuda.so.1: device memory is the host's, kernels are the functions of shared
+// libraries (nvrtc.cc). Calls are written to the file that XRT_STANDIN_LOG names. Memory is filled
+// with garbage when it is taken, and work is only done when a stream is synchronized: who reads too
+// early sees it. XRT_STANDIN_CAPABILITY: the compute capability, 90 unless set.
+#include <dlfcn.h>
+#include <elf.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Index {
+  unsigned x, y, z;
+};
+struct Args {
+  void* p[12];
+};
+using Kernel = void (*)(Args);
+
+struct Module {
+  void* library;
+  Index *thread, *block, *block_size;
+  void (**barrier)();
+};
+struct Function {
+  Module* module;
+  Kernel kernel;
+  std::string name;
+};
+struct Stream {
+  std::vector<std::function<void()>> work;
+};
+struct Event {
+  int unused;
+};
+
+std::map<std::uint64_t, std::size_t> memory;  // address -> bytes
+Stream null_stream;
+
+void log(const std::string& line) {
+  if (const char* path = std::getenv("XRT_STANDIN_LOG")) {
+    std::ofstream(path, std::ios::app) << line << "\n";
+  }
+}
+
+bool inside(std::uint64_t address, std::size_t bytes) {
+  auto at = memory.upper_bound(address);
+  if (at == memory.begin()) return false;
+  --at;
+  return address + bytes <= at->first + at->second;
+}
+
+// --- one block: its threads are coroutines
+constexpr std::size_t kStack = 64 * 1024;
+struct Fiber {
+  ucontext_t context;
+  std::vector<char> stack;
+  bool done = false;
+};
+std::vector<Fiber> fibers;
+ucontext_t scheduler;
+std::size_t current;
+Kernel running_kernel;
+Args running_args;
+
+void fiber_main() {
+  running_kernel(running_args);
+  fibers[current].done = true;
+}
+
+void barrier() { swapcontext(&fibers[current].context, &scheduler); }
+
+// A kernel whose first thread meets no barrier has none: the others are plain calls.
+bool needs_no_coroutines(const Function& f, unsigned threads) {
+  if (!fibers[0].done) return false;
+  for (unsigned t = 1; t < threads; ++t) {
+    *f.module->thread = {t, 0, 0};
+    running_kernel(running_args);
+  }
+  return true;
+}
+
+void run_block(const Function& f, unsigned threads) {
+  if (fibers.size() < threads) fibers.resize(threads);
+  for (unsigned t = 0; t < threads; ++t) {
+    Fiber& fiber = fibers[t];
+    if (t == 1) {  // thread 0 up to its first barrier
+      current = 0;
+      *f.module->thread = {0, 0, 0};
+      swapcontext(&scheduler, &fibers[0].context);
+      if (needs_no_coroutines(f, threads)) return;
+    }
+    if (fiber.stack.empty()) fiber.stack.resize(kStack);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.data();
+    fiber.context.uc_stack.ss_size = kStack;
+    fiber.context.uc_link = &scheduler;
+    fiber.done = false;
+    makecontext(&fiber.context, fiber_main, 0);
+  }
+  unsigned first = threads > 1 ? 1 : 0;  // thread 0 waits at the first barrier
+  for (unsigned left = threads; left > 0; first = 0) {
+    left = first;
+    for (unsigned t = first; t < threads; ++t) {
+      if (fibers[t].done) continue;
+      current = t;
+      *f.module->thread = {t, 0, 0};
+      swapcontext(&scheduler, &fibers[t].context);
+      if (!fibers[t].done) ++left;
+    }
+  }
+}
+
+void launch(const Function& f, Index grid, unsigned threads, const Args& args) {
+  running_kernel = f.kernel;
+  running_args = args;
+  *f.module->barrier = barrier;
+  *f.module->block_size = {threads, 1, 1};
+  for (unsigned z = 0; z < grid.z; ++z)
+    for (unsigned y = 0; y < grid.y; ++y)
+      for (unsigned x = 0; x < grid.x; ++x) {
+        *f.module->block = {x, y, z};
+        run_block(f, threads);
+      }
+}
+
+void finish(Stream* s) {
+  if (s == nullptr) s = &null_stream;
+  for (const auto& work : s->work) work();
+  s->work.clear();
+}
+
+enum { kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kNotFound = 500 };
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT int cuInit(unsigned) { return std::getenv("XRT_STANDIN_NO_DEVICE") != nullptr ? 100 : 0; }
+EXPORT int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
+  const char* set = std::getenv("XRT_STANDIN_CAPABILITY");
+  const int capability = set != nullptr ? std::atoi(set) : 90;
+  *value = attribute == 75 ? capability / 10 : capability % 10;
+  return 0;
+}
+EXPORT int cuDevicePrimaryCtxRetain(void** context, int) {
+  *context = &null_stream;
+  return 0;
+}
+EXPORT int cuDevicePrimaryCtxRelease_v2(int) {
+  log("live allocations: " + std::to_string(memory.size()));
+  return 0;
+}
+EXPORT int cuCtxSetCurrent(void*) { return 0; }
+EXPORT int cuModuleLoadData(Module** out, const void* image) {
+  const auto* bytes = static_cast<const char*>(image);
+  if (std::memcmp(bytes, ELFMAG, SELFMAG) != 0) return kInvalidImage;
+  Elf64_Ehdr header;
+  std::memcpy(&header, image, sizeof(header));
+  const std::size_t size = header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize;
+  char path[] = "/tmp/xrt-cubin-XXXXXX";
+  const int file = mkstemp(path);
+  if (file < 0 || write(file, bytes, size) != static_cast<ssize_t>(size)) return kInvalidImage;
+  close(file);
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  unlink(path);
+  if (library == nullptr) return kInvalidImage;
+  *out = new Module{library, static_cast<Index*>(dlsym(library, "standin_thread")),
+                    static_cast<Index*>(dlsym(library, "standin_block")),
+                    static_cast<Index*>(dlsym(library, "standin_block_size")),
+                    reinterpret_cast<void (**)()>(dlsym(library, "standin_barrier"))};
+  log("module");
+  return 0;
+}
+EXPORT int cuModuleUnload(Module* m) {
+  dlclose(m->library);
+  delete m;
+  return 0;
+}
+EXPORT int cuModuleGetFunction(Function** out, Module* m, const char* name) {
+  void* symbol = dlsym(m->library, name);
+  if (symbol == nullptr) return kNotFound;
+  *out = new Function{m, reinterpret_cast<Kernel>(symbol), name};  // lives as long as the process
+  return 0;
+}
+EXPORT int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
+  void* p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (p == nullptr) return kOutOfMemory;
+  std::memset(p, 0xa5, bytes);
+  *address = reinterpret_cast<std::uint64_t>(p);
+  memory[*address] = bytes;
+  log("alloc " + std::to_string(bytes));
+  return 0;
+}
+EXPORT int cuMemFree_v2(std::uint64_t address) {
+  if (memory.erase(address) == 0) return kInvalidValue;
+  std::free(reinterpret_cast<void*>(address));
+  return 0;
+}
+EXPORT int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
+  if (!inside(to, bytes)) return kInvalidValue;
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return 0;
+}
+EXPORT int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
+  if (!inside(from, bytes)) return kInvalidValue;
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return 0;
+}
+EXPORT int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, Stream* s) {
+  if (!inside(to, bytes)) return kInvalidValue;
+  log("write " + std::to_string(bytes));
+  const auto* first = static_cast<const char*>(from);
+  s->work.push_back([to, staged = std::vector<char>(first, first + bytes)] {
+    std::memcpy(reinterpret_cast<void*>(to), staged.data(), staged.size());
+  });
+  return 0;
+}
+EXPORT int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, Stream* s) {
+  if (!inside(from, bytes)) return kInvalidValue;
+  log("read " + std::to_string(bytes));
+  s->work.push_back(
+      [to, from, bytes] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  return 0;
+}
+EXPORT int cuStreamCreate(Stream** out, unsigned) {
+  *out = new Stream;
+  return 0;
+}
+EXPORT int cuStreamDestroy_v2(Stream* s) {
+  finish(s);
+  delete s;
+  return 0;
+}
+EXPORT int cuStreamSynchronize(Stream* s) {
+  if (s != nullptr) log("synchronize");
+  finish(s);
+  return 0;
+}
+EXPORT int cuStreamWaitEvent(Stream*, Event*, unsigned) { return 0; }
+EXPORT int cuEventCreate(Event** out, unsigned) {
+  *out = new Event;
+  return 0;
+}
+EXPORT int cuEventDestroy_v2(Event* e) {
+  delete e;
+  return 0;
+}
+EXPORT int cuEventRecord(Event*, Stream*) { return 0; }
+EXPORT int cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned, Stream* s, void** params, void**) {
+  if (by != 1 || bz != 1 || bx == 0 || bx > 1024 || gy > 65535 || gz > 65535) return kInvalidValue;
+  Args args;
+  std::memcpy(&args, params[0], sizeof(args));
+  log("launch " + f->name);
+  s->work.push_back([=] { launch(*f, {gx, gy, gz}, bx, args); });
+  return 0;
+}

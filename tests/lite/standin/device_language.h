@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before a CUDA source of the lite compiler: what of the language it uses, so that a C++17 compiler
+// takes it. Threads of a block are coroutines of libcuda's stand-in, which switches between them at
+// barriers; blocks run one after the other.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#define __device__
+#define __global__
+#define __shared__ static
+#define __launch_bounds__(n)
+
+struct standin_index {
+  unsigned x, y, z;
+};
+extern "C" {
+extern standin_index standin_thread, standin_block, standin_block_size;
+extern void (*standin_barrier)();
+}
+#define threadIdx standin_thread
+#define blockIdx standin_block
+#define blockDim standin_block_size
+
+inline void __syncthreads() { standin_barrier(); }
+inline float __uint_as_float(unsigned bits) {
+  float v;
+  std::memcpy(&v, &bits, 4);
+  return v;
+}
+inline unsigned __float_as_uint(float v) {
+  unsigned bits;
+  std::memcpy(&bits, &v, 4);
+  return bits;
+}
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }

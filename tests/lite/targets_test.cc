@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files for several targets. "cuda" runs on stand-ins for NVRTC and libcuda (standin/): the same
+// kernel sources, compiled for this machine's processor.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "base/file.h"
+#include "compile.h"
+#include "drivers/cuda/code.h"
+#include "host_model.h"
+#include "internal.h"
+#include "ir/parser.h"
+#include "runtime/difference.h"
+#include "xrt/error.h"
+#include "xrt/program.h"
+
+namespace xrt::lite {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+class Environment : public testing::Environment {
+ public:
+  void SetUp() override {
+    setenv("XRT_NVRTC", XRT_STANDIN_NVRTC, 1);
+    setenv("XRT_CUDA_ARCHS", "90", 1);
+  }
+};
+const auto* const kEnvironment = testing::AddGlobalTestEnvironment(new Environment);
+
+Tensor random_tensor(Dims dims, unsigned seed, float scale = 1) {
+  std::mt19937 generator(seed);
+  Tensor t = Tensor::allocate(DType::kFloat32, std::move(dims));
+  for (std::int64_t i = 0; i < t.count(); ++i) {
+    t.data<float>()[i] = scale * (static_cast<float>(generator()) / 2147483648.0F - 1.0F);
+  }
+  return t;
+}
+
+Tensor integers(const Ints& values) {
+  Tensor t = Tensor::allocate(DType::kInt64, {static_cast<std::int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), t.data<std::int64_t>());
+  return t;
+}
+
+class Net {
+ public:
+  explicit Net(const Dims& dims) { x = graph.add_input("x", Type::tensor(DType::kFloat32, dims)); }
+
+  ValueId weights(Dims dims, float scale = 0.3F) {
+    const std::string name = "w" + std::to_string(seed_);
+    return graph.add_constant(name, random_tensor(std::move(dims), seed_++, scale));
+  }
+  ValueId ints(const Ints& values) {
+    return graph.add_constant("i" + std::to_string(seed_++), integers(values));
+  }
+  ValueId conv(ValueId in, Dims w, std::int64_t groups, Ints strides = {1, 1}) {
+    const std::int64_t channels = w[0];
+    const ValueId k = weights(std::move(w)), b = weights({channels});
+    return graph.add_op("Conv", {in, k, b},
+                        {{"pads", Ints{1, 1, 1, 1}}, {"group", groups}, {"strides", strides}});
+  }
+  ValueId op(const std::string& type, const std::vector<ValueId>& inputs,
+             Attributes attributes = {}) {
+    return graph.add_op(type, inputs, std::move(attributes));
+  }
+  Graph finish(const std::vector<ValueId>& outputs) {
+    for (const ValueId v : outputs) graph.add_output(v);
+    graph.opsets()[""] = kOnnxOpset;
+    return graph;
+  }
+
+  Graph graph{"net"};
+  ValueId x;
+
+ private:
+  unsigned seed_ = 1;
+};
+
+Graph image_network() {
+  Net n({2, 3, 13, 11});
+  const ValueId a = n.op("Relu", {n.conv(n.x, {20, 3, 3, 3}, 1)});
+  const ValueId b = n.op("Relu", {n.conv(a, {20, 1, 3, 3}, 20)});
+  const ValueId c = n.op("Add", {n.conv(b, {20, 20, 3, 3}, 1), a});
+  const ValueId g = n.conv(c, {40, 10, 3, 3}, 2, {2, 2});
+  const ValueId s = n.op("Mul", {g, n.op("Sigmoid", {g})});
+  const ValueId p =
+      n.op("MaxPool", {s},
+           {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}});
+  const ValueId m =
+      n.op("AveragePool", {p}, {{"kernel_shape", Ints{2, 2}}, {"pads", Ints{1, 0, 0, 1}}});
+  const ValueId flat = n.op("Flatten", {m});
+  const ValueId global = n.op("Flatten", {n.op("GlobalAveragePool", {p})});
+  const ValueId joined = n.op("Concat", {flat, global}, {{"axis", std::int64_t{1}}});
+  return n.finish({n.op("Softmax", {joined})});
+}
+
+std::string compiled(Graph graph, const std::vector<std::string>& targets,
+                     Precision precision = Precision::kFloat32) {
+  std::vector<std::string> notes;
+  CompileOptions options;
+  options.targets = targets;
+  options.precision = precision;
+  return write_file(compile(std::move(graph), options, notes));
+}
+
+std::filesystem::path temporary(const std::string& name) {
+  return std::filesystem::temp_directory_path() /
+         ("xrt_lite_targets_" + std::to_string(getpid()) + name);
+}
+
+std::vector<Tensor> run(const std::string& file, const std::vector<Tensor>& inputs) {
+  const auto path = temporary(".bin");
+  write_file_atomic(path, file);
+  HostModel model(path, 2, true);
+  std::vector<Tensor> outputs = model.allocate_outputs();
+  model.bind(inputs, outputs);
+  model.run();
+  model.run();  // nothing of the first run may matter
+  std::filesystem::remove(path);
+  return outputs;
+}
+
+void expect_native(const Graph& graph, const std::vector<std::string>& targets, double tolerance,
+                   Precision precision = Precision::kFloat32) {
+  const Tensor x = random_tensor(*graph.value(graph.inputs()[0]).type.static_dims(), 99);
+  const auto program = Program::compile(graph, {.engines = {"native"}});
+  const std::vector<Data> expected = program->run({{"x", Data(x)}});
+  const std::vector<Tensor> outputs = run(compiled(graph, targets, precision), {x});
+  ASSERT_EQ(outputs.size(), expected.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    EXPECT_LT(compare(outputs[i], expected[i].tensor(), 0, 0).max_of_range, tolerance) << i;
+  }
+}
+
+// A product over constants and one over values, layer normalisation, a table that is looked up.
+Graph sequence_network() {
+  Net n({2, 6, 16});
+  const ValueId q = n.op("MatMul", {n.x, n.weights({16, 24})});
+  const ValueId k = n.op("Add", {n.op("MatMul", {n.x, n.weights({16, 24})}), n.weights({24})});
+  const ValueId scores = n.op("MatMul", {q, n.op("Transpose", {k}, {{"perm", Ints{0, 2, 1}}})});
+  const ValueId mixed = n.op("MatMul", {n.op("Softmax", {scores}), q});
+  const ValueId normal = n.op("LayerNormalization", {mixed, n.weights({24}), n.weights({24})},
+                              {{"axis", std::int64_t{-1}}});
+  const ValueId best =
+      n.op("ArgMax", {normal}, {{"axis", std::int64_t{2}}, {"keepdims", std::int64_t{0}}});
+  const ValueId looked_up = n.op("Gather", {n.weights({24, 5}), best});
+  const ValueId sum = n.op("ReduceSum", {normal, n.ints({1})}, {{"keepdims", std::int64_t{0}}});
+  const ValueId padded = n.op("Pad", {looked_up, n.ints({0, 1, 0, 0, 2, 1})});
+  return n.finish({n.op("Exp", {sum}), n.op("Tanh", {padded})});
+}
+
+TEST(LiteTargets, CudaKernelsAgreeWithTheNativeEngine) {
+  expect_native(image_network(), {"cuda"}, 1e-5);
+  expect_native(image_network(), {"cuda"}, 1e-2, Precision::kFloat16);
+}
+
+TEST(LiteTargets, WhatADeviceCannotRunFallsToTheHost) {
+  EXPECT_THAT([] { compiled(sequence_network(), {"cuda"}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("--targets")));
+  expect_native(sequence_network(), {"cuda", "generic"}, 1e-5);
+  std::vector<std::string> notes;
+  const Module m = compile(sequence_network(), {.targets = {"cuda", "generic"}}, notes);
+  ASSERT_EQ(m.functions.size(), 3U);  // device, the table on the host, device
+  EXPECT_EQ(m.functions[1].op_count, 1);
+  EXPECT_EQ(m.ops[static_cast<std::size_t>(m.functions[1].first_op)].kernel, XRT_K_GATHER);
+  int transfers = 0;
+  for (const ModuleStep& s : m.steps) transfers += s.function < 0 ? 1 : 0;
+  EXPECT_EQ(transfers, 5);  // the input, indices there, rows back, two outputs
+  EXPECT_GT(m.device_arena_bytes[0], 0U);
+  EXPECT_GT(m.arena_bytes, 0U);
+}
+
+// Where the host's target comes first everything stays there, and no GPU is looked for.
+TEST(LiteTargets, TheFirstTargetTakesWhatItCan) {
+  std::vector<std::string> notes;
+  const Module m = compile(sequence_network(), {.targets = {"generic", "cuda"}}, notes);
+  EXPECT_EQ(m.functions.size(), 1U);
+  EXPECT_EQ(m.steps.size(), 1U);
+  setenv("XRT_STANDIN_NO_DEVICE", "1", 1);
+  expect_native(sequence_network(), {"generic", "cuda"}, 1e-5);
+  unsetenv("XRT_STANDIN_NO_DEVICE");
+}
+
+TEST(LiteTargets, CallsOfTheDeviceAreInOrderAndMemoryIsGivenBack) {
+  const auto path = temporary(".log");
+  setenv("XRT_STANDIN_LOG", path.c_str(), 1);
+  run(compiled(image_network(), {"cuda"}), {random_tensor({2, 3, 13, 11}, 1)});
+  unsetenv("XRT_STANDIN_LOG");
+  std::istringstream log(read_file(path));
+  std::filesystem::remove(path);
+  std::vector<std::string> kinds;
+  for (std::string line; std::getline(log, line);) {
+    const std::string kind = line.substr(0, line.find(' '));
+    if (kinds.empty() || kinds.back() != kind) kinds.push_back(kind);
+    if (kind == "live") {
+      EXPECT_EQ(line, "live allocations: 0");
+    }
+  }
+  EXPECT_THAT(
+      kinds, testing::ElementsAre("alloc", "module", "alloc", "write", "launch", "read",
+                                  "synchronize", "write", "launch", "read", "synchronize", "live"));
+}
+
+xrt_lite_status load_status(std::string file) {
+  const auto path = temporary(".bin");
+  write_file_atomic(path, file);
+  register_drivers();
+  xrt_lite_model* model = nullptr;
+  const xrt_lite_status status = xrt_lite_load_file(path.c_str(), nullptr, &model);
+  xrt_lite_unload(model);
+  std::filesystem::remove(path);
+  return status;
+}
+
+TEST(LiteTargets, SaysWhatIsMissing) {
+  const std::string file = compiled(image_network(), {"cuda"});
+  EXPECT_EQ(load_status(file), XRT_LITE_OK);
+  setenv("XRT_STANDIN_NO_DEVICE", "1", 1);
+  EXPECT_EQ(load_status(file), XRT_LITE_NO_DEVICE);
+  unsetenv("XRT_STANDIN_NO_DEVICE");
+  for (const char* capability : {"80", "86", "100", "120"}) {  // the file has sm_90 only
+    setenv("XRT_STANDIN_CAPABILITY", capability, 1);
+    EXPECT_EQ(load_status(file), XRT_LITE_UNSUPPORTED) << capability;
+  }
+  unsetenv("XRT_STANDIN_CAPABILITY");
+  EXPECT_STREQ(xrt_lite_message(XRT_LITE_NO_DEVICE),
+               "the device, or the library to reach it, is not on this machine");
+  setenv("XRT_CUDA_ARCHS", "ninety", 1);
+  EXPECT_THAT([] { compiled(image_network(), {"cuda"}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("ninety")));
+  setenv("XRT_CUDA_ARCHS", "90", 1);
+}
+
+// The code's tables are checked before they are used, whatever stands in them.
+TEST(LiteTargets, SurvivesDamagedCode) {
+  std::string file = compiled(image_network(), {"cuda"});
+  xrt_file_header header;
+  std::memcpy(&header, file.data(), sizeof(header));
+  xrt_file_function function;
+  std::memcpy(&function, file.data() + header.functions.offset, sizeof(function));
+  xrt_cuda_code code;
+  char* blob = file.data() + function.blob_offset;
+  std::memcpy(&code, blob, sizeof(code));
+  const std::size_t tables = sizeof(code) + code.image_count * sizeof(xrt_cuda_image) +
+                             code.launch_count * sizeof(xrt_cuda_launch);
+  int refused = 0;
+  for (std::size_t i = 0; i < tables; ++i) {
+    blob[i] = static_cast<char>(blob[i] ^ 0x80);
+    refused += load_status(file) != XRT_LITE_OK ? 1 : 0;
+    blob[i] = static_cast<char>(blob[i] ^ 0x80);
+  }
+  EXPECT_GT(refused, static_cast<int>(tables) / 3);
+  const std::size_t image = (tables + 15) / 16 * 16;
+  blob[image] = 'x';  // no cubin
+  EXPECT_EQ(load_status(file), XRT_LITE_DEVICE_ERROR);
+}
+
+}  // namespace
+}  // namespace xrt::lite
