@@ -11,12 +11,13 @@
 #include "cli/options.h"
 #include "cli/samples.h"
 #include "cli/text.h"
+#include "report.h"
 #include "tool.h"
 
 int main(int argc, char** argv) {
   using namespace xrt;
   CLI::App app("Compiles a model to one file that the lite runtime runs", "xrt-lite-compile");
-  std::string model, output, targets = "generic", precision = "fp32", emit = "bin";
+  std::string model, output, targets = "generic", precision = "fp32", emit = "bin", report;
   std::vector<std::string> dims;
   app.add_option("MODEL", model, "an ONNX file, a folder saved by OneFlow, or a graph as text")
       ->required();
@@ -43,6 +44,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"bin", "c"}))
       ->capture_default_str();
   app.add_option("--dim", dims, "SYMBOL=SIZE: size of a symbolic dimension of the inputs");
+  app.add_option("--report", report,
+                 "an HTML file that shows the plan: memory over steps, work and bytes per step");
   cli::CalibrationOptions calibration;
   cli::add_calibration_options(app, calibration);
   return lite::run_tool(app, argc, argv, [&] {
@@ -81,6 +84,11 @@ int main(int argc, char** argv) {
     } else {
       bytes = lite::write_file(module);
       write_file_atomic(output, bytes);
+    }
+    if (!report.empty()) {
+      const std::string title =
+          std::filesystem::path(model).filename().string() + " for " + targets;
+      write_file_atomic(report, lite::report_html(module, title, bytes.size()));
     }
     fmt::print("{}: {}, {} ops, weights {}, arena {} ({:.3f} of the largest live set)\n", output,
                cli::bytes_text(static_cast<double>(bytes.size())), module.ops.size(),

@@ -67,20 +67,24 @@ def compile(  # noqa: A001 (the name that users of compilers expect)
     dims: Mapping[str, int] | None = None,
     calibration: Iterable[Mapping[str, np.ndarray]] | str | PathLike[str] | None = None,
     clipping: str = "minmax",
+    report: str | PathLike[str] | None = None,
 ) -> str:
     """Compiles an ONNX file, a OneFlow folder or a graph's text; returns what the compiler says.
 
     `targets` is one name, names separated by commas, or a sequence of names. `dims` gives sizes to
     symbols of the inputs; others are 1. `precision="int8"` quantises a model in floating point by
     `calibration`: samples, each a mapping from input names to arrays, or a folder of them.
-    `clipping` is "minmax", "percentile", "entropy" or "mse". Raises RuntimeError with the
-    compiler's message, and TypeError for a sample that is no mapping.
+    `clipping` is "minmax", "percentile", "entropy" or "mse". `report` names an HTML file that
+    shows the plan in memory and work. Raises RuntimeError with the compiler's message, and
+    TypeError for a sample that is no mapping.
     """
     names = targets if isinstance(targets, str) else ",".join(targets)
     command = [str(_binary_folder() / "xrt-lite-compile"), fspath(model), "-o", fspath(output)]
     command += ["--targets", names, "--precision", precision, "--emit", emit]
     for symbol, size in (dims or {}).items():
         command += ["--dim", f"{symbol}={size}"]
+    if report is not None:
+        command += ["--report", fspath(report)]
     with ExitStack() as stack:
         if calibration is not None:
             if not isinstance(calibration, str | PathLike):
