@@ -24,6 +24,10 @@ static void leave(int status) {
 }
 
 void reset(void) {
+#if defined(__ARM_FP) || defined(__ARM_FEATURE_MVE)
+  *(volatile uint32_t*)0xe000ed88u |= 0xf00000u; /* CPACR: floating point and vectors are on */
+  __asm__ volatile("dsb\n isb" ::: "memory");
+#endif
   const uint32_t* from = data_source;
   for (uint32_t* to = data_begin; to < data_end; ++to) *to = *from++;
   for (uint32_t* to = bss_begin; to < bss_end; ++to) *to = 0;

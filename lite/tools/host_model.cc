@@ -14,8 +14,12 @@ void register_drivers() {
   static std::once_flag once;
   std::call_once(once, [] {
     check(xrt_lite_register_driver(xrt_lite_generic_driver()), "the driver 'generic'");
+    check(xrt_lite_register_driver(xrt_lite_cortex_m_driver()), "the driver 'cortex-m'");
 #ifdef XRT_LITE_HAS_X86
     check(xrt_lite_register_driver(xrt_lite_x86_driver()), "the driver 'x86'");
+#endif
+#ifdef XRT_LITE_HAS_ARM
+    check(xrt_lite_register_driver(xrt_lite_arm_driver()), "the driver 'arm'");
 #endif
 #ifdef XRT_LITE_HAS_CUDA
     check(xrt_lite_register_driver(xrt_lite_cuda_driver()), "the driver 'cuda'");

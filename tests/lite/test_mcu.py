@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 from openxrt import _command
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "lite_mcu"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "lite_mcu"
+RUNTIME = ROOT / "lite" / "runtime"
+needs_emulator = pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None or shutil.which("qemu-system-arm") is None,
+    reason="needs gcc-arm-none-eabi and qemu-system-arm",
+)
+# Plain C, SMLAD (twice) and MVE.
+BOARDS = {
+    "mps2-an385": ["-mcpu=cortex-m3"],
+    "mps2-an386": ["-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
+    "mps2-an500": ["-mcpu=cortex-m7", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"],
+    "mps3-an547": ["-mcpu=cortex-m55", "-mfloat-abi=hard"],
+}
 
 
 def make(target: str, out: Path) -> str:
@@ -25,11 +38,41 @@ def test_desktop_reads_the_digits(tmp_path: Path) -> None:
     assert "20 of 20 right" in make("desktop", tmp_path)
 
 
-@pytest.mark.skipif(
-    shutil.which("arm-none-eabi-gcc") is None or shutil.which("qemu-system-arm") is None,
-    reason="needs gcc-arm-none-eabi and qemu-system-arm",
-)
+@needs_emulator
 def test_cortex_m_computes_the_same_bits(tmp_path: Path) -> None:
     assert make("run", tmp_path) == make("desktop", tmp_path)
     text, data = make("size", tmp_path).splitlines()[1].split()[:2]
     assert int(text) + int(data) <= 100 * 1024
+
+
+@needs_emulator
+@pytest.mark.parametrize("board", BOARDS)
+def test_kernels_are_what_they_must_be(board: str, tmp_path: Path) -> None:
+    """Those of the driver "cortex-m", against their definition."""
+    program = tmp_path / "check.elf"
+    drivers = RUNTIME / "drivers"
+    sources = [ROOT / "tests" / "lite" / "kernel_check.c", EXAMPLE / "board.c"]
+    sources += [*(drivers / "cortex_m").glob("*.c"), *(drivers / "generic").glob("*.c")]
+    include = [f"-I{folder}" for folder in (EXAMPLE, RUNTIME / "include", RUNTIME / "src")]
+    packing = ["-DPACK_N_F32=4", "-DPACK_K_F32=1", "-DPACK_N_Q8=1", "-DPACK_K_Q8=4"]
+    flags = ["-std=c11", "-Os", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-mthumb"]
+    link = ["-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs"]
+    link += ["-Wl,--defsym=ram_bytes=512K", "-T", EXAMPLE / "mps2.ld"]
+    flags += [*BOARDS[board], *include, *packing, "-DDRIVER=xrt_lite_cortex_m_driver"]
+    subprocess.run(["arm-none-eabi-gcc", *flags, *link, *sources, "-lm", "-o", program], check=True)
+    assert emulated(board, program).endswith("all right\n")
+
+
+def emulated(board: str, program: Path) -> str:
+    """What a program prints, which QEMU takes to standard error."""
+    options = ["-nographic", "-monitor", "none", "-serial", "none"]
+    options += ["-semihosting-config", "enable=on,target=native"]
+    done = subprocess.run(
+        ["qemu-system-arm", "-M", board, *options, "-kernel", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr

@@ -51,9 +51,11 @@ class Target {
 const Target* find_target(std::string_view name);
 std::vector<std::string> target_names();
 
-// One function per file of this folder.
+// Defined by the files of this folder.
 const Target& generic_target();
 const Target& x86_target();
 const Target& cuda_target();
+const Target& arm_target();
+const Target& cortex_m_target();
 
 }  // namespace xrt::lite

@@ -11,12 +11,12 @@ INLINE __m256 load_half(const uint8_t* w) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(const void*)w));
 }
 
-INLINE void mac_float(const xrt_x86_tile* t, const int rows, const int half) {
+INLINE void mac_float(const xrt_tile* t, const int rows, const int half) {
   __m256 acc[6][2];
   float* sums = (float*)t->acc;
   for (int r = 0; r < rows; ++r)
     for (int h = 0; h < 2; ++h)
-      acc[r][h] = t->accumulate ? _mm256_loadu_ps(sums + r * XRT_X86_BLOCK + h * HALF)
+      acc[r][h] = t->accumulate ? _mm256_loadu_ps(sums + r * XRT_TILE_BLOCK + h * HALF)
                                 : _mm256_setzero_ps();
   const int32_t run = t->run;
   for (int32_t s = 0; s < t->segments; ++s) {
@@ -27,7 +27,7 @@ INLINE void mac_float(const xrt_x86_tile* t, const int rows, const int half) {
       const float* wf = (const float*)(const void*)w;
       const __m256 f0 = half ? load_half(w) : _mm256_loadu_ps(wf);
       const __m256 f1 = half ? load_half(w + 16) : _mm256_loadu_ps(wf + HALF);
-      w += XRT_X86_BLOCK * (half ? 2 : 4);
+      w += XRT_TILE_BLOCK * (half ? 2 : 4);
       for (int r = 0; r < rows; ++r) {
         const __m256 x = _mm256_set1_ps(row[r][k]);
         acc[r][0] = _mm256_fmadd_ps(x, f0, acc[r][0]);
@@ -36,7 +36,7 @@ INLINE void mac_float(const xrt_x86_tile* t, const int rows, const int half) {
     }
   }
   for (int r = 0; r < rows; ++r)
-    for (int h = 0; h < 2; ++h) _mm256_storeu_ps(sums + r * XRT_X86_BLOCK + h * HALF, acc[r][h]);
+    for (int h = 0; h < 2; ++h) _mm256_storeu_ps(sums + r * XRT_TILE_BLOCK + h * HALF, acc[r][h]);
 }
 
 #define BY_ROWS(CALL)            \
@@ -48,12 +48,12 @@ INLINE void mac_float(const xrt_x86_tile* t, const int rows, const int half) {
     CALL(1);                     \
   }
 
-static void mac_f32(const xrt_x86_tile* t) {
+static void mac_f32(const xrt_tile* t) {
 #define CALL(R) mac_float(t, R, 0)
   BY_ROWS(CALL)
 #undef CALL
 }
-static void mac_f16(const xrt_x86_tile* t){
+static void mac_f16(const xrt_tile* t){
 #define CALL(R) mac_float(t, R, 1)
     BY_ROWS(CALL)
 #undef CALL
@@ -61,13 +61,13 @@ static void mac_f16(const xrt_x86_tile* t){
 
 /* Exact: bytes become 16-bit numbers, whose pairs of products add up in 32 bits. A register holds
  * four channels, two sums each, which are added at the end. */
-INLINE void mac_int8_row(const xrt_x86_tile* t, int32_t r) {
+INLINE void mac_int8_row(const xrt_tile* t, int32_t r) {
   __m256i acc[4];
   for (int q = 0; q < 4; ++q) acc[q] = _mm256_setzero_si256();
   for (int32_t s = 0; s < t->segments; ++s) {
     const uint8_t* row = (const uint8_t*)t->rows[s][r];
     const uint8_t* w = (const uint8_t*)t->w + s * t->segment_bytes;
-    for (int32_t k = 0; k < t->run; ++k, w += XRT_X86_BLOCK * 4) {
+    for (int32_t k = 0; k < t->run; ++k, w += XRT_TILE_BLOCK * 4) {
       int32_t four;
       memcpy(&four, row + 4 * (int64_t)k, 4);
       const __m128i bytes = _mm_set1_epi32(four ^ (int32_t)t->flip);
@@ -79,7 +79,7 @@ INLINE void mac_int8_row(const xrt_x86_tile* t, int32_t r) {
       }
     }
   }
-  int32_t* sums = (int32_t*)t->acc + r * XRT_X86_BLOCK;
+  int32_t* sums = (int32_t*)t->acc + r * XRT_TILE_BLOCK;
   for (int h = 0; h < 2; ++h) {
     const __m256i pairs = _mm256_hadd_epi32(acc[2 * h], acc[2 * h + 1]);
     __m256i v = _mm256_permute4x64_epi64(pairs, 0xd8);
@@ -89,19 +89,19 @@ INLINE void mac_int8_row(const xrt_x86_tile* t, int32_t r) {
   }
 }
 
-static void mac_q8(const xrt_x86_tile* t) {
+static void mac_q8(const xrt_tile* t) {
   for (int32_t r = 0; r < t->row_count; ++r) mac_int8_row(t, r);
 }
 
 /* Up to sixteen channels that may be cut go through a buffer. */
-INLINE void store_f32(const xrt_x86_finish* f, const float* acc, int32_t c, const uint8_t* r,
+INLINE void store_f32(const xrt_tile_finish* f, const float* acc, int32_t c, const uint8_t* r,
                       uint8_t* y) {
-  const int32_t count = f->channels - c < XRT_X86_BLOCK ? f->channels - c : XRT_X86_BLOCK;
+  const int32_t count = f->channels - c < XRT_TILE_BLOCK ? f->channels - c : XRT_TILE_BLOCK;
   const float* bias = f->bias ? (const float*)f->bias + c : NULL;
   const float* other = r ? (const float*)(const void*)r + c : NULL;
   float* out = (float*)(void*)y + c;
-  if (count == XRT_X86_BLOCK) {
-    for (int h = 0; h < XRT_X86_BLOCK; h += HALF) {
+  if (count == XRT_TILE_BLOCK) {
+    for (int h = 0; h < XRT_TILE_BLOCK; h += HALF) {
       __m256 v = _mm256_mul_ps(_mm256_loadu_ps(acc + h), _mm256_set1_ps(f->alpha));
       if (bias) v = _mm256_add_ps(v, _mm256_loadu_ps(bias + h));
       if (other) v = _mm256_add_ps(v, _mm256_loadu_ps(other + h));
@@ -124,19 +124,19 @@ INLINE __m256i widen(const uint8_t* p, int is_u8) {
   return is_u8 ? _mm256_cvtepu8_epi32(bytes) : _mm256_cvtepi8_epi32(bytes);
 }
 
-INLINE void store_q8(const xrt_x86_finish* f, const int32_t* acc, int32_t c, const uint8_t* r,
+INLINE void store_q8(const xrt_tile_finish* f, const int32_t* acc, int32_t c, const uint8_t* r,
                      uint8_t* y) {
-  const int32_t count = f->channels - c < XRT_X86_BLOCK ? f->channels - c : XRT_X86_BLOCK;
+  const int32_t count = f->channels - c < XRT_TILE_BLOCK ? f->channels - c : XRT_TILE_BLOCK;
   /* Copies of what may end here, so that whole registers are read. */
-  int32_t factor_sums[XRT_X86_BLOCK] = {0}, bias[XRT_X86_BLOCK] = {0};
-  float scale[XRT_X86_BLOCK] = {0};
-  uint8_t other[XRT_X86_BLOCK] = {0}, out[XRT_X86_BLOCK];
+  int32_t factor_sums[XRT_TILE_BLOCK] = {0}, bias[XRT_TILE_BLOCK] = {0};
+  float scale[XRT_TILE_BLOCK] = {0};
+  uint8_t other[XRT_TILE_BLOCK] = {0}, out[XRT_TILE_BLOCK];
   if (f->factor_sums) memcpy(factor_sums, f->factor_sums + c, 4 * (size_t)count);
   if (f->bias) memcpy(bias, (const int32_t*)f->bias + c, 4 * (size_t)count);
   if (r) memcpy(other, r + c, (size_t)count);
   memcpy(scale, f->scale + c, 4 * (size_t)count);
   const int is_u8 = f->y_dtype == XRT_LITE_U8;
-  for (int h = 0; h < XRT_X86_BLOCK; h += HALF) {
+  for (int h = 0; h < XRT_TILE_BLOCK; h += HALF) {
     __m256i sum = _mm256_loadu_si256((const __m256i*)(const void*)(acc + h));
     const __m256i w = _mm256_loadu_si256((const __m256i*)(const void*)(factor_sums + h));
     sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(w, _mm256_set1_epi32(f->x_zero)));
@@ -159,25 +159,25 @@ INLINE void store_q8(const xrt_x86_finish* f, const int32_t* acc, int32_t c, con
   memcpy(y + c, out, (size_t)count);
 }
 
-static void finish_f32(const xrt_x86_finish* f) {
+static void finish_f32(const xrt_tile_finish* f) {
   const float* acc = (const float*)f->acc;
   for (int32_t i = 0; i < f->row_count; ++i)
-    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_X86_BLOCK)
-      store_f32(f, acc, b * XRT_X86_BLOCK, f->r ? f->r + i * f->r_row : NULL, f->y + i * f->y_row);
+    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_TILE_BLOCK)
+      store_f32(f, acc, b * XRT_TILE_BLOCK, f->r ? f->r + i * f->r_row : NULL, f->y + i * f->y_row);
 }
 
-static void finish_q8(const xrt_x86_finish* f) {
+static void finish_q8(const xrt_tile_finish* f) {
   const int32_t* acc = (const int32_t*)f->acc;
   for (int32_t i = 0; i < f->row_count; ++i)
-    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_X86_BLOCK)
-      store_q8(f, acc, b * XRT_X86_BLOCK, f->r ? f->r + i * f->r_row : NULL, f->y + i * f->y_row);
+    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_TILE_BLOCK)
+      store_q8(f, acc, b * XRT_TILE_BLOCK, f->r ? f->r + i * f->r_row : NULL, f->y + i * f->y_row);
 }
 
-static void depthwise_f32(const xrt_x86_depthwise* d) {
+static void depthwise_f32(const xrt_tile_depthwise* d) {
   for (int32_t i = 0; i < d->count; ++i) {
-    for (int32_t c = 0; c < d->channels; c += XRT_X86_BLOCK) {
-      float acc[XRT_X86_BLOCK] = {0};
-      if (d->channels - c >= XRT_X86_BLOCK) {
+    for (int32_t c = 0; c < d->channels; c += XRT_TILE_BLOCK) {
+      float acc[XRT_TILE_BLOCK] = {0};
+      if (d->channels - c >= XRT_TILE_BLOCK) {
         __m256 a0 = _mm256_setzero_ps(), a1 = a0;
         for (int32_t t = 0; t < d->tap_count; ++t) {
           const float* w = (const float*)d->w + (int64_t)d->w_index[t] * d->channels + c;
@@ -200,13 +200,13 @@ static void depthwise_f32(const xrt_x86_depthwise* d) {
   }
 }
 
-static void depthwise_q8(const xrt_x86_depthwise* d) {
+static void depthwise_q8(const xrt_tile_depthwise* d) {
   const __m256i zero = _mm256_set1_epi32(d->finish.x_zero);
   for (int32_t i = 0; i < d->count; ++i) {
-    for (int32_t c = 0; c < d->channels; c += XRT_X86_BLOCK) {
+    for (int32_t c = 0; c < d->channels; c += XRT_TILE_BLOCK) {
       const int32_t count = d->channels - c;
-      int32_t acc[XRT_X86_BLOCK] = {0};
-      if (count >= XRT_X86_BLOCK) {
+      int32_t acc[XRT_TILE_BLOCK] = {0};
+      if (count >= XRT_TILE_BLOCK) {
         __m256i a[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
         for (int32_t t = 0; t < d->tap_count; ++t) {
           const uint8_t* w = (const uint8_t*)d->w + (int64_t)d->w_index[t] * d->channels + c;
@@ -248,6 +248,7 @@ static void max_u8(uint8_t* restrict y, const uint8_t* restrict x, int32_t count
   }
 }
 
-const xrt_x86_isa xrt_x86_avx2 = {{0, 6, 0, 0, 0}, 1,          mac_f32,   mac_f16,
-                                  mac_q8,          finish_f32, finish_q8, depthwise_f32,
-                                  depthwise_q8,    max_f32,    add_f32,   max_u8};
+const xrt_tile_isa xrt_x86_avx2 = {
+    {0, 6, 0, 0, 0}, 1,          0,         mac_f32,       mac_f16,
+    mac_q8,          finish_f32, finish_q8, depthwise_f32, depthwise_q8,
+    max_f32,         add_f32,    max_u8};

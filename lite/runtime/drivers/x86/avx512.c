@@ -7,26 +7,26 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* A tile of `rows` x `blocks` sums in registers. Constant arguments: each call is one kernel. */
-INLINE void mac_float(const xrt_x86_tile* t, const int rows, const int blocks, const int half) {
-  __m512 acc[XRT_X86_ROWS][XRT_X86_BLOCKS];
+INLINE void mac_float(const xrt_tile* t, const int rows, const int blocks, const int half) {
+  __m512 acc[XRT_TILE_ROWS][XRT_TILE_BLOCKS];
   float* sums = (float*)t->acc;
   for (int r = 0; r < rows; ++r)
     for (int b = 0; b < blocks; ++b)
-      acc[r][b] = t->accumulate ? _mm512_loadu_ps(sums + (r * blocks + b) * XRT_X86_BLOCK)
+      acc[r][b] = t->accumulate ? _mm512_loadu_ps(sums + (r * blocks + b) * XRT_TILE_BLOCK)
                                 : _mm512_setzero_ps();
   const int32_t run = t->run;
   const int64_t step = t->block_bytes;
   for (int32_t s = 0; s < t->segments; ++s) {
-    const float* row[XRT_X86_ROWS];
+    const float* row[XRT_TILE_ROWS];
     for (int r = 0; r < rows; ++r) row[r] = (const float*)t->rows[s][r];
     const uint8_t* w = (const uint8_t*)t->w + s * t->segment_bytes;
     for (int32_t k = 0; k < run; ++k) {
-      __m512 f[XRT_X86_BLOCKS];
+      __m512 f[XRT_TILE_BLOCKS];
       for (int b = 0; b < blocks; ++b)
         f[b] =
             half ? _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(const void*)(w + b * step)))
                  : _mm512_loadu_ps((const float*)(const void*)(w + b * step));
-      w += XRT_X86_BLOCK * (half ? 2 : 4);
+      w += XRT_TILE_BLOCK * (half ? 2 : 4);
       for (int r = 0; r < rows; ++r) {
         const __m512 x = _mm512_set1_ps(row[r][k]);
         for (int b = 0; b < blocks; ++b) acc[r][b] = _mm512_fmadd_ps(x, f[b], acc[r][b]);
@@ -35,27 +35,27 @@ INLINE void mac_float(const xrt_x86_tile* t, const int rows, const int blocks, c
   }
   for (int r = 0; r < rows; ++r)
     for (int b = 0; b < blocks; ++b)
-      _mm512_storeu_ps(sums + (r * blocks + b) * XRT_X86_BLOCK, acc[r][b]);
+      _mm512_storeu_ps(sums + (r * blocks + b) * XRT_TILE_BLOCK, acc[r][b]);
 }
 
-INLINE void mac_int8(const xrt_x86_tile* t, const int rows, const int blocks) {
-  __m512i acc[XRT_X86_ROWS][XRT_X86_BLOCKS];
+INLINE void mac_int8(const xrt_tile* t, const int rows, const int blocks) {
+  __m512i acc[XRT_TILE_ROWS][XRT_TILE_BLOCKS];
   int32_t* sums = (int32_t*)t->acc;
   for (int r = 0; r < rows; ++r)
     for (int b = 0; b < blocks; ++b)
-      acc[r][b] = t->accumulate ? _mm512_loadu_si512(sums + (r * blocks + b) * XRT_X86_BLOCK)
+      acc[r][b] = t->accumulate ? _mm512_loadu_si512(sums + (r * blocks + b) * XRT_TILE_BLOCK)
                                 : _mm512_setzero_si512();
   const int32_t run = t->run;
   const int64_t step = t->block_bytes;
   const __m512i flip = _mm512_set1_epi32((int32_t)t->flip);
   for (int32_t s = 0; s < t->segments; ++s) {
-    const uint8_t* row[XRT_X86_ROWS];
+    const uint8_t* row[XRT_TILE_ROWS];
     for (int r = 0; r < rows; ++r) row[r] = (const uint8_t*)t->rows[s][r];
     const uint8_t* w = (const uint8_t*)t->w + s * t->segment_bytes;
     for (int32_t k = 0; k < run; ++k) {
-      __m512i f[XRT_X86_BLOCKS];
+      __m512i f[XRT_TILE_BLOCKS];
       for (int b = 0; b < blocks; ++b) f[b] = _mm512_loadu_si512(w + b * step);
-      w += XRT_X86_BLOCK * 4;
+      w += XRT_TILE_BLOCK * 4;
       for (int r = 0; r < rows; ++r) {
         int32_t four;
         memcpy(&four, row[r] + 4 * (int64_t)k, 4);
@@ -66,7 +66,7 @@ INLINE void mac_int8(const xrt_x86_tile* t, const int rows, const int blocks) {
   }
   for (int r = 0; r < rows; ++r)
     for (int b = 0; b < blocks; ++b)
-      _mm512_storeu_si512(sums + (r * blocks + b) * XRT_X86_BLOCK, acc[r][b]);
+      _mm512_storeu_si512(sums + (r * blocks + b) * XRT_TILE_BLOCK, acc[r][b]);
 }
 
 /* As many rows as keep the units busy and fit into 32 registers, half of them, and one. */
@@ -110,28 +110,28 @@ INLINE void mac_int8(const xrt_x86_tile* t, const int rows, const int blocks) {
       break;                         \
   }
 
-static void mac_f32(const xrt_x86_tile* t) {
+static void mac_f32(const xrt_tile* t) {
 #define CALL(R, B) mac_float(t, R, B, 0)
   BY_SIZE(CALL)
 #undef CALL
 }
-static void mac_f16(const xrt_x86_tile* t) {
+static void mac_f16(const xrt_tile* t) {
 #define CALL(R, B) mac_float(t, R, B, 1)
   BY_SIZE(CALL)
 #undef CALL
 }
-static void mac_q8(const xrt_x86_tile* t){
+static void mac_q8(const xrt_tile* t){
 #define CALL(R, B) mac_int8(t, R, B)
     BY_SIZE(CALL)
 #undef CALL
 }
 
 INLINE __mmask16 mask_of(int32_t channels) {
-  return channels >= XRT_X86_BLOCK ? (__mmask16)0xffff : (__mmask16)((1u << channels) - 1u);
+  return channels >= XRT_TILE_BLOCK ? (__mmask16)0xffff : (__mmask16)((1u << channels) - 1u);
 }
 
 /* Sixteen channels of one row, from their sums to the result; at channel c of the tile. */
-INLINE void store_f32(const xrt_x86_finish* f, __m512 v, int32_t c, __mmask16 mask,
+INLINE void store_f32(const xrt_tile_finish* f, __m512 v, int32_t c, __mmask16 mask,
                       const uint8_t* r, uint8_t* y) {
   v = _mm512_mul_ps(v, _mm512_set1_ps(f->alpha));
   if (f->bias) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, (const float*)f->bias + c));
@@ -140,7 +140,7 @@ INLINE void store_f32(const xrt_x86_finish* f, __m512 v, int32_t c, __mmask16 ma
   _mm512_mask_storeu_ps((float*)(void*)y + c, mask, v);
 }
 
-INLINE void store_q8(const xrt_x86_finish* f, __m512i sum, int32_t c, __mmask16 mask,
+INLINE void store_q8(const xrt_tile_finish* f, __m512i sum, int32_t c, __mmask16 mask,
                      const uint8_t* r, uint8_t* y) {
   if (f->factor_sums) {
     const __m512i w = _mm512_maskz_loadu_epi32(mask, f->factor_sums + c);
@@ -165,28 +165,28 @@ INLINE void store_q8(const xrt_x86_finish* f, __m512i sum, int32_t c, __mmask16 
   _mm_mask_storeu_epi8(y + c, mask, _mm512_cvtepi32_epi8(q));
 }
 
-static void finish_f32(const xrt_x86_finish* f) {
+static void finish_f32(const xrt_tile_finish* f) {
   const float* acc = (const float*)f->acc;
   for (int32_t i = 0; i < f->row_count; ++i) {
     const uint8_t* r = f->r ? f->r + i * f->r_row : NULL;
-    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_X86_BLOCK)
-      store_f32(f, _mm512_loadu_ps(acc), b * XRT_X86_BLOCK,
-                mask_of(f->channels - b * XRT_X86_BLOCK), r, f->y + i * f->y_row);
+    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_TILE_BLOCK)
+      store_f32(f, _mm512_loadu_ps(acc), b * XRT_TILE_BLOCK,
+                mask_of(f->channels - b * XRT_TILE_BLOCK), r, f->y + i * f->y_row);
   }
 }
 
-static void finish_q8(const xrt_x86_finish* f) {
+static void finish_q8(const xrt_tile_finish* f) {
   const int32_t* acc = (const int32_t*)f->acc;
   for (int32_t i = 0; i < f->row_count; ++i) {
     const uint8_t* r = f->r ? f->r + i * f->r_row : NULL;
-    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_X86_BLOCK)
-      store_q8(f, _mm512_loadu_si512(acc), b * XRT_X86_BLOCK,
-               mask_of(f->channels - b * XRT_X86_BLOCK), r, f->y + i * f->y_row);
+    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_TILE_BLOCK)
+      store_q8(f, _mm512_loadu_si512(acc), b * XRT_TILE_BLOCK,
+               mask_of(f->channels - b * XRT_TILE_BLOCK), r, f->y + i * f->y_row);
   }
 }
 
 /* Pixels at once, so that a factor is loaded once for all of them. */
-INLINE void depthwise_float(const xrt_x86_depthwise* d, int32_t i, int32_t c, const int pixels) {
+INLINE void depthwise_float(const xrt_tile_depthwise* d, int32_t i, int32_t c, const int pixels) {
   const __mmask16 mask = mask_of(d->channels - c);
   __m512 acc[8];
   for (int p = 0; p < pixels; ++p) acc[p] = _mm512_setzero_ps();
@@ -202,7 +202,7 @@ INLINE void depthwise_float(const xrt_x86_depthwise* d, int32_t i, int32_t c, co
               d->finish.y + (i + p) * d->y_step);
 }
 
-INLINE void depthwise_int8(const xrt_x86_depthwise* d, int32_t i, int32_t c, const int pixels) {
+INLINE void depthwise_int8(const xrt_tile_depthwise* d, int32_t i, int32_t c, const int pixels) {
   const __mmask16 mask = mask_of(d->channels - c);
   const __m512i zero = _mm512_set1_epi32(d->finish.x_zero);
   __m512i acc[8];
@@ -225,20 +225,20 @@ INLINE void depthwise_int8(const xrt_x86_depthwise* d, int32_t i, int32_t c, con
              d->finish.y + (i + p) * d->y_step);
 }
 
-#define DEPTHWISE(NAME, BODY)                                  \
-  static void NAME(const xrt_x86_depthwise* d) {               \
-    for (int32_t c = 0; c < d->channels; c += XRT_X86_BLOCK) { \
-      int32_t i = 0;                                           \
-      for (; i + 8 <= d->count; i += 8) BODY(d, i, c, 8);      \
-      for (; i + 3 <= d->count; i += 3) BODY(d, i, c, 3);      \
-      for (; i < d->count; ++i) BODY(d, i, c, 1);              \
-    }                                                          \
+#define DEPTHWISE(NAME, BODY)                                   \
+  static void NAME(const xrt_tile_depthwise* d) {               \
+    for (int32_t c = 0; c < d->channels; c += XRT_TILE_BLOCK) { \
+      int32_t i = 0;                                            \
+      for (; i + 8 <= d->count; i += 8) BODY(d, i, c, 8);       \
+      for (; i + 3 <= d->count; i += 3) BODY(d, i, c, 3);       \
+      for (; i < d->count; ++i) BODY(d, i, c, 1);               \
+    }                                                           \
   }
 DEPTHWISE(depthwise_f32, depthwise_float)
 DEPTHWISE(depthwise_q8, depthwise_int8)
 
 static void max_f32(float* y, const float* x, int32_t count) {
-  for (int32_t c = 0; c < count; c += XRT_X86_BLOCK) {
+  for (int32_t c = 0; c < count; c += XRT_TILE_BLOCK) {
     const __mmask16 mask = mask_of(count - c);
     const __m512 a = _mm512_maskz_loadu_ps(mask, x + c), b = _mm512_maskz_loadu_ps(mask, y + c);
     _mm512_mask_storeu_ps(y + c, mask, _mm512_max_ps(a, b));
@@ -246,7 +246,7 @@ static void max_f32(float* y, const float* x, int32_t count) {
 }
 
 static void add_f32(float* y, const float* x, int32_t count) {
-  for (int32_t c = 0; c < count; c += XRT_X86_BLOCK) {
+  for (int32_t c = 0; c < count; c += XRT_TILE_BLOCK) {
     const __mmask16 mask = mask_of(count - c);
     const __m512 a = _mm512_maskz_loadu_ps(mask, x + c), b = _mm512_maskz_loadu_ps(mask, y + c);
     _mm512_mask_storeu_ps(y + c, mask, _mm512_add_ps(a, b));
@@ -263,6 +263,6 @@ static void max_u8(uint8_t* y, const uint8_t* x, int32_t count, uint8_t flip) {
   }
 }
 
-const xrt_x86_isa xrt_x86_avx512 = {
-    {0, 14, 12, 8, 6}, XRT_X86_BLOCKS, mac_f32,      mac_f16, mac_q8,  finish_f32,
-    finish_q8,         depthwise_f32,  depthwise_q8, max_f32, add_f32, max_u8};
+const xrt_tile_isa xrt_x86_avx512 = {
+    {0, 14, 12, 8, 6}, XRT_TILE_BLOCKS, 0,       mac_f32, mac_f16, mac_q8, finish_f32, finish_q8,
+    depthwise_f32,     depthwise_q8,    max_f32, add_f32, max_u8};

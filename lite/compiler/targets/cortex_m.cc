@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// AVX2 and AVX-512 (lite/runtime/drivers/x86): one file for both. Blocks of sixteen channels; of
-// int8 four factors lie together, as VNNI multiplies them.
+// Microcontrollers (lite/runtime/drivers/cortex_m): int8 factors one channel after the other, filled
+// up to four, as SMLAD and MVE read them; of float four channels side by side.
 #include "targets/target.h"
 
 namespace xrt::lite {
 namespace {
 
-Packing packing(bool q8) { return {16, q8 ? 4 : 1}; }
+Packing packing(bool q8) { return q8 ? Packing{1, 4} : Packing{4, 1}; }
 
-class X86 : public Target {
+class CortexM : public Target {
  public:
-  std::string name() const override { return "x86"; }
+  std::string name() const override { return "cortex-m"; }
   std::optional<std::string> refuses(xrt_kernel_id, const void*) const override { return {}; }
   Packing pack_conv(xrt_kernel_id kernel, const xrt_k_conv&) const override {
     return packing(kernel == XRT_K_CONV_Q8);
@@ -22,8 +22,8 @@ class X86 : public Target {
 
 }  // namespace
 
-const Target& x86_target() {
-  static const X86 target;
+const Target& cortex_m_target() {
+  static const CortexM target;
   return target;
 }
 

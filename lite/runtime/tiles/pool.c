@@ -2,11 +2,11 @@
  * Maximum and mean over windows, all channels of a tap at once. */
 #include <math.h>
 
-#include "x86.h"
+#include "tiles.h"
 
 typedef struct pool_job {
   const xrt_k_pool* p;
-  const xrt_x86_isa* isa;
+  const xrt_tile_isa* isa;
   const uint8_t* x;
   uint8_t* y;
   int32_t element;
@@ -53,7 +53,7 @@ static void pool_row(void* argument, int32_t row) {
   for (int32_t ox = 0; ox < j->p->ow; ++ox) pool_pixel(j, row, ox);
 }
 
-xrt_lite_status xrt_x86_pool(const xrt_kernel_call* call, const xrt_x86_isa* isa) {
+xrt_lite_status xrt_tile_pool(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   const xrt_k_pool* p = (const xrt_k_pool*)call->params;
   pool_job j = {p, isa, (const uint8_t*)call->operands[0], (uint8_t*)call->operands[1],
                 p->dtype == XRT_LITE_F32 ? 4 : 1};

@@ -2,15 +2,15 @@
  * Matrix products as tiles of rows by blocks of columns. A factor that is no constant is packed on
  * the stack, a panel and CHUNK of its rows at a time, and serves all rows of the task; rows that do
  * not lie side by side are copied likewise. */
-#include "tiles.h"
+#include "panels.h"
 
 #define CHUNK 128
 #define PACKED_ROWS 96 /* of a task whose second factor is packed: their sums wait on the stack */
 
 typedef struct gemm_job {
   const xrt_k_gemm* p;
-  const xrt_x86_isa* isa;
-  void (*mac)(const xrt_x86_tile*);
+  const xrt_tile_isa* isa;
+  void (*mac)(const xrt_tile*);
   const uint8_t* a;
   const uint8_t* b;
   const float* scale;
@@ -21,7 +21,7 @@ typedef struct gemm_job {
   int32_t element, pack_k, blocks, panels, group_bytes, zero;
   int64_t block_bytes;
   uint32_t flip;
-  xrt_x86_split split;
+  xrt_tile_split split;
 } gemm_job;
 
 typedef struct gemm_place {
@@ -41,7 +41,7 @@ static gemm_place locate(const gemm_job* j, int32_t task) {
   at.panels = at.panel + j->split.panels_each;
   if (at.panels > j->panels) at.panels = j->panels;
   int32_t batch = task / j->split.panel_tasks;
-  const int32_t b_element = p->pack_n == 0 ? 4 : j->group_bytes / (XRT_X86_BLOCK * j->pack_k);
+  const int32_t b_element = p->pack_n == 0 ? 4 : j->group_bytes / (XRT_TILE_BLOCK * j->pack_k);
   for (int i = 3; i >= 0; --i) {
     const int64_t index = batch % p->batch[i];
     batch /= p->batch[i];
@@ -57,7 +57,7 @@ static gemm_place locate(const gemm_job* j, int32_t task) {
  * 1 or the last group of int8 values is cut. */
 static void fetch_rows(const gemm_job* j, const gemm_place* at, int32_t first, int32_t count,
                        int32_t most, int32_t k, int32_t run,
-                       uint8_t copies[XRT_X86_ROWS][CHUNK * 4], const void** rows) {
+                       uint8_t copies[XRT_TILE_ROWS][CHUNK * 4], const void** rows) {
   const xrt_k_gemm* p = j->p;
   const int copy = p->a_col != 1 || run % j->pack_k != 0;
   for (int32_t i = 0; i < most; ++i) {
@@ -80,19 +80,20 @@ static void fetch_rows(const gemm_job* j, const gemm_place* at, int32_t first, i
 static void fetch_panel(const gemm_job* j, const gemm_place* at, int32_t column, int32_t blocks,
                         int32_t k, int32_t run, float* panel) {
   const xrt_k_gemm* p = j->p;
-  for (int32_t b = 0; b < blocks; ++b, column += XRT_X86_BLOCK) {
-    const int32_t width = p->n - column < XRT_X86_BLOCK ? p->n - column : XRT_X86_BLOCK;
-    float* to = panel + (int64_t)b * CHUNK * XRT_X86_BLOCK;
+  for (int32_t b = 0; b < blocks; ++b, column += XRT_TILE_BLOCK) {
+    const int32_t width = p->n - column < XRT_TILE_BLOCK ? p->n - column : XRT_TILE_BLOCK;
+    float* to = panel + (int64_t)b * CHUNK * XRT_TILE_BLOCK;
     const float* from =
         (const float*)(const void*)at->b + (int64_t)k * p->b_row + (int64_t)column * p->b_col;
-    if (width < XRT_X86_BLOCK) memset(to, 0, (size_t)run * XRT_X86_BLOCK * sizeof(float));
+    if (width < XRT_TILE_BLOCK) memset(to, 0, (size_t)run * XRT_TILE_BLOCK * sizeof(float));
     if (p->b_col == 1) {
       for (int32_t i = 0; i < run; ++i)
-        memcpy(to + i * XRT_X86_BLOCK, from + (int64_t)i * p->b_row, (size_t)width * sizeof(float));
+        memcpy(to + i * XRT_TILE_BLOCK, from + (int64_t)i * p->b_row,
+               (size_t)width * sizeof(float));
     } else {
       for (int32_t c = 0; c < width; ++c)
         for (int32_t i = 0; i < run; ++i)
-          to[i * XRT_X86_BLOCK + c] = from[(int64_t)i * p->b_row + (int64_t)c * p->b_col];
+          to[i * XRT_TILE_BLOCK + c] = from[(int64_t)i * p->b_row + (int64_t)c * p->b_col];
     }
   }
 }
@@ -101,8 +102,8 @@ static void finish_tile(const gemm_job* j, const gemm_place* at, const void* sum
                         const int32_t* factor_sums, int32_t first, int32_t count, int32_t block,
                         int32_t blocks) {
   const xrt_k_gemm* p = j->p;
-  const int32_t c = block * XRT_X86_BLOCK;
-  xrt_x86_finish f = {0};
+  const int32_t c = block * XRT_TILE_BLOCK;
+  xrt_tile_finish f = {0};
   f.acc = sums;
   f.row_count = count;
   f.block_count = blocks;
@@ -131,8 +132,8 @@ static void finish_tile(const gemm_job* j, const gemm_place* at, const void* sum
   j->isa->finish_q8(&f);
 }
 
-static xrt_x86_tile tile_for(const gemm_job* j, int32_t count, int32_t blocks, void* sums) {
-  xrt_x86_tile tile = {0};
+static xrt_tile tile_for(const gemm_job* j, int32_t count, int32_t blocks, void* sums) {
+  xrt_tile tile = {0};
   tile.row_count = count;
   tile.block_count = blocks;
   tile.segments = 1;
@@ -145,22 +146,22 @@ static void constant_task(void* argument, int32_t task) {
   const gemm_job* j = (const gemm_job*)argument;
   const xrt_k_gemm* p = j->p;
   const gemm_place at = locate(j, task);
-  float sums[XRT_X86_SUMS] __attribute__((aligned(64)));
-  uint8_t copies[XRT_X86_ROWS][CHUNK * 4];
-  int32_t factor_sums[XRT_X86_BLOCKS * XRT_X86_BLOCK];
-  const void* rows[1][XRT_X86_ROWS];
+  float sums[XRT_TILE_SUMS] __attribute__((aligned(64)));
+  uint8_t copies[XRT_TILE_ROWS][CHUNK * 4];
+  int32_t factor_sums[XRT_TILE_BLOCKS * XRT_TILE_BLOCK];
+  const void* rows[1][XRT_TILE_ROWS];
   const int32_t step = p->a_col == 1 && p->k % j->pack_k == 0 ? p->k : CHUNK;
   for (int32_t n = at.panel; n < at.panels; ++n) {
     int32_t blocks;
-    const int32_t block = xrt_x86_find_panel(j->isa, j->blocks, n, &blocks);
+    const int32_t block = xrt_tile_find_panel(j->isa, j->blocks, n, &blocks);
     const uint8_t* w = at.b + block * j->block_bytes;
     if (j->zero != 0)
-      xrt_x86_factor_sums(j->isa, w, j->block_bytes, blocks, (p->k + 3) / 4, factor_sums);
+      xrt_tile_factor_sums(j->isa, w, j->block_bytes, blocks, (p->k + 3) / 4, factor_sums);
     const int32_t most = j->isa->rows_for[blocks];
     for (int32_t first = at.begin; first < at.end; first += most) {
       const int32_t count = at.end - first < most ? at.end - first : most;
-      xrt_x86_tile tile = tile_for(j, count, blocks, sums);
-      tile.rows = (const void* const(*)[XRT_X86_ROWS])rows;
+      xrt_tile tile = tile_for(j, count, blocks, sums);
+      tile.rows = (const void* const(*)[XRT_TILE_ROWS])rows;
       tile.block_bytes = j->block_bytes;
       for (int32_t k = 0; k < p->k; k += step) {
         const int32_t run = p->k - k < step ? p->k - k : step;
@@ -179,26 +180,26 @@ static void packed_task(void* argument, int32_t task) {
   const gemm_job* j = (const gemm_job*)argument;
   const xrt_k_gemm* p = j->p;
   const gemm_place at = locate(j, task);
-  float panel[XRT_X86_BLOCKS * CHUNK * XRT_X86_BLOCK] __attribute__((aligned(64)));
-  float sums[PACKED_ROWS * XRT_X86_BLOCKS * XRT_X86_BLOCK] __attribute__((aligned(64)));
-  uint8_t copies[XRT_X86_ROWS][CHUNK * 4];
-  const void* rows[1][XRT_X86_ROWS];
+  float panel[XRT_TILE_BLOCKS * CHUNK * XRT_TILE_BLOCK] __attribute__((aligned(64)));
+  float sums[PACKED_ROWS * XRT_TILE_BLOCKS * XRT_TILE_BLOCK] __attribute__((aligned(64)));
+  uint8_t copies[XRT_TILE_ROWS][CHUNK * 4];
+  const void* rows[1][XRT_TILE_ROWS];
   for (int32_t n = at.panel; n < at.panels; ++n) {
     int32_t blocks;
-    const int32_t block = xrt_x86_find_panel(j->isa, j->blocks, n, &blocks);
-    const int32_t most = j->isa->rows_for[blocks], width = blocks * XRT_X86_BLOCK;
+    const int32_t block = xrt_tile_find_panel(j->isa, j->blocks, n, &blocks);
+    const int32_t most = j->isa->rows_for[blocks], width = blocks * XRT_TILE_BLOCK;
     const int32_t together = (PACKED_ROWS / most - 1) * most; /* a tile may write `most` rows */
     for (int32_t begin = at.begin; begin < at.end; begin += together) {
       const int32_t end = at.end - begin < together ? at.end : begin + together;
       for (int32_t k = 0; k < p->k; k += CHUNK) {
         const int32_t run = p->k - k < CHUNK ? p->k - k : CHUNK;
-        fetch_panel(j, &at, block * XRT_X86_BLOCK, blocks, k, run, panel);
+        fetch_panel(j, &at, block * XRT_TILE_BLOCK, blocks, k, run, panel);
         for (int32_t first = begin; first < end; first += most) {
           const int32_t count = end - first < most ? end - first : most;
           fetch_rows(j, &at, first, count, most, k, run, copies, rows[0]);
-          xrt_x86_tile tile = tile_for(j, count, blocks, sums + (int64_t)(first - begin) * width);
-          tile.rows = (const void* const(*)[XRT_X86_ROWS])rows;
-          tile.block_bytes = CHUNK * XRT_X86_BLOCK * 4;
+          xrt_tile tile = tile_for(j, count, blocks, sums + (int64_t)(first - begin) * width);
+          tile.rows = (const void* const(*)[XRT_TILE_ROWS])rows;
+          tile.block_bytes = CHUNK * XRT_TILE_BLOCK * 4;
           tile.run = run;
           tile.w = panel;
           tile.accumulate = k != 0;
@@ -212,10 +213,10 @@ static void packed_task(void* argument, int32_t task) {
   }
 }
 
-static xrt_lite_status gemm(const xrt_kernel_call* call, const xrt_x86_isa* isa, int q8) {
+static xrt_lite_status gemm(const xrt_kernel_call* call, const xrt_tile_isa* isa, int q8) {
   const xrt_k_gemm* p = (const xrt_k_gemm*)call->params;
   const int constant = p->pack_n != 0;
-  if (constant && (p->pack_n != XRT_X86_BLOCK || p->pack_k != (q8 ? 4 : 1)))
+  if (constant && (p->pack_n != XRT_TILE_BLOCK || p->pack_k != (q8 ? 4 : 1)))
     return XRT_LITE_UNSUPPORTED;
   gemm_job j = {0};
   int next = 2;
@@ -232,23 +233,23 @@ static xrt_lite_status gemm(const xrt_kernel_call* call, const xrt_x86_isa* isa,
   j.mac = q8 ? isa->mac_q8 : half ? isa->mac_f16 : isa->mac_f32;
   j.element = q8 ? 1 : 4;
   j.pack_k = q8 ? 4 : 1;
-  j.group_bytes = XRT_X86_BLOCK * (half ? 2 : 4);
-  j.blocks = (p->n + XRT_X86_BLOCK - 1) / XRT_X86_BLOCK;
+  j.group_bytes = XRT_TILE_BLOCK * (half ? 2 : 4);
+  j.blocks = (p->n + XRT_TILE_BLOCK - 1) / XRT_TILE_BLOCK;
   j.block_bytes = (int64_t)((p->k + j.pack_k - 1) / j.pack_k) * j.group_bytes;
-  j.panels = xrt_x86_panel_count(isa, j.blocks);
-  j.flip = q8 && p->x_dtype == XRT_LITE_I8 ? 0x80808080u : 0;
-  j.zero = q8 ? p->x_zero + (j.flip ? 128 : 0) : 0;
-  j.split = xrt_x86_split_work(call, p->m, isa->rows_for[xrt_x86_panel(isa, j.blocks)], j.panels);
+  j.panels = xrt_tile_panel_count(isa, j.blocks);
+  j.flip = q8 && xrt_tile_flips(isa, p->x_dtype) ? 0x80808080u : 0;
+  j.zero = q8 ? p->x_zero + (j.flip ? xrt_tile_flip_shift(isa) : 0) : 0;
+  j.split = xrt_tile_split_work(call, p->m, isa->rows_for[xrt_tile_panel(isa, j.blocks)], j.panels);
   const int32_t batches = p->batch[0] * p->batch[1] * p->batch[2] * p->batch[3];
   xrt_parallel(call, j.split.row_tasks * j.split.panel_tasks * batches,
                constant ? constant_task : packed_task, &j);
   return XRT_LITE_OK;
 }
 
-xrt_lite_status xrt_x86_gemm(const xrt_kernel_call* call, const xrt_x86_isa* isa) {
+xrt_lite_status xrt_tile_gemm(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   return gemm(call, isa, 0);
 }
 
-xrt_lite_status xrt_x86_gemm_q8(const xrt_kernel_call* call, const xrt_x86_isa* isa) {
+xrt_lite_status xrt_tile_gemm_q8(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   return gemm(call, isa, 1);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Convolution as tiles of pixels by blocks of channels. */
-#include "tiles.h"
+#include "panels.h"
 
 #define ZERO_ELEMENTS 512 /* of a tap outside of the image: longer runs are cut */
 #define GATHER_BYTES 4096 /* of a row of a tile whose taps are copied side by side */
@@ -9,8 +9,8 @@
 
 typedef struct conv_job {
   const xrt_k_conv* p;
-  const xrt_x86_isa* isa;
-  void (*mac)(const xrt_x86_tile*);
+  const xrt_tile_isa* isa;
+  void (*mac)(const xrt_tile*);
   const uint8_t* x;
   const uint8_t* w;
   const float* scale;
@@ -27,7 +27,7 @@ typedef struct conv_job {
   int64_t block_bytes; /* of one block's factors */
   int32_t zero;        /* what x's bytes have added, int8 only */
   uint32_t flip;
-  xrt_x86_split split;
+  xrt_tile_split split;
 } conv_job;
 
 /* Where a pixel's window begins. */
@@ -97,10 +97,10 @@ typedef struct tile_place {
 } tile_place;
 
 /* Taps copied side by side: where their channels are few, or do not fill the packing. */
-static void sum_gathered(const conv_job* j, const tile_place* at, xrt_x86_tile* tile) {
-  uint8_t buffer[XRT_X86_ROWS][GATHER_BYTES] __attribute__((aligned(64)));
-  const void* rows[1][XRT_X86_ROWS];
-  window windows[XRT_X86_ROWS];
+static void sum_gathered(const conv_job* j, const tile_place* at, xrt_tile* tile) {
+  uint8_t buffer[XRT_TILE_ROWS][GATHER_BYTES] __attribute__((aligned(64)));
+  const void* rows[1][XRT_TILE_ROWS];
+  window windows[XRT_TILE_ROWS];
   for (int32_t i = 0; i < at->rows; ++i) {
     const int32_t used = i < at->count ? i : 0;
     windows[i] = window_of(j, at->first + used, at->group);
@@ -108,7 +108,7 @@ static void sum_gathered(const conv_job* j, const tile_place* at, xrt_x86_tile* 
   }
   const int32_t pack_k = j->q8 ? 4 : 1, step = GATHER_BYTES / j->element;
   const uint8_t* w = (const uint8_t*)tile->w;
-  tile->rows = (const void* const(*)[XRT_X86_ROWS])rows;
+  tile->rows = (const void* const(*)[XRT_TILE_ROWS])rows;
   tile->segments = 1;
   for (int32_t k = 0; k < j->k; k += step) {
     const int32_t count = j->k - k < step ? j->k - k : step;
@@ -127,15 +127,14 @@ static void sum_gathered(const conv_job* j, const tile_place* at, xrt_x86_tile* 
 }
 
 /* Taps reached by pointers. */
-static void sum_taps(const conv_job* j, const tile_place* at, const void* zeros,
-                     xrt_x86_tile* tile) {
+static void sum_taps(const conv_job* j, const tile_place* at, const void* zeros, xrt_tile* tile) {
   const xrt_k_conv* p = j->p;
   const int32_t pack_k = j->q8 ? 4 : 1, taps = p->kh * p->kw;
-  const void* rows[MAX_SEGMENTS][XRT_X86_ROWS];
-  window windows[XRT_X86_ROWS];
+  const void* rows[MAX_SEGMENTS][XRT_TILE_ROWS];
+  window windows[XRT_TILE_ROWS];
   for (int32_t i = 0; i < at->count; ++i) windows[i] = window_of(j, at->first + i, at->group);
   const uint8_t* w = (const uint8_t*)tile->w;
-  tile->rows = (const void* const(*)[XRT_X86_ROWS])rows;
+  tile->rows = (const void* const(*)[XRT_TILE_ROWS])rows;
   tile->segment_bytes = (int64_t)(j->icg / pack_k) * j->group_bytes;
   tile->accumulate = 0;
   for (int32_t first = 0; first < taps; first += MAX_SEGMENTS) {
@@ -165,9 +164,9 @@ static void sum_taps(const conv_job* j, const tile_place* at, const void* zeros,
 static void conv_task(void* argument, int32_t task) {
   const conv_job* j = (const conv_job*)argument;
   const xrt_k_conv* p = j->p;
-  const xrt_x86_split* split = &j->split;
-  float sums[XRT_X86_SUMS] __attribute__((aligned(64)));
-  int32_t factor_sums[XRT_X86_BLOCKS * XRT_X86_BLOCK];
+  const xrt_tile_split* split = &j->split;
+  float sums[XRT_TILE_SUMS] __attribute__((aligned(64)));
+  int32_t factor_sums[XRT_TILE_BLOCKS * XRT_TILE_BLOCK];
   float zeros[ZERO_ELEMENTS];
   memset(zeros, j->q8 ? (uint8_t)p->x_zero : 0, sizeof(zeros));
 
@@ -180,13 +179,13 @@ static void conv_task(void* argument, int32_t task) {
       panel + split->panels_each < j->panels ? panel + split->panels_each : j->panels;
   for (int32_t n = panel; n < last; ++n) {
     tile_place at = {group, 0, 0, 0, 0, 0};
-    at.block = xrt_x86_find_panel(j->isa, j->blocks, n, &at.blocks);
+    at.block = xrt_tile_find_panel(j->isa, j->blocks, n, &at.blocks);
     const uint8_t* w = j->w + ((int64_t)group * j->blocks + at.block) * j->block_bytes;
-    const int32_t c = group * j->ocg + at.block * XRT_X86_BLOCK;
-    xrt_x86_finish finish = {0};
+    const int32_t c = group * j->ocg + at.block * XRT_TILE_BLOCK;
+    xrt_tile_finish finish = {0};
     finish.acc = sums;
     finish.block_count = at.blocks;
-    finish.channels = j->ocg - at.block * XRT_X86_BLOCK;
+    finish.channels = j->ocg - at.block * XRT_TILE_BLOCK;
     finish.alpha = 1.0f;
     finish.bias = j->bias ? j->bias + 4 * (int64_t)c : NULL;
     finish.clip = p->activation == XRT_ACT_CLIP;
@@ -202,7 +201,7 @@ static void conv_task(void* argument, int32_t task) {
       finish.y_dtype = p->y_dtype;
       finish.y_zero = p->y_zero;
       if (j->zero != 0) {
-        xrt_x86_factor_sums(j->isa, w, j->block_bytes, at.blocks, (j->k + 3) / 4, factor_sums);
+        xrt_tile_factor_sums(j->isa, w, j->block_bytes, at.blocks, (j->k + 3) / 4, factor_sums);
         finish.factor_sums = factor_sums;
         finish.x_zero = j->zero;
       }
@@ -210,7 +209,7 @@ static void conv_task(void* argument, int32_t task) {
     const int32_t most = at.rows = j->isa->rows_for[at.blocks];
     for (at.first = begin; at.first < end; at.first += most) {
       at.count = end - at.first < most ? end - at.first : most;
-      xrt_x86_tile tile = {0};
+      xrt_tile tile = {0};
       tile.row_count = at.count;
       tile.block_count = at.blocks;
       tile.w = w;
@@ -232,9 +231,9 @@ static void conv_task(void* argument, int32_t task) {
   }
 }
 
-static xrt_lite_status conv(const xrt_kernel_call* call, const xrt_x86_isa* isa, int q8) {
+static xrt_lite_status conv(const xrt_kernel_call* call, const xrt_tile_isa* isa, int q8) {
   const xrt_k_conv* p = (const xrt_k_conv*)call->params;
-  if (p->pack_n != XRT_X86_BLOCK || p->pack_k != (q8 ? 4 : 1)) return XRT_LITE_UNSUPPORTED;
+  if (p->pack_n != XRT_TILE_BLOCK || p->pack_k != (q8 ? 4 : 1)) return XRT_LITE_UNSUPPORTED;
   conv_job j = {0};
   int next = 2;
   j.p = p;
@@ -253,23 +252,23 @@ static xrt_lite_status conv(const xrt_kernel_call* call, const xrt_x86_isa* isa,
   j.k = p->kh * p->kw * j.icg;
   j.gather = j.icg < GATHER_RUN || (q8 && j.icg % 4 != 0);
   j.dense_rows = p->dilation_w == 1 && p->x_pitch == j.icg;
-  j.blocks = (j.ocg + XRT_X86_BLOCK - 1) / XRT_X86_BLOCK;
-  j.panels = xrt_x86_panel_count(isa, j.blocks);
-  j.group_bytes = XRT_X86_BLOCK * (q8 || p->weight_dtype == XRT_LITE_F32 ? 4 : 2);
+  j.blocks = (j.ocg + XRT_TILE_BLOCK - 1) / XRT_TILE_BLOCK;
+  j.panels = xrt_tile_panel_count(isa, j.blocks);
+  j.group_bytes = XRT_TILE_BLOCK * (q8 || p->weight_dtype == XRT_LITE_F32 ? 4 : 2);
   j.block_bytes = (int64_t)(q8 ? (j.k + 3) / 4 : j.k) * j.group_bytes;
   j.pixels = p->n * p->oh * p->ow;
-  j.flip = q8 && p->x_dtype == XRT_LITE_I8 ? 0x80808080u : 0;
-  j.zero = q8 ? p->x_zero + (j.flip ? 128 : 0) : 0;
-  int32_t widest = xrt_x86_panel(isa, j.blocks);
-  j.split = xrt_x86_split_work(call, j.pixels, isa->rows_for[widest], j.panels);
+  j.flip = q8 && xrt_tile_flips(isa, p->x_dtype) ? 0x80808080u : 0;
+  j.zero = q8 ? p->x_zero + (j.flip ? xrt_tile_flip_shift(isa) : 0) : 0;
+  int32_t widest = xrt_tile_panel(isa, j.blocks);
+  j.split = xrt_tile_split_work(call, j.pixels, isa->rows_for[widest], j.panels);
   xrt_parallel(call, j.split.row_tasks * j.split.panel_tasks * p->groups, conv_task, &j);
   return XRT_LITE_OK;
 }
 
-xrt_lite_status xrt_x86_conv(const xrt_kernel_call* call, const xrt_x86_isa* isa) {
+xrt_lite_status xrt_tile_conv(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   return conv(call, isa, 0);
 }
 
-xrt_lite_status xrt_x86_conv_q8(const xrt_kernel_call* call, const xrt_x86_isa* isa) {
+xrt_lite_status xrt_tile_conv_q8(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   return conv(call, isa, 1);
 }

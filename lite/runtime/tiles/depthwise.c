@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution: a row of pixels at a time, those at the borders one by one. */
-#include "../generic/generic.h"
-#include "tiles.h"
+#include "panels.h"
 
 #define MAX_TAPS 128
 
 typedef struct depthwise_job {
   const xrt_k_conv* p;
-  const xrt_x86_isa* isa;
+  const xrt_tile_isa* isa;
   const uint8_t* x;
   const void* w;
   const float* scale;
@@ -35,7 +34,7 @@ static void pixels(const depthwise_job* j, int32_t row, int32_t ox, int32_t coun
     }
   }
   const int64_t at = (int64_t)row * p->ow + ox;
-  xrt_x86_depthwise work = {0};
+  xrt_tile_depthwise work = {0};
   work.taps = taps;
   work.w = j->w;
   work.w_index = index;
@@ -85,7 +84,7 @@ static void depthwise_row(void* argument, int32_t row) {
   for (int32_t ox = end; ox < p->ow; ++ox) pixels(j, row, ox, 1);
 }
 
-static xrt_lite_status depthwise(const xrt_kernel_call* call, const xrt_x86_isa* isa, int q8) {
+static xrt_lite_status depthwise(const xrt_kernel_call* call, const xrt_tile_isa* isa, int q8) {
   const xrt_k_conv* p = (const xrt_k_conv*)call->params;
   /* Rare; the factors lie alike for both drivers. */
   if (p->kh * p->kw > MAX_TAPS || p->weight_dtype == XRT_LITE_F16)
@@ -102,10 +101,10 @@ static xrt_lite_status depthwise(const xrt_kernel_call* call, const xrt_x86_isa*
   return XRT_LITE_OK;
 }
 
-xrt_lite_status xrt_x86_depthwise_conv(const xrt_kernel_call* call, const xrt_x86_isa* isa) {
+xrt_lite_status xrt_tile_depthwise_conv(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   return depthwise(call, isa, 0);
 }
 
-xrt_lite_status xrt_x86_depthwise_conv_q8(const xrt_kernel_call* call, const xrt_x86_isa* isa) {
+xrt_lite_status xrt_tile_depthwise_conv_q8(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   return depthwise(call, isa, 1);
 }
