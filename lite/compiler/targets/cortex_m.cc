@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Microcontrollers (lite/runtime/drivers/cortex_m): int8 factors one channel after the other, filled
-// up to four, as SMLAD and MVE read them; of float four channels side by side.
+// Microcontrollers (lite/runtime/drivers/cortex_m): int8 factors one channel after the other,
+// filled up to four, as SMLAD and MVE read them; of float four channels side by side.
 #include "targets/target.h"
 
 namespace xrt::lite {

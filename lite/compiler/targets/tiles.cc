@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// x86 (AVX2 and AVX-512) and arm (NEON, with and without dot products): lite/runtime/tiles, with one
-// file for all instruction sets of a target. Blocks of sixteen channels; of int8 four factors lie
-// together, as VNNI and SDOT multiply them.
+// x86 (AVX2 and AVX-512) and arm (NEON, with and without dot products): lite/runtime/tiles, with
+// one file for all instruction sets of a target. Blocks of sixteen channels; of int8 four factors
+// lie together, as VNNI and SDOT multiply them.
 #include "targets/target.h"
 
 namespace xrt::lite {
