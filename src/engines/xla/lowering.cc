@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "ir/host_fold.h"
-#include "ir/schema.h"
+#include "ir/lower_by_body.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -152,34 +151,10 @@ void GraphLowerer::lower_node(NodeId id) {
 }
 
 bool GraphLowerer::lower_by_function_body(NodeId id) {
-  if (nesting_ >= kMaxNesting || !has_function_body(graph_, id)) return false;
-  const Graph body = function_body(graph_, id);
-  const Node& node = graph_.node(id);
-  GraphLowerer inner(b_, registry_, body, nesting_ + 1);
-  // The body's inputs and outputs are the node's without the absent ones.
-  const auto present = [](const std::vector<ValueId>& ids) {
-    std::vector<ValueId> out;
-    std::copy_if(ids.begin(), ids.end(), std::back_inserter(out),
-                 [](ValueId value) { return value.valid(); });
-    return out;
-  };
-  const std::vector<ValueId> inputs = present(node.inputs);
-  const std::vector<ValueId> outputs = present(node.outputs);
-  if (inputs.size() != body.inputs().size() || outputs.size() != body.outputs().size()) {
-    throw Refusal{"its function body has another signature"};
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Bound value = at(inputs[i]);
-    inner.bind(body.inputs()[i], std::move(value));
-  }
-  try {
-    inner.lower_all();
-  } catch (const Refusal& refusal) {
-    throw Refusal{fmt::format("in its function body: {}", refusal.reason)};
-  }
-  const std::vector<Bound> results = inner.outputs();
-  for (std::size_t k = 0; k < outputs.size(); ++k) bind(outputs[k], results[k]);
-  return true;
+  if (nesting_ >= kMaxNesting) return false;
+  return lower_by_body<Refusal>(*this, id, [this](const Graph& body) {
+    return GraphLowerer(b_, registry_, body, nesting_ + 1);
+  });
 }
 
 // --- NodeContext --------------------------------------------------------------------------------
