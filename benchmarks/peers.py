@@ -15,6 +15,12 @@ start (load and first run; importing the runtime's package is stated beside it),
 process. Then `--starts` pairs of starts that take turns, each pair with a cache folder of its own:
 the first fills it, the second, in a new process, uses it; for this project's engines, and for
 OpenVINO with its own cache (CACHE_DIR). `--rounds 0` measures starts alone. Ratios are of medians.
+
+`--all` adds two that nothing else here needs: "jax" is JAX's compiler and runtime on the StableHLO
+that the XLA engine makes (benchmarks/peers_jax.py says why, and what to install; its start does not
+count the making of it), and "xrt tvm-tuned,native" is TVM after its own tuning, which takes up to
+`--tvm-seconds` for a model that was not tuned before. A cell that cannot be measured is a dash, and
+its reason is listed below the tables.
 """
 
 from __future__ import annotations
@@ -32,9 +38,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import peers_jax
 from peers_picture import draw
 from zoo import ZOO, Feeds, ZooModel
 
@@ -52,6 +59,9 @@ RUNTIMES = (
     "xrt auto",
     "xrt auto-low",
 )
+# Measured where they are asked for, with --runtime or --all: what takes minutes per model, or needs
+# packages that nothing else here does.
+OPTIONAL = ("jax", "xrt tvm-tuned,native")
 # What computes in less than float32, and is compared with nobody who does not.
 LOW = ("openvino bf16", "xrt auto-low")
 # What has a cache of compiled models on disk.
@@ -63,11 +73,23 @@ PAIRS = (
     ("xrt xla,native", "onnxruntime"),
     ("xrt onnxruntime,native", "onnxruntime"),
     ("xrt tvm,native", "onnxruntime"),
+    ("jax", "onnxruntime"),
+    ("xrt xla,native", "jax"),
+    ("xrt tvm-tuned,native", "onnxruntime"),
+    ("xrt tvm-tuned,native", "xrt tvm,native"),
     ("pytorch", "onnxruntime"),
     ("xrt auto", "onnxruntime"),
     ("xrt auto-low", "onnxruntime"),
     ("openvino bf16", "onnxruntime"),
 )
+
+
+class Tuned(NamedTuple):
+    """How TVM is tuned, and where what it found is kept."""
+
+    trials: int
+    seconds: int
+    folder: str
 
 
 # --- one runtime, in a process of its own ------------------------------------------------------
@@ -82,10 +104,12 @@ def import_package(runtime: str) -> None:
 
 
 def runner(
-    runtime: str, model: ZooModel, threads: int, feeds: Feeds, cache: str
+    runtime: str, model: ZooModel, threads: int, feeds: Feeds, cache: str, tuned: Tuned
 ) -> Callable[[], Any]:
     """Loads the model; what is returned runs it once on `feeds`. `cache`: a folder, or ""."""
     path = str(model.path())
+    if runtime == "jax":
+        return peers_jax.jax_runner(Path(tuned.folder), feeds)
     if runtime == "onnxruntime":
         import onnxruntime
 
@@ -133,6 +157,12 @@ def runner(
         if engines[0] == "auto-low":
             options |= {"precision": "auto", "tolerance": 0.01}
         engines = ["auto"]
+    if engines[0] == "tvm-tuned":
+        engines[0] = "tvm"
+        options["engine_options"] = {
+            "tvm": {"tvm_trials": str(tuned.trials), "tvm_time_budget": str(tuned.seconds)}
+        }
+        cache = tuned.folder  # of the tuning records: they stay from run to run
     program = openxrt.load(path, engine=engines, num_threads=threads, cache_dir=cache, **options)
 
     def run_program() -> Any:
@@ -142,14 +172,18 @@ def runner(
     return run_program
 
 
-def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str) -> int:
+def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tuned: Tuned) -> int:
     """The process of one runtime: a line of JSON per line of standard input, a count of runs."""
+    if runtime == "jax":
+        tuned = tuned._replace(folder=str(Path(feeds_file).parent))
+        peers_jax.set_threads(threads)
+        peers_jax.prepare(str(ZOO[name].path()), feeds_file, tuned.folder)
     with np.load(feeds_file) as stored:
         feeds = {key: stored[key] for key in stored.files}
     begin, begin_cpu = time.perf_counter(), time.process_time()
     import_package(runtime)
     imported, imported_cpu = time.perf_counter(), time.process_time()
-    run = runner(runtime, ZOO[name], threads, feeds, cache)
+    run = runner(runtime, ZOO[name], threads, feeds, cache, tuned)
     loaded = time.perf_counter()
     run()
     first = {
@@ -186,7 +220,13 @@ class Worker:
     """One runtime's process, seen from outside."""
 
     def __init__(
-        self, runtime: str, model: ZooModel, threads: int, feeds: Path, cache: str
+        self,
+        runtime: str,
+        model: ZooModel,
+        threads: int,
+        feeds: Path,
+        cache: str,
+        tuned: Tuned,
     ) -> None:
         environment = os.environ | {
             "OMP_NUM_THREADS": str(threads),
@@ -202,6 +242,7 @@ class Worker:
                 str(threads),
                 str(feeds),
                 cache,
+                json.dumps(tuned),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -235,7 +276,7 @@ class Worker:
 
 
 def measure(
-    model: ZooModel, wanted: list[str], rounds: int, starts: int, threads: int
+    model: ZooModel, wanted: list[str], rounds: int, starts: int, threads: int, tuned: Tuned
 ) -> dict[str, Any]:
     """All runtimes on one model, by runtime."""
     results: dict[str, Any] = {runtime: {} for runtime in wanted}
@@ -243,13 +284,18 @@ def measure(
         feeds = Path(folder) / "feeds.npz"
         np.savez(feeds, **model.feeds())
         if rounds > 0:
-            measure_runs(model, results, rounds, threads, feeds)
-        measure_starts(model, results, starts, threads, feeds)
+            measure_runs(model, results, rounds, threads, feeds, tuned)
+        measure_starts(model, results, starts, threads, feeds, tuned)
     return {runtime: figures for runtime, figures in results.items() if figures}
 
 
 def measure_runs(
-    model: ZooModel, results: dict[str, Any], rounds: int, threads: int, feeds: Path
+    model: ZooModel,
+    results: dict[str, Any],
+    rounds: int,
+    threads: int,
+    feeds: Path,
+    tuned: Tuned,
 ) -> None:
     """Latency, one start and memory of each runtime."""
     workers = []
@@ -257,7 +303,7 @@ def measure_runs(
         if runtime.startswith("pytorch") and model.export is None:
             continue
         try:
-            workers.append(Worker(runtime, model, threads, feeds, cache=""))
+            workers.append(Worker(runtime, model, threads, feeds, "", tuned))
         except RuntimeError as error:
             results[runtime] = {"error": str(error)}
     for worker in workers:
@@ -280,17 +326,22 @@ def measure_runs(
 
 
 def measure_starts(
-    model: ZooModel, results: dict[str, Any], pairs: int, threads: int, feeds: Path
+    model: ZooModel,
+    results: dict[str, Any],
+    pairs: int,
+    threads: int,
+    feeds: Path,
+    tuned: Tuned,
 ) -> None:
     """First and second starts in seconds of the clock and of the processors, all in lists."""
     for _ in range(pairs):
         for runtime, figures in results.items():
-            if not runtime.startswith(CACHING) or "error" in figures:
+            if not runtime.startswith(CACHING) or "error" in figures or runtime in OPTIONAL:
                 continue
             with tempfile.TemporaryDirectory() as cache:
                 for which in ("first", "second"):
                     try:
-                        worker = Worker(runtime, model, threads, feeds, cache)
+                        worker = Worker(runtime, model, threads, feeds, cache, tuned)
                     except RuntimeError as error:
                         figures["error"] = str(error)
                         break
@@ -346,6 +397,14 @@ def report(results: dict[str, dict[str, Any]], wanted: list[str]) -> str:
         lines += ["| --- | ---: | ---: | ---: |", *pairs]
     lines += auto_report(results)
     lines += start_report(results, wanted)
+    failures = [
+        f"| {model} | {runtime} | {runtimes[runtime]['error'].replace('|', '/')} |"
+        for model, runtimes in results.items()
+        for runtime in wanted
+        if "error" in runtimes.get(runtime, {})
+    ]
+    if failures:
+        lines += ["", "| model | not measured | why |", "| --- | --- | --- |", *failures]
     return "\n".join(lines)
 
 
@@ -465,8 +524,8 @@ def auto_report(results: dict[str, dict[str, Any]]) -> list[str]:
 def main() -> int:
     """Runs the benchmark, or one worker of it."""
     if sys.argv[1:2] == ["--worker"]:
-        runtime, name, threads, feeds, cache = sys.argv[2:7]
-        return work(runtime, name, int(threads), feeds, cache)
+        runtime, name, threads, feeds, cache, tuned = sys.argv[2:8]
+        return work(runtime, name, int(threads), feeds, cache, Tuned(*json.loads(tuned)))
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -474,7 +533,25 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10, help="turns of three runs each")
     parser.add_argument("--starts", type=int, default=3, help="pairs of a first and a second start")
     parser.add_argument("--threads", type=int, default=2, help="threads of each runtime")
-    parser.add_argument("--runtime", action="append", choices=RUNTIMES, help="may be repeated")
+    parser.add_argument(
+        "--runtime",
+        action="append",
+        choices=RUNTIMES + OPTIONAL,
+        help=f"may be repeated; default: all but the last {len(OPTIONAL)}",
+    )
+    parser.add_argument("--all", action="store_true", help=f"these too: {', '.join(OPTIONAL)}")
+    parser.add_argument(
+        "--tvm-trials", type=int, default=2000, help="trials of TVM's tuning per function"
+    )
+    parser.add_argument(
+        "--tvm-seconds", type=int, default=600, help="bound of TVM's tuning per function"
+    )
+    parser.add_argument(
+        "--tvm-records",
+        type=Path,
+        default=Path.home() / ".cache" / "openxrt" / "tvm-tuned",
+        help="cache folder of tuned TVM: what was tuned for a model is not tuned again",
+    )
     parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--svg", type=Path, help="file for a picture of the ratios")
     parser.add_argument("--from", type=Path, dest="stored", help="measure nothing: read --json's")
@@ -482,11 +559,14 @@ def main() -> int:
     if options.stored:
         results = json.loads(options.stored.read_text(encoding="utf-8"))
         present = {runtime for runtimes in results.values() for runtime in runtimes}
-        print(report(results, [runtime for runtime in RUNTIMES if runtime in present]))
+        print(report(results, [runtime for runtime in RUNTIMES + OPTIONAL if runtime in present]))
         if options.svg:
             options.svg.write_text(draw(results), encoding="utf-8")
         return 0
-    wanted = options.runtime or list(RUNTIMES)
+    wanted = options.runtime or list(RUNTIMES + OPTIONAL if options.all else RUNTIMES)
+    if any("tvm-tuned" in runtime for runtime in wanted):
+        options.tvm_records.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tuned = Tuned(options.tvm_trials, options.tvm_seconds, str(options.tvm_records))
     names = options.models or [model.name for model in ZOO.values() if model.benched]
     results: dict[str, dict[str, Any]] = {}
     for name in names:
@@ -497,7 +577,12 @@ def main() -> int:
             continue
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         results[name] = measure(
-            ZOO[name], wanted, max(0, options.rounds), max(0, options.starts), options.threads
+            ZOO[name],
+            wanted,
+            max(0, options.rounds),
+            max(0, options.starts),
+            options.threads,
+            tuned,
         )
         for runtime, figures in results[name].items():
             if "error" in figures:

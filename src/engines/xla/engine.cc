@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "engines/xla/cuda_devices.h"
 #include "xrt/error.h"
@@ -16,6 +18,9 @@
 namespace xrt::xla {
 
 namespace {
+
+// A folder that functions are written into as they are handed to XLA.
+constexpr const char* kDumpOption = "stablehlo_dir";
 
 // Why a value cannot exist in a module; nothing if it can.
 std::optional<std::string> refuse_type(const Value& value) {
@@ -52,15 +57,30 @@ XlaFlags flags_of(const CompileOptions& options) {
   // A value that the graph rounds to 16 bits is rounded: XLA may otherwise skip a pair of casts.
   XlaFlags flags{{"xla_allow_excess_precision", "false"}};
   for (const auto& [key, value] : options.engine_options) {
+    if (key == kDumpOption) continue;
     if (!key.starts_with("xla_")) {
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("engine 'xla' has no option '{}'; its options are XLA's compiler "
-                              "flags, which begin with xla_",
-                              key));
+                  fmt::format("engine 'xla' has no option '{}'; its options are {} and XLA's "
+                              "compiler flags, which begin with xla_",
+                              key, kDumpOption));
     }
     flags[key] = value;
   }
   return flags;
+}
+
+// NAME.mlir, and NAME.weight0.bin … with the elements of the parameters that follow the inputs.
+void dump(const Module& module, const std::string& name, const CompileOptions& options) {
+  const auto dir = options.engine_options.find(kDumpOption);
+  if (dir == options.engine_options.end()) return;
+  const std::filesystem::path folder(dir->second);
+  std::filesystem::create_directories(folder);
+  write_file_atomic(folder / (name + ".mlir"), module.text);
+  for (std::size_t i = 0; i < module.weights.size(); ++i) {
+    const Tensor bytes = module.weights[i].make();
+    write_file_atomic(folder / fmt::format("{}.weight{}.bin", name, i),
+                      std::string_view(static_cast<const char*>(bytes.raw()), bytes.bytes()));
+  }
 }
 
 const PjrtClient& client_for(const CompileOptions& options) {
@@ -180,6 +200,7 @@ std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
   if (log_debug_enabled()) {
     log_debug(fmt::format("XLA: function '{}':\n{}", function.name, module.text));
   }
+  dump(module, function.name, options);
   const PjrtClient& client = client_for(options);
   PjrtLoadedExecutable executable = client.compile(module.text, flags_of(options));
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
