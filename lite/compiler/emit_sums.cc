@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "emit.h"
 #include "pack.h"
+#include "xrt/error.h"
 
 namespace xrt::lite {
 namespace {
@@ -23,6 +27,20 @@ void finish(Params& p, const Epilogue& e, const Quantized& q, const LValue& x, c
   p.r_dtype = static_cast<std::int32_t>(residual != nullptr ? residual->dtype : y.dtype);
   p.x_zero = q.x_zero, p.y_zero = q.y_zero, p.r_zero = q.r_zero;
   p.r_scale = static_cast<float>(double{q.r_scale} / q.y_scale);
+}
+
+// Throws where a weight is beyond the largest number of half precision.
+void check_half(const LOp& op, const Tensor& weights) {
+  constexpr float kLargest = 65504;
+  for (std::int64_t i = 0; i < weights.count(); ++i) {
+    const float w = weights.data<float>()[i];
+    if (std::fabs(w) > kLargest) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("op '{}': the weight {:g} is beyond half precision (65504): compile "
+                              "with --precision=fp32",
+                              op.name, w));
+    }
+  }
 }
 
 std::string scales(const Quantized& q, std::int64_t channels) {
@@ -51,6 +69,7 @@ void Emitter::emit(const LOp& op, const LConv& k) {
   finish(p, k.epilogue, k.q, x, y, residual, k.bias.defined());
   const bool depthwise = k.groups == p.ic && p.oc == p.ic && k.groups > 1;
   const bool half = !k.q.on && precision_ == Precision::kFloat16;
+  if (half) check_half(op, k.weights);
   p.weight_dtype = k.q.on ? XRT_LITE_I8 : half ? XRT_LITE_F16 : XRT_LITE_F32;
   const xrt_kernel_id kernel = depthwise ? (k.q.on ? XRT_K_DWCONV_Q8 : XRT_K_DWCONV_F32)
                                          : (k.q.on ? XRT_K_CONV_Q8 : XRT_K_CONV_F32);
@@ -119,6 +138,7 @@ void Emitter::emit(const LOp& op, const LGemm& k) {
   finish(p, k.epilogue, k.q, a, y, residual, k.bias.defined());
   p.alpha = k.alpha;
   const bool half = packed && !k.q.on && precision_ == Precision::kFloat16;
+  if (half) check_half(op, b.constant);
   p.weight_dtype = k.q.on ? XRT_LITE_I8 : half ? XRT_LITE_F16 : XRT_LITE_F32;
   const xrt_kernel_id kernel = k.q.on ? XRT_K_GEMM_Q8 : XRT_K_GEMM_F32;
   p.pack_n = p.pack_k = packed ? 1 : 0;

@@ -124,8 +124,8 @@ void Lowering::pad(const Node& node) {
   if (mode == "constant") {
     c.fill = true;
     if (has_input(node, 2)) {
-      const Tensor* value = constant(node, 2);
-      if (value == nullptr) refuse(node, "its value is no constant");
+      const std::optional<Tensor> value = weights(node, 2);
+      if (!value) refuse(node, "its value is no constant");
       std::memcpy(&c.fill_bits, value->raw(), std::min<std::size_t>(8, value->bytes()));
     }
     c.pieces.push_back(middle);

@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
+#include <vector>
 
 #include "cli/text.h"
 #include "kernel_names.h"
@@ -65,8 +64,13 @@ double tick_step(double most, bool binary) {
   return step * 10;
 }
 
-struct OpCost {
+// One op, or one transfer between memories (no target).
+struct Row {
+  int time = 0, target = -1;
+  std::string name, kernel, place;
+  double work = 0;
   std::size_t weights = 0, reads = 0, writes = 0;
+  std::string style() const { return target < 0 ? "moved" : fmt::format("t{}", target); }
 };
 
 class Page {
@@ -75,22 +79,19 @@ class Page {
       : m_(module), title_(std::move(title)), file_bytes_(file_bytes) {}
 
   std::string run() {
-    for (const ModuleOp& op : m_.ops) costs_.push_back(cost_of(op));
+    find_rows();
     out_ = fmt::format(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<title>{0}</title>\n<style>{1}</style></head><body>\n<h1>{0}</h1>\n",
         escaped(title_), kReportStyle);
     facts();
-    memory();
-    bars("Multiply-adds per step", false,
-         [this](std::size_t i) { return std::vector<double>{m_.ops[i].work}; });
-    bars("Bytes per step: weights (full), values read and written (pale)", true,
-         [this](std::size_t i) {
-           const OpCost& c = costs_[i];
-           return std::vector<double>{static_cast<double>(c.weights),
-                                      static_cast<double>(c.reads + c.writes)};
-         });
+    memories();
+    bars("Multiply-adds per step", false, [](const Row& r) { return std::vector<double>{r.work}; });
+    bars("Bytes per step: weights (full), values read and written (pale)", true, [](const Row& r) {
+      return std::vector<double>{static_cast<double>(r.weights),
+                                 static_cast<double>(r.reads + r.writes)};
+    });
     ports();
     ops();
     out_ += "</body></html>\n";
@@ -98,23 +99,37 @@ class Page {
   }
 
  private:
-  static OpCost cost_of(const ModuleOp& op) {
-    OpCost c;
-    for (std::size_t k = 0; k < op.operands.size(); ++k) {
-      const Operand& o = op.operands[k];
-      (o.at == Operand::At::kConstant     ? c.weights
-       : static_cast<int>(k) == op.output ? c.writes
-                                          : c.reads) += o.bytes;
+  void find_rows() {
+    for (const ModuleOp& op : m_.ops) {
+      Row r;
+      r.time = op.time, r.target = op.target, r.work = op.work;
+      r.name = op.name, r.kernel = kernel_name(op.kernel);
+      r.place = m_.targets[static_cast<std::size_t>(op.target)]->name();
+      for (std::size_t k = 0; k < op.operands.size(); ++k) {
+        const Operand& o = op.operands[k];
+        const bool written = static_cast<int>(k) == op.output;
+        (o.at == Operand::At::kConstant ? r.weights : written ? r.writes : r.reads) += o.bytes;
+      }
+      rows_.push_back(std::move(r));
     }
-    return c;
+    for (const ModuleStep& step : m_.steps) {
+      if (step.function >= 0) continue;
+      const Storage& from = m_.storages[static_cast<std::size_t>(step.from)];
+      const Storage& to = m_.storages[static_cast<std::size_t>(step.to)];
+      Row r;
+      r.time = step.time, r.name = from.name, r.kernel = "transfer";
+      r.place = memory_name(from.device) + " → " + memory_name(to.device);
+      r.reads = r.writes = storage_bytes(m_, from);
+      rows_.push_back(std::move(r));
+    }
+    std::sort(rows_.begin(), rows_.end(),
+              [](const Row& a, const Row& b) { return a.time < b.time; });
   }
 
-  const std::string target_name(int target) const {
-    return m_.targets[static_cast<std::size_t>(target)]->name();
+  std::string memory_name(int device) const {
+    return device < 0 ? "host" : m_.targets[static_cast<std::size_t>(device)]->name();
   }
-  double step_width() const {
-    return kPlot / static_cast<double>(std::max<std::size_t>(1, m_.ops.size()));
-  }
+  double step_width() const { return kPlot / static_cast<double>(std::max(1, m_.times)); }
   double x_of(double step) const { return kLeft + step * step_width(); }
 
   void facts() {
@@ -135,6 +150,10 @@ class Page {
     fact("arena", bytes_text(m_.arena_bytes));
     fact("largest live set",
          fmt::format("{} (arena: {:.3f} ×)", bytes_text(m_.largest_live_bytes), share));
+    for (std::size_t t = 0; t < m_.targets.size(); ++t) {
+      if (m_.device_arena_bytes[t] == 0) continue;
+      fact(("arena of " + m_.targets[t]->name()).c_str(), bytes_text(m_.device_arena_bytes[t]));
+    }
     out_ += "</dl>\n<p class=\"legend\">";
     for (std::size_t t = 0; t < m_.targets.size(); ++t) {
       const auto count = std::count_if(m_.ops.begin(), m_.ops.end(), [&](const ModuleOp& op) {
@@ -144,7 +163,11 @@ class Page {
           fmt::format("<span><i class=\"t{}\"></i>{}: {}</span>", t, escaped(m_.targets[t]->name()),
                       cli::plural(static_cast<std::size_t>(count), "op"));
     }
-    out_ += "<span><i class=\"scratch\"></i>scratch of one op</span></p>\n";
+    out_ += "<span><i class=\"scratch\"></i>scratch of one op</span>";
+    if (rows_.size() > m_.ops.size()) {
+      out_ += "<span><i class=\"moved\"></i>transfer between memories</span>";
+    }
+    out_ += "</p>\n";
   }
 
   void open_drawing(const std::string& name, const std::string& note, double height) {
@@ -166,7 +189,7 @@ class Page {
           binary ? cli::bytes_text(v) : work_text(v));
       if (most <= 0) break;
     }
-    const auto steps = static_cast<double>(m_.ops.size());
+    const auto steps = static_cast<double>(m_.times);
     for (double s = 0, by = std::max(1.0, tick_step(steps * 5 / 12, false)); s < steps; s += by) {
       out_ += fmt::format(
           "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.0f}</text>\n",
@@ -174,41 +197,51 @@ class Page {
     }
   }
 
-  int writer_target(int storage) const {
+  // Of what writes a buffer first.
+  std::string style_of(int storage) const {
     for (const ModuleOp& op : m_.ops) {
+      if (op.scratch == storage) return "scratch";
       const Operand& y = op.operands[static_cast<std::size_t>(op.output)];
-      if (y.at == Operand::At::kStorage && y.index == storage) return op.target;
+      if (y.at == Operand::At::kStorage && y.index == storage) return fmt::format("t{}", op.target);
     }
-    return -1;
+    return "moved";
   }
 
-  void memory() {
+  void memories() {
+    if (m_.arena_bytes > 0) memory("Arena", -1, m_.arena_bytes);
+    for (std::size_t t = 0; t < m_.targets.size(); ++t) {
+      if (m_.device_arena_bytes[t] == 0) continue;
+      memory("Arena of " + m_.targets[t]->name(), static_cast<int>(t), m_.device_arena_bytes[t]);
+    }
+  }
+
+  void memory(const std::string& name, int device, std::size_t arena_bytes) {
     constexpr double kHeight = 460;
-    open_drawing(
-        "Arena",
-        "Each rectangle is a buffer: from the step that writes it to the step that reads "
-        "it last, at its place in the arena. One that takes over the memory of another, in "
-        "place, is outlined.",
-        kHeight);
-    const auto most = static_cast<double>(m_.arena_bytes);
+    open_drawing(name,
+                 "Each rectangle is a buffer: from the step that writes it to the step that reads "
+                 "it last, at its place in the arena. One that takes over the memory of another, "
+                 "in place, is outlined.",
+                 kHeight);
+    const auto most = static_cast<double>(arena_bytes);
     axes(most, true, kHeight);
     const double plot = kHeight - kTop - kBottom;
     for (std::size_t i = 0; i < m_.storages.size(); ++i) {
       const Storage& s = m_.storages[i];
-      if (s.input >= 0 || s.output >= 0 || s.bytes == 0 || most == 0) continue;
+      if (s.device != device || s.input >= 0 || s.output >= 0 || s.bytes == 0 || most == 0) {
+        continue;
+      }
       int last = s.last;
       for (const Storage& heir : m_.storages) {  // it takes over within the step
         if (heir.shares == static_cast<int>(i)) last = std::min(last, heir.first - 1);
       }
       if (last < s.first) continue;
-      const int target = writer_target(static_cast<int>(i));
       const double x = x_of(s.first), width = step_width() * (last - s.first + 1);
       const double height = plot * static_cast<double>(s.bytes) / most;
       const double y = kTop + plot * (1 - static_cast<double>(s.offset) / most) - height;
       out_ += fmt::format(
           "<rect class=\"buffer {}{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" "
           "height=\"{:.2f}\"><title>{}\n{} at {}\nsteps {} to {}{}</title></rect>\n",
-          target < 0 ? "scratch" : fmt::format("t{}", target), s.shares >= 0 ? " heir" : "", x, y,
+          style_of(static_cast<int>(i)), s.shares >= 0 ? " heir" : "", x, y,
           std::max(width - 0.4, 0.4), std::max(height - 0.4, 0.4), escaped(s.name),
           bytes_text(s.bytes), s.offset, s.first, s.last, s.shares >= 0 ? ", in place" : "");
       // The name where there is room for it, else its size, else nothing.
@@ -227,27 +260,25 @@ class Page {
     constexpr double kHeight = 210;
     open_drawing(name, "", kHeight);
     double most = 0;
-    for (std::size_t i = 0; i < m_.ops.size(); ++i) {
+    for (const Row& r : rows_) {
       double sum = 0;
-      for (const double v : values(i)) sum += v;
+      for (const double v : values(r)) sum += v;
       most = std::max(most, sum);
     }
     axes(most, binary, kHeight);
     const double plot = kHeight - kTop - kBottom;
-    for (std::size_t i = 0; i < m_.ops.size() && most > 0; ++i) {
+    for (const Row& r : rows_) {
       double below = 0;
       int part = 0;
-      for (const double v : values(i)) {
-        const double height = plot * v / most;
-        const ModuleOp& op = m_.ops[i];
-        if (v > 0) {
+      for (const double v : values(r)) {
+        const double height = most > 0 ? plot * v / most : 0;
+        if (height > 0) {
           out_ += fmt::format(
-              "<rect class=\"t{}{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" "
-              "height=\"{:.2f}\"><title>{}: {}\n{} on {}\n{}</title></rect>\n",
-              op.target, part > 0 ? " pale" : "", x_of(static_cast<double>(i)),
-              kTop + plot - below - height, std::max(step_width() - 0.6, 0.3), height, i,
-              escaped(op.name), kernel_name(op.kernel), escaped(target_name(op.target)),
-              binary ? cli::bytes_text(v) : work_text(v) + " multiply-adds");
+              "<rect class=\"{}{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" "
+              "height=\"{:.2f}\"><title>{}: {}\n{}, {}\n{}</title></rect>\n",
+              r.style(), part > 0 ? " pale" : "", x_of(r.time), kTop + plot - below - height,
+              std::max(step_width() - 0.6, 0.3), height, r.time, escaped(r.name), r.kernel,
+              escaped(r.place), binary ? cli::bytes_text(v) : work_text(v) + " multiply-adds");
         }
         below += height;
         ++part;
@@ -277,15 +308,13 @@ class Page {
         "<h2>Steps</h2>\n<table><tr><th class=\"n\">step</th><th>op</th><th>kernel</th>"
         "<th>target</th><th class=\"n\">multiply-adds</th><th class=\"n\">weights</th>"
         "<th class=\"n\">read</th><th class=\"n\">written</th></tr>\n";
-    for (std::size_t i = 0; i < m_.ops.size(); ++i) {
-      const ModuleOp& op = m_.ops[i];
-      const OpCost& c = costs_[i];
+    for (const Row& r : rows_) {
       out_ += fmt::format(
-          "<tr><td class=\"n\">{}</td><td>{}</td><td>{}</td><td><i class=\"t{}\"></i>{}</td>"
+          "<tr><td class=\"n\">{}</td><td>{}</td><td>{}</td><td><i class=\"{}\"></i>{}</td>"
           "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
           "<td class=\"n\">{}</td></tr>\n",
-          i, escaped(op.name), kernel_name(op.kernel), op.target, escaped(target_name(op.target)),
-          work_text(op.work), bytes_text(c.weights), bytes_text(c.reads), bytes_text(c.writes));
+          r.time, escaped(r.name), r.kernel, r.style(), escaped(r.place), work_text(r.work),
+          bytes_text(r.weights), bytes_text(r.reads), bytes_text(r.writes));
     }
     out_ += "</table>\n";
   }
@@ -293,7 +322,7 @@ class Page {
   const Module& m_;
   std::string title_;
   std::size_t file_bytes_;
-  std::vector<OpCost> costs_;
+  std::vector<Row> rows_;  // in the order of a run
   std::string out_;
 };
 

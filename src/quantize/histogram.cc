@@ -111,18 +111,22 @@ double Histogram::squared_error(const ValueRange& range) const {
   return sum;
 }
 
-// Of the distribution, what is outside counted at the ends, from what 256 steps leave of it.
+// Of the distribution, what is outside counted at the ends, from what 256 steps leave of it. Zeros,
+// which a Relu makes many of, are left out: they are exact, but spread over the bins of their step
+// they would drown everything else.
 double Histogram::divergence(const ValueRange& range) const {
   const int first = std::clamp(static_cast<int>((range.low + limit_) / width_), 0, kBins - 1);
   const int last = std::clamp(static_cast<int>((range.high + limit_) / width_), first, kBins - 1);
   const auto bins = static_cast<std::size_t>(last - first + 1);
   std::vector<double> p(bins, 0), q(bins, 0);
   for (int bin = 0; bin < kBins; ++bin) {
+    if (bin == kBins / 2) continue;
     const auto count = static_cast<double>(counts_[static_cast<std::size_t>(bin)]);
     p[static_cast<std::size_t>(std::clamp(bin, first, last) - first)] += count;
     if (bin >= first && bin <= last) q[static_cast<std::size_t>(bin - first)] = count;
   }
-  double kept = 0;
+  double all = 0, kept = 0;
+  for (const double v : p) all += v;
   for (const double v : q) kept += v;
   // Each step's elements are spread evenly over those of its bins that held any.
   for (int step = 0; step < kSteps; ++step) {
@@ -137,7 +141,7 @@ double Histogram::divergence(const ValueRange& range) const {
   double result = 0;
   for (std::size_t i = 0; i < bins; ++i) {
     if (p[i] == 0) continue;
-    const double share = p[i] / static_cast<double>(total_);
+    const double share = p[i] / all;
     result += share * std::log(share / std::max(q[i] / kept, kSmallest));
   }
   return result;

@@ -271,3 +271,24 @@ def test_two_inputs(tmp_path: Path) -> None:
     (folder / "b" / "3.npy").unlink()
     with pytest.raises(RuntimeError, match="sample '3': input 'b' is missing"):
         openxrt.lite.compile(file, tmp_path / "n.bin", precision="int8", calibration=folder)
+
+
+def test_half_precision(network: Network, tmp_path: Path) -> None:
+    """Weights are rounded to half precision; one that is too large is named."""
+    file, _, pictures, _ = network
+    openxrt.lite.compile(file, tmp_path / "half.bin", precision="fp16")
+    openxrt.lite.compile(file, tmp_path / "full.bin")
+    assert (tmp_path / "half.bin").stat().st_size < 0.6 * (tmp_path / "full.bin").stat().st_size
+    model = onnx.load(file)
+    for tensor in model.graph.initializer:
+        if tensor.name.startswith("w"):
+            rounded = numpy_helper.to_array(tensor).astype(np.float16).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(rounded, tensor.name))
+    onnx.save(model, tmp_path / "rounded.onnx")
+    expected = answers(tmp_path / "rounded.onnx", pictures[:20])
+    np.testing.assert_allclose(answers(tmp_path / "half.bin", pictures[:20]), expected, atol=1e-5)
+    assert np.abs(answers(file, pictures[:20]) - expected).max() > 1e-4
+    model.graph.initializer[0].CopyFrom(constant("w1", np.full((12, 1, 3, 3), 1e5)))
+    onnx.save(model, tmp_path / "large.onnx")
+    with pytest.raises(RuntimeError, match="weight 100000 is beyond half precision"):
+        openxrt.lite.compile(tmp_path / "large.onnx", tmp_path / "o.bin", precision="fp16")

@@ -59,7 +59,7 @@ def test_page(tmp_path: Path) -> None:
         for u, v, s, t in boxes[:i]:
             assert x >= u + s or u >= x + w or y >= v + t or v >= y + h
     titles = [t.text or "" for t in drawings[1].iter("title")]
-    convolutions = [t for t in titles if "conv_f32 on x86" in t]
+    convolutions = [t for t in titles if "conv_f32, x86" in t]
     # 8 x 16 x 16 outputs of 8 x 3 x 3 products.
     assert len(convolutions) == 4
     assert all("147.5 k multiply-adds" in t for t in convolutions)
