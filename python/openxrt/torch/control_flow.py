@@ -214,3 +214,14 @@ def invoke_subgraph(
     b: Builder, graph: torch.fx.GraphModule, identifier: str, *operands: object
 ) -> list[object]:
     return inline(b, graph, operands)
+
+
+@lowering("ops.higher_order.with_effects")
+def with_effects(
+    b: Builder, token: object, op: object, *arguments: object, **_: object
+) -> list[object]:
+    """An op in an order that counts: checks, which raise in PyTorch; a program goes on, with NaNs
+    and infinities where it has divided by nothing."""
+    if str(op) != "aten._linalg_check_errors.default":
+        raise Unsupported(f"{op} has an effect beyond its result")
+    return [token]

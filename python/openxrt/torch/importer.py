@@ -281,6 +281,14 @@ class _Importer:
         return self.imported
 
 
+def _is_token(node: torch.fx.Node) -> bool:
+    """Whether an input stands for nothing but the order of effects; PyTorch passes None."""
+    return bool(node.users) and all(
+        op_name(user) == "ops.higher_order.with_effects" and user.args[0] is node
+        for user in node.users
+    )
+
+
 def inline(b: Builder, module: torch.fx.GraphModule, arguments: Sequence[object]) -> list[object]:
     """Adds the nodes of a graph of ATen ops to the builder's; its results, flat.
 
@@ -313,7 +321,9 @@ def import_fx(
     importer = _Importer(module, Builder(Graph(name)))
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     for position, (node, sample) in enumerate(zip(placeholders, samples, strict=True)):
-        if constants is not None and position in constants:
+        if _is_token(node):
+            importer.values[node] = None
+        elif constants is not None and position in constants:
             importer.values[node] = importer.builder.tensor(constants[position], node.name)
         else:
             importer.add_argument(node, node.meta.get("val", sample), position)
@@ -361,6 +371,9 @@ def import_exported(
             if isinstance(value, Value):
                 arguments[spec.arg.name] = importer.imported.graph.name_of(value.id)
             continue
+        if spec.kind == InputKind.TOKEN:
+            importer.values[node] = None
+            continue
         if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             raise Unsupported(f"an input of kind {spec.kind.name} ('{spec.arg.name}')")
         target = str(spec.target)
@@ -389,7 +402,7 @@ def import_exported(
                     inputs_of if spec.kind == OutputKind.BUFFER_MUTATION else arguments
                 )
                 importer.imported.aliases[known[str(spec.target)]] = output
-            else:
+            elif spec.kind != OutputKind.TOKEN:
                 raise Unsupported(f"an output of kind {spec.kind.name}")
 
     return importer.run(finish)

@@ -42,3 +42,28 @@ def find(op: str) -> Lowering | None:
 def lowered_ops() -> list[str]:
     """The ATen ops that can be imported, sorted."""
     return sorted(_lowerings)
+
+
+# PyTorch functions of ops that have lowerings, by the op that they stand for.
+_rewrites: dict[str, Callable[..., object]] = {}
+
+
+def rewriting(*ops: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Registers a function of PyTorch as what stands for ATen ops wherever they are traced.
+
+    It may return NotImplemented, which leaves the op as it is.
+    """
+
+    def register(function: Callable[..., object]) -> Callable[..., object]:
+        for op in ops:
+            if op in _rewrites:
+                raise InvalidArgument(f"{op} is rewritten already")
+            _rewrites[op] = function
+        return function
+
+    return register
+
+
+def rewrites() -> dict[str, Callable[..., object]]:
+    """The functions that rewriting() was given."""
+    return dict(_rewrites)

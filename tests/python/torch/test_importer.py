@@ -323,7 +323,54 @@ LAYERS = {
     ),
 }
 
-CASES = {**POINTWISE, **REDUCTIONS, **SHAPES, **INDEXING, **LAYERS}
+SQUARE = rand(2, 5, 5) + 3 * torch.eye(5)
+POSITIVE = SQUARE @ SQUARE.mT
+REPEATED = torch.tensor([3, 1, 1, 2, 3, 3, 0])
+
+# What PyTorch has no Core ATen form of, rewritten in ops that have one.
+REWRITTEN = {
+    "gamma": (lambda x: (torch.lgamma(x), torch.digamma(x), torch.polygamma(1, x)), P * 4 - 1),
+    "erfinv": (lambda x: (torch.erfinv(x), torch.special.ndtri((x + 1) / 2)), X.tanh()),
+    "bessel": (lambda x: (torch.i0(x), torch.special.i1e(x)), X * 4),
+    "median": (lambda x: (x.median(), *x.median(1), *x.nanmedian(0)), X),
+    "mode": (lambda x: tuple(x.mode(1)), torch.tensor([[1.0, 2, 2, 1], [5, 4, 3, 3]])),
+    "running extrema": (lambda x: (*x.cummax(1), *x.cummin(0), x.logcumsumexp(1)), X),
+    "histograms": (lambda x: (torch.histc(x, 5), *torch.histogram(x, 4, range=(-1, 1))), X),
+    "index reduce": (
+        lambda x, i, y: (
+            x.index_reduce(0, i, y, "mean"),
+            x.index_reduce(0, i, y, "amax", include_self=False),
+        ),
+        X,
+        torch.tensor([1, 1, 0]),
+        Y,
+    ),
+    "resize antialiased": (
+        lambda x: F.interpolate(x, size=(3, 14), mode="bilinear", antialias=True),
+        IMAGE,
+    ),
+    "solve": (lambda a, b: (torch.linalg.solve(a, b), torch.linalg.inv(a)), SQUARE, rand(2, 5, 3)),
+    "factors": (lambda a: (*torch.linalg.qr(a), *torch.linalg.lu(a)), SQUARE),
+    "cholesky": (lambda a: torch.linalg.cholesky(a), POSITIVE),
+    "determinant": (lambda a: (torch.linalg.det(a), *torch.linalg.slogdet(a)), SQUARE),
+}
+
+# The size of the result depends on data.
+SIZED_BY_DATA = {
+    "unique": (lambda x: torch.unique(x, return_inverse=True, return_counts=True), REPEATED),
+    "unique rows": (lambda x: torch.unique(x, dim=0), torch.tensor([[1, 2], [0, 1], [1, 2]])),
+    "unique consecutive": (
+        lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True),
+        REPEATED,
+    ),
+    "bincount": (lambda x: torch.bincount(x, minlength=2), REPEATED),
+    "bincount of weights": (lambda x: torch.bincount(x, x * 0.5), REPEATED),
+    "masked select": (lambda x: x.masked_select(x > 0), X),
+    "argwhere": (lambda x: torch.argwhere(x > 0), X),
+    "nonzero static": (lambda x: torch.nonzero_static(x > 0, size=20), X),
+}
+
+CASES = {**REWRITTEN, **SIZED_BY_DATA, **POINTWISE, **REDUCTIONS, **SHAPES, **INDEXING, **LAYERS}
 
 
 @pytest.mark.parametrize("name", CASES)

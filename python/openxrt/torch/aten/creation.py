@@ -77,6 +77,18 @@ def empty_strided(
     return filled(b, size, 0, _dtype(b, dtype))
 
 
+@lowering("aten.empty_permuted.default")
+def empty_permuted(
+    b: Builder,
+    size: Sequence[Int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    **_: object,
+) -> Value:
+    return filled(b, size, 0, _dtype(b, dtype))
+
+
 @lowering("aten.new_zeros.default")
 def new_zeros(
     b: Builder, x: Value, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object

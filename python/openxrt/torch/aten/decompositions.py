@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own rewrites of ATen ops into others, as many as the importer wants."""
+"""Rewrites of ATen ops into others: PyTorch's own, as many as the importer wants, and ours."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
+
+from ..registry import rewrites
 
 # Beyond Core ATen's list: PyTorch writes these in ops that have lowerings.
 _FURTHER = (
@@ -30,7 +32,7 @@ _WHOLE = ("_scaled_dot_product_flash_attention_for_cpu.default",)
 
 
 def _overload(name: str) -> Any:
-    op, _, overload = name.partition(".")
+    op, _, overload = name.removeprefix("aten.").partition(".")
     return getattr(getattr(torch.ops.aten, op), overload)
 
 
@@ -39,6 +41,7 @@ def _add_further(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[...
         op = _overload(name)
         if op in decomposition_table:
             table[op] = decomposition_table[op]
+    table.update({_overload(name): function for name, function in rewrites().items()})
     return table
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import torch
 
-from ..._core import Unsupported
 from ..builder import Builder, Int, Number, Value
 from ..registry import lowering
 from .pointwise import as_bool
@@ -363,8 +362,3 @@ def pdist(b: Builder, x: Value, p: float = 2.0) -> Value:
     left = b.op("Gather", x, b.tensor(first), axis=0)
     right = b.op("Gather", x, b.tensor(second), axis=0)
     return vector_norm(b, b.op("Sub", left, right), p, [-1])
-
-
-@lowering("aten.histc.default", "aten.bincount.default")
-def counted(b: Builder, *_: object, **__: object) -> Value:
-    raise Unsupported("the size of the result depends on data")

@@ -355,6 +355,75 @@ _upsample("upsample_trilinear3d", "linear")
 _upsample("upsample_bicubic2d", "cubic")
 
 
+def _filter(distance: np.ndarray, cubic: bool) -> np.ndarray:
+    """The triangle, or Keys' cubic with a = −0.5."""
+    t = np.abs(distance)
+    if not cubic:
+        return np.maximum(1.0 - t, 0.0)
+    near, far = (1.5 * t - 2.5) * t * t + 1, ((-0.5 * t + 2.5) * t - 4) * t + 2
+    return np.where(t < 1, near, np.where(t < 2, far, 0.0))
+
+
+def _resampling(size: int, out: int, scale: float, cubic: bool) -> np.ndarray:
+    """Each row holds the weights of the inputs that one output averages."""
+    stretch = max(scale, 1.0)
+    support = (2.0 if cubic else 1.0) * stretch
+    center = scale * (np.arange(out) + 0.5)
+    first = np.maximum((center - support + 0.5).astype(np.int64), 0)[:, None]
+    last = np.minimum((center + support + 0.5).astype(np.int64), size)[:, None]
+    along = np.arange(size)[None, :]
+    weights = _filter((along - center[:, None] + 0.5) / stretch, cubic)
+    weights = np.where((along >= first) & (along < last), weights, 0.0)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _antialiased(aten: str, cubic: bool) -> None:
+    """Products with two matrices, and with their transposes for the gradient."""
+
+    def matrices(
+        x: Value, sizes: Sequence[int], outs: Sequence[int], align_corners: bool,
+        scales: Sequence[float | None],
+    ) -> list[torch.Tensor]:  # fmt: skip
+        found = []
+        for size, out, factor in zip(sizes, outs, [*scales, None, None][:2], strict=True):
+            if align_corners:
+                scale = (size - 1) / (out - 1) if out > 1 else 0.0
+            else:
+                scale = 1 / factor if factor else size / out
+            matrix = _resampling(size, out, scale, cubic)
+            found.append(torch.from_numpy(matrix).to(x.dtype))
+        return found
+
+    def product(b: Builder, rows: torch.Tensor, x: Value, columns: torch.Tensor) -> Value:
+        wide = b.op("MatMul", x, b.tensor(columns, "columns"), rank=x.rank)
+        return b.op("MatMul", b.tensor(rows, "rows"), wide, rank=x.rank)
+
+    def lower(
+        b: Builder, x: Value, output_size: Sequence[int], align_corners: bool, *scales: float | None
+    ) -> Value:
+        sizes = x.static_shape("resizing with antialiasing", -2)
+        rows, columns = matrices(x, sizes, output_size, align_corners, scales)
+        return product(b, rows, x, columns.T)
+
+    def backward(
+        b: Builder,
+        gradient: Value,
+        output_size: Sequence[int],
+        input_size: Sequence[int],
+        align_corners: bool,
+        *scales: float | None,
+    ) -> Value:
+        rows, columns = matrices(gradient, input_size[-2:], output_size, align_corners, scales)
+        return product(b, rows.T, gradient, columns)
+
+    lowering(f"aten.{aten}.default")(lower)
+    lowering(f"aten.{aten}_backward.default")(backward)
+
+
+_antialiased("_upsample_bilinear2d_aa", False)
+_antialiased("_upsample_bicubic2d_aa", True)
+
+
 @lowering(
     "aten.upsample_nearest1d.vec", "aten.upsample_nearest2d.vec", "aten.upsample_nearest3d.vec"
 )
