@@ -18,6 +18,7 @@
 #include "runtime/auto_pieces.h"
 #include "runtime/cache_entry.h"
 #include "runtime/contention.h"
+#include "runtime/contest.h"
 #include "runtime/difference.h"
 #include "runtime/precision.h"
 #include "runtime/profile_cache.h"
@@ -32,6 +33,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kHopeless = 4;
 // Within this much of the fastest, candidates are timed again, in turns.
 constexpr double kClose = 1.3;
+// Within this much of the fastest then, they are compared round by round (runtime/contest.h).
+constexpr double kNear = 1.1;
 // A float32 candidate that differs by more than this, over the range of an output, computes
 // something else; where a graph quantises there is no telling.
 constexpr double kWrong = 0.1;
@@ -313,7 +316,27 @@ class Measurement {
     for (Candidate& candidate : candidates_) {
       if (candidate.timed != nullptr) candidate.row.measured_us = candidate.timed->us();
     }
-    return fastest();
+    return decide_between_the_nearest(fastest(), share);
+  }
+
+  // Medians of a few turns say little about plans that are about as fast: these get as much time
+  // again, and are compared turn by turn.
+  Candidate* decide_between_the_nearest(Candidate* best, double seconds) {
+    std::vector<Candidate*> nearest;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.timed == nullptr) continue;
+      if (candidate.row.measured_us <= kNear * best->row.measured_us) nearest.push_back(&candidate);
+    }
+    if (nearest.size() < 2 || over()) return best;
+    ContestLimits limits;
+    limits.seconds = std::min(seconds, budget() - spent());
+    ContestRules rules;
+    rules.turn = [&](std::size_t i) { return nearest[i]->timed->turn(); };
+    rules.now_s = [this] { return spent(); };
+    rules.stop = [this] { return stopped(); };
+    best = nearest[contest(nearest.size(), limits, rules)];
+    for (Candidate* candidate : nearest) candidate->row.measured_us = candidate->timed->us();
+    return best;
   }
 
   // Beside other work times say little: the estimated best of the same precision stays unless it is

@@ -45,6 +45,13 @@ void TimedPlan::run(Keep keep) {
   total_us_ += us.count();
 }
 
+double TimedPlan::turn() {
+  run(Keep::kFirst);
+  const double before = total_us_;
+  for (int i = 0; i < kRunsPerTurn; ++i) run(Keep::kSample);
+  return total_us_ - before;
+}
+
 void TimedPlan::forget() {
   samples_.clear();
   firsts_.clear();
