@@ -8,6 +8,7 @@ python tools/run_fuzzers.py [TARGET] [RUNS]
 from __future__ import annotations
 
 import argparse
+import gzip
 import importlib.util
 import os
 import shutil
@@ -30,6 +31,9 @@ def collect_seeds(target: str) -> Path:
     if own.is_dir():
         for file in sorted(own.iterdir()):
             shutil.copy(file, corpus / file.name)
+    if target == "import_oneflow":  # jobs with gradients and updates
+        for file in sorted((ROOT / "tests" / "frontends" / "oneflow" / "data").glob("*.mlir.gz")):
+            (corpus / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
     spec = importlib.util.find_spec("onnx")
     if "model" in target and spec is not None and spec.submodule_search_locations:
         data = Path(next(iter(spec.submodule_search_locations))) / "backend" / "test" / "data"

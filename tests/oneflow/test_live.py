@@ -188,6 +188,32 @@ def test_a_part_in_evaluation_mode_stays_so_in_training() -> None:
     np.testing.assert_array_equal(inner.norm.running_mean.numpy(), plain.norm.running_mean.numpy())
 
 
+def test_statistics_of_a_part_in_training_mode_are_kept() -> None:
+    plain, inner = network().eval(), network().eval()
+    wrapped = XRTModule(inner, engine="native")
+    x = flow.randn(4, 1, 8, 8)
+    for net in (plain, inner):
+        net.norm.train()
+    for _ in range(2):
+        with flow.no_grad():
+            close(wrapped(x), plain(x))
+    for a, b in zip(inner.buffers(), plain.buffers(), strict=True):
+        close(a, b)
+
+
+def test_training_mode_without_gradients() -> None:
+    plain, inner = network(), network()
+    wrapped = XRTModule(inner, engine="native")
+    x = flow.randn(4, 1, 8, 8)
+    with flow.no_grad():
+        close(wrapped(x), plain(x))
+    for a, b in zip(inner.buffers(), plain.buffers(), strict=True):
+        close(a, b)
+    norm = XRTModule(nn.BatchNorm2d(1, affine=False), engine="native")
+    close(norm(x), nn.BatchNorm2d(1, affine=False)(x))
+    assert norm.running_mean.numpy()[0] != 0
+
+
 def test_modes_take_turns_without_compiling_again() -> None:
     net = network()
     wrapped = XRTModule(net, engine="native")
@@ -312,6 +338,49 @@ def test_training_a_graph_whole(name: str, engine: str) -> None:
     assert np.abs(np.array(curves[0]) - curves[1]).max() <= 1e-3
     # In OneFlow's own memory.
     assert np.abs(weights[0] - weights[1]).max() <= 1e-2
+
+
+def test_results_that_nobody_asks_a_gradient_for() -> None:
+    class Several(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x):
+            y = self.fc(x)
+            return y.mean(), y * 2, y.argmax(1)
+
+    plain = Several()
+    inner = Several()
+    inner.load_state_dict(plain.state_dict())
+    x = flow.randn(5, 4)
+    for module in (plain, XRTModule(inner, engine="native")):
+        loss, _, found = module(x)
+        assert loss.shape == ()
+        assert found.dtype == flow.int64
+        loss.backward()
+    close(inner.fc.weight.grad, plain.fc.weight.grad)
+    labels = nn.Sequential(nn.Linear(4, 3))
+    labels.forward = lambda x: x.argmax(1)
+    with pytest.raises(openxrt.InvalidArgument, match="no floating-point result"):
+        XRTModule(labels, engine="native")(x)
+
+
+def test_an_op_that_oneflow_cannot_write_is_named() -> None:
+    with pytest.raises(openxrt.Unsupported, match=r"\(softplus\): OneFlow 0\.9\.0 cannot write"):
+        XRTModule(nn.Softplus().eval(), engine="native")(flow.ones(2))
+
+
+def test_stochastic_depth_drops_whole_samples() -> None:
+    class Depth(nn.Module):
+        def forward(self, x):
+            return x * flow.bernoulli(flow.ones(x.shape[0], 1) * 0.5)
+
+    wrapped = XRTModule(Depth(), engine="native")
+    rows = wrapped(flow.ones(64, 3)).numpy()
+    assert set(np.unique(rows)) == {0.0, 1.0}
+    assert (rows == rows[:, :1]).all()
+    assert 10 < rows[:, 0].sum() < 54
 
 
 def test_wrong_arguments_are_told() -> None:

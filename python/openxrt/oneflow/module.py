@@ -39,7 +39,7 @@ class _Probed(nn.Module):
         self.module = module
         self.wanted = [i for i, arg in enumerate(args) if arg.requires_grad]
         for i in self.wanted:
-            self.register_parameter(f"probe_{i}", nn.Parameter(flow.zeros(*args[i].shape)))
+            self.register_parameter(f"probe_{i}", nn.Parameter(flow.zeros(args[i].shape)))
 
     def forward(self, *args: Any) -> Any:
         """The module's results."""
@@ -63,7 +63,7 @@ class _Differentiated(nn.Graph):
     def build(self, *args: Any) -> Any:
         """The module's results; marks the loss whose gradients these are."""
         results = self.module(*args[: self.count])
-        parts = flatten(results, [])
+        parts = [y for y in flatten(results, []) if y.is_floating_point()]
         loss = sum((y * g).sum() for y, g in zip(parts, args[self.count :], strict=True))
         loss.backward()
         return results
@@ -109,6 +109,18 @@ class _Compiled:
         return feeds
 
 
+def _counters(module: nn.Module) -> list[flow.Tensor]:
+    """What layers of OneFlow count up in Python in each call, which no graph of OneFlow keeps."""
+    return [
+        owner.num_batches_tracked
+        for owner in module.modules()
+        if isinstance(owner, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
+        and owner.training
+        and owner.track_running_stats
+        and owner.num_batches_tracked is not None
+    ]
+
+
 class _Inference:
     """A module in evaluation mode, for arguments of one kind."""
 
@@ -123,12 +135,18 @@ class _Inference:
         self.options = options
         self.weights = Weights(self.job.variables)
         self.watch = watch
+        self.imported = import_oneflow_job(self.job.text)
+        # Running statistics of a part in training mode: they are written, so they are inputs.
+        self.writes = bool(self.imported["aliases"])
+        self.counters = _counters(module)
         self.contents: Contents | None = None  # of the weights that are built in
         self.frozen: _Compiled | None = None
         self.live: _Compiled | None = None
 
     def run(self, args: list[flow.Tensor], may_freeze: bool) -> Any:
-        compiled = self.live or self._program(may_freeze)
+        for counter in self.counters:
+            counter.add_(1)
+        compiled = self.live or self._program(may_freeze and not self.writes)
         outputs = compiled.program.run(compiled.feeds(args))
         return rebuild(self.results, _tensors(outputs, self.result_count))
 
@@ -145,8 +163,7 @@ class _Inference:
             imported = import_oneflow_job(self.job.text, views)
             self.frozen = _Compiled(imported, self.job, self.weights, {}, self.options)
             return self.frozen
-        imported = import_oneflow_job(self.job.text)
-        self.live = _Compiled(imported, self.job, self.weights, {}, self.options)
+        self.live = _Compiled(self.imported, self.job, self.weights, {}, self.options)
         return self.live
 
 
@@ -168,7 +185,7 @@ def _function_of(training: _Training) -> type[flow.autograd.Function]:
         def backward(ctx: Any, *gradients: flow.Tensor) -> Any:
             program = training.backward
             args = list(ctx.saved_tensors[: training.count])
-            feeds = program.feeds([*args, *(g.contiguous() for g in gradients)])
+            feeds = program.feeds([*args, *training.given(gradients)])
             saved = ctx.saved_tensors[training.count :]
             feeds.update((k, shared(v)) for k, v in zip(program.saved, saved, strict=True))
             outputs = program.program.run(feeds)
@@ -200,7 +217,15 @@ class _Training:
         # OneFlow's autograd no longer takes parameters that a graph with an optimizer was built on:
         # the graph gets a copy.
         probed = _Probed(copy.deepcopy(module), args)
-        gradients = [flow.zeros(*y.shape, dtype=y.dtype) for y in like]
+        # Of results that have gradients; nothing comes back where nobody asked for one.
+        self.nothing = [
+            flow.zeros(y.shape, dtype=y.dtype) if y.is_floating_point() else None for y in like
+        ]
+        gradients = [zeros for zeros in self.nothing if zeros is not None]
+        if not gradients:
+            raise InvalidArgument(
+                f"{type(module).__name__} has no floating-point result to train for"
+            )
         graph = _Differentiated(probed, len(args))
         self.job = capture(graph, *[a.detach() for a in args], *gradients)
         (self.results,) = graph._eager_outputs
@@ -226,16 +251,17 @@ class _Training:
         }
         self.parameter_names = list(trained)
         self.parameters = list(trained.values())
-        # OneFlow's layers count in Python, which no graph of OneFlow keeps.
-        self.counters = [
-            owner.num_batches_tracked
-            for owner in module.modules()
-            if isinstance(owner, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
-            and owner.training
-            and owner.track_running_stats
-            and owner.num_batches_tracked is not None
-        ]
+        self.counters = _counters(module)
         self.function = _function_of(self)
+
+    def given(self, gradients: tuple[flow.Tensor | None, ...]) -> list[flow.Tensor]:
+        """The gradients that the backward part reads, of those that OneFlow hands over."""
+        pairs = zip(gradients, self.nothing, strict=True)
+        return [
+            zeros if gradient is None else gradient.contiguous()
+            for gradient, zeros in pairs
+            if zeros is not None
+        ]
 
     def run(self, args: list[flow.Tensor]) -> Any:
         for counter in self.counters:
@@ -409,9 +435,7 @@ class XRTModule(nn.Module):
                 raise InvalidArgument(
                     f"argument {i} is a {type(arg).__name__}: XRTModule takes tensors"
                 )
-        trains = isinstance(self._wrapped, nn.Module) and (
-            self.training or (flow.is_grad_enabled() and any(a.requires_grad for a in tensors))
-        )
+        trains = isinstance(self._wrapped, nn.Module) and self._differentiates(tensors)
         key = (
             trains,
             self.training,
@@ -424,6 +448,13 @@ class XRTModule(nn.Module):
         if isinstance(made, _Inference):
             return made.run(tensors, self._may_freeze)
         return made.run(tensors)
+
+    def _differentiates(self, args: list[flow.Tensor]) -> bool:
+        if not flow.is_grad_enabled():
+            return False
+        if any(a.requires_grad for a in args):
+            return True
+        return self.training and any(p.requires_grad for p in self._wrapped.parameters())
 
     def _make(self, args: list[flow.Tensor], trains: bool) -> Any:
         made: _Steps | _Training | _Inference

@@ -169,6 +169,7 @@ void register_convolution(Registry& registry);
 void register_pooling(Registry& registry);
 void register_normalization(Registry& registry);
 void register_shapes(Registry& registry);
+void register_resizing(Registry& registry);
 void register_indexing(Registry& registry);
 void register_reductions(Registry& registry);
 void register_losses(Registry& registry);

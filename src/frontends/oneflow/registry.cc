@@ -13,6 +13,7 @@ const Registry& registry() {
     register_pooling(registry);
     register_normalization(registry);
     register_shapes(registry);
+    register_resizing(registry);
     register_indexing(registry);
     register_reductions(registry);
     register_losses(registry);

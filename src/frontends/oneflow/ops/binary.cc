@@ -50,11 +50,13 @@ void fmod(Lowering& l) {
   l.result(0, l.op("Mod", {l.in(0), l.in(1)}, {{"fmod", std::int64_t{1}}}));
 }
 
-void floordiv(Lowering& l) {
-  const ValueId quotient = l.div(l.in(0), l.in(1));
-  if (!is_floating(l.dtype())) l.unsupported("a division of integers that rounds down");
-  l.result(0, l.op("Floor", {quotient}));
+// OneFlow rounds the quotient of integers towards zero, as Div does.
+ValueId divided_down(Lowering& l, ValueId a, ValueId b, DType dtype) {
+  const ValueId quotient = l.div(a, b);
+  return is_floating(dtype) ? l.op("Floor", {quotient}) : quotient;
 }
+
+void floordiv(Lowering& l) { l.result(0, divided_down(l, l.in(0), l.in(1), l.dtype())); }
 
 void add_n(Lowering& l) {
   const auto terms = l.flat();
@@ -100,8 +102,7 @@ void scalar_reverse_pow(Lowering& l) {
 
 void scalar_floordiv(Lowering& l) {
   const DType to = l.result_type().dtype;
-  if (!is_floating(to)) l.unsupported("a division of integers that rounds down");
-  l.result(0, l.op("Floor", {l.div(promoted(l, to), l.scalar(number_of(l), to))}));
+  l.result(0, divided_down(l, promoted(l, to), l.scalar(number_of(l), to), to));
 }
 
 void scalar_fmod(Lowering& l) {
@@ -167,8 +168,8 @@ void register_binary(Registry& r) {
   r.add({"broadcast_sub", "scalar_sub_by_tensor"}, arithmetic<"Sub">);
   r.add({"broadcast_mul", "multiply", "scalar_mul_by_tensor"}, arithmetic<"Mul">);
   r.add({"broadcast_div", "scalar_div_by_tensor"}, arithmetic<"Div">);
-  r.add({"broadcast_maximum", "elementwise_maximum"}, arithmetic<"Max">);
-  r.add({"broadcast_minimum", "elementwise_minimum"}, arithmetic<"Min">);
+  r.add({"broadcast_max", "broadcast_maximum", "elementwise_maximum"}, arithmetic<"Max">);
+  r.add({"broadcast_min", "broadcast_minimum", "elementwise_minimum"}, arithmetic<"Min">);
   r.add({"broadcast_pow", "pow"}, arithmetic<"Pow">);
   r.add("broadcast_floor_mod", floor_mod);
   r.add("broadcast_fmod", fmod);

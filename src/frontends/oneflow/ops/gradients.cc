@@ -158,6 +158,16 @@ void cosh_grad(Lowering& l) { chain(l, l.op("Sinh", {l.in()})); }
 
 void tan_grad(Lowering& l) { l.result(0, l.div(l.in(1), square_of(l, l.op("Cos", {l.in()})))); }
 
+void asinh_grad(Lowering& l) {
+  l.result(0, l.div(l.in(1), l.op("Sqrt", {l.add(one(l), square_of(l, l.in()))})));
+}
+
+void acosh_grad(Lowering& l) {
+  l.result(0, l.div(l.in(1), l.op("Sqrt", {l.sub(square_of(l, l.in()), one(l))})));
+}
+
+void atanh_grad(Lowering& l) { l.result(0, l.div(l.in(1), l.sub(one(l), square_of(l, l.in())))); }
+
 void atan_grad(Lowering& l) { l.result(0, l.div(l.in(1), l.add(one(l), square_of(l, l.in())))); }
 
 void asin_grad(Lowering& l) {
@@ -175,6 +185,11 @@ void reciprocal_grad(Lowering& l) {
 
 void negative_grad(Lowering& l) { l.result(0, l.op("Neg", {l.in(1)})); }
 
+// y, dy: the gradient passes where the op's result is not 0.
+void shrink_grad(Lowering& l) { gate(l, l.op("Not", {l.op("Equal", {l.in(), zero(l)})})); }
+
+void threshold_grad(Lowering& l) { gate(l, above(l, l.in(), l.real("threshold_val"))); }
+
 double operand_number(const Lowering& l) {
   return l.flag("has_int_operand") ? static_cast<double>(l.integer("int_operand"))
                                    : l.real("float_operand");
@@ -185,6 +200,13 @@ void scalar_pow_grad(Lowering& l) {
   if (exponent == 2) return chain(l, l.mul(l.in(), num(l, 2)));
   const ValueId power = l.op("Pow", {l.in(), num(l, exponent - 1)});
   chain(l, l.mul(power, num(l, exponent)));
+}
+
+// Of number^x.
+void scalar_reverse_pow_grad(Lowering& l) {
+  const double base = operand_number(l);
+  const ValueId power = l.op("Pow", {num(l, base), l.in()});
+  chain(l, l.mul(power, num(l, std::log(base))));
 }
 
 // x, y, dz: of x^y
@@ -299,6 +321,9 @@ void register_gradients(Registry& r) {
   r.add("acos_grad", acos_grad);
   r.add("asin_grad", asin_grad);
   r.add("atan_grad", atan_grad);
+  r.add("acosh_grad", acosh_grad);
+  r.add("asinh_grad", asinh_grad);
+  r.add("atanh_grad", atanh_grad);
   r.add("broadcast_div_grad", broadcast_div_grad);
   r.add("celu_grad", celu_grad);
   r.add("clip_by_scalar_grad", clip_grad);
@@ -336,11 +361,13 @@ void register_gradients(Registry& r) {
   r.add("relu_grad", relu_grad);
   r.add("rsqrt_grad", rsqrt_grad);
   r.add("scalar_pow_grad", scalar_pow_grad);
+  r.add("scalar_reverse_pow_grad", scalar_reverse_pow_grad);
   r.add("selu_grad", selu_grad);
   r.add({"sigmoid_grad", "sigmoid_v2_grad"}, sigmoid_grad);
   r.add("silu_grad", silu_grad);
   r.add("sin_grad", sin_grad);
   r.add("sinh_grad", sinh_grad);
+  r.add({"hardshrink_grad", "softshrink_grad"}, shrink_grad);
   r.add("softplus_grad", softplus_grad);
   r.add("softsign_grad", softsign_grad);
   r.add("sqrt_grad", sqrt_grad);
@@ -348,6 +375,7 @@ void register_gradients(Registry& r) {
   r.add("stack_grad", stack_grad);
   r.add("tan_grad", tan_grad);
   r.add("tanh_grad", tanh_grad);
+  r.add("threshold_grad", threshold_grad);
 }
 
 }  // namespace xrt::oneflow

@@ -174,6 +174,29 @@ ValueId scattered(Lowering& l, ValueId into, const char* reduction) {
 void dim_scatter_add(Lowering& l) { l.result(0, scattered(l, l.in(0), "add")); }
 void dim_scatter_update(Lowering& l) { l.result(0, scattered(l, l.in(0), "none")); }
 
+// input, index; a number in place of src
+ValueId scattered_number(Lowering& l, const char* reduction) {
+  const std::int64_t axis = l.axis(l.integer("dim"), l.rank());
+  const ValueId number = l.scalar(l.real("src_scalar"), l.dtype());
+  const ValueId updates = l.op("Expand", {number, l.ints(l.dims(1))});
+  return l.op("ScatterElements", {l.in(0), as_int64(l, 1), updates},
+              {{"axis", axis}, {"reduction", std::string(reduction)}});
+}
+
+void dim_scatter_add_scalar(Lowering& l) { l.result(0, scattered_number(l, "add")); }
+void dim_scatter_update_scalar(Lowering& l) { l.result(0, scattered_number(l, "none")); }
+
+// How often each place is to be read, and the sums of that: the places.
+void repeat_interleave(Lowering& l) {
+  std::vector<std::int64_t> places(l.table_size(l.integer("repeat_num")));
+  std::iota(places.begin(), places.end(), 0);
+  const ValueId ends = l.unsqueeze(as_int64(l, 1), {1});
+  const ValueId before = l.cast(l.op("LessOrEqual", {ends, l.ints(places)}), DType::kInt64);
+  const ValueId found = l.reduce("ReduceSum", before, {0}, false);
+  const DType to = l.result_type().dtype;
+  l.result(0, to == DType::kInt64 ? found : l.cast(found, to));
+}
+
 void dim_scatter_add_like(Lowering& l) {
   const ValueId zeros = l.op("Expand", {l.scalar(0, l.dtype(2)), l.ints(l.dims(0))});
   l.result(0, scattered(l, zeros, "add"));
@@ -222,6 +245,9 @@ void register_indexing(Registry& r) {
   r.add("dim_scatter_add", dim_scatter_add);
   r.add("dim_scatter_add_like", dim_scatter_add_like);
   r.add("dim_scatter_update", dim_scatter_update);
+  r.add("dim_scatter_add_scalar", dim_scatter_add_scalar);
+  r.add("dim_scatter_update_scalar", dim_scatter_update_scalar);
+  r.add("repeat_interleave", repeat_interleave);
   r.add("top_k", top_k);
   r.add("sort", sort);
   r.add("arg_sort", arg_sort);

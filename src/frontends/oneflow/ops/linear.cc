@@ -77,7 +77,7 @@ void fused_bias_add_gelu(Lowering& l) { l.result(0, l.op("Gelu", {biased(l)})); 
 void register_linear(Registry& r) {
   r.add({"batch_matmul", "broadcast_matmul", "matmul"}, product);
   r.add("broadcast_matmul_grad_b", broadcast_matmul_grad_b);
-  r.add("fused_matmul_bias", fused_matmul_bias);
+  r.add({"fully_connected", "fused_matmul_bias"}, fused_matmul_bias);
   r.add("bias_add", bias_add);
   r.add("fused_bias_add_gelu", fused_bias_add_gelu);
 }

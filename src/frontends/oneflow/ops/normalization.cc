@@ -245,6 +245,15 @@ void dropout(Lowering& l) {
   l.result(1, outputs[1]);
 }
 
+// Ones with the probability `p`, or with those of the operand.
+void bernoulli(Lowering& l) {
+  const double p = l.real("p", -1);
+  ValueId chances = l.in();
+  if (p >= 0) chances = l.op("Expand", {l.scalar(p, l.dtype()), l.ints(l.dims())});
+  l.result(0, l.op("Bernoulli", {chances},
+                   {{"dtype", static_cast<std::int64_t>(l.result_type().dtype)}}));
+}
+
 // dy, mask
 void dropout_grad(Lowering& l) {
   const ValueId kept = l.cast(l.in(1), l.dtype(0));
@@ -267,6 +276,7 @@ void register_normalization(Registry& r) {
   r.add("log_softmax", log_softmax);
   r.add("log_softmax_grad", log_softmax_grad);
   r.add("dropout", dropout);
+  r.add("bernoulli", bernoulli);
   r.add("dropout_grad", dropout_grad);
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "frontends/oneflow/lowering.h"
+#include "frontends/oneflow/ops/axis_matrices.h"
 
 namespace xrt::oneflow {
 namespace {
@@ -65,16 +66,22 @@ void max_pool(Lowering& l) {
   l.result(1, l.op("Mod", {outputs[1], l.scalar(size, DType::kInt64)}));
 }
 
-// x, indice, dy
-void max_pool_grad(Lowering& l) {
-  const Dims x = l.dims(0, 2), dy = l.dims(2, 2);
-  const ValueId zeros = l.filled({x[0] * x[1], plane(x)}, 0, l.dtype());
-  const Dims flat{dy[0] * dy[1], plane(dy)};
-  const ValueId summed =
-      l.op("ScatterElements", {zeros, l.reshape(l.in(1), flat), l.reshape(l.in(2), flat)},
-           {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}});
+// dy goes to where the largest element was.
+void to_largest(Lowering& l, std::size_t of, std::size_t index, std::size_t gradient) {
+  const Dims x = l.dims(of, 2), dy = l.dims(gradient, 2);
+  const Dims wide{x[0] * x[1], plane(x)}, flat{dy[0] * dy[1], plane(dy)};
+  const ValueId zeros = l.op("Expand", {l.scalar(0, l.dtype(gradient)), l.ints(wide)});
+  const ValueId summed = l.op(
+      "ScatterElements", {zeros, l.reshape(l.in(index), flat), l.reshape(l.in(gradient), flat)},
+      {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}});
   l.result(0, l.reshape(summed, x));
 }
+
+// x, indice, dy
+void max_pool_grad(Lowering& l) { to_largest(l, 0, 1, 2); }
+
+// dy, x, index
+void adaptive_max_pool_grad(Lowering& l) { to_largest(l, 1, 2, 0); }
 
 // How often each element of one axis is read, per window: sizes[o] is the divisor's factor.
 Sizes window_counts(const Window& w, std::size_t axis, std::int64_t in, std::int64_t out,
@@ -110,9 +117,7 @@ void avg_pool(Lowering& l) {
 // The matrix [out, in] that sums windows of one axis: 1 where window o reads element i.
 Tensor window_matrix(const Lowering& l, const Window& w, std::size_t axis, std::int64_t in,
                      std::int64_t out, const Sizes& divisors) {
-  l.table_size(element_count(Dims{out, in}));
-  Tensor matrix = Tensor::allocate(DType::kFloat32, {out, in});
-  std::fill_n(matrix.data<float>(), matrix.count(), 0.0F);
+  Tensor matrix = zero_matrix(l, out, in);
   for (std::int64_t o = 0; o < out; ++o) {
     const std::int64_t begin = o * w.strides[axis] - w.pads[axis];
     const std::int64_t end = std::min(begin + w.kernel[axis], in);
@@ -122,22 +127,6 @@ Tensor window_matrix(const Lowering& l, const Window& w, std::size_t axis, std::
     }
   }
   return matrix;
-}
-
-// Averages are products with one matrix per axis: rows · x · columnsᵀ. `transposed` goes back.
-ValueId apply_matrices(Lowering& l, ValueId x, const std::vector<Tensor>& matrices, bool transposed,
-                       std::int64_t rank) {
-  const auto spatial = matrices.size();
-  for (std::size_t axis = 0; axis < spatial; ++axis) {
-    // That axis last, the product, and back.
-    Sizes order(static_cast<std::size_t>(rank));
-    std::iota(order.begin(), order.end(), 0);
-    std::swap(order[axis + 2], order[static_cast<std::size_t>(rank) - 1]);
-    const ValueId matrix = l.constant(matrices[axis]);
-    x = l.op("MatMul", {l.transpose(x, order), transposed ? matrix : l.transpose(matrix, {1, 0})});
-    x = l.transpose(x, order);
-  }
-  return x;
 }
 
 // x, dy
@@ -153,7 +142,7 @@ void avg_pool_grad(Lowering& l) {
     if (divisor != 0) counts.assign(counts.size(), i == 0 ? divisor : 1);
     matrices.push_back(window_matrix(l, w, i, x[i + 2], dy[i + 2], counts));
   }
-  l.result(0, apply_matrices(l, l.in(1), matrices, true, l.rank()));
+  l.result(0, apply_matrices(l, l.in(1), l.dtype(1), matrices, true, l.rank()));
 }
 
 // --- adaptive -----------------------------------------------------------------------------------
@@ -163,9 +152,7 @@ std::vector<Tensor> adaptive_matrices(const Lowering& l, const Dims& x, const Di
   std::vector<Tensor> matrices;
   for (std::size_t axis = 2; axis < x.size(); ++axis) {
     const std::int64_t in = x[axis], out = y[axis];
-    l.table_size(element_count(Dims{out, in}));
-    Tensor matrix = Tensor::allocate(DType::kFloat32, {out, in});
-    std::fill_n(matrix.data<float>(), matrix.count(), 0.0F);
+    Tensor matrix = zero_matrix(l, out, in);
     for (std::int64_t o = 0; o < out; ++o) {
       const std::int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
       std::fill(matrix.data<float>() + o * in + begin, matrix.data<float>() + o * in + end,
@@ -200,7 +187,7 @@ void adaptive_avg_pool(Lowering& l) {
     return l.result(0,
                     l.op("AveragePool", {l.in()}, {{"kernel_shape", kernel}, {"strides", kernel}}));
   }
-  l.result(0, apply_matrices(l, l.in(), adaptive_matrices(l, x, y), false, l.rank()));
+  l.result(0, apply_matrices(l, l.in(), l.dtype(), adaptive_matrices(l, x, y), false, l.rank()));
 }
 
 // x, dy
@@ -212,7 +199,7 @@ void adaptive_avg_pool_grad(Lowering& l) {
         l.mul(l.in(1), l.scalar(1.0 / static_cast<double>(plane(x)), l.dtype(1)));
     return l.result(0, l.op("Expand", {scaled, l.ints(x)}));
   }
-  l.result(0, apply_matrices(l, l.in(1), adaptive_matrices(l, x, y), true, l.rank()));
+  l.result(0, apply_matrices(l, l.in(1), l.dtype(1), adaptive_matrices(l, x, y), true, l.rank()));
 }
 
 // Only where the windows are all alike.
@@ -270,6 +257,8 @@ void register_pooling(Registry& r) {
   r.add({"adaptive_avg_pool1d_grad", "adaptive_avg_pool2d_grad", "adaptive_avg_pool3d_grad"},
         adaptive_avg_pool_grad);
   r.add({"adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"}, adaptive_max_pool);
+  r.add({"adaptive_max_pool1d_grad", "adaptive_max_pool2d_grad", "adaptive_max_pool3d_grad"},
+        adaptive_max_pool_grad);
   r.add({"tf_max_pool_1d", "tf_max_pool_2d", "tf_max_pool_3d"}, tf_max_pool);
   r.add({"tf_avg_pool_1d", "tf_avg_pool_2d", "tf_avg_pool_3d"}, tf_avg_pool);
 }

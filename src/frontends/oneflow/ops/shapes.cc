@@ -250,22 +250,6 @@ void pad_grad(Lowering& l) {
   l.result(0, l.op("Pad", {l.in(), l.ints(pads), l.scalar(0, l.dtype())}));
 }
 
-// `padding` is left, right (, top, bottom).
-void padded_like(Lowering& l, const std::string& mode) {
-  const Sizes padding = l.integers("padding");
-  const auto rank = static_cast<std::size_t>(l.rank());
-  if (padding.size() > 2 * rank || padding.size() % 2 != 0) l.invalid("padding does not fit");
-  Sizes pads(2 * rank, 0);
-  for (std::size_t i = 0; i < padding.size() / 2; ++i) {
-    pads[rank - 1 - i] = padding[2 * i];
-    pads[2 * rank - 1 - i] = padding[2 * i + 1];
-  }
-  l.result(0, l.op("Pad", {l.in(), l.ints(pads)}, {{"mode", mode}}));
-}
-
-void reflection_pad(Lowering& l) { padded_like(l, "reflect"); }
-void replication_pad(Lowering& l) { padded_like(l, "edge"); }
-
 // --- constants ----------------------------------------------------------------------------------
 
 void constant(Lowering& l) {
@@ -298,41 +282,6 @@ void arange(Lowering& l) {
                     number("float_delta", "integer_delta")}));
 }
 
-// --- sizes of pictures --------------------------------------------------------------------------
-
-void resize(Lowering& l, const std::string& mode, const std::string& transformation) {
-  Attributes attributes{{"mode", mode}, {"coordinate_transformation_mode", transformation}};
-  if (mode == "nearest") attributes["nearest_mode"] = std::string("floor");
-  if (mode == "cubic") attributes["cubic_coeff_a"] = -0.75F;
-  l.result(0, l.op("Resize", {l.in(), ValueId{}, ValueId{}, l.ints(l.result_dims())},
-                   std::move(attributes)));
-}
-
-void upsample_nearest(Lowering& l) { resize(l, "nearest", "asymmetric"); }
-
-void upsample_linear(Lowering& l) {
-  resize(l, "linear", l.flag("align_corners") ? "align_corners" : "half_pixel");
-}
-
-void upsample_cubic(Lowering& l) {
-  resize(l, "cubic", l.flag("align_corners") ? "align_corners" : "half_pixel");
-}
-
-// dy, x: each element of x is read by a block of dy.
-void upsample_nearest_grad(Lowering& l) {
-  const Dims dy = l.dims(0, 2), x = l.dims(1);
-  if (x.size() != dy.size()) l.invalid("x and dy have different ranks");
-  Dims split{dy[0], dy[1]};
-  Sizes axes;
-  for (std::size_t i = 2; i < x.size(); ++i) {
-    if (x[i] == 0 || dy[i] % x[i] != 0) l.unsupported("a scale that is no whole number");
-    split.push_back(x[i]);
-    split.push_back(dy[i] / x[i]);
-    axes.push_back(static_cast<std::int64_t>(split.size()) - 1);
-  }
-  l.result(0, l.reduce("ReduceSum", l.reshape(l.in(0), split), axes, false));
-}
-
 }  // namespace
 
 void register_shapes(Registry& r) {
@@ -358,20 +307,12 @@ void register_shapes(Registry& r) {
   r.add("triu", triu);
   r.add({"constant_pad1d", "constant_pad2d", "constant_pad3d", "pad"}, pad);
   r.add("pad_grad", pad_grad);
-  r.add({"reflection_pad1d", "reflection_pad2d"}, reflection_pad);
-  r.add({"replication_pad1d", "replication_pad2d"}, replication_pad);
   r.add("constant", constant);
   r.add({"zero_like", "zeros_like"}, zeros_like);
   r.add("empty", zeros_like);
   r.add("fill_", fill);
   r.add("ones_like", ones_like);
   r.add("arange", arange);
-  r.add({"upsample_nearest_1d", "upsample_nearest_2d", "upsample_nearest_3d", "upsample_nearest"},
-        upsample_nearest);
-  r.add({"upsample_linear_1d", "upsample_bilinear_2d", "upsample_trilinear_3d"}, upsample_linear);
-  r.add("upsample_bicubic_2d", upsample_cubic);
-  r.add({"upsample_nearest_1d_grad", "upsample_nearest_2d_grad", "upsample_nearest_3d_grad"},
-        upsample_nearest_grad);
 }
 
 }  // namespace xrt::oneflow
