@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "constants.h"
 #include "ir/parser.h"
 #include "ir/shape_inference.h"
 #include "passes/pass_manager.h"
@@ -55,7 +56,9 @@ Graph prepare(Graph graph, const std::map<std::string, std::int64_t>& dims,
     }
   }
   infer_shapes(graph, /*reset=*/true);
-  run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
+  const PassOptions passes = {.evaluate = native_evaluator(), .dump_dir = {}};
+  run_passes(graph, passes);
+  if (fill_constants(graph)) run_passes(graph, passes);
   return graph;
 }
 

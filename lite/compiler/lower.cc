@@ -10,6 +10,7 @@ namespace xrt::lite {
 const std::map<std::string, Lowering::Handler, std::less<>>& Lowering::handlers() {
   static const std::map<std::string, Handler, std::less<>> table = {
       {"Conv", &Lowering::conv},
+      {"ConvTranspose", &Lowering::conv_transpose},
       {"Gemm", &Lowering::gemm},
       {"MatMul", &Lowering::matmul},
       {"MaxPool", &Lowering::pool},

@@ -34,6 +34,7 @@ class Lowering {
 
   // Handlers (lower_*.cc).
   void conv(const Node& node);
+  void conv_transpose(const Node& node);
   void gemm(const Node& node);
   void matmul(const Node& node);
   void pool(const Node& node);

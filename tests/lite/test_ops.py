@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that lite makes of other ops, judged by ONNX Runtime, and folders of OneFlow."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import openxrt.lite
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def differs(file: Path, folder: Path, targets: str, **inputs: np.ndarray) -> float:
+    """Largest difference of lite from ONNX Runtime over the output's range."""
+    openxrt.lite.compile(file, folder / "model.bin", targets=targets)
+    model = openxrt.lite.Model(folder / "model.bin")
+    expected = onnxruntime.InferenceSession(file).run(None, inputs)[0]
+    (actual,) = model.run(inputs).values()
+    assert actual.shape == expected.shape
+    return float(np.abs(actual - expected).max() / np.ptp(expected))
+
+
+TRANSPOSED = {
+    "whole windows": ((1, 6, 5, 7), (6, 4, 2, 2), {"strides": [2, 2]}),
+    "whole windows, 3 by 2": ((2, 3, 4, 5), (3, 5, 3, 2), {"strides": [3, 2]}),
+    "overlapping": ((1, 4, 6, 5), (4, 3, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "uneven": (
+        (2, 4, 5, 4),
+        (4, 2, 3, 5),
+        {"strides": [2, 3], "pads": [0, 1, 1, 2], "output_padding": [1, 2]},
+    ),
+    "groups, dilated": (
+        (1, 6, 7, 6),
+        (6, 2, 3, 3),
+        {"strides": [1, 2], "group": 3, "dilations": [2, 2], "pads": [2, 1, 0, 3]},
+    ),
+    "same": ((1, 2, 5, 5), (2, 2, 3, 3), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+    "sized": ((1, 2, 5, 5), (2, 2, 3, 3), {"strides": [2, 2], "output_shape": [10, 9]}),
+    "one dimension": ((1, 5, 9), (5, 4, 4), {"strides": [3], "pads": [1, 0]}),
+}
+
+
+@pytest.mark.parametrize("targets", ["generic", "x86"])
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_conv_transpose(case: str, targets: str, tmp_path: Path) -> None:
+    shape, weights, attributes = TRANSPOSED[case]
+    rng = np.random.default_rng(0)
+    channels = weights[1] * attributes.get("group", 1)
+    constants = [
+        numpy_helper.from_array(rng.standard_normal(weights, np.float32), "w"),
+        numpy_helper.from_array(rng.standard_normal(channels, np.float32), "b"),
+    ]
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w", "b"], ["c"], **attributes),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    inputs = [info("x", TensorProto.FLOAT, shape)]
+    outputs = [info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", 17)]
+    file = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    x = rng.standard_normal(shape, np.float32)
+    assert differs(file, tmp_path, targets, x=x) < 1e-6
+
+
+def test_large_constants_of_a_shape(tmp_path: Path) -> None:
+    """Weights given as their shape and one number, of more than the standard passes fold."""
+    nodes = [
+        helper.make_node(
+            "ConstantOfShape",
+            ["shape"],
+            ["w"],
+            value=helper.make_tensor("value", TensorProto.FLOAT, [1], [0.25]),
+        ),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [info("x", TensorProto.FLOAT, [1, 3000])],
+        [info("y", TensorProto.FLOAT, [1, 2000])],
+        [numpy_helper.from_array(np.array([3000, 2000]), "shape")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    file = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    openxrt.lite.compile(file, tmp_path / "model.bin", targets="x86")
+    x = np.random.default_rng(0).standard_normal((1, 3000), np.float32)
+    (y,) = openxrt.lite.Model(tmp_path / "model.bin").run({"x": x}).values()
+    np.testing.assert_allclose(y, np.full((1, 2000), x.sum() / 4), rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["cnn", "mobile", "attention"])
+@pytest.mark.parametrize("targets", ["generic", "x86"])
+def test_folders_of_oneflow(name: str, targets: str, tmp_path: Path) -> None:
+    """A folder that OneFlow saved, and the outputs that OneFlow computed."""
+    folder = ROOT / "tests" / "frontends" / "oneflow" / "data" / name
+    openxrt.lite.compile(folder, tmp_path / "model.bin", targets=targets)
+    model = openxrt.lite.Model(tmp_path / "model.bin")
+    with np.load(folder / "cases.npz") as cases:
+        outputs = model.run({name: cases[name] for name in model.inputs})
+        assert outputs
+        for key, actual in outputs.items():
+            np.testing.assert_allclose(actual, cases[key], rtol=1e-4, atol=1e-5)
