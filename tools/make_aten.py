@@ -25,8 +25,6 @@ ENGINES = ("native", "xla")
 WAYS = ("forward", "gradient")
 
 WHY = {
-    "aten._fft_c2r.default": "complex numbers are not imported",
-    "aten._fft_r2c.default": "complex numbers are not imported",
     "aten._native_batch_norm_legit.default": "writes its arguments; PyTorch hands over the "
     "functional form, which has a lowering",
     "aten.atan2.out": "writes its argument; aten.atan2.default has a lowering",

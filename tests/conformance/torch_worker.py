@@ -139,7 +139,8 @@ class Judge:
                 return f"result {i}: {a.dtype}{list(a.shape)}, not {e.dtype}{list(e.shape)}"
             if not values or not e.numel():
                 continue
-            finite = e.detach()[e.isfinite()] if e.is_floating_point() else e.new_zeros(0)
+            is_real = e.is_floating_point() or e.is_complex()
+            finite = e.detach()[e.isfinite()] if is_real else e.new_zeros(0)
             reach = max(1.0, float(finite.abs().max())) if finite.numel() else 1.0
             try:
                 torch.testing.assert_close(

@@ -14,9 +14,10 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from .._core import Graph, InternalError, Unsupported
 from . import aten  # noqa: F401  registers the lowerings
+from .aten.complex_numbers import Complex, constant, from_pair, real_dtype, to_pair
 from .aten.decompositions import export_decompositions
 from .builder import DTYPE_NAMES, Builder, Value
-from .registry import find
+from .registry import find, find_complex
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Imported:
     results: list[Result] = field(default_factory=list)
     # Graph input → graph output that is its new value.
     aliases: dict[str, str] = field(default_factory=dict)
+    # Places in `inputs` of complex tensors, which the graph takes as torch.view_as_real() does.
+    complex_inputs: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Result:
     output: int
     known: object = None
     is_number: bool = False  # a symbolic integer: a Python number and no tensor
+    is_complex: bool = False  # the output's last dimension holds real and imaginary part
 
 
 def where(node: torch.fx.Node) -> str:
@@ -90,7 +94,8 @@ def _missing_of(node: torch.fx.Node, around: str = "") -> dict[str, str]:
     if node.op != "call_function" or node.target is operator.getitem:
         return {}
     name, place = op_name(node), where(node) or around
-    lines = {} if find(name) is not None else {name: f"{name}{place}"}
+    is_known = find(name) is not None or find_complex(name) is not None
+    lines = {} if is_known else {name: f"{name}{place}"}
     for body in bodies(node):
         lines = missing_ops(body.graph, place) | lines
     return lines
@@ -133,6 +138,12 @@ def _dims_of(shape: Sequence[int | torch.SymInt]) -> list[int | str | None]:
     return dims
 
 
+def _holds_complex(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds_complex(item) for item in value)
+    return isinstance(value, Complex)
+
+
 class _Importer:
     def __init__(self, module: torch.fx.GraphModule, builder: Builder) -> None:
         self.module = module
@@ -148,6 +159,12 @@ class _Importer:
         """A graph input for a tensor or a symbolic integer; anything else is built in."""
         graph = self.imported.graph
         if isinstance(sample, torch.Tensor):
+            if sample.dtype.is_complex:
+                shape = (*_shape_of(sample), 2)
+                dtype = real_dtype(sample.dtype)
+                key = graph.add_input(name, DTYPE_NAMES[dtype], _dims_of(shape))
+                self.unmade.add(key)
+                return from_pair(self.builder, Value(key, dtype, shape))
             if sample.dtype not in DTYPE_NAMES:
                 raise Unsupported(f"input '{name}': dtype {sample.dtype} has no counterpart")
             shape = _shape_of(sample)
@@ -161,9 +178,21 @@ class _Importer:
         return sample
 
     def add_argument(self, node: torch.fx.Node, sample: object, position: int) -> None:
+        self.builder.name = node.name
         self.values[node] = self.add_input(node.name, sample)
-        if isinstance(self.values[node], Value):
+        if isinstance(self.values[node], Complex):
+            self.imported.complex_inputs.append(len(self.imported.inputs))
+        if isinstance(self.values[node], (Value, Complex)):
             self.imported.inputs.append(position)
+
+    def constant(self, tensor: torch.Tensor, name: str) -> Value | Complex:
+        """A tensor that is built in."""
+        is_complex = tensor.dtype.is_complex
+        return (
+            constant(self.builder, tensor, name)
+            if is_complex
+            else self.builder.tensor(tensor, name)
+        )
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -171,17 +200,23 @@ class _Importer:
         if node.op == "get_attr":
             value = operator.attrgetter(str(node.target))(self.module)
             is_tensor = isinstance(value, torch.Tensor)
-            self.values[node] = self.builder.tensor(value, node.name) if is_tensor else value
+            self.values[node] = self.constant(value, node.name) if is_tensor else value
             return
         if node.target is operator.getitem:
             source, index = node.args
             self.values[node] = self.values[source][index]  # type: ignore[index]
             return
         name = op_name(node)
-        function = find(name)
-        if function is None:
-            raise Unsupported(f"no lowering for {name}{where(node)}")
         outputs = self.expected(node)
+        is_complex = any(out is not None and out[0].is_complex for out in outputs) or any(
+            _holds_complex(self.values[source]) for source in node.all_input_nodes
+        )
+        function = find_complex(name) if is_complex else find(name)
+        if function is None:
+            kind = "no lowering on complex numbers" if is_complex else "no lowering"
+            refusal = Unsupported(f"{kind} for {name}{where(node)}")
+            refusal.node = node.name  # type: ignore[attr-defined]
+            raise refusal
         self.builder.name = node.name
         self.builder.out = outputs
         self.builder.used = self.used_outputs(node)
@@ -228,13 +263,15 @@ class _Importer:
         value: object,
         expected: tuple[torch.dtype, tuple[int | torch.SymInt, ...]] | None,
     ) -> object:
-        if not isinstance(value, Value) or expected is None:
+        if not isinstance(value, (Value, Complex)) or expected is None:
             return value
         dtype, shape = expected
         if value.dtype != dtype:
             raise InternalError(
                 f"the lowering of {name}{where(node)} gives {value.dtype}, PyTorch gives {dtype}"
             )
+        if isinstance(value, Complex):
+            return Complex(*[Value(p.id, p.dtype, shape) for p in (value.re, value.im)])
         return Value(value.id, dtype, shape)
 
     # --- outputs --------------------------------------------------------------------------------
@@ -253,7 +290,11 @@ class _Importer:
     def add_result(self, result: object, name: str) -> None:
         is_node = isinstance(result, torch.fx.Node)
         value = self.values[result] if is_node else result
-        if isinstance(value, Value):
+        if isinstance(value, Complex):
+            self.builder.name = name
+            self.add_output(to_pair(self.builder, value), name)
+            self.imported.results.append(Result(self.outputs - 1, is_complex=True))
+        elif isinstance(value, Value):
             self.add_output(value, name)
             sample = result.meta.get("val") if is_node else None  # type: ignore[attr-defined]
             is_number = sample is not None and not isinstance(sample, torch.Tensor)
@@ -320,13 +361,14 @@ def import_fx(
     """
     importer = _Importer(module, Builder(Graph(name)))
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    for position, (node, sample) in enumerate(zip(placeholders, samples, strict=True)):
-        if _is_token(node):
-            importer.values[node] = None
-        elif constants is not None and position in constants:
-            importer.values[node] = importer.builder.tensor(constants[position], node.name)
-        else:
-            importer.add_argument(node, node.meta.get("val", sample), position)
+    with unset_fake_temporarily():  # complex inputs are taken apart by nodes with constants
+        for position, (node, sample) in enumerate(zip(placeholders, samples, strict=True)):
+            if _is_token(node):
+                importer.values[node] = None
+            elif constants is not None and position in constants:
+                importer.values[node] = importer.constant(constants[position], node.name)
+            else:
+                importer.add_argument(node, node.meta.get("val", sample), position)
 
     def finish(node: torch.fx.Node) -> None:
         results = node.args[0]
@@ -381,11 +423,12 @@ def import_exported(
         is_input = spec.kind != InputKind.CONSTANT_TENSOR and (state_as_inputs or target in written)
         if is_input:
             value = importer.add_input(target, tensor)
-            assert isinstance(value, Value)
+            if not isinstance(value, Value):
+                raise Unsupported(f"'{target}' is complex and an input of the graph")
             importer.imported.inputs.append(target)
             inputs_of[target] = importer.imported.graph.name_of(value.id)
         else:
-            value = importer.builder.tensor(tensor, target)
+            value = importer.constant(tensor, target)
         importer.values[node] = value
 
     def finish(node: torch.fx.Node) -> None:
@@ -396,7 +439,8 @@ def import_exported(
                 importer.add_result(result, f"result_{i}")
             elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
                 value = importer.values[result]
-                assert isinstance(value, Value)
+                if not isinstance(value, Value):
+                    raise Unsupported(f"'{spec.target}' is complex and written by the program")
                 output = importer.add_output(value, f"new_{spec.target}")
                 known: Mapping[str, str] = (
                     inputs_of if spec.kind == OutputKind.BUFFER_MUTATION else arguments

@@ -34,6 +34,28 @@ def lowering(*ops: str, override: bool = False) -> Callable[[Lowering], Lowering
     return register
 
 
+# Lowerings of ops with a complex operand or result, which is two real values here.
+_complex_lowerings: dict[str, Lowering] = {}
+
+
+def complex_lowering(*ops: str) -> Callable[[Lowering], Lowering]:
+    """Registers a function as the lowering of ATen ops on complex numbers."""
+
+    def register(function: Lowering) -> Lowering:
+        for op in ops:
+            if op in _complex_lowerings:
+                raise InvalidArgument(f"{op} has a lowering for complex numbers already")
+            _complex_lowerings[op] = function
+        return function
+
+    return register
+
+
+def find_complex(op: str) -> Lowering | None:
+    """The lowering of an ATen op on complex numbers, or None."""
+    return _complex_lowerings.get(op)
+
+
 def find(op: str) -> Lowering | None:
     """The lowering of an ATen op, or None."""
     return _lowerings.get(op)

@@ -39,6 +39,8 @@ class Runner:
         # The usual case is told once, not at every call.
         self.one_tensor = self.single and [r.output for r in self.results] == [0]
         self.one_tensor = self.one_tensor and not self.results[0].is_number
+        self.one_tensor = self.one_tensor and not self.results[0].is_complex
+        self.complex_inputs = imported.complex_inputs
 
     def __call__(
         self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None = None
@@ -55,6 +57,8 @@ class Runner:
                 if value.requires_grad:
                     value = value.detach()
             tensors.append(value)
+        for place in self.complex_inputs:
+            tensors[place] = torch.view_as_real(tensors[place].resolve_conj())
         outputs = self.program(*tensors)
         if self.one_tensor:
             return [to_torch(outputs)]
@@ -66,6 +70,8 @@ class Runner:
                 results.append(result.known)
             elif result.is_number:
                 results.append(outputs[result.output].item())
+            elif result.is_complex:
+                results.append(torch.view_as_complex(to_torch(outputs[result.output])))
             else:
                 results.append(to_torch(outputs[result.output]))
         return results

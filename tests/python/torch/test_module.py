@@ -215,6 +215,55 @@ def test_unsupported_op_names_its_line() -> None:
         xt.XRTModule(Bessel().eval(), engine="native")(torch.ones(2))
 
 
+class Spectrum(torch.nn.Module):
+    """A filter in the frequency domain, whose weights are complex."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(9, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        spectrum = torch.fft.rfft(x) * self.weight
+        return torch.fft.irfft(spectrum, n=x.shape[-1]), spectrum
+
+
+def test_complex_weights_and_results() -> None:
+    torch.manual_seed(0)
+    module, x = Spectrum().eval(), torch.randn(3, 16)
+    fast = xt.XRTModule(module, engine="native")
+    with torch.no_grad():
+        for found, wanted in zip(fast(x), module(x), strict=True):
+            torch.testing.assert_close(found, wanted)
+    gradients = []
+    for net in (module.train(), fast.train()):
+        module.zero_grad()
+        net(x)[0].square().sum().backward()
+        gradients.append(module.weight.grad.clone())
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_complex_arguments() -> None:
+    class Turned(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.ifft(x.conj() * (2 - 1j)).transpose(0, 1)
+
+    x = torch.randn(3, 8, dtype=torch.complex64)
+    fast = xt.XRTModule(Turned().eval(), engine="native")
+    torch.testing.assert_close(fast(x), Turned()(x))
+    torch.testing.assert_close(fast(x.conj()), Turned()(x.conj()))
+
+
+def test_an_op_without_complex_numbers_is_named() -> None:
+    class Sine(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.fft(x).sin().abs()
+
+    with pytest.raises(openxrt.Unsupported, match=r"complex numbers.*sin.*test_module\.py:\d+"):
+        xt.XRTModule(Sine().eval(), engine="native")(torch.ones(4))
+    fast = xt.XRTModule(Sine().eval(), engine="native", fallback=True)
+    torch.testing.assert_close(fast(torch.arange(4.0)), Sine()(torch.arange(4.0)))
+
+
 def test_wrong_engine_is_named() -> None:
     with pytest.raises(openxrt.NotFound, match="warp"):
         xt.XRTModule(network().eval(), engine="warp")(batch(1)[0])

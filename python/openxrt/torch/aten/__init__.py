@@ -4,6 +4,7 @@
 from . import (
     attention,
     backward,
+    complex_numbers,
     creation,
     further,
     indexing,
@@ -24,6 +25,7 @@ from . import (
 __all__ = [
     "attention",
     "backward",
+    "complex_numbers",
     "creation",
     "further",
     "indexing",

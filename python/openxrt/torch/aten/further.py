@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import torch
 
-from ..._core import Unsupported
 from ..builder import Builder, Int, Number, Operand, Value
 from ..registry import lowering
 from .creation import filled
@@ -231,21 +230,3 @@ def exponential(b: Builder, x: Value, lambd: float = 1.0, **_: object) -> Value:
     drawn = draw(b, "RandomUniformLike", x, x.dtype)
     rest = b.op("Sub", b.scalar(1.0, x.dtype), drawn, shape=x.shape)
     return b.op("Div", b.op("Log", rest), b.scalar(-lambd, x.dtype), shape=x.shape)
-
-
-# --- complex numbers ------------------------------------------------------------------------------
-
-
-@lowering(
-    "aten._fft_r2c.default",
-    "aten._fft_c2c.default",
-    "aten._fft_c2r.default",
-    "aten.complex.default",
-    "aten.polar.default",
-    "aten.view_as_complex.default",
-    "aten.view_as_real.default",
-    "aten._conj.default",
-    "aten._conj_physical.default",
-)
-def complex_numbers(b: Builder, *_: object, **__: object) -> Value:
-    raise Unsupported("complex numbers are not imported")

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..._core import Graph, Unsupported
+from ..aten.complex_numbers import Complex
 from ..builder import DTYPE_NAMES, Builder, Value
 from ..importer import _dims_of, _Importer, op_name, where
 from ..registry import find
@@ -114,6 +115,8 @@ def make_fragment(
     importer.lower(node)
 
     def output(value: Any) -> Any:
+        if isinstance(value, Complex):
+            raise Unsupported(f"{op_name(node)}{where(node)}: the networks have no complex numbers")
         if not isinstance(value, Value):
             return value
         if value.id in sources:
