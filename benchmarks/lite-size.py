@@ -55,10 +55,13 @@ def table() -> dict[tuple[str, str], int]:
     core = sorted((RUNTIME / "src").glob("*.c"))
     generic = sorted((RUNTIME / "drivers" / "generic").glob("*.c"))
     dispatch = [file for file in generic if file.name == "driver.c"]
+    cortex_m = sorted((RUNTIME / "drivers" / "cortex_m").glob("*.c"))
+    shared = [file for file in generic if file.stem in ("data", "ew", "pool", "reduce")]
     parts = {
         "core": core,
         "core with dispatch of generic": core + dispatch,
         "core with all of generic": core + generic,
+        "core with all of cortex-m": core + cortex_m + shared,
     }
     sizes = {}
     for target in TARGETS:

@@ -31,7 +31,18 @@ void reset(void) {
   const uint32_t* from = data_source;
   for (uint32_t* to = data_begin; to < data_end; ++to) *to = *from++;
   for (uint32_t* to = bss_begin; to < bss_end; ++to) *to = 0;
+#ifdef COUNT_TICKS
+  volatile uint32_t* timer = (volatile uint32_t*)0xe000e010u; /* SysTick: control, reload, value */
+  timer[1] = 0xffffff;
+  timer[2] = 0;
+  timer[0] = 5; /* on, with the processor's clock */
+  const int status = main();
+  print_number((int)(0xffffff - timer[2]));
+  print_text(" ticks\n");
+  leave(status);
+#else
   leave(main());
+#endif
 }
 
 static void fault(void) {

@@ -95,8 +95,8 @@ std::string write_file(const Module& module);
 struct CSources {
   std::string header, source;
 };
-// C sources that call the kernels of lite/runtime/drivers/generic by name; `name` begins what they
-// define. Throws kUnsupported where an op is for another target.
+// C sources that call kernels of lite/runtime/drivers by name; `name` begins what they define.
+// Throws kUnsupported where an op is for a target whose kernels cannot be called so.
 CSources write_c(const Module& module, const std::string& name);
 
 }  // namespace xrt::lite

@@ -79,19 +79,22 @@ CSources write_c(const Module& m, const std::string& model_name) {
       "/* Made by xrt-lite-compile --emit=c. */\n#include \"{}.h\"\n\n#include "
       "\"kernel.h\"\n\n",
       name);
-  std::set<int> used;
+  std::set<std::string> used;
+  std::vector<std::string> functions;
   for (const ModuleOp& op : m.ops) {
-    const std::string target = m.targets[static_cast<std::size_t>(op.target)]->name();
-    if (target != "generic") {
+    const Target& target = *m.targets[static_cast<std::size_t>(op.target)];
+    const std::string prefix = target.c_prefix(op.kernel);
+    if (prefix.empty()) {
       throw Error(ErrorCode::kUnsupported,
-                  fmt::format("op '{}' is for target '{}': C sources are written for generic only",
-                              op.name, target));
+                  fmt::format("op '{}' is for target '{}', whose kernels C sources cannot call: "
+                              "--targets=generic or cortex-m",
+                              op.name, target.name()));
     }
-    used.insert(op.kernel);
+    functions.push_back(prefix + kKernelFunctions[op.kernel]);
+    used.insert(functions.back());
   }
-  for (const int k : used) {
-    c += fmt::format("xrt_lite_status xrt_generic_{}(const xrt_kernel_call* call);\n",
-                     kKernelFunctions[k]);
+  for (const std::string& function : used) {
+    c += fmt::format("xrt_lite_status {}(const xrt_kernel_call* call);\n", function);
   }
   // Constants, one after the other.
   std::string data;
@@ -128,10 +131,10 @@ CSources write_c(const Module& m, const std::string& model_name) {
   c += "};\n\nstatic const struct {\n  xrt_kernel kernel;\n  uint32_t parameters;\n"
        "  uint16_t operands, count;\n} ops[] = {\n";
   std::size_t params = 0, operand = 0;
-  for (const ModuleOp& op : m.ops) {
-    c += fmt::format("    {{xrt_generic_{}, {}u, {}u, {}u}}, /* {} */\n",
-                     kKernelFunctions[op.kernel], params, operand, op.operands.size(),
-                     comment_text(op.name));
+  for (std::size_t i = 0; i < m.ops.size(); ++i) {
+    const ModuleOp& op = m.ops[i];
+    c += fmt::format("    {{{}, {}u, {}u, {}u}}, /* {} */\n", functions[i], params, operand,
+                     op.operands.size(), comment_text(op.name));
     params += op.params.size();
     operand += op.operands.size();
   }

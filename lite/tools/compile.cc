@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--emit", emit,
                  "bin: a file. c: C sources, FILE.c and FILE.h, with weights as constants, to be "
-                 "built with lite/runtime/drivers/generic")
+                 "built with lite/runtime/drivers/generic, or cortex_m and generic")
       ->check(CLI::IsMember({"bin", "c"}))
       ->capture_default_str();
   app.add_option("--dim", dims, "SYMBOL=SIZE: size of a symbolic dimension of the inputs");

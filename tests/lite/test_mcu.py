@@ -24,11 +24,20 @@ BOARDS = {
 }
 
 
-def make(target: str, out: Path) -> str:
+def make(target: str, out: Path, *variables: str) -> str:
     """Runs make and returns what it printed."""
     command = next(path for path in _command.programs() if path.is_file())
     compiler = command.with_name("xrt-lite-compile")
-    arguments = ["make", "-s", "-C", EXAMPLE, target, f"OUT={out}", f"COMPILER={compiler}"]
+    arguments = [
+        "make",
+        "-s",
+        "-C",
+        EXAMPLE,
+        target,
+        f"OUT={out}",
+        f"COMPILER={compiler}",
+        *variables,
+    ]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -39,10 +48,24 @@ def test_desktop_reads_the_digits(tmp_path: Path) -> None:
 
 
 @needs_emulator
-def test_cortex_m_computes_the_same_bits(tmp_path: Path) -> None:
-    assert make("run", tmp_path) == make("desktop", tmp_path)
-    text, data = make("size", tmp_path).splitlines()[1].split()[:2]
-    assert int(text) + int(data) <= 100 * 1024
+@pytest.mark.parametrize("target", ["cortex-m", "generic"])
+@pytest.mark.parametrize("board", BOARDS)
+def test_cortex_m_computes_the_same_bits(board: str, target: str, tmp_path: Path) -> None:
+    variables = (f"BOARD={board}", f"TARGET={target}")
+    assert make("run", tmp_path, *variables) == make("desktop", tmp_path, *variables)
+
+
+@needs_emulator
+def test_program_with_the_loader_computes_the_same_bits(tmp_path: Path) -> None:
+    assert make("run-file", tmp_path) == make("desktop", tmp_path)
+
+
+@needs_emulator
+def test_programs_are_small(tmp_path: Path) -> None:
+    """With C sources, and with a file, the loader and all kernels."""
+    for line in make("size", tmp_path).splitlines()[1:]:
+        text, data = line.split()[:2]
+        assert int(text) + int(data) <= 100 * 1024, line
 
 
 @needs_emulator

@@ -12,6 +12,9 @@ class CortexM : public Target {
  public:
   std::string name() const override { return "cortex-m"; }
   std::optional<std::string> refuses(xrt_kernel_id, const void*) const override { return {}; }
+  std::string c_prefix(xrt_kernel_id kernel) const override {
+    return kernel <= XRT_K_GEMM_Q8 ? "xrt_cortex_m_" : "xrt_generic_";
+  }
   Packing pack_conv(xrt_kernel_id kernel, const xrt_k_conv&) const override {
     return packing(kernel == XRT_K_CONV_Q8);
   }

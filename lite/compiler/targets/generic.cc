@@ -9,6 +9,7 @@ class Generic : public Target {
  public:
   std::string name() const override { return "generic"; }
   std::optional<std::string> refuses(xrt_kernel_id, const void*) const override { return {}; }
+  std::string c_prefix(xrt_kernel_id) const override { return "xrt_generic_"; }
   Packing pack_conv(xrt_kernel_id, const xrt_k_conv&) const override { return {8, 1}; }
   Packing pack_gemm(xrt_kernel_id, const xrt_k_gemm&) const override { return {8, 1}; }
 };

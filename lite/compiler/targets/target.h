@@ -39,6 +39,12 @@ class Target {
     (void)kernel, (void)params;
     return 0;
   }
+  // What the name of a kernel's C function begins with ("xrt_generic_", followed by "conv_f32"),
+  // for C sources; empty where the target's kernels cannot be called so.
+  virtual std::string c_prefix(xrt_kernel_id kernel) const {
+    (void)kernel;
+    return {};
+  }
   // What the driver runs a function from, beside the parameters of its ops: machine code, a
   // compiled model. Memory has been planned. Nothing for drivers of ready-made kernels.
   virtual std::string code(const Module& module, const ModuleFunction& function) const {
