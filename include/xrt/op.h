@@ -51,7 +51,7 @@ namespace xrt {
 
 // Changes whenever a struct or class below changes shape; a library built for another one is
 // refused.
-inline constexpr std::uint32_t kOpAbi = 1;
+inline constexpr std::uint32_t kOpAbi = 2;
 
 struct OpParameter {
   std::string name;       // a C identifier
@@ -130,6 +130,10 @@ struct OpDefinition {
   std::string body = {};
   // The same for one engine, which gets this rather than `body`: engine → statements.
   std::map<std::string, std::string> lowerings = {};
+  // Code in one engine's own language, made for each node from what `create` is called with: engine
+  // → maker. "xla": StableHLO, a module or functions, whose @main takes the inputs that the node
+  // has and returns its outputs. It is called when an engine is asked what it supports, too.
+  std::map<std::string, std::function<std::string(const OpCall&)>> code = {};
 };
 
 // kInvalidArgument for a second definition of one op and opset version, a reserved domain, an op

@@ -76,6 +76,7 @@ def register_op(
     infer: Callable[..., Any] | None = None,
     body: str = "",
     lowerings: Mapping[str, str] | None = None,
+    code: Mapping[str, Callable[..., Any]] | None = None,
     deterministic: bool = True,
     revision: str = "",
 ) -> None:
@@ -101,6 +102,10 @@ def register_op(
             value, e.g. ``"f = Constant <value_float: float = @by> ()  y = Mul (x, f)"``. Engines
             that do not know the op compile these.
         lowerings: engine to statements for that engine alone.
+        code: engine to a function that is called as `infer` is and returns code in the engine's own
+            language for that node. "xla": StableHLO text, a module or functions, whose @main takes
+            the inputs that the node has and returns its outputs, or what ``jax.jit(f).lower(...)``
+            returned.
         deterministic: False for ops that may give another result next time.
         revision: of what `kernel` and `infer` do, e.g. "1", to be changed with them; part of cache
             keys. "": nothing tells when they change, and plans of programs whose models import the
@@ -141,7 +146,18 @@ def register_op(
         infer=infer,
         body=body,
         lowerings=dict(lowerings or {}),
+        code={engine: _as_text(maker) for engine, maker in (code or {}).items()},
     )
+
+
+def _as_text(maker: Callable[..., Any]) -> Callable[..., str]:
+    """The function, and the text of what JAX lowered where it returned that."""
+
+    def make(*ports: Any, **attributes: Any) -> str:
+        made = maker(*ports, **attributes)
+        return made.as_text() if hasattr(made, "as_text") else made
+
+    return make
 
 
 def op(domain: str, name: str, **details: Any) -> Callable[[F], F]:

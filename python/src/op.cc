@@ -177,20 +177,24 @@ std::vector<nb::object> results_of(const nb::object& given, IsOne&& is_one) {
   return results;
 }
 
+// A Port per input, None for those that are left out.
+nb::object ports_of(const std::vector<OpParameter>& formal, const OpCall& call) {
+  std::vector<nb::object> arguments;
+  for (std::size_t i = 0; i < call.input_types.size(); ++i) {
+    const Type& type = call.input_types[i];
+    const bool left_out = type.is_tensor() && type.dtype == DType::kUndefined && !type.shape;
+    const std::string& name = formal[std::min(i, formal.size() - 1)].name;
+    arguments.push_back(left_out ? nb::none() : nb::cast(Port{name, type, false}));
+  }
+  complete(arguments, formal);
+  return tuple_of(std::move(arguments));
+}
+
 std::vector<Type> infer(const Callback& callback, const std::vector<OpParameter>& formal,
                         const OpCall& call) {
   const Gil gil;
   try {
-    std::vector<nb::object> arguments;
-    for (std::size_t i = 0; i < call.input_types.size(); ++i) {
-      const Type& type = call.input_types[i];
-      const bool left_out = type.is_tensor() && type.dtype == DType::kUndefined && !type.shape;
-      const std::string& name = formal[std::min(i, formal.size() - 1)].name;
-      arguments.push_back(left_out ? nb::none() : nb::cast(Port{name, type, false}));
-    }
-    complete(arguments, formal);
-    const nb::object given =
-        callback.call(tuple_of(std::move(arguments)), keywords_of(call.attributes));
+    const nb::object given = callback.call(ports_of(formal, call), keywords_of(call.attributes));
     const auto is_one = [](const nb::object& object) {
       if (nb::isinstance<Port>(object)) return true;
       if (PyTuple_Check(object.ptr()) == 0 && PyList_Check(object.ptr()) == 0) return true;
@@ -260,11 +264,29 @@ OpKernel make_kernel(const std::shared_ptr<const Callback>& callback,
   };
 }
 
+// What an op's maker of code returns for one node.
+std::string code_of(const Callback& callback, const std::vector<OpParameter>& formal,
+                    const OpCall& call) {
+  const Gil gil;
+  try {
+    const nb::object given = callback.call(ports_of(formal, call), keywords_of(call.attributes));
+    if (PyUnicode_Check(given.ptr()) == 0) {
+      throw Error(ErrorCode::kEngine,
+                  fmt::format("{} must return str, it returned a {}", callback.place(),
+                              nb::type_name(given.type()).c_str()));
+    }
+    return nb::cast<std::string>(given);
+  } catch (nb::python_error& error) {
+    throw_python_error(callback.place(), error);
+  }
+}
+
 void add_op(std::string domain, std::string name, std::int64_t opset_version, std::string version,
             const std::vector<Parameter>& inputs, const std::vector<Parameter>& outputs,
             const std::vector<AttributeRow>& attributes, bool deterministic,
             const nb::object& kernel, const nb::object& shape_function, std::string body,
-            std::map<std::string, std::string> lowerings) {
+            std::map<std::string, std::string> lowerings,
+            const std::map<std::string, nb::object>& code) {
   OpDefinition op;
   const std::string label = fmt::format("op {}.{} (Python): ", domain, name);
   op.domain = std::move(domain);
@@ -279,6 +301,13 @@ void add_op(std::string domain, std::string name, std::int64_t opset_version, st
   op.deterministic = deterministic;
   op.body = std::move(body);
   op.lowerings = std::move(lowerings);
+  for (const auto& [engine, maker] : code) {
+    const auto callback =
+        std::make_shared<const Callback>(label + "its code for '" + engine + "'", maker);
+    op.code[engine] = [callback, formal = op.inputs](const OpCall& call) {
+      return code_of(*callback, formal, call);
+    };
+  }
   if (!shape_function.is_none()) {
     const auto callback =
         std::make_shared<const Callback>(label + "its shape function", shape_function);
@@ -301,7 +330,7 @@ void bind_op(nb::module_& module) {
   module.def("register_op", add_op, nb::arg("domain"), nb::arg("name"), nb::arg("opset_version"),
              nb::arg("version"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("attributes"),
              nb::arg("deterministic"), nb::arg("kernel").none(), nb::arg("infer").none(),
-             nb::arg("body"), nb::arg("lowerings"));
+             nb::arg("body"), nb::arg("lowerings"), nb::arg("code"));
   module.def(
       "register_lowering",
       [](const std::string& domain, const std::string& name, const std::string& engine,

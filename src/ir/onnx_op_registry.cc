@@ -279,6 +279,7 @@ std::string key_of(const OpDefinition& op) {
     hasher.add(a.name).add(value.SerializeAsString());
   }
   for (const auto& [engine, statements] : op.lowerings) hasher.add(engine).add(statements);
+  for (const auto& [engine, maker] : op.code) hasher.add(engine);
   return hasher.digest().hex();
 }
 
@@ -347,6 +348,30 @@ const RegisteredOp* registered_op(const Graph& graph, const Node& node) {
   const auto import = graph.opsets().find(node.domain);
   const std::shared_lock lock(table().mutex);
   return find_locked(node.domain, node.op, import == graph.opsets().end() ? 0 : import->second);
+}
+
+std::optional<std::string> engine_code(const Graph& graph, const Node& node,
+                                       const std::string& engine) {
+  const RegisteredOp* op = registered_op(graph, node);
+  if (op == nullptr) return std::nullopt;
+  const auto maker = op->definition.code.find(engine);
+  if (maker == op->definition.code.end()) return std::nullopt;
+  const Attributes attributes = complete_attributes(op->definition, node);
+  OpCall call{attributes};
+  for (const ValueId input : node.inputs) {
+    call.input_types.push_back(input.valid() ? graph.type(input) : Type());
+    call.constants.push_back(input.valid() ? graph.constant(input) : nullptr);
+  }
+  try {
+    return maker->second(call);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kEngine, fmt::format("op '{}': its code for '{}' cannot be made: {}",
+                                                qualified(op->definition), engine, error.what()));
+  }
 }
 
 DomainMeaning meaning_of(std::string_view domain) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,11 @@ struct RegisteredOp {
 
 // Null for ops of the standard and those that nobody registered. The pointer stays valid.
 XRT_API const RegisteredOp* registered_op(const Graph& graph, const Node& node);
+
+// The code that the op of a node has for one engine (OpDefinition::code), made for this node;
+// nothing where there is none. Throws kEngine where it cannot be made.
+XRT_API std::optional<std::string> engine_code(const Graph& graph, const Node& node,
+                                               const std::string& engine);
 
 // What the ops of a domain mean, all of them: folded nodes leave no other trace of theirs.
 struct DomainMeaning {

@@ -132,6 +132,102 @@ def test_an_engine_may_have_statements_of_its_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(program(X), np.unique(X))
 
 
+# As JAX writes a lowered function: a module with attributes, and a helper beside @main.
+STABLEHLO = """module @jit_f attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}} {{
+  func.func public @main(%arg0: {type} {{mhlo.sharding = "{{replicated}}"}}) -> ({type} {{jax.result_info = "[0]"}}, {type}) {{
+    %cst = stablehlo.constant dense<{by:e}> : {type} // @scale (tensor<9xf32>
+    %0 = call @scale(%arg0, %cst) : ({type}, {type}) -> {type}
+    %1 = stablehlo.negate %0 : {type}
+    return %0, %1 : {type}, {type}
+  }}
+  func.func private @scale(%arg0: {type}, %arg1: {type}) -> {type} {{
+    %0 = stablehlo.multiply %arg0, %arg1 : {type}
+    return %0 : {type}
+  }}
+}}
+"""  # noqa: E501
+
+
+def test_an_op_may_bring_stablehlo() -> None:
+    name = next(names)
+    seen: list[tuple] = []
+
+    def stablehlo(x: openxrt.Port, *, by: float) -> str:
+        seen.append((x.dtype, tuple(x.shape), by))
+        return STABLEHLO.format(type="tensor<4xf32>", by=by)
+
+    openxrt.register_op(
+        DOMAIN,
+        name,
+        lambda x, *, by: (x * np.float32(by), -x * np.float32(by)),
+        inputs=["x"],
+        outputs=["y", "z"],
+        attributes={"by": 2.0},
+        infer=lambda x, **_: (x, x),
+        code={"xla": stablehlo},
+    )
+    nodes = [
+        helper.make_node(name, ["x"], ["y", "z"], "first", domain=DOMAIN),
+        helper.make_node(name, ["z"], ["v", "w"], "second", domain=DOMAIN, by=3.0),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_empty_tensor_value_info(name) for name in ("y", "v", "w")],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    both = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    program = openxrt.load(both, engine="xla", strict=True)
+    results = program.run({"x": X})
+    for output, factor in (("y", 2), ("v", -6), ("w", 6)):
+        np.testing.assert_array_equal(results[output], X * factor)
+    assert {("float32", (4,), 2.0), ("float32", (4,), 3.0)} == set(seen)
+    native = openxrt.load(both, engine="native").run({"x": X})
+    np.testing.assert_array_equal(native["w"], results["w"])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("module {}", "has no function @main"),
+        ("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32>", "@main without a body"),
+        ("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x", "ends before a '{'"),
+        (
+            "func.func @main(%x: tensor<5xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }",
+            "takes (tensor<5xf32>), the node has (tensor<4xf32>)",
+        ),
+        (
+            "func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {}",
+            "returns (tensor<4xf32>, tensor<4xf32>), the node has (tensor<4xf32>)",
+        ),
+        ("#loc = loc(unknown) func.func @main() { return }", "aliases of attributes"),
+    ],
+)
+def test_stablehlo_that_does_not_fit_is_refused(text: str, reason: str) -> None:
+    name = next(names)
+    openxrt.register_op(DOMAIN, name, lambda x: x, code={"xla": lambda _x: text})
+    program = openxrt.load(model(name), engine=["xla", "native"])
+    assert reason in program.explain()["nodes"][0]["refusals"]["xla"]
+    np.testing.assert_array_equal(program(X), X)
+
+
+def test_stablehlo_that_xla_cannot_read_names_the_node() -> None:
+    name = next(names)
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %y : tensor<4xf32> }"
+    openxrt.register_op(DOMAIN, name, lambda x: x, code={"xla": lambda _x: text})
+    with pytest.raises(openxrt.EngineError, match=r"claimed node 'node'.*failed to compile"):
+        openxrt.load(model(name), engine="xla", strict=True)
+    for bad, message in (
+        (lambda _x: 7, "must return str"),
+        (lambda _x: 1 / 0, "ZeroDivisionError"),
+    ):
+        other = next(names)
+        openxrt.register_op(DOMAIN, other, lambda x: x, code={"xla": bad})
+        with pytest.raises(openxrt.EngineError, match=message):
+            openxrt.load(model(other), engine="xla", strict=True)
+
+
 def test_shapes_optional_and_variadic_inputs_and_several_outputs() -> None:
     first, second = next(names), next(names)
 

@@ -130,11 +130,18 @@ std::string HloBuilder::finish(const Hlos& results) {
   out += fmt::format("{}) -> ({}) {{\n", fmt::join(parameters, ", "), fmt::join(types, ", "));
   out += body_;
   if (results.empty()) {
-    out += "return\n}\n}\n";
+    out += "return\n}\n";
   } else {
-    out += fmt::format("return {} : {}\n}}\n}}\n", fmt::join(names, ", "), fmt::join(types, ", "));
+    out += fmt::format("return {} : {}\n}}\n", fmt::join(names, ", "), fmt::join(types, ", "));
   }
-  return out;
+  return out + functions_ + "}\n";
+}
+
+Hlos HloBuilder::call(std::string functions, std::string_view name, const Hlos& operands,
+                      std::vector<std::pair<DType, Dims>> results) {
+  if (!measure_only_) functions_ += std::move(functions) + "\n";
+  return emit_many("func.call", operands, fmt::format("callee = @{}", name), {},
+                   std::move(results));
 }
 
 Hlo HloBuilder::emit(std::string_view op, const Hlos& operands, std::string_view attributes,

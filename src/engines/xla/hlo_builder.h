@@ -182,6 +182,12 @@ class HloBuilder {
   Hlos if_else(const Hlo& predicate, const std::function<Hlos()>& then_branch,
                const std::function<Hlos()>& else_branch);
 
+  // Calls a function of `functions`, the text of func.func's whose names no other text has.
+  Hlos call(std::string functions, std::string_view name, const Hlos& operands,
+            std::vector<std::pair<DType, Dims>> results);
+  // A number that no other call of this gave: for names.
+  std::int32_t unique() { return next_id_++; }
+
   // How many regions (bodies of loops and branches) surround what is written next: what is made
   // inside one is not visible after it.
   std::size_t region_depth() const { return region_depth_; }
@@ -202,6 +208,7 @@ class HloBuilder {
   bool measure_only_;
   std::int32_t next_id_ = 0;
   std::string body_;
+  std::string functions_;                // beside @main
   std::vector<std::string> parameters_;  // "%v0: tensor<…> {attributes}"
   std::vector<std::string> weight_parameters_;
   std::vector<HloWeight> weights_;

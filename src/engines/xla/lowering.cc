@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "engines/xla/user_code.h"
 #include "ir/host_fold.h"
 #include "ir/lower_by_body.h"
+#include "ir/onnx_op_registry.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -146,8 +148,46 @@ void GraphLowerer::lower_node(NodeId id) {
     }
     return;
   }
-  if (lower_by_function_body(id)) return;
+  if (lower_by_code(id) || lower_by_function_body(id)) return;
   throw Refusal{fmt::format("no lowering for {}", node.qualified_op())};
+}
+
+// What a user's op brings for this engine: StableHLO.
+bool GraphLowerer::lower_by_code(NodeId id) {
+  const Node& node = graph_.node(id);
+  const std::optional<std::string> text = engine_code(graph_, node, "xla");
+  if (!text) return false;
+  const UserCode code = read_user_code(*text, fmt::format("f{}_", b_.unique()));
+  Hlos operands;
+  for (const ValueId input : node.inputs) {
+    if (input.valid()) operands.push_back(plain(input));
+  }
+  std::vector<std::string> given;
+  for (const Hlo& operand : operands) given.push_back(hlo_type(operand.dtype, operand.dims));
+  std::vector<std::string> wanted;
+  std::vector<std::pair<DType, Dims>> results;
+  for (const ValueId output : node.outputs) {
+    if (!output.valid()) throw Refusal{"its StableHLO returns a result that the node leaves out"};
+    const Type& type = graph_.type(output);
+    if (!type.static_dims()) throw Refusal{"its results have no static shape"};
+    results.emplace_back(type.dtype, *type.static_dims());
+    wanted.push_back(hlo_type(type.dtype, *type.static_dims()));
+  }
+  const auto compare = [](const char* what, const std::vector<std::string>& code_has,
+                          const std::vector<std::string>& node_has) {
+    if (code_has == node_has) return;
+    throw Refusal{fmt::format("@main of its StableHLO {} ({}), the node has ({})", what,
+                              fmt::join(code_has, ", "), fmt::join(node_has, ", "))};
+  };
+  compare("takes", code.inputs, given);
+  compare("returns", code.outputs, wanted);
+  const Hlos made = b_.call(code.functions, code.main, operands, std::move(results));
+  for (std::size_t k = 0; k < made.size(); ++k) {
+    Bound value;
+    value.plain = made[k];
+    bind(node.outputs[k], std::move(value));
+  }
+  return true;
 }
 
 bool GraphLowerer::lower_by_function_body(NodeId id) {

@@ -71,6 +71,7 @@ class GraphLowerer {
   int nesting() const { return nesting_; }
 
  private:
+  bool lower_by_code(NodeId id);
   bool lower_by_function_body(NodeId id);
 
   HloBuilder& b_;
