@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import openxrt
@@ -392,3 +395,18 @@ def test_wrong_arguments_are_told() -> None:
         XRTModule(nn.Linear(2, 2))(np.zeros((1, 2), np.float32))
     with pytest.raises(openxrt.NotFound, match="warp"):
         XRTModule(nn.Linear(2, 2).eval(), engine="warp")(flow.zeros(1, 2))
+
+
+def test_the_training_example(tmp_path: Path) -> None:
+    picture = tmp_path / "curves.svg"
+    example = Path(__file__).resolve().parents[2] / "examples" / "oneflow" / "train_digits.py"
+    ways = ["--engine", "native", "--engine", "native, whole job"]
+    done = subprocess.run(
+        [sys.executable, example, "--steps", "20", "--svg", picture, *ways],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) == 4
+    assert picture.read_text().count("<polyline") == 3

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ops flowvision's networks are made of, evaluated and trained: the jobs that OneFlow builds.
+"""Which ops flowvision's networks are made of, evaluated and trained, and which ops
+tests/oneflow/test_ops.py compares with OneFlow's.
 
-    PYTHONPATH=build/release/python tools/oneflow_env.sh python tests/oneflow/record_networks.py
+    PYTHONPATH=build/release/python tools/oneflow_env.sh python tests/oneflow/record.py
 
-Writes docs/conformance/oneflow-networks.json, of which tools/make_oneflow_ops.py makes a part of
-docs/oneflow-ops.md. Every job is also imported; one that cannot be ends the program.
+Writes docs/conformance/oneflow.json, of which tools/make_oneflow_ops.py makes docs/oneflow-ops.md.
+Every network's job is imported; one that cannot be ends the program, as does a difference from
+OneFlow.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -21,10 +22,14 @@ from oneflow import jit, nn
 jit._script_if_tracing = lambda function: function
 
 from flowvision.models import ModelCreator  # noqa: E402
+from op_cases import CASES  # noqa: E402
 from openxrt._core import import_oneflow_job  # noqa: E402
 from openxrt.oneflow.job import capture, flatten  # noqa: E402
+from test_ops import compare  # noqa: E402
 
-RECORD = Path(__file__).resolve().parents[2] / "docs" / "conformance" / "oneflow-networks.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from make_oneflow_ops import RECORD, kinds_of  # noqa: E402
+
 NETWORKS = [
     "densenet121",
     "efficientnet_b0",
@@ -72,32 +77,37 @@ class Trained(Evaluated):
         return loss
 
 
-def ops_of(text: str) -> list[str]:
-    """The kinds of op of a job."""
-    import_oneflow_job(text)
-    kinds = set()
-    for line in text.splitlines():
-        found = re.search(r'"oneflow\.(\w+)"\(', line)
-        if found:
-            named = re.search(r'op_type_name = "(\w+)"', line)
-            kinds.add(named[1] if found[1] == "user" and named else found[1])
+def networks() -> dict[str, dict[str, list[str]]]:
+    """By network: the ops of its evaluation and of a training step."""
+    record = {}
+    for name in NETWORKS:
+        size = 299 if name == "inception_v3" else 224
+        module = ModelCreator.create_model(name, pretrained=False)
+        x, labels = flow.zeros(2, 3, size, size), flow.zeros(2, dtype=flow.int64)
+        jobs = {
+            "evaluation": capture(Evaluated(module.eval()), x).text,
+            "training": capture(Trained(module.train()), x, labels).text,
+        }
+        for text in jobs.values():
+            import_oneflow_job(text)
+        record[name] = {kind: sorted(kinds_of(text)) for kind, text in jobs.items()}
+        print(name, *(len(ops) for ops in record[name].values()), flush=True)
+    return record
+
+
+def compared() -> list[str]:
+    """The ops of the cases, each of which is as OneFlow has it."""
+    kinds: set[str] = set()
+    for case in CASES.values():
+        for made in compare(case)._programs.values():
+            kinds |= kinds_of(made.job.text)
     return sorted(kinds)
 
 
 def main() -> None:
     """Command line."""
-    record = {}
-    for name in sys.argv[1:] or NETWORKS:
-        size = 299 if name == "inception_v3" else 224
-        module = ModelCreator.create_model(name, pretrained=False)
-        x, labels = flow.zeros(2, 3, size, size), flow.zeros(2, dtype=flow.int64)
-        record[name] = {
-            "evaluation": ops_of(capture(Evaluated(module.eval()), x).text),
-            "training": ops_of(capture(Trained(module.train()), x, labels).text),
-        }
-        print(name, *(len(ops) for ops in record[name].values()), flush=True)
-    if not sys.argv[1:]:
-        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    record = {"networks": networks(), "compared": compared()}
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
