@@ -84,6 +84,18 @@ class Sample:
         ]
 
 
+class ExportedSample(torch.nn.Module):
+    """What torch.export takes."""
+
+    def __init__(self, sample: Sample) -> None:
+        super().__init__()
+        self.sample = sample
+
+    def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """The op's results."""
+        return self.sample(*tensors)
+
+
 class Judge:
     """Compares an op's samples on the engines with PyTorch."""
 
@@ -186,6 +198,25 @@ class Judge:
             answer["gradient"] = f"unsupported: {first_lines(str(error), 200)}"
         return answer
 
+    def judge_export(self, sample: Sample, cause: Exception) -> str:
+        """The forward result by way of torch.export, which has symbols for sizes that depend on
+        data; AOTAutograd, which has none, has stopped at `cause`."""
+        refused = f"unsupported: depends on data: {type(cause).__name__}"
+        expected = sample(*sample.inputs(False))
+        if not expected:  # a Python number
+            return refused
+        inputs = tuple(sample.inputs(False))
+        try:
+            exported = torch.export.export(ExportedSample(sample), inputs, strict=False)
+        except (*DATA_DEPENDENT, torch._dynamo.exc.TorchDynamoException, RuntimeError, ValueError):
+            return refused
+        try:
+            runner = Runner(importer.import_exported(exported), self.options)
+        except Unsupported as error:
+            return f"unsupported: {first_lines(str(error), 200)}"
+        found = [result for result in runner(inputs) if isinstance(result, torch.Tensor)]
+        return self.mismatch(found, expected, True, 1.0) or "pass"
+
     def gradients(
         self,
         process: Callable[..., Any],
@@ -239,7 +270,7 @@ class Judge:
             except NotJudgedError as error:
                 answer = {"forward": f"not judged: {first_lines(str(error), 200)}"}
             except DATA_DEPENDENT as error:
-                answer = {"forward": f"unsupported: depends on data: {type(error).__name__}"}
+                answer = {"forward": self.judge_export(sample, error)}
             except (Unsupported, UnsupportedOperatorException) as error:
                 answer = {"forward": f"unsupported: {first_lines(str(error), 200)}"}
             except Exception as error:  # every error of a sample is that sample's result

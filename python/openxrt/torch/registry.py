@@ -62,8 +62,13 @@ def find(op: str) -> Lowering | None:
 
 
 def lowered_ops() -> list[str]:
-    """The ATen ops that can be imported, sorted."""
+    """The ATen ops that have a lowering, sorted."""
     return sorted(_lowerings)
+
+
+def imported_ops() -> list[str]:
+    """The ATen ops that have a lowering, one on complex numbers, or a rewrite; sorted."""
+    return sorted({*_lowerings, *_complex_lowerings, *_rewrites})
 
 
 # PyTorch functions of ops that have lowerings, by the op that they stand for.

@@ -365,6 +365,12 @@ SIZED_BY_DATA = {
     ),
     "bincount": (lambda x: torch.bincount(x, minlength=2), REPEATED),
     "bincount of weights": (lambda x: torch.bincount(x, x * 0.5), REPEATED),
+    "repeat interleave": (lambda x, n: x.repeat_interleave(n, 0), X, torch.tensor([2, 0, 3])),
+    "unique consecutive rows": (
+        lambda x: torch.unique_consecutive(x, dim=1, return_counts=True),
+        torch.tensor([[1, 1, 2], [0, 0, 0]]),
+    ),
+    "a number out of a tensor": (lambda x, n: x * n[0].item() + n[1].item(), X, INDICES),
     "masked select": (lambda x: x.masked_select(x > 0), X),
     "argwhere": (lambda x: torch.argwhere(x > 0), X),
     "nonzero static": (lambda x: torch.nonzero_static(x > 0, size=20), X),

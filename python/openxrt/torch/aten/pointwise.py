@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import torch
 
-from ..._core import Unsupported
 from ..builder import Builder, Number, Operand, Value
 from ..registry import lowering
 
@@ -598,6 +597,13 @@ def fill(b: Builder, x: Value, value: Operand) -> Value:
     return b.op("Expand", b.operand(value, x.dtype), size, shape=x.shape, rank=x.rank)
 
 
-@lowering("aten._local_scalar_dense.default")
+@lowering("aten._local_scalar_dense.default", "aten.item.default")
 def local_scalar(b: Builder, x: Value) -> Value:
-    raise Unsupported("a number is read from a tensor (.item()): control flow depends on data")
+    """A number that is read from a tensor and goes into sizes and other numbers; where control
+    flow depends on it, tracing has failed already."""
+    wide = x.dtype
+    if wide.is_floating_point:
+        wide = torch.float64
+    elif wide != torch.bool:
+        wide = torch.int64
+    return b.reshape(b.cast(x, wide), [])

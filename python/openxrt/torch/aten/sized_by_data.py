@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import torch
 
-from ..._core import Unsupported
 from ..builder import Builder, Int, Value
 from ..registry import lowering
 from .pointwise import as_bool
@@ -89,18 +88,37 @@ def unique_consecutive(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> list[Value | None]:
-    if dim is not None and x.rank != 1:
-        raise Unsupported("unique_consecutive along a dimension")
-    flat = x if x.rank == 1 else b.reshape(x, [-1])
-    first = b.slice(flat, 0, 0, 1)
+    along = 0 if dim is None or x.rank == 0 else dim % x.rank
+    whole = b.reshape(x, [-1]) if dim is None or x.rank == 0 else x
+    order = [along, *[d for d in range(whole.rank) if d != along]]
+    rows = b.op("Flatten", b.transpose(whole, order), axis=1, rank=2)
+    new, old = b.slice(rows, 0, 1, 2**63 - 1), b.slice(rows, 0, 0, -1)
+    same = b.cast(b.op("Equal", new, old, dtype=torch.bool, rank=2), torch.int32)
     differs = b.op(
-        "Not",
-        b.op("Equal", b.slice(flat, 0, 1, 2**63 - 1), b.slice(flat, 0, 0, -1), dtype=torch.bool),
+        "Equal",
+        b.reduce("ReduceMin", same, [1], False),
+        b.scalar(0, torch.int32),
+        dtype=torch.bool,
+        rank=1,
     )
-    begins = b.op("Equal", first, first, dtype=torch.bool, rank=1)  # where there is a first one
-    begins = b.op("Concat", begins, differs, axis=0, rank=1)
-    values = b.op("Compress", flat, begins, axis=0, rank=1)
+    # The first begins a group, if there is one.
+    count = b.op("Shape", whole, dtype=torch.int64, rank=1, start=along, end=along + 1)
+    one = b.op("Min", count, b.ints([1]), rank=1)
+    first = b.op("Expand", b.scalar(True, torch.bool), one, rank=1)
+    begins = b.op("Concat", first, differs, axis=0, rank=1)
+    values = b.op("Compress", whole, begins, axis=along, rank=whole.rank)
     group = b.op("CumSum", b.cast(begins, torch.int64), b.scalar(0, torch.int64), rank=1)
     inverse = b.op("Sub", group, b.scalar(1, torch.int64), rank=1)
     counts = bincount(b, inverse) if return_counts else None
-    return [values, b.reshape_like(inverse, x), counts]
+    return [values, b.reshape_like(inverse, x) if dim is None else inverse, counts]
+
+
+@lowering("aten.repeat_interleave.Tensor")
+def repeat_interleave(b: Builder, repeats: Value, *, output_size: Int | None = None) -> Value:
+    """Each place as often as `repeats` says."""
+    wide = b.cast(repeats, torch.int64)
+    ends = b.op("CumSum", wide, b.scalar(0, torch.int64), rank=1)
+    total = b.reduce("ReduceSum", wide, None, False)
+    along = b.op("Range", b.scalar(0, torch.int64), total, b.scalar(1, torch.int64), rank=1)
+    passed = b.op("GreaterOrEqual", b.unsqueeze(along, 1), ends, dtype=torch.bool, rank=2)
+    return b.cast(b.reduce("ReduceSum", b.cast(passed, torch.int64), [1], False), repeats.dtype)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import torch
 
-from ..._core import Unsupported
 from ..builder import Builder, Operand, Value
 from ..registry import lowering
 from .pointwise import floor_divide, remainder
@@ -153,8 +152,3 @@ _comparison("ge", "GreaterOrEqual")
 )
 def assertion(b: Builder, *_: object, **__: object) -> None:
     """What tracing assumed about sizes: a program checks its inputs against its symbols instead."""
-
-
-@lowering("aten.item.default")
-def item(b: Builder, x: Value) -> Value:
-    raise Unsupported("a number is read from a tensor (.item()): control flow depends on data")
