@@ -62,15 +62,21 @@ def compare(
     loss_of: Callable[[torch.nn.Module, int], torch.Tensor],
     accuracy_of: Callable[[torch.nn.Module], float],
 ) -> list[Course]:
-    """PyTorch first, then every engine list of the options; prints a line for each."""
+    """PyTorch first, then PyTorch from weights changed by a millionth, which shows how far rounding
+    alone leads, then every engine list of the options; prints a line for each."""
     print(f"{'':16} last loss  accuracy  ms a step  largest difference of a loss")
     courses: list[Course] = []
-    for engine in ["", *(options.engine or ["native", "xla", "openvino,xla"])]:
+    nudged = "PyTorch + 1e-6"
+    for name in ["PyTorch", nudged, *(options.engine or ["native", "xla", "openvino,xla"])]:
         copied = copy.deepcopy(module)
-        if engine:
-            engines = [*engine.split(","), "native"]  # what the named ones do not take
+        if name == nudged:
+            generator = torch.Generator().manual_seed(1)
+            with torch.no_grad():
+                for weight in copied.parameters():
+                    weight.mul_(1 + 1e-6 * torch.randn(weight.shape, generator=generator))
+        elif name != "PyTorch":
+            engines = [*name.split(","), "native"]  # what the named ones do not take
             copied = openxrt.torch.XRTModule(copied, engine=list(dict.fromkeys(engines)))
-        name = engine or "PyTorch"
         course = train(name, copied, options.steps, make_optimizer, loss_of, accuracy_of)
         courses.append(course)
         first = courses[0]

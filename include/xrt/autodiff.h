@@ -88,4 +88,13 @@ struct OptimizerOptions {
   double clip_norm = 0;
 };
 
+// Memory for time: values of the forward pass that are computed again when the backward pass wants
+// them. Gradients are the same.
+struct RecomputeOptions {
+  // "none"; "cheap": elementwise ops and normalisations between convolutions and products;
+  // "segments": everything but what leads from one of `segments` parts of the network to the next.
+  std::string kind = "none";
+  std::int64_t segments = 0;
+};
+
 }  // namespace xrt

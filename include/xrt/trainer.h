@@ -48,6 +48,7 @@ struct TrainerOptions {
   // Batch normalisation uses the batch's statistics and updates the running ones, Dropout drops.
   bool train_mode = true;
   std::uint64_t seed = 0;  // of dropout
+  RecomputeOptions recompute = {};
   // A step whose loss is not finite is an error that names the first values that are not, and
   // leaves weights as they were.
   bool detect_anomaly = false;

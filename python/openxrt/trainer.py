@@ -49,6 +49,9 @@ class Trainer:
         train_mode: batch normalisation uses the batch's statistics and updates the running ones,
             Dropout drops. False: as in evaluation.
         seed: of dropout. Masks are the same on every engine.
+        recompute: memory for time. "cheap": elementwise ops and normalisations are computed again
+            for the backward pass; a number: the network is cut into so many segments, and
+            everything within a segment is computed again. Gradients are the same.
         detect_anomaly: a step whose loss or weights are not finite raises InvalidArgument that
             names the node that made the first such value, and changes nothing.
 
@@ -70,6 +73,7 @@ class Trainer:
         prediction: int = 0,
         train_mode: bool = True,
         seed: int = 0,
+        recompute: str | int = "none",
         detect_anomaly: bool = False,
         strict: bool = False,
         num_threads: int = 0,
@@ -95,6 +99,9 @@ class Trainer:
                 "prediction": prediction,
                 "train_mode": train_mode,
                 "seed": seed,
+                "recompute": {"kind": recompute}
+                if isinstance(recompute, str)
+                else {"kind": "segments", "segments": recompute},
                 "detect_anomaly": detect_anomaly,
                 "strict": strict,
                 "num_threads": num_threads,

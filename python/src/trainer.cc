@@ -94,6 +94,11 @@ TrainerOptions trainer_options(Options options) {
   take(options, "train_mode", trainer.train_mode);
   take(options, "seed", trainer.seed);
   take(options, "detect_anomaly", trainer.detect_anomaly);
+  Options recompute;
+  take(options, "recompute", recompute);
+  take(recompute, "kind", trainer.recompute.kind);
+  take(recompute, "segments", trainer.recompute.segments);
+  refuse_rest(recompute, "recompute");
   refuse_rest(options, "Trainer");
   trainer.loss = loss_options(std::move(loss));
   trainer.optimizer = optimizer_options(std::move(optimizer));

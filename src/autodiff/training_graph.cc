@@ -9,6 +9,7 @@
 
 #include "autodiff/activity.h"
 #include "autodiff/losses.h"
+#include "autodiff/recompute.h"
 #include "autodiff/training_mode.h"
 #include "ir/rewrite.h"
 #include "ir/shape_inference.h"
@@ -166,7 +167,20 @@ TrainingGraph make_training_graph(const OpenModel& model, const TrainingSetup& s
     parameters.push_back(base.variables.at(variable.name));
     names.push_back(variable.name);
   }
-  const std::vector<ValueId> raw = gradients(graph, loss, parameters);
+  const Type loss_type = graph.type(loss);
+  const auto loss_dims = loss_type.static_dims();
+  if (!loss_dims || element_count(*loss_dims) != 1) {
+    fail(fmt::format("the loss is {}; it must have one element: reduce it to its mean or its sum",
+                     to_string(loss_type)));
+  }
+  const ValueId seed = graph.add_constant("loss_gradient", filled(loss_type.dtype, *loss_dims, 1));
+  const std::vector<ValueId> raw =
+      gradients(graph, loss, parameters, {.allow_unused = false, .seed = seed});
+  std::vector<ValueId> variables;
+  for (const Variable& variable : model.variables) {
+    variables.push_back(base.variables.at(variable.name));
+  }
+  recompute(graph, loss, seed, variables, setup.recompute);
 
   Emitter e(graph);
   e.set_prefix("update");

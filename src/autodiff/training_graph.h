@@ -28,6 +28,7 @@ struct TrainingSetup {
   std::vector<std::string> frozen;
   std::int64_t prediction = 0;
   bool train_mode = true;
+  RecomputeOptions recompute;
 };
 
 // The model with everything that training changes as inputs, in evaluation mode.

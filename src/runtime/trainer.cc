@@ -83,6 +83,7 @@ autodiff::TrainingSetup setup_of(const TrainerOptions& options) {
   setup.frozen = options.frozen;
   setup.prediction = options.prediction;
   setup.train_mode = options.train_mode;
+  setup.recompute = options.recompute;
   return setup;
 }
 

@@ -369,6 +369,51 @@ def test_weights_are_updated_where_they_lie(engine: str, name: str) -> None:
     assert needed < states * (0.75 if name != "lamb" else 1.5)
 
 
+def deep_cnn() -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    nn = torch.nn
+    layers: list[torch.nn.Module] = []
+    for i in range(6):
+        layers += [nn.Conv2d(3 if i == 0 else 16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+
+
+@pytest.mark.parametrize("engine", engines("native", "xla"))
+def test_recomputation_trains_the_same_in_less_memory(engine: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(8, 3, 24, 24)).astype(np.float32)
+    batch = {"x": x, "target": np.arange(8)}
+    graph = graph_of(deep_cnn(), list(x.shape), "float32")
+    needed: dict[str | int, int] = {}
+    for recompute in ("none", "cheap", 3):
+        trainer = openxrt.Trainer(
+            graph,
+            optimizer=optim.SGD(learning_rate=0.05, momentum=0.9),
+            engine=engine,
+            recompute=recompute,
+        )
+        losses = [trainer.step(**batch) for _ in range(3)]
+        launches = trainer.explain()["launches"]
+        needed[recompute] = sum(launch["workspace_bytes"] for launch in launches)
+        again = sum(node["name"].endswith("/again") for node in trainer.explain()["nodes"])
+        assert (again > 0) == (recompute != "none")
+        if recompute == "none":
+            expected, state = losses, trainer.state_dict()
+            continue
+        np.testing.assert_allclose(losses, expected, rtol=1e-6)
+        for key, value in trainer.state_dict().items():
+            np.testing.assert_allclose(value, state[key], atol=1e-6)
+    if engine == "native":  # XLA's compiler orders the nodes itself
+        assert needed["cheap"] < 0.75 * needed["none"]
+        assert needed[3] < 0.75 * needed["none"]
+
+
+@pytest.mark.parametrize("recompute", ["most", 1, -2])
+def test_recomputation_of_no_kind_is_refused(recompute: str | int) -> None:
+    with pytest.raises(openxrt.InvalidArgument, match="recompute"):
+        openxrt.Trainer(graph_of(mlp(), [4, 6], "float64"), recompute=recompute)
+
+
 def test_dropout_depends_on_the_seed_and_the_step_alone() -> None:
     x = np.random.default_rng(0).standard_normal((32, 6)).astype(np.float32)
     y = np.zeros(32, np.int64)

@@ -194,6 +194,11 @@ Hlos HloBuilder::emit_many(std::string_view op, const Hlos& operands, std::strin
   return values;
 }
 
+Hlo HloBuilder::after(const Hlo& x, const Hlo& token) {
+  return emit_many("optimization_barrier", {x, token}, "", "",
+                   {{x.dtype, x.dims}, {token.dtype, token.dims}})[0];
+}
+
 std::string HloBuilder::region(const std::vector<std::pair<DType, Dims>>& arguments,
                                const std::function<Hlos(const Hlos&)>& body) {
   std::string outside = std::exchange(body_, {});

@@ -119,6 +119,8 @@ class HloBuilder {
   Hlo convert(const Hlo& x, DType dtype);
   Hlo bitcast(const Hlo& x, DType dtype);  // of the same width
   Hlo is_finite(const Hlo& x);
+  // x, but not before `token` is there.
+  Hlo after(const Hlo& x, const Hlo& token);
   Hlo complex(const Hlo& real, const Hlo& imag);
   Hlo real(const Hlo& x);
   Hlo imag(const Hlo& x);

@@ -81,6 +81,7 @@ class ChannelsLast {
   void visit(NodeId id) {
     const Node& node = graph_.node(id);
     if (node.inputs.empty() || !node.inputs[0].valid()) return;
+    if (node.domain == "xrt" && node.op == "After") return convert_after(id);
     if (convert_training(id) || node.outputs.size() != 1) return;
     const Type& x = graph_.type(node.inputs[0]);
     const Type& y = graph_.type(node.outputs[0]);
@@ -136,6 +137,16 @@ class ChannelsLast {
     return !node.has("output_shape") && graph_.type(node.input(1)).is_static() &&
            std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p >= 0; }) &&
            !node.attr_string("auto_pad", "NOTSET").starts_with("SAME");
+  }
+
+  // Hands on the form that there is; the token is not looked at.
+  void convert_after(NodeId id) {
+    const Node node = graph_.node(id);
+    const auto token = last_.find(node.inputs[1]);
+    if (token != last_.end()) graph_.set_input(id, 1, token->second);
+    const auto x = last_.find(node.inputs[0]);
+    if (x == last_.end()) return;
+    publish(node.outputs[0], add(node.domain, node.op, {x->second, graph_.node(id).inputs[1]}, {}));
   }
 
   // Nodes of training (dnn/training.cc). False for any other node.

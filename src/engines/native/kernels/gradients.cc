@@ -207,9 +207,16 @@ Created create_batch_norm_gradient(const KernelCreateContext& create) {
   });
 }
 
+// X, token → X: its place in the order of nodes is all that it is for.
+Created create_after(const KernelCreateContext&) {
+  return make_kernel([](KernelContext& k) { k.output_view(0, 0, k.input(0).dims()); },
+                     {.view_of = 0});
+}
+
 }  // namespace
 
 void register_gradient_kernels(KernelRegistry& registry) {
+  registry.add({.domain = kDomain, .op = "After", .create = create_after});
   registry.add({.domain = kDomain,
                 .op = "ConvWeightGradient",
                 .supports = float_or_double,

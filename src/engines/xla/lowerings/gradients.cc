@@ -208,9 +208,19 @@ void lower_batch_normalization_gradient(NodeContext& c) {
   c.out(2, b.convert(bias, c.dtype(1)));
 }
 
+void lower_after(NodeContext& c) {
+  const Hlo token = c.is_last(1) ? c.in_last(1) : c.in(1);
+  if (c.is_last(0)) {
+    c.out_last(0, c.b.after(c.in_last(0), token));
+  } else {
+    c.out(c.b.after(c.in(0), token));
+  }
+}
+
 }  // namespace
 
 void register_gradients(LoweringRegistry& r) {
+  r.add("After", lower_after, kDomain);
   r.add("ConvWeightGradient", lower_conv_weight_gradient, kDomain);
   r.add("MaxPoolGradient", lower_max_pool_gradient, kDomain);
   r.add("BatchNormalizationGradient", lower_batch_normalization_gradient, kDomain);
