@@ -30,8 +30,7 @@ struct Nvrtc {
   const char* (*error)(int);
 };
 
-// Libraries of the wheel nvidia-cuda-nvrtc in the Python environment of XRT_PYTHON_PREFIX or
-// VIRTUAL_ENV.
+// Libraries of the wheel nvidia-cuda-nvrtc in the active Python environment.
 std::vector<std::string> in_python_environment() {
   std::vector<std::string> found;
   const char* prefix = std::getenv("VIRTUAL_ENV");
@@ -52,6 +51,17 @@ std::vector<std::string> in_python_environment() {
   return found;
 }
 
+// NVRTC opens a second library by name, which it finds if that has been opened from its folder.
+void open_builtins(const std::filesystem::path& library) {
+  std::error_code ignored;
+  for (const auto& file :
+       std::filesystem::directory_iterator(library.parent_path(), ignored)) {
+    if (file.path().filename().string().starts_with("libnvrtc-builtins.so.")) {
+      dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    }
+  }
+}
+
 void* open_library() {
   std::vector<std::string> names;
   if (const char* given = std::getenv("XRT_NVRTC"); given != nullptr && *given != '\0') {
@@ -62,6 +72,7 @@ void* open_library() {
   }
   std::string tried;
   for (const std::string& n : names) {
+    if (n.find('/') != std::string::npos) open_builtins(n);
     if (void* library = dlopen(n.c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr) {
       return library;
     }
