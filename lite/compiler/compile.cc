@@ -86,7 +86,8 @@ Module compile(Graph graph, const CompileOptions& options, std::vector<std::stri
   Module module = emit(lowered, targets, options.precision);
   plan_memory(module);
   for (ModuleFunction& f : module.functions) {
-    f.code = module.targets[static_cast<std::size_t>(f.target)]->code(module, f);
+    if (f.code.empty())
+      f.code = module.targets[static_cast<std::size_t>(f.target)]->code(module, f);
   }
   return module;
 }

@@ -208,6 +208,7 @@ Module Emitter::run() {
     push({graph_.output_names[i] + "/copy", LView{}, -1, false}, XRT_K_COPY, p, {from, to});
   }
   partition(module_);
+  merge_functions(module_);
   find_lives();
   share_in_place();
   for (const std::string& c : module_.constants) module_.weight_bytes += c.size();

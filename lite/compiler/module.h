@@ -85,6 +85,8 @@ Module emit(const LGraph& graph, const std::vector<const Target*>& targets, Prec
 // Orders ops so that those of one memory follow each other, gives every storage a copy in each
 // memory that it is used in, and adds the transfers between them: functions, steps and times.
 void partition(Module& module);
+// Functions of targets that compile whole models become one op each.
+void merge_functions(Module& module);
 // Bytes of a storage, also of ports.
 std::size_t storage_bytes(const Module& module, const Storage& storage);
 // Offsets in one arena per memory; sets arena_bytes, largest_live_bytes, device_arena_bytes.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kKernelFunctions[XRT_K_COUNT] = {
     "",     "conv_f32", "conv_q8", "dwconv_f32", "dwconv_q8", "gemm_f32", "gemm_q8", "pool", "ew",
-    "copy", "fill",     "reduce",  "softmax",    "norm",      "gather",   "resize",  "arg"};
+    "copy", "fill",     "reduce",  "softmax",    "norm",      "gather",   "resize",  "arg",  ""};
 
 std::string comment_text(std::string text) {
   for (char& c : text) {

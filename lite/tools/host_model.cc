@@ -21,6 +21,9 @@ void register_drivers() {
 #ifdef XRT_LITE_HAS_ARM
     check(xrt_lite_register_driver(xrt_lite_arm_driver()), "the driver 'arm'");
 #endif
+#ifdef XRT_LITE_HAS_ASCEND
+    check(xrt_lite_register_driver(xrt_lite_ascend_driver()), "the driver 'ascend'");
+#endif
 #ifdef XRT_LITE_HAS_CUDA
     check(xrt_lite_register_driver(xrt_lite_cuda_driver()), "the driver 'cuda'");
 #endif

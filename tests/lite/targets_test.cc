@@ -32,6 +32,7 @@ class Environment : public testing::Environment {
   void SetUp() override {
     setenv("XRT_NVRTC", XRT_STANDIN_NVRTC, 1);
     setenv("XRT_CUDA_ARCHS", "90", 1);
+    setenv("ASCEND_TOOLKIT_HOME", XRT_STANDIN_CANN, 1);
   }
 };
 const auto* const kEnvironment = testing::AddGlobalTestEnvironment(new Environment);
@@ -262,6 +263,53 @@ TEST(LiteTargets, SurvivesDamagedCode) {
   const std::size_t image = (tables + 15) / 16 * 16;
   blob[image] = 'x';  // no cubin
   EXPECT_EQ(load_status(file), XRT_LITE_DEVICE_ERROR);
+}
+
+TEST(LiteTargets, AscendRunsWholeFunctions) {
+  expect_native(image_network(), {"ascend"}, 1e-5);
+  std::vector<std::string> notes;
+  const Module m = compile(image_network(), {.targets = {"ascend"}}, notes);
+  ASSERT_EQ(m.ops.size(), 1U);
+  EXPECT_EQ(m.ops[0].kernel, XRT_K_MODEL);
+  EXPECT_TRUE(m.constants.empty());  // weights are in the .om
+}
+
+TEST(LiteTargets, AscendLeavesTheRestToOtherTargets) {
+  expect_native(sequence_network(), {"ascend", "generic"}, 1e-5);
+  expect_native(sequence_network(), {"ascend", "cuda", "generic"}, 1e-5);
+  std::vector<std::string> notes;
+  const Module m = compile(sequence_network(), {.targets = {"ascend", "generic"}}, notes);
+  int models = 0, host = 0;
+  for (const ModuleFunction& f : m.functions) ++(f.target == 0 ? models : host);
+  EXPECT_GE(models, 1);
+  EXPECT_GE(host, 1);
+}
+
+TEST(LiteTargets, SaysWhatIsMissingForAscend) {
+  const std::string file = compiled(image_network(), {"ascend"});
+  setenv("XRT_STANDIN_NO_DEVICE", "1", 1);
+  EXPECT_EQ(load_status(file), XRT_LITE_NO_DEVICE);
+  unsetenv("XRT_STANDIN_NO_DEVICE");
+  EXPECT_EQ(load_status(file), XRT_LITE_OK);
+  xrt_file_header header;
+  std::memcpy(&header, file.data(), sizeof(header));
+  xrt_file_function function;
+  std::memcpy(&function, file.data() + header.functions.offset, sizeof(function));
+  std::string damaged = file;
+  damaged[function.blob_offset] = 'x';
+  EXPECT_EQ(load_status(damaged), XRT_LITE_DEVICE_ERROR);
+  setenv("XRT_STANDIN_ATC_FAILS", "1", 1);
+  EXPECT_THAT([] { compiled(image_network(), {"ascend"}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("E10002")));
+  unsetenv("XRT_STANDIN_ATC_FAILS");
+  unsetenv("ASCEND_TOOLKIT_HOME");
+  compiled(image_network(), {"cuda", "generic"});  // nobody asked for it
+  EXPECT_THAT(
+      [] {
+        compiled(image_network(), {"ascend", "generic"});
+      },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("ASCEND_TOOLKIT_HOME")));
+  setenv("ASCEND_TOOLKIT_HOME", XRT_STANDIN_CANN, 1);
 }
 
 }  // namespace

@@ -54,8 +54,7 @@ std::vector<std::string> in_python_environment() {
 // NVRTC opens a second library by name, which it finds if that has been opened from its folder.
 void open_builtins(const std::filesystem::path& library) {
   std::error_code ignored;
-  for (const auto& file :
-       std::filesystem::directory_iterator(library.parent_path(), ignored)) {
+  for (const auto& file : std::filesystem::directory_iterator(library.parent_path(), ignored)) {
     if (file.path().filename().string().starts_with("libnvrtc-builtins.so.")) {
       dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
     }

@@ -6,7 +6,8 @@ namespace {
 
 const std::vector<const Target*>& targets() {
   static const std::vector<const Target*> list = {
-      &x86_target(), &arm_target(), &cortex_m_target(), &generic_target(), &cuda_target(),
+      &x86_target(),     &arm_target(),  &cortex_m_target(),
+      &generic_target(), &cuda_target(), &ascend_target(),
   };
   return list;
 }

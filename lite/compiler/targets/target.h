@@ -13,6 +13,10 @@
 
 #include "kernel.h"
 
+namespace xrt {
+class Graph;
+}
+
 namespace xrt::lite {
 
 struct Module;
@@ -45,6 +49,13 @@ class Target {
     (void)kernel;
     return {};
   }
+  // A target whose compiler takes whole models: each function becomes one op, from a graph that
+  // does what its ops do (raise.h); this makes the code that the driver loads.
+  virtual bool whole_functions() const { return false; }
+  virtual std::string compile_model(const Graph& graph) const {
+    (void)graph;
+    return {};
+  }
   // What the driver runs a function from, beside the parameters of its ops: machine code, a
   // compiled model. Memory has been planned. Nothing for drivers of ready-made kernels.
   virtual std::string code(const Module& module, const ModuleFunction& function) const {
@@ -61,6 +72,7 @@ std::vector<std::string> target_names();
 const Target& generic_target();
 const Target& x86_target();
 const Target& cuda_target();
+const Target& ascend_target();
 const Target& arm_target();
 const Target& cortex_m_target();
 

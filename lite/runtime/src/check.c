@@ -285,6 +285,13 @@ static void check_arg(cursor* c, const xrt_k_arg* p) {
   take(c, XRT_LITE_I64, product(2, y_sizes), 1);
 }
 
+static void check_model(cursor* c, const xrt_k_model* p) {
+  if (p->inputs < 0 || p->outputs < 1 || p->inputs > XRT_MAX_OPERANDS ||
+      p->outputs > XRT_MAX_OPERANDS)
+    c->ok = 0;
+  for (int32_t i = 0; c->ok && i < p->inputs + p->outputs; ++i) take(c, 0, 1, i >= p->inputs);
+}
+
 xrt_lite_status xrt_check_op(const xrt_view* view, const xrt_file_op* op) {
   static const uint8_t words[XRT_K_COUNT] = {0,
                                              sizeof(xrt_k_conv) / 4,
@@ -302,7 +309,8 @@ xrt_lite_status xrt_check_op(const xrt_view* view, const xrt_file_op* op) {
                                              sizeof(xrt_k_norm) / 4,
                                              sizeof(xrt_k_gather) / 4,
                                              sizeof(xrt_k_resize) / 4,
-                                             sizeof(xrt_k_arg) / 4};
+                                             sizeof(xrt_k_arg) / 4,
+                                             sizeof(xrt_k_model) / 4};
   if (op->kernel == 0 || op->kernel >= XRT_K_COUNT) return XRT_LITE_INVALID_FILE;
   const uint32_t want = words[op->kernel];
   if (op->kernel == XRT_K_EW ? op->param_words < want : op->param_words != want)
@@ -348,6 +356,9 @@ xrt_lite_status xrt_check_op(const xrt_view* view, const xrt_file_op* op) {
       break;
     case XRT_K_RESIZE:
       check_resize(&c, (const xrt_k_resize*)p);
+      break;
+    case XRT_K_MODEL:
+      check_model(&c, (const xrt_k_model*)p);
       break;
     default:
       check_arg(&c, (const xrt_k_arg*)p);

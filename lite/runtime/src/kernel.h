@@ -51,6 +51,7 @@ typedef enum xrt_kernel_id {
   XRT_K_GATHER = 14,    /* xrt_k_gather */
   XRT_K_RESIZE = 15,    /* xrt_k_resize */
   XRT_K_ARG = 16,       /* xrt_k_arg: ArgMax, ArgMin */
+  XRT_K_MODEL = 17,     /* xrt_k_model: a whole function that a vendor's compiler has taken */
   XRT_K_COUNT
 } xrt_kernel_id;
 
@@ -245,6 +246,12 @@ typedef struct xrt_k_resize {
 typedef struct xrt_k_arg {
   int32_t outer, size, inner, minimum;
 } xrt_k_arg;
+
+/* Operands: inputs, then outputs, each a whole dense tensor. What is computed is in the code of the
+ * function, of which this is the only op. */
+typedef struct xrt_k_model {
+  int32_t inputs, outputs;
+} xrt_k_model;
 
 /* One call. */
 typedef struct xrt_kernel_call {
