@@ -6,7 +6,8 @@
     PYTHONPATH=build/release/python python tools/make_oneflow_ops.py --check   # exit 1 if stale
 
 Made of the importer's registry, the committed folders and jobs in tests/frontends/oneflow/data,
-and docs/conformance/oneflow.json, which tests/oneflow/record.py writes beside a running OneFlow.
+the cases of tests/python/test_oneflow_formulas.py (which need PyTorch), and
+docs/conformance/oneflow.json, which tests/oneflow/record.py writes beside a running OneFlow.
 Ends with an error where an op that OneFlow-XRT's engines had, or that a network is made of, has no
 handler.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import importlib.util
 import json
 import re
 import sys
@@ -59,11 +61,12 @@ Made by `tools/make_oneflow_ops.py`; do not edit. A job with an op that is not h
   training step only.
 - **compared**: with OneFlow 0.9.0's own results and gradients: ● op by op beside a running OneFlow
   (tests/oneflow/test_ops.py), ○ in the folders and jobs that it wrote
-  (tests/frontends/oneflow/data), which are read without OneFlow.
+  (tests/frontends/oneflow/data), which are read without OneFlow; or, for ops that OneFlow 0.9.0
+  does not write on a CPU, ◇ with PyTorch's (tests/python/test_oneflow_formulas.py).
 - **OneFlow-XRT**: which of its engines took the op: X XLA, T TensorRT, V OpenVINO.
 
-{count} ops have a handler; {compared} of them are compared with OneFlow. Of the {floor} that
-OneFlow-XRT's engines took, {missing} are missing.
+{count} ops have a handler; {compared} of them are compared. Of the {floor} that OneFlow-XRT's
+engines took, {missing} are missing.
 
 """
 
@@ -86,6 +89,17 @@ def committed() -> set[str]:
     return set().union(*(kinds_of(text) for text in texts))
 
 
+def by_formula() -> set[str]:
+    """The ops of tests/python/test_oneflow_formulas.py."""
+    file = ROOT / "tests" / "python" / "test_oneflow_formulas.py"
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.OPS
+
+
 def page() -> str:
     """The whole page."""
     record = json.loads(RECORD.read_text())
@@ -95,11 +109,11 @@ def page() -> str:
     floor = sorted({op for ops in PREDECESSOR.values() for op in ops})
     if absent := sorted((needed | set(floor)) - handled):
         raise SystemExit(f"these ops have no handler: {', '.join(absent)}")
-    live, written = set(record["compared"]), committed()
+    live, written, formulas = set(record["compared"]), committed(), by_formula()
     text = HEADER.format(
         networks=len(networks),
         count=len(handled),
-        compared=len(handled & (live | written)),
+        compared=len(handled & (live | written | formulas)),
         floor=len(floor),
         missing=0,
     )
@@ -108,7 +122,9 @@ def page() -> str:
         evaluated = sum(op in jobs["evaluation"] for jobs in networks.values())
         trained = sum(op in jobs["training"] for jobs in networks.values())
         used = str(evaluated) if evaluated else f"{trained} *t*" if trained else ""
-        marks = ("●" if op in live else "") + ("○" if op in written else "")
+        marks = "".join(
+            mark for mark, ops in zip("●○◇", (live, written, formulas), strict=True) if op in ops
+        )
         letters = zip("XTV", PREDECESSOR.values(), strict=True)
         engines = " ".join(letter for letter, ops in letters if op in ops)
         lines.append(f"| {op} | {used} | {marks} | {engines} |")
