@@ -11,6 +11,7 @@
 #include <openvino/op/util/framework_node.hpp>
 
 #include "engines/openvino/decoder.h"
+#include "engines/openvino/extensions.h"
 #include "engines/openvino/lowerings.h"
 #include "engines/openvino/types.h"
 #include "xrt/error.h"
@@ -41,6 +42,9 @@ const ov::frontend::onnx::FrontEnd& frontend() {
   static const std::shared_ptr<ov::frontend::onnx::FrontEnd> made = [] {
     auto frontend = std::make_shared<ov::frontend::onnx::FrontEnd>();
     for (const auto& extension : lowering_extensions()) frontend->add_extension(extension);
+    for (const auto& library : extension_libraries()) {
+      static_cast<ov::frontend::FrontEnd&>(*frontend).add_extension(library.string());
+    }
     return frontend;
   }();
   return *made;

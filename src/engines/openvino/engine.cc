@@ -5,6 +5,7 @@
 
 #include "engines/openvino/convert.h"
 #include "engines/openvino/executable.h"
+#include "engines/openvino/extensions.h"
 #include "engines/openvino/library.h"
 #include "engines/openvino/op_table.h"
 
@@ -45,7 +46,7 @@ void check_device(const std::string& device) {
 
 }  // namespace
 
-std::string OpenVinoEngine::version() const { return library_version(); }
+std::string OpenVinoEngine::version() const { return library_version() + extensions_version(); }
 
 std::string OpenVinoEngine::location() const { return library_location(); }
 
@@ -54,6 +55,10 @@ OpenVinoEngine::State& OpenVinoEngine::state() const {
     translated("openvino: cannot start", [&] {
       state_.core = std::make_shared<ov::Core>();
       state_.core->set_property(ov::log::level(ov::log::Level::NO));
+      for (const auto& library : extension_libraries()) {
+        translated("openvino: extension '" + library.string() + "'",
+                   [&] { state_.core->add_extension(library.string()); });
+      }
       state_.oracle = std::make_unique<SupportOracle>(state_.core);
     });
   });

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "engines/openvino/extensions.h"
+
 namespace xrt::openvino {
 namespace {
 
@@ -207,10 +209,15 @@ constexpr Rule kRules[] = {
     {"SpaceToDepth", space_to_depth},
 };
 
+// Domains that no library of extensions speaks for.
+bool is_ours(const std::string& domain) { return domain == "xrt" || domain.starts_with("ai.onnx"); }
+
 }  // namespace
 
 std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
-  if (!node.domain.empty()) return "OpenVINO has no ops of domain '" + node.domain + "'";
+  if (!node.domain.empty() && (extension_libraries().empty() || is_ours(node.domain))) {
+    return "OpenVINO has no ops of domain '" + node.domain + "'";
+  }
   const bool low_precision = is_cast(node) || is_quantization(node);
   const auto allowed = [&](DType dtype) { return low_precision && is_storage(dtype); };
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
