@@ -32,14 +32,16 @@ Graph prepare(Graph graph, const std::map<std::string, std::int64_t>& dims,
                               to_string(v.type)));
     }
     Dims fixed;
-    for (const Dim& d : *v.type.shape) {
-      std::int64_t size = d.value();
+    for (std::size_t axis = 0; axis < v.type.shape->size(); ++axis) {
+      const Dim& d = (*v.type.shape)[axis];
+      std::int64_t size = d.is_known() ? d.value() : 1;
       if (!d.is_known()) {
-        const auto given = dims.find(d.symbol());
-        size = given != dims.end() ? given->second : 1;
-        if (used.try_emplace(d.symbol(), size).second && given == dims.end()) {
+        const std::string symbol = d.is_symbol() ? d.symbol() : fmt::format("{}.{}", v.name, axis);
+        const auto given = dims.find(symbol);
+        if (given != dims.end()) size = given->second;
+        if (used.try_emplace(symbol, size).second && given == dims.end()) {
           notes.push_back(fmt::format("dimension '{}' of input '{}' is taken as 1 (--dim {}=SIZE)",
-                                      d.symbol(), v.name, d.symbol()));
+                                      symbol, v.name, symbol));
         }
       }
       if (size < 1) {

@@ -27,7 +27,8 @@ using Samples = std::function<void(const std::vector<Port>& inputs,
 struct CompileOptions {
   // In order of priority: what the first cannot run falls to the next.
   std::vector<std::string> targets = {"generic"};
-  std::map<std::string, std::int64_t> dims = {};  // sizes of the inputs' symbols; others are 1
+  std::map<std::string, std::int64_t> dims =
+      {};  // of the inputs' symbols (a dimension without: INPUT.AXIS); others 1
   Precision precision = Precision::kFloat32;
   // kInt8: what a model in floating point is calibrated with; none where it has Q/DQ already.
   Samples samples = {};

@@ -43,6 +43,7 @@ const std::map<std::string, Lowering::Handler, std::less<>>& Lowering::handlers(
       {"Softmax", &Lowering::softmax},
       {"LogSoftmax", &Lowering::softmax},
       {"LayerNormalization", &Lowering::layer_norm},
+      {"LRN", &Lowering::local_response},
       {"Gather", &Lowering::gather},
       {"Resize", &Lowering::resize},
       {"ArgMax", &Lowering::arg},

@@ -53,6 +53,7 @@ class Lowering {
   void reduce(const Node& node);
   void softmax(const Node& node);
   void layer_norm(const Node& node);
+  void local_response(const Node& node);
   void gather(const Node& node);
   void resize(const Node& node);
   void arg(const Node& node);

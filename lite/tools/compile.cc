@@ -43,7 +43,9 @@ int main(int argc, char** argv) {
                  "built with lite/runtime/drivers/generic, or cortex_m and generic")
       ->check(CLI::IsMember({"bin", "c"}))
       ->capture_default_str();
-  app.add_option("--dim", dims, "SYMBOL=SIZE: size of a symbolic dimension of the inputs");
+  app.add_option(
+      "--dim", dims,
+      "SYMBOL=SIZE: size of a symbolic dimension of the inputs; an unnamed one is INPUT.AXIS");
   app.add_option("--report", report,
                  "an HTML file that shows the plan: memory over steps, work and bytes per step");
   cli::CalibrationOptions calibration;

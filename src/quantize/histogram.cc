@@ -83,16 +83,20 @@ ValueRange Histogram::percentile_range(double percentile) const {
   return {std::clamp(edge(false), low_, 0.0F), std::clamp(edge(true), 0.0F, high_)};
 }
 
-// Both ends are pulled in alike; the widest of equally good ranges is kept.
+// One end is pulled in, then the other, twice; the widest of equally good ranges is kept.
 template <typename Loss>
 ValueRange Histogram::best_range(Loss loss) const {
   ValueRange best = {low_, high_};
   double least = loss(best);
-  for (int i = kCandidates - 1; i >= kCandidates / 16; --i) {
-    const float share = static_cast<float>(i) / kCandidates;
-    const ValueRange candidate = {low_ * share, high_ * share};
-    const double value = loss(candidate);
-    if (value < least) best = candidate, least = value;
+  for (const bool upper : {true, false, true, false}) {
+    const float whole = upper ? high_ : low_;
+    if (whole == 0) continue;
+    for (int i = kCandidates; i >= kCandidates / 16; --i) {
+      ValueRange candidate = best;
+      (upper ? candidate.high : candidate.low) = whole * static_cast<float>(i) / kCandidates;
+      const double value = loss(candidate);
+      if (value < least) best = candidate, least = value;
+    }
   }
   return best;
 }

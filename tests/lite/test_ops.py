@@ -13,9 +13,15 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def differs(file: Path, folder: Path, targets: str, **inputs: np.ndarray) -> float:
+def differs(
+    file: Path,
+    folder: Path,
+    targets: str,
+    dims: dict[str, int] | None = None,
+    **inputs: np.ndarray,
+) -> float:
     """Largest difference of lite from ONNX Runtime over the output's range."""
-    openxrt.lite.compile(file, folder / "model.bin", targets=targets)
+    openxrt.lite.compile(file, folder / "model.bin", targets=targets, dims=dims)
     model = openxrt.lite.Model(folder / "model.bin")
     expected = onnxruntime.InferenceSession(file).run(None, inputs)[0]
     (actual,) = model.run(inputs).values()
@@ -66,6 +72,21 @@ def test_conv_transpose(case: str, targets: str, tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
     x = rng.standard_normal(shape, np.float32)
     assert differs(file, tmp_path, targets, x=x) < 1e-6
+
+
+@pytest.mark.parametrize("targets", ["generic", "x86"])
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_lrn(size: int, targets: str, tmp_path: Path) -> None:
+    """Also the height of the images is set, whose dimension has no name."""
+    node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.3, beta=0.6, bias=1.5)
+    info = helper.make_tensor_value_info
+    inputs, outputs = ([info(name, TensorProto.FLOAT, [2, 7, None, 3])] for name in ("x", "y"))
+    opsets = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph([node], "g", inputs, outputs)
+    file = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    x = np.random.default_rng(0).standard_normal((2, 7, 5, 3), np.float32)
+    assert differs(file, tmp_path, targets, {"x.2": 5}, x=x) < 1e-6
 
 
 def test_large_constants_of_a_shape(tmp_path: Path) -> None:
