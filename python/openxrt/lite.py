@@ -169,7 +169,7 @@ class Model:
         for i, (name, (dtype, shape)) in enumerate(self.inputs.items()):
             if name not in inputs:
                 raise ValueError(f"input '{name}' is missing")
-            array = np.ascontiguousarray(inputs[name])
+            array = np.asarray(inputs[name], order="C")  # keeps rank 0
             if array.dtype != dtype or array.shape != shape:
                 raise ValueError(
                     f"input '{name}' must be {dtype}{list(shape)}, "

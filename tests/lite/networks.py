@@ -1,13 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks for the tests of lite: one that QuantizeLinear and DequantizeLinear make int8."""
+"""What tests of lite share: networks, and 64-bit Arm in an emulator."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
+import openxrt.lite
 from onnx import TensorProto, helper, numpy_helper
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "lite_aarch64"
+
+
+def run(command: list[object]) -> str:
+    """What a command prints."""
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, timeout=600
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]}: {done.stdout[-4000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def _tool(name: str) -> str:
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.is_file() else name
+
+
+def build_aarch64(folder: Path) -> None:
+    """Builds examples/lite_aarch64 for 64-bit Arm."""
+    cmake, ninja = _tool("cmake"), _tool("ninja")
+    toolchain = EXAMPLE / "toolchain.cmake"
+    configure = [cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
+    run([*configure, "-S", EXAMPLE, "-B", folder, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"])
+    run([cmake, "--build", folder])
+
+
+def emulated(cpu: str, program: Path, *arguments: object) -> str:
+    """What a program for 64-bit Arm prints on an emulated processor."""
+    command = ["qemu-aarch64-static", "-cpu", cpu, "-L", "/usr/aarch64-linux-gnu"]
+    return run([*command, program, *arguments])
+
+
+def run_aarch64(
+    built: Path, cpu: str, file: Path, like: Path, feeds: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The outputs of a compiled model on an emulated processor. `like` is the same model, compiled
+    for a driver of this machine: it says what the ports are.
+    """
+    ports = openxrt.lite.Model(like)
+    folder = file.with_suffix(f".{cpu}")
+    folder.mkdir(exist_ok=True)
+    for i, name in enumerate(ports.inputs):
+        (folder / f"input{i}").write_bytes(np.ascontiguousarray(feeds[name]).tobytes())
+    emulated(cpu, built / "lite_aarch64", file, folder)
+    return {
+        name: np.frombuffer((folder / f"output{i}").read_bytes(), dtype).reshape(shape)
+        for i, (name, (dtype, shape)) in enumerate(ports.outputs.items())
+    }
 
 
 def fixed(source: Path, feeds: dict[str, np.ndarray], path: Path) -> dict[str, np.ndarray]:

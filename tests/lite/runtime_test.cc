@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 
 #include "base/file.h"
@@ -16,6 +18,7 @@
 #include "internal.h"
 #include "ir/parser.h"
 #include "runtime/difference.h"
+#include "vector_math.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 
@@ -284,6 +287,39 @@ TEST(LiteCompiler, NamesWhatItCannotDo) {
   g.opsets()[""] = kOnnxOpset;
   EXPECT_THAT([&] { compile(g, {}, notes); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("NonZero")));
+}
+
+// What vector_math.h says of itself, against libm in double precision.
+TEST(LiteRuntime, FunctionsAreAccurate) {
+  double exp_error = 0, tanh_error = 0, sigmoid_error = 0, erf_error = 0;
+  for (int i = -500000; i <= 500000; ++i) {
+    const float x = static_cast<float>(i) * 1.74e-4F;  // -87 to 87
+    const double e = std::exp(double{x}), t = std::tanh(double{x}),
+                 s = 1 / (1 + std::exp(-double{x}));
+    exp_error = std::max(exp_error, std::abs(xrt_exp(x) - e) / e);
+    sigmoid_error = std::max(sigmoid_error, std::abs(xrt_sigmoid(x) - s) / s);
+    erf_error = std::max(erf_error, std::abs(xrt_erf(x / 8) - std::erf(double{x / 8})));
+    if (t != 0) tanh_error = std::max(tanh_error, std::abs(xrt_tanh(x) - t) / std::abs(t));
+  }
+  EXPECT_LT(exp_error, 2e-7);
+  EXPECT_LT(tanh_error, 3e-7);
+  EXPECT_LT(sigmoid_error, 3e-7);
+  EXPECT_LT(erf_error, 2e-7);
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(xrt_exp(-infinity), 0);
+  EXPECT_EQ(xrt_exp(infinity), infinity);
+  EXPECT_EQ(xrt_exp(0), 1);
+  for (const float big : {200.0F, 3e38F, infinity}) {
+    EXPECT_EQ(xrt_tanh(big), 1);
+    EXPECT_EQ(xrt_tanh(-big), -1);
+    EXPECT_EQ(xrt_sigmoid(big), 1);
+    EXPECT_EQ(xrt_sigmoid(-big), 0);
+    EXPECT_EQ(xrt_erf(big), 1);
+    EXPECT_EQ(xrt_erf(-big), -1);
+  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(xrt_exp(nan)) && std::isnan(xrt_tanh(nan)) &&
+              std::isnan(xrt_sigmoid(nan)) && std::isnan(xrt_erf(nan)));
 }
 
 }  // namespace

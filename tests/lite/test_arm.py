@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(ROOT / "tests" / "models"))
 from expected import zoo  # noqa: E402
-from networks import fixed, int8_network  # noqa: E402
+from networks import build_aarch64, emulated, fixed, int8_network, run, run_aarch64  # noqa: E402
 
 COMPILER = "aarch64-linux-gnu-gcc"
 QEMU = "qemu-aarch64-static"
@@ -30,7 +29,6 @@ pytestmark = pytest.mark.skipif(
     shutil.which(COMPILER) is None or shutil.which(QEMU) is None,
     reason="needs gcc-aarch64-linux-gnu and qemu-user-static",
 )
-EXAMPLE = ROOT / "examples" / "lite_aarch64"
 RUNTIME = ROOT / "lite" / "runtime"
 # A processor with dot products, and one without.
 PROCESSORS = ("max", "cortex-a53")
@@ -40,52 +38,12 @@ ALL = (*QUICK, "squeezenet1_1", "mobilenet_v2", "efficientnet_lite0", "resnet50"
 MODELS = ALL if os.environ.get("XRT_TEST_MODELS") == "all" else QUICK
 
 
-def tool(name: str) -> str:
-    beside = Path(sys.executable).parent / name
-    return str(beside) if beside.is_file() else name
-
-
-def run(command: list[object], **options: object) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        **options,
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return done.stdout
-
-
-def emulated(cpu: str, program: Path, *arguments: object) -> str:
-    return run([QEMU, "-cpu", cpu, "-L", "/usr/aarch64-linux-gnu", program, *arguments])
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's build folder."""
     folder = tmp_path_factory.mktemp("aarch64")
-    cmake = tool("cmake")
-    toolchain = EXAMPLE / "toolchain.cmake"
-    configure = [cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
-    run([*configure, "-S", EXAMPLE, "-B", folder, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"])
-    run([cmake, "--build", folder])
+    build_aarch64(folder)
     return folder
-
-
-def run_emulated(built: Path, cpu: str, file: Path, feeds: dict[str, np.ndarray]) -> dict:
-    """The outputs of a compiled model on an emulated processor."""
-    model = openxrt.lite.Model(file.with_suffix(".generic.bin"))  # the same ports
-    folder = file.with_suffix(f".{cpu}")
-    folder.mkdir()
-    for i, name in enumerate(model.inputs):
-        (folder / f"input{i}").write_bytes(np.ascontiguousarray(feeds[name]).tobytes())
-    emulated(cpu, built / "lite_aarch64", file, folder)
-    return {
-        name: np.frombuffer((folder / f"output{i}").read_bytes(), dtype).reshape(shape)
-        for i, (name, (dtype, shape)) in enumerate(model.outputs.items())
-    }
 
 
 @pytest.mark.parametrize("isa", ["neon", "dotprod"])
@@ -115,7 +73,9 @@ def test_int8_is_the_same_on_all_drivers(
     openxrt.lite.compile(model, tmp_path / "m.generic.bin", targets=["generic"])
     expected = openxrt.lite.Model(tmp_path / "m.generic.bin").run(feeds)
     assert len(np.unique(expected["z"])) > 50  # nothing is lost to saturation
-    drivers = {"arm": run_emulated(built, cpu, tmp_path / "m.bin", feeds)}
+    drivers = {
+        "arm": run_aarch64(built, cpu, tmp_path / "m.bin", tmp_path / "m.generic.bin", feeds)
+    }
     here = ["cortex-m", "x86"] if platform.machine() in ("x86_64", "AMD64") else ["cortex-m"]
     for target in here:
         openxrt.lite.compile(model, tmp_path / "here.bin", targets=[target])
@@ -136,10 +96,25 @@ def test_models_agree_with_the_native_engine(built: Path, name: str, tmp_path: P
     openxrt.lite.compile(static, tmp_path / "m.bin", targets=["arm"])
     openxrt.lite.compile(static, tmp_path / "m.generic.bin")
     expected = openxrt.load(static, ["native"]).run(feeds)
-    for output, got in run_emulated(built, "max", tmp_path / "m.bin", feeds).items():
+    for output, got in run_aarch64(
+        built, "max", tmp_path / "m.bin", tmp_path / "m.generic.bin", feeds
+    ).items():
         want = expected[output]
         assert got.shape == want.shape
         span = float(want.max() - want.min()) or 1.0
         difference = np.abs(got - want).max() / span
         print(f"{name}, {output}: {difference:.2e} of its range")
         assert difference <= 1e-4, output
+
+
+@pytest.mark.parametrize("name", ["cnn", "mobile", "attention"])
+def test_folders_of_oneflow(built: Path, name: str, tmp_path: Path) -> None:
+    """A folder that OneFlow saved, and the outputs that OneFlow computed."""
+    folder = ROOT / "tests" / "frontends" / "oneflow" / "data" / name
+    openxrt.lite.compile(folder, tmp_path / "m.bin", targets="arm")
+    openxrt.lite.compile(folder, tmp_path / "m.generic.bin")
+    with np.load(folder / "cases.npz") as cases:
+        feeds = {key: cases[key] for key in cases}
+    outputs = run_aarch64(built, "max", tmp_path / "m.bin", tmp_path / "m.generic.bin", feeds)
+    for key, actual in outputs.items():
+        np.testing.assert_allclose(actual, feeds[key], rtol=1e-4, atol=1e-5)

@@ -49,7 +49,7 @@ TRANSPOSED = {
 }
 
 
-@pytest.mark.parametrize("targets", ["generic", "x86"])
+@pytest.mark.parametrize("targets", ["generic", "x86", "cortex-m"])
 @pytest.mark.parametrize("case", TRANSPOSED)
 def test_conv_transpose(case: str, targets: str, tmp_path: Path) -> None:
     shape, weights, attributes = TRANSPOSED[case]
@@ -118,7 +118,7 @@ def test_large_constants_of_a_shape(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cnn", "mobile", "attention"])
-@pytest.mark.parametrize("targets", ["generic", "x86"])
+@pytest.mark.parametrize("targets", ["generic", "x86", "cortex-m"])
 def test_folders_of_oneflow(name: str, targets: str, tmp_path: Path) -> None:
     """A folder that OneFlow saved, and the outputs that OneFlow computed."""
     folder = ROOT / "tests" / "frontends" / "oneflow" / "data" / name

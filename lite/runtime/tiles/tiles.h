@@ -100,9 +100,9 @@ xrt_lite_status xrt_tile_gemm(const xrt_kernel_call* call, const xrt_tile_isa* i
 xrt_lite_status xrt_tile_gemm_q8(const xrt_kernel_call* call, const xrt_tile_isa* isa);
 xrt_lite_status xrt_tile_pool(const xrt_kernel_call* call, const xrt_tile_isa* isa);
 
-/* Defines `NAME_table`, the kernels with the instruction set ISA; those that have no tiles are the
- * portable ones. */
-#define XRT_TILE_TABLE(NAME, ISA)                                        \
+/* Defines `NAME_table`, the kernels with the instruction set ISA, EW for pointwise programs; those
+ * that have no tiles are the portable ones. */
+#define XRT_TILE_TABLE(NAME, ISA, EW)                                    \
   static xrt_lite_status NAME##_conv(const xrt_kernel_call* c) {         \
     return xrt_tile_conv(c, &(ISA));                                     \
   }                                                                      \
@@ -132,7 +132,7 @@ xrt_lite_status xrt_tile_pool(const xrt_kernel_call* call, const xrt_tile_isa* i
       [XRT_K_GEMM_F32] = NAME##_gemm,                                    \
       [XRT_K_GEMM_Q8] = NAME##_gemm_q8,                                  \
       [XRT_K_POOL] = NAME##_pool,                                        \
-      [XRT_K_EW] = xrt_generic_ew,                                       \
+      [XRT_K_EW] = EW,                                                   \
       [XRT_K_COPY] = xrt_generic_copy,                                   \
       [XRT_K_FILL] = xrt_generic_fill,                                   \
       [XRT_K_REDUCE] = xrt_generic_reduce,                               \

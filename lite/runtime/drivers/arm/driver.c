@@ -19,8 +19,8 @@ static int has_dot_products(void) {
 #endif
 }
 
-XRT_TILE_TABLE(neon, xrt_arm_neon)
-XRT_TILE_TABLE(dotprod, xrt_arm_dotprod)
+XRT_TILE_TABLE(neon, xrt_arm_neon, xrt_generic_ew)
+XRT_TILE_TABLE(dotprod, xrt_arm_dotprod, xrt_generic_ew)
 
 const xrt_lite_kernel* xrt_arm_kernels(const char* name) {
   if (strcmp(name, "neon") == 0) return neon_table;

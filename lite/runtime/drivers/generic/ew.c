@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "generic.h"
+#include "vector_math.h"
 
 #ifndef XRT_EW_BLOCK
 #define XRT_EW_BLOCK 64
@@ -148,15 +149,15 @@ static void apply_float(uint32_t op, float* d, const float* a, const float* b, i
     case XRT_EW_SQRT:
       EACH(sqrtf(a[i]));
     case XRT_EW_EXP:
-      EACH(expf(a[i]));
+      EACH(xrt_exp(a[i]));
     case XRT_EW_LOG:
       EACH(logf(a[i]));
     case XRT_EW_TANH:
-      EACH(tanhf(a[i]));
+      EACH(xrt_tanh(a[i]));
     case XRT_EW_SIGMOID:
-      EACH(1.0f / (1.0f + expf(-a[i])));
+      EACH(xrt_sigmoid(a[i]));
     case XRT_EW_ERF:
-      EACH(erff(a[i]));
+      EACH(xrt_erf(a[i]));
     case XRT_EW_FLOOR:
       EACH(floorf(a[i]));
     case XRT_EW_CEIL:

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "generic.h"
+#include "vector_math.h"
 
 static float start(int32_t kind) {
   switch (kind) {
@@ -81,6 +82,23 @@ xrt_lite_status xrt_generic_reduce(const xrt_kernel_call* call) {
   return XRT_LITE_OK;
 }
 
+#define PART 64 /* a sum of sums loses less */
+#define LANES 8
+
+/* Sum of exp(x - top) over at most PART elements, which y gets, if it is not null. */
+static float sum_of_exps(const float* x, float* y, int64_t stride, int32_t count, float top) {
+  float e[PART], lanes[LANES] = {0}, sum = 0;
+  for (int32_t i = 0; i < count; ++i) e[i] = x[i * stride] - top;
+  for (int32_t i = 0; i < count; ++i) e[i] = xrt_exp(e[i]);
+  int32_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    for (int32_t j = 0; j < LANES; ++j) lanes[j] += e[i + j];
+  for (; i < count; ++i) lanes[i % LANES] += e[i];
+  for (int32_t j = 0; j < LANES; ++j) sum += lanes[j];
+  for (i = 0; y != NULL && i < count; ++i) y[i * stride] = e[i];
+  return sum;
+}
+
 xrt_lite_status xrt_generic_softmax(const xrt_kernel_call* call) {
   const xrt_k_softmax* p = (const xrt_k_softmax*)call->params;
   const int64_t s = p->inner;
@@ -91,15 +109,9 @@ xrt_lite_status xrt_generic_softmax(const xrt_kernel_call* call) {
       float* y = (float*)call->operands[1] + at;
       float top = -INFINITY, sum = 0;
       for (int32_t i = 0; i < p->size; ++i) top = x[i * s] > top ? x[i * s] : top;
-      for (int32_t first = 0; first < p->size; first += 64) { /* a sum of sums loses less */
-        const int32_t end = p->size - first < 64 ? p->size : first + 64;
-        float part = 0;
-        for (int32_t i = first; i < end; ++i) {
-          const float e = expf(x[i * s] - top);
-          part += e;
-          if (!p->log) y[i * s] = e;
-        }
-        sum += part;
+      for (int32_t first = 0; first < p->size; first += PART) {
+        const int32_t count = p->size - first < PART ? p->size - first : PART;
+        sum += sum_of_exps(x + first * s, p->log ? NULL : y + first * s, s, count, top);
       }
       const float factor = p->log ? logf(sum) : 1.0f / sum;
       for (int32_t i = 0; i < p->size; ++i)

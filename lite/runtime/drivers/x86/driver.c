@@ -4,8 +4,8 @@
 
 #include "x86.h"
 
-XRT_TILE_TABLE(avx2, xrt_x86_avx2)
-XRT_TILE_TABLE(avx512, xrt_x86_avx512)
+XRT_TILE_TABLE(avx2, xrt_x86_avx2, xrt_x86_ew_avx2)
+XRT_TILE_TABLE(avx512, xrt_x86_avx512, xrt_x86_ew_avx512)
 
 const xrt_lite_kernel* xrt_x86_kernels(const char* name) {
   if (strcmp(name, "avx512") == 0 && __builtin_cpu_supports("avx512f") &&

@@ -7,6 +7,10 @@
 
 extern const xrt_tile_isa xrt_x86_avx2, xrt_x86_avx512;
 
+/* The portable kernel, compiled for wider vectors. */
+xrt_lite_status xrt_x86_ew_avx2(const xrt_kernel_call* call);
+xrt_lite_status xrt_x86_ew_avx512(const xrt_kernel_call* call);
+
 /* Kernel tables by instruction set, "avx2" or "avx512"; null where the machine lacks it. */
 const xrt_lite_kernel* xrt_x86_kernels(const char* name);
 
