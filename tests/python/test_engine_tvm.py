@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 import re
 import subprocess
@@ -249,6 +251,42 @@ def test_a_compiler_that_misbehaves_is_an_error(tmp_path: Path, text: str, messa
 def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
     result = run_with(str(tmp_path / "nothing"), tmp_path)
     assert "could not be run (set XRT_PYTHON)" in result.stderr
+
+
+def test_code_for_a_gpu_is_generated_on_any_machine(tmp_path: Path) -> None:
+    """The compiler alone: loading what it makes needs the GPU."""
+    weights = np.ones([6, 5], np.float32)
+    (tmp_path / "model.onnx").write_bytes(model("MatMul", weights))
+    request = {
+        "model": str(tmp_path / "model.onnx"),
+        "library": str(tmp_path / "function.so"),
+        "target": json.dumps({"kind": "cuda", "arch": "sm_80"}),
+        "threads": 1,
+        "opt_level": 3,
+        "trials": 0,
+        "time_budget": 1,
+        "records": "",
+    }
+    compiler = Path(__file__).parents[2] / "src" / "engines" / "tvm" / "compiler.py"
+    done = subprocess.run(
+        [sys.executable, str(compiler)],
+        input=json.dumps(request) + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == {"ok": True}, done.stdout + done.stderr
+    assert re.search(rb"matmul\w*_kernel", (tmp_path / "function.so").read_bytes())
+
+
+def test_a_gpu_that_is_not_there_is_named() -> None:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        with pytest.raises(openxrt.Unsupported, match=r"CUDA runtime cannot be opened: libcuda"):
+            openxrt.load(model("Relu"), engine="tvm", strict=True, device="cuda:0", cache_dir="")
+    else:
+        pytest.skip("NVIDIA's driver is installed")
 
 
 def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "engines/tvm/compiler_script.h"
+#include "engines/tvm/cuda_runtime.h"
 #include "engines/tvm/executable.h"
 #include "engines/tvm/rules.h"
 #include "xrt/error.h"
@@ -93,11 +94,19 @@ TvmEngine::TvmEngine() : compiler_(std::make_unique<Compiler>()) {
   }
 }
 
-std::vector<std::string> TvmEngine::devices() const { return {"cpu", "cuda"}; }
+std::vector<std::string> TvmEngine::devices() const {
+  // "cuda:0" where there is none, too: then supports() says what is missing.
+  std::vector<std::string> devices{"cpu", "cuda", "cuda:0"};
+  for (int i = 1; i < cuda_runtime().devices; ++i) devices.push_back(fmt::format("cuda:{}", i));
+  return devices;
+}
 
 Support TvmEngine::supports(const SupportQuery& query) const {
   if (query.device != "cpu" && !query.device.starts_with("cuda")) {
     return Support::no(fmt::format("no device '{}'", query.device));
+  }
+  if (query.device != "cpu" && !cuda_runtime().trouble.empty()) {
+    return Support::no(cuda_runtime().trouble);
   }
   if (query.phase == Phase::kTraining) return Support::no("inference only");
   if (!query.mutable_inputs.empty()) return Support::no("it updates no variables");
