@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
+import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -57,6 +59,17 @@ def _binary_folder() -> Path:
     raise FileNotFoundError("the programs of OpenXRT were not found")
 
 
+def _environment() -> dict[str, str]:
+    """The process's, with NVRTC of the package nvidia-cuda-nvrtc where none is named."""
+    environment = dict(os.environ)
+    package = importlib.util.find_spec("nvidia")
+    if "XRT_NVRTC" not in environment and package is not None:
+        for folder in package.submodule_search_locations or ():
+            for library in sorted(Path(folder).glob("*/lib/libnvrtc.so.*"), reverse=True):
+                environment.setdefault("XRT_NVRTC", str(library))
+    return environment
+
+
 def compile(  # noqa: A001 (the name that users of compilers expect)
     model: str | PathLike[str],
     output: str | PathLike[str],
@@ -95,7 +108,9 @@ def compile(  # noqa: A001 (the name that users of compilers expect)
                     np.savez(folder / f"{i:06}.npz", **sample)
                 calibration = folder
             command += ["--calibrate", fspath(calibration), "--clipping", clipping]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=_environment()
+        )
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return done.stdout.strip()

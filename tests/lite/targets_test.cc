@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "base/file.h"
@@ -78,6 +79,8 @@ class Net {
     graph.opsets()[""] = kOnnxOpset;
     return graph;
   }
+
+  unsigned unique() { return seed_++; }
 
   Graph graph{"net"};
   ValueId x;
@@ -162,6 +165,67 @@ Graph sequence_network() {
 TEST(LiteTargets, CudaKernelsAgreeWithTheNativeEngine) {
   expect_native(image_network(), {"cuda"}, 1e-5);
   expect_native(image_network(), {"cuda"}, 1e-2, Precision::kFloat16);
+}
+
+// Convolutions, a residual and a product between QuantizeLinear and DequantizeLinear.
+Graph quantized_network(DType dtype) {
+  Net n({1, 3, 9, 10});
+  const auto zero = [&](int v) {
+    Tensor t = Tensor::allocate(dtype, {});
+    *t.data<std::uint8_t>() = static_cast<std::uint8_t>(v);
+    return n.graph.add_constant("z" + std::to_string(v) + "_" + std::to_string(n.unique()), t);
+  };
+  const auto scale = [&](float v) {
+    Tensor t = Tensor::allocate(DType::kFloat32, {});
+    *t.data<float>() = v;
+    return n.graph.add_constant("s" + std::to_string(n.unique()), t);
+  };
+  const int middle = dtype == DType::kUInt8 ? 121 : -3;
+  const auto quantized = [&](ValueId v, float step, int z) {
+    const ValueId s = scale(step), zz = zero(z);
+    return n.op("DequantizeLinear", {n.op("QuantizeLinear", {v, s, zz}), s, zz});
+  };
+  const auto weights = [&](Dims dims, unsigned seed) {
+    const Tensor real = random_tensor(dims, seed, 127);
+    Tensor t = Tensor::allocate(DType::kInt8, dims);
+    for (std::int64_t i = 0; i < t.count(); ++i) {
+      t.data<std::int8_t>()[i] = static_cast<std::int8_t>(real.data<float>()[i]);
+    }
+    return n.op("DequantizeLinear",
+                {n.graph.add_constant("q" + std::to_string(n.unique()), t), scale(0.004F)});
+  };
+  const auto conv = [&](ValueId x, Dims dims, std::int64_t groups, unsigned seed) {
+    return n.op("Conv", {x, weights(std::move(dims), seed)},
+                {{"pads", Ints{1, 1, 1, 1}}, {"group", groups}});
+  };
+  const ValueId x = quantized(n.x, 0.01F, middle);
+  const ValueId a = quantized(n.op("Relu", {conv(x, {24, 3, 3, 3}, 1, 1)}), 0.01F, middle + 1);
+  const ValueId b = quantized(conv(a, {24, 1, 3, 3}, 24, 2), 0.02F, middle + 2);
+  const ValueId c = quantized(n.op("Add", {conv(b, {24, 24, 3, 3}, 1, 3), a}), 0.05F, middle);
+  const ValueId d = quantized(conv(c, {70, 12, 3, 3}, 2, 4), 0.2F, middle);
+  const ValueId p = n.op("MaxPool", {d}, {{"kernel_shape", Ints{9, 10}}});
+  const ValueId flat = quantized(n.op("Flatten", {p}), 0.2F, middle);
+  return n.finish({quantized(n.op("MatMul", {flat, weights({70, 33}, 5)}), 0.3F, middle)});
+}
+
+TEST(LiteTargets, CudaEqualsTheProcessorInInt8) {
+  for (const DType dtype : {DType::kUInt8, DType::kInt8}) {
+    const Graph graph = quantized_network(dtype);
+    std::vector<std::string> notes;
+    const Module m = compile(graph, {.targets = {"cuda"}}, notes);
+    std::set<int> kernels;
+    for (const ModuleOp& op : m.ops) kernels.insert(op.kernel);
+    EXPECT_THAT(kernels, testing::IsSupersetOf({XRT_K_CONV_Q8, XRT_K_DWCONV_Q8, XRT_K_GEMM_Q8}));
+    const Tensor x = random_tensor({1, 3, 9, 10}, 5);
+    const Tensor device = run(compiled(graph, {"cuda"}), {x})[0];
+    const Tensor processor = run(compiled(graph, {"generic"}), {x})[0];
+    std::set<float> values;
+    for (std::int64_t i = 0; i < device.count(); ++i) {
+      EXPECT_EQ(device.data<float>()[i], processor.data<float>()[i]) << i;
+      values.insert(device.data<float>()[i]);
+    }
+    EXPECT_GT(values.size(), 10U);  // not all saturated
+  }
 }
 
 TEST(LiteTargets, WhatADeviceCannotRunFallsToTheHost) {

@@ -35,26 +35,19 @@ class Cuda : public Target {
   std::string name() const override { return "cuda"; }
   bool host_memory() const override { return false; }
 
-  std::optional<std::string> refuses(xrt_kernel_id kernel, const void* params) const override {
+  std::optional<std::string> refuses(xrt_kernel_id kernel, const void*) const override {
     switch (kernel) {
-      case XRT_K_CONV_Q8:
-      case XRT_K_DWCONV_Q8:
-      case XRT_K_GEMM_Q8:
-        return "int8 sums have no kernel here";
       case XRT_K_GATHER:
         return "indices are checked, and a kernel here cannot report one that is out of range";
-      case XRT_K_GEMM_F32:
-        if (static_cast<const xrt_k_gemm*>(params)->m == 0) return "no rows";
-        return {};
       default:
         return {};
     }
   }
-  Packing pack_conv(xrt_kernel_id, const xrt_k_conv& p) const override {
-    return {cuda_pack(p.oc / p.groups), 1};
+  Packing pack_conv(xrt_kernel_id kernel, const xrt_k_conv& p) const override {
+    return {cuda_pack(p.oc / p.groups), kernel == XRT_K_CONV_Q8 ? 4 : 1};
   }
-  Packing pack_gemm(xrt_kernel_id, const xrt_k_gemm& p) const override {
-    return {cuda_pack(p.n), 1};
+  Packing pack_gemm(xrt_kernel_id kernel, const xrt_k_gemm& p) const override {
+    return {cuda_pack(p.n), kernel == XRT_K_GEMM_Q8 ? 4 : 1};
   }
   std::size_t scratch_bytes(xrt_kernel_id kernel, const void* params) const override {
     return cuda_scratch(kernel, params);

@@ -7,6 +7,7 @@
 namespace xrt::lite {
 
 const char* cuda_sums_source();
+const char* cuda_quantized_source();
 
 namespace {
 
@@ -241,6 +242,8 @@ template <class P> __device__ void arg(const Args& a) {
 
 }  // namespace
 
-std::string cuda_prelude() { return std::string(kBasics) + cuda_sums_source(); }
+std::string cuda_prelude() {
+  return std::string(kBasics) + cuda_sums_source() + cuda_quantized_source();
+}
 
 }  // namespace xrt::lite

@@ -33,7 +33,8 @@ template <class P> struct ConvLeft {
     r.y = m < P::m ? oy * P::stride_h - P::pad_top : -(1 << 28);
     r.x = ox * P::stride_w - P::pad_left;
   }
-  static __device__ inline const float* find(const float* x, const ConvRow& r, int group, int k) {
+  template <class T>
+  static __device__ inline const T* find(const T* x, const ConvRow& r, int group, int k) {
     const int c = k % P::icg, kx = k / P::icg % P::kw, ky = k / P::icg / P::kw;
     const int y = r.y + ky * P::dilation_h, column = r.x + kx * P::dilation_w;
     if (k >= P::k || y < 0 || y >= P::ih || column < 0 || column >= P::iw) return 0;
@@ -47,7 +48,8 @@ template <class P> struct GemmLeft {
     r.y = m < P::m;
     r.x = 0;
   }
-  static __device__ inline const float* find(const float* x, const ConvRow& r, int, int k) {
+  template <class T>
+  static __device__ inline const T* find(const T* x, const ConvRow& r, int, int k) {
     return r.y && k < P::k ? x + r.base + (size_t)k * P::a_col : 0;
   }
 };

@@ -36,6 +36,13 @@ inline unsigned __float_as_uint(float v) {
   std::memcpy(&bits, &v, 4);
   return bits;
 }
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; ++i) {
+    c += static_cast<std::int8_t>(static_cast<unsigned>(a) >> 8 * i) *
+         static_cast<std::int8_t>(static_cast<unsigned>(b) >> 8 * i);
+  }
+  return c;
+}
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
