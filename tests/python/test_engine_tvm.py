@@ -253,6 +253,15 @@ def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
     assert "could not be run (set XRT_PYTHON)" in result.stderr
 
 
+def test_the_calling_thread_keeps_its_processors() -> None:
+    """Relu of 64 × 1024 runs on several threads."""
+    data = np.ones([64, 1024], np.float32)
+    before = os.sched_getaffinity(0)
+    program = openxrt.load(model("Relu", data=data), engine="tvm", strict=True, num_threads=2)
+    np.testing.assert_array_equal(program(data), data)
+    assert os.sched_getaffinity(0) == before
+
+
 def test_code_for_a_gpu_is_generated_on_any_machine(tmp_path: Path) -> None:
     """The compiler alone: loading what it makes needs the GPU."""
     weights = np.ones([6, 5], np.float32)

@@ -84,6 +84,9 @@ CompileRequest request_for(const Function& function, const CompileOptions& optio
 
 TvmEngine::TvmEngine() : compiler_(std::make_unique<Compiler>()) {
   ::setenv("TVM_THREAD_POOL_SPIN_COUNT", kSpinCount, /*overwrite=*/0);
+  // TVM binds threads to processors, the caller's own too: what that one starts later, pools of
+  // other engines and child processes, would be left with a single processor.
+  ::setenv("TVM_BIND_THREADS", "0", /*overwrite=*/0);
   // What the compiler makes depends on these programs too: what older ones made is stale.
   const std::string programs = std::string(kCompilerScript) + std::string(kSchedulesScript);
   version_ = fmt::format("{}, schedules {}", TVM_VERSION,
