@@ -3,10 +3,16 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
+import openxrt.lite
 import pytest
 from openxrt import _command
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from networks import int8_network
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "lite_mcu"
@@ -73,18 +79,43 @@ def test_programs_are_small(tmp_path: Path) -> None:
 @pytest.mark.parametrize("board", BOARDS)
 def test_kernels_are_what_they_must_be(board: str, tmp_path: Path) -> None:
     """Those of the driver "cortex-m", against their definition."""
-    program = tmp_path / "check.elf"
-    drivers = RUNTIME / "drivers"
-    sources = [ROOT / "tests" / "lite" / "kernel_check.c", EXAMPLE / "board.c"]
-    sources += [*(drivers / "cortex_m").glob("*.c"), *(drivers / "generic").glob("*.c")]
-    include = [f"-I{folder}" for folder in (EXAMPLE, RUNTIME / "include", RUNTIME / "src")]
     packing = ["-DPACK_N_F32=4", "-DPACK_K_F32=1", "-DPACK_N_Q8=1", "-DPACK_K_Q8=4"]
-    flags = ["-std=c11", "-Os", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-mthumb"]
+    flags = [*packing, "-DDRIVER=xrt_lite_cortex_m_driver"]
+    program = tmp_path / "check.elf"
+    build(board, program, flags, [ROOT / "tests" / "lite" / "kernel_check.c"])
+    assert emulated(board, program).endswith("all right\n")
+
+
+@needs_emulator
+@pytest.mark.parametrize("board", BOARDS)
+def test_int8_network_computes_the_same_bits(board: str, tmp_path: Path) -> None:
+    """All int8 kernels in one network, loaded from flash, against the driver generic here."""
+    activation = np.uint8 if board == "mps2-an386" else np.int8
+    feeds = int8_network(tmp_path / "m.onnx", activation)
+    (tmp_path / "input").write_bytes(feeds["x"].tobytes())
+    openxrt.lite.compile(tmp_path / "m.onnx", tmp_path / "m.bin", targets="cortex-m")
+    openxrt.lite.compile(tmp_path / "m.onnx", tmp_path / "here.bin", targets="generic")
+    expected = openxrt.lite.Model(tmp_path / "here.bin").run(feeds)
+    files = [f'-DMODEL_FILE="{tmp_path}/m.bin"', f'-DINPUT_FILE="{tmp_path}/input"']
+    sources = [ROOT / "tests" / "lite" / "mcu_model.c", *(RUNTIME / "src").glob("*.c")]
+    program = tmp_path / "model.elf"
+    build(board, program, files, sources)
+    got = [int(word, 16) for word in emulated(board, program).split()]
+    want = np.concatenate([value.ravel() for value in expected.values()]).view(np.uint32)
+    np.testing.assert_array_equal(np.array(got, np.uint32), want)
+
+
+def build(board: str, program: Path, flags: list[str], sources: list[Path]) -> None:
+    """Links sources with the kernels for a board."""
+    drivers = RUNTIME / "drivers"
+    sources = [*sources, EXAMPLE / "board.c", *(drivers / "cortex_m").glob("*.c")]
+    sources += (drivers / "generic").glob("*.c")
+    include = [f"-I{folder}" for folder in (EXAMPLE, RUNTIME / "include", RUNTIME / "src")]
+    common = ["-std=c11", "-Os", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-mthumb"]
     link = ["-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs"]
     link += ["-Wl,--defsym=ram_bytes=512K", "-T", EXAMPLE / "mps2.ld"]
-    flags += [*BOARDS[board], *include, *packing, "-DDRIVER=xrt_lite_cortex_m_driver"]
-    subprocess.run(["arm-none-eabi-gcc", *flags, *link, *sources, "-lm", "-o", program], check=True)
-    assert emulated(board, program).endswith("all right\n")
+    command = ["arm-none-eabi-gcc", *common, *BOARDS[board], *include, *flags, *link, *sources]
+    subprocess.run([*command, "-lm", "-o", program], check=True)
 
 
 def emulated(board: str, program: Path) -> str:
