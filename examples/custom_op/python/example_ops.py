@@ -31,6 +31,7 @@ SHRINK_FOR_XLA = """
     dtypes={"x": ["float32"]},
     body=SHRINK,
     lowerings={"xla": SHRINK_FOR_XLA},
+    revision="1",  # to be changed with the kernel: part of cache keys
 )
 def soft_shrink(x: np.ndarray, *, lambd: float = 0.5) -> np.ndarray:
     """PyTorch's torch.nn.Softshrink: every engine can run it, by one of the statements above."""
@@ -44,7 +45,9 @@ def run_lengths_types(x: openxrt.Port) -> tuple:
     return ("int64", ["runs"]), ("int64", ["runs"])
 
 
-@openxrt.op(DOMAIN, "RunLengths", outputs=["values", "lengths"], infer=run_lengths_types)
+@openxrt.op(
+    DOMAIN, "RunLengths", outputs=["values", "lengths"], infer=run_lengths_types, revision="1"
+)
 def run_lengths(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The runs of equal neighbours of a vector; nothing but this kernel can compute it."""
     starts = np.flatnonzero(np.diff(x, prepend=x[:1] - 1)) if x.size else np.zeros(0, np.int64)
