@@ -93,7 +93,7 @@ formula("exp2_grad", [X, DY], [gradient(torch.exp2, X, dy=DY)])
 formula("negative_grad", [X, DY], [-DY])
 formula("sigmoid_v2", [X], [torch.sigmoid(X)])
 formula(
-    "sigmoid_v2_grad", [torch.sigmoid(X), DY], [gradient(torch.sigmoid, X, dy=DY)]
+    "sigmoid_v2_grad", [X, DY], [gradient(torch.sigmoid, X, dy=DY)]
 )  # fmt: skip
 SOFTPLUS = "beta = 2.0 : f64, threshold = 1.0 : f64"
 formula("softplus", [X], [F.softplus(X, 2, 1)], SOFTPLUS)

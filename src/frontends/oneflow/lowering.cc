@@ -132,7 +132,10 @@ std::vector<ValueId> Lowering::all(std::size_t segment) const {
   return ids;
 }
 
-std::vector<ValueId> Lowering::flat() const {
+std::vector<ValueId> Lowering::flat(std::size_t least) const {
+  if (operands() < least) {
+    invalid(fmt::format("it has {} operands; {} are needed", operands(), least));
+  }
   std::vector<ValueId> ids;
   for (const std::int32_t value : operation_.operands) {
     ids.push_back(state_.values[static_cast<std::size_t>(value)]);

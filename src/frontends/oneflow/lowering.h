@@ -56,8 +56,8 @@ class Lowering {
   std::size_t count(std::size_t segment) const;
   ValueId in(std::size_t segment = 0, std::size_t index = 0) const;
   std::vector<ValueId> all(std::size_t segment = 0) const;
-  // Every operand, whatever segments they are in.
-  std::vector<ValueId> flat() const;
+  // Every operand, whatever segments they are in; kInvalidModel where there are fewer than `least`.
+  std::vector<ValueId> flat(std::size_t least = 0) const;
   std::size_t operands() const { return operation_.operands.size(); }
   const Type& type(std::size_t segment = 0, std::size_t index = 0) const;
   DType dtype(std::size_t segment = 0) const { return type(segment).dtype; }

@@ -57,6 +57,55 @@ TEST_P(DamagedJob, IsAGraphOrAnError) {
   EXPECT_LT(refused, kMutations);
 }
 
+// One op with `count` operands and results, all of this type, and attributes that many handlers
+// read.
+std::string job_of(const std::string& op, int count, const std::string& type) {
+  std::string arguments, operands, results, types;
+  for (int i = 0; i < count; ++i) {
+    const std::string comma = i == 0 ? "" : ", ", number = std::to_string(i);
+    arguments += comma + "%a" + number + ": " + type;
+    operands += comma + "%a" + number;
+    results += comma + "%y" + number;
+    types += comma + type;
+  }
+  return "oneflow.job @J(" + arguments + ") -> (" + types + ") {\n" + results + " = \"oneflow." +
+         op + "\"(" + operands +
+         R"() {op_name = "it", axis = 0 : si64, dim = 0 : si64, start = 0 : si64,
+      length = 1 : si64, begin_norm_axis = 0 : si64, begin_params_axis = 0 : si64, depth = 3 : si64,
+      kernel_size = [2 : si32, 2 : si32], stride = [1 : si32, 1 : si32], alpha = 0.5 : f32,
+      strides = [1 : si32, 1 : si32], padding = [1 : si32, 1 : si32], num_groups = 1 : si32,
+      padding_before = [0 : si32, 0 : si32], padding_after = [0 : si32, 0 : si32],
+      dilation_rate = [1 : si32, 1 : si32], pool_size = [2 : si32, 2 : si32], beta = 0.5 : f32,
+      epsilon = 0.1 : f32, float_operand = 2.0 : f64, k = 1 : si32, repeat_num = 2 : si64,
+      learning_rate_val = 0.1 : f32, beta1 = 0.9 : f32, beta2 = 0.9 : f32, decay_rate = 0.9 : f32,
+      momentum = 0.9 : f32, rate = 0.5 : f32, scale = 2.0 : f32, training = true, center = true,
+      affine = true, src_scalar = 1.0 : f32, floating_min = 0.0 : f64, floating_max = 1.0 : f64,
+      min_val = 0.0 : f64, max_val = 1.0 : f64, threshold_val = 0.5 : f64, value = 1.0 : f64,
+      is_floating_value = true, floating_value = 1.0 : f64, op_type_case = 290 : i32}
+      : ()" +
+         types + ") -> (" + types + ")\noneflow.return " + results + " : " + types + "\n}";
+}
+
+// No handler reads an operand, or a dimension of one, that is not there.
+TEST(EveryHandler, TakesOrRefusesOperandsOfAnyRank) {
+  int taken = 0;
+  for (const std::string& op : oneflow_ops()) {
+    for (int count = 1; count <= 6; ++count) {
+      for (const char* type : {"tensor<f32>", "tensor<2xf32>", "tensor<2x3xf32>",
+                               "tensor<0x2x2xf32>", "tensor<2x2x3x3xf32>", "tensor<?x2xf32>",
+                               "tensor<*xf32>", "tensor<2147483648x2147483648x2xf32>"}) {
+        try {
+          import_oneflow_job(job_of(op, count, type), {});
+          ++taken;
+        } catch (const Error& e) {
+          EXPECT_NE(e.code(), ErrorCode::kInternal) << op << ": " << e.what();
+        }
+      }
+    }
+  }
+  EXPECT_GT(taken, 100);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, DamagedJob, testing::Values("cnn", "mobile", "attention"));
 
 }  // namespace

@@ -29,6 +29,11 @@ void sigmoid_grad(Lowering& l) {  // of the output
   chain(l, l.mul(l.in(), l.sub(one(l), l.in())));
 }
 
+void sigmoid_v2_grad(Lowering& l) {
+  const ValueId s = sigmoid_of(l, l.in());
+  chain(l, l.mul(s, l.sub(one(l), s)));
+}
+
 void tanh_grad(Lowering& l) { chain(l, l.sub(one(l), square_of(l, l.op("Tanh", {l.in()})))); }
 
 // Φ(x) + x φ(x)
@@ -363,7 +368,8 @@ void register_gradients(Registry& r) {
   r.add("scalar_pow_grad", scalar_pow_grad);
   r.add("scalar_reverse_pow_grad", scalar_reverse_pow_grad);
   r.add("selu_grad", selu_grad);
-  r.add({"sigmoid_grad", "sigmoid_v2_grad"}, sigmoid_grad);
+  r.add("sigmoid_grad", sigmoid_grad);
+  r.add("sigmoid_v2_grad", sigmoid_v2_grad);
   r.add("silu_grad", silu_grad);
   r.add("sin_grad", sin_grad);
   r.add("sinh_grad", sinh_grad);

@@ -135,7 +135,7 @@ void binary_cross_entropy(Lowering& l) {
 
 // input, target, weight?, dy
 void binary_cross_entropy_grad(Lowering& l) {
-  const auto operands = l.flat();
+  const auto operands = l.flat(3);
   const ValueId one = number(l, 1), x = operands[0];
   const ValueId spread = l.op("Max", {l.mul(x, l.sub(one, x)), number(l, 1e-12)});
   ValueId dx = l.mul(operands.back(), l.div(l.sub(x, operands[1]), spread));
@@ -160,7 +160,7 @@ void binary_cross_entropy_with_logits(Lowering& l) {
 // input, target, weight?, pos_weight?, dy
 void binary_cross_entropy_with_logits_grad(Lowering& l) {
   if (l.flag("has_pos_weight")) l.unsupported("pos_weight");
-  const auto operands = l.flat();
+  const auto operands = l.flat(3);
   ValueId dx = l.mul(operands.back(), l.sub(l.op("Sigmoid", {operands[0]}), operands[1]));
   if (operands.size() == 4) dx = l.mul(dx, operands[2]);
   l.result(0, dx);
