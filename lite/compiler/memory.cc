@@ -4,6 +4,7 @@
 // kept.
 #include <algorithm>
 #include <numeric>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace xrt::lite {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr int kRounds = 400;  // of improving the best order
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -95,10 +97,28 @@ std::pair<std::size_t, std::size_t> plan(Module& module, int device) {
       })};
   std::vector<Block> best;
   std::size_t bytes = SIZE_MAX;
+  std::vector<std::size_t> chosen;
   for (const auto& candidate : orders) {
     std::vector<Block> trial = blocks;
     const std::size_t total = place(trial, candidate);
-    if (total < bytes) bytes = total, best = trial;
+    if (total < bytes) bytes = total, best = trial, chosen = candidate;
+  }
+  // What sticks out at the top, or now and then something else, is placed earlier; kept while the
+  // arena does not grow.
+  std::minstd_rand random(1);  // the same numbers everywhere: the same file every time
+  for (int round = 0; round < kRounds && bytes > largest; ++round) {
+    std::vector<std::size_t> candidate = chosen;
+    auto from = std::max_element(candidate.begin(), candidate.end(), [&](auto a, auto b) {
+      return best[a].offset + best[a].bytes < best[b].offset + best[b].bytes;
+    });
+    if (round % 2 == 1) from = candidate.begin() + static_cast<int>(random() % candidate.size());
+    const auto place_at = static_cast<std::size_t>(from - candidate.begin());
+    if (place_at == 0) continue;
+    std::rotate(candidate.begin() + static_cast<int>(random() % place_at), from, from + 1);
+    std::vector<Block> trial = blocks;
+    const std::size_t total = place(trial, candidate);
+    if (total > bytes) continue;
+    bytes = total, best = std::move(trial), chosen = std::move(candidate);
   }
   for (const Block& b : best) module.storages[b.storage].offset = b.offset;
   return {bytes, largest};
