@@ -66,8 +66,9 @@ def op_rows() -> list[tuple[str, int, bool]]:
 
 
 def read_records() -> list[dict[str, Any]]:
-    """The kept runs of ONNX's tests (not those of PyTorch's), by their engines."""
-    paths = [path for path in RECORDS.glob("*.json") if not path.name.startswith("torch-")]
+    """The kept runs of ONNX's tests (not those of frameworks), by their engines."""
+    others = ("torch-", "oneflow")
+    paths = [path for path in RECORDS.glob("*.json") if not path.name.startswith(others)]
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     return sorted(records, key=lambda record: (len(record["engines"]), record["engines"]))
 

@@ -28,6 +28,12 @@ std::vector<bool> leading_to(const Graph& graph, ValueId loss) {
         leads[v.index] = true;
       }
     }
+    if (def == nullptr || def->kind == GradientKind::kZero) continue;
+    for (const Graph* body : Graph::subgraphs(node)) {
+      for (const Capture& c : body->captures()) {
+        if (is_real(graph.type(c.outer))) leads[c.outer.index] = true;
+      }
+    }
   }
   return leads;
 }

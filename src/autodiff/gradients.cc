@@ -98,6 +98,22 @@ class Differentiation {
     return def == nullptr || def->passes(i);
   }
 
+  // What sub-graphs capture passes a gradient on where the op has a rule at all.
+  static bool captures_pass(const Node& node, const RuleDef* def) {
+    return def != nullptr && def->kind != GradientKind::kZero && !Graph::subgraphs(node).empty();
+  }
+
+  std::vector<ValueId> varied_captures(const Node& node) const {
+    std::vector<ValueId> found;
+    for (const Graph* body : Graph::subgraphs(node)) {
+      for (const Capture& c : body->captures()) {
+        if (!varied_[c.outer.index] || !is_real(graph_.type(c.outer))) continue;
+        if (std::find(found.begin(), found.end(), c.outer) == found.end()) found.push_back(c.outer);
+      }
+    }
+    return found;
+  }
+
   // Marks the values that change with those of wrt, through what can be differentiated. A node
   // without a rule counts as if it could be: the sweep refuses it where it matters.
   void find_varied() {
@@ -108,7 +124,7 @@ class Differentiation {
       const RuleDef* def = RuleRegistry::get().find(node);
       bool any = false;
       for (std::size_t i = 0; i < node.inputs.size() && !any; ++i) any = passes(node, def, i);
-      if (def == nullptr && !any) {
+      if ((def == nullptr || captures_pass(node, def)) && !any) {
         for (const ValueId v : graph_.dependencies(id)) any = any || varied_[v.index];
       }
       if (!any) continue;
@@ -251,7 +267,9 @@ class Differentiation {
     if (def == nullptr) {
       for (const ValueId v : graph_.dependencies(id)) wanted = wanted || varied_[v.index];
     }
-    if (!wanted) return;
+    std::vector<ValueId> captured;
+    if (captures_pass(node, def)) captured = varied_captures(node);
+    if (!wanted && captured.empty()) return;
     if (def == nullptr || def->rule == nullptr) {
       throw Error(ErrorCode::kUnsupported,
                   fmt::format("node '{}' ({}) has no gradient; it lies between '{}' and the loss",
@@ -259,9 +277,13 @@ class Differentiation {
     }
     emitter.set_prefix("grad/" + node.name);
     Rule rule(emitter, id, std::move(arriving), std::move(needs));
+    rule.set_captured(std::move(captured));
     def->rule(rule);
     for (std::size_t i = 0; i < rule.given().size(); ++i) {
       if (rule.given()[i].valid()) accumulate(emitter, rule.node.inputs[i], rule.given()[i]);
+    }
+    for (std::size_t i = 0; i < rule.captured().size(); ++i) {
+      accumulate(emitter, rule.captured()[i], rule.given_captured()[i]);
     }
   }
 

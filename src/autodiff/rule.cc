@@ -80,6 +80,11 @@ void Rule::give(std::size_t i, Var gradient) {
   given_.at(i) = gradient.id;
 }
 
+void Rule::set_captured(std::vector<ValueId> values) {
+  captured_ = std::move(values);
+  given_captured_.assign(captured_.size(), {});
+}
+
 void Rule::give_broadcast(std::size_t i, Var gradient) {
   if (!needs(i)) return;
   give(i, sum_to(gradient, y_type(), x_type(i), x(i)));
@@ -141,6 +146,8 @@ const RuleRegistry& RuleRegistry::get() {
     register_indexing(r);
     register_resize(r);
     register_recurrent(r);
+    register_control(r);
+    register_sampling(r);
     return r;
   }();
   return registry;

@@ -61,6 +61,12 @@ class Rule {
   void give_broadcast(std::size_t i, Var gradient);
   const std::vector<ValueId>& given() const { return given_; }
 
+  // Of a node with sub-graphs: the values that they capture and whose gradient is wanted.
+  const std::vector<ValueId>& captured() const { return captured_; }
+  void set_captured(std::vector<ValueId> values);
+  void give_captured(std::size_t i, Var gradient) { given_captured_.at(i) = gradient.id; }
+  const std::vector<ValueId>& given_captured() const { return given_captured_; }
+
   // `gradient`, which has the shape of `from`, summed to the shape of `to` (NumPy's broadcasting).
   Var sum_to(Var gradient, const Type& from, const Type& to, Var like) const;
   // x under the shape of `like`.
@@ -76,6 +82,8 @@ class Rule {
   std::vector<ValueId> gradients_;
   std::vector<bool> needs_;
   std::vector<ValueId> given_;
+  std::vector<ValueId> captured_;
+  std::vector<ValueId> given_captured_;
 };
 
 using RuleFunction = void (*)(Rule&);
@@ -131,5 +139,7 @@ void register_shape(RuleRegistry& registry);
 void register_indexing(RuleRegistry& registry);
 void register_resize(RuleRegistry& registry);
 void register_recurrent(RuleRegistry& registry);
+void register_control(RuleRegistry& registry);
+void register_sampling(RuleRegistry& registry);
 
 }  // namespace xrt::autodiff

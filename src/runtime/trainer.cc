@@ -75,6 +75,8 @@ double scalar_value(const Tensor& tensor) {
   }
 }
 
+void simplify(Graph& graph) { run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}}); }
+
 autodiff::TrainingSetup setup_of(const TrainerOptions& options) {
   autodiff::TrainingSetup setup;
   setup.loss = options.loss;
@@ -142,6 +144,7 @@ class TrainerImpl final : public Trainer {
                               [&](const auto& entry) { return entry.first == signature; });
     if (found == losses_.end()) {
       autodiff::OpenModel model{specialised(signature), {}, {}};
+      simplify(model.graph);
       Graph graph = autodiff::make_loss_graph(model, setup_, given_target(signature));
       losses_.emplace_front(signature, Program::compile(std::move(graph), program_options()));
       if (losses_.size() > kMaximumPrograms) losses_.pop_back();
@@ -313,9 +316,7 @@ class TrainerImpl final : public Trainer {
 
   autodiff::TrainingGraph build_graph(Graph model, const std::optional<Type>& target) const {
     autodiff::OpenModel open{std::move(model), model_.variables, model_.data_inputs};
-    return autodiff::make_training_graph(open, setup_, optimizer_, target, [](Graph& graph) {
-      run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
-    });
+    return autodiff::make_training_graph(open, setup_, optimizer_, target, simplify);
   }
 
   StepProgram& program_for(const std::map<std::string, Data>& inputs) {

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import onnx
+import onnx.parser
 import openxrt
 import pytest
 
@@ -299,9 +301,36 @@ def recurrent() -> list[Case]:
     return cases
 
 
+def sampling() -> list[Case]:
+    image, grid = normal(2, 3, 5, 6), unit(2, 4, 3, 2) * 1.6
+    cases = []
+    for mode in ("linear", "nearest"):
+        for padding in ("zeros", "border", "reflection"):
+            for align in (0, 1):
+                attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
+                name = f"GridSample {mode} {padding} {align}"
+                wrt = [0, 1] if mode == "linear" else [0]  # the nearest element stays the same
+                cases.append(Case("GridSample", [image, grid], attributes, wrt=wrt, name=name))
+    places = np.array([[[[0, 7], [9, 22]]]], np.int64)
+    flags = np.array([True, False, True, True])
+    return [
+        *cases,
+        Case("LpPool", [spread(1, 2, 6, 6)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        Case("LpPool", [spread(1, 2, 5)], {"kernel_shape": [3], "p": 3, "pads": [1, 1]}),
+        Case(
+            "MaxUnpool", [normal(1, 1, 2, 2), places], {"kernel_shape": [2, 2], "strides": [3, 3]}
+        ),
+        Case(
+            "ReverseSequence", [normal(4, 3, 2), ints(1, 4, 2)], {"time_axis": 0, "batch_axis": 1}
+        ),
+        Case("Compress", [normal(3, 4, 2), flags], {"axis": 1}),
+        Case("Compress", [normal(2, 2), flags], name="Compress flat"),
+    ]
+
+
 def all_cases() -> list[Case]:
     groups = (elementwise, activations, matrices, convolutions, pools, normalizations)
-    groups += (reductions, shapes, indexing, resizing, recurrent)
+    groups += (reductions, shapes, indexing, resizing, recurrent, sampling)
     return [case for group in groups for case in group()]
 
 
@@ -420,3 +449,112 @@ def test_a_loss_of_many_elements_is_refused() -> None:
     (y,) = graph.add_node("Relu", [x], ["y"])
     with pytest.raises(openxrt.InvalidArgument, match=r"'y' is float32\[4\].*one element"):
         graph.gradients(y, [x])
+
+
+SCAN = """
+<ir_version: 10, opset_import: ["" : 21]>
+scan (double[3] h, double[4,2] x, double[2,3] w, double[3,3] u) => (double[3] last, double[4,3] all) {
+  last, all = Scan <num_scan_inputs: int = 1, scan_input_directions: ints = [DIRECTION],
+                    body = step (double[3] before, double[2] row) => (double[3] after, double[3] out) {
+    a = MatMul (row, w)
+    b = MatMul (before, u)
+    c = Add (a, b)
+    after = Tanh (c)
+    out = Mul (after, after)
+  }> (h, x)
+}
+"""
+LOOP = """
+<ir_version: 10, opset_import: ["" : 21]>
+loop (double[3] h, double[3] w) => (double[3] last, double[5,3] all) <int64 count = {5}> {
+  last, all = Loop <body = step (int64 i, bool going, double[3] before)
+                         => (bool on, double[3] after, double[3] out) {
+    on = Identity (going)
+    number = Cast <to: int = 11> (i)
+    a = Mul (before, w)
+    b = Add (a, number)
+    after = Sin (b)
+    out = Mul (after, w)
+  }> (count, , h)
+}
+"""
+BRANCH = """
+<ir_version: 10, opset_import: ["" : 21]>
+branch (bool flag, double[3] x, double[3] w) => (double[3] y, double[3] z) {
+  twice = Add (x, x)
+  y, z = If (flag) <
+    then_branch = yes () => (double[3] p, double[3] q) {
+      p = Mul (twice, w)
+      q = Sqrt (w)
+    },
+    else_branch = no () => (double[3] r, double[3] s) {
+      r = Exp (twice)
+      s = Neg (w)
+    }>
+}
+"""
+
+
+def check_model(text: str, values: Sequence[Array], used: int) -> None:
+    """Of a model whose inputs of float64 are weights: one step of gradient descent says what the
+    gradients are, and losses beside it what they should be."""
+    model = onnx.parser.parse_model(text)
+    data: dict[str, Array] = {}
+    for port, value in zip(list(model.graph.input), values, strict=True):
+        if value.dtype == np.float64:
+            model.graph.initializer.append(onnx.numpy_helper.from_array(value, port.name))
+            model.graph.input.remove(port)
+        else:
+            data[port.name] = value
+    trainer = openxrt.Trainer(
+        model.SerializeToString(),
+        loss="mse",
+        prediction=used,
+        optimizer=openxrt.optim.SGD(learning_rate=1.0),
+    )
+    shape = [d.dim_value for d in model.graph.output[used].type.tensor_type.shape.dim]
+    data["target"] = np.random.default_rng(1).standard_normal(shape)
+    before = trainer.state_dict()
+    trainer.step(**data)
+    after = trainer.state_dict()
+    rng = np.random.default_rng(2)
+    assert before
+
+    def loss(name: str, value: Array) -> float:
+        trainer.load_state_dict({**before, name: value})
+        return trainer.loss(**data)
+
+    for name, value in before.items():
+        d = rng.standard_normal(value.shape)
+        expected = (loss(name, value + 1e-6 * d) - loss(name, value - 1e-6 * d)) / 2e-6
+        found = np.sum((value - after[name]) * d)
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-7), name
+
+
+@pytest.mark.parametrize("used", [0, 1])
+@pytest.mark.parametrize("direction", [0, 1])
+def test_gradient_of_a_scan(direction: int, used: int) -> None:
+    text = SCAN.replace("DIRECTION", str(direction))
+    check_model(text, [normal(3), normal(4, 2), normal(2, 3), normal(3, 3)], used)
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_gradient_of_a_loop(used: int) -> None:
+    check_model(LOOP, [normal(3), normal(3)], used)
+
+
+@pytest.mark.parametrize("used", [0, 1])
+@pytest.mark.parametrize("flag", [True, False])
+def test_gradient_of_a_branch(flag: bool, used: int) -> None:
+    # The branch that is not taken is not computed: its derivative may well be NaN.
+    w = positive(3) if flag or used == 0 else -positive(3)
+    check_model(BRANCH, [np.array(flag), normal(3), w], used)
+
+
+def test_a_loop_that_decides_itself_when_it_ends_is_refused() -> None:
+    text = LOOP.replace(
+        "on = Identity (going)",
+        "three = Constant <value_int: int = 3> ()\n    on = Less (i, three)",
+    )
+    with pytest.raises(openxrt.Unsupported, match="the body decides when it ends"):
+        check_model(text, [normal(3), normal(3)], 0)
