@@ -92,13 +92,20 @@ int main(int argc, char** argv) {
           std::filesystem::path(model).filename().string() + " for " + targets;
       write_file_atomic(report, lite::report_html(module, title, bytes.size()));
     }
-    fmt::print("{}: {}, {} ops, weights {}, arena {} ({:.3f} of the largest live set)\n", output,
+    std::string devices;
+    for (std::size_t t = 0; t < module.targets.size(); ++t) {
+      if (module.device_arena_bytes[t] == 0) continue;
+      devices += fmt::format(", arena of {} {}", module.targets[t]->name(),
+                             cli::bytes_text(static_cast<double>(module.device_arena_bytes[t])));
+    }
+    fmt::print("{}: {}, {} ops, weights {}, arena {} ({:.3f} of the largest live set){}\n", output,
                cli::bytes_text(static_cast<double>(bytes.size())), module.ops.size(),
                cli::bytes_text(static_cast<double>(module.weight_bytes)),
                cli::bytes_text(static_cast<double>(module.arena_bytes)),
                module.largest_live_bytes == 0 ? 1.0
                                               : static_cast<double>(module.arena_bytes) /
-                                                    static_cast<double>(module.largest_live_bytes));
+                                                    static_cast<double>(module.largest_live_bytes),
+               devices);
     return 0;
   });
 }

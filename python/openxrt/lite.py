@@ -136,7 +136,7 @@ def _library() -> ctypes.CDLL:
         setter.argtypes = [pointer, ctypes.c_int32, pointer, ctypes.c_size_t]
     lib.xrt_lite_run.argtypes = [pointer]
     lib.xrt_lite_register_driver.argtypes = [pointer]
-    for driver in ("generic", "cortex_m", "x86", "arm", "cuda"):
+    for driver in ("generic", "cortex_m", "x86", "arm", "cuda", "ascend"):
         entry = getattr(lib, f"xrt_lite_{driver}_driver", None)
         if entry is not None:
             entry.restype = pointer

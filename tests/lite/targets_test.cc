@@ -329,6 +329,30 @@ TEST(LiteTargets, SurvivesDamagedCode) {
   EXPECT_EQ(load_status(file), XRT_LITE_DEVICE_ERROR);
 }
 
+// Tables that are wrong but have the right checksum: what still loads runs inside its memory, or
+// says what is wrong.
+TEST(LiteTargets, SurvivesHostileTables) {
+  const std::string whole = compiled(sequence_network(), {"cuda", "generic"});
+  xrt_file_header header;
+  std::memcpy(&header, whole.data(), sizeof(header));
+  register_drivers();
+  std::mt19937 generator(3);
+  int refused = 0, loaded = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string file = whole;
+    // Half of the rounds in what is new here: functions and steps.
+    const std::size_t begin = round % 2 == 0 ? header.functions.offset : XRT_FILE_CHECKED_FROM;
+    const std::size_t end = round % 2 == 0 ? header.ops.offset : header.meta_bytes;
+    file[begin + generator() % (end - begin)] = static_cast<char>(generator());
+    const std::uint32_t checksum = xrt_checksum(file.data() + XRT_FILE_CHECKED_FROM,
+                                                header.meta_bytes - XRT_FILE_CHECKED_FROM);
+    std::memcpy(file.data() + offsetof(xrt_file_header, meta_checksum), &checksum, 4);
+    ++(load_status(file) == XRT_LITE_OK ? loaded : refused);
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(loaded, 10);
+}
+
 TEST(LiteTargets, AscendRunsWholeFunctions) {
   expect_native(image_network(), {"ascend"}, 1e-5);
   std::vector<std::string> notes;
