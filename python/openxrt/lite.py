@@ -12,16 +12,16 @@ import ctypes
 import importlib.util
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from os import PathLike, fspath
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from . import _command
+from .quantize import Samples, sample_folder
 
 _DTYPES = {
     1: np.dtype(np.float32),
@@ -78,7 +78,7 @@ def compile(  # noqa: A001 (the name that users of compilers expect)
     precision: str = "fp32",
     emit: str = "bin",
     dims: Mapping[str, int] | None = None,
-    calibration: Iterable[Mapping[str, np.ndarray]] | str | PathLike[str] | None = None,
+    calibration: Samples | None = None,
     clipping: str = "minmax",
     report: str | PathLike[str] | None = None,
 ) -> str:
@@ -100,14 +100,8 @@ def compile(  # noqa: A001 (the name that users of compilers expect)
         command += ["--report", fspath(report)]
     with ExitStack() as stack:
         if calibration is not None:
-            if not isinstance(calibration, str | PathLike):
-                folder = Path(stack.enter_context(TemporaryDirectory(prefix="openxrt-samples-")))
-                for i, sample in enumerate(calibration):
-                    if not isinstance(sample, Mapping):
-                        raise TypeError(f"sample {i} is {type(sample).__name__}, not a mapping")
-                    np.savez(folder / f"{i:06}.npz", **sample)
-                calibration = folder
-            command += ["--calibrate", fspath(calibration), "--clipping", clipping]
+            folder = stack.enter_context(sample_folder(calibration))
+            command += ["--calibrate", folder, "--clipping", clipping]
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env=_environment()
         )

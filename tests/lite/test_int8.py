@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import openxrt
 import openxrt.lite
+import openxrt.quantize
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
@@ -171,6 +173,24 @@ def test_the_qdq_model_is_standard(network: Network, tmp_path: Path) -> None:
     openxrt.lite.compile(out, tmp_path / "qdq.bin")
     step = np.abs(judged - answers(tmp_path / "qdq.bin", pictures)).max()
     assert step <= 2 * (judged.max() - judged.min()) / 255
+
+
+def test_quantize_from_python(network: Network, tmp_path: Path) -> None:
+    """Symbolic batch and all, and an engine runs what comes out."""
+    file, calibration, pictures, _ = network
+    model = onnx.load(file)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.save(model, tmp_path / "batch.onnx")
+    samples = [{"x": p[None]} for p in calibration]
+    said = openxrt.quantize.quantize(
+        tmp_path / "batch.onnx", tmp_path / "int8.onnx", calibration=samples, keep_float=["last"]
+    )
+    assert "2 of 3" in said
+    program = openxrt.load(tmp_path / "int8.onnx", engine="native")
+    (actual,) = program.run({"x": pictures[:7]}).values()
+    assert decibels(actual, answers(file, pictures[:7])) > 23
+    with pytest.raises(RuntimeError, match="clipping"):
+        openxrt.quantize.quantize(file, tmp_path / "o", calibration=samples, clipping="none")
 
 
 def test_a_node_can_stay_in_float(network: Network, tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Post-training quantisation: an ONNX model in int8 (Q/DQ) that every engine runs.
+
+>>> samples = [{"x": image} for image in images]
+>>> openxrt.quantize.quantize("resnet50.onnx", "resnet50_int8.onnx", calibration=samples)
+>>> program = openxrt.load("resnet50_int8.onnx")
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike, fspath
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from . import _command
+
+# A folder (docs/quantization.md says what it holds), or samples: arrays by the inputs' names.
+Samples = Iterable[Mapping[str, np.ndarray]] | str | PathLike[str]
+
+
+@contextmanager
+def sample_folder(samples: Samples) -> Iterator[str]:
+    """The folder, or a temporary one with the samples as files.
+
+    Raises TypeError for a sample that is no mapping.
+    """
+    if isinstance(samples, str | PathLike):
+        yield fspath(samples)
+        return
+    with TemporaryDirectory(prefix="openxrt-samples-") as folder:
+        for i, sample in enumerate(samples):
+            if not isinstance(sample, Mapping):
+                raise TypeError(f"sample {i} is {type(sample).__name__}, not a mapping")
+            np.savez(Path(folder) / f"{i:06}.npz", **sample)
+        yield folder
+
+
+def quantize(
+    model: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    calibration: Samples,
+    clipping: str = "minmax",
+    keep_float: Sequence[str] = (),
+) -> str:
+    """Writes the model (an ONNX file or a OneFlow folder) in int8; returns what was done.
+
+    `clipping` is "minmax", "percentile", "entropy" or "mse"; nodes named in `keep_float` stay in
+    floating point. Raises RuntimeError with a message that names file and input where samples do
+    not fit, and TypeError for a sample that is no mapping.
+    """
+    program = next((p for p in _command.programs() if p.is_file()), None)
+    if program is None:
+        raise FileNotFoundError("the programs of OpenXRT were not found")
+    command = [str(program), "quantize", fspath(model), "-o", fspath(output)]
+    for node in keep_float:
+        command += ["--keep-float", node]
+    with sample_folder(calibration) as folder:
+        command += ["--calibrate", folder, "--clipping", clipping]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return done.stdout.strip()
