@@ -30,6 +30,20 @@ WHY = {
     "aten.atan2.out": "writes its argument; aten.atan2.default has a lowering",
 }
 
+# Why what is refused is refused, by the name of the op.
+REASONS = {
+    r"linalg\.(cond|eig|lstsq|matrix_rank|pinv|svd)|norm\.nuc|pca|pinverse|svd": "eigenvalues and "
+    "singular values: no op of ONNX gives them, and a fixed number of steps no bound",
+    r"linalg\.ldl": "no op of ONNX, and rarely used",
+    r"special\.|igamma": "a special function that no op of ONNX gives",
+    r"allclose|equal|item|nn\.functional\.(ctc|gaussian_nll)|linalg\.lstsq": "reads numbers out of "
+    "tensors in Python while it is traced",
+    r"co(v|rrcoef)$|nn\.functional\.one_hot": "checks its arguments or sizes its result in Python",
+    r"chalf": "half-precision complex numbers",
+    r"nextafter|hash_tensor": "works on the bits of numbers",
+    r"fractional|histogramdd|linear_cross_entropy|resize_as": "no op of ONNX, and rarely used",
+}
+
 
 def core_without_lowering() -> list[str]:
     """Ops that PyTorch tags as core and openxrt.torch does not import."""
@@ -59,10 +73,14 @@ def cell(counts: dict[str, int]) -> str:
     return f"{counts.get('pass', 0)}/{total}"
 
 
-def reason(answer: dict[str, Any]) -> str:
+def reason(name: str, answer: dict[str, Any]) -> str:
     """Why an op is not imported, for a cell of the table."""
+    why = next((text for pattern, text in REASONS.items() if re.match(pattern, name)), "")
     if answer["missing"]:
-        return ", ".join(f"`{op}`" for op in answer["missing"])
+        missing = ", ".join(f"`{op}`" for op in answer["missing"])
+        return f"{missing}: {why}" if why else missing
+    if why:
+        return why
     text = answer["reasons"][0] if answer["reasons"] else ""
     text = re.sub(r"^sample \d+, \w+: (unsupported: )?", "", text)
     return text.replace("|", "/")[:120]
@@ -121,7 +139,7 @@ def main() -> None:
         elif "not judged" in answers[0]["forward"]:
             out_of_scope.append(name)
         else:
-            refused.append(f"| {name} | {reason(answers[0])} |")
+            refused.append(f"| {name} | {reason(name, answers[0])} |")
     lines += [
         "",
         "## Ops that are refused by name",

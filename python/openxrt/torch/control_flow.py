@@ -202,6 +202,43 @@ def associative_scan(
     ]
 
 
+@lowering("aten.gcd.default")
+def gcd(b: Builder, x: Value, y: Value) -> Value:
+    """Euclid's algorithm on all elements, until the last has come to its end."""
+    name = b.name
+    left, right = b.promote(x, y)
+    dtype, rank = left.dtype, max(left.rank, right.rank)
+    nothing = b.op("Mul", b.op("Sub", left, left), right, rank=rank)  # in the shape of both
+    shape = torch.broadcast_shapes(x.shape, y.shape) if x.shape and y.shape else None
+    start = [
+        Value(b.op("Abs", b.op("Add", v, nothing, rank=rank)).id, dtype, shape, rank)
+        for v in (left, right)
+    ]
+
+    def goes_on(c: Builder, divisor: Value) -> Value:
+        rest = c.op("Not", c.op("Equal", divisor, c.scalar(0, dtype), dtype=torch.bool))
+        some = c.reduce("ReduceMax", c.cast(rest, torch.int32), None, False)
+        return c.cast(some, torch.bool)
+
+    body = _Body(b, f"{name}_body")
+    body.input("iteration", b.scalar(0, torch.int64))
+    body.input("condition", b.scalar(True, torch.bool))
+    large, small = (body.input(f"carried_{i}", v) for i, v in enumerate(start))
+    c = body.b
+    done = c.op("Equal", small, c.scalar(0, dtype), dtype=torch.bool)
+    divisor = c.op("Where", done, c.scalar(1, dtype), small, dtype=dtype, rank=rank)
+    rest = c.op("Mod", large, divisor, rank=rank)
+    results = [
+        c.op("Where", done, large, small, dtype=dtype, rank=rank),
+        c.op("Where", done, small, rest, dtype=dtype, rank=rank),
+    ]
+    body.output(goes_on(c, results[1]))
+    for result in results:
+        body.output(result)
+    inputs = [None, goes_on(b, start[1]), *start]
+    return _node(b, "Loop", inputs, results, {"body": c.graph}, name)[0]
+
+
 @lowering("ops.higher_order.wrap_with_set_grad_enabled")
 def with_gradients(
     b: Builder, enabled: bool, graph: torch.fx.GraphModule, *operands: object

@@ -13,6 +13,8 @@ from .._core import InvalidArgument
 Lowering: TypeAlias = Callable[..., object]
 
 _lowerings: dict[str, Lowering] = {}
+# PyTorch functions of ops that have lowerings, by the op that they stand for.
+_rewrites: dict[str, Callable[..., object]] = {}
 
 
 def lowering(*ops: str, override: bool = False) -> Callable[[Lowering], Lowering]:
@@ -29,6 +31,7 @@ def lowering(*ops: str, override: bool = False) -> Callable[[Lowering], Lowering
                     f"{op} has a lowering already; pass override=True to replace it"
                 )
             _lowerings[op] = function
+            _rewrites.pop(op, None)  # else the op would be gone before a lowering sees it
         return function
 
     return register
@@ -69,10 +72,6 @@ def lowered_ops() -> list[str]:
 def imported_ops() -> list[str]:
     """The ATen ops that have a lowering, one on complex numbers, or a rewrite; sorted."""
     return sorted({*_lowerings, *_complex_lowerings, *_rewrites})
-
-
-# PyTorch functions of ops that have lowerings, by the op that they stand for.
-_rewrites: dict[str, Callable[..., object]] = {}
 
 
 def rewriting(*ops: str) -> Callable[[Callable[..., object]], Callable[..., object]]:

@@ -161,6 +161,8 @@ Hlo HloBuilder::gather(const Hlo& operand, const Hlo& indices, const GatherSpec&
   for (std::int64_t& dim : dims) {
     if (dim < 0) dim = batch.at(next++);
   }
+  // Nothing is read; HLO wants a slice that fits into its operand even so.
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return splat(0, operand.dtype, dims);
   std::string numbers =
       fmt::format("offset_dims = {}, collapsed_slice_dims = {}, ", list_attribute(spec.offset_dims),
                   list_attribute(spec.collapsed_slice_dims));

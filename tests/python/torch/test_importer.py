@@ -351,6 +351,23 @@ REWRITTEN = {
     ),
     "solve": (lambda a, b: (torch.linalg.solve(a, b), torch.linalg.inv(a)), SQUARE, rand(2, 5, 3)),
     "factors": (lambda a: (*torch.linalg.qr(a), *torch.linalg.lu(a)), SQUARE),
+    "matrix exponential": (lambda a: torch.linalg.matrix_exp(a), SQUARE),
+    "reflections": (lambda a: torch.linalg.householder_product(*torch.geqrf(a)), SQUARE),
+    "divisors": (lambda x, y: (torch.gcd(x, y), torch.lcm(x, y)), INTS, DIVISORS),
+    "segments": (
+        lambda x, n: torch.segment_reduce(x, "mean", lengths=n),
+        X,
+        torch.tensor([2, 0, 1]),
+    ),
+    "average pool of windows that stick out": (
+        lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=5),
+        IMAGE,
+    ),
+    "adaptive max of unequal windows": (
+        lambda x: F.adaptive_max_pool2d(x, (3, 7), return_indices=True),
+        IMAGE,
+    ),
+    "no diagonal": (lambda x: x.diagonal(5).sum(), X),
     "cholesky": (lambda a: torch.linalg.cholesky(a), POSITIVE),
     "determinant": (lambda a: (torch.linalg.det(a), *torch.linalg.slogdet(a)), SQUARE),
 }
@@ -462,6 +479,20 @@ def test_unsupported_op_names_the_source_line() -> None:
 def test_a_second_lowering_is_refused() -> None:
     with pytest.raises(openxrt.InvalidArgument, match=r"aten\.add\.Tensor"):
         xt.lowering("aten.add.Tensor")(lambda b, x: x)
+
+
+def test_a_lowering_of_ones_own_wins_over_a_rewrite(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openxrt.torch import registry
+
+    for table in ("_lowerings", "_rewrites"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+
+    @xt.lowering("aten.erfinv.default")
+    def erfinv(b, x):
+        return b.op("Neg", x, shape=x.shape)
+
+    check_is_negated = run(torch.erfinv, X.tanh())[0]
+    np.testing.assert_allclose(check_is_negated, -X.tanh().numpy())
 
 
 def test_graph_built_by_hand_names_what_is_wrong() -> None:

@@ -77,6 +77,13 @@ def empty_strided(
     return filled(b, size, 0, _dtype(b, dtype))
 
 
+@lowering("aten._efficientzerotensor.default")
+def zeros_without_memory(
+    b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
+) -> Value:
+    return filled(b, size, 0, _dtype(b, dtype))
+
+
 @lowering("aten.empty_permuted.default")
 def empty_permuted(
     b: Builder,

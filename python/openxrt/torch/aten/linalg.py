@@ -340,3 +340,78 @@ def qr(a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
 @rewriting("aten._linalg_check_errors.default")
 def check_errors(info: Tensor, api_name: str, *, is_matrix: bool) -> None:
     """Nothing is raised while a program runs."""
+
+
+# --- reflections ----------------------------------------------------------------------------------
+
+
+def _product(a: Tensor, tau: Tensor) -> Tensor:
+    """H₀·H₁·…, whose vectors are the columns of `a` below its diagonal."""
+    m = a.shape[-2]
+    rows = torch.arange(m).unsqueeze(-1)
+    q = _eye(a, m)
+    for j in range(tau.shape[-1]):
+        vector = torch.where(rows > j, a[..., :, j : j + 1], (rows == j).to(a.dtype))
+        q = q - tau[..., j : j + 1].unsqueeze(-1) * ((q @ vector) @ vector.mT)
+    return q
+
+
+@rewriting("aten.linalg_householder_product.default")
+def householder_product(a: Tensor, tau: Tensor) -> Tensor:
+    return _product(a, tau)[..., :, : a.shape[-1]] if _is_small(a) else NotImplemented
+
+
+@rewriting("aten.ormqr.default")
+def ormqr(
+    a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
+) -> Tensor:
+    if not _is_small(a):
+        return NotImplemented
+    q = _product(a, tau)
+    q = q.mT if transpose else q
+    return q @ other if left else other @ q
+
+
+@rewriting("aten.geqrf.default")
+def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
+    if not _is_small(a):
+        return NotImplemented
+    m, n = a.shape[-2:]
+    rows, columns = torch.arange(m).unsqueeze(-1), torch.arange(n)
+    factors: list[Tensor] = []
+    for j in range(min(m, n)):
+        column = torch.where(rows >= j, a[..., :, j : j + 1], 0)
+        head = column[..., j : j + 1, :]
+        norm = column.square().sum(-2, keepdim=True).sqrt()
+        below = torch.where(rows > j, column, 0)
+        none = below.square().sum(-2, keepdim=True) == 0
+        reflected = torch.where(head < 0, norm, -norm)
+        vector = below / torch.where(none, 1, head - reflected)
+        vector = vector + (rows == j).to(a.dtype)
+        tau = torch.where(none, 0, (reflected - head) / torch.where(none, 1, reflected))
+        turned = torch.where(columns >= j, a - tau * (vector @ (vector.mT @ a)), a)
+        a = torch.where((rows > j) & (columns == j), vector, turned)
+        factors.append(tau.squeeze(-1))
+    return a, torch.cat(factors, -1) if factors else a.new_empty((*a.shape[:-2], 0))
+
+
+# --- the exponential ------------------------------------------------------------------------------
+
+
+@rewriting("aten.linalg_matrix_exp.default")
+def matrix_exp(a: Tensor) -> Tensor:
+    """Taylor's series of the matrix over a power of two, then as many squarings as that takes."""
+    if not _is_small(a):
+        return NotImplemented
+    if a.shape[-1] == 0:
+        return a.clone()
+    norm = a.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
+    halvings = torch.ceil(torch.log2(norm.clamp(min=0.5)) + 1).clamp(max=24)
+    small = a / torch.exp2(halvings)
+    term = total = _eye(a, a.shape[-1])
+    for k in range(1, 14):
+        term = term @ small / k
+        total = total + term
+    for k in range(24):
+        total = torch.where(halvings > k, total @ total, total)
+    return total

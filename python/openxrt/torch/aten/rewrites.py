@@ -413,6 +413,32 @@ def embedding_bag_weights_backward(
     return products if valid is None else torch.where(valid.squeeze(-1), products, 0)
 
 
+@rewriting("aten.avg_pool2d.default")
+def avg_pool2d(
+    x: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] | int = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Sums over windows that stick out, which ONNX divides by what is inside: the picture is made
+    larger by zeros."""
+    if not ceil_mode or divisor_override is None:
+        return NotImplemented
+    kernel = list(kernel_size) * (2 // len(kernel_size))
+    pads = [padding] * 2 if isinstance(padding, int) else list(padding) * (2 // len(padding))
+    steps = list(stride) * (2 // len(stride)) if stride else kernel
+    margins: list[int] = []
+    for size, k, step, pad in zip(x.shape[-2:], kernel, steps, pads, strict=True):
+        out = -(-(size + 2 * pad - k) // step) + 1
+        out -= int((out - 1) * step >= size + pad)  # no window begins in the padding behind
+        margins = [pad, max((out - 1) * step + k - size - pad, 0), *margins]
+    wide = torch.nn.functional.pad(x, margins)
+    return aten.avg_pool2d(wide, kernel, steps, [0, 0], False, True, divisor_override)
+
+
 @rewriting("aten.adaptive_max_pool2d.default")
 def adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Windows of unequal size: each is padded with its own last row or column."""
@@ -436,13 +462,117 @@ def adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, 
     return value, torch.gather(wide, -1, place.unsqueeze(-1)).squeeze(-1)
 
 
-@rewriting("aten.adaptive_max_pool2d_backward.default", "aten.adaptive_max_pool3d_backward.default")
-def adaptive_max_pool_backward(gradient: Tensor, x: Tensor, indices: Tensor) -> Tensor:
-    spatial = 2 if x.dim() in (3, 4) and gradient.dim() == x.dim() else 3
+def _scattered(gradient: Tensor, x: Tensor, indices: Tensor, spatial: int) -> Tensor:
+    """What each window took goes back to its place."""
     zeros = torch.zeros_like(x).flatten(-spatial)
     return zeros.scatter_add(-1, indices.flatten(-spatial), gradient.flatten(-spatial)).reshape(
         x.shape
     )
+
+
+@rewriting("aten.adaptive_max_pool2d_backward.default")
+def adaptive_max_pool2d_backward(gradient: Tensor, x: Tensor, indices: Tensor) -> Tensor:
+    return _scattered(gradient, x, indices, 2)
+
+
+@rewriting("aten.adaptive_max_pool3d_backward.default")
+def adaptive_max_pool3d_backward(gradient: Tensor, x: Tensor, indices: Tensor) -> Tensor:
+    return _scattered(gradient, x, indices, 3)
+
+
+@rewriting("aten.max_pool3d_with_indices_backward.default")
+def max_pool3d_backward(
+    gradient: Tensor,
+    x: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    indices: Tensor,
+) -> Tensor:
+    return _scattered(gradient, x, indices, 3)
+
+
+@rewriting("aten.avg_pool3d_backward.default")
+def avg_pool3d_backward(
+    gradient: Tensor,
+    x: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Tensor:
+    """A transposed convolution with a kernel of equal weights."""
+    kernel = list(kernel_size) * (3 // len(kernel_size))
+    pads = list(padding) * (3 // len(padding))
+    steps = list(stride) * (3 // len(stride)) if stride else kernel
+    if ceil_mode or (any(pads) and not count_include_pad and divisor_override is None):
+        return NotImplemented
+    planes = gradient.reshape(-1, 1, *gradient.shape[-3:])
+    weight = torch.full((1, 1, *kernel), 1 / (divisor_override or math.prod(kernel)), dtype=x.dtype)
+    rest = [
+        size - ((out - 1) * step - 2 * pad + k)
+        for size, out, step, pad, k in zip(
+            x.shape[-3:], gradient.shape[-3:], steps, pads, kernel, strict=True
+        )
+    ]
+    spread = aten.convolution(planes, weight, None, steps, pads, [1] * 3, True, rest, 1)
+    return spread.reshape(x.shape)
+
+
+@rewriting("aten._adaptive_avg_pool3d_backward.default")
+def adaptive_avg_pool3d_backward(gradient: Tensor, x: Tensor) -> Tensor:
+    """Along each dimension a product with a matrix of each window's 1/size."""
+    for dim in range(x.dim() - 3, x.dim()):
+        size, out = x.shape[dim], gradient.shape[dim]
+        window, place = torch.arange(out).unsqueeze(-1), torch.arange(size)
+        begins = torch.div(window * size, out, rounding_mode="floor")
+        ends = torch.div(window * size + size + out - 1, out, rounding_mode="floor")
+        inside = (place >= begins) & (place < ends)
+        weights = inside.to(x.dtype) / (ends - begins).to(x.dtype)
+        gradient = (gradient.movedim(dim, -1) @ weights).movedim(-1, dim)
+    return gradient
+
+
+@rewriting(
+    "aten.replication_pad1d_backward.default",
+    "aten.replication_pad2d_backward.default",
+    "aten.replication_pad3d_backward.default",
+)
+def replication_pad_backward(gradient: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
+    for i in range(len(padding) // 2):
+        dim = x.dim() - 1 - i
+        source = (torch.arange(gradient.shape[dim]) - padding[2 * i]).clamp(0, x.shape[dim] - 1)
+        shape = list(gradient.shape)
+        shape[dim] = x.shape[dim]
+        gradient = gradient.new_zeros(shape).index_add(dim, source, gradient)
+    return gradient
+
+
+@rewriting("aten.masked_scatter_backward.default")
+def masked_scatter_backward(gradient: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tensor:
+    count = math.prod(sizes)
+    flat = mask.expand(gradient.shape).reshape(-1)
+    place = torch.where(flat, torch.cumsum(flat.to(torch.int64), 0) - 1, count)
+    taken = gradient.new_zeros(count + 1).scatter(0, place, gradient.reshape(-1))
+    return taken[:count].reshape(sizes)
+
+
+def _slopes(difference: Tensor, p: float, distance: Tensor) -> Tensor:
+    """Of a distance in each coordinate's difference."""
+    size = difference.abs()
+    if p == 0:
+        return torch.zeros_like(difference)
+    if p == 1:
+        return torch.sign(difference)
+    if math.isinf(p):
+        return torch.sign(difference) * (size == distance)
+    slopes = torch.sign(difference) * (size / distance) ** (p - 1)
+    slopes = torch.where(distance == 0, 0, slopes)
+    return torch.where(size == 0, 0, slopes) if p < 1 else slopes
 
 
 @rewriting("aten._cdist_backward.default")
@@ -450,19 +580,25 @@ def cdist_backward(
     gradient: Tensor, first: Tensor, second: Tensor, p: float, distance: Tensor
 ) -> Tensor:
     difference = first.unsqueeze(-2) - second.unsqueeze(-3)
-    gradient, distance = gradient.unsqueeze(-1), distance.unsqueeze(-1)
-    size = difference.abs()
-    if p == 0:
-        return torch.zeros_like(first)
-    if p == 1:
-        slopes = torch.sign(difference)
-    elif math.isinf(p):
-        slopes = torch.sign(difference) * (size == distance)
-    else:
-        slopes = torch.sign(difference) * (size / distance) ** (p - 1)
-        slopes = torch.where(distance == 0, 0, slopes)
-        slopes = torch.where(size == 0, 0, slopes) if p < 1 else slopes
-    return (gradient * slopes).sum(-2)
+    return (gradient.unsqueeze(-1) * _slopes(difference, p, distance.unsqueeze(-1))).sum(-2)
+
+
+@rewriting("aten._pdist_backward.default")
+def pdist_backward(gradient: Tensor, x: Tensor, p: float, distance: Tensor) -> Tensor:
+    rows = torch.arange(x.shape[0])
+    square = rows.unsqueeze(-1) - rows  # > 0 below the diagonal
+    pairs = math.comb(x.shape[0], 2)
+    if pairs == 0:
+        return torch.zeros_like(x)
+    # The number of a pair counts through the rows of the upper triangle.
+    count = x.shape[0]
+    low, high = torch.minimum(rows.unsqueeze(-1), rows), torch.maximum(rows.unsqueeze(-1), rows)
+    number = low * (2 * count - low - 1) // 2 + high - low - 1
+    number = number.clamp(0, pairs - 1)
+    off = (square != 0).to(x.dtype)
+    wide, length = gradient[number] * off, distance[number]
+    difference = x.unsqueeze(-2) - x.unsqueeze(-3)
+    return (wide.unsqueeze(-1) * _slopes(difference, p, length.unsqueeze(-1))).sum(-2)
 
 
 @rewriting("aten.batch_norm_backward.default")
@@ -499,6 +635,50 @@ def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
                                                                     exponent))  # fmt: skip
     mantissa = torch.where(usual, x / torch.exp2(exponent), x)
     return mantissa, torch.where(usual, exponent, 0).to(torch.int32)
+
+
+@rewriting("aten.lcm.default")
+def lcm(x: Tensor, y: Tensor) -> Tensor:
+    common = torch.gcd(x, y)
+    divided = torch.div(x, torch.where(common == 0, 1, common), rounding_mode="trunc")
+    return (divided * y).abs().to(torch.result_type(x, y))
+
+
+# --- segments -------------------------------------------------------------------------------------
+
+
+@rewriting("aten.segment_reduce.default")
+def segment_reduce(
+    x: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
+) -> Tensor:
+    given = lengths if lengths is not None else offsets
+    if given is None or given.dim() != 1 or axis != 0:
+        return NotImplemented
+    if lengths is not None:
+        ends, counts = torch.cumsum(lengths, 0), lengths
+    else:
+        ends, counts = given[1:], given[1:] - given[:-1]
+    places = torch.arange(x.shape[0])
+    segment = (places.unsqueeze(-1) >= ends).to(torch.int64).sum(-1)
+    neutral = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[reduce]
+    start = neutral if initial is None else float(initial)
+    shape = (ends.shape[0], *x.shape[1:])
+    index = segment.reshape(-1, *[1] * (x.dim() - 1)).expand(x.shape)
+    kind = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}[reduce]
+    total = x.new_full(shape, start).scatter_reduce(0, index, x, kind)
+    if reduce != "mean":
+        return total
+    count = counts.reshape(-1, *[1] * (x.dim() - 1)).to(x.dtype)
+    empty = total if initial is not None else torch.full_like(total, math.nan)
+    return torch.where(count == 0, empty, total / count.clamp(min=1))
 
 
 # --- random numbers -------------------------------------------------------------------------------

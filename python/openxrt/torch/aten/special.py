@@ -235,3 +235,13 @@ for _order in (0, 1):
     _bessel(f"special_modified_bessel_i{_order}", _modified, _order, False)
     _bessel(f"special_modified_bessel_k{_order}", _modified_k, _order, False)
     _bessel(f"special_scaled_modified_bessel_k{_order}", _modified_k, _order, True)
+
+
+@rewriting("aten.special_spherical_bessel_j0.default")
+def spherical_j0(x: Tensor) -> Tensor:
+    value = _computed(x)
+    square = value * value
+    near = _polynomial(square, (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880))
+    far = torch.sin(value) / torch.where(value == 0, 1, value)
+    result = torch.where(value.abs() < 0.5, near, far)
+    return _result(torch.where(torch.isinf(value), 0, result), x)

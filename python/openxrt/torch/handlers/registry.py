@@ -105,10 +105,20 @@ _NOT_IN_TVM = frozenset(
 )
 # The size of their result depends on data.
 _OPEN_SIZES = frozenset(
-    ["aten::bincount", "aten::histc", "aten::item", "aten::_local_scalar_dense", "aten::nonzero"]
+    [
+        "aten::bincount",
+        "aten::item",
+        "aten::_local_scalar_dense",
+        "aten::masked_select",
+        "aten::nonzero",
+        "aten::repeat_interleave",
+        "aten::_unique2",
+        "aten::unique_consecutive",
+        "aten::unique_dim",
+    ]
 )
 # Lowerings that are of training, or that random numbers come from: not for a network of layers.
-_NOT_IN_NETWORKS = ("_backward", "rand", "bernoulli", "native_dropout")
+_NOT_IN_NETWORKS = ("_assert", "aten.gcd", "_backward", "rand", "bernoulli", "native_dropout")
 
 
 def handled_ops(mode: Literal["torch", "tensorrt", "tvm"] = "tensorrt") -> list[str]:
