@@ -323,36 +323,36 @@ void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& por
   for (const auto& [domain, version] : graph->opsets()) {
     if (!is_standard(domain)) domains[domain] = meaning_of(domain).digest;
   }
-  write_behind(
-      dir_, [graph, ports, files, draft = std::move(own), base = base_, dir = dir_, key = key_,
-             header = header_, digest = digest_, options = options_, domains = std::move(domains)] {
-        std::vector<DataBlock> others;
-        for (const ExternalFile& file : files) {
-          others.push_back(range_of(as_block(file.file)));
-          base->owners.push_back(file.file);
-        }
-        FlatWriter writer(others);
-        writer.number(kFormat).text(digest).text(options);
-        writer.number(static_cast<std::int64_t>(domains.size()));
-        for (const auto& [domain, meaning] : domains) writer.text(domain).text(meaning);
-        writer.text(base->id);
-        writer.number(static_cast<std::int64_t>(files.size()));
-        for (const ExternalFile& file : files) {
-          writer.text(file.location).text(digest_of(file.file->data(), file.file->size()));
-        }
-        write_ports(writer, ports.inputs);
-        write_ports(writer, ports.outputs);
-        for (std::size_t i = 0; i < ports.inputs.size(); ++i) {
-          if (ports.inputs[i].has_default) writer.tensor(ports.defaults[i]);
-        }
-        writer.number(draft ? 1 : 0);
-        if (draft) write_draft(writer, *draft);
-        writer.graph(*graph);
-        write_entry(dir, key, header, writer.finish(), kFrontPieces);
-        base->owners.push_back(graph);  // addresses in the block stay theirs
-        base->blocks = {writer.data_block()};
-        base->blocks.insert(base->blocks.end(), others.begin(), others.end());
-      });
+  write_behind(dir_, [graph = std::move(graph), ports, files, draft = std::move(own), base = base_,
+                      dir = dir_, key = key_, header = header_, digest = digest_,
+                      options = options_, domains = std::move(domains)] {
+    std::vector<DataBlock> others;
+    for (const ExternalFile& file : files) {
+      others.push_back(range_of(as_block(file.file)));
+      base->owners.push_back(file.file);
+    }
+    FlatWriter writer(others);
+    writer.number(kFormat).text(digest).text(options);
+    writer.number(static_cast<std::int64_t>(domains.size()));
+    for (const auto& [domain, meaning] : domains) writer.text(domain).text(meaning);
+    writer.text(base->id);
+    writer.number(static_cast<std::int64_t>(files.size()));
+    for (const ExternalFile& file : files) {
+      writer.text(file.location).text(digest_of(file.file->data(), file.file->size()));
+    }
+    write_ports(writer, ports.inputs);
+    write_ports(writer, ports.outputs);
+    for (std::size_t i = 0; i < ports.inputs.size(); ++i) {
+      if (ports.inputs[i].has_default) writer.tensor(ports.defaults[i]);
+    }
+    writer.number(draft ? 1 : 0);
+    if (draft) write_draft(writer, *draft);
+    writer.graph(*graph);
+    write_entry(dir, key, header, writer.finish(), kFrontPieces);
+    base->owners.push_back(graph);  // addresses in the block stay theirs
+    base->blocks = {writer.data_block()};
+    base->blocks.insert(base->blocks.end(), others.begin(), others.end());
+  });
 }
 
 std::string PlanCache::shapes_key(const std::vector<std::int64_t>& shapes) const {

@@ -474,7 +474,8 @@ std::vector<Data> Program::run(const std::map<std::string, Data>& named) {
   if (used != named.size()) {
     std::string known;
     for (const Port& port : ports) known += (known.empty() ? "" : ", ") + port.name;
-    for (const auto& [name, data] : named) {
+    for (const auto& entry : named) {
+      const std::string& name = entry.first;
       const bool is_port =
           std::any_of(ports.begin(), ports.end(), [&](const Port& p) { return p.name == name; });
       if (is_port) continue;

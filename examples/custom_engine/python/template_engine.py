@@ -193,6 +193,7 @@ class Executable:
     traits={op: lowering.traits for op, lowering in LOWERINGS.items()},
     options=[],  # it has none: every key is an error
     in_place=True,
+    files=[__file__],  # plans are kept in the disk cache until it changes
 )
 class TemplateEngine:
     """Claims what is registered above."""
