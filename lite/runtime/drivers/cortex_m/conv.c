@@ -10,27 +10,45 @@ typedef struct conv_job {
   int32_t icg;
 } conv_job;
 
-/* Where the input pixel of a tap lies, counted in pixels; -1 outside of the image. */
-static int64_t pixel_of(const xrt_k_conv* p, int32_t pixel, int32_t tap) {
-  const int32_t ox = pixel % p->ow, oy = pixel / p->ow % p->oh, n = pixel / p->ow / p->oh;
-  const int32_t iy = oy * p->stride_h - p->pad_top + tap / p->kw * p->dilation_h;
-  const int32_t ix = ox * p->stride_w - p->pad_left + tap % p->kw * p->dilation_w;
+/* Where an output pixel's window begins: its image's first pixel, and the place in the image. */
+typedef struct window {
+  int64_t image;
+  int32_t y, x;
+} window;
+
+static window window_of(const xrt_k_conv* p, int32_t pixel) {
+  const int32_t ox = pixel % p->ow, row = pixel / p->ow;
+  const int32_t oy = row % p->oh, n = row / p->oh;
+  const window at = {(int64_t)n * p->ih * p->iw, oy * p->stride_h - p->pad_top,
+                     ox * p->stride_w - p->pad_left};
+  return at;
+}
+
+/* The input pixel of a tap; -1 outside of the image. */
+static int64_t pixel_of(const xrt_k_conv* p, const window* at, int32_t ky, int32_t kx) {
+  const int32_t iy = at->y + ky * p->dilation_h, ix = at->x + kx * p->dilation_w;
   if (iy < 0 || iy >= p->ih || ix < 0 || ix >= p->iw) return -1;
-  return ((int64_t)n * p->ih + iy) * p->iw + ix;
+  return at->image + (int64_t)iy * p->iw + ix;
 }
 
 static void fetch_window(const void* job, int32_t pixel, int32_t k, int32_t count, int16_t* to) {
   const conv_job* j = (const conv_job*)job;
   const xrt_k_conv* p = j->p;
-  for (int32_t i = 0; i < count;) {
-    const int32_t tap = (k + i) / j->icg, c = (k + i) % j->icg;
+  const window at = window_of(p, pixel);
+  const int32_t tap = k / j->icg;
+  int32_t c = k % j->icg, ky = tap / p->kw, kx = tap % p->kw;
+  for (int32_t i = 0; i < count; c = 0) {
     const int32_t run = j->icg - c < count - i ? j->icg - c : count - i;
-    const int64_t at = pixel_of(p, pixel, tap);
-    if (at >= 0)
-      xrt_cm_widen(j->x + at * p->x_pitch + c, run, p->x_dtype, p->x_zero, i, to);
+    const int64_t from = pixel_of(p, &at, ky, kx);
+    if (from >= 0)
+      xrt_cm_widen(j->x + from * p->x_pitch + c, run, p->x_dtype, p->x_zero, i, to);
     else
       for (int32_t z = i; z < i + run; ++z) to[xrt_cm_place(z)] = 0;
     i += run;
+    if (++kx == p->kw) {
+      kx = 0;
+      ++ky;
+    }
   }
 }
 
@@ -64,16 +82,21 @@ xrt_lite_status xrt_cortex_m_conv_q8(const xrt_kernel_call* call) {
 }
 
 /* One or two pixels by four channels. */
-static void sum_taps(const xrt_k_conv* p, const float* x, int32_t pixel, int32_t pixels,
+static void sum_taps(const xrt_k_conv* p, const float* x, const window* windows, int32_t pixels,
                      const uint8_t* w, int32_t icg, float acc[2][XRT_CM_BLOCK]) {
   float converted[HALF_ROWS * XRT_CM_BLOCK];
   const int32_t half = p->weight_dtype == XRT_LITE_F16, most = half ? HALF_ROWS : icg;
   const int32_t row_bytes = XRT_CM_BLOCK * (half ? 2 : 4);
+  int32_t ky = 0, kx = -1;
   for (int32_t tap = 0; tap < p->kh * p->kw; ++tap) {
+    if (++kx == p->kw) {
+      kx = 0;
+      ++ky;
+    }
     const float* row[2];
     int32_t inside[2] = {0, 0}, rows = 0;
     for (int32_t i = 0; i < pixels; ++i) {
-      const int64_t at = pixel_of(p, pixel + i, tap);
+      const int64_t at = pixel_of(p, &windows[i], ky, kx);
       if (at < 0) continue;
       row[rows] = x + at * p->x_pitch;
       inside[rows++] = i;
@@ -105,10 +128,11 @@ xrt_lite_status xrt_cortex_m_conv_f32(const xrt_kernel_call* call) {
   const int32_t pixels = p->n * p->oh * p->ow;
   for (int32_t pixel = 0; pixel < pixels; pixel += 2) {
     const int32_t count = pixels - pixel < 2 ? 1 : 2;
+    const window windows[2] = {window_of(p, pixel), window_of(p, pixel + count - 1)};
     for (int32_t b = 0; b < blocks * p->groups; ++b) {
       const int32_t g = b / blocks, first = b % blocks * XRT_CM_BLOCK;
       float acc[2][XRT_CM_BLOCK] = {{0}};
-      sum_taps(p, (const float*)call->operands[0] + (int64_t)g * icg, pixel, count,
+      sum_taps(p, (const float*)call->operands[0] + (int64_t)g * icg, windows, count,
                (const uint8_t*)call->operands[1] + b * block_bytes, icg, acc);
       for (int32_t i = 0; i < count; ++i)
         for (int32_t c = first; c < ocg && c < first + XRT_CM_BLOCK; ++c)
