@@ -54,8 +54,8 @@ def main() -> int:
         return (module(images[seen:]).argmax(1) == labels[seen:]).float().mean().item()
 
     def optimizer(module: torch.nn.Module) -> torch.optim.Optimizer:
-        # At 0.05 rounding grows to differences of the loss of 1e-2 within 200 steps, in PyTorch alone,
-        # too: see the row "PyTorch + 1e-6".
+        # At 0.05 rounding grows to differences of the loss of 1e-2 within 200 steps, in PyTorch
+        # alone, too: the row "PyTorch + 1e-6" tells.
         return torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9)
 
     compare("Loss of a CNN on digits", network(), options, optimizer, loss_of, accuracy_of)

@@ -3,11 +3,16 @@
 same weights on the same batches.
 
     ./dev run python examples/training/digits.py --engine native --engine xla --engine openvino,xla
+
+--export writes the network and the batches for cpp/replay.cc, which trains the same in C++; --cpp
+runs that program and draws its curve, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -51,14 +56,42 @@ def batches(steps: int, count: int) -> list[np.ndarray]:
     return [rng.choice(count, BATCH, replace=False) for _ in range(steps)]
 
 
+def trainer_of(images: np.ndarray, engine: str) -> openxrt.Trainer:
+    return openxrt.Trainer.from_torch(
+        network(),
+        (torch.from_numpy(images[:2]),),
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+        optimizer=optim.SGD(learning_rate=0.01, momentum=0.9),
+        engine=engine,
+    )
+
+
+def export(folder: Path, images: np.ndarray, labels: np.ndarray, order: list[np.ndarray]) -> None:
+    """network.onnx, images.bin (float32) and labels.bin (int64), batch after batch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "network.onnx").write_bytes(trainer_of(images, "native").model().to_onnx())
+    (folder / "images.bin").write_bytes(b"".join(images[rows].tobytes() for rows in order))
+    (folder / "labels.bin").write_bytes(b"".join(labels[rows].tobytes() for rows in order))
+
+
+def cpp_curve(program: Path, folder: Path, engine: str) -> list[float]:
+    ran = subprocess.run([program, folder, engine], check=True, capture_output=True, text=True)
+    return [float(line) for line in ran.stdout.split()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", action="append", help="one list of engines per run")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--svg", type=Path, help="where to draw the curves")
+    parser.add_argument("--export", type=Path, help="writes this folder and ends")
+    parser.add_argument("--cpp", type=Path, help="cpp/replay.cc, compiled")
     arguments = parser.parse_args()
     images, labels, test_images, test_labels = data()
     order = batches(arguments.steps, len(images))
+    if arguments.export:
+        export(arguments.export, images, labels, order)
+        return
 
     net = network()
     optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
@@ -79,14 +112,7 @@ def main() -> None:
     print(f"{'PyTorch':16} {took:6.2f} s  accuracy {right.mean():.4f}")
 
     for engine in arguments.engine or ["native"]:
-        batch = torch.export.Dim("batch")
-        trainer = openxrt.Trainer.from_torch(
-            network(),
-            (torch.from_numpy(images[:2]),),
-            dynamic_shapes=({0: batch},),
-            optimizer=optim.SGD(learning_rate=0.01, momentum=0.9),
-            engine=engine,
-        )
+        trainer = trainer_of(images, engine)
         begin = time.perf_counter()
         curve = [trainer.step(images[rows], target=labels[rows]) for rows in order]
         took = time.perf_counter() - begin
@@ -97,6 +123,13 @@ def main() -> None:
             f"{engine:16} {took:6.2f} s  accuracy {right.mean():.4f}  "
             f"largest difference of the loss {apart:.1e}"
         )
+    if arguments.cpp:
+        with tempfile.TemporaryDirectory() as folder:
+            export(Path(folder), images, labels, order)
+            curve = cpp_curve(arguments.cpp, Path(folder), (arguments.engine or ["native"])[0])
+        apart = max(abs(a - b) for a, b in zip(curve, curves["PyTorch"], strict=True))
+        curves["C++"] = curve
+        print(f"{'C++':16} largest difference of the loss {apart:.1e}")
     if arguments.svg:
         write_svg(arguments.svg, "Digits: loss per step", curves)
 

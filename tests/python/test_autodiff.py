@@ -453,9 +453,11 @@ def test_a_loss_of_many_elements_is_refused() -> None:
 
 SCAN = """
 <ir_version: 10, opset_import: ["" : 21]>
-scan (double[3] h, double[4,2] x, double[2,3] w, double[3,3] u) => (double[3] last, double[4,3] all) {
+scan (double[3] h, double[4,2] x, double[2,3] w, double[3,3] u)
+  => (double[3] last, double[4,3] all) {
   last, all = Scan <num_scan_inputs: int = 1, scan_input_directions: ints = [DIRECTION],
-                    body = step (double[3] before, double[2] row) => (double[3] after, double[3] out) {
+                    body = step (double[3] before, double[2] row)
+                         => (double[3] after, double[3] out) {
     a = MatMul (row, w)
     b = MatMul (before, u)
     c = Add (a, b)
