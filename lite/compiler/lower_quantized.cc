@@ -37,6 +37,20 @@ std::optional<float> scalar(const Tensor* t) {
   return t->data<float>()[0];
 }
 
+// A bias counted in the steps of the sum: input scale times weight scale, of each channel. Any
+// other is taken as the numbers that it stands for.
+bool in_steps(const Tensor& scale, const Tensor* zero, float x_scale, const Tensor& w_scale) {
+  if (scale.count() != 1 && w_scale.count() != 1 && scale.count() != w_scale.count()) return false;
+  for (std::int64_t c = 0; c < std::max(scale.count(), w_scale.count()); ++c) {
+    const double step = double{x_scale} * w_scale.data<float>()[w_scale.count() == 1 ? 0 : c];
+    const double given = scale.data<float>()[scale.count() == 1 ? 0 : c];
+    if (std::abs(given - step) > 1e-5 * step) return false;
+  }
+  if (zero == nullptr) return true;
+  const std::vector<std::int64_t> zeros = zero->to_int64();
+  return std::all_of(zeros.begin(), zeros.end(), [](std::int64_t z) { return z == 0; });
+}
+
 }  // namespace
 
 std::optional<Tensor> Lowering::weights(const Node& node, std::size_t i) const {
@@ -153,19 +167,23 @@ std::optional<Lowering::QuantizedSum> Lowering::match_quantized(const Node& node
   if (m.w_axis < 0) m.w_axis += static_cast<std::int64_t>(values->rank());
   const bool by_row = n->op == "Conv" || (n->op == "Gemm" && n->attr_int("transB", 0) != 0);
   if (scale->count() > 1 && m.w_axis != (by_row ? 0 : 1)) return std::nullopt;
-  if (n->op == "MatMul" && values->rank() != 2) return std::nullopt;
+  if (n->op != "Conv" && values->rank() != 2) return std::nullopt;
+  const std::int64_t channels = values->dims()[by_row ? 0 : 1];
+  if (scale->count() != 1 && scale->count() != channels) return std::nullopt;
   if (n->op == "Gemm" && (n->attr_int("transA", 0) != 0 || n->attr_float("alpha", 1) != 1 ||
                           n->attr_float("beta", 1) != 1)) {
     return std::nullopt;
   }
   if (has_input(*n, 2)) {
+    const std::optional<Tensor> bias = weights(*n, 2);
+    if (!bias) return std::nullopt;
     const Node* dq = producer(n->input(2));
-    if (const std::optional<Tensor> bias = weights(*n, 2)) {
-      m.bias =
-          dq != nullptr && constant(*dq, 0)->dtype() == DType::kInt32 ? *constant(*dq, 0) : *bias;
-    } else {
-      return std::nullopt;
-    }
+    const bool whole = dq != nullptr && constant(*dq, 0)->dtype() == DType::kInt32 &&
+                       in_steps(*constant(*dq, 1), constant(*dq, 2), m.q.x_scale, m.w_scale);
+    m.bias = whole ? *constant(*dq, 0) : *bias;
+  }
+  for (const Tensor* t : {&m.bias, &m.extra_bias}) {
+    if (t->defined() && t->count() != 1 && t->count() != channels) return std::nullopt;
   }
   return m;
 }

@@ -293,6 +293,49 @@ def test_two_inputs(tmp_path: Path) -> None:
         openxrt.lite.compile(file, tmp_path / "n.bin", precision="int8", calibration=folder)
 
 
+@pytest.mark.parametrize("factor", [1, 4])
+def test_a_bias_in_other_steps(factor: int, tmp_path: Path) -> None:
+    """The standard lets a bias have any scale; kernels add it in steps of the sum."""
+
+    def scalar(name: str, value: float, dtype: type) -> TensorProto:
+        return numpy_helper.from_array(np.array(value, dtype), name)
+
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-127, 128, (8, 16)).astype(np.int8)
+    bias = rng.integers(-4000, 4000, 8).astype(np.int32)
+    constants = [
+        scalar("xs", 0.02, np.float32),
+        scalar("xz", 128, np.uint8),
+        scalar("ws", 0.01, np.float32),
+        scalar("bs", 0.02 * 0.01 * factor, np.float32),
+        scalar("ys", 0.2, np.float32),
+        numpy_helper.from_array(weights, "wq"),
+        numpy_helper.from_array(bias, "bq"),
+    ]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "xs", "xz"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["wq", "ws"], ["wd"]),
+        helper.make_node("DequantizeLinear", ["bq", "bs"], ["bd"]),
+        helper.make_node("Gemm", ["xd", "wd", "bd"], ["g"], transB=1),
+        helper.make_node("QuantizeLinear", ["g", "ys", "xz"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    inputs, outputs = (
+        [info("x", TensorProto.UINT8, [3, 16])],
+        [info("y", TensorProto.UINT8, [3, 8])],
+    )
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", 19)]
+    file = tmp_path / "bias.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), file)
+    assert "1 ops" in openxrt.lite.compile(file, tmp_path / "bias.bin")
+    x = rng.integers(0, 256, (3, 16)).astype(np.uint8)
+    exact = (x.astype(np.int64) - 128) @ weights.T.astype(np.int64) * 0.0002
+    expected = np.clip(np.rint((exact + bias * 0.0002 * factor) / 0.2) + 128, 0, 255)
+    actual = openxrt.lite.Model(tmp_path / "bias.bin").run({"x": x})["y"]
+    np.testing.assert_array_equal(actual, expected)
+
+
 def test_half_precision(network: Network, tmp_path: Path) -> None:
     """Weights are rounded to half precision; one that is too large is named."""
     file, _, pictures, _ = network
