@@ -26,6 +26,8 @@ namespace {
 std::atomic<int> allocations = 0;
 }
 
+// The linker's names (--wrap).
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier)
 extern "C" {
 void* __real_malloc(std::size_t);
 void* __real_calloc(std::size_t, std::size_t);
@@ -40,6 +42,7 @@ int __wrap_posix_memalign(void** p, std::size_t a, std::size_t n) {
 }
 void __wrap_free(void* p) { ++allocations, __real_free(p); }
 }
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
 namespace xrt::lite {
 namespace {
