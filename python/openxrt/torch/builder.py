@@ -86,6 +86,15 @@ class Value:
             )
         return [int(dim) for dim in dims]
 
+    def static_size(self, dim: int, what: str) -> int:
+        """One dimension as a number; Unsupported, naming `what`, where it is symbolic."""
+        size = None if self.shape is None else self.shape[dim]
+        if not isinstance(size, int):
+            raise NeedsStaticShape(
+                f"{what} needs static dimensions, the shape here is {self.shape}"
+            )
+        return size
+
 
 Number: TypeAlias = "int | float | bool"
 Operand: TypeAlias = "Value | int | float | bool"

@@ -131,6 +131,7 @@ class _Inference:
     ) -> None:
         flat, spec = pytree.tree_flatten((args, kwargs))
         self.signature = _Signature(flat, spec)
+        self.is_wide = wide is not None
         shapes = None
         if wide is not None:
             arguments, keywords = pytree.tree_unflatten(wide, spec)
@@ -244,6 +245,7 @@ class EngineModule(torch.nn.Module):
         self.fallback = fallback
         self._programs: list[_Inference] = []
         self._left: list[_LeftToPyTorch] = []
+        self._one_program_per_size = False
         self._programs_lock = threading.Lock()
         # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
         self.__dict__["_compiled"] = None
@@ -289,26 +291,34 @@ class EngineModule(torch.nn.Module):
                 self.recompile()  # the module is another one than was traced
                 break
         if not self.fallback:
-            return self._compile(args, kwargs).run(flat)
+            return self._first_run(args, kwargs, flat)
         if not any(left.signature.fits(flat, spec) and left.state.fits() for left in self._left):
-            program = None
             try:
-                program = self._compile(args, kwargs)
-                return program.run(flat)
+                return self._first_run(args, kwargs, flat)
             except Unsupported:
-                self._leave_to_pytorch(program, args, kwargs)
+                flat, spec = pytree.tree_flatten((args, kwargs))
+                with self._programs_lock:
+                    self._left.insert(0, _LeftToPyTorch(self.wrapped, flat, spec))
+                    del self._left[_MAX_PROGRAMS:]
         with torch.no_grad():
             return self._through_dynamo(*args, **kwargs)
 
-    def _leave_to_pytorch(
-        self, program: _Inference | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """Remembers that a program of these arguments was refused."""
-        flat, spec = pytree.tree_flatten((args, kwargs))
-        with self._programs_lock:
-            self._programs = [made for made in self._programs if made is not program]
-            self._left.insert(0, _LeftToPyTorch(self.wrapped, flat, spec))
-            del self._left[_MAX_PROGRAMS:]
+    def _first_run(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], flat: list[object]
+    ) -> object:
+        """Results by a program that is made for these arguments; one that is refused is dropped."""
+        program = self._compile(args, kwargs)
+        try:
+            return program.run(flat)
+        except Unsupported as error:
+            with self._programs_lock:
+                self._programs = [made for made in self._programs if made is not program]
+                # Of a module with an op that wants sizes as numbers each size has its program.
+                retry = program.is_wide and isinstance(error, NeedsStaticShape)
+                self._one_program_per_size |= retry
+            if not retry:
+                raise
+        return self._first_run(args, kwargs, flat)
 
     def _through_dynamo(self, *args: Any, **kwargs: Any) -> Any:
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
@@ -338,6 +348,8 @@ class EngineModule(torch.nn.Module):
             wide = None
             for program in self._programs:
                 wide = program.signature.widened(flat)
+                if self._one_program_per_size:
+                    wide = None
                 if wide is not None:
                     break
             try:
@@ -366,6 +378,7 @@ class EngineModule(torch.nn.Module):
         with self._programs_lock:
             self._programs = []
             self._left = []
+            self._one_program_per_size = False
         self.__dict__["_compiled"] = None
 
     @staticmethod

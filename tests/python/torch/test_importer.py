@@ -404,6 +404,13 @@ def test_agrees_with_pytorch(name: str) -> None:
     check(function, *inputs)
 
 
+@pytest.mark.skipif("xla" not in openxrt.engines(), reason="no engine xla")
+def test_a_gather_that_reads_nothing_on_xla() -> None:
+    exported = torch.export.export(Function(lambda x: x.diagonal().prod(-1)), (rand(0, 0, 2),))
+    program = openxrt.load(xt.import_exported(exported).graph, engine="xla", strict=True)
+    np.testing.assert_array_equal(program(rand(0, 0, 2)), np.ones(2, np.float32))
+
+
 def test_symbolic_batch_serves_every_size() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Flatten())
     batch = torch.export.Dim("batch", min=2)

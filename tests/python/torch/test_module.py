@@ -113,6 +113,35 @@ def test_a_third_batch_size_compiles_nothing() -> None:
     assert len(list(fast.programs())) == 2
 
 
+class AlongBatch(torch.nn.Module):
+    """A transform along the batch, whose size must be a number."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * 2, torch.fft.rfft(x, dim=0).abs()
+
+
+def test_sizes_that_must_be_numbers_have_a_program_each() -> None:
+    module = AlongBatch().eval()
+    fast = xt.XRTModule(module, engine="native")
+    for n in (2, 4, 7, 2):
+        x, _ = batch(n)
+        for found, wanted in zip(fast(x), module(x), strict=True):
+            assert_close(found, wanted)
+    assert len(list(fast.programs())) == 3
+    frequencies = xt.XRTModule(Magnitudes().eval(), engine="native")
+    for n in (2, 4, 7):
+        x, _ = batch(n)
+        assert_close(frequencies(x), Magnitudes()(x))
+    assert len(list(frequencies.programs())) == 2
+
+
+class Magnitudes(torch.nn.Module):
+    """A transform along a dimension that never changes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.rfft(x).abs()
+
+
 def test_behaves_as_the_wrapped_module() -> None:
     module = network()
     fast = xt.XRTModule(module, engine="native")

@@ -397,8 +397,8 @@ def _scaled(b: Builder, x: Complex, factor: float) -> Complex:
     return x if factor == 1 else Complex(mul(b, x.re, factor), mul(b, x.im, factor))
 
 
-def _count(sizes: Sequence[int], dims: Sequence[int]) -> int:
-    return math.prod(sizes[dim] for dim in dims)
+def _count(x: Value, dims: Sequence[int]) -> int:
+    return math.prod(x.static_size(dim, "a Fourier transform") for dim in dims)
 
 
 def _dft(b: Builder, pair: Value, axis: int, inverse: bool, onesided: bool = False) -> Value:
@@ -419,8 +419,7 @@ def _transform(b: Builder, x: Complex, dims: Sequence[int], inverse: bool) -> Co
 
 @complex_lowering("aten._fft_c2c.default")
 def c2c(b: Builder, x: Complex, dim: Sequence[int], normalization: int, forward: bool) -> Complex:
-    count = _count(x.re.static_shape("a Fourier transform"), dim)
-    factor = _factor(normalization, count, not forward)
+    factor = _factor(normalization, _count(x.re, dim), not forward)
     return _scaled(b, _transform(b, x, dim, not forward), factor)
 
 
@@ -429,11 +428,13 @@ def r2c(b: Builder, x: Value, dim: Sequence[int], normalization: int, onesided: 
     last = dim[-1] % x.rank
     pair = _dft(b, b.unsqueeze(x, x.rank), last, False, onesided)
     half = from_pair(b, pair)
-    sizes = x.static_shape("a Fourier transform")
-    shape = tuple(n // 2 + 1 if i == last and onesided else n for i, n in enumerate(sizes))
+    assert x.shape is not None
+    size = x.static_size(last, "a Fourier transform")
+    half_size = size // 2 + 1 if onesided else size
+    shape = (*x.shape[:last], half_size, *x.shape[last + 1 :])
     half = Complex(*[Value(p.id, p.dtype, shape, x.rank) for p in (half.re, half.im)])
     whole = _transform(b, half, dim[:-1], False) if len(dim) > 1 else half
-    return _scaled(b, whole, _factor(normalization, _count(sizes, dim), False))
+    return _scaled(b, whole, _factor(normalization, _count(x, dim), False))
 
 
 @complex_lowering("aten._fft_c2r.default")
@@ -443,15 +444,15 @@ def c2r(
     if not isinstance(last_dim_size, int):
         raise Unsupported("a Fourier transform of a size that is not known")
     last = dim[-1] % x.rank
-    sizes = x.re.static_shape("a Fourier transform")
+    factor = _factor(normalization, _count(x.re, dim[:-1]) * last_dim_size, True)
+    known = x.re.static_size(last, "a Fourier transform")
     if len(dim) > 1:
         x = _transform(b, x, dim[:-1], True)
     # The other half mirrors the first, conjugated.
-    mirrored = b.ints(range(last_dim_size - sizes[last], 0, -1))
+    mirrored = b.ints(range(last_dim_size - known, 0, -1))
     tail = [b.op("Gather", part, mirrored, axis=last, rank=x.rank) for part in (x.re, x.im)]
     re = b.op("Concat", x.re, tail[0], axis=last, rank=x.rank)
     im = b.op("Concat", x.im, b.op("Neg", tail[1]), axis=last, rank=x.rank)
     whole = _dft(b, to_pair(b, Complex(re, im)), last, True)
     result = from_pair(b, whole).re
-    factor = _factor(normalization, _count(sizes, dim[:-1]) * last_dim_size, True)
     return result if factor == 1 else mul(b, result, factor)

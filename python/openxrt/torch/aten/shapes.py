@@ -195,7 +195,7 @@ def roll(b: Builder, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) 
         flat = roll(b, b.reshape(x, [-1]), shifts, [0])
         return b.reshape(flat, [b.dim_size(x, dim) for dim in range(x.rank)])
     for shift, dim in zip(shifts, dims, strict=True):
-        size = x.static_shape("roll")[dim]
+        size = x.static_size(dim, "roll")
         cut = -shift % size if size else 0
         if cut:
             parts = [b.slice(x, dim % x.rank, cut, _END), b.slice(x, dim % x.rank, 0, cut)]
@@ -229,11 +229,10 @@ def as_strided(
 
 @lowering("aten.diagonal.default")
 def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    shape = x.static_shape("diagonal")
     dim1, dim2 = dim1 % x.rank, dim2 % x.rank
     others = [dim for dim in range(x.rank) if dim not in (dim1, dim2)]
     moved = b.transpose(x, [dim1, dim2, *others])
-    rows, columns = shape[dim1], shape[dim2]
+    rows, columns = (x.static_size(dim, "a diagonal") for dim in (dim1, dim2))
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     along = np.arange(length, dtype=np.int64)
     index = np.stack([along - min(offset, 0), along + max(offset, 0)], axis=-1)
@@ -245,10 +244,9 @@ def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 def diagonal_scatter(
     b: Builder, x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Value:
-    shape = x.static_shape("diagonal_scatter")
     dim1, dim2 = dim1 % x.rank, dim2 % x.rank
     order = [dim1, dim2, *[dim for dim in range(x.rank) if dim not in (dim1, dim2)]]
-    rows, columns = shape[dim1], shape[dim2]
+    rows, columns = (x.static_size(dim, "a diagonal") for dim in (dim1, dim2))
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     along = np.arange(length, dtype=np.int64)
     index = np.stack([along - min(offset, 0), along + max(offset, 0)], axis=-1)
