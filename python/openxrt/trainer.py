@@ -166,7 +166,7 @@ class Trainer:
     def state_dict(self, copy: bool = True) -> dict[str, np.ndarray]:
         """The parameters, running statistics and optimizer states ("<parameter>:momentum" and the
         like), by name. `copy=False`: arrays on the trainer's own memory, which the next step
-        changes; what is written into them is trained on."""
+        changes (with detect_anomaly, every second one); what is written into them is trained on."""
         return self._core.state(copy)
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
