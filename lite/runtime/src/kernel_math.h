@@ -3,6 +3,7 @@
 #ifndef XRT_LITE_KERNEL_MATH_H_
 #define XRT_LITE_KERNEL_MATH_H_
 
+#include <float.h>
 #include <string.h>
 
 #include "kernel.h"
@@ -25,7 +26,11 @@ static inline void xrt_parallel(const xrt_kernel_call* call, int32_t count,
  * and exact without a floating-point unit. */
 static inline float xrt_round_half_even(float v) {
   const float magic = 12582912.0f; /* 1.5 * 2^23: sums with it have no fraction */
+#if FLT_EVAL_METHOD == 0
+  const float sum = v + magic;
+#else /* where float is computed wider, memory makes it a float again */
   volatile float sum = v + magic;
+#endif
   return sum - magic;
 }
 

@@ -73,6 +73,12 @@ static void load(value_block* to, const void* x, int64_t at, int64_t stride, int
   } else if (dtype == XRT_LITE_F32) {
     const float* f = (const float*)x + at;
     for (int32_t i = 0; i < count; ++i) to->f[i] = f[i * stride];
+  } else if (dtype == XRT_LITE_U8 && stride == 1) {
+    const uint8_t* u = (const uint8_t*)x + at;
+    for (int32_t i = 0; i < count; ++i) to->f[i] = u[i];
+  } else if (dtype == XRT_LITE_I8 && stride == 1) {
+    const int8_t* s = (const int8_t*)x + at;
+    for (int32_t i = 0; i < count; ++i) to->f[i] = s[i];
   } else {
     for (int32_t i = 0; i < count; ++i) to->f[i] = load_float(x, at + i * stride, dtype);
   }
@@ -80,6 +86,15 @@ static void load(value_block* to, const void* x, int64_t at, int64_t stride, int
 
 static void store(void* y, int64_t at, const value_block* from, int32_t dtype, int32_t domain,
                   int32_t count) {
+  if (domain == 0 && (dtype == XRT_LITE_U8 || dtype == XRT_LITE_I8)) {
+    uint8_t* u = (uint8_t*)y + at;
+    for (int32_t i = 0; i < count; ++i) u[i] = (uint8_t)xrt_to_q8(from->f[i], 0, dtype);
+    return;
+  }
+  if (domain == 0 && dtype == XRT_LITE_F32) {
+    memcpy((float*)y + at, from->f, (size_t)count * sizeof(float));
+    return;
+  }
   for (int32_t i = 0; i < count; ++i) {
     const float f = domain == 1 ? (float)from->i[i] : from->f[i];
     switch (dtype) {
