@@ -15,6 +15,7 @@ GraphRunner program_runner(std::vector<std::string> engines) {
       std::vector<Data> outputs;
       program->run(values, outputs);
       std::vector<Tensor> tensors;
+      tensors.reserve(outputs.size());
       for (const Data& output : outputs) tensors.push_back(output.tensor());
       return tensors;
     };
