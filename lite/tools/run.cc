@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "cli/inputs.h"
 #include "cli/npy.h"
+#include "cli/outputs.h"
 #include "cli/text.h"
 #include "compile.h"
 #include "host_model.h"
@@ -57,13 +58,14 @@ std::vector<Tensor> reference(const std::string& path, const lite::HostModel& mo
 int main(int argc, char** argv) {
   CLI::App app("Runs a model compiled by xrt-lite-compile", "xrt-lite-run");
   std::string file, against, save;
-  int threads = 0, repeat = 0;
+  int threads = 0, repeat = 0, top = 0;
   double tolerance = 1e-4;
   bool profile = false, verify = false;
   cli::InputOptions input_options;
   app.add_option("FILE", file, "a compiled model")->required();
   cli::add_input_options(app, input_options);
   app.add_option("--threads", threads, "threads (default: the process's budget)");
+  app.add_option("--top", top, "print the K largest elements of each output with their indices");
   app.add_option("--repeat", repeat, "runs to time after the first one")->capture_default_str();
   app.add_option("--reference", against,
                  "the model it was compiled from: its outputs on the native engine are compared");
@@ -85,8 +87,7 @@ int main(int argc, char** argv) {
     model.run();
     fmt::print("loaded in {}\n", cli::time_text(load));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      fmt::print("{}: {}{}\n", model.outputs()[i].name, to_string(outputs[i].dtype()),
-                 to_string(outputs[i].dims()));
+      cli::print_data(model.outputs()[i].name, outputs[i], top);
     }
     if (repeat > 0) {
       Profile p;

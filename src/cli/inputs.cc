@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -23,9 +24,9 @@ namespace xrt::cli {
 namespace {
 
 constexpr const char* kInputHelp =
-    "value of an input, NAME=SOURCE, or a .npz with one array per input (repeatable). SOURCE is "
-    "a .npy, .png or .jpg file, a number or JSON list, zeros, ones, random, or random:LOW:HIGH. "
-    "What is not given is random";
+    "value of an input, NAME=SOURCE, or a .npz with one array per input (repeatable); SOURCE alone "
+    "where there is one input. SOURCE is a .npy, .png or .jpg file, a number or JSON list, zeros, "
+    "ones, random, or random:LOW:HIGH. What is not given is random";
 
 using DimSizes = std::map<std::string, std::int64_t>;
 
@@ -278,6 +279,16 @@ std::string names_of(const std::vector<Port>& ports) {
   return names;
 }
 
+// The input that `source`, given without a name, is for: the one that must be given.
+std::string only_input(const std::vector<Port>& ports, const std::string& source) {
+  std::vector<Port> required;
+  std::copy_if(ports.begin(), ports.end(), std::back_inserter(required),
+               [](const Port& port) { return !port.has_default; });
+  if (required.size() == 1) return required.front().name;
+  throw UsageError(
+      fmt::format("--input '{}': write NAME=SOURCE; the inputs are {}", source, names_of(ports)));
+}
+
 }  // namespace
 
 void add_input_options(CLI::App& app, InputOptions& options) {
@@ -312,7 +323,9 @@ std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions
       add_archive(text, ports, given);
       continue;
     }
-    const std::pair<std::string, std::string> parts = split(text, "--input");
+    const std::pair<std::string, std::string> parts = text.find('=') == std::string::npos
+                                                          ? std::pair(only_input(ports, text), text)
+                                                          : split(text, "--input");
     const std::string& name = parts.first;
     const bool known = std::any_of(ports.begin(), ports.end(),
                                    [&](const Port& port) { return port.name == name; });

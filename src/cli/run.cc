@@ -14,6 +14,7 @@
 #include "cli/inputs.h"
 #include "cli/npy.h"
 #include "cli/options.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "runtime/difference.h"
@@ -42,50 +43,6 @@ constexpr const char* kFooter = R"(Examples:
 
 Images are resized to the input's height and width (triangle filter), scaled to 0..1, then
 (value - mean) / std per channel; a uint8 input takes the pixels as they are.)";
-
-std::string elements_text(const Tensor& tensor) {
-  constexpr std::int64_t kShown = 6;
-  std::string text;
-  const std::int64_t count = std::min(tensor.count(), kShown);
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (i > 0) text += ", ";
-    if (tensor.dtype() == DType::kString) {
-      text += fmt::format("\"{}\"", tensor.strings()[i]);
-    } else {
-      text += fmt::format("{:.5g}", element_as_double(tensor, i));
-    }
-  }
-  return tensor.count() > kShown ? text + ", …" : text;
-}
-
-void print_data(const std::string& name, const Data& data, int top, int indent) {
-  const std::string margin(static_cast<std::size_t>(indent), ' ');
-  if (data.is_none()) {
-    fmt::print("{}{}: none\n", margin, name);
-    return;
-  }
-  if (data.is_sequence()) {
-    fmt::print("{}{}: sequence of {}\n", margin, name, plural(data.items().size(), "item"));
-    for (std::size_t i = 0; i < data.items().size(); ++i) {
-      print_data(fmt::format("[{}]", i), data.items()[i], top, indent + 2);
-    }
-    return;
-  }
-  const Tensor& tensor = data.tensor();
-  fmt::print("{}{}: {}{} {}\n", margin, name, to_string(tensor.dtype()), to_string(tensor.dims()),
-             elements_text(tensor));
-  if (top <= 0 || tensor.dtype() == DType::kString) return;
-  std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.count()));
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
-  const auto shown = std::min(order.size(), static_cast<std::size_t>(top));
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
-                    [&](std::int64_t a, std::int64_t b) {
-                      return element_as_double(tensor, a) > element_as_double(tensor, b);
-                    });
-  for (std::size_t i = 0; i < shown; ++i) {
-    fmt::print("{}  {:>6}  {:.6g}\n", margin, order[i], element_as_double(tensor, order[i]));
-  }
-}
 
 std::map<std::string, Tensor> tensors_by_name(const std::vector<Port>& ports,
                                               const std::vector<Data>& outputs) {

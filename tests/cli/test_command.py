@@ -261,7 +261,7 @@ def test_images(tmp_path: Path) -> None:
     photo = tmp_path / "x.jpg"
     smooth = np.add.outer(np.arange(60) * 2, np.arange(80)).astype(np.uint8)
     image.fromarray(np.stack([smooth] * 3, axis=-1)).save(photo, quality=95)
-    result = xrt("run", model, "-e", "native", "-i", f"x={photo}", "-o", out)
+    result = xrt("run", model, "-e", "native", "-i", photo, "-o", out)  # the only input
     assert result.returncode == OK, result.stderr
     resized = np.asarray(image.open(photo).resize((5, 4), image.Resampling.BILINEAR))
     assert np.abs(np.load(out)[0].astype(int) - resized.astype(int)).max() <= 2
