@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files for several targets. "cuda" runs on stand-ins for NVRTC and libcuda (standin/): the same
 // kernel sources, compiled for this machine's processor.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -34,6 +35,11 @@ class Environment : public testing::Environment {
     setenv("XRT_NVRTC", XRT_STANDIN_NVRTC, 1);
     setenv("XRT_CUDA_ARCHS", "90", 1);
     setenv("ASCEND_TOOLKIT_HOME", XRT_STANDIN_CANN, 1);
+    // What is loaded already is found by its SONAME. (A run path would not do: AddressSanitizer's
+    // dlopen does not look along that of its caller.)
+    for (const char* standin : {XRT_STANDIN_CUDA, XRT_STANDIN_ASCENDCL}) {
+      ASSERT_NE(dlopen(standin, RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+    }
   }
 };
 const auto* const kEnvironment = testing::AddGlobalTestEnvironment(new Environment);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <list>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,15 +29,17 @@ struct Args {
 };
 using Kernel = void (*)(Args);
 
-struct Module {
-  void* library;
-  Index *thread, *block, *block_size;
-  void (**barrier)();
-};
+struct Module;
 struct Function {
   Module* module;
   Kernel kernel;
   std::string name;
+};
+struct Module {
+  void* library;
+  Index *thread, *block, *block_size;
+  void (**barrier)();
+  std::list<Function> functions;  // handles stay valid until the module is unloaded
 };
 struct Stream {
   std::vector<std::function<void()>> work;
@@ -180,10 +183,12 @@ EXPORT int cuModuleLoadData(Module** out, const void* image) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   unlink(path);
   if (library == nullptr) return kInvalidImage;
-  *out = new Module{library, static_cast<Index*>(dlsym(library, "standin_thread")),
+  *out = new Module{library,
+                    static_cast<Index*>(dlsym(library, "standin_thread")),
                     static_cast<Index*>(dlsym(library, "standin_block")),
                     static_cast<Index*>(dlsym(library, "standin_block_size")),
-                    reinterpret_cast<void (**)()>(dlsym(library, "standin_barrier"))};
+                    reinterpret_cast<void (**)()>(dlsym(library, "standin_barrier")),
+                    {}};
   log("module");
   return 0;
 }
@@ -195,7 +200,7 @@ EXPORT int cuModuleUnload(Module* m) {
 EXPORT int cuModuleGetFunction(Function** out, Module* m, const char* name) {
   void* symbol = dlsym(m->library, name);
   if (symbol == nullptr) return kNotFound;
-  *out = new Function{m, reinterpret_cast<Kernel>(symbol), name};  // lives as long as the process
+  *out = &m->functions.emplace_back(Function{m, reinterpret_cast<Kernel>(symbol), name});
   return 0;
 }
 EXPORT int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
