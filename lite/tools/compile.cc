@@ -14,8 +14,10 @@
 #include "report.h"
 #include "tool.h"
 
-int main(int argc, char** argv) {
-  using namespace xrt;
+namespace xrt::lite {
+namespace {
+
+int compile_command(int argc, char** argv) {
   CLI::App app("Compiles a model to one file that the lite runtime runs", "xrt-lite-compile");
   std::string model, output, targets = "generic", precision = "fp32", emit = "bin", report;
   std::vector<std::string> dims;
@@ -28,7 +30,7 @@ int main(int argc, char** argv) {
          "the next; there are: " +
              [] {
                std::string all;
-               for (const auto& n : lite::target_names()) all += (all.empty() ? "" : ", ") + n;
+               for (const auto& n : target_names()) all += (all.empty() ? "" : ", ") + n;
                return all;
              }())
       ->capture_default_str();
@@ -50,11 +52,11 @@ int main(int argc, char** argv) {
                  "an HTML file that shows the plan: memory over steps, work and bytes per step");
   cli::CalibrationOptions calibration;
   cli::add_calibration_options(app, calibration);
-  return lite::run_tool(app, argc, argv, [&] {
-    lite::CompileOptions options;
+  return run_tool(app, argc, argv, [&] {
+    CompileOptions options;
     options.targets = cli::split_engines(targets);
-    if (precision == "fp16") options.precision = lite::Precision::kFloat16;
-    if (precision == "int8") options.precision = lite::Precision::kInt8;
+    if (precision == "fp16") options.precision = Precision::kFloat16;
+    if (precision == "int8") options.precision = Precision::kInt8;
     if (!calibration.folder.empty()) {
       if (precision != "int8") throw cli::UsageError("--calibrate is for --precision=int8");
       options.quantize = cli::quantize_options(calibration);
@@ -73,24 +75,24 @@ int main(int argc, char** argv) {
       options.dims[d.substr(0, at)] = size;
     }
     std::vector<std::string> notes;
-    const lite::Module module = lite::compile(lite::load_model(model), options, notes);
+    const Module module = compile(load_model(model), options, notes);
     for (const std::string& n : notes) fmt::print(stderr, "note: {}\n", n);
     std::string bytes;
     if (emit == "c") {
       const std::filesystem::path base = std::filesystem::path(output).replace_extension();
-      const lite::CSources sources = lite::write_c(module, base.stem().string());
+      const CSources sources = write_c(module, base.stem().string());
       write_file_atomic(base.string() + ".h", sources.header);
       write_file_atomic(base.string() + ".c", sources.source);
       output = base.string() + ".c";
       bytes = sources.source;
     } else {
-      bytes = lite::write_file(module);
+      bytes = write_file(module);
       write_file_atomic(output, bytes);
     }
     if (!report.empty()) {
       const std::string title =
           std::filesystem::path(model).filename().string() + " for " + targets;
-      write_file_atomic(report, lite::report_html(module, title, bytes.size()));
+      write_file_atomic(report, report_html(module, title, bytes.size()));
     }
     std::string devices;
     for (std::size_t t = 0; t < module.targets.size(); ++t) {
@@ -109,3 +111,8 @@ int main(int argc, char** argv) {
     return 0;
   });
 }
+
+}  // namespace
+}  // namespace xrt::lite
+
+int main(int argc, char** argv) { return xrt::lite::compile_command(argc, argv); }

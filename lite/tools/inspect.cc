@@ -11,9 +11,8 @@
 #include "kernel_names.h"
 #include "tool.h"
 
+namespace xrt::lite {
 namespace {
-
-using namespace xrt;
 
 std::string place(const xrt_view& v, const xrt_file_tensor& t) {
   switch (t.at) {
@@ -53,19 +52,17 @@ void print_steps(const xrt_view& v) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int inspect_command(int argc, char** argv) {
   CLI::App app("Shows what a model compiled by xrt-lite-compile holds", "xrt-lite-inspect");
   std::string file;
   bool ops = false, verify = false;
   app.add_option("FILE", file, "a compiled model")->required();
   app.add_flag("--ops", ops, "every op with the places of its operands");
   app.add_flag("--verify", verify, "compare the checksum of the weights, too");
-  return lite::run_tool(app, argc, argv, [&] {
+  return run_tool(app, argc, argv, [&] {
     const auto mapped = MappedFile::open(file);
     xrt_view v;
-    lite::check(xrt_view_open(mapped->data(), mapped->size(), &v), file);
+    check(xrt_view_open(mapped->data(), mapped->size(), &v), file);
     const xrt_file_header& h = *v.header;
     fmt::print("{}: format {}, {}, tables {}, weights {}, arena {}\n", file, h.version,
                cli::bytes_text(static_cast<double>(h.file_bytes)),
@@ -95,11 +92,10 @@ int main(int argc, char** argv) {
       for (std::uint32_t k = 0; k < op.operand_count; ++k) {
         operands += (k == 0 ? "" : ", ") + place(v, v.tensors[v.operands[op.operands + k]]);
       }
-      rows.push_back(
-          {v.strings + op.name, lite::kernel_name(static_cast<int>(op.kernel)), operands});
+      rows.push_back({v.strings + op.name, kernel_name(static_cast<int>(op.kernel)), operands});
     }
     for (int k = 0; k < XRT_K_COUNT; ++k) {
-      if (counts[k] > 0) fmt::print("{}: {}\n", lite::kernel_name(k), counts[k]);
+      if (counts[k] > 0) fmt::print("{}: {}\n", kernel_name(k), counts[k]);
     }
     if (ops) fmt::print("{}", cli::table(rows));
     if (verify) {
@@ -110,3 +106,8 @@ int main(int argc, char** argv) {
     return static_cast<int>(cli::kOk);
   });
 }
+
+}  // namespace
+}  // namespace xrt::lite
+
+int main(int argc, char** argv) { return xrt::lite::inspect_command(argc, argv); }

@@ -18,9 +18,8 @@
 #include "tool.h"
 #include "xrt/error.h"
 
+namespace xrt::lite {
 namespace {
-
-using namespace xrt;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -42,9 +41,9 @@ void observe(void* user, std::int32_t, std::int32_t kernel) {
 }
 
 // What the model that the file was compiled from computes, on the native engine.
-std::vector<Tensor> reference(const std::string& path, const lite::HostModel& model,
+std::vector<Tensor> reference(const std::string& path, const HostModel& model,
                               const std::vector<Tensor>& inputs) {
-  Graph graph = lite::load_model(path);
+  Graph graph = load_model(path);
   std::map<std::string, Data> values;
   for (std::size_t i = 0; i < inputs.size(); ++i) values[model.inputs()[i].name] = inputs[i];
   const auto program = Program::compile(std::move(graph), {.engines = {"native"}});
@@ -53,9 +52,7 @@ std::vector<Tensor> reference(const std::string& path, const lite::HostModel& mo
   return result;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   CLI::App app("Runs a model compiled by xrt-lite-compile", "xrt-lite-run");
   std::string file, against, save;
   int threads = 0, repeat = 0, top = 0;
@@ -74,9 +71,9 @@ int main(int argc, char** argv) {
   app.add_option("--output", save, "writes the outputs to this .npz");
   app.add_flag("--profile", profile, "time per kernel");
   app.add_flag("--verify", verify, "compare the checksum of the weights, too");
-  return lite::run_tool(app, argc, argv, [&] {
+  return run_tool(app, argc, argv, [&] {
     const Clock::time_point begin = Clock::now();
-    lite::HostModel model(file, threads, verify);
+    HostModel model(file, threads, verify);
     const double load = seconds_since(begin);
     std::vector<std::string> notes;
     const std::vector<Data> values = cli::make_inputs(model.inputs(), input_options, notes);
@@ -103,7 +100,7 @@ int main(int argc, char** argv) {
                  cli::time_text(times[times.size() / 2]), cli::time_text(times.front()));
       std::vector<std::vector<std::string>> rows = {{"kernel", "calls", "time"}};
       for (const auto& [kernel, row] : p.kernels) {
-        rows.push_back({lite::kernel_name(kernel), std::to_string(row.first / repeat),
+        rows.push_back({kernel_name(kernel), std::to_string(row.first / repeat),
                         cli::time_text(row.second / repeat)});
       }
       if (profile) fmt::print("{}", cli::table(rows, {1, 2}));
@@ -130,3 +127,8 @@ int main(int argc, char** argv) {
     return static_cast<int>(within ? cli::kOk : cli::kMismatch);
   });
 }
+
+}  // namespace
+}  // namespace xrt::lite
+
+int main(int argc, char** argv) { return xrt::lite::run_command(argc, argv); }
