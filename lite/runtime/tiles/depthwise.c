@@ -14,7 +14,7 @@ typedef struct depthwise_job {
   const uint8_t* r;
   uint8_t* y;
   int q8;
-  int32_t element;
+  int32_t element, rows, rows_per_task;
 } depthwise_job;
 
 /* Pixels [ox, ox + count) of a row, whose taps lie all inside or all outside alike. */
@@ -69,8 +69,7 @@ static void pixels(const depthwise_job* j, int32_t row, int32_t ox, int32_t coun
 /* Rounds up, also below zero. */
 static int32_t divide_up(int32_t a, int32_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 
-static void depthwise_row(void* argument, int32_t row) {
-  const depthwise_job* j = (const depthwise_job*)argument;
+static void depthwise_row(const depthwise_job* j, int32_t row) {
   const xrt_k_conv* p = j->p;
   /* The pixels whose first tap is at 0 or after and whose last is before iw. */
   int32_t begin = divide_up(p->pad_left, p->stride_w);
@@ -84,20 +83,41 @@ static void depthwise_row(void* argument, int32_t row) {
   for (int32_t ox = end; ox < p->ow; ++ox) pixels(j, row, ox, 1);
 }
 
+/* Neighbouring rows read the same rows of the input: a task is several of them. */
+static void depthwise_rows(void* argument, int32_t task) {
+  const depthwise_job* j = (const depthwise_job*)argument;
+  const int32_t begin = task * j->rows_per_task;
+  for (int32_t row = begin; row < begin + j->rows_per_task && row < j->rows; ++row)
+    depthwise_row(j, row);
+}
+
 static xrt_lite_status depthwise(const xrt_kernel_call* call, const xrt_tile_isa* isa, int q8) {
   const xrt_k_conv* p = (const xrt_k_conv*)call->params;
   /* Rare; the factors lie alike for both drivers. */
   if (p->kh * p->kw > MAX_TAPS || p->weight_dtype == XRT_LITE_F16)
     return q8 ? xrt_generic_dwconv_q8(call) : xrt_generic_dwconv_f32(call);
-  depthwise_job j = {
-      p,  isa,       (const uint8_t*)call->operands[0], call->operands[1], NULL, NULL, NULL, NULL,
-      q8, q8 ? 1 : 4};
+  depthwise_job j = {p,
+                     isa,
+                     (const uint8_t*)call->operands[0],
+                     call->operands[1],
+                     NULL,
+                     NULL,
+                     NULL,
+                     NULL,
+                     q8,
+                     q8 ? 1 : 4,
+                     0,
+                     0};
   int next = 2;
   if (q8) j.scale = (const float*)call->operands[next++];
   if (p->flags & XRT_HAS_BIAS) j.bias = call->operands[next++];
   if (p->flags & XRT_HAS_RESIDUAL) j.r = (const uint8_t*)call->operands[next++];
   j.y = (uint8_t*)call->operands[next];
-  xrt_parallel(call, p->n * p->oh, depthwise_row, &j);
+  const int32_t tasks = 4 * (call->threads ? call->threads->count : 1);
+  j.rows = p->n * p->oh;
+  j.rows_per_task = (j.rows + tasks - 1) / tasks;
+  if (j.rows > 0)
+    xrt_parallel(call, (j.rows + j.rows_per_task - 1) / j.rows_per_task, depthwise_rows, &j);
   return XRT_LITE_OK;
 }
 
