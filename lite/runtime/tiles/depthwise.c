@@ -96,18 +96,12 @@ static xrt_lite_status depthwise(const xrt_kernel_call* call, const xrt_tile_isa
   /* Rare; the factors lie alike for both drivers. */
   if (p->kh * p->kw > MAX_TAPS || p->weight_dtype == XRT_LITE_F16)
     return q8 ? xrt_generic_dwconv_q8(call) : xrt_generic_dwconv_f32(call);
-  depthwise_job j = {p,
-                     isa,
-                     (const uint8_t*)call->operands[0],
-                     call->operands[1],
-                     NULL,
-                     NULL,
-                     NULL,
-                     NULL,
-                     q8,
-                     q8 ? 1 : 4,
-                     0,
-                     0};
+  depthwise_job j = {.p = p,
+                     .isa = isa,
+                     .x = (const uint8_t*)call->operands[0],
+                     .w = call->operands[1],
+                     .q8 = q8,
+                     .element = q8 ? 1 : 4};
   int next = 2;
   if (q8) j.scale = (const float*)call->operands[next++];
   if (p->flags & XRT_HAS_BIAS) j.bias = call->operands[next++];

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import abc
 import threading
 from typing import Any
 
@@ -26,7 +27,7 @@ class Forward(torch.nn.Module):
         return self.owner.forward(*args, **kwargs)
 
 
-class EvaluationModule(torch.nn.Module):
+class EvaluationModule(torch.nn.Module, abc.ABC):
     """To derive from: a module whose forward() an engine runs in eval mode.
 
     Training mode, tracing, and calls that want gradients for an argument run forward() in PyTorch,
@@ -43,9 +44,9 @@ class EvaluationModule(torch.nn.Module):
             return super().__call__(*args, **kwargs)
         return self.evaluate(*args, **kwargs)
 
+    @abc.abstractmethod
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """forward() through the engine."""
-        raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
