@@ -32,6 +32,10 @@ typedef struct xrt_tile {
   uint32_t flip;         /* int8: 0x80808080 where rows have the other sign than mac_q8's, else 0 */
   int32_t accumulate;    /* 0: acc is set, else added to */
   void* acc;
+  /* sum_*: what is fetched into the caches meanwhile, that many bytes with each element of a row.
+   */
+  const uint8_t* ahead;
+  int64_t ahead_step;
 } xrt_tile;
 
 /* What becomes of a tile's sums. */
@@ -79,6 +83,10 @@ typedef struct xrt_tile_isa {
   void (*add_f32)(float* y, const float* x, int32_t count);
   /* Of unsigned bytes; `flip` 0x80 makes it one of signed bytes. */
   void (*max_u8)(uint8_t* y, const uint8_t* x, int32_t count, uint8_t flip);
+  /* mac_f32 and finish_f32 in one, of float32 and of float16 factors: sums go from the registers to
+   * their place; with no `finish` they go to acc. Null: the driver has the two steps only. */
+  void (*sum_f32)(const xrt_tile* tile, const xrt_tile_finish* finish);
+  void (*sum_f16)(const xrt_tile* tile, const xrt_tile_finish* finish);
 } xrt_tile_isa;
 
 /* What is added to the values of int8 rows when their bytes are flipped. */

@@ -11,6 +11,10 @@ extern const xrt_tile_isa xrt_x86_avx2, xrt_x86_avx512;
 xrt_lite_status xrt_x86_ew_avx2(const xrt_kernel_call* call);
 xrt_lite_status xrt_x86_ew_avx512(const xrt_kernel_call* call);
 
+/* Sums of float32, from the rows to the result. */
+void xrt_x86_sum_f32_avx512(const xrt_tile* tile, const xrt_tile_finish* finish);
+void xrt_x86_sum_f16_avx512(const xrt_tile* tile, const xrt_tile_finish* finish);
+
 /* Kernel tables by instruction set, "avx2" or "avx512"; null where the machine lacks it. */
 const xrt_lite_kernel* xrt_x86_kernels(const char* name);
 
