@@ -480,7 +480,7 @@ TEST_P(X86Kernels, Pools) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, X86Kernels, testing::Values("avx2", "avx512"),
+INSTANTIATE_TEST_SUITE_P(Isa, X86Kernels, testing::Values("avx2", "avx512", "amx"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

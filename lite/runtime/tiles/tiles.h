@@ -110,7 +110,11 @@ xrt_lite_status xrt_tile_pool(const xrt_kernel_call* call, const xrt_tile_isa* i
 
 /* Defines `NAME_table`, the kernels with the instruction set ISA, EW for pointwise programs; those
  * that have no tiles are the portable ones. */
-#define XRT_TILE_TABLE(NAME, ISA, EW)                                    \
+#define XRT_TILE_TABLE(NAME, ISA, EW) \
+  XRT_TILE_KERNELS(NAME, ISA)         \
+  XRT_TILE_TABLE_OF(NAME, NAME, EW, NAME##_conv_q8, NAME##_gemm_q8)
+
+#define XRT_TILE_KERNELS(NAME, ISA)                                      \
   static xrt_lite_status NAME##_conv(const xrt_kernel_call* c) {         \
     return xrt_tile_conv(c, &(ISA));                                     \
   }                                                                      \
@@ -129,26 +133,27 @@ xrt_lite_status xrt_tile_pool(const xrt_kernel_call* call, const xrt_tile_isa* i
   static xrt_lite_status NAME##_gemm_q8(const xrt_kernel_call* c) {      \
     return xrt_tile_gemm_q8(c, &(ISA));                                  \
   }                                                                      \
-  static xrt_lite_status NAME##_pool(const xrt_kernel_call* c) {         \
-    return xrt_tile_pool(c, &(ISA));                                     \
-  }                                                                      \
-  static const xrt_lite_kernel NAME##_table[XRT_K_COUNT] = {             \
-      [XRT_K_CONV_F32] = NAME##_conv,                                    \
-      [XRT_K_CONV_Q8] = NAME##_conv_q8,                                  \
-      [XRT_K_DWCONV_F32] = NAME##_depthwise,                             \
-      [XRT_K_DWCONV_Q8] = NAME##_depthwise_q8,                           \
-      [XRT_K_GEMM_F32] = NAME##_gemm,                                    \
-      [XRT_K_GEMM_Q8] = NAME##_gemm_q8,                                  \
-      [XRT_K_POOL] = NAME##_pool,                                        \
-      [XRT_K_EW] = EW,                                                   \
-      [XRT_K_COPY] = xrt_generic_copy,                                   \
-      [XRT_K_FILL] = xrt_generic_fill,                                   \
-      [XRT_K_REDUCE] = xrt_generic_reduce,                               \
-      [XRT_K_SOFTMAX] = xrt_generic_softmax,                             \
-      [XRT_K_NORM] = xrt_generic_norm,                                   \
-      [XRT_K_GATHER] = xrt_generic_gather,                               \
-      [XRT_K_RESIZE] = xrt_generic_resize,                               \
-      [XRT_K_ARG] = xrt_generic_arg,                                     \
+  static xrt_lite_status NAME##_pool(const xrt_kernel_call* c) { return xrt_tile_pool(c, &(ISA)); }
+
+/* A table TABLE_table of the kernels NAME, with others for int8 sums. */
+#define XRT_TILE_TABLE_OF(TABLE, NAME, EW, CONV_Q8, GEMM_Q8)  \
+  static const xrt_lite_kernel TABLE##_table[XRT_K_COUNT] = { \
+      [XRT_K_CONV_F32] = NAME##_conv,                         \
+      [XRT_K_CONV_Q8] = CONV_Q8,                              \
+      [XRT_K_DWCONV_F32] = NAME##_depthwise,                  \
+      [XRT_K_DWCONV_Q8] = NAME##_depthwise_q8,                \
+      [XRT_K_GEMM_F32] = NAME##_gemm,                         \
+      [XRT_K_GEMM_Q8] = GEMM_Q8,                              \
+      [XRT_K_POOL] = NAME##_pool,                             \
+      [XRT_K_EW] = EW,                                        \
+      [XRT_K_COPY] = xrt_generic_copy,                        \
+      [XRT_K_FILL] = xrt_generic_fill,                        \
+      [XRT_K_REDUCE] = xrt_generic_reduce,                    \
+      [XRT_K_SOFTMAX] = xrt_generic_softmax,                  \
+      [XRT_K_NORM] = xrt_generic_norm,                        \
+      [XRT_K_GATHER] = xrt_generic_gather,                    \
+      [XRT_K_RESIZE] = xrt_generic_resize,                    \
+      [XRT_K_ARG] = xrt_generic_arg,                          \
   };
 
 #endif /* XRT_LITE_TILES_H_ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The driver "x86": AVX2 or AVX-512 (with VNNI), picked when a model is loaded. */
+ * The driver "x86": AVX2, AVX-512 (with VNNI) or AMX for int8, picked when a model is loaded. */
 #ifndef XRT_LITE_X86_H_
 #define XRT_LITE_X86_H_
 
@@ -15,7 +15,12 @@ xrt_lite_status xrt_x86_ew_avx512(const xrt_kernel_call* call);
 void xrt_x86_sum_f32_avx512(const xrt_tile* tile, const xrt_tile_finish* finish);
 void xrt_x86_sum_f16_avx512(const xrt_tile* tile, const xrt_tile_finish* finish);
 
-/* Kernel tables by instruction set, "avx2" or "avx512"; null where the machine lacks it. */
+/* int8 sums in tiles (amx.c). They leave no tile in use. */
+xrt_lite_status xrt_x86_amx_conv_q8(const xrt_kernel_call* call);
+xrt_lite_status xrt_x86_amx_gemm_q8(const xrt_kernel_call* call);
+
+/* Kernel tables by instruction set, "avx2", "avx512" or "amx" (AVX-512 beside it); null where the
+ * machine lacks it. */
 const xrt_lite_kernel* xrt_x86_kernels(const char* name);
 
 #endif /* XRT_LITE_X86_H_ */
