@@ -93,8 +93,8 @@ std::uint8_t requantized(std::int32_t sum, float scale, const std::uint8_t* resi
 xrt_k_conv random_conv(bool q8, bool depthwise) {
   xrt_k_conv p{};
   p.n = pick(1, 2);
-  p.kh = pick(1, 4);
-  p.kw = pick(1, 4);
+  p.kh = pick(1, 5);
+  p.kw = depthwise && pick(0, 1) != 0 ? p.kh : pick(1, 5);
   p.stride_h = pick(1, 2);
   p.stride_w = pick(1, 3);
   p.dilation_h = pick(1, 2);

@@ -9,10 +9,10 @@
 
 #define ZERO_ELEMENTS 1024 /* of a tap outside of the image: longer runs are cut */
 #define GATHER_ELEMENTS 1024
-#define GATHER_RUN 16             /* taps of fewer channels are copied side by side at borders */
-#define MAX_SEGMENTS 64           /* taps reached by pointers at once */
-#define NEAR_BYTES (12 << 10)     /* of the image that stay in the first cache */
-#define NEAR_FACTORS (768 << 10)  /* of factors that stay in the second cache */
+#define GATHER_RUN 16            /* taps of fewer channels are copied side by side at borders */
+#define MAX_SEGMENTS 64          /* taps reached by pointers at once */
+#define NEAR_BYTES (12 << 10)    /* of the image that stay in the first cache */
+#define NEAR_FACTORS (768 << 10) /* of factors that stay in the second cache */
 
 static const float zeros[ZERO_ELEMENTS];
 
@@ -271,7 +271,9 @@ static void conv_task(void* argument, int32_t task) {
   const int32_t last =
       panel + split->panels_each < j->panels ? panel + split->panels_each : j->panels;
   if (begin >= end) return;
-  if (j->block_bytes * j->blocks > NEAR_FACTORS || last - panel == 1) {
+  const int64_t factor_bytes = j->block_bytes * j->blocks;
+  const int64_t image_bytes = (int64_t)(end - begin) * j->p->stride_h * j->p->stride_w * j->icg * 4;
+  if (last - panel == 1 || factor_bytes > NEAR_FACTORS || factor_bytes > image_bytes) {
     /* A panel's factors are read once; the next ones follow them in memory. */
     for (int32_t n = panel; n < last; ++n) {
       panel_work work = panel_of(j, group, n, sums);

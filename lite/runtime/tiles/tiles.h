@@ -68,6 +68,17 @@ typedef struct xrt_tile_depthwise {
   int32_t x_signed;
 } xrt_tile_depthwise;
 
+/* A row of depthwise output in float32, borders and all; windows are `size` x `size`, 3 or 5,
+ * without dilation, `stride` 1 or 2. */
+typedef struct xrt_tile_depthwise_row {
+  const uint8_t* rows[5]; /* of the image, by row of the window; null: outside */
+  const float* w;         /* [size][size][channels] */
+  int32_t size, stride, channels, count;
+  int32_t iw, x_first;    /* pixels of a row of the image; where the first window begins in it */
+  int64_t x_step;         /* bytes from a pixel of the image to the next */
+  xrt_tile_finish finish; /* r and y of the first pixel, r_row and y_row to the next */
+} xrt_tile_depthwise_row;
+
 typedef struct xrt_tile_isa {
   int32_t rows_for[XRT_TILE_BLOCKS + 1]; /* by blocks of a tile: the rows that fill the registers */
   int32_t max_blocks;
@@ -87,6 +98,11 @@ typedef struct xrt_tile_isa {
    * their place; with no `finish` they go to acc. Null: the driver has the two steps only. */
   void (*sum_f32)(const xrt_tile* tile, const xrt_tile_finish* finish);
   void (*sum_f16)(const xrt_tile* tile, const xrt_tile_finish* finish);
+  /* May be null, too: other functions do the same. */
+  void (*depthwise_row_f32)(const xrt_tile_depthwise_row* work);
+  /* y[c] = the largest of the taps, or their sum over `divisor` where that is not 0. */
+  void (*pool_f32)(float* y, const float* const* taps, int32_t tap_count, int32_t channels,
+                   float divisor);
 } xrt_tile_isa;
 
 /* What is added to the values of int8 rows when their bytes are flipped. */

@@ -248,7 +248,20 @@ static void max_u8(uint8_t* restrict y, const uint8_t* restrict x, int32_t count
   }
 }
 
-const xrt_tile_isa xrt_x86_avx2 = {
-    {0, 6, 0, 0, 0}, 1,          0,         mac_f32,       mac_f16,
-    mac_q8,          finish_f32, finish_q8, depthwise_f32, depthwise_q8,
-    max_f32,         add_f32,    max_u8,    NULL,          NULL};
+const xrt_tile_isa xrt_x86_avx2 = {{0, 6, 0, 0, 0},
+                                   1,
+                                   0,
+                                   mac_f32,
+                                   mac_f16,
+                                   mac_q8,
+                                   finish_f32,
+                                   finish_q8,
+                                   depthwise_f32,
+                                   depthwise_q8,
+                                   max_f32,
+                                   add_f32,
+                                   max_u8,
+                                   NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL};

@@ -263,7 +263,20 @@ static void max_u8(uint8_t* y, const uint8_t* x, int32_t count, uint8_t flip) {
   }
 }
 
-const xrt_tile_isa xrt_x86_avx512 = {
-    {0, 14, 12, 8, 6}, XRT_TILE_BLOCKS, 0,       mac_f32, mac_f16, mac_q8, finish_f32, finish_q8,
-    depthwise_f32,     depthwise_q8,    max_f32, add_f32, max_u8, xrt_x86_sum_f32_avx512,
-    xrt_x86_sum_f16_avx512};
+const xrt_tile_isa xrt_x86_avx512 = {{0, 14, 12, 8, 6},
+                                     XRT_TILE_BLOCKS,
+                                     0,
+                                     mac_f32,
+                                     mac_f16,
+                                     mac_q8,
+                                     finish_f32,
+                                     finish_q8,
+                                     depthwise_f32,
+                                     depthwise_q8,
+                                     max_f32,
+                                     add_f32,
+                                     max_u8,
+                                     xrt_x86_sum_f32_avx512,
+                                     xrt_x86_sum_f16_avx512,
+                                     xrt_x86_depthwise_row_avx512,
+                                     xrt_x86_pool_avx512};

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sums of float32 with AVX-512: tiles of `rows` x `blocks` registers, up to the result. */
-#include <immintrin.h>
+#include "finish_avx512.h"
 
-#include "x86.h"
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE __m512 factors(const uint8_t* w, const int half) {
+XRT_INLINE __m512 factors(const uint8_t* w, const int half) {
   return half ? _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(const void*)w))
               : _mm512_loadu_ps((const float*)(const void*)w);
 }
 
 /* Constant arguments: each call is one kernel. */
-INLINE void sum_tile(const xrt_tile* t, const xrt_tile_finish* f, const int rows, const int blocks,
-                     const int half) {
+XRT_INLINE void sum_tile(const xrt_tile* t, const xrt_tile_finish* f, const int rows,
+                         const int blocks, const int half) {
   __m512 acc[XRT_TILE_ROWS][XRT_TILE_BLOCKS];
   float* sums = (float*)t->acc;
   for (int r = 0; r < rows; ++r)
@@ -45,71 +41,59 @@ INLINE void sum_tile(const xrt_tile* t, const xrt_tile_finish* f, const int rows
         _mm512_storeu_ps(sums + (r * blocks + b) * XRT_TILE_BLOCK, acc[r][b]);
     return;
   }
-  const __m512 alpha = _mm512_set1_ps(f->alpha);
-  const __m512 lo = _mm512_set1_ps(f->clip ? f->lo : -__builtin_inff());
-  const __m512 hi = _mm512_set1_ps(f->clip ? f->hi : __builtin_inff());
-  const int scaled = f->alpha != 1.0f, clip = f->clip;
   for (int b = 0; b < blocks; ++b) {
-    const int32_t c = b * XRT_TILE_BLOCK, left = f->channels - c;
-    if (left <= 0) break;
-    const __mmask16 mask =
-        left >= XRT_TILE_BLOCK ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
-    const __m512 bias = f->bias ? _mm512_maskz_loadu_ps(mask, (const float*)f->bias + c)
-                                : _mm512_setzero_ps();
+    const int32_t c = b * XRT_TILE_BLOCK;
+    if (c >= f->channels) break;
+    const xrt_finish_block to = xrt_finish_of(f, c);
     const uint8_t* other = f->r ? f->r + 4 * (int64_t)c : NULL;
     uint8_t* y = f->y + 4 * (int64_t)c;
     for (int r = 0; r < rows; ++r) {
       if (r >= f->row_count) break;
-      __m512 v = acc[r][b];
-      if (scaled) v = _mm512_mul_ps(v, alpha);
-      v = _mm512_add_ps(v, bias);
-      if (other) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, other + r * f->r_row));
-      if (clip) v = _mm512_min_ps(_mm512_max_ps(v, lo), hi);
-      _mm512_mask_storeu_ps(y + r * f->y_row, mask, v);
+      xrt_finish_store(&to, acc[r][b], other ? other + r * f->r_row : NULL, y + r * f->y_row);
     }
   }
 }
 
 /* The least kernel that has all the rows. */
-#define UP_TO(R, B, HALF)                     \
-  if (t->row_count <= (R)) {                  \
-    sum_tile(t, f, R, B, HALF);               \
-    return;                                   \
+#define UP_TO(R, B, HALF)       \
+  if (t->row_count <= (R)) {    \
+    sum_tile(t, f, R, B, HALF); \
+    return;                     \
   }
-#define SUMS(NAME, HALF)                                                 \
-  void NAME(const xrt_tile* t, const xrt_tile_finish* f) {               \
-    switch (t->block_count) {                                            \
-      case 1:                                                            \
-        UP_TO(1, 1, HALF)                                                \
-        UP_TO(4, 1, HALF)                                                \
-        UP_TO(7, 1, HALF)                                                \
-        UP_TO(10, 1, HALF)                                               \
-        sum_tile(t, f, 14, 1, HALF);                                     \
-        return;                                                          \
-      case 2:                                                            \
-        UP_TO(1, 2, HALF)                                                \
-        UP_TO(3, 2, HALF)                                                \
-        UP_TO(6, 2, HALF)                                                \
-        UP_TO(8, 2, HALF)                                                \
-        UP_TO(10, 2, HALF)                                               \
-        sum_tile(t, f, 12, 2, HALF);                                     \
-        return;                                                          \
-      case 3:                                                            \
-        UP_TO(1, 3, HALF)                                                \
-        UP_TO(2, 3, HALF)                                                \
-        UP_TO(4, 3, HALF)                                                \
-        UP_TO(6, 3, HALF)                                                \
-        UP_TO(7, 3, HALF)                                                \
-        sum_tile(t, f, 8, 3, HALF);                                      \
-        return;                                                          \
-      default:                                                           \
-        UP_TO(1, 4, HALF)                                                \
-        UP_TO(2, 4, HALF)                                                \
-        UP_TO(3, 4, HALF)                                                \
-        UP_TO(4, 4, HALF)                                                \
-        UP_TO(5, 4, HALF)                                                \
-        sum_tile(t, f, 6, 4, HALF);                                      \
-    }                                                                    \
+#define SUMS(NAME, HALF)                                   \
+  void NAME(const xrt_tile* t, const xrt_tile_finish* f) { \
+    switch (t->block_count) {                              \
+      case 1:                                              \
+        UP_TO(1, 1, HALF)                                  \
+        UP_TO(4, 1, HALF)                                  \
+        UP_TO(7, 1, HALF)                                  \
+        UP_TO(10, 1, HALF)                                 \
+        sum_tile(t, f, 14, 1, HALF);                       \
+        return;                                            \
+      case 2:                                              \
+        UP_TO(1, 2, HALF)                                  \
+        UP_TO(3, 2, HALF)                                  \
+        UP_TO(6, 2, HALF)                                  \
+        UP_TO(8, 2, HALF)                                  \
+        UP_TO(10, 2, HALF)                                 \
+        sum_tile(t, f, 12, 2, HALF);                       \
+        return;                                            \
+      case 3:                                              \
+        UP_TO(1, 3, HALF)                                  \
+        UP_TO(2, 3, HALF)                                  \
+        UP_TO(4, 3, HALF)                                  \
+        UP_TO(6, 3, HALF)                                  \
+        UP_TO(7, 3, HALF)                                  \
+        sum_tile(t, f, 8, 3, HALF);                        \
+        return;                                            \
+      default:                                             \
+        UP_TO(1, 4, HALF)                                  \
+        UP_TO(2, 4, HALF)                                  \
+        UP_TO(3, 4, HALF)                                  \
+        UP_TO(4, 4, HALF)                                  \
+        UP_TO(5, 4, HALF)                                  \
+        sum_tile(t, f, 6, 4, HALF);                        \
+    }                                                      \
   }
 
 SUMS(xrt_x86_sum_f32_avx512, 0)
