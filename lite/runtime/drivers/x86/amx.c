@@ -31,10 +31,11 @@ typedef struct amx_job {
   uint8_t* y;
   const xrt_k_conv* conv; /* null where rows lie at even distances */
   int64_t x_row, r_row, y_row;
-  int32_t rows, k, channels; /* of a group of channels */
-  int32_t groups;            /* of channels */
-  int32_t direct;            /* rows are read in place */
-  int32_t dense_rows;        /* conv: the taps of a row of a window lie side by side */
+  int32_t rows, k, channels;               /* of a group of channels */
+  int32_t groups;                          /* of channels */
+  int32_t direct;                          /* rows are read in place */
+  int32_t icg, run, run_taps, runs_of_row; /* conv: bytes and taps that lie side by side */
+  int64_t ky_bytes, kx_bytes;              /* conv: from a row of taps, from a run to the next */
   int32_t x_signed, x_zero;
   int32_t tile_k;  /* groups of four bytes in a tile's row */
   int32_t chunks;  /* tiles along K */
@@ -50,12 +51,18 @@ typedef struct amx_space {
   uint8_t rows[ROWS][FETCH + 64];
   int32_t sums[PANEL][ROWS][QUAD];
   int32_t constant[PANEL * QUAD];
+  int32_t small; /* xrt_q8_is_small of the panel */
   uint8_t
       tail[TILE_BYTES]; /* the last tile of the last block, where it would end behind the factors */
 } amx_space;
 
 /* Copies `count` bytes; up to 63 more of `to` are overwritten. */
 static inline void copy_bytes(uint8_t* to, const uint8_t* from, int32_t count) {
+  if (count <= 32) {
+    const __mmask32 mask = count == 32 ? ~(__mmask32)0 : ((__mmask32)1 << count) - 1;
+    _mm256_storeu_si256((__m256i*)(void*)to, _mm256_maskz_loadu_epi8(mask, from));
+    return;
+  }
   for (; count >= 64; count -= 64, to += 64, from += 64)
     _mm512_storeu_si512(to, _mm512_loadu_si512(from));
   if (count > 0)
@@ -70,26 +77,41 @@ static inline void fill_bytes(uint8_t* to, int32_t value, int32_t count) {
 static inline int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* Bytes [begin, end) of the window of a pixel, side by side. */
+/* Bytes of windows: from which on, and how many. A window is a sequence of runs, bytes that lie
+ * side by side in the image: a row of it, or a tap. */
+typedef struct window_part {
+  int32_t ky, kx; /* of the first run */
+  int32_t from;   /* its first byte */
+  int32_t count;
+} window_part;
+
+/* A window that lies inside of the image. */
+static inline void fetch_inside(const amx_job* j, const uint8_t* first_tap, const window_part* part,
+                                uint8_t* to) {
+  const uint8_t* row = first_tap + part->ky * j->ky_bytes;
+  int32_t kx = part->kx, from = part->from;
+  for (int32_t left = part->count; left > 0; from = 0) {
+    const int32_t count = least(left, j->run - from);
+    copy_bytes(to, row + kx * j->kx_bytes + from, count);
+    to += count;
+    left -= count;
+    if (++kx == j->runs_of_row) kx = 0, row += j->ky_bytes;
+  }
+}
+
 static void fetch_window(const amx_job* j, const uint8_t* image, int32_t y, int32_t x,
-                         int32_t begin, int32_t end, uint8_t* to) {
+                         const window_part* part, uint8_t* to) {
   const xrt_k_conv* p = j->conv;
-  const int32_t icg = p->ic / p->groups;
-  const int32_t taps = j->dense_rows ? p->kw : 1; /* of a run */
-  const int32_t run = taps * icg;
-  /* The run that holds `begin`, then those behind it. */
-  int32_t number = begin / run, from = begin - number * run;
-  const int32_t runs_of_row = p->kw / taps;
-  int32_t ky = number / runs_of_row, kx = number % runs_of_row;
-  for (int32_t left = end - begin; left > 0; from = 0) {
-    const int32_t count = least(left, run - from);
+  int32_t ky = part->ky, kx = part->kx, from = part->from;
+  for (int32_t left = part->count; left > 0; from = 0) {
+    const int32_t count = least(left, j->run - from);
     const int32_t iy = y + ky * p->dilation_h, ix = x + kx * p->dilation_w;
     if (iy < 0 || iy >= p->ih) {
       fill_bytes(to, j->x_zero, count);
     } else {
       /* Of the run, the part inside of the image. */
-      const int32_t inside = least(most(-ix, 0), taps) * icg;
-      const int32_t outside = most(least(p->iw - ix, taps), 0) * icg;
+      const int32_t inside = least(most(-ix, 0), j->run_taps) * j->icg;
+      const int32_t outside = most(least(p->iw - ix, j->run_taps), 0) * j->icg;
       const int32_t a = least(most(inside, from), from + count);
       const int32_t b = most(least(outside, from + count), a);
       if (a > from) fill_bytes(to, j->x_zero, a - from);
@@ -99,32 +121,42 @@ static void fetch_window(const amx_job* j, const uint8_t* image, int32_t y, int3
     }
     to += count;
     left -= count;
-    if (++kx == runs_of_row) kx = 0, ++ky;
+    if (++kx == j->runs_of_row) kx = 0, ++ky;
+  }
+}
+
+static void fetch_windows(const amx_job* j, amx_space* space, int32_t group, int32_t first,
+                          int32_t count, int32_t begin, int32_t end) {
+  const xrt_k_conv* p = j->conv;
+  const int32_t number = begin / j->run, area = p->oh * p->ow;
+  const window_part part = {number / j->runs_of_row, number % j->runs_of_row,
+                            begin - number * j->run, end - begin};
+  int32_t n = first / area, oy = first % area / p->ow, ox = first % p->ow;
+  const int32_t last_y = p->ih - (p->kh - 1) * p->dilation_h;
+  const int32_t last_x = p->iw - (p->kw - 1) * p->dilation_w;
+  for (int32_t i = 0; i < count; ++i) {
+    const uint8_t* image = j->x + (int64_t)n * p->ih * p->iw * p->x_pitch + group * j->icg;
+    const int32_t y = oy * p->stride_h - p->pad_top, x = ox * p->stride_w - p->pad_left;
+    if (y >= 0 && y < last_y && x >= 0 && x < last_x)
+      fetch_inside(j, image + ((int64_t)y * p->iw + x) * p->x_pitch, &part, space->rows[i]);
+    else
+      fetch_window(j, image, y, x, &part, space->rows[i]);
+    if (++ox < p->ow) continue;
+    ox = 0;
+    if (++oy < p->oh) continue;
+    oy = 0;
+    ++n;
   }
 }
 
 /* Bytes [begin, end) of the rows [first, first + count), with zeros behind them. */
 static void fetch(const amx_job* j, amx_space* space, int32_t group, int32_t first, int32_t count,
                   int32_t begin, int32_t end) {
-  const xrt_k_conv* p = j->conv;
-  if (p == NULL) {
+  if (j->conv != NULL)
+    fetch_windows(j, space, group, first, count, begin, end);
+  else
     for (int32_t i = 0; i < count; ++i)
       copy_bytes(space->rows[i], j->x + (first + i) * j->x_row + begin, end - begin);
-  } else {
-    const int32_t area = p->oh * p->ow;
-    int32_t n = first / area, oy = first % area / p->ow, ox = first % p->ow;
-    for (int32_t i = 0; i < count; ++i) {
-      const uint8_t* image =
-          j->x + (int64_t)n * p->ih * p->iw * p->x_pitch + (int64_t)group * (p->ic / p->groups);
-      fetch_window(j, image, oy * p->stride_h - p->pad_top, ox * p->stride_w - p->pad_left, begin,
-                   end, space->rows[i]);
-      if (++ox < p->ow) continue;
-      ox = 0;
-      if (++oy < p->oh) continue;
-      oy = 0;
-      ++n;
-    }
-  }
   if (end == j->k && j->k != j->chunks * j->tile_k * 4)
     for (int32_t i = 0; i < count; ++i)
       _mm512_storeu_si512(space->rows[i] + (end - begin), _mm512_setzero_si512());
@@ -141,11 +173,15 @@ typedef struct tile_work {
   int32_t* sums;
 } tile_work;
 
+/* The compiler does not know what memory the instructions of tiles read. */
+#define SETTLE_MEMORY() __asm__ volatile("" : : : "memory")
+
 #define MULTIPLY(M, N, DP)                                   \
   {                                                          \
     const int64_t row = QUAD * 4;                            \
     int32_t* const below = t->sums + 16 * QUAD;              \
     const uint8_t *a = t->a, *b0 = t->b0, *b1 = t->b1;       \
+    SETTLE_MEMORY();                                         \
     if (t->accumulate) {                                     \
       _tile_loadd(0, t->sums, row);                          \
       if (N == 2) _tile_loadd(1, t->sums + 16, row);         \
@@ -219,7 +255,8 @@ static void sum_constants(const amx_job* j, int32_t group, const uint8_t* w, int
 
 typedef struct amx_place {
   const uint8_t* w; /* the group's */
-  int32_t group, quad, first, count;
+  int32_t group, quad;
+  int32_t begin, first, count; /* rows: the task's first, these */
 } amx_place;
 
 /* Chunks [begin, end) of the sums of a quad of channels for up to ROWS rows. */
@@ -271,6 +308,7 @@ static void finish_quad(const amx_job* j, const amx_place* at, const amx_space* 
   f.r_row = j->r_row;
   f.y_row = j->y_row;
   f.rule = j->rule;
+  f.small = space->small;
   xrt_q8_finish(&f);
 }
 
@@ -286,16 +324,18 @@ static void configure(const amx_job* j) {
     tiles.rows[t] = t < 6 ? 16 : (uint8_t)j->tile_k;
     tiles.row_bytes[t] = t == 4 || t == 5 ? (uint16_t)(j->tile_k * 4) : 64;
   }
+  /* The intrinsic is said to read 8 bytes. */
+  __asm__ volatile("" : : "r"(&tiles) : "memory");
   _tile_loadconfig(&tiles);
 }
 
 static void amx_task(void* argument, int32_t task) {
   const amx_job* j = (const amx_job*)argument;
-  amx_space space;
+  amx_space space __attribute__((aligned(64)));
   amx_place at;
   const int64_t steps = (j->rows + ROWS - 1) / ROWS;
   const int32_t part = task % j->row_tasks;
-  const int32_t begin = (int32_t)(steps * part / j->row_tasks) * ROWS;
+  at.begin = (int32_t)(steps * part / j->row_tasks) * ROWS;
   const int32_t end = least((int32_t)(steps * (part + 1) / j->row_tasks) * ROWS, j->rows);
   task /= j->row_tasks;
   const int32_t quad_begin = j->quads * (task % j->quad_tasks) / j->quad_tasks;
@@ -312,7 +352,9 @@ static void amx_task(void* argument, int32_t task) {
   for (int32_t panel = quad_begin; panel < quad_end; panel += PANEL) {
     const int32_t quads = least(quad_end - panel, PANEL);
     sum_constants(j, at.group, at.w, panel, quads, space.constant);
-    for (at.first = begin; at.first < end; at.first += ROWS) {
+    space.small = xrt_q8_is_small(&j->rule, j->scale + at.group * j->channels + panel * QUAD,
+                                  least(quads * QUAD, j->channels - panel * QUAD));
+    for (at.first = at.begin; at.first < end; at.first += ROWS) {
       at.count = least(end - at.first, ROWS);
       /* A tile reads 16 rows. */
       const int in_place = j->direct && at.count % 16 == 0;
@@ -373,10 +415,7 @@ static void cut_k(amx_job* j) {
     j->direct = j->k % 4 == 0 && (even == groups || even >= TILE_K / 2);
     j->tile_k = even;
   }
-  if (!j->direct) {
-    const int32_t tiles = (groups + TILE_K - 1) / TILE_K;
-    j->tile_k = (groups + tiles - 1) / tiles;
-  }
+  if (!j->direct) j->tile_k = least(groups, TILE_K);
   j->chunks = (groups + j->tile_k - 1) / j->tile_k;
   j->at_once = FETCH / 4 / j->tile_k;
 }
@@ -411,7 +450,12 @@ xrt_lite_status xrt_x86_amx_conv_q8(const xrt_kernel_call* call) {
                    p->groups == 1;
   j.conv = even ? NULL : p;
   j.direct = even;
-  j.dense_rows = p->dilation_w == 1 && p->x_pitch == icg;
+  j.icg = icg;
+  j.run_taps = p->dilation_w == 1 && p->x_pitch == icg ? p->kw : 1;
+  j.run = j.run_taps * icg;
+  j.runs_of_row = p->kw / j.run_taps;
+  j.ky_bytes = (int64_t)p->dilation_h * p->iw * p->x_pitch;
+  j.kx_bytes = (int64_t)p->dilation_w * p->x_pitch;
   j.x_row = p->x_pitch;
   j.r_row = p->r_pitch;
   j.y_row = p->y_pitch;

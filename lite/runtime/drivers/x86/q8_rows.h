@@ -14,7 +14,8 @@
 
 /* What a row's sums become. */
 typedef struct xrt_q8_rule {
-  float lo, hi; /* of the value without y_zero */
+  float lo, hi;    /* of the value without y_zero */
+  int32_t bounded; /* they leave less than the result's dtype: else packing saturates as well */
   int32_t y_zero, y_unsigned;
   int32_t r_zero, r_unsigned;
   float r_scale;
@@ -27,6 +28,7 @@ static inline xrt_q8_rule xrt_q8_rule_of(int32_t clip, float lo, float hi, int32
                                          int32_t y_zero, int32_t r_dtype, int32_t r_zero,
                                          float r_scale) {
   xrt_q8_rule rule;
+  rule.bounded = 0;
   rule.y_unsigned = y_dtype == XRT_LITE_U8;
   rule.y_zero = y_zero;
   rule.lo = (float)((rule.y_unsigned ? 0 : -128) - y_zero);
@@ -35,6 +37,7 @@ static inline xrt_q8_rule xrt_q8_rule_of(int32_t clip, float lo, float hi, int32
     const float least = rule.lo, most = rule.hi;
     rule.lo = xrt_q8_min(xrt_q8_max(lo, least), most);
     rule.hi = xrt_q8_max(xrt_q8_min(hi, most), least);
+    rule.bounded = rule.lo > least || rule.hi < most;
   }
   rule.r_unsigned = r_dtype == XRT_LITE_U8;
   rule.r_zero = r_zero;
@@ -55,10 +58,19 @@ static inline __attribute__((always_inline)) __m512 xrt_q8_residual(const xrt_q8
                        _mm512_set1_ps(rule->r_scale));
 }
 
+/* Whether no value leaves the range of int32, whatever the sums are: then packing saturates right.
+ */
+static inline int xrt_q8_is_small(const xrt_q8_rule* rule, const float* scale, int32_t count) {
+  int small = rule->r_scale < 0x1p20f && rule->r_scale > -0x1p20f;
+  for (int32_t c = 0; c < count; ++c) small &= scale[c] < 0.25f && scale[c] > -0.25f;
+  return small;
+}
+
 /* Clips and rounds; y_zero is not added yet. */
-static inline __attribute__((always_inline)) __m512i xrt_q8_round(const xrt_q8_rule* rule,
-                                                                  __m512 v) {
-  v = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(rule->lo)), _mm512_set1_ps(rule->hi));
+static inline __attribute__((always_inline)) __m512i xrt_q8_round(const xrt_q8_rule* rule, __m512 v,
+                                                                  const int bounded) {
+  if (bounded)
+    v = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(rule->lo)), _mm512_set1_ps(rule->hi));
   return _mm512_cvtps_epi32(v);
 }
 
@@ -66,8 +78,8 @@ static inline __attribute__((always_inline)) __m512i xrt_q8_round(const xrt_q8_r
 static inline __attribute__((always_inline)) __m512i xrt_q8_pack(const xrt_q8_rule* rule,
                                                                  const __m512i q[4]) {
   const __m512i zero = _mm512_set1_epi16((short)rule->y_zero);
-  const __m512i a = _mm512_add_epi16(_mm512_packs_epi32(q[0], q[1]), zero);
-  const __m512i b = _mm512_add_epi16(_mm512_packs_epi32(q[2], q[3]), zero);
+  const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero);
+  const __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero);
   return rule->y_unsigned ? _mm512_packus_epi16(a, b) : _mm512_packs_epi16(a, b);
 }
 
@@ -83,11 +95,12 @@ typedef struct xrt_q8_rows {
   uint8_t* y;
   int64_t r_row, y_row;
   xrt_q8_rule rule;
+  int32_t small; /* xrt_q8_is_small */
 } xrt_q8_rows;
 
 static inline __attribute__((always_inline)) void xrt_q8_store(const xrt_q8_rows* f,
-                                                               const int blocks,
-                                                               const int residual) {
+                                                               const int blocks, const int residual,
+                                                               const int bounded) {
   const xrt_q8_rule rule = f->rule;
   __m512i constant[XRT_Q8_BLOCKS];
   __m512 scale[XRT_Q8_BLOCKS];
@@ -113,39 +126,40 @@ static inline __attribute__((always_inline)) void xrt_q8_store(const xrt_q8_rows
       if (residual)
         v = _mm512_add_ps(
             v, xrt_q8_residual(&rule, _mm_maskz_loadu_epi8(mask[b], r + b * XRT_TILE_BLOCK)));
-      q[b] = xrt_q8_round(&rule, v);
+      q[b] = xrt_q8_round(&rule, v, bounded);
     }
-    if (blocks == XRT_Q8_BLOCKS) {
-      const __m512i packed = _mm512_permutexvar_epi32(order, xrt_q8_pack(&rule, q));
-      _mm512_mask_storeu_epi8(y, all, packed);
-      continue;
-    }
-    const __m512i zero = _mm512_set1_epi32(rule.y_zero);
-    for (int b = 0; b < blocks; ++b)
-      _mm_mask_storeu_epi8(y + b * XRT_TILE_BLOCK, mask[b],
-                           _mm512_cvtepi32_epi8(_mm512_add_epi32(q[b], zero)));
+    for (int b = blocks; b < XRT_Q8_BLOCKS; ++b) q[b] = _mm512_setzero_si512();
+    _mm512_mask_storeu_epi8(y, all, _mm512_permutexvar_epi32(order, xrt_q8_pack(&rule, q)));
   }
 }
 
+static inline __attribute__((always_inline)) void xrt_q8_store_blocks(const xrt_q8_rows* f,
+                                                                      const int blocks) {
+  const int bounded = f->rule.bounded || !f->small;
+  if (f->r && bounded)
+    xrt_q8_store(f, blocks, 1, 1);
+  else if (f->r)
+    xrt_q8_store(f, blocks, 1, 0);
+  else if (bounded)
+    xrt_q8_store(f, blocks, 0, 1);
+  else
+    xrt_q8_store(f, blocks, 0, 0);
+}
+
 static inline void xrt_q8_finish(const xrt_q8_rows* f) {
-#define XRT_Q8_CASE(B)       \
-  case B:                    \
-    if (f->r)                \
-      xrt_q8_store(f, B, 1); \
-    else                     \
-      xrt_q8_store(f, B, 0); \
-    break;
   switch (f->blocks) {
-    XRT_Q8_CASE(1)
-    XRT_Q8_CASE(2)
-    XRT_Q8_CASE(3)
+    case 1:
+      xrt_q8_store_blocks(f, 1);
+      break;
+    case 2:
+      xrt_q8_store_blocks(f, 2);
+      break;
+    case 3:
+      xrt_q8_store_blocks(f, 3);
+      break;
     default:
-      if (f->r)
-        xrt_q8_store(f, XRT_Q8_BLOCKS, 1);
-      else
-        xrt_q8_store(f, XRT_Q8_BLOCKS, 0);
+      xrt_q8_store_blocks(f, XRT_Q8_BLOCKS);
   }
-#undef XRT_Q8_CASE
 }
 
 #endif /* XRT_LITE_X86_Q8_ROWS_H_ */
