@@ -231,8 +231,10 @@ static void sum_panel(const conv_job* j, panel_work* work, int32_t first, int32_
     tile.w = work->w;
     tile.block_bytes = j->block_bytes;
     tile.acc = sums;
-    tile.ahead = ahead ? ahead + t * ahead_bytes : work->w;
-    tile.ahead_step = ahead ? ahead_bytes / ((int64_t)j->taps * j->icg) : 0;
+    if (ahead) {
+      tile.ahead = ahead + t * ahead_bytes;
+      tile.ahead_step = ahead_bytes / ((int64_t)j->taps * j->icg);
+    }
     xrt_tile_finish* finish = &work->finish;
     finish->row_count = rows;
     finish->r = j->r ? j->r + begin * finish->r_row + c * 4 : NULL;

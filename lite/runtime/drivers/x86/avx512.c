@@ -7,37 +7,6 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* A tile of `rows` x `blocks` sums in registers. Constant arguments: each call is one kernel. */
-INLINE void mac_float(const xrt_tile* t, const int rows, const int blocks, const int half) {
-  __m512 acc[XRT_TILE_ROWS][XRT_TILE_BLOCKS];
-  float* sums = (float*)t->acc;
-  for (int r = 0; r < rows; ++r)
-    for (int b = 0; b < blocks; ++b)
-      acc[r][b] = t->accumulate ? _mm512_loadu_ps(sums + (r * blocks + b) * XRT_TILE_BLOCK)
-                                : _mm512_setzero_ps();
-  const int32_t run = t->run;
-  const int64_t step = t->block_bytes;
-  for (int32_t s = 0; s < t->segments; ++s) {
-    const float* row[XRT_TILE_ROWS];
-    for (int r = 0; r < rows; ++r) row[r] = (const float*)t->rows[s][r];
-    const uint8_t* w = (const uint8_t*)t->w + s * t->segment_bytes;
-    for (int32_t k = 0; k < run; ++k) {
-      __m512 f[XRT_TILE_BLOCKS];
-      for (int b = 0; b < blocks; ++b)
-        f[b] =
-            half ? _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(const void*)(w + b * step)))
-                 : _mm512_loadu_ps((const float*)(const void*)(w + b * step));
-      w += XRT_TILE_BLOCK * (half ? 2 : 4);
-      for (int r = 0; r < rows; ++r) {
-        const __m512 x = _mm512_set1_ps(row[r][k]);
-        for (int b = 0; b < blocks; ++b) acc[r][b] = _mm512_fmadd_ps(x, f[b], acc[r][b]);
-      }
-    }
-  }
-  for (int r = 0; r < rows; ++r)
-    for (int b = 0; b < blocks; ++b)
-      _mm512_storeu_ps(sums + (r * blocks + b) * XRT_TILE_BLOCK, acc[r][b]);
-}
-
 INLINE void mac_int8(const xrt_tile* t, const int rows, const int blocks) {
   __m512i acc[XRT_TILE_ROWS][XRT_TILE_BLOCKS];
   int32_t* sums = (int32_t*)t->acc;
@@ -110,16 +79,8 @@ INLINE void mac_int8(const xrt_tile* t, const int rows, const int blocks) {
       break;                         \
   }
 
-static void mac_f32(const xrt_tile* t) {
-#define CALL(R, B) mac_float(t, R, B, 0)
-  BY_SIZE(CALL)
-#undef CALL
-}
-static void mac_f16(const xrt_tile* t) {
-#define CALL(R, B) mac_float(t, R, B, 1)
-  BY_SIZE(CALL)
-#undef CALL
-}
+static void mac_f32(const xrt_tile* t) { xrt_x86_sum_f32_avx512(t, NULL); }
+static void mac_f16(const xrt_tile* t) { xrt_x86_sum_f16_avx512(t, NULL); }
 static void mac_q8(const xrt_tile* t){
 #define CALL(R, B) mac_int8(t, R, B)
     BY_SIZE(CALL)

@@ -18,7 +18,7 @@ XRT_INLINE void sum_tile(const xrt_tile* t, const xrt_tile_finish* f, const int 
                                 : _mm512_setzero_ps();
   const int32_t run = t->run;
   const int64_t step = t->block_bytes, ahead_step = t->ahead_step;
-  const uint8_t* ahead = t->ahead;
+  const uint8_t* ahead = t->ahead ? t->ahead : (const uint8_t*)t->w;
   for (int32_t s = 0; s < t->segments; ++s) {
     const float* row[XRT_TILE_ROWS];
     for (int r = 0; r < rows; ++r) row[r] = (const float*)t->rows[s][r];

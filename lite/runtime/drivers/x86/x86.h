@@ -17,6 +17,11 @@ void xrt_x86_sum_f16_avx512(const xrt_tile* tile, const xrt_tile_finish* finish)
 void xrt_x86_depthwise_row_avx512(const xrt_tile_depthwise_row* work);
 void xrt_x86_pool_avx512(float* y, const float* const* taps, int32_t tap_count, int32_t channels,
                          float divisor);
+void xrt_x86_sum_f32_avx2(const xrt_tile* tile, const xrt_tile_finish* finish);
+void xrt_x86_sum_f16_avx2(const xrt_tile* tile, const xrt_tile_finish* finish);
+void xrt_x86_depthwise_row_avx2(const xrt_tile_depthwise_row* work);
+void xrt_x86_pool_avx2(float* y, const float* const* taps, int32_t tap_count, int32_t channels,
+                       float divisor);
 
 /* int8 sums in tiles (amx.c). They leave no tile in use. */
 xrt_lite_status xrt_x86_amx_conv_q8(const xrt_kernel_call* call);
