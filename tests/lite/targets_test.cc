@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <set>
 #include <sstream>
@@ -44,6 +45,28 @@ class Environment : public testing::Environment {
   }
 };
 const auto* const kEnvironment = testing::AddGlobalTestEnvironment(new Environment);
+
+// Sets a variable of the environment for as long as it lives.
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) {
+    if (const char* set = std::getenv(name)) before_ = set;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Setting() {
+    if (before_) {
+      setenv(name_, before_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
 
 Tensor random_tensor(Dims dims, unsigned seed, float scale = 1) {
   std::mt19937 generator(seed);
@@ -174,6 +197,33 @@ TEST(LiteTargets, CudaKernelsAgreeWithTheNativeEngine) {
   expect_native(image_network(), {"cuda"}, 1e-2, Precision::kFloat16);
 }
 
+// pack_k of the convolutions, which says what multiplies them.
+std::set<int> packings(const Graph& graph) {
+  std::vector<std::string> notes;
+  const Module m = compile(graph, {.targets = {"cuda"}}, notes);
+  std::set<int> result;
+  for (const ModuleOp& op : m.ops) {
+    if (op.kernel != XRT_K_CONV_F32) continue;
+    xrt_k_conv p;
+    std::memcpy(&p, op.params.data(), sizeof(p));
+    result.insert(p.pack_k);
+  }
+  return result;
+}
+
+// TF32 has ten bits of mantissa: float32 stays float32 unless it is asked for.
+TEST(LiteTargets, CudaUsesTf32WhereItIsAskedFor) {
+  {
+    const Setting tf32("XRT_CUDA_TF32", "1");
+    expect_native(image_network(), {"cuda"}, 5e-3);
+    EXPECT_EQ(packings(image_network()), (std::set<int>{4}));
+  }
+  EXPECT_EQ(packings(image_network()), (std::set<int>{1}));
+  const Setting wrong("XRT_CUDA_TF32", "yes");
+  EXPECT_THAT([] { compiled(image_network(), {"cuda"}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("XRT_CUDA_TF32")));
+}
+
 // Convolutions, a residual and a product between QuantizeLinear and DequantizeLinear.
 Graph quantized_network(DType dtype) {
   Net n({1, 3, 9, 10});
@@ -261,20 +311,6 @@ TEST(LiteTargets, TheFirstTargetTakesWhatItCan) {
   expect_native(sequence_network(), {"generic", "cuda"}, 1e-5);
   unsetenv("XRT_STANDIN_NO_DEVICE");
 }
-
-// Sets a variable of the environment for as long as it lives.
-class Setting {
- public:
-  Setting(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~Setting() { unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
 
 // What the stand-in for libcuda was asked in two runs. Lines that begin alike follow each other
 // once.
@@ -383,6 +419,9 @@ TEST(LiteTargets, KernelsOverlapOnlyWhereTheyWaitThemselves) {
   std::memcpy(&function, older.data() + header.functions.offset, sizeof(function));
   std::memset(older.data() + function.blob_offset + offsetof(xrt_cuda_code, flags), 0, 4);
   header.data_checksum = xrt_checksum(older.data() + header.data_offset, header.data_bytes);
+  std::memcpy(older.data(), &header, sizeof(header));
+  header.meta_checksum =
+      xrt_checksum(older.data() + XRT_FILE_CHECKED_FROM, header.meta_bytes - XRT_FILE_CHECKED_FROM);
   std::memcpy(older.data(), &header, sizeof(header));
   EXPECT_EQ(count(calls_of(older, inputs), "overlap"), 0);
   const Setting arch("XRT_CUDA_ARCHS", "80");

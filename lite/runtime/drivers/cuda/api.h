@@ -24,7 +24,7 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_EVENT_DISABLE_TIMING = 2,
   CU_CAPTURE_THREAD_LOCAL = 1,
-  CU_ATTRIBUTE_OVERLAP = 6, /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+  CU_ATTRIBUTE_OVERLAP = 6,      /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
   CU_GRAPHS_KEEP_OVERLAP = 12030 /* the version from which on they do */
 };
 
@@ -78,15 +78,15 @@ typedef struct cu_launch {
      void** extra))
 
 /* Those that older libraries lack; null there. */
-#define XRT_CUDA_NEWER_FUNCTIONS(X)                                                                \
-  X(cuStreamBeginCapture_v2, capture_begin, (cu_stream stream, int mode))                          \
-  X(cuStreamEndCapture, capture_end, (cu_stream stream, cu_graph * graph))                         \
-  X(cuGraphInstantiateWithFlags, graph_instantiate,                                                \
-    (cu_graph_exec * executable, cu_graph graph, unsigned long long flags))                        \
-  X(cuGraphLaunch, graph_launch, (cu_graph_exec executable, cu_stream stream))                     \
-  X(cuGraphExecDestroy, graph_exec_destroy, (cu_graph_exec executable))                            \
-  X(cuGraphDestroy, graph_destroy, (cu_graph graph))                                               \
-  X(cuLaunchKernelEx, launch_ex,                                                                   \
+#define XRT_CUDA_NEWER_FUNCTIONS(X)                                            \
+  X(cuStreamBeginCapture_v2, capture_begin, (cu_stream stream, int mode))      \
+  X(cuStreamEndCapture, capture_end, (cu_stream stream, cu_graph * graph))     \
+  X(cuGraphInstantiateWithFlags, graph_instantiate,                            \
+    (cu_graph_exec * executable, cu_graph graph, unsigned long long flags))    \
+  X(cuGraphLaunch, graph_launch, (cu_graph_exec executable, cu_stream stream)) \
+  X(cuGraphExecDestroy, graph_exec_destroy, (cu_graph_exec executable))        \
+  X(cuGraphDestroy, graph_destroy, (cu_graph graph))                           \
+  X(cuLaunchKernelEx, launch_ex,                                               \
     (const cu_launch* config, cu_function function, void** params, void** extra))
 
 typedef struct cuda_api {
