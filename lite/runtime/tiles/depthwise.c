@@ -125,10 +125,24 @@ static void depthwise_row(const depthwise_job* j, int32_t row) {
   for (int32_t ox = end; ox < p->ow; ++ox) pixels(j, row, ox, 1);
 }
 
+/* Whether the instruction set takes this one in int8 as a whole. */
+static int is_common_q8(const depthwise_job* j) {
+  const xrt_k_conv* p = j->p;
+  return j->q8 && j->isa->depthwise_rows_q8 && j->r == NULL && p->kh <= 4 && p->kw == 3 &&
+         p->dilation_h == 1 && p->dilation_w == 1 && p->stride_w <= 2;
+}
+
 /* Neighbouring rows read the same rows of the input: a task is several of them. */
 static void depthwise_rows(void* argument, int32_t task) {
   const depthwise_job* j = (const depthwise_job*)argument;
   const int32_t begin = task * j->rows_per_task;
+  if (is_common_q8(j)) {
+    const xrt_tile_depthwise_image image = {j->p, j->x, j->w, j->scale, (const int32_t*)j->bias,
+                                            j->y};
+    const int32_t end = begin + j->rows_per_task;
+    j->isa->depthwise_rows_q8(&image, begin, end < j->rows ? end : j->rows);
+    return;
+  }
   for (int32_t row = begin; row < begin + j->rows_per_task && row < j->rows; ++row)
     depthwise_row(j, row);
 }

@@ -79,6 +79,17 @@ typedef struct xrt_tile_depthwise_row {
   xrt_tile_finish finish; /* r and y of the first pixel, r_row and y_row to the next */
 } xrt_tile_depthwise_row;
 
+/* A depthwise convolution of int8, without residual; windows of up to 4 x 3 (rows x columns),
+ * without dilation, stride_w 1 or 2. */
+typedef struct xrt_tile_depthwise_image {
+  const xrt_k_conv* p;
+  const uint8_t* x;
+  const void* w; /* [kh][kw][channels] */
+  const float* scale;
+  const int32_t* bias; /* or null */
+  uint8_t* y;
+} xrt_tile_depthwise_image;
+
 typedef struct xrt_tile_isa {
   int32_t rows_for[XRT_TILE_BLOCKS + 1]; /* by blocks of a tile: the rows that fill the registers */
   int32_t max_blocks;
@@ -103,6 +114,11 @@ typedef struct xrt_tile_isa {
   /* y[c] = the largest of the taps, or their sum over `divisor` where that is not 0. */
   void (*pool_f32)(float* y, const float* const* taps, int32_t tap_count, int32_t channels,
                    float divisor);
+  /* y[c] = the largest of the taps; `flip` as for max_u8. */
+  void (*pool_u8)(uint8_t* y, const uint8_t* const* taps, int32_t tap_count, int32_t channels,
+                  uint8_t flip);
+  /* Rows [begin, end) of all images' output, borders and all. */
+  void (*depthwise_rows_q8)(const xrt_tile_depthwise_image* work, int32_t begin, int32_t end);
 } xrt_tile_isa;
 
 /* What is added to the values of int8 rows when their bytes are flipped. */

@@ -215,4 +215,6 @@ const xrt_tile_isa xrt_x86_avx2 = {{0, 6, 0, 0, 0},
                                    xrt_x86_sum_f32_avx2,
                                    xrt_x86_sum_f16_avx2,
                                    xrt_x86_depthwise_row_avx2,
-                                   xrt_x86_pool_avx2};
+                                   xrt_x86_pool_avx2,
+                                   NULL,
+                                   NULL};

@@ -2,7 +2,7 @@
  * AVX-512 with VNNI: a block of 16 channels is one register. */
 #include <immintrin.h>
 
-#include "x86.h"
+#include "q8_rows.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -137,13 +137,30 @@ static void finish_f32(const xrt_tile_finish* f) {
 }
 
 static void finish_q8(const xrt_tile_finish* f) {
-  const int32_t* acc = (const int32_t*)f->acc;
-  for (int32_t i = 0; i < f->row_count; ++i) {
-    const uint8_t* r = f->r ? f->r + i * f->r_row : NULL;
-    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_TILE_BLOCK)
-      store_q8(f, _mm512_loadu_si512(acc), b * XRT_TILE_BLOCK,
-               mask_of(f->channels - b * XRT_TILE_BLOCK), r, f->y + i * f->y_row);
+  int32_t constant[XRT_TILE_BLOCKS * XRT_TILE_BLOCK];
+  const int32_t width = f->block_count * XRT_TILE_BLOCK;
+  const int32_t channels = f->channels < width ? f->channels : width;
+  for (int32_t c = 0; c < channels; ++c) {
+    const uint32_t bias = f->bias ? ((const uint32_t*)f->bias)[c] : 0u;
+    const uint32_t sum = f->factor_sums ? (uint32_t)f->factor_sums[c] : 0u;
+    constant[c] = (int32_t)(bias - (uint32_t)f->x_zero * sum);
   }
+  xrt_q8_rows rows;
+  rows.sums = (const int32_t*)f->acc;
+  rows.sums_row = width;
+  rows.rows = f->row_count;
+  rows.blocks = f->block_count;
+  rows.channels = channels;
+  rows.constant = constant;
+  rows.scale = f->scale;
+  rows.r = f->r;
+  rows.y = f->y;
+  rows.r_row = f->r_row;
+  rows.y_row = f->y_row;
+  rows.rule = xrt_q8_rule_of(f->clip, f->lo, f->hi, f->y_dtype, f->y_zero, f->r_dtype, f->r_zero,
+                             f->r_scale);
+  rows.small = xrt_q8_is_small(&rows.rule, f->scale, channels);
+  xrt_q8_finish(&rows);
 }
 
 /* Pixels at once, so that a factor is loaded once for all of them. */
@@ -240,4 +257,6 @@ const xrt_tile_isa xrt_x86_avx512 = {{0, 14, 12, 8, 6},
                                      xrt_x86_sum_f32_avx512,
                                      xrt_x86_sum_f16_avx512,
                                      xrt_x86_depthwise_row_avx512,
-                                     xrt_x86_pool_avx512};
+                                     xrt_x86_pool_avx512,
+                                     xrt_x86_pool_u8_avx512,
+                                     xrt_x86_depthwise_q8_avx512};

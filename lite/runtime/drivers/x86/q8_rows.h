@@ -88,7 +88,7 @@ typedef struct xrt_q8_rows {
   const int32_t* sums;
   int64_t sums_row; /* elements from a row to the next */
   int32_t rows, blocks;
-  int32_t channels;        /* that exist, from the first block's first */
+  int32_t channels;        /* that exist in the blocks */
   const int32_t* constant; /* by channel: added to the sum, or null */
   const float* scale;
   const uint8_t* r; /* or null */

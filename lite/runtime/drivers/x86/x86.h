@@ -23,6 +23,11 @@ void xrt_x86_depthwise_row_avx2(const xrt_tile_depthwise_row* work);
 void xrt_x86_pool_avx2(float* y, const float* const* taps, int32_t tap_count, int32_t channels,
                        float divisor);
 
+/* Depthwise windows of int8 and pools of bytes (bytes_avx512.c). */
+void xrt_x86_depthwise_q8_avx512(const xrt_tile_depthwise_image* work, int32_t begin, int32_t end);
+void xrt_x86_pool_u8_avx512(uint8_t* y, const uint8_t* const* taps, int32_t tap_count,
+                            int32_t channels, uint8_t flip);
+
 /* int8 sums in tiles (amx.c). They leave no tile in use. */
 xrt_lite_status xrt_x86_amx_conv_q8(const xrt_kernel_call* call);
 xrt_lite_status xrt_x86_amx_gemm_q8(const xrt_kernel_call* call);
