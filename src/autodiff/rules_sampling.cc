@@ -40,67 +40,108 @@ Var on_axis(const Rule& r, Var x, std::int64_t size, bool align) {
   return clamp(align ? reflected(x, 0, n - 1) : reflected(x, -0.5, n - 0.5), 0, n - 1);
 }
 
-// The elements of x, [batch, channels, height * width], at whole coordinates, [batch, points]; zero
-// outside.
-Var picked(Var x, std::int64_t channels, std::int64_t height, std::int64_t width,
-           std::int64_t points, Var column, Var row) {
-  const auto inside = [](Var v, std::int64_t size) {
-    return both(greater(v, -0.5), less(v, static_cast<double>(size) - 0.5));
-  };
-  const Var valid = both(inside(column, width), inside(row, height));
-  const Var at = clamp(row, 0, static_cast<double>(height - 1)) * static_cast<double>(width) +
-                 clamp(column, 0, static_cast<double>(width - 1));
-  const Dims dims = {1, channels, points};
+struct Image {
+  Var x;  // [batch, channels, all elements]
+  std::int64_t channels = 0;
+  Dims sizes;
+  std::int64_t points = 0;
+};
+
+// The elements at whole places, [batch, points] per axis; zero outside.
+Var picked(const Image& image, const std::vector<Var>& places) {
+  Var at, valid;
+  for (std::size_t a = 0; a < places.size(); ++a) {
+    const auto last = static_cast<double>(image.sizes[a] - 1);
+    const Var inside = both(greater(places[a], -0.5), less(places[a], last + 0.5));
+    const Var own = clamp(places[a], 0, last);
+    at = a == 0 ? own : at * static_cast<double>(image.sizes[a]) + own;
+    valid = a == 0 ? inside : both(valid, inside);
+  }
+  const Dims dims = {1, image.channels, image.points};
   const Var index = expand(unsqueeze(cast(at, DType::kInt64), {1}), dims);
-  const Var found = x.e->op("GatherElements", {x, index}, {{"axis", std::int64_t{2}}});
+  const Var found = at.e->op("GatherElements", {image.x, index}, {{"axis", std::int64_t{2}}});
   return masked(expand(unsqueeze(valid, {1}), dims), found);
 }
 
-// The same between the elements, linearly.
-Var interpolated(Var x, std::int64_t channels, std::int64_t height, std::int64_t width,
-                 std::int64_t points, Var px, Var py) {
-  const Var left = floor(px);
-  const Var top = floor(py);
-  const Var right_part = px - left;
-  const Var low_part = py - top;
-  const auto weighted = [&](Var column, Var row, Var weight) {
-    return picked(x, channels, height, width, points, column, row) * unsqueeze(weight, {1});
-  };
-  return weighted(left, top, (1.0 - right_part) * (1.0 - low_part)) +
-         weighted(left + 1.0, top, right_part * (1.0 - low_part)) +
-         weighted(left, top + 1.0, (1.0 - right_part) * low_part) +
-         weighted(left + 1.0, top + 1.0, right_part * low_part);
+struct Tap {
+  Var place, weight;
+};
+
+std::vector<Tap> linear_taps(Var at) {
+  const Var low = floor(at), part = at - low;
+  return {{low, 1.0 - part}, {low + 1.0, part}};
 }
 
-// Two spatial axes, linear or nearest: the image's elements are gathered, and weighted.
+// R. Keys, "Cubic Convolution Interpolation for Digital Image Processing", 1981, with a = -0.75.
+std::vector<Tap> cubic_taps(Var at) {
+  constexpr double kA = -0.75;
+  const Var low = floor(at), part = at - low;
+  const auto near = [](Var d) { return (d * (kA + 2) - (kA + 3)) * d * d + 1.0; };
+  const auto far = [](Var d) { return ((d * kA - 5 * kA) * d + 8 * kA) * d - 4 * kA; };
+  return {{low - 1.0, far(part + 1.0)},
+          {low, near(part)},
+          {low + 1.0, near(1.0 - part)},
+          {low + 2.0, far(2.0 - part)}};
+}
+
+// The sum over all combinations of the axes' taps.
+Var interpolated(const Image& image, const std::vector<std::vector<Tap>>& axes) {
+  Var total;
+  std::vector<std::size_t> at(axes.size(), 0);
+  for (bool more = true; more;) {
+    std::vector<Var> places;
+    Var weight;
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      const Tap& tap = axes[a][at[a]];
+      places.push_back(tap.place);
+      weight = a == 0 ? tap.weight : weight * tap.weight;
+    }
+    const Var part = picked(image, places) * unsqueeze(weight, {1});
+    total = total.valid() ? total + part : part;
+    more = false;
+    for (std::size_t a = axes.size(); a-- > 0 && !more;) {
+      more = ++at[a] < axes[a].size();
+      if (!more) at[a] = 0;
+    }
+  }
+  return total;
+}
+
+// The image's elements are gathered, and weighted.
 std::vector<Var> expand_grid_sample(Rule& r) {
-  const Dims image = r.x_dims(0);
+  const Dims dims = r.x_dims(0);
   const Dims grid = r.x_dims(1);
   const std::string mode = r.node.attr_string("mode", "linear");
-  if (image.size() != 4) r.refuse("it has other than two spatial axes");
-  if (mode != "linear" && mode != "nearest" && mode != "bilinear") r.refuse("mode '" + mode + "'");
   const bool align = r.attr("align_corners", 0) != 0;
-  const std::int64_t height = image[2];
-  const std::int64_t width = image[3];
-  const std::int64_t points = grid[1] * grid[2];
-  const Var x = reshape(r.x(0), {image[0], image[1], height * width});
-  const Var places = cast(reshape(r.x(1), {image[0], points, 2}), x.dtype);
-  const auto coordinate = [&](std::int64_t k, std::int64_t size) {
+  const auto axes = static_cast<std::int64_t>(dims.size()) - 2;
+  Image image;
+  image.channels = dims[1];
+  image.sizes.assign(dims.begin() + 2, dims.end());
+  image.points = element_count(Dims(grid.begin() + 1, grid.end() - 1));
+  image.x = reshape(r.x(0), {dims[0], dims[1], element_count(image.sizes)});
+  const Var places = cast(reshape(r.x(1), {dims[0], image.points, axes}), image.x.dtype);
+  std::vector<std::vector<Tap>> taps;
+  std::vector<Var> nearest;
+  for (std::int64_t a = 0; a < axes; ++a) {
+    const std::int64_t size = image.sizes[static_cast<std::size_t>(a)];
+    const std::int64_t k = axes - 1 - a;  // the grid has the last axis first
     const Var g = squeeze(slice(places, {k}, {k + 1}, {2}), {2});
-    return on_axis(r, position(g, size, align), size, align);  // [batch, points]
-  };
-  const Var px = coordinate(0, width);
-  const Var py = coordinate(1, height);
-  const auto pick = [&](Var column, Var row) {
-    return picked(x, image[1], height, width, points, column, row);
-  };
-  Var y;
-  if (mode == "nearest") {
-    y = pick(r.e.op("Round", {px}), r.e.op("Round", {py}));
-  } else {
-    y = interpolated(x, image[1], height, width, points, px, py);
+    const Var at = position(g, size, align);  // [batch, points]
+    if (mode == "cubic") {
+      // In ONNX a place beyond the border is moved, too; mirrored places have mirrored neighbours.
+      const double edge = align ? 0 : 0.5;
+      const Var inside = both(greater(at, -edge), less(at, static_cast<double>(size) - 1 + edge));
+      const bool border = r.node.attr_string("padding_mode", "zeros") == "border";
+      taps.push_back(cubic_taps(border ? where(inside, at, on_axis(r, at, size, align)) : at));
+      for (Tap& tap : taps.back()) tap.place = on_axis(r, tap.place, size, align);
+    } else if (mode == "nearest") {
+      nearest.push_back(r.e.op("Round", {on_axis(r, at, size, align)}));
+    } else {
+      taps.push_back(linear_taps(on_axis(r, at, size, align)));
+    }
   }
-  return {reshape(y, {image[0], image[1], grid[1], grid[2]})};
+  const Var y = mode == "nearest" ? picked(image, nearest) : interpolated(image, taps);
+  return {reshape(y, r.y_dims())};
 }
 
 // The columns of a convolution are picked at places that are moved by the offsets; then the
@@ -139,8 +180,9 @@ std::vector<Var> expand_deform_conv(Rule& r) {
     const Var own = slice(offsets, {axis}, {axis + 1}, {2});
     return reshape(own, {x[0] * parts, points}) + base(static_cast<std::size_t>(axis));
   };
-  const Var image = reshape(r.x(0), {x[0] * parts, channels, x[2] * x[3]});
-  Var columns = interpolated(image, channels, x[2], x[3], points, moved(1), moved(0));
+  const Image image{
+      reshape(r.x(0), {x[0] * parts, channels, x[2] * x[3]}), channels, {x[2], x[3]}, points};
+  Var columns = interpolated(image, {linear_taps(moved(0)), linear_taps(moved(1))});
   if (r.has(4)) columns = columns * reshape(r.x(4), {x[0] * parts, 1, points});
   columns = reshape(columns, {x[0], groups, x[1] / groups * taps, places});
   const Var weights = reshape(r.x(1), {groups, w[0] / groups, w[1] * taps});

@@ -304,17 +304,18 @@ def recurrent() -> list[Case]:
 def sampling() -> list[Case]:
     image, grid = normal(2, 3, 5, 6), unit(2, 4, 3, 2) * 1.6
     cases = []
-    for mode in ("linear", "nearest"):
+    for mode in ("linear", "nearest", "cubic"):
         for padding in ("zeros", "border", "reflection"):
             for align in (0, 1):
                 attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
                 name = f"GridSample {mode} {padding} {align}"
-                wrt = [0, 1] if mode == "linear" else [0]  # the nearest element stays the same
+                wrt = [0] if mode == "nearest" else [0, 1]  # the nearest element stays the same
                 cases.append(Case("GridSample", [image, grid], attributes, wrt=wrt, name=name))
     places = np.array([[[[0, 7], [9, 22]]]], np.int64)
     flags = np.array([True, False, True, True])
     return [
         *cases,
+        Case("GridSample", [normal(2, 2, 3, 4, 5), unit(2, 2, 3, 2, 3)], name="GridSample volume"),
         Case("LpPool", [spread(1, 2, 6, 6)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
         Case("LpPool", [spread(1, 2, 5)], {"kernel_shape": [3], "p": 3, "pads": [1, 1]}),
         Case(
