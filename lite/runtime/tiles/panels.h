@@ -52,9 +52,7 @@ static inline void xrt_tile_factor_sums(const xrt_tile_isa* isa, const void* w, 
                            0,
                            0,
                            k != 0,
-                           sums,
-                           NULL,
-                           0};
+                           sums};
     isa->mac_q8(&tile);
   }
 }

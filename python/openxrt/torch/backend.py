@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from .aten.decompositions import decompositions
 from .fallback import refused_nodes, split
 from .importer import import_fx
+from .joint_graph import partition
 from .runner import FrozenWhileUnchanged, Runner
 
 
@@ -103,8 +103,6 @@ def openxrt_backend(
         bw_compiler=_Compiler(chosen, False, fallback),
         inference_compiler=_Compiler(chosen, freeze, fallback),
         decompositions=decompositions(),
-        # Of what lies between the two graphs as little as possible is kept; the rest is cheap to
-        # compute again.
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
     )
     return backend(module, samples)

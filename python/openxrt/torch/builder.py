@@ -201,6 +201,13 @@ class Builder:
             results.append(Value(key, dtype, None if shape is None else tuple(shape), rank))
         return results
 
+    def declared(self, value: Value, shape: Sequence[int | torch.SymInt] | None) -> Value:
+        """The result of an op outside the standard, whose shape nobody infers."""
+        if shape is None:
+            return value
+        self.graph.set_type(value.id, DTYPE_NAMES[value.dtype], dims_of(shape))
+        return Value(value.id, value.dtype, tuple(shape))
+
     def cast(self, x: Value, dtype: torch.dtype) -> Value:
         """`x` in another dtype; itself where it has that already."""
         if x.dtype == dtype:
@@ -369,6 +376,18 @@ class Builder:
             noop_with_empty_axes=1 if not axes else None,
             **attributes,
         )
+
+
+def dims_of(shape: Sequence[int | torch.SymInt]) -> list[int | str | None]:
+    """As the graph's types have them: a symbol by its name, an expression is unknown."""
+    dims: list[int | str | None] = []
+    for size in shape:
+        if isinstance(size, int):
+            dims.append(size)
+        else:
+            text = str(size)
+            dims.append(text if text.isidentifier() else None)
+    return dims
 
 
 def static_or_none(sizes: Sequence[Int]) -> tuple[int, ...] | None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from .._core import Graph, Unsupported
-from .builder import DTYPE_NAMES, Builder, Operand, Value
-from .importer import _dims_of, inline
+from .builder import DTYPE_NAMES, Builder, Operand, Value, dims_of
+from .importer import inline
 from .registry import lowering
 
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
@@ -39,7 +39,7 @@ class _Body:
         """A value of the graph around, in here."""
         if not isinstance(x, Value):
             return x
-        dims = None if x.shape is None else _dims_of(x.shape)
+        dims = None if x.shape is None else dims_of(x.shape)
         name = self.outer.graph.name_of(x.id)
         key = self.b.graph.add_capture(x.id, name, DTYPE_NAMES[x.dtype], dims)
         self.b.unmade.add(key)
@@ -51,7 +51,7 @@ class _Body:
         rank = None if shape is not None else like.rank - row
         if row and shape is not None:
             shape = shape[1:]
-        dims = None if shape is None else _dims_of(shape)
+        dims = None if shape is None else dims_of(shape)
         key = self.b.graph.add_input(name, DTYPE_NAMES[dtype], dims)
         self.b.unmade.add(key)
         return Value(key, dtype, shape, rank)

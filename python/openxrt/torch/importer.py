@@ -16,7 +16,7 @@ from .._core import Graph, InternalError, Unsupported
 from . import aten  # noqa: F401  registers the lowerings
 from .aten.complex_numbers import Complex, constant, from_pair, real_dtype, to_pair
 from .aten.decompositions import export_decompositions
-from .builder import DTYPE_NAMES, Builder, Value
+from .builder import DTYPE_NAMES, Builder, Value, dims_of
 from .registry import find, find_complex
 
 
@@ -39,10 +39,12 @@ class Imported:
 
 @dataclass(frozen=True)
 class Result:
-    """One result: an output of the graph, or (output −1) a value known while tracing."""
+    """One result: an output of the graph, or (output −1) an argument of the program, or a value
+    known while tracing."""
 
     output: int
     known: object = None
+    argument: int = -1
     is_number: bool = False  # a symbolic integer: a Python number and no tensor
     is_complex: bool = False  # the output's last dimension holds real and imaginary part
 
@@ -126,18 +128,6 @@ def _shape_of(tensor: torch.Tensor) -> tuple[int | torch.SymInt, ...]:
     return tuple(dims)
 
 
-def _dims_of(shape: Sequence[int | torch.SymInt]) -> list[int | str | None]:
-    """As graph inputs have them: a symbol by its name, an expression is unknown."""
-    dims: list[int | str | None] = []
-    for size in shape:
-        if isinstance(size, int):
-            dims.append(size)
-        else:
-            text = str(size)
-            dims.append(text if text.isidentifier() else None)
-    return dims
-
-
 def _holds_complex(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return any(_holds_complex(item) for item in value)
@@ -162,13 +152,13 @@ class _Importer:
             if sample.dtype.is_complex:
                 shape = (*_shape_of(sample), 2)
                 dtype = real_dtype(sample.dtype)
-                key = graph.add_input(name, DTYPE_NAMES[dtype], _dims_of(shape))
+                key = graph.add_input(name, DTYPE_NAMES[dtype], dims_of(shape))
                 self.unmade.add(key)
                 return from_pair(self.builder, Value(key, dtype, shape))
             if sample.dtype not in DTYPE_NAMES:
                 raise Unsupported(f"input '{name}': dtype {sample.dtype} has no counterpart")
             shape = _shape_of(sample)
-            key = graph.add_input(name, DTYPE_NAMES[sample.dtype], _dims_of(shape))
+            key = graph.add_input(name, DTYPE_NAMES[sample.dtype], dims_of(shape))
             self.unmade.add(key)
             return Value(key, sample.dtype, shape)
         if isinstance(sample, torch.SymInt):
@@ -373,8 +363,15 @@ def import_fx(
     def finish(node: torch.fx.Node) -> None:
         results = node.args[0]
         flat = results if isinstance(results, (list, tuple)) else [results]
+        # What comes in and goes out (weights that the backward graph reads) is not copied; a graph
+        # of nothing else keeps its nodes, for it has to have an output.
+        known = {placeholder: position for position, placeholder in enumerate(placeholders)}
+        passes = any(result not in known for result in flat)
         for i, result in enumerate(flat):
-            importer.add_result(result, f"result_{i}")
+            if passes and result in known:
+                importer.imported.results.append(Result(-1, argument=known[result]))
+            else:
+                importer.add_result(result, f"result_{i}")
 
     return importer.run(finish)
 

@@ -66,7 +66,9 @@ class Runner:
             outputs = (outputs,)
         results: list[object] = []
         for result in self.results:
-            if result.output < 0:
+            if result.argument >= 0:
+                results.append(arguments[result.argument])
+            elif result.output < 0:
                 results.append(result.known)
             elif result.is_number:
                 results.append(outputs[result.output].item())

@@ -281,6 +281,45 @@ TEST(DnnFusion, OuterProducts) {
   expect_same(b);
 }
 
+// Weights that are being trained are inputs.
+TEST(DnnFusion, ConvolutionWithWeightsThatChange) {
+  Build b;
+  const ValueId x = b.input(random_tensor({2, 8, 7, 9}, 1));
+  const ValueId w = b.input(random_tensor({16, 8, 3, 3}, 2));
+  const ValueId bias = b.input(random_tensor({16}, 3));
+  const ValueId residual = b.input(random_tensor({2, 16, 7, 9}, 4));
+  const Attributes same{{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}};
+  const ValueId conv = b.op("Conv", {x, w, bias}, same);
+  b.graph.add_output(b.op("Relu", {b.op("Add", {conv, residual})}));
+  expect_same(b, 2e-4F);
+}
+
+TEST(DnnFusion, GradientsOfReluInBothForms) {
+  Build b;
+  const ValueId y = b.input(random_tensor({2, 8, 7, 9}, 1));
+  const ValueId dy = b.input(random_tensor({2, 8, 7, 9}, 2));
+  const ValueId zero = b.scalar(0);
+  b.graph.add_output(b.op("Where", {b.op("Greater", {y, zero}), dy, zero}));
+  b.graph.add_output(b.op("Where", {b.op("LessOrEqual", {y, zero}), zero, dy}));
+  // The other way round it is another function.
+  b.graph.add_output(b.op("Where", {b.op("LessOrEqual", {y, zero}), dy, zero}));
+  expect_same(b, 0);
+}
+
+// What comes and goes with the channels last needs no step that moves it.
+TEST(DnnLayout, InputsAndOutputsWithTheChannelsLast) {
+  Build b;
+  const ValueId stored = b.input(random_tensor({2, 7, 9, 8}, 1));
+  const Attributes first{{"perm", std::vector<std::int64_t>{0, 3, 1, 2}}};
+  const Attributes last{{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}};
+  const ValueId x = b.op("Transpose", {stored}, first);
+  const ValueId y = b.op("Conv", {x, b.constant(random_tensor({16, 8, 3, 3}, 2))});
+  b.graph.add_output(b.op("Transpose", {b.op("Relu", {y})}, last));
+  b.graph.add_output(b.op("MaxPool", {y}, {{"kernel_shape", std::vector<std::int64_t>{2, 2}}}));
+  b.graph.add_output(b.op("Transpose", {x}, last));
+  expect_same(b, 2e-4F);
+}
+
 TEST(DnnLayout, BranchesJoinAndLeave) {
   Build b;
   const ValueId x = b.input(random_tensor({1, 3, 24, 20}, 1));

@@ -29,6 +29,10 @@ CONVOLUTIONS = {
         torch.nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1, bias=False),
         (2, 3, 5, 6),
     ),
+    "transposed, with rows that no window reaches": (
+        torch.nn.ConvTranspose2d(3, 4, 3, stride=(1, 2), output_padding=(1, 0), dilation=2),
+        (2, 3, 5, 6),
+    ),
 }
 
 
@@ -93,3 +97,104 @@ def test_pictures_of_many_sizes_train() -> None:
         x = torch.randn(2, 3, height, width)
         for actual, wanted in zip(gradients(fast, x), gradients(module, x), strict=True):
             torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
+
+
+def convolutional() -> torch.nn.Module:
+    """Convolutions, normalisation, pools and a branch that joins again."""
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Conv2d(3, 8, 3, padding=1)
+            self.norm = torch.nn.BatchNorm2d(8)
+            self.second = torch.nn.Conv2d(8, 8, 3, padding=1, bias=False)
+            self.bare = torch.nn.BatchNorm2d(8, affine=False, track_running_stats=False)
+            self.last = torch.nn.Linear(8 * 3 * 4, 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = F.max_pool2d(F.relu(self.norm(self.first(x))), 2)
+            x = F.relu(x + self.bare(self.second(x)))
+            return self.last(F.avg_pool2d(x, (2, 3)).flatten(1))
+
+    return Network()
+
+
+@pytest.mark.parametrize("engine", ["native", ["xla", "native"]])
+def test_convolutional_network(engine: object) -> None:
+    compare(convolutional(), torch.randn(4, 3, 12, 24), engine=engine)
+
+
+def test_running_statistics_follow() -> None:
+    module = convolutional()
+    fast = xt.XRTModule(copy.deepcopy(module), engine="native").train()
+    for _ in range(2):
+        x = torch.randn(4, 3, 12, 24)
+        gradients(module, x)
+        gradients(fast, x)
+    for (name, wanted), (_, actual) in zip(
+        module.named_buffers(), fast.named_buffers(), strict=True
+    ):
+        torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=1e-5, msg=name)
+
+
+def graphs_of(module: torch.nn.Module, x: torch.Tensor) -> dict[str, object]:
+    """What the backend is given for a training step: "forward" and "backward"."""
+    from openxrt.torch.aten.decompositions import decompositions
+    from openxrt.torch.joint_graph import partition
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    seen: dict[str, object] = {}
+
+    def keep(name: str):
+        def compiler(graph: torch.fx.GraphModule, samples: list[object]):
+            seen[name] = graph, samples
+            return make_boxed_func(graph.forward)
+
+        return compiler
+
+    backend = aot_autograd(
+        fw_compiler=keep("forward"),
+        bw_compiler=keep("backward"),
+        decompositions=decompositions(),
+        partition_fn=partition,
+    )
+    torch.compile(module, backend=backend)(x).sum().backward()
+    return seen
+
+
+def ops_of(graph: torch.fx.GraphModule) -> list[str]:
+    return [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+
+
+def test_nothing_dear_is_computed_twice_and_no_weight_is_copied() -> None:
+    from openxrt.torch.importer import import_fx
+
+    seen = graphs_of(convolutional().train(), torch.randn(4, 3, 12, 24))
+    forward, samples = seen["forward"]
+    backward, _ = seen["backward"]
+    made = ops_of(backward)
+    assert not [op for op in made if "relu" in op or "legit" in op or op.startswith("aten.conv.")]
+    assert made.count("aten.native_batch_norm_backward.default") == 2
+    assert made.count("openxrt.max_pool2d_backward.default") == 1
+    assert made.count("aten.threshold_backward.default") == 2
+    # Weights that the backward graph reads are handed on as they are.
+    imported = import_fx(forward, samples)
+    (output,) = forward.graph.find_nodes(op="output")
+    handed = [place for place, node in enumerate(output.args[0]) if node.op == "placeholder"]
+    assert handed
+    assert all(imported.results[place].argument >= 0 for place in handed)
+
+
+def test_saved_images_are_not_moved_in_memory() -> None:
+    """The native engine keeps images with the channels last on both sides."""
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.ReLU(),
+    )  # fmt: skip
+    seen = graphs_of(module.train(), torch.randn(2, 8, 10, 10))
+    forward, _ = seen["forward"]
+    (output,) = forward.graph.find_nodes(op="output")
+    saved = [node.meta["val"].shape for node in output.args[0][1:] if node.meta["val"].dim() == 4]
+    assert saved.count((2, 10, 10, 8)) == 3  # before and after the normalisation, and the result
+    compare(module, torch.randn(2, 8, 10, 10))

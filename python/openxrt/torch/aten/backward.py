@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from ..._core import Unsupported
-from ..builder import Builder, Int, NeedsStaticShape, Value, static_or_none
+from ..builder import Builder, Int, NeedsStaticShape, Number, Value, static_or_none
 from ..registry import lowering
 from .creation import filled, full_like
+from .normalization import filled_channels, is_uniform
 from .pooling import spread
 
 
@@ -64,7 +65,10 @@ def _deconvolution(
     )
 
 
-def _weight_gradient(
+_GRADIENT_TYPES = (torch.float32, torch.float64)  # of the ops of domain "xrt"
+
+
+def _weight_gradient_by_convolution(
     b: Builder,
     x: Value,
     gradient: Value,
@@ -105,6 +109,27 @@ def _weight_gradient(
     return b.transpose(y, [1, 0, *axes])
 
 
+def _weight_gradient(
+    b: Builder,
+    x: Value,
+    gradient: Value,
+    weight: Value,
+    window: dict[str, object],
+    with_bias: bool,
+) -> list[Value]:
+    """The gradients of a convolution's weight and, if wanted, bias."""
+    made = b.ops(
+        "ConvWeightGradient",
+        x,
+        gradient,
+        dtypes=[x.dtype] * (1 + with_bias),
+        domain="xrt",
+        **window,
+    )
+    shapes = (weight.shape, None if gradient.shape is None else gradient.shape[1:2])
+    return [b.declared(value, shape) for value, shape in zip(made, shapes, strict=False)]
+
+
 @lowering("aten.convolution_backward.default")
 def convolution_backward(
     b: Builder,
@@ -124,9 +149,12 @@ def convolution_backward(
     spatial = len(kernel)
     strides, pads, dilations = (spread(n, spatial) for n in (stride, padding, dilation))
     results: list[Value | None] = [None, None, None]
+    # Rows that a transposed convolution adds beyond a stride belong to no window.
+    added = spread(output_padding, spatial) if transposed else [0] * spatial
+    fits = all(extra < step for extra, step in zip(added, strides, strict=True))
     if output_mask[0]:
         if transposed:
-            results[0] = b.op(
+            whole = b.op(
                 "Conv",
                 gradient,
                 weight,
@@ -136,13 +164,30 @@ def convolution_backward(
                 dilations=dilations,
                 group=groups,
             )
+            for dim in range(2, x.rank if not fits else 2):
+                whole = b.slice(whole, dim, 0, b.dim_size(x, dim))
+            results[0] = whole
         else:
             size = [b.dim_size(x, dim) for dim in range(2, x.rank)]
             results[0] = _deconvolution(b, gradient, weight, size, strides, pads, dilations, groups)
     if output_mask[1]:
         image, seen = (gradient, x) if transposed else (x, gradient)
-        results[1] = _weight_gradient(b, image, seen, kernel, strides, pads, dilations, groups)
-    if output_mask[2]:
+        if x.dtype in _GRADIENT_TYPES and fits:
+            window: dict[str, object] = {
+                "kernel_shape": kernel,
+                "strides": strides,
+                "pads": [*pads, *pads],
+                "dilations": dilations,
+                "group": groups,
+            }
+            with_bias = bool(output_mask[2]) and not transposed
+            made = _weight_gradient(b, image, seen, weight, window, with_bias)
+            results[1 : 1 + len(made)] = made
+        else:
+            results[1] = _weight_gradient_by_convolution(
+                b, image, seen, kernel, strides, pads, dilations, groups
+            )
+    if output_mask[2] and results[2] is None:
         results[2] = b.reduce("ReduceSum", gradient, [0, *range(2, gradient.rank)], False)
     return results
 
@@ -164,6 +209,42 @@ def max_pool2d_backward(b: Builder, gradient: Value, x: Value, *arguments: objec
         reduction="add",
     )
     return b.reshape_like(summed, x)
+
+
+@lowering("openxrt.max_pool2d_backward.default")
+def max_pool2d_backward_by_input(
+    b: Builder,
+    gradient: Value,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+) -> Value:
+    kernel, pads = spread(kernel_size, 2), spread(padding, 2)
+    batched = x.rank == 4
+    y = b.op(
+        "MaxPoolGradient",
+        *[v if batched else b.unsqueeze(v, 0) for v in (x, gradient)],
+        domain="xrt",
+        kernel_shape=kernel,
+        strides=spread(stride, 2) if stride else kernel,
+        pads=[*pads, *pads],
+        dilations=spread(dilation, 2),
+        ceil_mode=int(ceil_mode),
+    )
+    if batched:
+        return b.declared(y, x.shape)
+    return b.squeeze(b.declared(y, None if x.shape is None else (1, *x.shape)), 0)
+
+
+@lowering("aten.threshold_backward.default")
+def threshold_backward(b: Builder, gradient: Value, x: Value, threshold: Number) -> Value:
+    x, gradient = b.promote(x, gradient)
+    below = b.op("LessOrEqual", x, b.scalar(threshold, x.dtype), dtype=torch.bool, shape=x.shape)
+    zero = b.scalar(0, gradient.dtype)
+    return b.op("Where", below, zero, gradient, dtype=gradient.dtype, shape=gradient.shape)
 
 
 @lowering("aten.avg_pool2d_backward.default")
@@ -321,6 +402,22 @@ def batch_norm_backward(
     if train:
         if save_mean is None or save_invstd is None:
             raise Unsupported("the gradient of batch normalisation without saved statistics")
+        if is_uniform(x, gradient, weight, save_mean):
+            square = b.op("Mul", save_invstd, save_invstd)
+            var = b.op("Sub", b.op("Reciprocal", square), b.scalar(float(eps), x.dtype))
+            made = b.ops(
+                "BatchNormalizationGradient",
+                x,
+                weight if weight is not None else filled_channels(b, x, 1.0),
+                save_mean,
+                var,
+                gradient,
+                dtypes=[x.dtype] * 3,
+                domain="xrt",
+                epsilon=float(eps),
+            )
+            shapes = (x.shape, save_mean.shape, save_mean.shape)
+            return [b.declared(v, shape) for v, shape in zip(made, shapes, strict=True)]
         mean, invstd = wide(save_mean), wide(save_invstd)
     else:
         if running_mean is None or running_var is None:

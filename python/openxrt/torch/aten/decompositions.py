@@ -27,8 +27,14 @@ _FURTHER = (
     "unfold.default",
     "view_copy.default",
 )
-# The lowerings keep what these would lose: the log-sum-exp that the gradient reads.
-_WHOLE = ("_scaled_dot_product_flash_attention_for_cpu.default",)
+# The lowerings keep what these would lose: the log-sum-exp that the gradient reads, that a gradient
+# passes where Relu's result is positive (no mask is kept), and that a few sums over the batch are
+# the gradient of its normalisation.
+_WHOLE = (
+    "_scaled_dot_product_flash_attention_for_cpu.default",
+    "native_batch_norm_backward.default",
+    "threshold_backward.default",
+)
 
 
 def _overload(name: str) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -16,6 +17,17 @@ def _filled(b: Builder, size: Int, number: float, dtype: torch.dtype) -> Value:
     if isinstance(size, int):
         return b.tensor(torch.full((size,), number, dtype=dtype), "filled")
     return b.op("Expand", b.scalar(number, dtype), b.vector([size]), rank=1)
+
+
+def filled_channels(b: Builder, x: Value, number: float) -> Value:
+    """One number per channel of `x`, of its dtype."""
+    return _filled(b, b.dim_size(x, 1), number, x.dtype)
+
+
+def is_uniform(*values: Value | None) -> bool:
+    """Whether all of them (where given) are float32, or all float64."""
+    dtypes = {value.dtype for value in values if value is not None}
+    return dtypes in ({torch.float32}, {torch.float64})
 
 
 def _per_channel(b: Builder, x: Value, like: Value) -> Value:
@@ -68,6 +80,25 @@ def _batch_statistics(
     eps: float,
 ) -> tuple[Value, Value, Value, Value]:
     """The normalised tensor, mean, inverse standard deviation and (biased) variance."""
+    if is_uniform(x, weight, bias):
+        zeros, ones = filled_channels(b, x, 0.0), filled_channels(b, x, 1.0)
+        # With momentum 0 the new statistics are those of the batch alone.
+        y, *flat = b.ops(
+            "BatchNormalization",
+            x,
+            weight if weight is not None else ones,
+            bias if bias is not None else zeros,
+            zeros,
+            ones,
+            dtypes=[x.dtype] * 3,
+            epsilon=float(eps),
+            momentum=0.0,
+            training_mode=1,
+        )
+        shape = None if x.shape is None else (x.shape[1],)
+        mean, var = (Value(v.id, v.dtype, shape, 1) for v in flat)
+        invstd = b.op("Reciprocal", b.op("Sqrt", b.op("Add", var, b.scalar(float(eps), x.dtype))))
+        return Value(y.id, y.dtype, x.shape, x.rank), mean, invstd, var
     dims = [0, *range(2, x.rank)]
     mean = b.reduce("ReduceMean", x, dims, True)
     centered = b.op("Sub", x, mean, shape=x.shape, rank=x.rank)
@@ -76,6 +107,19 @@ def _batch_statistics(
     y = b.op("Mul", centered, invstd, shape=x.shape, rank=x.rank)
     flat = [b.reshape(s, [-1]) for s in (mean, invstd, var)]
     return _affine(b, y, weight, bias), flat[0], flat[1], flat[2]
+
+
+def _bessel(b: Builder, x: Value) -> Value:
+    """n / (n - 1), where n is the number of elements per channel: all over the channels."""
+    sizes = None if x.shape is None else static_or_none(x.shape)
+    if sizes is not None:
+        count = math.prod(sizes) // max(sizes[1], 1)
+        return b.scalar(count / (count - 1) if count != 1 else math.inf, x.dtype)
+    size = b.cast(b.op("Size", x, dtype=torch.int64, rank=0), x.dtype)
+    channels = b.dim_size(x, 1)
+    width = b.scalar(channels, x.dtype) if isinstance(channels, int) else b.cast(channels, x.dtype)
+    number = b.op("Div", size, width, rank=0)
+    return b.op("Div", number, b.op("Sub", number, b.scalar(1.0, x.dtype)), rank=0)
 
 
 def _running(b: Builder, old: Value, new: Value, momentum: float) -> Value:
@@ -113,12 +157,7 @@ def batch_norm_functional(
         empty = b.tensor(torch.empty(0, dtype=x.dtype))
         return [y, empty, empty, running_mean, running_var]
     y, mean, invstd, var = _batch_statistics(b, x, weight, bias, eps)
-    # Elements per channel: all of them over the number of channels.
-    count = b.cast(b.op("Size", x, dtype=torch.int64, rank=0), x.dtype)
-    channels = b.dim_size(x, 1)
-    width = b.scalar(channels, x.dtype) if isinstance(channels, int) else b.cast(channels, x.dtype)
-    per_channel = b.op("Div", count, width, rank=0)
-    correction = b.op("Div", per_channel, b.op("Sub", per_channel, b.scalar(1.0, x.dtype)), rank=0)
+    correction = _bessel(b, x)
     unbiased = b.op("Mul", var, correction, rank=1)
     return [
         y,

@@ -11,8 +11,8 @@ import torch
 
 from ..._core import Graph, Unsupported
 from ..aten.complex_numbers import Complex
-from ..builder import DTYPE_NAMES, Builder, Value
-from ..importer import _dims_of, _Importer, op_name, where
+from ..builder import DTYPE_NAMES, Builder, Value, dims_of
+from ..importer import _Importer, op_name, where
 from ..registry import find
 
 # Dtype and shape of a tensor of the network; a dimension is −1 where the network does not know it.
@@ -105,7 +105,7 @@ def make_fragment(
             size if size >= 0 else symbol for size, symbol in zip(known, traced, strict=True)
         )
         name = f"in{len(sources)}"
-        key = graph.add_input(name, DTYPE_NAMES[dtype], _dims_of(shape))
+        key = graph.add_input(name, DTYPE_NAMES[dtype], dims_of(shape))
         sources[key] = value
         fragment.inputs[name] = value
         return Value(key, dtype, shape)

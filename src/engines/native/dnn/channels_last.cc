@@ -103,6 +103,12 @@ class ChannelsLast {
       }
       return;
     }
+    if (node.op == "Transpose" && graph_.value(node.inputs[0]).origin == Origin::kInput &&
+        rank >= 3 && rank <= 5 && node.attr_ints("perm") == inverse(last_perm(rank))) {
+      last_[node.outputs[0]] = node.inputs[0];  // it was given with the channels last
+      made_.push_back(node.outputs[0]);
+      return;
+    }
     const bool first_known = last_.contains(node.inputs[0]);
     if (node.op == "Concat") {
       if (rank >= 3 && rank <= 5 && worthwhile(node)) convert_concat(id, rank);
@@ -158,7 +164,10 @@ class ChannelsLast {
                       node.attr_float("momentum", 0.9F) == 0;
     if (!gradient && !norm) return false;
     const Type& x = graph_.type(node.inputs[0]);
-    if (x.dtype != DType::kFloat32 || x.rank() < 3 || x.rank() > 5) return true;
+    if (x.dtype != DType::kFloat32 || !x.has_rank() || x.rank() < 3 || x.rank() > 5 ||
+        !graph_.type(node.outputs[0]).has_rank()) {
+      return true;
+    }
     if (node.op == "ReluGradient") {
       if (worthwhile(node)) convert_images(node, kDomain, node.op, {0, 1}, true);
     } else if (node.op == "ConvWeightGradient") {
@@ -434,10 +443,12 @@ class ChannelsLast {
     const ValueId stored = last_of(node.inputs[0]);
     Perm identity(rank);
     std::iota(identity.begin(), identity.end(), 0);
-    // A graph output keeps a node of its own.
-    const ValueId result = perm == identity && !graph_.is_output(node.outputs[0])
-                               ? stored
-                               : moved(stored, graph_.type(stored), perm);
+    // A graph output has a node of its own.
+    const bool may_stand_in =
+        !graph_.is_output(node.outputs[0]) ||
+        (graph_.value(stored).origin == Origin::kNode && !graph_.is_output(stored));
+    const ValueId result =
+        perm == identity && may_stand_in ? stored : moved(stored, graph_.type(stored), perm);
     replace_value(graph_, node.outputs[0], result);
   }
 

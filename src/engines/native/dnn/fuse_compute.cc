@@ -142,13 +142,31 @@ Tensor scaled_rows(const Tensor& weights, const std::vector<float>& scale) {
   return result;
 }
 
+// Of a convolution whose weights are being trained, and are no constant: what follows it alone.
+bool fuse_trained_convolution(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Type& x = graph.type(node.inputs[0]);
+  const Type& w = graph.type(node.inputs[1]);
+  if (x.dtype != DType::kFloat32 || !x.is_static() || !w.is_static() || w.rank() < 3 ||
+      w.rank() > 5 || element_count(*w.static_dims()) == 0) {
+    return false;
+  }
+  Fused fused{{node.inputs[0], node.inputs[1], node.input(2)}, {}, node.outputs[0]};
+  while (take_next(graph, fused, /*may_broadcast=*/false)) {
+  }
+  if (fused.post_ops.empty()) return false;
+  replace_with_fused(graph, "Conv", fused, Attributes(node.attributes));
+  return true;
+}
+
 bool fuse_convolution(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const ValueId x = node.inputs[0];
   const ValueId w = node.inputs[1];
   const Tensor* weights = graph.constant(w);
-  if (graph.type(x).dtype != DType::kFloat32 || weights == nullptr || !graph.type(x).has_rank() ||
-      weights->rank() < 3 || weights->rank() > 5 || weights->count() == 0) {
+  if (weights == nullptr) return fuse_trained_convolution(graph, id);
+  if (graph.type(x).dtype != DType::kFloat32 || !graph.type(x).has_rank() || weights->rank() < 3 ||
+      weights->rank() > 5 || weights->count() == 0) {
     return false;
   }
   const ValueId b = node.input(2);
