@@ -4,7 +4,6 @@
 
     ./dev bench lite                                  # three networks, 2 threads
     ./dev bench lite mobilenet_v2 --rounds 30 --json lite.json
-    ./dev bench lite --tflite FOLDER                  # also LiteRT, on FOLDER/NAME.tflite
 
 Every runtime has a process of its own; the processes take turns, a few runs each, so that drift of
 the machine meets all alike. Batch 1, `--threads` threads each. int8: one Q/DQ file, made by
@@ -12,9 +11,10 @@ the machine meets all alike. Batch 1, `--threads` threads each. int8: one Q/DQ f
 Runtime alike; OpenVINO computes the rest in float32. Medians of all runs; ratios are of medians,
 below 1 lite is faster.
 
-LiteRT (PyPI: ai-edge-litert) takes .tflite files only, and no converter from ONNX is among what
-this project installs: it is measured where such files are given (litert-torch makes them from
-the torchvision networks), and left out, with a line that says so, elsewhere.
+LiteRT (formerly TFLite) is measured where it is installed (tools/requirements-litert.txt), on files
+that lite_tflite.py writes of the same networks; its outputs are compared with those of ONNX Runtime
+first. Its input is N, H, W, C, so that it does not turn the image, which the others do. int8 is
+TFLite's own scheme, with ranges from the same samples.
 
 Of lite alone: load (mapping and checking a file, making a context; median), memory (the peak of a
 process through load and runs beyond what it had before, beside weights and arena), and the time
@@ -199,6 +199,22 @@ def quantized(name: str, folder: Path) -> Path:
     return output
 
 
+def has_litert() -> bool:
+    return find_spec("ai_edge_litert") is not None
+
+
+def write_tflite(name: str, precision: str, folder: Path) -> Path:
+    """The network for LiteRT, which gives what ONNX Runtime gives."""
+    import lite_tflite
+
+    path, feeds = ZOO[name].path(), ZOO[name].feeds()
+    file = folder / f"{name}-{precision}.tflite"
+    file.write_bytes(lite_tflite.convert(path, [feeds] if precision == "int8" else None))
+    share = lite_tflite.check(path, file, feeds, 0.5 if precision == "int8" else 1e-3)
+    print(f"{name} {precision}: LiteRT's outputs within {share:.1e} of their norm", file=sys.stderr)
+    return file
+
+
 def measure(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Medians of one network, in milliseconds; load and memory of lite."""
     feeds = folder / f"{name}.npz"
@@ -215,12 +231,9 @@ def measure(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str,
         alone["planned"] = said(text, "weights") + said(text, "arena")
         result["lite"][precision] = alone
         files = {"lite": binary, "openvino": model, "onnxruntime": model}
-        if arguments.tflite:
-            suffix = "" if precision == "fp32" else "-int8"
-            files["litert"] = Path(arguments.tflite) / f"{name}{suffix}.tflite"
+        if has_litert():
+            files["litert"] = write_tflite(name, precision, folder)
         for runtime, file in files.items():
-            if not file.is_file():
-                continue
             worker = Worker(runtime, file, feeds, arguments.threads)
             if worker.ready:
                 workers[f"{runtime} {precision}"] = worker
@@ -316,7 +329,6 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each process")
     parser.add_argument("--runs", type=int, default=40, help="runs per turn")
-    parser.add_argument("--tflite", help="folder with NAME.tflite and NAME-int8.tflite")
     parser.add_argument("--json", type=Path, help="writes the figures to this file")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
@@ -325,10 +337,8 @@ def main() -> int:
         return work(*arguments.worker, arguments.threads)
     if arguments.memory:
         return watch_memory(*arguments.memory, arguments.threads)
-    if not arguments.tflite:
-        print("litert is left out: no --tflite folder is given", file=sys.stderr)
-    elif find_spec("ai_edge_litert") is None:
-        parser.error("--tflite needs the package ai-edge-litert")
+    if not has_litert():
+        print("litert is left out: tools/requirements-litert.txt is not installed", file=sys.stderr)
     names = arguments.networks or list(NETWORKS)
     for name in names:
         if name not in ZOO:

@@ -32,18 +32,23 @@ void Emitter::find_storages() {
   for (const LOp& op : graph_.ops) {
     const auto y = static_cast<std::size_t>(op.y);
     const LValue& out = graph_.values[y];
-    if (const auto* view = std::get_if<LView>(&op.kind)) {
-      storage_[y] = storage_[static_cast<std::size_t>(view->x)];
-      if (storage_[y] < 0) constants_[op.y] = operand(view->x).index;
-      continue;
-    }
+    if (places_.values[y].base != op.y) continue;
     storage_[y] = static_cast<int>(module_.storages.size());
     Storage s;
     s.name = out.name;
     s.bytes = byte_count(out.dtype, out.dims);
     module_.storages.push_back(s);
   }
+  for (const LOp& op : graph_.ops) {
+    const auto y = static_cast<std::size_t>(op.y);
+    const int base = places_.values[y].base;
+    if (base == op.y) continue;
+    storage_[y] = storage_[static_cast<std::size_t>(base)];
+    if (storage_[y] < 0) constants_[op.y] = operand(base).index;
+  }
 }
+
+std::int32_t Emitter::pitch(int v) const { return word(pixel_pitch(strides(v), value(v).dims)); }
 
 Operand Emitter::constant(const std::string& bytes, DType dtype) {
   const auto [at, fresh] = shared_.try_emplace(bytes, static_cast<int>(module_.constants.size()));
@@ -59,7 +64,16 @@ Operand Emitter::operand(int v) {
   const LValue& x = value(v);
   const std::size_t bytes = byte_count(x.dtype, x.dims);
   const int s = storage_[static_cast<std::size_t>(v)];
-  if (s >= 0) return {Operand::At::kStorage, s, 0, bytes, x.dtype};
+  if (s >= 0) {
+    const Place& place = places_.values[static_cast<std::size_t>(v)];
+    const auto element = static_cast<std::size_t>(bit_width(x.dtype) / 8);
+    std::size_t reach = 1;
+    for (std::size_t d = 0; d < x.dims.size(); ++d) {
+      reach += static_cast<std::size_t>((x.dims[d] - 1) * place.strides[d]);
+    }
+    return {Operand::At::kStorage, s, static_cast<std::size_t>(place.offset) * element,
+            bytes == 0 ? 0 : reach * element, x.dtype};
+  }
   const auto known = constants_.find(v);
   if (known != constants_.end()) return {Operand::At::kConstant, known->second, 0, bytes, x.dtype};
   const Operand made = constant(reordered(x.constant, x.order), x.dtype);
@@ -132,14 +146,13 @@ void Emitter::share_in_place() {
     const ModuleOp& op = module_.ops[i];
     const Operand& y = op.operands[static_cast<std::size_t>(op.output)];
     Storage& to = module_.storages[static_cast<std::size_t>(y.index)];
-    if (to.output >= 0 || to.first != op.time || y.offset != 0) continue;
+    if (to.output >= 0 || to.first != op.time || y.bytes != to.bytes) continue;
     for (std::size_t k = 0; k < op.operands.size(); ++k) {
       const Operand& x = op.operands[k];
-      if (static_cast<int>(k) == op.output || x.at != Operand::At::kStorage || x.offset != 0)
-        continue;
+      if (static_cast<int>(k) == op.output || x.at != Operand::At::kStorage) continue;
       const Storage& from = module_.storages[static_cast<std::size_t>(x.index)];
       if (from.input >= 0 || from.output >= 0 || from.last != op.time || from.bytes != to.bytes ||
-          x.dtype != y.dtype || x.index == y.index) {
+          x.bytes != from.bytes || x.dtype != y.dtype || x.index == y.index) {
         continue;
       }
       bool fits = false;
@@ -188,7 +201,8 @@ Module Emitter::run() {
     module_.outputs.push_back({graph_.output_names[i], value(v).dtype, value(v).dims});
     const int s = storage_[static_cast<std::size_t>(v)];
     if (s >= 0 && module_.storages[static_cast<std::size_t>(s)].input < 0 &&
-        module_.storages[static_cast<std::size_t>(s)].output < 0) {
+        module_.storages[static_cast<std::size_t>(s)].output < 0 &&
+        operand(v).bytes == module_.storages[static_cast<std::size_t>(s)].bytes) {
       module_.storages[static_cast<std::size_t>(s)].output = static_cast<int>(i);
       continue;
     }

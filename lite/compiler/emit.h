@@ -2,12 +2,14 @@
 // From ops on values to kernels on memory.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "layout.h"
 #include "module.h"
+#include "places.h"
 
 namespace xrt::lite {
 
@@ -17,11 +19,18 @@ class Emitter {
       : graph_(graph), precision_(precision) {
     module_.targets = targets;
     module_.name = graph.name;
+    // Devices copy whole storages and compilers of whole models know no strides.
+    places_ = find_places(graph, std::all_of(targets.begin(), targets.end(),
+                                             [](const Target* t) { return t->host_memory(); }));
   }
   Module run();
 
  private:
   const LValue& value(int v) const { return graph_.values[static_cast<std::size_t>(v)]; }
+  const std::vector<std::int64_t>& strides(int v) const {
+    return places_.values[static_cast<std::size_t>(v)].strides;
+  }
+  std::int32_t pitch(int v) const;
   void find_storages();
   void find_lives();
   void share_in_place();
@@ -58,6 +67,7 @@ class Emitter {
 
   const LGraph& graph_;
   Precision precision_;
+  Places places_;
   Module module_;
   std::vector<int> storage_;           // value -> storage, -1 for constants
   std::map<int, int> constants_;       // value -> constant

@@ -55,10 +55,10 @@ std::pair<std::int64_t, std::int64_t> around(const LValue& v, int axis) {
 
 void Emitter::emit(const LOp& op, const LEw& k) {
   const LValue& y = value(op.y);
-  std::vector<std::vector<std::int64_t>> steps = {strides_of(y)};
+  std::vector<std::vector<std::int64_t>> steps = {strides(op.y)};
   for (const int v : k.inputs) {
     const LValue& x = value(v);
-    const auto s = strides_of(x);
+    const auto& s = strides(v);
     std::vector<std::int64_t> step(y.dims.size(), 0);
     for (std::size_t d = 0; d < x.dims.size(); ++d) {
       if (x.dims[d] != 1) step[d + y.dims.size() - x.dims.size()] = s[d];
@@ -105,7 +105,7 @@ void Emitter::emit(const LOp& op, const LEw& k) {
 
 void Emitter::emit(const LOp& op, const LCopy& k) {
   const LValue& y = value(op.y);
-  const auto ys = strides_of(y);
+  const auto& ys = strides(op.y);
   const auto bytes = static_cast<std::int32_t>(bit_width(y.dtype) / 8);
   if (k.fill) {
     xrt_k_fill f = {};
@@ -115,8 +115,11 @@ void Emitter::emit(const LOp& op, const LCopy& k) {
     f.high = static_cast<std::uint32_t>(k.fill_bits >> 32);
     push(op, XRT_K_FILL, f, {operand(op.y)});
   }
-  for (const CopyPiece& piece : k.pieces) {
-    const auto xs = strides_of(value(piece.x));
+  const std::vector<bool>& done = places_.done[static_cast<std::size_t>(op.y)];
+  for (std::size_t i = 0; i < k.pieces.size(); ++i) {
+    if (!done.empty() && done[i]) continue;
+    const CopyPiece& piece = k.pieces[i];
+    const auto& xs = strides(piece.x);
     Loops loops;
     loops.strides.resize(2);
     std::int64_t x_at = 0, y_at = 0;
@@ -145,7 +148,7 @@ void Emitter::emit(const LOp& op, const LCopy& k) {
 
 void Emitter::emit(const LOp& op, const LReduce& k) {
   const LValue& x = value(k.x);
-  const auto xs = strides_of(x);
+  const auto& xs = strides(k.x);
   Loops kept, reduced;
   kept.strides.resize(2), reduced.strides.resize(1);
   std::int64_t step = value(op.y).count();

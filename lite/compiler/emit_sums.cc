@@ -64,7 +64,8 @@ void Emitter::emit(const LOp& op, const LConv& k) {
   p.kh = k.kh, p.kw = k.kw, p.stride_h = k.stride_h, p.stride_w = k.stride_w;
   p.dilation_h = k.dilation_h, p.dilation_w = k.dilation_w;
   p.pad_top = k.pad_top, p.pad_left = k.pad_left, p.groups = k.groups;
-  p.x_pitch = p.ic, p.y_pitch = p.r_pitch = p.oc;
+  p.x_pitch = pitch(k.x), p.y_pitch = pitch(op.y);
+  p.r_pitch = k.residual >= 0 ? pitch(k.residual) : p.y_pitch;
   const LValue* residual = k.residual >= 0 ? &value(k.residual) : nullptr;
   finish(p, k.epilogue, k.q, x, y, residual, k.bias.defined());
   const bool depthwise = k.groups == p.ic && p.oc == p.ic && k.groups > 1;
@@ -107,7 +108,7 @@ void Emitter::emit(const LOp& op, const LGemm& k) {
   p.m = word(y.dims[rank - 2]), p.n = word(y.dims[rank - 1]);
   const std::size_t ar = a.dims.size(), br = b.dims.size();
   p.k = word(k.transpose_a ? a.dims[ar - 2] : a.dims[ar - 1]);
-  const auto as = strides_of(a), bs = strides_of(b), ys = strides_of(y);
+  const auto as = strides(k.a), bs = strides(k.b), ys = strides(op.y);
   p.a_row = word(k.transpose_a ? as[ar - 1] : as[ar - 2]);
   p.a_col = word(k.transpose_a ? as[ar - 2] : as[ar - 1]);
   p.b_row = word(k.transpose_b ? bs[br - 1] : bs[br - 2]);
@@ -176,7 +177,7 @@ void Emitter::emit(const LOp& op, const LPool& k) {
   p.dilation_h = k.dilation_h, p.dilation_w = k.dilation_w;
   p.pad_top = k.pad_top, p.pad_left = k.pad_left;
   p.pad_bottom = k.pad_bottom, p.pad_right = k.pad_right;
-  p.x_pitch = p.y_pitch = p.c;
+  p.x_pitch = pitch(k.x), p.y_pitch = pitch(op.y);
   p.kind = k.kind;
   p.count_include_pad = k.count_include_pad ? 1 : 0;
   p.dtype = static_cast<std::int32_t>(x.dtype);

@@ -6,15 +6,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ._core import InvalidArgument, Unsupported
+from ._core import InvalidArgument
 
 
 def program_options(
     options: dict[str, Any],
     *,
     use_fp16: bool = False,
-    use_int8: bool = False,
-    int8_calibration: object = None,
     max_batch_size: int | None = None,
     max_workspace_size: int | None = None,
     strict_types: bool = False,
@@ -36,9 +34,7 @@ def program_options(
 
     Raises:
         InvalidArgument: arguments contradict each other.
-        Unsupported: use_int8.
     """
-    check_quantisation(use_int8, int8_calibration)
     if use_fp16 and options.get("precision", "f16") != "f16":
         raise InvalidArgument(f"use_fp16 and precision={options['precision']!r}")
     given = {
@@ -58,16 +54,3 @@ def program_options(
         "cluster_strict_sbp_policy": None if cluster_strict_sbp_policy else False,
     }
     return {**options, **{name: value for name, value in given.items() if value is not None}}
-
-
-def check_quantisation(use_int8: bool, int8_calibration: object) -> None:
-    """Raises where int8 is asked for and cannot be had."""
-    if not use_int8:
-        if int8_calibration is not None:
-            raise InvalidArgument("int8_calibration without use_int8")
-        return
-    raise Unsupported(
-        "use_int8: this version of OpenXRT has no quantiser (calibration, and insertion of "
-        "QuantizeLinear and DequantizeLinear); use_fp16 is available, and a model that has those "
-        "ops already, as ONNX tools write them, runs in int8 through openxrt.load()"
-    )

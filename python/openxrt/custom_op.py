@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from . import _core
 from ._core import InvalidArgument
+from ._source import as_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,7 +106,10 @@ def register_op(
         code: engine to a function that is called as `infer` is and returns code in the engine's own
             language for that node. "xla": StableHLO text, a module or functions, whose @main takes
             the inputs that the node has and returns its outputs, or what ``jax.jit(f).lower(...)``
-            returned.
+            returned. "tvm": a function, or Python source that defines one called ``build``:
+            ``build(bb, *inputs, **attributes)`` makes Relax expressions in the relax.BlockBuilder
+            `bb`, of relax.Expr (None for an input that is left out), and returns one or a tuple. It
+            runs in the compiler's process: docs/custom-op.md says what goes with it.
         deterministic: False for ops that may give another result next time.
         revision: of what `kernel` and `infer` do, e.g. "1", to be changed with them; part of cache
             keys. "": nothing tells when they change, and plans of programs whose models import the
@@ -146,18 +150,8 @@ def register_op(
         infer=infer,
         body=body,
         lowerings=dict(lowerings or {}),
-        code={engine: _as_text(maker) for engine, maker in (code or {}).items()},
+        code={engine: as_text(maker) for engine, maker in (code or {}).items()},
     )
-
-
-def _as_text(maker: Callable[..., Any]) -> Callable[..., str]:
-    """The function, and the text of what JAX lowered where it returned that."""
-
-    def make(*ports: Any, **attributes: Any) -> str:
-        made = maker(*ports, **attributes)
-        return made.as_text() if hasattr(made, "as_text") else made
-
-    return make
 
 
 def op(domain: str, name: str, **details: Any) -> Callable[[F], F]:

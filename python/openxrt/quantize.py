@@ -18,6 +18,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from . import _command
+from ._int8 import Calibration, ptq_calibration_mode
+
+__all__ = ["Calibration", "Samples", "ptq_calibration_mode", "quantize", "sample_folder"]
 
 # A folder (docs/quantization.md says what it holds), or samples: arrays by the inputs' names.
 Samples = Iterable[Mapping[str, np.ndarray]] | str | PathLike[str]

@@ -15,6 +15,7 @@
 #include "onnx.h"
 #include "op.h"
 #include "program.h"
+#include "quantize.h"
 #include "trainer.h"
 #include "watch.h"
 #include "xrt/program.h"
@@ -89,6 +90,7 @@ NB_MODULE(_core, module) {
   xrt::python::bind_onnx(module);
   xrt::python::bind_oneflow(module);
   xrt::python::bind_compare(module);
+  xrt::python::bind_quantize(module);
   xrt::python::bind_tools(module);
   xrt::python::bind_watch(module);
 }

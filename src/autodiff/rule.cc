@@ -148,6 +148,7 @@ const RuleRegistry& RuleRegistry::get() {
     register_recurrent(r);
     register_control(r);
     register_sampling(r);
+    register_signal(r);
     return r;
   }();
   return registry;

@@ -141,5 +141,6 @@ void register_resize(RuleRegistry& registry);
 void register_recurrent(RuleRegistry& registry);
 void register_control(RuleRegistry& registry);
 void register_sampling(RuleRegistry& registry);
+void register_signal(RuleRegistry& registry);
 
 }  // namespace xrt::autodiff

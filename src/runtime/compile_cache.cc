@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "ir/fingerprint.h"
+#include "ir/onnx_op_registry.h"
 #include "runtime/cache_entry.h"
 #include "xrt/engine_blobs.h"
 #include "xrt/program.h"
@@ -138,6 +139,15 @@ class MemoryCache {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
+// What users' ops bring in the engine's own language: their versions need not tell it.
+void add_code_of_ops(const Graph& graph, const std::string& engine, Hasher& hasher) {
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (const auto code = engine_code(graph, node, engine)) hasher.add(*code);
+    for (const Graph* body : Graph::subgraphs(node)) add_code_of_ops(*body, engine, hasher);
+  }
+}
+
 }  // namespace
 
 std::string compile_key(const Engine& engine, const Function& function,
@@ -151,6 +161,7 @@ std::string compile_key(const Engine& engine, const Function& function,
   hasher.add(static_cast<std::int64_t>(options.phase));
   hasher.add(options.max_batch_size).add(static_cast<std::int64_t>(options.max_workspace_bytes));
   for (const auto& [name, value] : options.engine_options) hasher.add(name).add(value);
+  add_code_of_ops(function.graph, engine.name(), hasher);
   return engine.name() + "-" + hasher.digest().hex();
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's own op tests as a judge of openxrt.torch: the samples of `op_db`, forward and gradient.
 
-    ./dev conformance torch native                    # ten samples of each op on the native engine
+    ./dev conformance torch native       # five samples of each op and dtype on the native engine
     ./dev conformance torch xla,native --record       # keeps the counts for docs/aten.md
     ./dev conformance torch native -k 'conv|pool' --samples 0     # all samples of some ops
 
@@ -58,11 +58,12 @@ class OpWorker(Worker):
             reason = self.death()
         self.stop()
         counts = {way: {"fail": 1} if way == "forward" else {} for way in WAYS}
-        return {**counts, "reasons": [reason], "missing": [], "nodes": {}, "seconds": 0.0}
+        nothing = {"dtypes": {}, "missing": [], "nodes": {}, "seconds": 0.0}
+        return {**counts, **nothing, "reasons": [reason]}
 
 
 def run_ops(
-    names: list[str], engines: str, samples: int, jobs: int, seconds: float
+    names: list[str], engines: str, samples: int, dtypes: str, jobs: int, seconds: float
 ) -> dict[str, dict[str, Any]]:
     """Answers by op, in the order of `names`."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -75,7 +76,7 @@ def run_ops(
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
     }
-    command = [sys.executable, str(HERE / "torch_worker.py"), engines, str(samples)]
+    command = [sys.executable, str(HERE / "torch_worker.py"), engines, str(samples), dtypes]
 
     def serve() -> None:
         worker = None
@@ -148,25 +149,28 @@ def report(results: dict[str, dict[str, Any]], summary: dict[str, Any], failures
         print(f"  {name}: {answer['forward']} {answer['gradient']}: {reason}")
 
 
-def record(results: dict[str, dict[str, Any]], engines: str, samples: int, partly: bool) -> None:
+def record(
+    results: dict[str, dict[str, Any]], engines: str, samples: int, dtypes: str, partly: bool
+) -> None:
     """Keeps the counts; `partly`, those of some ops, beside what is known of the others."""
     kept = {
-        name: {"forward": a["forward"], "gradient": a["gradient"], "missing": a["missing"],
-               "reasons": a["reasons"][:2]}
+        name: {"forward": a["forward"], "gradient": a["gradient"], "dtypes": a["dtypes"],
+               "missing": a["missing"], "reasons": a["reasons"][:2]}
         for name, a in results.items()
     }  # fmt: skip
     path = RECORDS / f"torch-{engines.split(',')[0]}.json"
     if partly and path.exists():
         known = json.loads(path.read_text(encoding="utf-8"))
-        if (known["engines"], known["samples"]) != (engines, samples):
+        if (known["engines"], known["samples"], known["dtypes"]) != (engines, samples, dtypes):
             raise SystemExit(
-                f"{path.name} is of {known['samples']} samples on {known['engines']}: some ops "
-                "alone can be recorded for the same only"
+                f"{path.name} is of {known['samples']} samples of {known['dtypes']} on "
+                f"{known['engines']}: some ops alone can be recorded for the same only"
             )
         kept = dict(sorted({**known["ops"], **kept}.items()))
     lines = ",\n".join(f" {json.dumps(n)}: {json.dumps(a)}" for n, a in kept.items())
     path.write_text(
         f'{{"engines": {json.dumps(engines)},\n"samples": {samples},\n'
+        f'"dtypes": {json.dumps(dtypes)},\n'
         f'"summary": {json.dumps(summarize(kept))},\n"ops": {{\n{lines}\n}}}}\n',
         encoding="utf-8",
     )
@@ -178,7 +182,8 @@ def main() -> int:
     )
     parser.add_argument("engines", help="in order of priority: a,b")
     parser.add_argument("-k", metavar="REGEX", default="", help="ops whose name matches")
-    parser.add_argument("--samples", type=int, default=10, help="per op; 0: all")
+    parser.add_argument("--samples", type=int, default=5, help="per op and dtype; 0: all")
+    parser.add_argument("--dtypes", default="float32,int64,bool", help="where an op takes them")
     parser.add_argument("--json", type=Path, help="where to write the results")
     parser.add_argument(
         "--record", action="store_true", help="keep the counts in docs/conformance; with -k, theirs"
@@ -194,14 +199,16 @@ def main() -> int:
     names = sorted(name for name in OPS if re.search(options.k, name))
     if not names:
         parser.error(f"no op matches {options.k!r}")
-    results = run_ops(names, options.engines, options.samples, options.jobs, options.seconds)
+    results = run_ops(
+        names, options.engines, options.samples, options.dtypes, options.jobs, options.seconds
+    )
     summary = summarize(results)
     report(results, summary, options.failures)
     whole = {"engines": options.engines, "summary": summary, "ops": results}
     if options.json:
         options.json.write_text(json.dumps(whole, indent=1), encoding="utf-8")
     if options.record:
-        record(results, options.engines, options.samples, partly=bool(options.k))
+        record(results, options.engines, options.samples, options.dtypes, partly=bool(options.k))
     if options.check and any(summary[way]["rate"] < FLOOR for way in WAYS):
         print(f"below the floor of {FLOOR:.0%}")
         return 1

@@ -2,8 +2,9 @@
 """Runs the samples of PyTorch's own op tests one op at a time in a process of its own, for
 torch_ops.py.
 
-Started with the engines and the number of samples per op as arguments; reads one JSON request per
-line from standard input and answers each with one JSON line, as worker.py does.
+Started with the engines, the number of samples per op and dtype, and the dtypes as arguments; reads
+one JSON request per line from standard input and answers each with one JSON line, as worker.py
+does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,6 @@ from worker import first_lines
 # Their results hold whatever the memory held.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
              "new_empty_strided"}  # fmt: skip
-DTYPES = (torch.float32, torch.int64, torch.bool)
 # The size of a result depends on data: nothing that is compiled ahead of time can hold it.
 DATA_DEPENDENT = (
     DataDependentOutputException,
@@ -100,9 +100,10 @@ class ExportedSample(torch.nn.Module):
 class Judge:
     """Compares an op's samples on the engines with PyTorch."""
 
-    def __init__(self, engines: list[str], limit: int) -> None:
+    def __init__(self, engines: list[str], limit: int, dtypes: list[torch.dtype]) -> None:
         self.options = {"engine": engines, "num_threads": 1}
         self.limit = limit
+        self.dtypes = dtypes
         self.nodes: dict[str, int] = {}
         self.missing: set[str] = set()
         self.draws = False  # whether a graph of the sample draws random numbers
@@ -124,10 +125,8 @@ class Judge:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    def samples(self, op: Any) -> tuple[torch.dtype, list[Sample]]:
-        dtype = next((d for d in DTYPES if d in op.dtypes), None)
-        if dtype is None:
-            raise NotJudgedError("it takes no real numbers")
+    def samples(self, op: Any, dtype: torch.dtype) -> list[Sample]:
+        """Of one dtype, spread over those that PyTorch has."""
         random.seed(0)
         np.random.seed(0)
         torch.manual_seed(0)
@@ -136,7 +135,7 @@ class Judge:
         if self.limit and len(found) > self.limit:
             steps = np.linspace(0, len(found) - 1, self.limit).round().astype(int)
             found = [found[i] for i in sorted(set(steps.tolist()))]
-        return dtype, [Sample(op, sample) for sample in found]
+        return [Sample(op, sample) for sample in found]
 
     def mismatch(
         self, actual: Sequence[Any], expected: Sequence[Any], values: bool, scale: float
@@ -257,40 +256,50 @@ class Judge:
         op = OPS[name]
         began = time.perf_counter()
         self.nodes, self.missing = {}, set()
-        counts: dict[str, dict[str, int]] = {"forward": {}, "gradient": {}}
+        total: dict[str, dict[str, int]] = {"forward": {}, "gradient": {}}
+        by_dtype: dict[str, dict[str, dict[str, int]]] = {}
         reasons: list[str] = []
-        try:
-            dtype, samples = self.samples(op)
-        except NotJudgedError as error:
-            counts["forward"]["not judged"] = 1
-            return {**counts, "reasons": [str(error)], "missing": [], "nodes": {}, "seconds": 0.0}
-        differentiate = op.supports_autograd and dtype.is_floating_point
-        for i, sample in enumerate(samples):
-            torch._dynamo.reset()
-            try:
-                answer = self.judge(name, sample, differentiate)
-            except NotJudgedError as error:
-                answer = {"forward": f"not judged: {first_lines(str(error), 200)}"}
-            except DATA_DEPENDENT as error:
-                answer = {"forward": self.judge_export(sample, error)}
-            except (Unsupported, UnsupportedOperatorException) as error:
-                answer = {"forward": f"unsupported: {first_lines(str(error), 200)}"}
-            except Exception as error:  # every error of a sample is that sample's result
-                answer = {"forward": first_lines(f"{type(error).__name__}: {error}", 300)}
-            for way, text in answer.items():
-                short = str(text).split(":")[0]
-                status = short if short in STATUSES else "fail"
-                counts[way][status] = counts[way].get(status, 0) + 1
-                if status in ("fail", "unsupported") and len(reasons) < 6:
-                    reasons.append(f"sample {i}, {way}: {text}")
+        for dtype in self.dtypes:
+            if dtype not in op.dtypes:
+                continue
+            counts: dict[str, dict[str, int]] = {"forward": {}, "gradient": {}}
+            label = str(dtype).removeprefix("torch.")
+            by_dtype[label] = counts
+            for i, answer in enumerate(self.answers(name, op, dtype)):
+                for way, text in answer.items():
+                    short = str(text).split(":")[0]
+                    status = short if short in STATUSES else "fail"
+                    counts[way][status] = counts[way].get(status, 0) + 1
+                    total[way][status] = total[way].get(status, 0) + 1
+                    if status in ("fail", "unsupported") and len(reasons) < 6:
+                        reasons.append(f"{label} sample {i}, {way}: {text}")
+        if not by_dtype:
+            total["forward"]["not judged"] = 1
+            reasons.append("it takes no real numbers")
         return {
-            **counts,
-            "dtype": str(dtype).removeprefix("torch."),
+            **total,
+            "dtypes": by_dtype,
             "reasons": reasons,
             "missing": sorted(self.missing),
             "nodes": self.nodes,
             "seconds": round(time.perf_counter() - began, 2),
         }
+
+    def answers(self, name: str, op: Any, dtype: torch.dtype) -> Iterator[dict[str, str | None]]:
+        """Of each sample, what forward and gradient came to."""
+        differentiate = op.supports_autograd and dtype.is_floating_point
+        for sample in self.samples(op, dtype):
+            torch._dynamo.reset()
+            try:
+                yield self.judge(name, sample, differentiate)
+            except NotJudgedError as error:
+                yield {"forward": f"not judged: {first_lines(str(error), 200)}"}
+            except DATA_DEPENDENT as error:
+                yield {"forward": self.judge_export(sample, error)}
+            except (Unsupported, UnsupportedOperatorException) as error:
+                yield {"forward": f"unsupported: {first_lines(str(error), 200)}"}
+            except Exception as error:  # every error of a sample is that sample's result
+                yield {"forward": first_lines(f"{type(error).__name__}: {error}", 300)}
 
 
 def main() -> None:
@@ -298,7 +307,8 @@ def main() -> None:
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    judge = Judge(sys.argv[1].split(","), int(sys.argv[2]))
+    dtypes = [getattr(torch, dtype) for dtype in sys.argv[3].split(",")]
+    judge = Judge(sys.argv[1].split(","), int(sys.argv[2]), dtypes)
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(judge.run(json.loads(line)["name"])), file=answers, flush=True)

@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <set>
 #include <sstream>
@@ -43,6 +45,28 @@ class Environment : public testing::Environment {
   }
 };
 const auto* const kEnvironment = testing::AddGlobalTestEnvironment(new Environment);
+
+// Sets a variable of the environment for as long as it lives.
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) {
+    if (const char* set = std::getenv(name)) before_ = set;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Setting() {
+    if (before_) {
+      setenv(name_, before_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
 
 Tensor random_tensor(Dims dims, unsigned seed, float scale = 1) {
   std::mt19937 generator(seed);
@@ -173,6 +197,33 @@ TEST(LiteTargets, CudaKernelsAgreeWithTheNativeEngine) {
   expect_native(image_network(), {"cuda"}, 1e-2, Precision::kFloat16);
 }
 
+// pack_k of the convolutions, which says what multiplies them.
+std::set<int> packings(const Graph& graph) {
+  std::vector<std::string> notes;
+  const Module m = compile(graph, {.targets = {"cuda"}}, notes);
+  std::set<int> result;
+  for (const ModuleOp& op : m.ops) {
+    if (op.kernel != XRT_K_CONV_F32) continue;
+    xrt_k_conv p;
+    std::memcpy(&p, op.params.data(), sizeof(p));
+    result.insert(p.pack_k);
+  }
+  return result;
+}
+
+// TF32 has ten bits of mantissa: float32 stays float32 unless it is asked for.
+TEST(LiteTargets, CudaUsesTf32WhereItIsAskedFor) {
+  {
+    const Setting tf32("XRT_CUDA_TF32", "1");
+    expect_native(image_network(), {"cuda"}, 5e-3);
+    EXPECT_EQ(packings(image_network()), (std::set<int>{4}));
+  }
+  EXPECT_EQ(packings(image_network()), (std::set<int>{1}));
+  const Setting wrong("XRT_CUDA_TF32", "yes");
+  EXPECT_THAT([] { compiled(image_network(), {"cuda"}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("XRT_CUDA_TF32")));
+}
+
 // Convolutions, a residual and a product between QuantizeLinear and DequantizeLinear.
 Graph quantized_network(DType dtype) {
   Net n({1, 3, 9, 10});
@@ -261,24 +312,139 @@ TEST(LiteTargets, TheFirstTargetTakesWhatItCan) {
   unsetenv("XRT_STANDIN_NO_DEVICE");
 }
 
-TEST(LiteTargets, CallsOfTheDeviceAreInOrderAndMemoryIsGivenBack) {
+// What the stand-in for libcuda was asked in two runs. Lines that begin alike follow each other
+// once.
+struct Calls {
+  std::vector<std::string> lines, kinds;
+  std::vector<Tensor> outputs;
+};
+Calls calls_of(const std::string& file, const std::vector<Tensor>& inputs) {
   const auto path = temporary(".log");
-  setenv("XRT_STANDIN_LOG", path.c_str(), 1);
-  run(compiled(image_network(), {"cuda"}), {random_tensor({2, 3, 13, 11}, 1)});
-  unsetenv("XRT_STANDIN_LOG");
+  Calls calls;
+  {
+    const Setting log("XRT_STANDIN_LOG", path.string());
+    calls.outputs = run(file, inputs);
+  }
   std::istringstream log(read_file(path));
   std::filesystem::remove(path);
-  std::vector<std::string> kinds;
   for (std::string line; std::getline(log, line);) {
     const std::string kind = line.substr(0, line.find(' '));
-    if (kinds.empty() || kinds.back() != kind) kinds.push_back(kind);
-    if (kind == "live") {
-      EXPECT_EQ(line, "live allocations: 0");
+    if (kind == "overlap") {
+      calls.lines.push_back(line);
+      continue;
+    }
+    if (calls.kinds.empty() || calls.kinds.back() != kind) calls.kinds.push_back(kind);
+    calls.lines.push_back(line);
+  }
+  return calls;
+}
+
+std::ptrdiff_t count(const Calls& calls, const std::string& kind) {
+  return std::count_if(calls.lines.begin(), calls.lines.end(),
+                       [&](const std::string& l) { return l.starts_with(kind + " "); });
+}
+
+TEST(LiteTargets, CallsOfTheDeviceAreInOrderAndMemoryIsGivenBack) {
+  const std::string file = compiled(image_network(), {"cuda"});
+  const std::vector<Tensor> inputs = {random_tensor({2, 3, 13, 11}, 1)};
+  // The first run makes a graph, the second one uses it again.
+  const Calls graph = calls_of(file, inputs);
+  EXPECT_THAT(graph.kinds, testing::ElementsAre("device", "alloc", "module", "alloc", "write",
+                                                "capture", "graph", "read", "synchronize", "write",
+                                                "graph", "read", "synchronize", "live"));
+  EXPECT_EQ(graph.lines.back(), "live allocations: 0, graphs: 0");
+  const std::ptrdiff_t kernels = count(graph, "capture");
+  EXPECT_GT(kernels, 5);
+  EXPECT_EQ(count(graph, "graph"), 2);
+  EXPECT_EQ(count(graph, "graph " + std::to_string(kernels)), 0);
+  EXPECT_THAT(graph.lines, testing::Contains("graph " + std::to_string(kernels)).Times(2));
+  EXPECT_EQ(count(graph, "overlap"), kernels - 1);  // the first one follows a copy
+
+  const Setting off("XRT_LITE_CUDA_GRAPH", "0");
+  const Calls plain = calls_of(file, inputs);
+  EXPECT_THAT(plain.kinds, testing::ElementsAre("device", "alloc", "module", "alloc", "write",
+                                                "launch", "read", "synchronize", "write", "launch",
+                                                "read", "synchronize", "live"));
+  EXPECT_EQ(count(plain, "launch"), 2 * kernels);
+  EXPECT_EQ(count(plain, "overlap"), 2 * (kernels - 1));
+  const Setting waits("XRT_LITE_CUDA_OVERLAP", "0");
+  const Calls separate = calls_of(file, inputs);
+  EXPECT_EQ(count(separate, "overlap"), 0);
+  for (const Calls* other : {&plain, &separate}) {
+    EXPECT_EQ(std::memcmp(graph.outputs[0].data<float>(), other->outputs[0].data<float>(),
+                          graph.outputs[0].bytes()),
+              0);
+  }
+}
+
+// A graph holds addresses of an arena: each context has its own. Buffers of the caller may change.
+TEST(LiteTargets, GraphsBelongToContexts) {
+  const auto path = temporary(".bin"), log = temporary(".log");
+  write_file_atomic(path, compiled(sequence_network(), {"cuda", "generic"}));
+  const Setting logged("XRT_STANDIN_LOG", log.string());
+  std::vector<std::vector<Tensor>> outputs;
+  {
+    HostModel first(path, 1, true), second(path, 1, true);
+    for (HostModel* m : {&first, &second, &first, &second}) {
+      const std::vector<Tensor> inputs = {random_tensor({2, 6, 16}, 7)};
+      outputs.push_back(m->allocate_outputs());
+      m->bind(inputs, outputs.back());
+      m->run();
     }
   }
-  EXPECT_THAT(
-      kinds, testing::ElementsAre("alloc", "module", "alloc", "write", "launch", "read",
-                                  "synchronize", "write", "launch", "read", "synchronize", "live"));
+  for (std::size_t i = 1; i < outputs.size(); ++i) {
+    for (std::size_t k = 0; k < outputs[0].size(); ++k) {
+      EXPECT_EQ(std::memcmp(outputs[i][k].data<char>(), outputs[0][k].data<char>(),
+                            outputs[0][k].bytes()),
+                0);
+    }
+  }
+  const std::string lines = read_file(log);
+  EXPECT_THAT(lines, testing::HasSubstr("live allocations: 0, graphs: 0"));
+  std::filesystem::remove(path);
+  std::filesystem::remove(log);
+}
+
+TEST(LiteTargets, KernelsOverlapOnlyWhereTheyWaitThemselves) {
+  const std::vector<Tensor> inputs = {random_tensor({2, 3, 13, 11}, 1)};
+  const std::string file = compiled(image_network(), {"cuda"});
+  {
+    const Setting old("XRT_STANDIN_VERSION", "12020");  // graphs would not keep it
+    EXPECT_EQ(count(calls_of(file, inputs), "overlap"), 0);
+  }
+  std::string older = file;  // of a compiler whose kernels do not wait
+  xrt_file_header header;
+  std::memcpy(&header, older.data(), sizeof(header));
+  xrt_file_function function;
+  std::memcpy(&function, older.data() + header.functions.offset, sizeof(function));
+  std::memset(older.data() + function.blob_offset + offsetof(xrt_cuda_code, flags), 0, 4);
+  header.data_checksum = xrt_checksum(older.data() + header.data_offset, header.data_bytes);
+  std::memcpy(older.data(), &header, sizeof(header));
+  header.meta_checksum =
+      xrt_checksum(older.data() + XRT_FILE_CHECKED_FROM, header.meta_bytes - XRT_FILE_CHECKED_FROM);
+  std::memcpy(older.data(), &header, sizeof(header));
+  EXPECT_EQ(count(calls_of(older, inputs), "overlap"), 0);
+  const Setting arch("XRT_CUDA_ARCHS", "80");
+  const std::string ampere = compiled(image_network(), {"cuda"});
+  const Setting capability("XRT_STANDIN_CAPABILITY", "86");
+  EXPECT_EQ(count(calls_of(ampere, inputs), "overlap"), 0);
+}
+
+TEST(LiteTargets, CudaFailuresOfACaptureAreReported) {
+  const auto path = temporary(".bin");
+  write_file_atomic(path, compiled(image_network(), {"cuda"}));
+  {
+    HostModel model(path, 1, true);
+    const std::vector<Tensor> inputs = {random_tensor({2, 3, 13, 11}, 1)};
+    std::vector<Tensor> outputs = model.allocate_outputs();
+    model.bind(inputs, outputs);
+    {
+      const Setting fails("XRT_STANDIN_CAPTURE_FAILS", "1");
+      EXPECT_THROW(model.run(), Error);
+    }
+    model.run();
+  }
+  std::filesystem::remove(path);
 }
 
 xrt_lite_status load_status(std::string file) {
@@ -298,6 +464,21 @@ TEST(LiteTargets, SaysWhatIsMissing) {
   setenv("XRT_STANDIN_NO_DEVICE", "1", 1);
   EXPECT_EQ(load_status(file), XRT_LITE_NO_DEVICE);
   unsetenv("XRT_STANDIN_NO_DEVICE");
+  {
+    const Setting two("XRT_STANDIN_DEVICES", "2");
+    for (const auto& [device, status] : {std::pair{"0", XRT_LITE_OK},
+                                         {"1", XRT_LITE_OK},
+                                         {"2", XRT_LITE_NO_DEVICE},
+                                         {"99999999999", XRT_LITE_INVALID_ARGUMENT},
+                                         {"-1", XRT_LITE_INVALID_ARGUMENT},
+                                         {"gpu", XRT_LITE_INVALID_ARGUMENT}}) {
+      const Setting set("XRT_LITE_CUDA_DEVICE", device);
+      EXPECT_EQ(load_status(file), status) << device;
+    }
+    const Setting second("XRT_LITE_CUDA_DEVICE", "1");
+    EXPECT_THAT(calls_of(file, {random_tensor({2, 3, 13, 11}, 1)}).lines,
+                testing::Contains("device 1"));
+  }
   for (const char* capability : {"80", "86", "100", "120"}) {  // the file has sm_90 only
     setenv("XRT_STANDIN_CAPABILITY", capability, 1);
     EXPECT_EQ(load_status(file), XRT_LITE_UNSUPPORTED) << capability;

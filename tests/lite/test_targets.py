@@ -64,6 +64,39 @@ def test_nvrtc_compiles_what_goes_to_the_gpu(model: Path) -> None:
 
 
 @needs_nvrtc
+@pytest.mark.parametrize(
+    ("precision", "instruction"),
+    [
+        ("int8", b"mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32"),
+        ("fp16", b"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+        ("tf32", b"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"),
+        ("fp32", b""),
+    ],
+)
+def test_products_run_on_tensor_cores_where_the_precision_allows_it(
+    model: Path, monkeypatch: pytest.MonkeyPatch, precision: str, instruction: bytes
+) -> None:
+    """For 8.0 and 9.0; files in float32 have none unless TF32 is asked for. PTX for 7.5 has none."""
+    monkeypatch.setenv("XRT_CUDA_ARCHS", "80,90,ptx75,ptx80")
+    if precision == "tf32":
+        monkeypatch.setenv("XRT_CUDA_TF32", "1")
+    options = {"precision": precision} if precision != "tf32" else {}
+    if precision == "int8":
+        options["calibration"] = [{"x": np.ones((1, 3, 8, 8), np.float32)}]
+    file = model.with_suffix(".bin")
+    openxrt.lite.compile(model, file, targets=["cuda", "generic"], **options)
+    code = file.read_bytes()
+    functions = code.split(b".target sm_75")[1:]
+    assert len(functions) == 2
+    for function in functions:  # PTX for 7.5, then for 8.0
+        older, newer = function.split(b".target sm_80")[:2]
+        assert b"mma.sync" not in older
+        assert instruction in newer
+        if precision == "fp32":
+            assert b"mma.sync" not in newer
+
+
+@needs_nvrtc
 def test_nvrtc_refuses_an_architecture_that_it_does_not_know(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

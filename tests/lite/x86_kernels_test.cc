@@ -93,12 +93,18 @@ std::uint8_t requantized(std::int32_t sum, float scale, const std::uint8_t* resi
 xrt_k_conv random_conv(bool q8, bool depthwise) {
   xrt_k_conv p{};
   p.n = pick(1, 2);
-  p.kh = pick(1, 4);
-  p.kw = pick(1, 4);
+  p.kh = pick(1, 5);
+  p.kw = depthwise && pick(0, 1) != 0 ? p.kh : pick(1, 5);
   p.stride_h = pick(1, 2);
   p.stride_w = pick(1, 3);
   p.dilation_h = pick(1, 2);
   p.dilation_w = pick(1, 2);
+  const bool common = depthwise && q8 && pick(0, 1) != 0;  // a window with kernels of its own
+  if (common) {
+    p.kw = 3;
+    p.stride_w = pick(1, 2);
+    p.dilation_h = p.dilation_w = 1;
+  }
   p.pad_top = pick(0, 3);
   p.pad_left = pick(0, 3);
   p.ih = pick(1, 13);
@@ -108,7 +114,7 @@ xrt_k_conv random_conv(bool q8, bool depthwise) {
   p.groups = pick(0, 2) == 0 ? pick(2, 3) : 1;
   p.ic = p.groups * (pick(0, 1) != 0 ? 4 * pick(1, 10) : pick(1, 40));
   p.oc = p.groups * pick(1, 150);
-  if (depthwise) p.groups = p.oc = p.ic = pick(1, 90);
+  if (depthwise) p.groups = p.oc = p.ic = pick(1, 150);
   if (pick(0, 9) == 0 && !depthwise) p.ic = p.groups * 1100;  // longer than any buffer
   p.x_pitch = p.ic + pick(0, 3);
   p.y_pitch = p.oc + pick(0, 3);
@@ -116,7 +122,7 @@ xrt_k_conv random_conv(bool q8, bool depthwise) {
   p.pack_n = 16;
   p.pack_k = q8 ? 4 : 1;
   p.weight_dtype = q8 ? XRT_LITE_I8 : XRT_LITE_F32;
-  p.flags = pick(0, 3);
+  p.flags = pick(0, common ? 1 : 3);
   p.activation = pick(0, 1);
   p.lo = q8 ? -20.0F : -0.5F;
   p.hi = q8 ? 90.0F : 1.5F;
@@ -480,7 +486,7 @@ TEST_P(X86Kernels, Pools) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, X86Kernels, testing::Values("avx2", "avx512"),
+INSTANTIATE_TEST_SUITE_P(Isa, X86Kernels, testing::Values("avx2", "avx512", "amx"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -389,8 +389,8 @@ def test_stochastic_depth_drops_whole_samples() -> None:
 def test_wrong_arguments_are_told() -> None:
     with pytest.raises(openxrt.InvalidArgument, match=r"nn\.Module or nn\.Graph"):
         XRTModule(flow.relu)
-    with pytest.raises(openxrt.Unsupported, match="use_int8"):
-        XRTModule(nn.Linear(2, 2), use_int8=True)
+    with pytest.raises(openxrt.InvalidArgument, match="int8_calibration without use_int8"):
+        XRTModule(nn.Linear(2, 2), int8_calibration=3)
     with pytest.raises(openxrt.InvalidArgument, match="argument 0 is a ndarray"):
         XRTModule(nn.Linear(2, 2))(np.zeros((1, 2), np.float32))
     with pytest.raises(openxrt.NotFound, match="warp"):

@@ -304,17 +304,18 @@ def recurrent() -> list[Case]:
 def sampling() -> list[Case]:
     image, grid = normal(2, 3, 5, 6), unit(2, 4, 3, 2) * 1.6
     cases = []
-    for mode in ("linear", "nearest"):
+    for mode in ("linear", "nearest", "cubic"):
         for padding in ("zeros", "border", "reflection"):
             for align in (0, 1):
                 attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
                 name = f"GridSample {mode} {padding} {align}"
-                wrt = [0, 1] if mode == "linear" else [0]  # the nearest element stays the same
+                wrt = [0] if mode == "nearest" else [0, 1]  # the nearest element stays the same
                 cases.append(Case("GridSample", [image, grid], attributes, wrt=wrt, name=name))
     places = np.array([[[[0, 7], [9, 22]]]], np.int64)
     flags = np.array([True, False, True, True])
     return [
         *cases,
+        Case("GridSample", [normal(2, 2, 3, 4, 5), unit(2, 2, 3, 2, 3)], name="GridSample volume"),
         Case("LpPool", [spread(1, 2, 6, 6)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
         Case("LpPool", [spread(1, 2, 5)], {"kernel_shape": [3], "p": 3, "pads": [1, 1]}),
         Case(
@@ -328,9 +329,70 @@ def sampling() -> list[Case]:
     ]
 
 
+def signals() -> list[Case]:
+    zeros = normal(3, 4)
+    zeros[0, 1] = zeros[1, 0] = zeros[1, 3] = 0
+    window, frames = positive(4), normal(2, 9, 1)
+    cases = [
+        Case("CumProd", [zeros, np.array(axis)], {"reverse": reverse, "exclusive": exclusive},
+             name=f"CumProd {axis} {reverse} {exclusive}")
+        for axis, reverse, exclusive in ((1, 0, 0), (0, 0, 1), (-1, 1, 0), (0, 1, 1))
+    ]  # fmt: skip
+    cases += [
+        Case("CumProd", [normal(2, 3, 2), np.array(1)], name="CumProd between"),
+        Case("DFT", [normal(2, 5, 2)], name="DFT"),
+        Case("DFT", [normal(2, 5, 1)], {"onesided": 1}, name="DFT onesided"),
+        Case("DFT", [normal(2, 6, 1), None, np.array(1)], {"onesided": 1}, name="DFT even"),
+        Case("DFT", [normal(2, 5, 1)], name="DFT of reals"),
+        Case("DFT", [normal(2, 5, 2)], {"inverse": 1}, name="DFT inverse"),
+        Case("DFT", [normal(3, 5, 2), np.array(8), np.array(0)], name="DFT longer"),
+        Case("DFT", [normal(2, 7, 2), np.array(4)], {"inverse": 1}, name="DFT shorter"),
+        Case("STFT", [frames, np.array(2), window], {"onesided": 1}, name="STFT"),
+        Case("STFT", [normal(2, 9, 2), np.array(3), None, np.array(4)], {"onesided": 0},
+             name="STFT complex"),
+        Case("Col2Im", [normal(2, 12, 9), ints(4, 4), ints(2, 2)]),
+        Case("Col2Im", [normal(1, 12, 6), ints(5, 6), ints(2, 3)],
+             {"strides": [2, 1], "pads": [0, 1, 1, 0], "dilations": [2, 2]}, name="Col2Im all"),
+        Case("Col2Im", [normal(1, 8, 4), ints(5), ints(2)], name="Col2Im line"),
+    ]  # fmt: skip
+    return cases
+
+
+def regions() -> list[Case]:
+    image = normal(2, 4, 5, 6)
+    rois = np.array([[0.3, 0.2, 4.1, 3.7], [1.0, 1.5, 2.2, 5.5], [-1.0, -2.0, 9.0, 8.0]])
+    batch = ints(1, 0, 1)
+    cases = []
+    for mode in ("half_pixel", "output_half_pixel"):
+        attributes = {"coordinate_transformation_mode": mode, "output_height": 3,
+                      "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.8}  # fmt: skip
+        # The op is linear in the image, and its kernel computes places in float32.
+        name = f"RoiAlign {mode}"
+        case = Case("RoiAlign", [image, rois, batch], attributes, wrt=[0], name=name, step=1.0)
+        cases.append(case)
+    offsets = unit(2, 2 * 2 * 4, 4, 5) * 1.3
+    mask = positive(2, 2 * 4, 4, 5)
+    return [
+        *cases,
+        Case("DeformConv", [image, normal(3, 4, 2, 2), unit(2, 8, 4, 5)]),
+        Case(
+            "DeformConv",
+            [image, normal(4, 2, 2, 2), offsets, normal(4), mask],
+            {"group": 2, "offset_group": 2},
+            name="DeformConv groups",
+        ),
+        Case(
+            "DeformConv",
+            [image, normal(3, 4, 3, 2), unit(2, 12, 2, 4)],
+            {"strides": [2, 2], "pads": [1, 1, 1, 1], "dilations": [2, 1], "kernel_shape": [3, 2]},
+            name="DeformConv strided",
+        ),
+    ]
+
+
 def all_cases() -> list[Case]:
     groups = (elementwise, activations, matrices, convolutions, pools, normalizations)
-    groups += (reductions, shapes, indexing, resizing, recurrent, sampling)
+    groups += (reductions, shapes, indexing, resizing, recurrent, sampling, signals, regions)
     return [case for group in groups for case in group()]
 
 

@@ -519,12 +519,13 @@ def call(*command: object, **environment: str) -> str:
     return result.stdout
 
 
+WITH_TVM = ("tvm",) if "tvm" in openxrt.engines() else ()
 EXPECTED = ["values = [0, 1, 3, 0]", "lengths = [2, 2, 1, 1]"]
 
 
 def test_the_example_in_python() -> None:
     output = call(sys.executable, EXAMPLE / "python" / "example_ops.py")
-    for engine in ("native", "xla"):
+    for engine in ("native", "xla", *WITH_TVM):
         part = output[output.index(f"{engine}: ") :]
         assert f"'example.SoftShrink': '{engine}'" in part
         assert "'example.RunLengths': 'native'" in part
@@ -563,7 +564,7 @@ def test_the_example_in_cpp(example_library: Path, tmp_path: Path) -> None:
     flags = ["--op-library", example_library]
     path = {"XRT_OP_PATH": str(example_library.parent)}
     for engine, (more, environment) in itertools.product(
-        ("native", "xla,native"), ((flags, {}), ([], path))
+        ("native", "xla,native", *(f"{e},native" for e in WITH_TVM)), ((flags, {}), ([], path))
     ):
         arguments = ["run", tmp_path / "model.onnx", "-e", engine, *inputs, *more]
         output = call(command, *arguments, **environment)

@@ -56,14 +56,10 @@ def test_defaults_add_nothing() -> None:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     assert program_options({}, **defaults) == {}
-    assert set(defaults) == {"use_int8", "int8_calibration", *(row[0] for row in TRANSLATED)}
+    assert set(defaults) == {row[0] for row in TRANSLATED}
 
 
 def test_contradictions_are_told() -> None:
     assert program_options({"precision": "f16"}, use_fp16=True) == {"precision": "f16"}
     with pytest.raises(openxrt.InvalidArgument, match="use_fp16 and precision='bf16'"):
         program_options({"precision": "bf16"}, use_fp16=True)
-    with pytest.raises(openxrt.InvalidArgument, match="int8_calibration without use_int8"):
-        program_options({}, int8_calibration="table")
-    with pytest.raises(openxrt.Unsupported, match="no quantiser"):
-        program_options({}, use_int8=True)

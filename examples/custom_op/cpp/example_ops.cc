@@ -44,6 +44,19 @@ xrt::OpDefinition soft_shrink() {
       "m = Relu (d)"
       "s = Sign (x)"
       "y = Mul (s, m)";
+  // TVM's compiler runs this: Relax expressions in a relax.BlockBuilder.
+  op.code["tvm"] = [](const xrt::OpCall& /*call*/) {
+    return R"(
+from tvm import te
+
+def build(bb, x, *, lambd):
+    def at(data, index):
+        value, bound = data[index], te.const(lambd, data.dtype)
+        return te.max(value - bound, 0.0) + te.min(value + bound, 0.0)
+
+    return bb.emit_te(lambda data: te.compute(data.shape, lambda *i: at(data, i)), x)
+)";
+  };
   return op;
 }
 

@@ -43,11 +43,11 @@ class Cuda : public Target {
         return {};
     }
   }
-  Packing pack_conv(xrt_kernel_id kernel, const xrt_k_conv& p) const override {
-    return {cuda_pack(p.oc / p.groups), kernel == XRT_K_CONV_Q8 ? 4 : 1};
+  Packing pack_conv(xrt_kernel_id, const xrt_k_conv& p) const override {
+    return cuda_packing(p.weight_dtype, p.oc / p.groups);
   }
-  Packing pack_gemm(xrt_kernel_id kernel, const xrt_k_gemm& p) const override {
-    return {cuda_pack(p.n), kernel == XRT_K_GEMM_Q8 ? 4 : 1};
+  Packing pack_gemm(xrt_kernel_id, const xrt_k_gemm& p) const override {
+    return cuda_packing(p.weight_dtype, p.n);
   }
   std::size_t scratch_bytes(xrt_kernel_id kernel, const void* params) const override {
     return cuda_scratch(kernel, params);
@@ -59,6 +59,7 @@ class Cuda : public Target {
     xrt_cuda_code header = {};
     header.magic = XRT_CUDA_MAGIC;
     header.version = XRT_CUDA_VERSION;
+    header.flags = XRT_CUDA_KERNELS_WAIT;
     header.image_count = static_cast<std::uint32_t>(images.size());
     header.kernel_count = static_cast<std::uint32_t>(program.kernels);
     header.launch_count = static_cast<std::uint32_t>(program.launches.size());

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "kernel.h"
+#include "targets/target.h"
 
 namespace xrt::lite {
-
-struct Module;
-struct ModuleFunction;
 
 // A sum's tile and how many blocks share the terms of an output (cuda_sums.cc).
 struct CudaTile {
@@ -23,8 +21,9 @@ struct CudaTile {
 // packed factor, 0 where it is not packed.
 CudaTile choose_cuda_tile(std::int64_t outer, std::int64_t m, std::int64_t n, std::int64_t k,
                           int pack);
-// Columns of a packed factor that lie together.
-int cuda_pack(std::int64_t n);
+// How a constant factor of n columns (per group) is packed. int8 and float16, and float32 where
+// XRT_CUDA_TF32 is 1: for tensor cores.
+Packing cuda_packing(int weight_dtype, std::int64_t n);
 // Bytes of scratch memory for partial sums.
 std::size_t cuda_scratch(xrt_kernel_id kernel, const void* params);
 

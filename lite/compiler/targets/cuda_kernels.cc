@@ -8,6 +8,8 @@ namespace xrt::lite {
 
 const char* cuda_sums_source();
 const char* cuda_quantized_source();
+const char* cuda_mma_source();
+const char* cuda_depthwise_q8_source();
 
 namespace {
 
@@ -21,9 +23,19 @@ typedef long long i64;
 struct Args { void* p[12]; };
 
 struct alignas(16) float4_ { float v[4]; };
+struct alignas(16) int4_ { int v[4]; };
 struct alignas(8) half4_ { u16 v[4]; };
 
 template <class T> __device__ inline T* at(const Args& a, int i) { return (T*)a.p[i]; }
+
+// A kernel may start while the one before it ends (the driver's launch attribute): nothing in the
+// arena is touched before this. Constants may be.
+__device__ inline void wait_for_others() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
 
 __device__ inline int thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
@@ -243,7 +255,8 @@ template <class P> __device__ void arg(const Args& a) {
 }  // namespace
 
 std::string cuda_prelude() {
-  return std::string(kBasics) + cuda_sums_source() + cuda_quantized_source();
+  return std::string(kBasics) + cuda_sums_source() + cuda_quantized_source() + cuda_mma_source() +
+         cuda_depthwise_q8_source();
 }
 
 }  // namespace xrt::lite

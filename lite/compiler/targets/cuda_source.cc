@@ -36,11 +36,12 @@ const char* type_of(int dtype) {
 
 }  // namespace
 
-void Writer::launch_text(const std::string& fields, const std::string& function, std::int64_t x,
-                         std::int64_t y, std::int64_t z, int block) {
+void Writer::launch(const Fields& f, const std::string& function, std::int64_t x, std::int64_t y,
+                    std::int64_t z, int block, bool waits) {
   if (x > INT32_MAX || y > 65535 || z > 65535) {
     throw Error(ErrorCode::kUnsupported, "an op is too large for a grid of CUDA blocks");
   }
+  const std::string& fields = f.text();
   const std::string key = fmt::format("{}|{}|{}", function, block, fields);
   const auto [at, fresh] = known_.try_emplace(key, to_.kernels);
   if (fresh) {
@@ -49,8 +50,8 @@ void Writer::launch_text(const std::string& fields, const std::string& function,
         fmt::format(fmt::runtime(function), fmt::arg("P", fmt::format("P{}", k)));
     to_.source += fmt::format(
         "struct P{0} {{\n{1}}};\nextern \"C\" __global__ void __launch_bounds__({2}) "
-        "k{0}(Args a) {{ {3}(a); }}\n",
-        k, fields, block, call);
+        "k{0}(Args a) {{ {4}{3}(a); }}\n",
+        k, fields, block, call, waits ? "" : "wait_for_others(); ");
   }
   to_.launches.push_back({op_,
                           static_cast<std::uint32_t>(at->second),
@@ -321,6 +322,20 @@ Params params_of(const ModuleOp& op) {
 
 }  // namespace
 
+namespace {
+
+cuda::Alignment alignment_of(const ModuleOp& op, bool residual) {
+  const auto of = [&](std::size_t operand) {
+    int a = 16;
+    while (op.operands[operand].offset % static_cast<std::size_t>(a) != 0) a /= 2;
+    return a;
+  };
+  const std::size_t y = op.operands.size() - 1;
+  return {of(0), of(y), residual ? of(y - 1) : 16};
+}
+
+}  // namespace
+
 CudaProgram write_cuda(const Module& module, const ModuleFunction& function) {
   CudaProgram program;
   program.source = cuda_prelude();
@@ -328,20 +343,28 @@ CudaProgram write_cuda(const Module& module, const ModuleFunction& function) {
   for (int i = 0; i < function.op_count; ++i) {
     const ModuleOp& op = module.ops[static_cast<std::size_t>(function.first_op + i)];
     writer.begin_op(static_cast<std::uint32_t>(i));
-    const bool aligned = op.operands[0].offset % 16 == 0;
     switch (op.kernel) {
       case XRT_K_CONV_F32:
-      case XRT_K_CONV_Q8:
-        writer.conv(params_of<xrt_k_conv>(op), op.kernel == XRT_K_CONV_Q8, aligned);
+      case XRT_K_CONV_Q8: {
+        const auto p = params_of<xrt_k_conv>(op);
+        writer.conv(p, op.kernel == XRT_K_CONV_Q8,
+                    alignment_of(op, (p.flags & XRT_HAS_RESIDUAL) != 0));
         break;
+      }
       case XRT_K_DWCONV_F32:
-      case XRT_K_DWCONV_Q8:
-        writer.depthwise(params_of<xrt_k_conv>(op), op.kernel == XRT_K_DWCONV_Q8);
+      case XRT_K_DWCONV_Q8: {
+        const auto p = params_of<xrt_k_conv>(op);
+        writer.depthwise(p, op.kernel == XRT_K_DWCONV_Q8,
+                         alignment_of(op, (p.flags & XRT_HAS_RESIDUAL) != 0));
         break;
+      }
       case XRT_K_GEMM_F32:
-      case XRT_K_GEMM_Q8:
-        writer.gemm(params_of<xrt_k_gemm>(op), op.kernel == XRT_K_GEMM_Q8, aligned);
+      case XRT_K_GEMM_Q8: {
+        const auto p = params_of<xrt_k_gemm>(op);
+        writer.gemm(p, op.kernel == XRT_K_GEMM_Q8,
+                    alignment_of(op, (p.flags & XRT_HAS_RESIDUAL) != 0));
         break;
+      }
       case XRT_K_POOL:
         writer.pool(params_of<xrt_k_pool>(op));
         break;

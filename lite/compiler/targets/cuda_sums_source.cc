@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From ops to kernels: sums of products, and how they are cut into tiles.
 #include <algorithm>
+#include <initializer_list>
 
 #include "targets/cuda_writer.h"
 
@@ -22,31 +23,44 @@ void epilogue(Fields& f, const Params& p, bool quantized, float alpha) {
   f.real("alpha", alpha);
   f.number("y", 2 + quantized + bias + residual);
   f.type("W", p.weight_dtype == XRT_LITE_F16 ? "u16" : "float");
+  f.number("x_signed", !quantized || p.x_dtype == XRT_LITE_I8);
+  f.number("x_zero", quantized ? p.x_zero : 0);
   if (!quantized) return;
   f.type("X", p.x_dtype == XRT_LITE_I8 ? "i8" : "u8");
   f.type("R", p.r_dtype == XRT_LITE_I8 ? "i8" : "u8");
-  f.number("x_signed", p.x_dtype == XRT_LITE_I8), f.number("y_signed", p.y_dtype == XRT_LITE_I8);
-  f.number("x_zero", p.x_zero), f.number("y_zero", p.y_zero), f.number("r_zero", p.r_zero);
+  f.number("y_signed", p.y_dtype == XRT_LITE_I8);
+  f.number("y_zero", p.y_zero), f.number("r_zero", p.r_zero);
   f.real("r_scale", p.r_scale);
 }
 
-// int8 sums are never split. Terms count in fours.
-CudaTile quantized_tile(std::int64_t outer, std::int64_t m, std::int64_t n, int pack) {
-  if (pack >= 64 && outer * ceil_div(m, 64) * ceil_div(n, 64) >= kProcessors) return {64, 64, 4, 1};
-  return {32, 32, 2, 1};
+// Whether four outputs of a row, and of the residual, are one load or store.
+bool by_fours(bool quantized, const Alignment& at, std::initializer_list<std::int64_t> strides) {
+  const int needed = quantized ? 4 : 16;
+  return at.y >= needed && at.residual >= needed &&
+         std::all_of(strides.begin(), strides.end(), [](std::int64_t s) { return s % 4 == 0; });
+}
+
+// The largest power of two, up to 16, of elements that lie side by side and aligned as one load (of
+// up to 16 bytes) wherever the left side is read: `runs` are its strides and how long its rows are.
+std::int64_t together(bool quantized, const Alignment& at,
+                      std::initializer_list<std::int64_t> runs) {
+  std::int64_t result = quantized ? at.x : at.x == 16 ? 16 : 1;
+  for (const std::int64_t s : runs) {
+    while (s % result != 0) result /= 2;
+  }
+  return result;
 }
 
 }  // namespace
 
-void Writer::sums(Fields& f, const char* left, bool quantized, std::int64_t outer, std::int64_t m,
-                  std::int64_t n, std::int64_t k, int pack) {
-  const CudaTile t =
-      quantized ? quantized_tile(outer, m, n, pack) : choose_cuda_tile(outer, m, n, k, pack);
+void Writer::sums(Fields& f, const char* left, std::int64_t outer, std::int64_t m, std::int64_t n,
+                  std::int64_t k, int pack) {
+  const CudaTile t = choose_cuda_tile(outer, m, n, k, pack);
   f.number("m", m), f.number("ng", n), f.number("k", k), f.number("outer", outer);
   f.number("bm", t.bm), f.number("bn", t.bn), f.number("tm", t.tm), f.number("bk", kTerms);
   f.number("splits", t.splits), f.number("pack", pack), f.number("pack_or_one", std::max(pack, 1));
-  launch(f, fmt::format("sums{}<{{P}}, {}<{{P}}>>", quantized ? "_q8" : "", left),
-         ceil_div(m, t.bm), ceil_div(n, t.bn), outer * t.splits, t.bm / t.tm * (t.bn / 4));
+  launch(f, fmt::format("sums<{{P}}, {}<{{P}}>>", left), ceil_div(m, t.bm), ceil_div(n, t.bn),
+         outer * t.splits, t.bm / t.tm * (t.bn / 4));
   if (t.splits > 1) elements(f, "finish<{P}>", outer * m * n);
 }
 
@@ -63,30 +77,39 @@ void Writer::image(Fields& f, const xrt_k_conv& p) {
                      p.r_pitch));
 }
 
-void Writer::conv(const xrt_k_conv& p, bool quantized, bool aligned) {
+void Writer::conv(const xrt_k_conv& p, bool quantized, const Alignment& at) {
   Fields f;
-  const std::int64_t icg = p.ic / p.groups;
+  const std::int64_t icg = p.ic / p.groups, ocg = p.oc / p.groups;
+  const std::int64_t m = std::int64_t{p.n} * p.oh * p.ow, k = icg * p.kh * p.kw;
   image(f, p);
   epilogue(f, p, quantized, 1);
   f.number("icg", icg), f.number("batched", 0);
   f.number("b_row", 0), f.number("b_col", 0);
-  f.number("vector", aligned && icg % 4 == 0 && p.x_pitch % 4 == 0);
+  f.number("wide", by_fours(quantized, at, {ocg, p.y_pitch, p.r_pitch}));
+  const std::int64_t side_by_side = together(quantized, at, {icg, p.x_pitch});
+  f.number("vector", side_by_side % 4 == 0);
   f.line("static __device__ inline i64 a_start(int) { return 0; }");
   f.line("static __device__ inline i64 b_start(int) { return 0; }");
-  sums(f, "ConvLeft", quantized, p.groups, std::int64_t{p.n} * p.oh * p.ow, p.oc / p.groups,
-       icg * p.kh * p.kw, p.pack_n);
+  if (on_tensor_cores(p.weight_dtype, p.pack_k)) {
+    sums_mma(f, "ConvLeft", p.weight_dtype, p.groups, m, ocg, k, side_by_side);
+  } else {
+    sums(f, "ConvLeft", p.groups, m, ocg, k, p.pack_n);
+  }
 }
 
-void Writer::depthwise(const xrt_k_conv& p, bool quantized) {
+void Writer::depthwise(const xrt_k_conv& p, bool quantized, const Alignment& at) {
   Fields f;
   image(f, p);
   epilogue(f, p, quantized, 1);
-  f.number("m", std::int64_t{p.n} * p.oh * p.ow);
-  elements(f, quantized ? "depthwise_q8<{P}>" : "depthwise<{P}>",
-           std::int64_t{p.n} * p.oh * p.ow * p.oc);
+  const std::int64_t m = std::int64_t{p.n} * p.oh * p.ow;
+  f.number("m", m);
+  const bool wide =
+      quantized && at.x >= 4 && by_fours(true, at, {p.oc, p.x_pitch, p.y_pitch, p.r_pitch});
+  f.number("wide", wide), f.number("step", wide ? 4 : 1);
+  elements(f, quantized ? "depthwise_q8<{P}>" : "depthwise<{P}>", m * p.oc / (wide ? 4 : 1));
 }
 
-void Writer::gemm(const xrt_k_gemm& p, bool quantized, bool aligned) {
+void Writer::gemm(const xrt_k_gemm& p, bool quantized, const Alignment& at) {
   Fields f;
   epilogue(f, p, quantized, p.alpha);
   const auto start = [&](const char* name, const std::int32_t* strides) {
@@ -110,21 +133,24 @@ void Writer::gemm(const xrt_k_gemm& p, bool quantized, bool aligned) {
   f.line("static __device__ inline size_t r_at(int row) { return y_at(row); }");
   f.number("a_row", p.a_row), f.number("a_col", p.a_col);
   f.number("b_row", p.b_row), f.number("b_col", p.b_col), f.number("batched", 1);
-  bool vector = aligned && p.a_col == 1 && p.a_row % 4 == 0 && p.k % 4 == 0;
   std::int64_t outer = 1;
-  for (int d = 0; d < 4; ++d) {
-    vector = vector && p.a_batch[d] % 4 == 0;
-    outer *= p.batch[d];
+  for (const int b : p.batch) outer *= b;
+  const auto& ab = p.a_batch;
+  const auto& yb = p.y_batch;
+  f.number("wide", by_fours(quantized, at, {p.n, p.y_row, yb[0], yb[1], yb[2], yb[3]}));
+  const std::int64_t side_by_side =
+      p.a_col == 1 ? together(quantized, at, {p.k, p.a_row, ab[0], ab[1], ab[2], ab[3]}) : 1;
+  f.number("vector", side_by_side % 4 == 0);
+  if (on_tensor_cores(p.weight_dtype, p.pack_k)) {
+    sums_mma(f, "GemmLeft", p.weight_dtype, outer, p.m, p.n, p.k, side_by_side);
+  } else {
+    sums(f, "GemmLeft", outer, p.m, p.n, p.k, p.pack_n);
   }
-  f.number("vector", vector);
-  sums(f, "GemmLeft", quantized, outer, p.m, p.n, p.k, p.pack_n);
 }
 
 }  // namespace cuda
 
 using cuda::ceil_div;
-
-int cuda_pack(std::int64_t n) { return n > 32 ? 64 : 32; }
 
 CudaTile choose_cuda_tile(std::int64_t outer, std::int64_t m, std::int64_t n, std::int64_t k,
                           int pack) {
@@ -162,10 +188,12 @@ std::size_t cuda_scratch(xrt_kernel_id kernel, const void* params) {
   int pack = 0;
   if (kernel == XRT_K_CONV_F32) {
     const auto& p = *static_cast<const xrt_k_conv*>(params);
+    if (cuda::on_tensor_cores(p.weight_dtype, p.pack_k)) return 0;
     outer = p.groups, m = std::int64_t{p.n} * p.oh * p.ow, n = p.oc / p.groups;
     k = std::int64_t{p.ic / p.groups} * p.kh * p.kw, pack = p.pack_n;
   } else if (kernel == XRT_K_GEMM_F32) {
     const auto& p = *static_cast<const xrt_k_gemm*>(params);
+    if (cuda::on_tensor_cores(p.weight_dtype, p.pack_k)) return 0;
     for (const int b : p.batch) outer *= b;
     m = p.m, n = p.n, k = p.k, pack = p.pack_n;
   } else {

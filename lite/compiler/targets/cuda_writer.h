@@ -49,27 +49,31 @@ class Fields {
   std::string text_;
 };
 
+// The largest power of two, up to 16, that divides where an operand begins, in bytes.
+struct Alignment {
+  int x = 16, y = 16, residual = 16;
+};
+
+// Whether a factor packed so is one for sums_mma.
+bool on_tensor_cores(int weight_dtype, int pack_k);
+
 class Writer {
  public:
   explicit Writer(CudaProgram& to) : to_(to) {}
 
   void begin_op(std::uint32_t index) { op_ = index; }
 
-  // A kernel `function`<P> of `block` threads.
+  // A kernel `function`<P> of `block` threads. `waits`: it calls wait_for_others() itself.
   void launch(const Fields& fields, const std::string& function, std::int64_t x, std::int64_t y,
-              std::int64_t z, int block) {
-    launch_text(fields.text(), function, x, y, z, block);
-  }
-  void launch_text(const std::string& fields, const std::string& function, std::int64_t x,
-                   std::int64_t y, std::int64_t z, int block);
+              std::int64_t z, int block, bool waits = false);
   void elements(const Fields& fields, const std::string& function, std::int64_t count) {
     launch(fields, function, ceil_div(count, 256), 1, 1, 256);
   }
 
-  // Sums (cuda_sums_source.cc). `aligned`: the left side begins at a multiple of 16 bytes.
-  void conv(const xrt_k_conv& p, bool quantized, bool aligned);
-  void depthwise(const xrt_k_conv& p, bool quantized);
-  void gemm(const xrt_k_gemm& p, bool quantized, bool aligned);
+  // Sums (cuda_sums.cc, cuda_mma.cc).
+  void conv(const xrt_k_conv& p, bool quantized, const Alignment& at);
+  void depthwise(const xrt_k_conv& p, bool quantized, const Alignment& at);
+  void gemm(const xrt_k_gemm& p, bool quantized, const Alignment& at);
   void pool(const xrt_k_pool& p);
   void ew(const xrt_k_ew& p, const std::uint32_t* words);
   void copy(const xrt_k_copy& p);
@@ -81,8 +85,11 @@ class Writer {
   void arg(const xrt_k_arg& p);
 
  private:
-  void sums(Fields& f, const char* left, bool quantized, std::int64_t outer, std::int64_t m,
-            std::int64_t n, std::int64_t k, int pack);
+  void sums(Fields& f, const char* left, std::int64_t outer, std::int64_t m, std::int64_t n,
+            std::int64_t k, int pack);
+  // `together`: elements of the left side begin at multiples of it and lie side by side.
+  void sums_mma(Fields& f, const char* left, int weight_dtype, std::int64_t outer, std::int64_t m,
+                std::int64_t n, std::int64_t k, std::int64_t together);
   static void image(Fields& f, const xrt_k_conv& p);
 
   CudaProgram& to_;

@@ -265,10 +265,6 @@ static xrt_lite_status conv(const xrt_kernel_call* call, const xrt_tile_isa* isa
   return XRT_LITE_OK;
 }
 
-xrt_lite_status xrt_tile_conv(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
-  return conv(call, isa, 0);
-}
-
 xrt_lite_status xrt_tile_conv_q8(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   return conv(call, isa, 1);
 }

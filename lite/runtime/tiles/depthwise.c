@@ -17,6 +17,30 @@ typedef struct depthwise_job {
   int32_t element, rows, rows_per_task;
 } depthwise_job;
 
+/* What becomes of the sums, from the output's pixel `at` on. */
+static xrt_tile_finish finish_of(const depthwise_job* j, int64_t at) {
+  const xrt_k_conv* p = j->p;
+  xrt_tile_finish f = {0};
+  f.channels = p->oc;
+  f.alpha = 1.0f;
+  f.bias = j->bias;
+  f.scale = j->scale;
+  f.x_zero = p->x_zero;
+  f.r_row = (int64_t)p->r_pitch * j->element;
+  f.y_row = (int64_t)p->y_pitch * j->element;
+  f.r = j->r ? j->r + at * f.r_row : NULL;
+  f.y = j->y + at * f.y_row;
+  f.clip = p->activation == XRT_ACT_CLIP;
+  f.lo = p->lo;
+  f.hi = p->hi;
+  f.r_dtype = p->r_dtype;
+  f.r_zero = p->r_zero;
+  f.r_scale = p->r_scale;
+  f.y_dtype = p->y_dtype;
+  f.y_zero = p->y_zero;
+  return f;
+}
+
 /* Pixels [ox, ox + count) of a row, whose taps lie all inside or all outside alike. */
 static void pixels(const depthwise_job* j, int32_t row, int32_t ox, int32_t count) {
   const xrt_k_conv* p = j->p;
@@ -45,21 +69,7 @@ static void pixels(const depthwise_job* j, int32_t row, int32_t ox, int32_t coun
   work.y_step = (int64_t)p->y_pitch * j->element;
   work.r_step = (int64_t)p->r_pitch * j->element;
   work.x_signed = p->x_dtype == XRT_LITE_I8;
-  work.finish.channels = p->oc;
-  work.finish.alpha = 1.0f;
-  work.finish.bias = j->bias;
-  work.finish.scale = j->scale;
-  work.finish.x_zero = p->x_zero;
-  work.finish.r = j->r ? j->r + at * work.r_step : NULL;
-  work.finish.y = j->y + at * work.y_step;
-  work.finish.clip = p->activation == XRT_ACT_CLIP;
-  work.finish.lo = p->lo;
-  work.finish.hi = p->hi;
-  work.finish.r_dtype = p->r_dtype;
-  work.finish.r_zero = p->r_zero;
-  work.finish.r_scale = p->r_scale;
-  work.finish.y_dtype = p->y_dtype;
-  work.finish.y_zero = p->y_zero;
+  work.finish = finish_of(j, at);
   if (j->q8)
     j->isa->depthwise_q8(&work);
   else
@@ -69,8 +79,40 @@ static void pixels(const depthwise_job* j, int32_t row, int32_t ox, int32_t coun
 /* Rounds up, also below zero. */
 static int32_t divide_up(int32_t a, int32_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 
+/* The common windows: a row at once. */
+static int is_common(const depthwise_job* j) {
+  const xrt_k_conv* p = j->p;
+  return !j->q8 && j->isa->depthwise_row_f32 && p->kh == p->kw && (p->kw == 3 || p->kw == 5) &&
+         p->dilation_h == 1 && p->dilation_w == 1 && (p->stride_w == 1 || p->stride_w == 2);
+}
+
+static void common_row(const depthwise_job* j, int32_t row) {
+  const xrt_k_conv* p = j->p;
+  const int32_t n = row / p->oh, oy = row % p->oh;
+  xrt_tile_depthwise_row work = {0};
+  work.x_step = (int64_t)p->x_pitch * 4;
+  for (int32_t ky = 0; ky < p->kh; ++ky) {
+    const int32_t iy = oy * p->stride_h - p->pad_top + ky;
+    if (iy >= 0 && iy < p->ih)
+      work.rows[ky] = j->x + ((int64_t)n * p->ih + iy) * p->iw * work.x_step;
+  }
+  work.w = (const float*)j->w;
+  work.size = p->kw;
+  work.stride = p->stride_w;
+  work.channels = p->oc;
+  work.count = p->ow;
+  work.iw = p->iw;
+  work.x_first = -p->pad_left;
+  work.finish = finish_of(j, (int64_t)row * p->ow);
+  j->isa->depthwise_row_f32(&work);
+}
+
 static void depthwise_row(const depthwise_job* j, int32_t row) {
   const xrt_k_conv* p = j->p;
+  if (is_common(j)) {
+    common_row(j, row);
+    return;
+  }
   /* The pixels whose first tap is at 0 or after and whose last is before iw. */
   int32_t begin = divide_up(p->pad_left, p->stride_w);
   int32_t end = divide_up(p->iw + p->pad_left - (p->kw - 1) * p->dilation_w, p->stride_w);
@@ -83,10 +125,24 @@ static void depthwise_row(const depthwise_job* j, int32_t row) {
   for (int32_t ox = end; ox < p->ow; ++ox) pixels(j, row, ox, 1);
 }
 
+/* Whether the instruction set takes this one in int8 as a whole. */
+static int is_common_q8(const depthwise_job* j) {
+  const xrt_k_conv* p = j->p;
+  return j->q8 && j->isa->depthwise_rows_q8 && j->r == NULL && p->kh <= 4 && p->kw == 3 &&
+         p->dilation_h == 1 && p->dilation_w == 1 && p->stride_w <= 2;
+}
+
 /* Neighbouring rows read the same rows of the input: a task is several of them. */
 static void depthwise_rows(void* argument, int32_t task) {
   const depthwise_job* j = (const depthwise_job*)argument;
   const int32_t begin = task * j->rows_per_task;
+  if (is_common_q8(j)) {
+    const xrt_tile_depthwise_image image = {j->p, j->x, j->w, j->scale, (const int32_t*)j->bias,
+                                            j->y};
+    const int32_t end = begin + j->rows_per_task;
+    j->isa->depthwise_rows_q8(&image, begin, end < j->rows ? end : j->rows);
+    return;
+  }
   for (int32_t row = begin; row < begin + j->rows_per_task && row < j->rows; ++row)
     depthwise_row(j, row);
 }

@@ -5,12 +5,14 @@
 #include "panels.h"
 
 #define CHUNK 128
+#define AHEAD 2048     /* bytes of constant factors that are fetched before they are needed */
 #define PACKED_ROWS 96 /* of a task whose second factor is packed: their sums wait on the stack */
 
 typedef struct gemm_job {
   const xrt_k_gemm* p;
   const xrt_tile_isa* isa;
   void (*mac)(const xrt_tile*);
+  void (*sum)(const xrt_tile*, const xrt_tile_finish*); /* of constant float32 factors, or null */
   const uint8_t* a;
   const uint8_t* b;
   const float* scale;
@@ -98,9 +100,8 @@ static void fetch_panel(const gemm_job* j, const gemm_place* at, int32_t column,
   }
 }
 
-static void finish_tile(const gemm_job* j, const gemm_place* at, const void* sums,
-                        const int32_t* factor_sums, int32_t first, int32_t count, int32_t block,
-                        int32_t blocks) {
+static xrt_tile_finish finish_of(const gemm_job* j, const gemm_place* at, const void* sums,
+                                 int32_t first, int32_t count, int32_t block, int32_t blocks) {
   const xrt_k_gemm* p = j->p;
   const int32_t c = block * XRT_TILE_BLOCK;
   xrt_tile_finish f = {0};
@@ -117,19 +118,23 @@ static void finish_tile(const gemm_job* j, const gemm_place* at, const void* sum
   const int64_t offset = ((int64_t)first * p->y_row + c) * j->element;
   f.y = at->y + offset;
   f.r = at->r ? at->r + offset : NULL;
-  if (!j->q8) {
-    j->isa->finish_f32(&f);
-    return;
-  }
+  if (!j->q8) return f;
   f.scale = j->scale + c;
-  f.factor_sums = factor_sums;
   f.x_zero = j->zero;
   f.r_dtype = p->r_dtype;
   f.r_zero = p->r_zero;
   f.r_scale = p->r_scale;
   f.y_dtype = p->y_dtype;
   f.y_zero = p->y_zero;
-  j->isa->finish_q8(&f);
+  return f;
+}
+
+static void finish_tile(const gemm_job* j, const gemm_place* at, const void* sums,
+                        const int32_t* factor_sums, int32_t first, int32_t count, int32_t block,
+                        int32_t blocks) {
+  xrt_tile_finish f = finish_of(j, at, sums, first, count, block, blocks);
+  f.factor_sums = factor_sums;
+  (j->q8 ? j->isa->finish_q8 : j->isa->finish_f32)(&f);
 }
 
 static xrt_tile tile_for(const gemm_job* j, int32_t count, int32_t blocks, void* sums) {
@@ -169,8 +174,16 @@ static void constant_task(void* argument, int32_t task) {
         tile.run = (run + j->pack_k - 1) / j->pack_k;
         tile.w = w + (int64_t)(k / j->pack_k) * j->group_bytes;
         tile.accumulate = k != 0;
-        j->mac(&tile);
+        tile.ahead = (const uint8_t*)tile.w + AHEAD;
+        tile.ahead_step = j->group_bytes;
+        if (j->sum == NULL) {
+          j->mac(&tile);
+          continue;
+        }
+        const xrt_tile_finish f = finish_of(j, &at, sums, first, count, block, blocks);
+        j->sum(&tile, k + run == p->k ? &f : NULL);
       }
+      if (j->sum != NULL) continue;
       finish_tile(j, &at, sums, j->zero != 0 ? factor_sums : NULL, first, count, block, blocks);
     }
   }
@@ -231,6 +244,7 @@ static xrt_lite_status gemm(const xrt_kernel_call* call, const xrt_tile_isa* isa
   j.q8 = q8;
   const int half = constant && !q8 && p->weight_dtype == XRT_LITE_F16;
   j.mac = q8 ? isa->mac_q8 : half ? isa->mac_f16 : isa->mac_f32;
+  if (constant && !q8) j.sum = half ? isa->sum_f16 : isa->sum_f32;
   j.element = q8 ? 1 : 4;
   j.pack_k = q8 ? 4 : 1;
   j.group_bytes = XRT_TILE_BLOCK * (half ? 2 : 4);

@@ -52,7 +52,9 @@ static inline void xrt_tile_factor_sums(const xrt_tile_isa* isa, const void* w, 
                            0,
                            0,
                            k != 0,
-                           sums};
+                           sums,
+                           NULL,
+                           0};
     isa->mac_q8(&tile);
   }
 }

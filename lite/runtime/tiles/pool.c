@@ -12,6 +12,28 @@ typedef struct pool_job {
   int32_t element;
 } pool_job;
 
+#define MAX_TAPS 64
+
+/* Float32: all taps of some channels at once. */
+static void pool_float(const pool_job* j, const float* const* taps, int32_t inside, float divisor,
+                       float* y) {
+  const xrt_k_pool* p = j->p;
+  if (inside == 0) {
+    for (int32_t c = 0; c < p->c; ++c) y[c] = p->kind == XRT_POOL_MAX ? -INFINITY : 0.0f;
+    return;
+  }
+  j->isa->pool_f32(y, taps, inside, p->c, p->kind == XRT_POOL_MAX ? 0.0f : divisor);
+}
+
+static void pool_bytes(const pool_job* j, const uint8_t* const* taps, int32_t inside, uint8_t* y) {
+  const xrt_k_pool* p = j->p;
+  const uint8_t flip = p->dtype == XRT_LITE_I8 ? 0x80 : 0;
+  if (inside == 0)
+    memset(y, flip, (size_t)p->c);
+  else
+    j->isa->pool_u8(y, taps, inside, p->c, flip);
+}
+
 static void pool_pixel(const pool_job* j, int32_t row, int32_t ox) {
   const xrt_k_pool* p = j->p;
   const int32_t n = row / p->oh, oy = row % p->oh;
@@ -19,6 +41,9 @@ static void pool_pixel(const pool_job* j, int32_t row, int32_t ox) {
   float* yf = (float*)(void*)y;
   const int is_float = p->dtype == XRT_LITE_F32;
   int32_t inside = 0, padded = 0;
+  const void* taps[MAX_TAPS];
+  const int together =
+      p->kh * p->kw <= MAX_TAPS && (is_float ? j->isa->pool_f32 != NULL : j->isa->pool_u8 != NULL);
   for (int32_t ky = 0; ky < p->kh; ++ky) {
     const int32_t iy = oy * p->stride_h - p->pad_top + ky * p->dilation_h;
     if (iy >= p->ih + p->pad_bottom) continue;
@@ -28,7 +53,9 @@ static void pool_pixel(const pool_job* j, int32_t row, int32_t ox) {
       ++padded;
       if (iy < 0 || iy >= p->ih || ix < 0 || ix >= p->iw) continue;
       const uint8_t* x = j->x + (((int64_t)n * p->ih + iy) * p->iw + ix) * p->x_pitch * j->element;
-      if (inside++ == 0)
+      if (together)
+        taps[inside++] = x;
+      else if (inside++ == 0)
         memcpy(y, x, (size_t)p->c * (size_t)j->element);
       else if (!is_float)
         j->isa->max_u8(y, x, p->c, p->dtype == XRT_LITE_I8 ? 0x80 : 0);
@@ -38,7 +65,12 @@ static void pool_pixel(const pool_job* j, int32_t row, int32_t ox) {
         j->isa->add_f32(yf, (const float*)(const void*)x, p->c);
     }
   }
-  if (!is_float) {
+  if (together && !is_float) {
+    pool_bytes(j, (const uint8_t* const*)taps, inside, y);
+  } else if (together) {
+    pool_float(j, (const float* const*)taps, inside,
+               (float)(p->count_include_pad ? padded : inside), yf);
+  } else if (!is_float) {
     if (inside == 0) memset(y, p->dtype == XRT_LITE_I8 ? 128 : 0, (size_t)p->c);
   } else if (inside == 0) {
     for (int32_t c = 0; c < p->c; ++c) yf[c] = p->kind == XRT_POOL_MAX ? -INFINITY : 0.0f;

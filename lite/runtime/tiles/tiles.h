@@ -32,6 +32,10 @@ typedef struct xrt_tile {
   uint32_t flip;         /* int8: 0x80808080 where rows have the other sign than mac_q8's, else 0 */
   int32_t accumulate;    /* 0: acc is set, else added to */
   void* acc;
+  /* sum_*: what is fetched into the caches meanwhile, that many bytes with each element of a row.
+   */
+  const uint8_t* ahead;
+  int64_t ahead_step;
 } xrt_tile;
 
 /* What becomes of a tile's sums. */
@@ -64,6 +68,28 @@ typedef struct xrt_tile_depthwise {
   int32_t x_signed;
 } xrt_tile_depthwise;
 
+/* A row of depthwise output in float32, borders and all; windows are `size` x `size`, 3 or 5,
+ * without dilation, `stride` 1 or 2. */
+typedef struct xrt_tile_depthwise_row {
+  const uint8_t* rows[5]; /* of the image, by row of the window; null: outside */
+  const float* w;         /* [size][size][channels] */
+  int32_t size, stride, channels, count;
+  int32_t iw, x_first;    /* pixels of a row of the image; where the first window begins in it */
+  int64_t x_step;         /* bytes from a pixel of the image to the next */
+  xrt_tile_finish finish; /* r and y of the first pixel, r_row and y_row to the next */
+} xrt_tile_depthwise_row;
+
+/* A depthwise convolution of int8, without residual; windows of up to 4 x 3 (rows x columns),
+ * without dilation, stride_w 1 or 2. */
+typedef struct xrt_tile_depthwise_image {
+  const xrt_k_conv* p;
+  const uint8_t* x;
+  const void* w; /* [kh][kw][channels] */
+  const float* scale;
+  const int32_t* bias; /* or null */
+  uint8_t* y;
+} xrt_tile_depthwise_image;
+
 typedef struct xrt_tile_isa {
   int32_t rows_for[XRT_TILE_BLOCKS + 1]; /* by blocks of a tile: the rows that fill the registers */
   int32_t max_blocks;
@@ -79,6 +105,20 @@ typedef struct xrt_tile_isa {
   void (*add_f32)(float* y, const float* x, int32_t count);
   /* Of unsigned bytes; `flip` 0x80 makes it one of signed bytes. */
   void (*max_u8)(uint8_t* y, const uint8_t* x, int32_t count, uint8_t flip);
+  /* mac_f32 and finish_f32 in one, of float32 and of float16 factors: sums go from the registers to
+   * their place; with no `finish` they go to acc. Null: the driver has the two steps only. */
+  void (*sum_f32)(const xrt_tile* tile, const xrt_tile_finish* finish);
+  void (*sum_f16)(const xrt_tile* tile, const xrt_tile_finish* finish);
+  /* May be null, too: other functions do the same. */
+  void (*depthwise_row_f32)(const xrt_tile_depthwise_row* work);
+  /* y[c] = the largest of the taps, or their sum over `divisor` where that is not 0. */
+  void (*pool_f32)(float* y, const float* const* taps, int32_t tap_count, int32_t channels,
+                   float divisor);
+  /* y[c] = the largest of the taps; `flip` as for max_u8. */
+  void (*pool_u8)(uint8_t* y, const uint8_t* const* taps, int32_t tap_count, int32_t channels,
+                  uint8_t flip);
+  /* Rows [begin, end) of all images' output, borders and all. */
+  void (*depthwise_rows_q8)(const xrt_tile_depthwise_image* work, int32_t begin, int32_t end);
 } xrt_tile_isa;
 
 /* What is added to the values of int8 rows when their bytes are flipped. */
@@ -102,7 +142,11 @@ xrt_lite_status xrt_tile_pool(const xrt_kernel_call* call, const xrt_tile_isa* i
 
 /* Defines `NAME_table`, the kernels with the instruction set ISA, EW for pointwise programs; those
  * that have no tiles are the portable ones. */
-#define XRT_TILE_TABLE(NAME, ISA, EW)                                    \
+#define XRT_TILE_TABLE(NAME, ISA, EW) \
+  XRT_TILE_KERNELS(NAME, ISA)         \
+  XRT_TILE_TABLE_OF(NAME, NAME, EW, NAME##_conv_q8, NAME##_gemm_q8)
+
+#define XRT_TILE_KERNELS(NAME, ISA)                                      \
   static xrt_lite_status NAME##_conv(const xrt_kernel_call* c) {         \
     return xrt_tile_conv(c, &(ISA));                                     \
   }                                                                      \
@@ -121,26 +165,27 @@ xrt_lite_status xrt_tile_pool(const xrt_kernel_call* call, const xrt_tile_isa* i
   static xrt_lite_status NAME##_gemm_q8(const xrt_kernel_call* c) {      \
     return xrt_tile_gemm_q8(c, &(ISA));                                  \
   }                                                                      \
-  static xrt_lite_status NAME##_pool(const xrt_kernel_call* c) {         \
-    return xrt_tile_pool(c, &(ISA));                                     \
-  }                                                                      \
-  static const xrt_lite_kernel NAME##_table[XRT_K_COUNT] = {             \
-      [XRT_K_CONV_F32] = NAME##_conv,                                    \
-      [XRT_K_CONV_Q8] = NAME##_conv_q8,                                  \
-      [XRT_K_DWCONV_F32] = NAME##_depthwise,                             \
-      [XRT_K_DWCONV_Q8] = NAME##_depthwise_q8,                           \
-      [XRT_K_GEMM_F32] = NAME##_gemm,                                    \
-      [XRT_K_GEMM_Q8] = NAME##_gemm_q8,                                  \
-      [XRT_K_POOL] = NAME##_pool,                                        \
-      [XRT_K_EW] = EW,                                                   \
-      [XRT_K_COPY] = xrt_generic_copy,                                   \
-      [XRT_K_FILL] = xrt_generic_fill,                                   \
-      [XRT_K_REDUCE] = xrt_generic_reduce,                               \
-      [XRT_K_SOFTMAX] = xrt_generic_softmax,                             \
-      [XRT_K_NORM] = xrt_generic_norm,                                   \
-      [XRT_K_GATHER] = xrt_generic_gather,                               \
-      [XRT_K_RESIZE] = xrt_generic_resize,                               \
-      [XRT_K_ARG] = xrt_generic_arg,                                     \
+  static xrt_lite_status NAME##_pool(const xrt_kernel_call* c) { return xrt_tile_pool(c, &(ISA)); }
+
+/* A table TABLE_table of the kernels NAME, with others for int8 sums. */
+#define XRT_TILE_TABLE_OF(TABLE, NAME, EW, CONV_Q8, GEMM_Q8)  \
+  static const xrt_lite_kernel TABLE##_table[XRT_K_COUNT] = { \
+      [XRT_K_CONV_F32] = NAME##_conv,                         \
+      [XRT_K_CONV_Q8] = CONV_Q8,                              \
+      [XRT_K_DWCONV_F32] = NAME##_depthwise,                  \
+      [XRT_K_DWCONV_Q8] = NAME##_depthwise_q8,                \
+      [XRT_K_GEMM_F32] = NAME##_gemm,                         \
+      [XRT_K_GEMM_Q8] = GEMM_Q8,                              \
+      [XRT_K_POOL] = NAME##_pool,                             \
+      [XRT_K_EW] = EW,                                        \
+      [XRT_K_COPY] = xrt_generic_copy,                        \
+      [XRT_K_FILL] = xrt_generic_fill,                        \
+      [XRT_K_REDUCE] = xrt_generic_reduce,                    \
+      [XRT_K_SOFTMAX] = xrt_generic_softmax,                  \
+      [XRT_K_NORM] = xrt_generic_norm,                        \
+      [XRT_K_GATHER] = xrt_generic_gather,                    \
+      [XRT_K_RESIZE] = xrt_generic_resize,                    \
+      [XRT_K_ARG] = xrt_generic_arg,                          \
   };
 
 #endif /* XRT_LITE_TILES_H_ */

@@ -8,7 +8,8 @@ needs nothing of this: ``openxrt.load(folder)`` reads it.
 from __future__ import annotations
 
 from .._core import oneflow_ops
+from .._int8 import ptq_calibration_mode
 from .job import Job, capture
 from .module import XRTModule
 
-__all__ = ["Job", "XRTModule", "capture", "oneflow_ops"]
+__all__ = ["Job", "XRTModule", "capture", "oneflow_ops", "ptq_calibration_mode"]

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +16,9 @@ import oneflow as flow
 from oneflow import nn
 
 from .. import load
-from .._core import Contents, InvalidArgument, Program, Watch, import_oneflow_job
+from .._core import Contents, InvalidArgument, Program, Unsupported, Watch, import_oneflow_job
+from .._folding import Refolding
+from .._int8 import Call, Quantiser, Ranges, calibration_of, united
 from .._xrt_module import program_options
 from .job import STEP, Job, capture, flatten, rebuild
 from .memory import Weights, shared, structure
@@ -122,49 +127,94 @@ def _counters(module: nn.Module) -> list[flow.Tensor]:
 
 
 class _Inference:
-    """A module in evaluation mode, for arguments of one kind."""
+    """A module in evaluation mode, or a graph that trains nothing, for arguments of one kind."""
 
     def __init__(
-        self, module: nn.Module, args: list[flow.Tensor], options: dict[str, Any], watch: bool
+        self,
+        wrapped: nn.Module | nn.Graph,
+        args: list[flow.Tensor],
+        state: dict[str, np.ndarray],
+        options: dict[str, Any],
+        watch: bool,
+        quantiser: Quantiser | None,
     ) -> None:
-        self.structure = structure(module)
-        graph = _Whole(module)
+        # OneFlow keeps the variables of a graph that was built, whatever becomes of its modules.
+        is_graph = isinstance(wrapped, nn.Graph)
+        self.structure = Watch([], [], False) if is_graph else structure(wrapped)
+        graph = wrapped if is_graph else _Whole(wrapped)
         self.job = capture(graph, *args)
         (self.results,) = graph._eager_outputs
         self.result_count = len(flatten(self.results, []))
+        self.state = state
         self.options = options
         self.weights = Weights(self.job.variables)
         self.watch = watch
+        self.quantiser = quantiser
         self.imported = import_oneflow_job(self.job.text)
         # Running statistics of a part in training mode: they are written, so they are inputs.
-        self.writes = bool(self.imported["aliases"])
-        self.counters = _counters(module)
+        self.may_fold = not self.imported["aliases"]
+        if quantiser is not None and not self.may_fold:
+            raise Unsupported(
+                "use_int8: a part of the module is in training mode and writes its statistics; "
+                "call eval()"
+            )
+        self.counters = [] if is_graph else _counters(wrapped)
+        self.refolding = Refolding()
         self.contents: Contents | None = None  # of the weights that are built in
+        self.version = -1
         self.frozen: _Compiled | None = None
         self.live: _Compiled | None = None
 
-    def run(self, args: list[flow.Tensor], may_freeze: bool) -> Any:
+    def run(self, args: list[flow.Tensor], version: int) -> Any:
+        """The results. `version` counts what was said about changes of the weights."""
         for counter in self.counters:
             counter.add_(1)
-        compiled = self.live or self._program(may_freeze and not self.writes)
+        compiled = self._program(version)
+        start = time.perf_counter()
         outputs = compiled.program.run(compiled.feeds(args))
+        self.refolding.ran(time.perf_counter() - start, compiled is self.frozen)
         return rebuild(self.results, _tensors(outputs, self.result_count))
 
-    def _program(self, may_freeze: bool) -> _Compiled:
-        views = self.weights.views()
-        if self.frozen is not None and may_freeze:
-            if self.contents is None or self.contents.equal(list(views.values())):
+    def _program(self, version: int) -> _Compiled:
+        if self.frozen is not None:
+            if self._is_current(version):
                 return self.frozen
-            may_freeze = False
-        self.frozen = None
-        if may_freeze:
+            self.frozen = None
+            self.refolding.changed()
+        if self.may_fold and (self.quantiser is not None or self.refolding.is_due()):
+            start = time.perf_counter()
+            views = self.weights.views()
             if self.watch:
                 self.contents = Contents(list(views.values()))
-            imported = import_oneflow_job(self.job.text, views)
-            self.frozen = _Compiled(imported, self.job, self.weights, {}, self.options)
+            self.version = version
+            self.frozen = _Compiled(
+                self._folded(), self.job, self.weights, self.state, self.options
+            )
+            self.refolding.folded(time.perf_counter() - start)
             return self.frozen
-        self.live = _Compiled(self.imported, self.job, self.weights, {}, self.options)
+        if self.live is None:
+            self.live = _Compiled(self.imported, self.job, self.weights, self.state, self.options)
         return self.live
+
+    def _is_current(self, version: int) -> bool:
+        if not self.watch or self.contents is None:
+            return self.version == version
+        return self.contents.equal(list(self.weights.views().values()))
+
+    def _folded(self) -> dict[str, Any]:
+        imported = import_oneflow_job(self.job.text, self.weights.views())
+        if self.quantiser is not None:
+            imported["graph"].finish(simplify=True)
+            ranges = self.quantiser.ranges()
+            imported["graph"] = self.quantiser.quantised(imported["graph"], ranges)
+        return imported
+
+    def calibrated(self, quantiser: Quantiser, samples: list[tuple[Any, ...]]) -> Ranges:
+        """The ranges of the graph's values, by samples of the program's shapes."""
+        graph = import_oneflow_job(self.job.text, self.weights.views())["graph"]
+        graph.finish(simplify=True)
+        feeds = [[shared(arg) for arg in args] for args in samples]
+        return quantiser.calibrate(graph, feeds, self.options.get("cache_dir"))
 
 
 def _function_of(training: _Training) -> type[flow.autograd.Function]:
@@ -271,7 +321,7 @@ class _Training:
 
 
 class _Steps:
-    """An nn.Graph, updates of its variables included, for arguments of one kind."""
+    """An nn.Graph with an optimizer, updates of its variables included."""
 
     def __init__(
         self,
@@ -303,15 +353,20 @@ class XRTModule(nn.Module):
     its job whole: with a loss and an optimizer every call is a training step, weights are updated
     in OneFlow's own memory, and optimizer_state() holds the rest.
 
-    Weights are built into the program of evaluation until they change; from then on they are
-    inputs, in OneFlow's own memory, and no change compiles anything. OneFlow counts no writes, so a
+    Weights are built into the program of evaluation. Once they have changed they are inputs of a
+    second program, in OneFlow's own memory, and no change compiles anything; where evaluation goes
+    on for as long as a compilation takes, they are built in again. OneFlow counts no writes, so a
     digest of every byte is compared at each call: see watch_weights.
 
     Args:
         module: an nn.Module, or an nn.Graph that was not compiled by OneFlow with other arguments.
         engine: as in openxrt.load().
         use_fp16: let engines that can do so compute in fp16.
-        use_int8, int8_calibration: use_int8 is Unsupported: there is no quantiser yet.
+        use_int8: evaluation computes convolutions and products by constants in int8; training
+            stays in floating point. What is quantised is made at the first call, and anew at the
+            next call after weights have changed.
+        int8_calibration: samples, a function, a number of calls, or the path of samples or of a
+            table: see openxrt.quantize.Calibration, which may be given itself.
         max_batch_size: the largest first dimension that engines are to build for.
         max_workspace_size: bytes of scratch memory that one function may use.
         strict_types, force_precision_constraints: engines always compute in the types of the
@@ -354,11 +409,10 @@ class XRTModule(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
+        calibration = calibration_of(use_int8, int8_calibration)
         options = program_options(
             options,
             use_fp16=use_fp16,
-            use_int8=use_int8,
-            int8_calibration=int8_calibration,
             max_batch_size=max_batch_size,
             max_workspace_size=max_workspace_size,
             strict_types=strict_types,
@@ -377,7 +431,9 @@ class XRTModule(nn.Module):
         object.__setattr__(self, "_programs", {})
         object.__setattr__(self, "_state", {})
         object.__setattr__(self, "watch_weights", watch_weights)
-        object.__setattr__(self, "_may_freeze", True)
+        object.__setattr__(self, "_version", 0)
+        quantiser = None if calibration is None else Quantiser(calibration, self, _own_tensor)
+        object.__setattr__(self, "_quantiser", quantiser)
         if isinstance(module, nn.Module):
             # Shared, not copied: what changes in one is changed in the other.
             self._parameters = module._parameters
@@ -411,8 +467,12 @@ class XRTModule(nn.Module):
         return self._wrapped.load_state_dict(*args, **kwargs)
 
     def refresh(self) -> None:
-        """Says that weights changed: they are inputs of the programs from now on."""
-        object.__setattr__(self, "_may_freeze", False)
+        """Says that weights changed: those that programs were built with are forgotten."""
+        object.__setattr__(self, "_version", self._version + 1)
+
+    def recompile(self) -> None:
+        """Forgets the programs made so far."""
+        self._programs.clear()
 
     def optimizer_state(self) -> dict[str, np.ndarray]:
         """What the job of an nn.Graph keeps besides the module's own variables, by its name in the
@@ -436,18 +496,50 @@ class XRTModule(nn.Module):
                     f"argument {i} is a {type(arg).__name__}: XRTModule takes tensors"
                 )
         trains = isinstance(self._wrapped, nn.Module) and self._differentiates(tensors)
+        if not trains and self._quantiser is not None and self._quantiser.takes_call():
+            with flow.no_grad():
+                self._quantiser.take_call(tuple(tensors), {})
+                return self._wrapped(*tensors)
+        made = self._made(tensors, trains)
+        if isinstance(made, _Inference):
+            return made.run(tensors, self._version)
+        return made.run(tensors)
+
+    def int8_ranges(self, calls: list[Call]) -> Ranges:
+        """The ranges of the values of the module's graph, by what it is called with."""
+        called = self._wrapped.build if self._is_graph() else self._wrapped.forward
+        groups: dict[object, list[tuple[Any, ...]]] = {}
+        for i, (args, kwargs) in enumerate(calls):
+            try:
+                bound = inspect.signature(called).bind(*args, **kwargs)
+            except TypeError as error:
+                raise InvalidArgument(
+                    f"calibration sample {i + 1} is not what {type(self._wrapped).__name__} is "
+                    f"called with: {error} (a tuple has one entry per argument: leave labels out)"
+                ) from error
+            key = tuple((tuple(a.shape), a.dtype) for a in bound.args)
+            groups.setdefault(key, []).append(bound.args)
+        with flow.no_grad():
+            found = [
+                self._made(list(samples[0]), False).calibrated(self._quantiser, samples)
+                for samples in groups.values()
+            ]
+        return functools.reduce(united, found)
+
+    def _is_graph(self) -> bool:
+        return isinstance(self._wrapped, nn.Graph)
+
+    def _made(self, args: list[flow.Tensor], trains: bool) -> Any:
         key = (
             trains,
             self.training,
-            *((tuple(a.shape), a.dtype, trains and a.requires_grad) for a in tensors),
+            *((tuple(a.shape), a.dtype, trains and a.requires_grad) for a in args),
         )
         made = self._programs.get(key)
         # Not of a module that has other parameters, sub-modules or modes by now.
         if made is None or not made.structure.unchanged():
-            made = self._programs[key] = self._make(tensors, trains)
-        if isinstance(made, _Inference):
-            return made.run(tensors, self._may_freeze)
-        return made.run(tensors)
+            made = self._programs[key] = self._make(args, trains)
+        return made
 
     def _differentiates(self, args: list[flow.Tensor]) -> bool:
         if not flow.is_grad_enabled():
@@ -457,16 +549,27 @@ class XRTModule(nn.Module):
         return self.training and any(p.requires_grad for p in self._wrapped.parameters())
 
     def _make(self, args: list[flow.Tensor], trains: bool) -> Any:
-        made: _Steps | _Training | _Inference
-        if isinstance(self._wrapped, nn.Graph):
+        if self._is_graph():
             if self._programs:
                 raise InvalidArgument(
                     "an nn.Graph is built for the arguments of its first call; wrap another one "
                     "for other shapes"
                 )
-            made = _Steps(self._wrapped, args, self._state, self.options)
-        elif trains:
-            made = _Training(self._wrapped, args, self.options)
-        else:
-            made = _Inference(self._wrapped, args, self.options, self.watch_weights)
-        return made
+            if self._wrapped._opts:
+                if self._quantiser is not None:
+                    raise InvalidArgument(
+                        f"use_int8: {type(self._wrapped).__name__} has an optimizer; int8 is for "
+                        "evaluation"
+                    )
+                return _Steps(self._wrapped, args, self._state, self.options)
+        if trains:
+            return _Training(self._wrapped, args, self.options)
+        return _Inference(
+            self._wrapped, args, self._state, self.options, self.watch_weights, self._quantiser
+        )
+
+
+def _own_tensor(value: Any) -> Any:
+    if isinstance(value, flow.Tensor):
+        return value.detach().clone()
+    return flow.tensor(value) if isinstance(value, np.ndarray) else value

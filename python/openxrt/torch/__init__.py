@@ -12,6 +12,7 @@ from __future__ import annotations
 from torch._dynamo import list_backends as _list_backends
 from torch._dynamo import register_backend as _register_backend
 
+from .._int8 import ptq_calibration_mode
 from . import control_flow  # noqa: F401  registers the lowerings of higher-order ops
 from .backend import openxrt_backend
 from .convert import torch2trt, torch2tvm
@@ -57,6 +58,7 @@ __all__ = [
     "lowered_ops",
     "lowering",
     "openxrt_backend",
+    "ptq_calibration_mode",
     "register_node_handler",
     "registered_handlers",
     "remove_node_handler",

@@ -5,121 +5,28 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from .._core import Error, Unsupported, Watch
+from .._core import Error, Unsupported
+from .._int8 import Call, Quantiser, Ranges, calibration_of
 from .._xrt_module import program_options
-from .aten.decompositions import export_decompositions
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
-from .importer import import_exported, place_in
+from .exported import Exported, Signature, State
+from .importer import place_in
+from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .runner import FrozenWhileUnchanged, Runner
 
 # Programs kept for distinct signatures of the arguments; the oldest makes room.
 _MAX_PROGRAMS = 16
 
 
-class _Signature:
-    """Which arguments a program serves: dtypes, and dimensions of which None is any."""
-
-    def __init__(self, flat: list[object], spec: pytree.TreeSpec) -> None:
-        self.spec = spec
-        self.entries = [
-            (a.dtype, list(a.shape)) if isinstance(a, torch.Tensor) else a for a in flat
-        ]
-
-    def fits(self, flat: list[object], spec: pytree.TreeSpec | None) -> bool:
-        if spec is not None and spec != self.spec:
-            return False
-        if len(flat) != len(self.entries):
-            return False
-        for entry, given in zip(self.entries, flat, strict=True):
-            if not isinstance(given, torch.Tensor):
-                if isinstance(entry, tuple) or entry != given:
-                    return False
-                continue
-            if not isinstance(entry, tuple) or entry[0] != given.dtype:
-                return False
-            dims = entry[1]
-            if len(dims) != given.dim():
-                return False
-            for dim, size in zip(dims, given.shape, strict=True):
-                if dim is not None and dim != size:
-                    return False
-        return True
-
-    def widened(self, flat: list[object]) -> list[dict[int, Any] | None] | None:
-        """Per argument, the dimensions in which `flat` differs, as torch.export wants them; None
-        where it differs in more than sizes."""
-        wide: list[dict[int, Any] | None] = []
-        if len(flat) != len(self.entries):
-            return None
-        for entry, given in zip(self.entries, flat, strict=True):
-            if not isinstance(given, torch.Tensor) or not isinstance(entry, tuple):
-                if isinstance(given, torch.Tensor) or isinstance(entry, tuple) or entry != given:
-                    return None
-                wide.append(None)
-                continue
-            if entry[0] != given.dtype or len(entry[1]) != given.dim():
-                return None
-            differing = [
-                d
-                for d, size in enumerate(given.shape)
-                if entry[1][d] is None or entry[1][d] != size
-            ]
-            wide.append(dict.fromkeys(differing, torch.export.Dim.AUTO) or None)
-        return wide
-
-
-class _State:
-    """The parameters and buffers of a module, by name; notices what was replaced."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.names: list[str] = []
-        self.places: list[tuple[dict[str, Any], str]] = []
-        fixed: list[tuple[dict[str, Any], str, object]] = []
-        whole: list[dict[str, Any]] = []
-        for prefix, owner in module.named_modules():
-            fixed.append((owner.__dict__, "training", owner.training))
-            fixed += [(owner._modules, key, child) for key, child in owner._modules.items()]
-            whole += [owner._modules, owner._parameters, owner._buffers]
-            for tensors in (owner._parameters, owner._buffers):
-                for key, tensor in tensors.items():
-                    if tensor is None:
-                        fixed.append((tensors, key, None))
-                        continue
-                    self.names.append(f"{prefix}.{key}" if prefix else key)
-                    self.places.append((tensors, key))
-        self._structure = Watch(fixed, whole, False)
-        self._kinds = [self._kind(*place) for place in self.places]
-        self._tensors = self._watch()
-
-    @staticmethod
-    def _kind(tensors: dict[str, Any], key: str) -> object:
-        tensor = tensors[key]
-        return None if tensor is None else (tensor.dtype, tensor.shape)
-
-    def _watch(self) -> Watch:
-        return Watch([(place, key, place[key]) for place, key in self.places], [], False)
-
-    def fits(self) -> bool:
-        """Whether a program traced from the module still is the module's: no sub-module was
-        replaced, no mode changed, and every tensor has its dtype and shape."""
-        if not self._structure.unchanged():
-            return False
-        if not self._tensors.unchanged():
-            if [self._kind(*place) for place in self.places] != self._kinds:
-                return False
-            self._tensors = self._watch()
-        return True
-
-
-class _Inference:
-    """One exported form of a module: what it serves, and its programs."""
+class _Inference(Exported):
+    """One exported form of a module with its programs."""
 
     def __init__(
         self,
@@ -128,62 +35,27 @@ class _Inference:
         kwargs: dict[str, object],
         wide: list[dict[int, Any] | None] | None,
         options: Mapping[str, Any],
+        quantiser: Quantiser | None = None,
     ) -> None:
-        flat, spec = pytree.tree_flatten((args, kwargs))
-        self.signature = _Signature(flat, spec)
-        self.is_wide = wide is not None
-        shapes = None
-        if wide is not None:
-            arguments, keywords = pytree.tree_unflatten(wide, spec)
-            shapes = _dynamic_shapes(module, arguments, keywords)
-        with torch.no_grad():
-            exported = torch.export.export(
-                module, args, kwargs, dynamic_shapes=shapes, strict=False
+        super().__init__(module, args, kwargs, wide)
+        self.choice: FrozenWhileUnchanged | QuantisedWhileUnchanged
+        if quantiser is None:
+            self.choice = FrozenWhileUnchanged(
+                lambda: Runner(self.imported(False), options),
+                lambda: Runner(self.imported(True), options),
             )
-            exported = exported.run_decompositions(export_decompositions())
-        if wide is not None:
-            self._forget_sizes(exported)
-        self.out_spec = exported.call_spec.out_spec
-        self.state = _State(module)
-
-        def make(as_inputs: bool) -> Callable[[], Runner]:
-            return lambda: Runner(
-                import_exported(exported, state_as_inputs=as_inputs, decompose=False), options
-            )
-
-        self.by_name = dict(zip(self.state.names, self.state.places, strict=True))
-        # What a program writes counts as no change: it is an input of both programs.
-        written = set(exported.graph_signature.buffers_to_mutate.values())
-        self.written = written
-        places = [
-            (tensors, key, tensors[key])
-            for name, (tensors, key) in self.by_name.items()
-            if name not in written
-        ]
-        self.choice = FrozenWhileUnchanged(make(False), make(True))
-        self.unchanged = Watch(places, [], True).unchanged
+        else:
+            self.choice = QuantisedWhileUnchanged(self, quantiser, options)
+        self.unchanged = self.watch()
         self._lock = threading.Lock()
 
-    def _forget_sizes(self, exported: torch.export.ExportedProgram) -> None:
-        """Dimensions that export kept symbolic fit any size."""
-        values = [
-            node.meta.get("val")
-            for node in exported.graph.nodes
-            if node.op == "placeholder" and node.name in exported.graph_signature.user_inputs
-        ]
-        for i, value in enumerate(values):
-            entry = self.signature.entries[i]
-            if isinstance(value, torch.Tensor) and isinstance(entry, tuple):
-                for d, size in enumerate(value.shape):
-                    if not isinstance(size, int) and size.node.maybe_as_int() is None:
-                        entry[1][d] = None
-
     def run(self, flat: list[object]) -> object:
+        """The results for flat arguments that the signature fits."""
         with self._lock:
             runner, frozen = self.choice.runner(self.unchanged)
         state = None
         if not frozen or self.written:
-            state = {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
+            state = self.values()
         results = runner(flat, state)
         return pytree.tree_unflatten(results, self.out_spec)
 
@@ -192,18 +64,8 @@ class _LeftToPyTorch:
     """Arguments of a kind with which the module has something that no program can hold."""
 
     def __init__(self, module: torch.nn.Module, flat: list[object], spec: pytree.TreeSpec) -> None:
-        self.signature = _Signature(flat, spec)
-        self.state = _State(module)
-
-
-def _dynamic_shapes(
-    module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> dict[str, Any]:
-    """By the names of forward's parameters, which is how torch.export matches them."""
-    import inspect
-
-    bound = inspect.signature(module.forward).bind(*arguments, **keywords)
-    return dict(bound.arguments)
+        self.signature = Signature(flat, spec)
+        self.state = State(module)
 
 
 class EngineModule(torch.nn.Module):
@@ -249,6 +111,7 @@ class EngineModule(torch.nn.Module):
         self._programs_lock = threading.Lock()
         # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
         self.__dict__["_compiled"] = None
+        self.__dict__["_quantiser"] = None
 
     @property
     def wrapped(self) -> torch.nn.Module:
@@ -280,6 +143,11 @@ class EngineModule(torch.nn.Module):
         return self.wrapped(*args, **kwargs)
 
     def _forward_inference(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        quantiser: Quantiser | None = self._quantiser
+        if quantiser is not None and quantiser.takes_call():
+            with torch.no_grad():
+                quantiser.take_call(args, kwargs)
+                return self.wrapped(*args, **kwargs)
         if not kwargs and all(type(a) is torch.Tensor for a in args):
             flat, spec = list(args), None
         else:
@@ -353,7 +221,7 @@ class EngineModule(torch.nn.Module):
                 if wide is not None:
                     break
             try:
-                made = _Inference(self.wrapped, args, kwargs, wide, self.options)
+                made = _Inference(self.wrapped, args, kwargs, wide, self.options, self._quantiser)
             except (
                 torch._dynamo.exc.TorchDynamoException,
                 torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
@@ -397,16 +265,20 @@ class EngineModule(torch.nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> EngineModule:
         import copy
 
-        return type(self)(copy.deepcopy(self.wrapped, memo), fallback=self.fallback, **self.options)
+        return type(self)(copy.deepcopy(self.wrapped, memo), **self._arguments())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.wrapped, self.fallback, self.options)
+        return _rebuild, (type(self), self.wrapped, self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        """All but the module, as this one was made with."""
+        return {"fallback": self.fallback, **self.options}
 
 
 def _rebuild(
-    kind: type[EngineModule], module: torch.nn.Module, fallback: bool, options: dict[str, Any]
+    kind: type[EngineModule], module: torch.nn.Module, arguments: dict[str, Any]
 ) -> EngineModule:
-    return kind(module, fallback=fallback, **options)
+    return kind(module, **arguments)
 
 
 class XRTModule(EngineModule):
@@ -418,7 +290,12 @@ class XRTModule(EngineModule):
     Args:
         module, engine, fallback: as in EngineModule.
         use_fp16: engines that can do so compute float32 in float16 (precision="f16").
-        use_int8: quantise; needs `int8_calibration`, data or a table.
+        use_int8: evaluation computes convolutions and products by constants in int8; training,
+            and calls that want gradients, stay in floating point. What is quantised is made at the
+            first call, and anew at the next call after weights have changed. With `fallback`, what
+            goes through PyTorch stays in floating point, too.
+        int8_calibration: samples, a function, a number of calls, or the path of samples or of a
+            table: see openxrt.quantize.Calibration, which may be given itself.
         max_batch_size: the largest first dimension that engines are to build for.
         max_workspace_size: bytes of scratch memory that one function may use.
         strict_types, force_precision_constraints: engines always compute in the types of the
@@ -435,7 +312,6 @@ class XRTModule(EngineModule):
 
     Raises:
         InvalidArgument: the arguments contradict each other.
-        Unsupported: use_int8 without a quantiser in this installation.
     """
 
     def __init__(
@@ -461,11 +337,10 @@ class XRTModule(EngineModule):
         fallback: bool = False,
         **options: Any,
     ) -> None:
+        calibration = calibration_of(use_int8, int8_calibration)
         options = program_options(
             options,
             use_fp16=use_fp16,
-            use_int8=use_int8,
-            int8_calibration=int8_calibration,
             max_batch_size=max_batch_size,
             max_workspace_size=max_workspace_size,
             strict_types=strict_types,
@@ -480,6 +355,19 @@ class XRTModule(EngineModule):
             verbose=verbose,
         )
         super().__init__(module, engine, fallback=fallback, **options)
+        if calibration is not None:
+            self.__dict__["_quantiser"] = Quantiser(calibration, self, own_tensor)
 
     def _forward_training(self, *args: Any, **kwargs: Any) -> Any:
         return self._through_dynamo(*args, **kwargs)
+
+    def int8_ranges(self, calls: list[Call]) -> Ranges:
+        """The ranges of the values of the module's graph, by what it is called with."""
+        return ranges_of(self.wrapped, self._quantiser, calls, self.options.get("cache_dir"))
+
+    def _arguments(self) -> dict[str, Any]:
+        quantiser: Quantiser | None = self._quantiser
+        if quantiser is None:
+            return super()._arguments()
+        added = {"use_int8": True, "int8_calibration": quantiser.calibration}
+        return {**super()._arguments(), **added}

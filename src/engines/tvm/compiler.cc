@@ -83,6 +83,7 @@ class Compiler::Process {
     std::string script = folder_.path() / "compiler.py";
     write_file_atomic(script, kCompilerScript);
     write_file_atomic(folder_.path() / "schedules.py", kSchedulesScript);
+    write_file_atomic(folder_.path() / "user_code.py", kUserCodeScript);
     std::string unbuffered = "-u";
     std::string isolated = "-s";
     std::string program = python;
@@ -239,6 +240,7 @@ std::string Compiler::compile(const CompileRequest& request) {
         {"trials", request.trials},
         {"time_budget", request.time_budget_seconds},
         {"records", request.records},
+        {"code", Json::parse(request.code)},
     };
     std::string line;
     Process::Outcome outcome = Process::Outcome::kEnd;

@@ -24,6 +24,7 @@ struct CompileRequest {
   int time_budget_seconds = 600;  // of tuning
   int timeout_seconds = 900;      // of a compilation without progress
   std::string records;            // folder of tuning records; needed where trials > 0
+  std::string code = "[]";        // of users' ops, see user_code.h
   std::function<void(std::string_view what, double part)> progress;
 };
 

@@ -19,6 +19,7 @@ from statistics import mean
 from typing import Any
 
 from schedules import apply_schedules, schedule_function
+from user_code import CodeError, user_ops
 
 IDLE_SECONDS = 60
 # Every task is given this many trials before any is given more.
@@ -168,13 +169,15 @@ def tune(
 
 def compile_model(request: dict[str, Any], replies: Replies) -> None:
     """{"model": path of an ONNX file, "library": path to write, "target", "threads",
-    "opt_level", "trials", "time_budget" (seconds), "records": folder}."""
+    "opt_level", "trials", "time_budget" (seconds), "records": folder, "code" of users' ops}."""
     import onnx
     import tvm
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
 
-    module = from_onnx(onnx.load(request["model"]), keep_params_in_input=False)
+    model = onnx.load(request["model"])
+    with user_ops(tvm, model, request["code"]):
+        module = from_onnx(model, keep_params_in_input=False)
     target = target_of(tvm, request)
     if target.kind.name == "llvm":
         with target:
@@ -209,6 +212,8 @@ def main() -> None:
             return
         try:
             compile_model(json.loads(line), replies)
+        except CodeError as error:
+            replies.send(error=str(error))
         except Exception as error:  # whatever it is, the engine reports it
             replies.send(error=f"{type(error).__name__}: {error}")
         else:

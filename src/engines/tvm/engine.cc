@@ -20,6 +20,7 @@
 #include "engines/tvm/cuda_runtime.h"
 #include "engines/tvm/executable.h"
 #include "engines/tvm/rules.h"
+#include "engines/tvm/user_code.h"
 #include "xrt/error.h"
 
 namespace xrt::tvm_engine {
@@ -88,7 +89,8 @@ TvmEngine::TvmEngine() : compiler_(std::make_unique<Compiler>()) {
   // other engines and child processes, would be left with a single processor.
   ::setenv("TVM_BIND_THREADS", "0", /*overwrite=*/0);
   // What the compiler makes depends on these programs too: what older ones made is stale.
-  const std::string programs = std::string(kCompilerScript) + std::string(kSchedulesScript);
+  const std::string programs =
+      std::string(kCompilerScript) + std::string(kSchedulesScript) + std::string(kUserCodeScript);
   version_ = fmt::format("{}, schedules {}", TVM_VERSION,
                          hash_bytes(programs.data(), programs.size()).hex().substr(0, 8));
   Dl_info info{};
@@ -119,6 +121,7 @@ Support TvmEngine::supports(const SupportQuery& query) const {
 std::shared_ptr<const Executable> TvmEngine::compile(const Function& function,
                                                      const CompileOptions& options) const {
   CompileRequest request = request_for(function, options);
+  request.code = user_code(function.graph);
   request.model = function.to_onnx(kLargestModel);
   if (request.model.size() >= kLargestModel) {
     throw Error(ErrorCode::kUnsupported,

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "engines/tvm/user_code.h"
+
 namespace xrt::tvm_engine {
 namespace {
 
@@ -348,15 +350,22 @@ Reason refuse_type(const Value& value) {
 Support can_compile(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const auto rule = node.domain.empty() ? rules().find(node.op) : rules().end();
-  if (rule == rules().end()) return Support::no("no rule for " + node.qualified_op());
+  const bool is_users = rule == rules().end() && has_user_code(graph, node);
+  if (rule == rules().end() && !is_users) {
+    return Support::no("no rule for " + node.qualified_op());
+  }
   for (const ValueId value : node.inputs) {
     if (!value.valid()) continue;
     if (auto reason = refuse_type(graph.value(value))) return Support::no("input " + *reason);
   }
   for (const ValueId value : node.outputs) {
-    if (!value.valid()) continue;
+    if (!value.valid()) {
+      if (is_users) return Support::no("its code for TVM makes an output that the node leaves out");
+      continue;
+    }
     if (auto reason = refuse_type(graph.value(value))) return Support::no("output " + *reason);
   }
+  if (is_users) return Support::yes();
   if (auto reason = rule->second({graph, node})) {
     return Support::no(node.op + ": " + *reason);
   }

@@ -2,7 +2,8 @@
 // A stand-in for libcuda.so.1: device memory is the host's, kernels are the functions of shared
 // libraries (nvrtc.cc). Calls are written to the file that XRT_STANDIN_LOG names. Memory is filled
 // with garbage when it is taken, and work is only done when a stream is synchronized: who reads too
-// early sees it. XRT_STANDIN_CAPABILITY: the compute capability, 90 unless set.
+// early sees it. XRT_STANDIN_CAPABILITY: the compute capability, 90 unless set;
+// XRT_STANDIN_DEVICES: how many devices there are, 1 unless set.
 #include <dlfcn.h>
 #include <elf.h>
 #include <ucontext.h>
@@ -41,9 +42,16 @@ struct Module {
   void (**barrier)();
   std::list<Function> functions;  // handles stay valid until the module is unloaded
 };
+using Work = std::vector<std::function<void()>>;
 struct Stream {
-  std::vector<std::function<void()>> work;
+  Work work;
+  bool captures = false;
+  Work captured;
 };
+struct Graph {
+  Work work;
+};
+int live_graphs = 0;
 struct Event {
   int unused;
 };
@@ -55,6 +63,11 @@ void log(const std::string& line) {
   if (const char* path = std::getenv("XRT_STANDIN_LOG")) {
     std::ofstream(path, std::ios::app) << line << "\n";
   }
+}
+
+int number(const char* variable, int otherwise) {
+  const char* set = std::getenv(variable);
+  return set != nullptr ? std::atoi(set) : otherwise;
 }
 
 bool inside(std::uint64_t address, std::size_t bytes) {
@@ -151,13 +164,21 @@ enum { kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kNotFound = 500
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT int cuInit(unsigned) { return std::getenv("XRT_STANDIN_NO_DEVICE") != nullptr ? 100 : 0; }
+EXPORT int cuDriverGetVersion(int* version) {
+  *version = number("XRT_STANDIN_VERSION", 13000);
+  return 0;
+}
+EXPORT int cuDeviceGetCount(int* count) {
+  *count = number("XRT_STANDIN_DEVICES", 1);
+  return 0;
+}
 EXPORT int cuDeviceGet(int* device, int ordinal) {
+  log("device " + std::to_string(ordinal));
   *device = ordinal;
   return 0;
 }
 EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
-  const char* set = std::getenv("XRT_STANDIN_CAPABILITY");
-  const int capability = set != nullptr ? std::atoi(set) : 90;
+  const int capability = number("XRT_STANDIN_CAPABILITY", 90);
   *value = attribute == 75 ? capability / 10 : capability % 10;
   return 0;
 }
@@ -166,7 +187,8 @@ EXPORT int cuDevicePrimaryCtxRetain(void** context, int) {
   return 0;
 }
 EXPORT int cuDevicePrimaryCtxRelease_v2(int) {
-  log("live allocations: " + std::to_string(memory.size()));
+  log("live allocations: " + std::to_string(memory.size()) +
+      ", graphs: " + std::to_string(live_graphs));
   return 0;
 }
 EXPORT int cuCtxSetCurrent(void*) { return 0; }
@@ -272,7 +294,53 @@ EXPORT int cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, un
   if (by != 1 || bz != 1 || bx == 0 || bx > 1024 || gy > 65535 || gz > 65535) return kInvalidValue;
   Args args;
   std::memcpy(&args, params[0], sizeof(args));
-  log("launch " + f->name);
-  s->work.push_back([=] { launch(*f, {gx, gy, gz}, bx, args); });
+  log((s->captures ? "capture " : "launch ") + f->name);
+  if (s->captures && number("XRT_STANDIN_CAPTURE_FAILS", 0) != 0) return kInvalidValue;
+  (s->captures ? s->captured : s->work).push_back([=] { launch(*f, {gx, gy, gz}, bx, args); });
   return 0;
 }
+struct Attribute {
+  int id, unused, value;
+  char rest[60];
+};
+struct Launch {
+  unsigned gx, gy, gz, bx, by, bz, shared;
+  Stream* stream;
+  const Attribute* attributes;
+  unsigned count;
+};
+EXPORT int cuLaunchKernelEx(const Launch* l, Function* f, void** params, void** extra) {
+  if (l->count != 1 || l->attributes->id != 6 || l->attributes->value != 1) return kInvalidValue;
+  log("overlap " + f->name);
+  return cuLaunchKernel(f, l->gx, l->gy, l->gz, l->bx, l->by, l->bz, l->shared, l->stream, params,
+                        extra);
+}
+EXPORT int cuStreamBeginCapture_v2(Stream* s, int mode) {
+  if (s->captures || mode != 1) return kInvalidValue;
+  s->captures = true;
+  return 0;
+}
+EXPORT int cuStreamEndCapture(Stream* s, Graph** out) {
+  if (!s->captures) return kInvalidValue;
+  s->captures = false;
+  *out = new Graph{std::move(s->captured)};
+  s->captured.clear();
+  ++live_graphs;
+  return 0;
+}
+EXPORT int cuGraphInstantiateWithFlags(Graph** out, const Graph* g, unsigned long long) {
+  *out = new Graph(*g);
+  ++live_graphs;
+  return 0;
+}
+EXPORT int cuGraphLaunch(const Graph* g, Stream* s) {
+  log("graph " + std::to_string(g->work.size()));
+  s->work.insert(s->work.end(), g->work.begin(), g->work.end());
+  return 0;
+}
+EXPORT int cuGraphDestroy(Graph* g) {
+  delete g;
+  --live_graphs;
+  return 0;
+}
+EXPORT int cuGraphExecDestroy(Graph* g) { return cuGraphDestroy(g); }

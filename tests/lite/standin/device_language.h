@@ -26,6 +26,16 @@ extern void (*standin_barrier)();
 #define blockDim standin_block_size
 
 inline void __syncthreads() { standin_barrier(); }
+// All threads of a block call it together, as the kernels do.
+template <typename T>
+T __shfl_sync(unsigned, T value, int lane) {
+  static T values[1024];
+  values[standin_thread.x] = value;
+  standin_barrier();
+  const T result = values[(standin_thread.x & ~31U) + (static_cast<unsigned>(lane) & 31U)];
+  standin_barrier();
+  return result;
+}
 inline float __uint_as_float(unsigned bits) {
   float v;
   std::memcpy(&v, &bits, 4);

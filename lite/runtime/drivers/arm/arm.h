@@ -20,11 +20,11 @@ void xrt_arm_max_f32(float* y, const float* x, int32_t count);
 void xrt_arm_add_f32(float* y, const float* x, int32_t count);
 void xrt_arm_max_u8(uint8_t* y, const uint8_t* x, int32_t count, uint8_t flip);
 
-#define XRT_ARM_ISA(MAC_Q8)                                                                 \
-  {                                                                                         \
-    {0, XRT_ARM_ROWS, 0, 0, 0}, 1, 1, xrt_arm_mac_f32, xrt_arm_mac_f16, MAC_Q8,             \
-        xrt_arm_finish_f32, xrt_arm_finish_q8, xrt_arm_depthwise_f32, xrt_arm_depthwise_q8, \
-        xrt_arm_max_f32, xrt_arm_add_f32, xrt_arm_max_u8                                    \
+#define XRT_ARM_ISA(MAC_Q8)                                                                  \
+  {                                                                                          \
+    {0, XRT_ARM_ROWS, 0, 0, 0}, 1, 1, xrt_arm_mac_f32, xrt_arm_mac_f16, MAC_Q8,              \
+        xrt_arm_finish_f32, xrt_arm_finish_q8, xrt_arm_depthwise_f32, xrt_arm_depthwise_q8,  \
+        xrt_arm_max_f32, xrt_arm_add_f32, xrt_arm_max_u8, NULL, NULL, NULL, NULL, NULL, NULL \
   }
 
 /* Kernel tables by instruction set, "neon" or "dotprod"; null where the machine lacks it. */

@@ -14,18 +14,41 @@ typedef struct cu_module_st* cu_module;
 typedef struct cu_function_st* cu_function;
 typedef struct cu_stream_st* cu_stream;
 typedef struct cu_event_st* cu_event;
+typedef struct cu_graph_st* cu_graph;
+typedef struct cu_graph_exec_st* cu_graph_exec;
 typedef unsigned long long cu_address;
 
 enum {
   CU_COMPUTE_MAJOR = 75, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
   CU_COMPUTE_MINOR = 76,
   CU_STREAM_NON_BLOCKING = 1,
-  CU_EVENT_DISABLE_TIMING = 2
+  CU_EVENT_DISABLE_TIMING = 2,
+  CU_CAPTURE_THREAD_LOCAL = 1,
+  CU_ATTRIBUTE_OVERLAP = 6,      /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+  CU_GRAPHS_KEEP_OVERLAP = 12030 /* the version from which on they do */
 };
+
+/* CUlaunchAttribute, CUlaunchConfig */
+typedef struct cu_attribute {
+  int id;
+  int unused;
+  union {
+    int value;
+    char size[64];
+  };
+} cu_attribute;
+typedef struct cu_launch {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  cu_stream stream;
+  cu_attribute* attributes;
+  unsigned attribute_count;
+} cu_launch;
 
 /* X(name in the library, member, parameters) */
 #define XRT_CUDA_FUNCTIONS(X)                                                                      \
   X(cuInit, init, (unsigned flags))                                                                \
+  X(cuDriverGetVersion, version, (int* version))                                                   \
+  X(cuDeviceGetCount, device_count, (int* count))                                                  \
   X(cuDeviceGet, device_get, (cu_device * device, int ordinal))                                    \
   X(cuDeviceGetAttribute, device_attribute, (int* value, int attribute, cu_device device))         \
   X(cuDevicePrimaryCtxRetain, context_retain, (cu_context * context, cu_device device))            \
@@ -54,9 +77,22 @@ enum {
      unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void** params,   \
      void** extra))
 
+/* Those that older libraries lack; null there. */
+#define XRT_CUDA_NEWER_FUNCTIONS(X)                                            \
+  X(cuStreamBeginCapture_v2, capture_begin, (cu_stream stream, int mode))      \
+  X(cuStreamEndCapture, capture_end, (cu_stream stream, cu_graph * graph))     \
+  X(cuGraphInstantiateWithFlags, graph_instantiate,                            \
+    (cu_graph_exec * executable, cu_graph graph, unsigned long long flags))    \
+  X(cuGraphLaunch, graph_launch, (cu_graph_exec executable, cu_stream stream)) \
+  X(cuGraphExecDestroy, graph_exec_destroy, (cu_graph_exec executable))        \
+  X(cuGraphDestroy, graph_destroy, (cu_graph graph))                           \
+  X(cuLaunchKernelEx, launch_ex,                                               \
+    (const cu_launch* config, cu_function function, void** params, void** extra))
+
 typedef struct cuda_api {
 #define XRT_MEMBER(name, member, parameters) cu_result(*member) parameters;
   XRT_CUDA_FUNCTIONS(XRT_MEMBER)
+  XRT_CUDA_NEWER_FUNCTIONS(XRT_MEMBER)
 #undef XRT_MEMBER
 } cuda_api;
 

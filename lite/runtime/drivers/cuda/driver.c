@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The driver "cuda": NVIDIA GPUs through the driver API. Its library is opened when a file asks for
- * it; kernels come with the file (code.h). The first device is used. */
+ * it; kernels come with the file (code.h). The environment says
+ *   XRT_LITE_CUDA_DEVICE   which device, counted from 0; 0 unless set
+ *   XRT_LITE_CUDA_GRAPH    0: kernels are launched one by one, not as a graph
+ *   XRT_LITE_CUDA_OVERLAP  0: a kernel starts only when the one before it is done */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api.h"
@@ -17,11 +21,18 @@ struct xrt_lite_device {
   cu_device ordinal;
   cu_context context;
   uint32_t capability; /* 90: compute capability 9.0 */
+  uint32_t executable_count;
+  int graphs;   /* launches of a run are one graph */
+  int overlap;  /* a kernel's blocks may take their places while the one before it ends */
 };
 
+/* An arena has a graph per executable, made when it runs there for the first time: addresses are
+ * part of a graph. */
 struct xrt_lite_buffer {
   cu_address address;
   size_t bytes;
+  cu_graph_exec* graphs;
+  uint32_t graph_count;
 };
 
 struct xrt_lite_stream {
@@ -50,6 +61,8 @@ struct xrt_lite_executable {
   launch* launches;
   op_places* ops;
   uint32_t launch_count, op_count;
+  uint32_t index; /* among the device's */
+  int overlap;    /* kernels wait themselves for the one before them */
 };
 
 static xrt_lite_status check(cu_result result) {
@@ -80,7 +93,45 @@ static int resolve(void* library, cuda_api* api) {
   }
   XRT_CUDA_FUNCTIONS(XRT_RESOLVE)
 #undef XRT_RESOLVE
+#define XRT_RESOLVE(name, member, parameters)             \
+  {                                                       \
+    void* symbol = dlsym(library, #name);                 \
+    memcpy((void*)&api->member, &symbol, sizeof(symbol)); \
+  }
+  XRT_CUDA_NEWER_FUNCTIONS(XRT_RESOLVE)
+#undef XRT_RESOLVE
   return 1;
+}
+
+static int switched_off(const char* name) {
+  const char* set = getenv(name);
+  return set != NULL && strcmp(set, "0") == 0;
+}
+
+static xrt_lite_status find_device(xrt_lite_device* d) {
+  const cuda_api* api = &d->api;
+  int wanted = 0, count = 0, major = 0, minor = 0, version = 0;
+  const char* set = getenv("XRT_LITE_CUDA_DEVICE");
+  if (set != NULL && *set != '\0') {
+    for (const char* c = set; *c != '\0'; ++c) {
+      if (*c < '0' || *c > '9' || wanted > 9999) return XRT_LITE_INVALID_ARGUMENT;
+      wanted = wanted * 10 + (*c - '0');
+    }
+  }
+  if (api->init(0) != 0 || api->device_count(&count) != 0 || wanted >= count ||
+      api->device_get(&d->ordinal, wanted) != 0 ||
+      api->device_attribute(&major, CU_COMPUTE_MAJOR, d->ordinal) != 0 ||
+      api->device_attribute(&minor, CU_COMPUTE_MINOR, d->ordinal) != 0 ||
+      api->version(&version) != 0)
+    return XRT_LITE_NO_DEVICE;
+  d->capability = (uint32_t)(major * 10 + minor);
+  d->graphs = api->capture_begin != NULL && api->capture_end != NULL &&
+              api->graph_instantiate != NULL && api->graph_launch != NULL &&
+              api->graph_exec_destroy != NULL && api->graph_destroy != NULL &&
+              !switched_off("XRT_LITE_CUDA_GRAPH");
+  d->overlap = d->capability >= 90 && api->launch_ex != NULL &&
+               version >= CU_GRAPHS_KEEP_OVERLAP && !switched_off("XRT_LITE_CUDA_OVERLAP");
+  return XRT_LITE_OK;
 }
 
 static void close_device(xrt_lite_device* d) {
@@ -101,15 +152,12 @@ static xrt_lite_status open_device(const xrt_lite_allocator* allocator, xrt_lite
     give(d, d);
     return XRT_LITE_NO_DEVICE;
   }
-  int major = 0, minor = 0;
-  if (!resolve(d->library, &d->api) || d->api.init(0) != 0 ||
-      d->api.device_get(&d->ordinal, 0) != 0 ||
-      d->api.device_attribute(&major, CU_COMPUTE_MAJOR, d->ordinal) != 0 ||
-      d->api.device_attribute(&minor, CU_COMPUTE_MINOR, d->ordinal) != 0) {
+  const xrt_lite_status status =
+      resolve(d->library, &d->api) ? find_device(d) : XRT_LITE_NO_DEVICE;
+  if (status != XRT_LITE_OK) {
     close_device(d);
-    return XRT_LITE_NO_DEVICE;
+    return status;
   }
-  d->capability = (uint32_t)(major * 10 + minor);
   const cu_result result = d->api.context_retain(&d->context, d->ordinal);
   if (result != 0) {
     d->context = NULL;
@@ -123,9 +171,18 @@ static xrt_lite_status open_device(const xrt_lite_allocator* allocator, xrt_lite
 static xrt_lite_status buffer_create(xrt_lite_device* d, size_t bytes, xrt_lite_buffer** out) {
   xrt_lite_buffer* b = (xrt_lite_buffer*)take(d, sizeof(xrt_lite_buffer));
   if (b == NULL) return XRT_LITE_OUT_OF_MEMORY;
+  if (d->graphs && d->executable_count > 0) {
+    b->graphs = (cu_graph_exec*)take(d, d->executable_count * sizeof(cu_graph_exec));
+    if (b->graphs == NULL) {
+      give(d, b);
+      return XRT_LITE_OUT_OF_MEMORY;
+    }
+    b->graph_count = d->executable_count;
+  }
   cu_result result = enter(d);
   if (result == 0) result = d->api.alloc(&b->address, bytes);
   if (result != 0) {
+    give(d, b->graphs);
     give(d, b);
     return check(result);
   }
@@ -135,7 +192,12 @@ static xrt_lite_status buffer_create(xrt_lite_device* d, size_t bytes, xrt_lite_
 }
 
 static void buffer_destroy(xrt_lite_device* d, xrt_lite_buffer* b) {
-  if (enter(d) == 0) d->api.free(b->address);
+  if (enter(d) == 0) {
+    for (uint32_t i = 0; i < b->graph_count; ++i)
+      if (b->graphs[i] != NULL) d->api.graph_exec_destroy(b->graphs[i]);
+    d->api.free(b->address);
+  }
+  give(d, b->graphs);
   give(d, b);
 }
 
@@ -222,7 +284,7 @@ static void executable_destroy(xrt_lite_device* d, xrt_lite_executable* e) {
 }
 
 /* A cubin for this device, else PTX that is compiled for it. */
-static const void* choose_image(const xrt_lite_device* d, const xrt_cuda_code* code,
+static const xrt_cuda_image* choose_image(const xrt_lite_device* d, const xrt_cuda_code* code,
                                 const xrt_cuda_image* images) {
   const xrt_cuda_image* best = NULL;
   for (uint32_t i = 0; i < code->image_count; ++i) {
@@ -235,7 +297,7 @@ static const void* choose_image(const xrt_lite_device* d, const xrt_cuda_code* c
         (image->kind == best->kind && image->arch > best->arch))
       best = image;
   }
-  return best == NULL ? NULL : (const uint8_t*)code + best->offset;
+  return best;
 }
 
 static int code_ok(const xrt_lite_function* f) {
@@ -293,8 +355,9 @@ static xrt_lite_status prepare(xrt_lite_device* d, const xrt_lite_function* f,
   const xrt_cuda_code* code = (const xrt_cuda_code*)f->blob;
   const xrt_cuda_image* images = (const xrt_cuda_image*)(code + 1);
   const xrt_cuda_launch* launches = (const xrt_cuda_launch*)(images + code->image_count);
-  const void* image = choose_image(d, code, images);
+  const xrt_cuda_image* image = choose_image(d, code, images);
   if (image == NULL) return XRT_LITE_UNSUPPORTED;
+  e->overlap = d->overlap && (code->flags & XRT_CUDA_KERNELS_WAIT) != 0 && image->arch >= 90;
   e->op_count = (uint32_t)f->op_count;
   e->launch_count = code->launch_count;
   e->launches = (launch*)take(d, (e->launch_count + 1) * sizeof(launch));
@@ -303,7 +366,7 @@ static xrt_lite_status prepare(xrt_lite_device* d, const xrt_lite_function* f,
   const xrt_lite_status status = find_places(f, e);
   if (status != XRT_LITE_OK) return status;
   cu_result result = enter(d);
-  if (result == 0) result = d->api.module_load(&e->module, image);
+  if (result == 0) result = d->api.module_load(&e->module, (const uint8_t*)code + image->offset);
   for (uint32_t i = 0; result == 0 && i < e->launch_count; ++i) {
     char name[16];
     snprintf(name, sizeof(name), "k%u", (unsigned)launches[i].kernel);
@@ -327,23 +390,58 @@ static xrt_lite_status executable_create(xrt_lite_device* d, const xrt_lite_func
     executable_destroy(d, e);
     return status;
   }
+  e->index = d->executable_count++;
   *out = e;
   return XRT_LITE_OK;
 }
 
-static xrt_lite_status executable_run(xrt_lite_device* d, xrt_lite_executable* e,
-                                      xrt_lite_stream* stream, xrt_lite_buffer* arena) {
-  cu_result result = enter(d);
+static cu_result launch_all(xrt_lite_device* d, const xrt_lite_executable* e, cu_stream stream,
+                            cu_address arena) {
+  cu_result result = 0;
   for (uint32_t i = 0; result == 0 && i < e->launch_count; ++i) {
     const launch* l = &e->launches[i];
     const op_places* op = &e->ops[l->op];
     cu_address args[XRT_CUDA_ARGS] = {0};
     for (uint32_t k = 0; k < op->count; ++k)
-      args[k] = (op->constants >> k & 1u ? e->constants : arena->address) + op->offsets[k];
+      args[k] = (op->constants >> k & 1u ? e->constants : arena) + op->offsets[k];
     void* params[1] = {args};
-    result = d->api.launch(l->function, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, 0,
-                           stream->handle, params, NULL);
+    if (e->overlap && i > 0) { /* what comes before the first is a copy */
+      cu_attribute attribute = {CU_ATTRIBUTE_OVERLAP, 0, {1}};
+      const cu_launch config = {l->grid[0], l->grid[1], l->grid[2], l->block,   1, 1,
+                                0,          stream,     &attribute, 1};
+      result = d->api.launch_ex(&config, l->function, params, NULL);
+    } else {
+      result = d->api.launch(l->function, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, 0,
+                             stream, params, NULL);
+    }
   }
+  return result;
+}
+
+static cu_result make_graph(xrt_lite_device* d, const xrt_lite_executable* e, cu_stream stream,
+                            cu_address arena, cu_graph_exec* out) {
+  cu_result result = d->api.capture_begin(stream, CU_CAPTURE_THREAD_LOCAL);
+  if (result != 0) return result;
+  result = launch_all(d, e, stream, arena);
+  cu_graph graph = NULL;
+  const cu_result ended = d->api.capture_end(stream, &graph); /* also where a launch has failed */
+  if (result == 0) result = ended;
+  if (result == 0) result = d->api.graph_instantiate(out, graph, 0);
+  if (result != 0) *out = NULL;
+  if (graph != NULL) d->api.graph_destroy(graph);
+  return result;
+}
+
+static xrt_lite_status executable_run(xrt_lite_device* d, xrt_lite_executable* e,
+                                      xrt_lite_stream* stream, xrt_lite_buffer* arena) {
+  cu_result result = enter(d);
+  if (result != 0) return check(result);
+  /* A graph of one launch saves nothing. */
+  if (e->index >= arena->graph_count || e->launch_count < 2)
+    return check(launch_all(d, e, stream->handle, arena->address));
+  cu_graph_exec* graph = &arena->graphs[e->index];
+  if (*graph == NULL) result = make_graph(d, e, stream->handle, arena->address, graph);
+  if (result == 0) result = d->api.graph_launch(*graph, stream->handle);
   return check(result);
 }
 

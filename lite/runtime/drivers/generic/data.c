@@ -10,47 +10,98 @@ static void copy_line(uint8_t* y, const uint8_t* x, int32_t count, int64_t ys, i
   }
   ys *= bytes;
   xs *= bytes;
-  for (int32_t i = 0; i < count; ++i, y += ys, x += xs) {
-    switch (bytes) {
-      case 1:
-        *y = *x;
-        break;
-      case 2:
-        memcpy(y, x, 2);
-        break;
-      case 4:
-        memcpy(y, x, 4);
-        break;
-      default:
-        memcpy(y, x, 8);
-        break;
+  switch (bytes) {
+    case 1:
+      for (int32_t i = 0; i < count; ++i) y[i * ys] = x[i * xs];
+      break;
+    case 2:
+      for (int32_t i = 0; i < count; ++i) memcpy(y + i * ys, x + i * xs, 2);
+      break;
+    case 4:
+      for (int32_t i = 0; i < count; ++i) memcpy(y + i * ys, x + i * xs, 4);
+      break;
+    default:
+      for (int32_t i = 0; i < count; ++i) memcpy(y + i * ys, x + i * xs, 8);
+      break;
+  }
+}
+
+#define PLANE_BYTES 4096 /* of the inner lines that stay in the first cache */
+
+/* The two innermost dimensions: lines along the longer one where neither lies side by side. */
+static void copy_plane(uint8_t* y, const uint8_t* x, const int32_t* n, const int32_t* ys,
+                       const int32_t* xs, int32_t bytes) {
+  if ((ys[1] == 1 && xs[1] == 1) || n[1] >= n[0]) {
+    for (int32_t i = 0; i < n[0]; ++i)
+      copy_line(y + (int64_t)i * ys[0] * bytes, x + (int64_t)i * xs[0] * bytes, n[1], ys[1], xs[1],
+                bytes);
+    return;
+  }
+  const int32_t step = PLANE_BYTES / bytes;
+  for (int32_t first = 0; first < n[0]; first += step) {
+    const int32_t count = n[0] - first < step ? n[0] - first : step;
+    for (int32_t i = 0; i < n[1]; ++i)
+      copy_line(y + ((int64_t)first * ys[0] + (int64_t)i * ys[1]) * bytes,
+                x + ((int64_t)first * xs[0] + (int64_t)i * xs[1]) * bytes, count, ys[0], xs[0],
+                bytes);
+  }
+}
+
+typedef struct copy_job {
+  const xrt_k_copy* p;
+  const uint8_t* x;
+  uint8_t* y;
+  int32_t each; /* of the outermost dimension, in a task */
+} copy_job;
+
+static void copy_part(void* argument, int32_t task) {
+  const copy_job* j = (const copy_job*)argument;
+  const xrt_k_copy* p = j->p;
+  const int32_t bytes = p->element_bytes, rank = p->rank, first = task * j->each;
+  int32_t dims[XRT_LITE_MAX_RANK + 1] = {1, 1}, index[XRT_LITE_MAX_RANK] = {0};
+  int32_t xs[XRT_LITE_MAX_RANK + 1] = {0}, ys[XRT_LITE_MAX_RANK + 1] = {0};
+  const int32_t shift = rank < 2 ? 2 - rank : 0, last = rank + shift - 2;
+  for (int32_t d = 0; d < rank; ++d) {
+    dims[d + shift] = p->dims[d];
+    xs[d + shift] = p->x_strides[d];
+    ys[d + shift] = p->y_strides[d];
+  }
+  const uint8_t* x = j->x + (int64_t)first * p->x_strides[0] * bytes;
+  uint8_t* y = j->y + (int64_t)first * p->y_strides[0] * bytes;
+  if (dims[shift] - first < j->each)
+    dims[shift] -= first;
+  else
+    dims[shift] = j->each;
+  for (;;) {
+    copy_plane(y, x, dims + last, ys + last, xs + last, bytes);
+    int32_t d = last - 1;
+    for (; d >= 0; --d) {
+      x += (int64_t)xs[d] * bytes;
+      y += (int64_t)ys[d] * bytes;
+      if (++index[d] < dims[d]) break;
+      x -= (int64_t)xs[d] * dims[d] * bytes;
+      y -= (int64_t)ys[d] * dims[d] * bytes;
+      index[d] = 0;
     }
+    if (d < 0) return;
   }
 }
 
 xrt_lite_status xrt_generic_copy(const xrt_kernel_call* call) {
   const xrt_k_copy* p = (const xrt_k_copy*)call->params;
-  const int32_t bytes = p->element_bytes, last = p->rank - 1;
-  const uint8_t* x = (const uint8_t*)call->operands[0] + (int64_t)p->x_offset * bytes;
-  uint8_t* y = (uint8_t*)call->operands[1] + (int64_t)p->y_offset * bytes;
+  const int32_t bytes = p->element_bytes;
+  copy_job j = {p, (const uint8_t*)call->operands[0] + (int64_t)p->x_offset * bytes,
+                (uint8_t*)call->operands[1] + (int64_t)p->y_offset * bytes, 1};
   if (p->rank == 0) {
-    memcpy(y, x, (size_t)bytes);
+    memcpy(j.y, j.x, (size_t)bytes);
     return XRT_LITE_OK;
   }
-  int32_t index[XRT_LITE_MAX_RANK] = {0};
-  for (;;) {
-    copy_line(y, x, p->dims[last], p->y_strides[last], p->x_strides[last], bytes);
-    int32_t d = last - 1;
-    for (; d >= 0; --d) {
-      x += (int64_t)p->x_strides[d] * bytes;
-      y += (int64_t)p->y_strides[d] * bytes;
-      if (++index[d] < p->dims[d]) break;
-      x -= (int64_t)p->x_strides[d] * p->dims[d] * bytes;
-      y -= (int64_t)p->y_strides[d] * p->dims[d] * bytes;
-      index[d] = 0;
-    }
-    if (d < 0) return XRT_LITE_OK;
-  }
+  int64_t count = 1;
+  for (int32_t d = 0; d < p->rank; ++d) count *= p->dims[d];
+  const int32_t tasks = call->threads != NULL && count * bytes > 32768 ? call->threads->count : 1;
+  j.each = (p->dims[0] - 1) / tasks + 1;
+  xrt_parallel(call, (p->dims[0] - 1) / j.each + 1, copy_part, &j);
+  return XRT_LITE_OK;
 }
 
 xrt_lite_status xrt_generic_fill(const xrt_kernel_call* call) {

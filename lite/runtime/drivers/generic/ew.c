@@ -234,21 +234,46 @@ static void apply_int(uint32_t op, int64_t* d, const int64_t* a, const int64_t* 
   }
 }
 
-static void run_code(const ew_job* j, value_block* r, int32_t count) {
+static void fill(value_block* to, uint32_t bits, int32_t domain, int32_t count) {
+  float f;
+  memcpy(&f, &bits, 4);
+  for (int32_t i = 0; i < count; ++i) {
+    if (domain == 1)
+      to->i[i] = (int32_t)bits;
+    else
+      to->f[i] = f;
+  }
+}
+
+/* Fills registers that hold a constant and nothing else, for all blocks; a bit for each of them. */
+static uint32_t fill_constants(const ew_job* j, value_block* r) {
+  const xrt_k_ew* p = j->p;
+  uint32_t written = (1u << p->inputs) - 1u, again = 0, filled = 0;
+  for (int32_t pc = 0; pc < p->code_words; ++pc) {
+    const uint32_t bit = 1u << ((j->code[pc] >> 8) & 255);
+    again |= written & bit;
+    written |= bit;
+    if ((j->code[pc] & 255) == XRT_EW_CONST) ++pc;
+  }
+  for (int32_t pc = 0; pc < p->code_words; ++pc) {
+    const uint32_t d = (j->code[pc] >> 8) & 255;
+    if ((j->code[pc] & 255) != XRT_EW_CONST) continue;
+    ++pc;
+    if (again & (1u << d)) continue;
+    fill(&r[d], j->code[pc], p->domain, XRT_EW_BLOCK);
+    filled |= 1u << d;
+  }
+  return filled;
+}
+
+static void run_code(const ew_job* j, value_block* r, uint32_t filled, int32_t count) {
   const xrt_k_ew* p = j->p;
   for (int32_t pc = 0; pc < p->code_words; ++pc) {
     const uint32_t w = j->code[pc], op = w & 255, d = (w >> 8) & 255, a = (w >> 16) & 255,
                    b = w >> 24;
     if (op == XRT_EW_CONST) {
-      const uint32_t bits = j->code[++pc];
-      float f;
-      memcpy(&f, &bits, 4);
-      for (int32_t i = 0; i < count; ++i) {
-        if (p->domain == 1)
-          r[d].i[i] = (int32_t)bits;
-        else
-          r[d].f[i] = f;
-      }
+      ++pc;
+      if (!(filled & (1u << d))) fill(&r[d], j->code[pc], p->domain, count);
     } else if (p->domain == 1) {
       apply_int(op, r[d].i, r[a].i, r[b].i, count);
     } else {
@@ -264,6 +289,7 @@ static void ew_task(void* argument, int32_t task) {
   const int32_t row = p->dims[XRT_EW_MAX_RANK - 1];
   int64_t at = (int64_t)task * TASK;
   const int64_t end = at + TASK < j->count ? at + TASK : j->count;
+  const uint32_t filled = end - at > XRT_EW_BLOCK ? fill_constants(j, r) : 0;
   while (at < end) {
     int64_t rest = at, offset[XRT_EW_MAX_INPUTS] = {0};
     int32_t inner = 0;
@@ -282,7 +308,7 @@ static void ew_task(void* argument, int32_t task) {
         load(&r[k], j->operands[k], offset[k], stride, j->in[k].dtype, p->domain, count);
         offset[k] += stride * count;
       }
-      run_code(j, r, count);
+      run_code(j, r, filled, count);
       store(j->operands[p->inputs], at, &r[p->result], p->y_dtype, p->domain, count);
       at += count;
       left -= count;

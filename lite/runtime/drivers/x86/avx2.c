@@ -7,57 +7,8 @@
 #define INLINE static inline __attribute__((always_inline))
 #define HALF 8 /* channels of a register */
 
-INLINE __m256 load_half(const uint8_t* w) {
-  return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(const void*)w));
-}
-
-INLINE void mac_float(const xrt_tile* t, const int rows, const int half) {
-  __m256 acc[6][2];
-  float* sums = (float*)t->acc;
-  for (int r = 0; r < rows; ++r)
-    for (int h = 0; h < 2; ++h)
-      acc[r][h] = t->accumulate ? _mm256_loadu_ps(sums + r * XRT_TILE_BLOCK + h * HALF)
-                                : _mm256_setzero_ps();
-  const int32_t run = t->run;
-  for (int32_t s = 0; s < t->segments; ++s) {
-    const float* row[6];
-    for (int r = 0; r < rows; ++r) row[r] = (const float*)t->rows[s][r];
-    const uint8_t* w = (const uint8_t*)t->w + s * t->segment_bytes;
-    for (int32_t k = 0; k < run; ++k) {
-      const float* wf = (const float*)(const void*)w;
-      const __m256 f0 = half ? load_half(w) : _mm256_loadu_ps(wf);
-      const __m256 f1 = half ? load_half(w + 16) : _mm256_loadu_ps(wf + HALF);
-      w += XRT_TILE_BLOCK * (half ? 2 : 4);
-      for (int r = 0; r < rows; ++r) {
-        const __m256 x = _mm256_set1_ps(row[r][k]);
-        acc[r][0] = _mm256_fmadd_ps(x, f0, acc[r][0]);
-        acc[r][1] = _mm256_fmadd_ps(x, f1, acc[r][1]);
-      }
-    }
-  }
-  for (int r = 0; r < rows; ++r)
-    for (int h = 0; h < 2; ++h) _mm256_storeu_ps(sums + r * XRT_TILE_BLOCK + h * HALF, acc[r][h]);
-}
-
-#define BY_ROWS(CALL)            \
-  if (t->row_count > 3) {        \
-    CALL(6);                     \
-  } else if (t->row_count > 1) { \
-    CALL(3);                     \
-  } else {                       \
-    CALL(1);                     \
-  }
-
-static void mac_f32(const xrt_tile* t) {
-#define CALL(R) mac_float(t, R, 0)
-  BY_ROWS(CALL)
-#undef CALL
-}
-static void mac_f16(const xrt_tile* t){
-#define CALL(R) mac_float(t, R, 1)
-    BY_ROWS(CALL)
-#undef CALL
-}
+static void mac_f32(const xrt_tile* t) { xrt_x86_sum_f32_avx2(t, NULL); }
+static void mac_f16(const xrt_tile* t) { xrt_x86_sum_f16_avx2(t, NULL); }
 
 /* Exact: bytes become 16-bit numbers, whose pairs of products add up in 32 bits. A register holds
  * four channels, two sums each, which are added at the end. */
@@ -248,7 +199,22 @@ static void max_u8(uint8_t* restrict y, const uint8_t* restrict x, int32_t count
   }
 }
 
-const xrt_tile_isa xrt_x86_avx2 = {
-    {0, 6, 0, 0, 0}, 1,          0,         mac_f32,       mac_f16,
-    mac_q8,          finish_f32, finish_q8, depthwise_f32, depthwise_q8,
-    max_f32,         add_f32,    max_u8};
+const xrt_tile_isa xrt_x86_avx2 = {{0, 6, 0, 0, 0},
+                                   1,
+                                   0,
+                                   mac_f32,
+                                   mac_f16,
+                                   mac_q8,
+                                   finish_f32,
+                                   finish_q8,
+                                   depthwise_f32,
+                                   depthwise_q8,
+                                   max_f32,
+                                   add_f32,
+                                   max_u8,
+                                   xrt_x86_sum_f32_avx2,
+                                   xrt_x86_sum_f16_avx2,
+                                   xrt_x86_depthwise_row_avx2,
+                                   xrt_x86_pool_avx2,
+                                   NULL,
+                                   NULL};

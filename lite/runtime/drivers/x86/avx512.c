@@ -2,42 +2,11 @@
  * AVX-512 with VNNI: a block of 16 channels is one register. */
 #include <immintrin.h>
 
-#include "x86.h"
+#include "q8_rows.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 /* A tile of `rows` x `blocks` sums in registers. Constant arguments: each call is one kernel. */
-INLINE void mac_float(const xrt_tile* t, const int rows, const int blocks, const int half) {
-  __m512 acc[XRT_TILE_ROWS][XRT_TILE_BLOCKS];
-  float* sums = (float*)t->acc;
-  for (int r = 0; r < rows; ++r)
-    for (int b = 0; b < blocks; ++b)
-      acc[r][b] = t->accumulate ? _mm512_loadu_ps(sums + (r * blocks + b) * XRT_TILE_BLOCK)
-                                : _mm512_setzero_ps();
-  const int32_t run = t->run;
-  const int64_t step = t->block_bytes;
-  for (int32_t s = 0; s < t->segments; ++s) {
-    const float* row[XRT_TILE_ROWS];
-    for (int r = 0; r < rows; ++r) row[r] = (const float*)t->rows[s][r];
-    const uint8_t* w = (const uint8_t*)t->w + s * t->segment_bytes;
-    for (int32_t k = 0; k < run; ++k) {
-      __m512 f[XRT_TILE_BLOCKS];
-      for (int b = 0; b < blocks; ++b)
-        f[b] =
-            half ? _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(const void*)(w + b * step)))
-                 : _mm512_loadu_ps((const float*)(const void*)(w + b * step));
-      w += XRT_TILE_BLOCK * (half ? 2 : 4);
-      for (int r = 0; r < rows; ++r) {
-        const __m512 x = _mm512_set1_ps(row[r][k]);
-        for (int b = 0; b < blocks; ++b) acc[r][b] = _mm512_fmadd_ps(x, f[b], acc[r][b]);
-      }
-    }
-  }
-  for (int r = 0; r < rows; ++r)
-    for (int b = 0; b < blocks; ++b)
-      _mm512_storeu_ps(sums + (r * blocks + b) * XRT_TILE_BLOCK, acc[r][b]);
-}
-
 INLINE void mac_int8(const xrt_tile* t, const int rows, const int blocks) {
   __m512i acc[XRT_TILE_ROWS][XRT_TILE_BLOCKS];
   int32_t* sums = (int32_t*)t->acc;
@@ -110,16 +79,8 @@ INLINE void mac_int8(const xrt_tile* t, const int rows, const int blocks) {
       break;                         \
   }
 
-static void mac_f32(const xrt_tile* t) {
-#define CALL(R, B) mac_float(t, R, B, 0)
-  BY_SIZE(CALL)
-#undef CALL
-}
-static void mac_f16(const xrt_tile* t) {
-#define CALL(R, B) mac_float(t, R, B, 1)
-  BY_SIZE(CALL)
-#undef CALL
-}
+static void mac_f32(const xrt_tile* t) { xrt_x86_sum_f32_avx512(t, NULL); }
+static void mac_f16(const xrt_tile* t) { xrt_x86_sum_f16_avx512(t, NULL); }
 static void mac_q8(const xrt_tile* t){
 #define CALL(R, B) mac_int8(t, R, B)
     BY_SIZE(CALL)
@@ -176,13 +137,30 @@ static void finish_f32(const xrt_tile_finish* f) {
 }
 
 static void finish_q8(const xrt_tile_finish* f) {
-  const int32_t* acc = (const int32_t*)f->acc;
-  for (int32_t i = 0; i < f->row_count; ++i) {
-    const uint8_t* r = f->r ? f->r + i * f->r_row : NULL;
-    for (int32_t b = 0; b < f->block_count; ++b, acc += XRT_TILE_BLOCK)
-      store_q8(f, _mm512_loadu_si512(acc), b * XRT_TILE_BLOCK,
-               mask_of(f->channels - b * XRT_TILE_BLOCK), r, f->y + i * f->y_row);
+  int32_t constant[XRT_TILE_BLOCKS * XRT_TILE_BLOCK];
+  const int32_t width = f->block_count * XRT_TILE_BLOCK;
+  const int32_t channels = f->channels < width ? f->channels : width;
+  for (int32_t c = 0; c < channels; ++c) {
+    const uint32_t bias = f->bias ? ((const uint32_t*)f->bias)[c] : 0u;
+    const uint32_t sum = f->factor_sums ? (uint32_t)f->factor_sums[c] : 0u;
+    constant[c] = (int32_t)(bias - (uint32_t)f->x_zero * sum);
   }
+  xrt_q8_rows rows;
+  rows.sums = (const int32_t*)f->acc;
+  rows.sums_row = width;
+  rows.rows = f->row_count;
+  rows.blocks = f->block_count;
+  rows.channels = channels;
+  rows.constant = constant;
+  rows.scale = f->scale;
+  rows.r = f->r;
+  rows.y = f->y;
+  rows.r_row = f->r_row;
+  rows.y_row = f->y_row;
+  rows.rule = xrt_q8_rule_of(f->clip, f->lo, f->hi, f->y_dtype, f->y_zero, f->r_dtype, f->r_zero,
+                             f->r_scale);
+  rows.small = xrt_q8_is_small(&rows.rule, f->scale, channels);
+  xrt_q8_finish(&rows);
 }
 
 /* Pixels at once, so that a factor is loaded once for all of them. */
@@ -263,6 +241,22 @@ static void max_u8(uint8_t* y, const uint8_t* x, int32_t count, uint8_t flip) {
   }
 }
 
-const xrt_tile_isa xrt_x86_avx512 = {
-    {0, 14, 12, 8, 6}, XRT_TILE_BLOCKS, 0,       mac_f32, mac_f16, mac_q8, finish_f32, finish_q8,
-    depthwise_f32,     depthwise_q8,    max_f32, add_f32, max_u8};
+const xrt_tile_isa xrt_x86_avx512 = {{0, 14, 12, 8, 6},
+                                     XRT_TILE_BLOCKS,
+                                     0,
+                                     mac_f32,
+                                     mac_f16,
+                                     mac_q8,
+                                     finish_f32,
+                                     finish_q8,
+                                     depthwise_f32,
+                                     depthwise_q8,
+                                     max_f32,
+                                     add_f32,
+                                     max_u8,
+                                     xrt_x86_sum_f32_avx512,
+                                     xrt_x86_sum_f16_avx512,
+                                     xrt_x86_depthwise_row_avx512,
+                                     xrt_x86_pool_avx512,
+                                     xrt_x86_pool_u8_avx512,
+                                     xrt_x86_depthwise_q8_avx512};

@@ -442,6 +442,29 @@ def upsample_nearest(
     )
 
 
+def _with_border(b: Builder, x: Value, grid: Value, align_corners: bool) -> tuple[Value, Value]:
+    """The image with three more elements around it, and the same places in it: PyTorch holds the
+    neighbours of a place within the image, ONNX the place itself."""
+    sizes = np.array(x.static_shape("grid_sampler with a border", 2)[::-1], np.float64)
+    margin = 3
+    wide = sizes + 2 * margin
+    lost = 1 if align_corners else 0
+    # place = (g + 1) * (size - lost) / 2 - (0 if align_corners else 0.5), 2 more on each side
+    low = b.array(
+        ((-2 + (0.5 - lost / 2)) * 2 / np.maximum(sizes - lost, 1) - 1).astype(np.float32)
+    )
+    high = b.array(
+        ((sizes + 1 + (0.5 - lost / 2)) * 2 / np.maximum(sizes - lost, 1) - 1).astype(np.float32)
+    )
+    factor = b.array(((sizes - lost) / (wide - lost)).astype(np.float32))
+    shift = b.array((((sizes - lost) + 2 * margin) / (wide - lost) - 1).astype(np.float32))
+    low, high, factor, shift = (b.cast(v, grid.dtype) for v in (low, high, factor, shift))
+    held = b.op("Min", b.op("Max", grid, low, rank=grid.rank), high, rank=grid.rank)
+    moved = b.op("Add", b.op("Mul", held, factor, rank=grid.rank), shift, rank=grid.rank)
+    pads = [0, 0, margin, margin] * 2
+    return b.op("Pad", x, b.ints(pads), mode="edge", rank=x.rank), moved
+
+
 @lowering("aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default")
 def grid_sampler(
     b: Builder,
@@ -451,6 +474,9 @@ def grid_sampler(
     padding_mode: int,
     align_corners: bool,
 ) -> Value:
+    if interpolation_mode == 2 and padding_mode == 1:
+        x, grid = _with_border(b, x, grid, align_corners)
+        padding_mode = 0
     return b.op(
         "GridSample",
         x,
@@ -460,6 +486,27 @@ def grid_sampler(
         padding_mode=["zeros", "border", "reflection"][padding_mode],
         align_corners=int(align_corners),
     )
+
+
+@lowering("aten.grid_sampler_2d_backward.default", "aten.grid_sampler_3d_backward.default")
+def grid_sampler_backward(
+    b: Builder,
+    gradient: Value,
+    x: Value,
+    grid: Value,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> list[Value | None]:
+    y = grid_sampler(b, x, grid, interpolation_mode, padding_mode, align_corners)
+    b.graph.finish()  # the rule wants sizes
+    wanted = [value for value, wants in zip((x, grid), output_mask, strict=True) if wants]
+    made = iter(b.graph.gradients(y.id, [v.id for v in wanted], gradient.id, allow_unused=True))
+    return [
+        Value(next(made), value.dtype, value.shape) if wants else None
+        for value, wants in zip((x, grid), output_mask, strict=True)
+    ]
 
 
 @lowering("aten.pixel_shuffle.default")

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A module as torch.export sees it, and what that form of it serves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .._core import Watch
+from .aten.decompositions import export_decompositions
+from .importer import Imported, import_exported
+
+
+class Signature:
+    """Which arguments a program serves: dtypes, and dimensions of which None is any."""
+
+    def __init__(self, flat: list[object], spec: pytree.TreeSpec) -> None:
+        self.spec = spec
+        self.entries = [
+            (a.dtype, list(a.shape)) if isinstance(a, torch.Tensor) else a for a in flat
+        ]
+
+    def fits(self, flat: list[object], spec: pytree.TreeSpec | None) -> bool:
+        """Whether these arguments are of that kind."""
+        if spec is not None and spec != self.spec:
+            return False
+        if len(flat) != len(self.entries):
+            return False
+        for entry, given in zip(self.entries, flat, strict=True):
+            if not isinstance(given, torch.Tensor):
+                if isinstance(entry, tuple) or entry != given:
+                    return False
+                continue
+            if not isinstance(entry, tuple) or entry[0] != given.dtype:
+                return False
+            dims = entry[1]
+            if len(dims) != given.dim():
+                return False
+            for dim, size in zip(dims, given.shape, strict=True):
+                if dim is not None and dim != size:
+                    return False
+        return True
+
+    def widened(self, flat: list[object]) -> list[dict[int, Any] | None] | None:
+        """Per argument, the dimensions in which `flat` differs, as torch.export wants them; None
+        where it differs in more than sizes."""
+        wide: list[dict[int, Any] | None] = []
+        if len(flat) != len(self.entries):
+            return None
+        for entry, given in zip(self.entries, flat, strict=True):
+            if not isinstance(given, torch.Tensor) or not isinstance(entry, tuple):
+                if isinstance(given, torch.Tensor) or isinstance(entry, tuple) or entry != given:
+                    return None
+                wide.append(None)
+                continue
+            if entry[0] != given.dtype or len(entry[1]) != given.dim():
+                return None
+            differing = [
+                d
+                for d, size in enumerate(given.shape)
+                if entry[1][d] is None or entry[1][d] != size
+            ]
+            wide.append(dict.fromkeys(differing, torch.export.Dim.AUTO) or None)
+        return wide
+
+    def allow(self, wide: list[dict[int, Any] | None]) -> None:
+        """Lets the dimensions that widened() named be any."""
+        for entry, dims in zip(self.entries, wide, strict=True):
+            if isinstance(entry, tuple):
+                for d in dims or ():
+                    entry[1][d] = None
+
+
+class State:
+    """The parameters and buffers of a module, by name; notices what was replaced."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.names: list[str] = []
+        self.places: list[tuple[dict[str, Any], str]] = []
+        fixed: list[tuple[dict[str, Any], str, object]] = []
+        whole: list[dict[str, Any]] = []
+        for prefix, owner in module.named_modules():
+            fixed.append((owner.__dict__, "training", owner.training))
+            fixed += [(owner._modules, key, child) for key, child in owner._modules.items()]
+            whole += [owner._modules, owner._parameters, owner._buffers]
+            for tensors in (owner._parameters, owner._buffers):
+                for key, tensor in tensors.items():
+                    if tensor is None:
+                        fixed.append((tensors, key, None))
+                        continue
+                    self.names.append(f"{prefix}.{key}" if prefix else key)
+                    self.places.append((tensors, key))
+        self._structure = Watch(fixed, whole, False)
+        self._kinds = [self._kind(*place) for place in self.places]
+        self._tensors = self._watch()
+
+    @staticmethod
+    def _kind(tensors: dict[str, Any], key: str) -> object:
+        tensor = tensors[key]
+        return None if tensor is None else (tensor.dtype, tensor.shape)
+
+    def _watch(self) -> Watch:
+        return Watch([(place, key, place[key]) for place, key in self.places], [], False)
+
+    def fits(self) -> bool:
+        """Whether a program traced from the module still is the module's: no sub-module was
+        replaced, no mode changed, and every tensor has its dtype and shape."""
+        if not self._structure.unchanged():
+            return False
+        if not self._tensors.unchanged():
+            if [self._kind(*place) for place in self.places] != self._kinds:
+                return False
+            self._tensors = self._watch()
+        return True
+
+
+class Exported:
+    """One exported form of a module: its graph, and what it serves."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        wide: list[dict[int, Any] | None] | None,
+    ) -> None:
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        self.signature = Signature(flat, spec)
+        self.is_wide = wide is not None
+        shapes = None
+        if wide is not None:
+            arguments, keywords = pytree.tree_unflatten(wide, spec)
+            shapes = _dynamic_shapes(module, arguments, keywords)
+        with torch.no_grad():
+            exported = torch.export.export(
+                module, args, kwargs, dynamic_shapes=shapes, strict=False
+            )
+            exported = exported.run_decompositions(export_decompositions())
+        if wide is not None:
+            self._forget_sizes(exported)
+        self.module = module
+        self.program = exported
+        self.out_spec = exported.call_spec.out_spec
+        self.state = State(module)
+        self.by_name = dict(zip(self.state.names, self.state.places, strict=True))
+        # What a program writes counts as no change: it is an input of every program.
+        self.written = set(exported.graph_signature.buffers_to_mutate.values())
+
+    def imported(self, state_as_inputs: bool) -> Imported:
+        """The graph."""
+        return import_exported(self.program, state_as_inputs=state_as_inputs, decompose=False)
+
+    def imported_anew(self) -> Imported:
+        """The graph with the parameters and buffers that the module has now."""
+        for name, (tensors, key) in self.by_name.items():
+            for known in (self.program.state_dict, self.program.constants):
+                if name in known:
+                    known[name] = tensors[key]
+        imported = self.imported(False)
+        imported.graph.finish(simplify=True)
+        return imported
+
+    def watch(self) -> Callable[[], bool]:
+        """What says whether parameters and buffers are those of this moment."""
+        places = [
+            (tensors, key, tensors[key])
+            for name, (tensors, key) in self.by_name.items()
+            if name not in self.written
+        ]
+        return Watch(places, [], True).unchanged
+
+    def values(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers by name."""
+        return {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
+
+    def _forget_sizes(self, exported: torch.export.ExportedProgram) -> None:
+        """Dimensions that export kept symbolic fit any size."""
+        values = [
+            node.meta.get("val")
+            for node in exported.graph.nodes
+            if node.op == "placeholder" and node.name in exported.graph_signature.user_inputs
+        ]
+        for i, value in enumerate(values):
+            entry = self.signature.entries[i]
+            if isinstance(value, torch.Tensor) and isinstance(entry, tuple):
+                for d, size in enumerate(value.shape):
+                    if not isinstance(size, int) and size.node.maybe_as_int() is None:
+                        entry[1][d] = None
+
+
+def _dynamic_shapes(
+    module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> dict[str, Any]:
+    """By the names of forward's parameters, which is how torch.export matches them."""
+    bound = inspect.signature(module.forward).bind(*arguments, **keywords)
+    return dict(bound.arguments)

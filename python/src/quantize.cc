@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantisation of graphs that frontends written in Python made; openxrt/_int8.py is its user.
+#include "quantize.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/set.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "convert.h"
+#include "graph.h"
+#include "quantize/plan.h"
+#include "runtime/calibration.h"
+#include "xrt/error.h"
+#include "xrt/program.h"
+#include "xrt/quantize.h"
+
+namespace nb = nanobind;
+
+namespace xrt::python {
+namespace {
+
+// Name of a value, the op that makes it ("" for an input), and its range; in topological order.
+using RangeRow = std::tuple<std::string, std::string, float, float>;
+
+// The values of a graph that need a range: name and op.
+std::vector<std::pair<std::string, std::string>> wanted_values(const Graph& graph,
+                                                               const QuantizeOptions& options) {
+  const quantization::Plan plan = quantization::make_plan(graph, options);
+  const std::set<ValueId> wanted(plan.values.begin(), plan.values.end());
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const ValueId id : graph.inputs()) {
+    if (wanted.contains(id)) rows.emplace_back(graph.value(id).name, "");
+  }
+  for (const NodeId node : graph.topological_order()) {
+    for (const ValueId id : graph.node(node).outputs) {
+      if (wanted.contains(id)) rows.emplace_back(graph.value(id).name, graph.node(node).op);
+    }
+  }
+  return rows;
+}
+
+// By name. Frontends name some values after the shapes that a graph was traced with, or after how
+// often it was: rows of another graph fit where the same ops make as many values in the same order.
+ValueRanges by_name(const std::vector<RangeRow>& rows, const Graph& graph,
+                    const QuantizeOptions& options) {
+  const auto wanted = wanted_values(graph, options);
+  ValueRanges named;
+  for (const auto& [name, op, low, high] : rows) named[name] = {low, high};
+  const bool all = std::all_of(wanted.begin(), wanted.end(),
+                               [&](const auto& row) { return named.contains(row.first); });
+  if (all) return named;
+  const bool same = std::equal(
+      rows.begin(), rows.end(), wanted.begin(), wanted.end(),
+      [](const RangeRow& row, const auto& value) { return std::get<1>(row) == value.second; });
+  if (!same) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the ranges are of another graph than '{}': {} for {} values that need "
+                            "one; calibrate this one",
+                            graph.name(), rows.size(), wanted.size()));
+  }
+  ValueRanges placed;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    placed[wanted[i].first] = {std::get<2>(rows[i]), std::get<3>(rows[i])};
+  }
+  return placed;
+}
+
+const Graph& graph_of(nb::handle object) {
+  const Graph* graph = as_graph(object);
+  if (graph == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("an openxrt.Graph is wanted, not {}",
+                                                         nb::type_name(object.type()).c_str()));
+  }
+  return *graph;
+}
+
+std::vector<RangeRow> calibrate_graph(const nb::object& object, const nb::list& samples,
+                                      const std::string& clipping, double percentile,
+                                      std::set<std::string> keep_float,
+                                      const std::optional<std::string>& cache_dir) {
+  const Graph& graph = graph_of(object);
+  std::vector<std::vector<Tensor>> values;
+  for (const nb::handle sample : samples) {
+    std::vector<Tensor>& row = values.emplace_back();
+    for (const nb::handle entry : sample) {
+      const std::size_t i = row.size();
+      if (i >= graph.inputs().size()) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("calibration sample {}: more values than the {} inputs",
+                                values.size(), graph.inputs().size()));
+      }
+      const ValueId input = graph.inputs()[i];
+      const std::string label =
+          fmt::format("calibration sample {}: input '{}'", values.size(), graph.value(input).name);
+      const Data data = to_data(entry, graph.type(input), label, Access::kRead);
+      if (!data.is_tensor()) {
+        throw Error(ErrorCode::kInvalidArgument, label + " must be a tensor");
+      }
+      row.push_back(data.tensor());
+    }
+  }
+  const QuantizeOptions options{clipping_of(clipping), percentile, std::move(keep_float)};
+  ValueRanges ranges;
+  {
+    const nb::gil_scoped_release release;
+    ranges = calibrate(graph, values, options,
+                       cache_dir ? std::filesystem::path(*cache_dir) : default_cache_dir());
+  }
+  std::vector<RangeRow> rows;
+  for (const auto& [name, op] : wanted_values(graph, options)) {
+    const ValueRange& range = ranges.at(name);
+    rows.emplace_back(name, op, range.low, range.high);
+  }
+  return rows;
+}
+
+std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(const nb::object& object,
+                                                                const std::vector<RangeRow>& rows,
+                                                                std::set<std::string> keep_float) {
+  Graph graph = graph_of(object);
+  QuantizeOptions options;
+  options.skip = std::move(keep_float);
+  QuantizeSummary done;
+  {
+    const nb::gil_scoped_release release;
+    done = quantize(graph, by_name(rows, graph, options), options);
+  }
+  return {graph_object(std::move(graph)), done.sums, done.kept};
+}
+
+}  // namespace
+
+void bind_quantize(nb::module_& module) {
+  module.def(
+      "calibrate_graph", calibrate_graph, nb::arg("graph"), nb::arg("samples"), nb::kw_only(),
+      nb::arg("clipping") = "minmax", nb::arg("percentile") = 99.99,
+      nb::arg("keep_float") = std::set<std::string>(), nb::arg("cache_dir").none() = nb::none(),
+      "Runs the graph on samples, each a list with one array per input, and returns the "
+      "ranges of the values that int8 needs: (name, op, low, high) in topological order. The "
+      "graph was simplified "
+      "(finish(simplify=True)). Results are kept in cache_dir, $XRT_CACHE_DIR by default.");
+  module.def("quantize_graph", quantize_graph, nb::arg("graph"), nb::arg("ranges"), nb::kw_only(),
+             nb::arg("keep_float") = std::set<std::string>(),
+             "A copy of the graph with QuantizeLinear and DequantizeLinear; how many sums of "
+             "products became int8, and how many stayed in floating point.");
+}
+
+}  // namespace xrt::python
