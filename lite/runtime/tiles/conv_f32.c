@@ -13,6 +13,9 @@
 #define MAX_SEGMENTS 64          /* taps reached by pointers at once */
 #define NEAR_BYTES (12 << 10)    /* of the image that stay in the first cache */
 #define NEAR_FACTORS (768 << 10) /* of factors that stay in the second cache */
+#define FAR_PANEL (768 << 10)    /* a panel's factors that do not stay there */
+#define FAR_FACTORS (384 << 10)  /* of these, so many at once */
+#define FAR_TILES 10
 
 static const float zeros[ZERO_ELEMENTS];
 
@@ -128,16 +131,16 @@ static const float* tap_of(const conv_job* j, const windows* at, int32_t i, int3
   return (const float*)(const void*)(at->image[i] + (y * j->row_bytes + x * j->pixel_bytes));
 }
 
-/* Taps reached by pointers, those outside of the image to zeros. */
-static void sum_taps(const conv_job* j, const windows* at, xrt_tile* tile,
-                     const xrt_tile_finish* finish) {
+/* Taps [begin, end) reached by pointers, those outside of the image to zeros. */
+static void sum_taps(const conv_job* j, const windows* at, int32_t begin, int32_t end,
+                     xrt_tile* tile, const xrt_tile_finish* finish) {
   const xrt_k_conv* p = j->p;
   const void* rows[MAX_SEGMENTS][XRT_TILE_ROWS];
   const uint8_t* w = (const uint8_t*)tile->w;
   tile->rows = (const void* const(*)[XRT_TILE_ROWS])rows;
   tile->segment_bytes = j->factor_bytes;
-  for (int32_t first = 0; first < j->taps; first += MAX_SEGMENTS) {
-    const int32_t count = j->taps - first < MAX_SEGMENTS ? j->taps - first : MAX_SEGMENTS;
+  for (int32_t first = begin; first < end; first += MAX_SEGMENTS) {
+    const int32_t count = end - first < MAX_SEGMENTS ? end - first : MAX_SEGMENTS;
     for (int32_t c = 0; c < j->icg; c += ZERO_ELEMENTS) {
       for (int32_t s = 0; s < count; ++s) {
         const int32_t ky = (first + s) / p->kw, kx = (first + s) % p->kw;
@@ -153,7 +156,7 @@ static void sum_taps(const conv_job* j, const windows* at, xrt_tile* tile,
       tile->segments = count;
       tile->run = j->icg - c < ZERO_ELEMENTS ? j->icg - c : ZERO_ELEMENTS;
       tile->w = w + first * j->factor_bytes + (int64_t)c * j->group_bytes;
-      const int last = first + count == j->taps && c + tile->run == j->icg;
+      const int last = first + count == end && c + tile->run == j->icg;
       sum(j, tile, last ? finish : NULL);
       tile->accumulate = 1;
     }
@@ -213,6 +216,51 @@ static panel_work panel_of(const conv_job* j, int32_t group, int32_t panel, floa
   return work;
 }
 
+/* Pixels [first, first + count) where a panel's factors fill the second cache: some taps at a time
+ * by all tiles, whose sums wait. */
+static void sum_far_panel(const conv_job* j, const panel_work* work, int32_t first, int32_t count) {
+  float sums[FAR_TILES][XRT_TILE_SUMS] __attribute__((aligned(64)));
+  windows w[FAR_TILES];
+  const int32_t most = j->isa->rows_for[work->blocks];
+  const int32_t tiles = (count + most - 1) / most;
+  const int64_t tap_bytes = work->blocks * j->factor_bytes;
+  const int32_t together = tap_bytes > FAR_FACTORS ? 1 : (int32_t)(FAR_FACTORS / tap_bytes);
+  const int32_t parts = (tiles + work->blocks - 1) / work->blocks;
+  place at = place_of(j, first);
+  for (int32_t t = 0; t < tiles; ++t) {
+    const int32_t begin = (int32_t)((int64_t)count * t / tiles);
+    next_windows(j, &at, work->group, (int32_t)((int64_t)count * (t + 1) / tiles) - begin, &w[t]);
+  }
+  xrt_tile_finish finish = work->finish;
+  const int64_t c = (int64_t)work->group * j->ocg + work->block * XRT_TILE_BLOCK;
+  for (int32_t tap = 0; tap < j->taps; tap += together) {
+    const int32_t end = j->taps - tap < together ? j->taps : tap + together;
+    const int32_t next = end + together < j->taps ? end + together : j->taps;
+    /* Of the next taps' factors, each tile fetches a part of one block's. */
+    const int64_t part_bytes = (next - end) * j->factor_bytes / parts;
+    int64_t pixel = first;
+    for (int32_t t = 0; t < tiles; pixel += w[t++].count) {
+      xrt_tile tile = {0};
+      tile.row_count = w[t].count;
+      tile.block_count = work->blocks;
+      tile.w = work->w;
+      tile.block_bytes = j->block_bytes;
+      tile.acc = sums[t];
+      tile.accumulate = tap > 0;
+      if (part_bytes > 0) {
+        tile.ahead = work->w + t % work->blocks * j->block_bytes + end * j->factor_bytes +
+                     t / work->blocks * part_bytes;
+        tile.ahead_step = part_bytes / ((int64_t)(end - tap) * j->icg);
+      }
+      finish.acc = sums[t];
+      finish.row_count = w[t].count;
+      finish.r = j->r ? j->r + pixel * finish.r_row + c * 4 : NULL;
+      finish.y = j->y + pixel * finish.y_row + c * 4;
+      sum_taps(j, &w[t], tap, end, &tile, end == j->taps ? &finish : NULL);
+    }
+  }
+}
+
 /* Pixels [first, first + count); `ahead` is fetched into the caches meanwhile, as many bytes of it
  * as the panel's factors are. */
 static void sum_panel(const conv_job* j, panel_work* work, int32_t first, int32_t count,
@@ -220,6 +268,11 @@ static void sum_panel(const conv_job* j, panel_work* work, int32_t first, int32_
   const int32_t most = j->isa->rows_for[work->blocks];
   const int32_t tiles = (count + most - 1) / most; /* of nearly equal height */
   const int64_t c = (int64_t)work->group * j->ocg + work->block * XRT_TILE_BLOCK;
+  if (j->taps > 1 && work->blocks * j->block_bytes > FAR_PANEL && tiles > 1 && tiles <= FAR_TILES &&
+      j->icg >= GATHER_RUN) {
+    sum_far_panel(j, work, first, count);
+    return;
+  }
   const int64_t ahead_bytes = work->blocks * j->block_bytes / tiles;
   place at = place_of(j, first);
   for (int32_t t = 0; t < tiles; ++t) {
@@ -257,7 +310,7 @@ static void sum_panel(const conv_job* j, panel_work* work, int32_t first, int32_
     else if (j->icg < GATHER_RUN)
       sum_gathered(j, &w, &tile, finish);
     else
-      sum_taps(j, &w, &tile, finish);
+      sum_taps(j, &w, 0, j->taps, &tile, finish);
   }
 }
 
