@@ -39,6 +39,9 @@ from worker import first_lines
 # Their results hold whatever the memory held.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
              "new_empty_strided"}  # fmt: skip
+# Which of several equal elements they find is not defined: it is looked at what lies there. Each
+# with the position of `dim` among its arguments.
+TIED = {"argsort": 0, "kthvalue": 1, "mode": 0}
 # The size of a result depends on data: nothing that is compiled ahead of time can hold it.
 DATA_DEPENDENT = (
     DataDependentOutputException,
@@ -83,6 +86,15 @@ class Sample:
         return [
             t.detach().clone().requires_grad_(gradient and t.requires_grad) for t in self.tensors
         ]
+
+
+def looked_up(name: str, sample: Sample, index: torch.Tensor) -> torch.Tensor:
+    """What the sample's tensor has at the places that an op of TIED found."""
+    x, args = sample.tensors[0].detach(), sample.sample.args
+    dim = args[TIED[name]] if len(args) > TIED[name] else sample.sample.kwargs.get("dim", -1)
+    if x.dim() == 0:
+        return index
+    return x.gather(dim, index if index.dim() == x.dim() else index.unsqueeze(dim))
 
 
 class ExportedSample(torch.nn.Module):
@@ -186,6 +198,11 @@ class Judge:
         )
         outputs = function(*inputs)
         values = not self.draws and name not in UNDEFINED
+        if name in TIED:
+            outputs, expected = (
+                [*results[:-1], looked_up(name, sample, results[-1])]
+                for results in (list(outputs), expected)
+            )
         reason = self.mismatch(outputs, expected, values, 1.0)
         answer: dict[str, str | None] = {"forward": reason or ("pass" if values else "random")}
         if not differentiate or not values:

@@ -217,8 +217,8 @@ def gcd(b: Builder, x: Value, y: Value) -> Value:
 
     def goes_on(c: Builder, divisor: Value) -> Value:
         rest = c.op("Not", c.op("Equal", divisor, c.scalar(0, dtype), dtype=torch.bool))
-        some = c.reduce("ReduceMax", c.cast(rest, torch.int32), None, False)
-        return c.cast(some, torch.bool)
+        # A sum, for that of no elements is 0.
+        return c.cast(c.reduce("ReduceSum", c.cast(rest, torch.int64), None, False), torch.bool)
 
     body = _Body(b, f"{name}_body")
     body.input("iteration", b.scalar(0, torch.int64))

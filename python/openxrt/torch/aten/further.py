@@ -23,6 +23,8 @@ def _extremum(aten: str, op: str) -> None:
     def lower(b: Builder, x: Operand, y: Operand) -> Value:
         left, right = b.promote(x, y)
         rank = max(left.rank, right.rank)
+        if left.dtype == torch.bool:
+            return b.op("Or" if op == "Max" else "And", left, right, rank=rank)
         both = b.op(op, left, right, rank=rank)
         if not left.dtype.is_floating_point:
             return both
@@ -91,10 +93,11 @@ def addbmm(
     b: Builder, x: Value, first: Value, second: Value, *, beta: Number = 1, alpha: Number = 1
 ) -> Value:
     total = b.reduce("ReduceSum", b.op("MatMul", first, second, rank=3), [0], False)
-    total = total if alpha == 1 else mul(b, total, alpha)
+    # Factors are of the dtype of what they scale: of integers, their whole parts.
+    total = total if alpha == 1 else mul(b, total, b.scalar(alpha, total.dtype))
     if beta == 0:
         return total
-    return add(b, x if beta == 1 else mul(b, x, beta), total)
+    return add(b, x if beta == 1 else mul(b, x, b.scalar(beta, x.dtype)), total)
 
 
 # --- order ----------------------------------------------------------------------------------------

@@ -151,6 +151,8 @@ def _at_least_1d(b: Builder, *values: Value) -> list[Value]:
 
 @lowering("aten.gather.default")
 def gather(b: Builder, x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
+    if 0 in (index.shape or ()):  # nothing is looked up, whatever the other dimensions are
+        return b.tensor(torch.zeros(index.static_shape("gather"), dtype=x.dtype))
     data, picked = _at_least_1d(b, x, index)
     picked = b.cast(picked, torch.int64)
     result = b.op("GatherElements", data, picked, axis=dim % data.rank, rank=data.rank)
@@ -160,26 +162,49 @@ def gather(b: Builder, x: Value, dim: int, index: Value, *, sparse_grad: bool = 
 def _scatter(
     b: Builder, x: Value, dim: int, index: Value, updates: Value, reduction: str | None
 ) -> Value:
+    if 0 in (index.shape or ()):
+        return b.op("Identity", x, shape=x.shape)
     data, places, updates = _at_least_1d(b, x, index, updates)
+    places = b.cast(places, torch.int64)
     if updates.shape != places.shape:
         # Only the part of the source that the index covers is read.
         axes = list(range(places.rank))
         ends = b.op("Shape", places, dtype=torch.int64, rank=1)
         updates = b.op("Slice", updates, b.ints([0] * len(axes)), ends, b.ints(axes))
+    # Sums and products of bools are counted; any but 0 is true.
+    counted = torch.int32 if x.dtype == torch.bool and reduction is not None else x.dtype
     result = b.op(
         "ScatterElements",
-        data,
+        b.cast(data, counted),
         places,
-        b.cast(updates, x.dtype),
+        b.cast(updates, counted),
         axis=dim % data.rank,
         reduction=reduction,
     )
+    result = b.cast(result, x.dtype)
     return b.reshape(result, []) if x.rank == 0 else result
 
 
 @lowering("aten.scatter.src")
 def scatter(b: Builder, x: Value, dim: int, index: Value, src: Value) -> Value:
     return _scatter(b, x, dim, index, src, None)
+
+
+_REDUCTIONS = {"add": "add", "multiply": "mul"}
+
+
+@lowering("aten.scatter.reduce")
+def scatter_with(b: Builder, x: Value, dim: int, index: Value, src: Value, *, reduce: str) -> Value:
+    return _scatter(b, x, dim, index, src, _REDUCTIONS[reduce])
+
+
+@lowering("aten.scatter.value_reduce")
+def scatter_value_with(
+    b: Builder, x: Value, dim: int, index: Value, value: Number, *, reduce: str
+) -> Value:
+    size = b.op("Shape", index, dtype=torch.int64, rank=1)
+    updates = b.op("Expand", b.scalar(value, x.dtype), size, rank=index.rank, shape=index.shape)
+    return _scatter(b, x, dim, index, updates, _REDUCTIONS[reduce])
 
 
 @lowering("aten.scatter.value")
@@ -208,6 +233,10 @@ def scatter_reduce(
     kinds = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
     if reduce not in kinds:
         raise Unsupported(f"scatter_reduce with reduce='{reduce}'")
+    if x.dtype == torch.bool:
+        x, src = b.cast(x, torch.int32), b.cast(src, torch.int32)
+        made = scatter_reduce(b, x, dim, index, src, reduce, include_self=include_self)
+        return b.cast(made, torch.bool)
     if not include_self:
         # What is written to starts from the neutral element.
         limit = torch.finfo(x.dtype) if x.dtype.is_floating_point else torch.iinfo(x.dtype)

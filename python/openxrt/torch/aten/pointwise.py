@@ -284,6 +284,8 @@ def _binary(b: Builder, op: str, x: Operand, y: Operand) -> Value:
 def _scaled(b: Builder, y: Operand, alpha: Number) -> Operand:
     if alpha == 1:
         return y
+    if isinstance(y, Value) and y.dtype == torch.bool:
+        return b.op("And", y, b.scalar(bool(alpha), torch.bool), rank=y.rank)
     return y * alpha if not isinstance(y, Value) else _binary(b, "Mul", y, alpha)
 
 

@@ -289,12 +289,14 @@ def segment_reduce(
         ends, counts = given[1:], given[1:] - given[:-1]
     places = torch.arange(x.shape[0])
     segment = (places.unsqueeze(-1) >= ends).to(torch.int64).sum(-1)
+    # What lies behind the last segment goes to one more, which is cut off.
+    rows = ends.shape[0]
     neutral = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[reduce]
     start = neutral if initial is None else float(initial)
-    shape = (ends.shape[0], *x.shape[1:])
+    shape = (rows + 1, *x.shape[1:])
     index = segment.reshape(-1, *[1] * (x.dim() - 1)).expand(x.shape)
     kind = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}[reduce]
-    total = x.new_full(shape, start).scatter_reduce(0, index, x, kind)
+    total = x.new_full(shape, start).scatter_reduce(0, index, x, kind)[:rows]
     if reduce != "mean":
         return total
     count = counts.reshape(-1, *[1] * (x.dim() - 1)).to(x.dtype)
