@@ -70,6 +70,8 @@ static void load(value_block* to, const void* x, int64_t at, int64_t stride, int
   } else if (stride == 0) {
     const float v = load_float(x, at, dtype);
     for (int32_t i = 0; i < count; ++i) to->f[i] = v;
+  } else if (dtype == XRT_LITE_F32 && stride == 1) {
+    memcpy(to->f, (const float*)x + at, (size_t)count * sizeof(float));
   } else if (dtype == XRT_LITE_F32) {
     const float* f = (const float*)x + at;
     for (int32_t i = 0; i < count; ++i) to->f[i] = f[i * stride];

@@ -99,6 +99,25 @@ static inline void fetch_inside(const amx_job* j, const uint8_t* first_tap, cons
   }
 }
 
+/* The same for a whole window whose rows are one run each. */
+static inline void fetch_rows(const amx_job* j, const uint8_t* first_tap, uint8_t* to) {
+  const int32_t rows = j->conv->kh, run = j->run;
+  const int64_t step = j->ky_bytes;
+  if (run <= 32) {
+    const __mmask32 mask = (__mmask32)(((uint64_t)1 << run) - 1);
+    for (int32_t ky = 0; ky < rows; ++ky, to += run, first_tap += step)
+      _mm256_storeu_si256((__m256i*)(void*)to, _mm256_maskz_loadu_epi8(mask, first_tap));
+    return;
+  }
+  const int32_t whole = run & ~63;
+  const __mmask64 mask = ((__mmask64)1 << (run - whole)) - 1;
+  for (int32_t ky = 0; ky < rows; ++ky, to += run, first_tap += step) {
+    for (int32_t i = 0; i < whole; i += 64)
+      _mm512_storeu_si512(to + i, _mm512_loadu_si512(first_tap + i));
+    if (mask) _mm512_storeu_si512(to + whole, _mm512_maskz_loadu_epi8(mask, first_tap + whole));
+  }
+}
+
 static void fetch_window(const amx_job* j, const uint8_t* image, int32_t y, int32_t x,
                          const window_part* part, uint8_t* to) {
   const xrt_k_conv* p = j->conv;
@@ -132,12 +151,16 @@ static void fetch_windows(const amx_job* j, amx_space* space, int32_t group, int
   const window_part part = {number / j->runs_of_row, number % j->runs_of_row,
                             begin - number * j->run, end - begin};
   int32_t n = first / area, oy = first % area / p->ow, ox = first % p->ow;
+  const int whole_rows = end - begin == j->k && j->runs_of_row == 1;
   const int32_t last_y = p->ih - (p->kh - 1) * p->dilation_h;
   const int32_t last_x = p->iw - (p->kw - 1) * p->dilation_w;
   for (int32_t i = 0; i < count; ++i) {
     const uint8_t* image = j->x + (int64_t)n * p->ih * p->iw * p->x_pitch + group * j->icg;
     const int32_t y = oy * p->stride_h - p->pad_top, x = ox * p->stride_w - p->pad_left;
-    if (y >= 0 && y < last_y && x >= 0 && x < last_x)
+    const int inside = y >= 0 && y < last_y && x >= 0 && x < last_x;
+    if (inside && whole_rows)
+      fetch_rows(j, image + ((int64_t)y * p->iw + x) * p->x_pitch, space->rows[i]);
+    else if (inside)
       fetch_inside(j, image + ((int64_t)y * p->iw + x) * p->x_pitch, &part, space->rows[i]);
     else
       fetch_window(j, image, y, x, &part, space->rows[i]);
