@@ -73,6 +73,15 @@ template <int bytes> __device__ inline void stage(void* to, const void* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(bytes)
                  : "memory");
 }
+// Four times 8 rows of 16 bytes: lanes 8i to 8i + 7 say where those of to[i] begin, and a thread gets
+// bytes 4t to 4t + 3 of row g.
+__device__ inline void load_rows(unsigned* to, const u8* memory, int row) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(memory + row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(at)
+               : "memory");
+}
 __device__ inline void close_stage() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int open> __device__ inline void wait_stages() {
   asm volatile("cp.async.wait_group %0;" ::"n"(open) : "memory");
@@ -113,6 +122,11 @@ __device__ inline unsigned halves(float low, float high) {
 }
 template <int bytes> __device__ inline void stage(void* to, const void* from) {
   for (int i = 0; i < bytes / 4; ++i) ((unsigned*)to)[i] = ((const unsigned*)from)[i];
+}
+__device__ inline void load_rows(unsigned* to, const u8* memory, int row) {
+  const int lane = threadIdx.x & 31;
+  for (int i = 0; i < 4; ++i)
+    to[i] = *(const unsigned*)(memory + __shfl_sync(~0u, row, i * 8 + lane / 4) + lane % 4 * 4);
 }
 __device__ inline void close_stage() {}
 template <int open> __device__ inline void wait_stages() {}
@@ -323,33 +337,34 @@ template <class P, class Left> __device__ void sums_mma(const Args& a) {
       fetch_right(step + P::stages - 1);
     }
     close_stage();
-    const u8* const left =
-        memory + step % P::stages * stage_bytes + (warp_m * mt * 16 + g) * pitch + t * 4;
-    const u8* const right =
-        memory + step % P::stages * stage_bytes + (bm + warp_n * nt * 8 + g) * pitch + t * 4;
+    const u8* const piece = memory + step % P::stages * stage_bytes;
     #pragma unroll
     for (int s = 0; s < bk / 32 / P::wk; ++s) {
       const int k = (s * P::wk + warp_k) * 32;
-      unsigned l[mt][4], r[nt][2];
+      unsigned l[mt][4], r[nt / 2][4];  // r[j]: two eights of columns
       #pragma unroll
       for (int i = 0; i < mt; ++i)
-        #pragma unroll
+        load_rows(l[i], piece, (warp_m * mt * 16 + i * 16 + lane % 16) * pitch + k + lane / 16 * 16);
+      #pragma unroll
+      for (int j = 0; j < nt / 2; ++j)
+        load_rows(r[j], piece,
+                  (bm + warp_n * nt * 8 + j * 16 + lane / 16 * 8 + lane % 8) * pitch + k +
+                      lane / 8 % 2 * 16);
+      if constexpr (P::kind == 2) {
         for (int q = 0; q < 4; ++q) {
-          l[i][q] = *(const unsigned*)(left + (i * 16 + q % 2 * 8) * pitch + k + q / 2 * 16);
-          if (P::kind == 2) l[i][q] = to_tf32(l[i][q]);
+          for (int i = 0; i < mt; ++i) l[i][q] = to_tf32(l[i][q]);
+          for (int j = 0; j < nt / 2; ++j) r[j][q] = to_tf32(r[j][q]);
         }
-      #pragma unroll
-      for (int j = 0; j < nt; ++j)
-        #pragma unroll
-        for (int q = 0; q < 2; ++q) {
-          r[j][q] = *(const unsigned*)(right + j * 8 * pitch + k + q * 16);
-          if (P::kind == 2) r[j][q] = to_tf32(r[j][q]);
-          if (zero != 0) factors[j] = __dp4a(0x01010101, (int)r[j][q], factors[j]);
-        }
+      }
+      if constexpr (zero != 0) {
+        for (int j = 0; j < nt; ++j)
+          for (int q = 0; q < 2; ++q)
+            factors[j] = __dp4a(0x01010101, (int)r[j / 2][j % 2 * 2 + q], factors[j]);
+      }
       #pragma unroll
       for (int i = 0; i < mt; ++i)
         #pragma unroll
-        for (int j = 0; j < nt; ++j) M::add(acc[i][j], l[i], r[j]);
+        for (int j = 0; j < nt; ++j) M::add(acc[i][j], l[i], r[j / 2] + j % 2 * 2);
     }
     if (step + P::stages - 1 < steps) keep(step + P::stages - 1);
   }

@@ -40,6 +40,7 @@ struct Module {
   void* library;
   Index *thread, *block, *block_size;
   void (**barrier)();
+  unsigned* barriers;
   std::list<Function> functions;  // handles stay valid until the module is unloaded
 };
 using Work = std::vector<std::function<void()>>;
@@ -109,6 +110,7 @@ bool needs_no_coroutines(const Function& f, unsigned threads) {
 
 void run_block(const Function& f, unsigned threads) {
   if (fibers.size() < threads) fibers.resize(threads);
+  *f.module->barriers = 0;
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& fiber = fibers[t];
     if (t == 1) {  // thread 0 up to its first barrier
@@ -126,7 +128,7 @@ void run_block(const Function& f, unsigned threads) {
     makecontext(&fiber.context, fiber_main, 0);
   }
   unsigned first = threads > 1 ? 1 : 0;  // thread 0 waits at the first barrier
-  for (unsigned left = threads; left > 0; first = 0) {
+  for (unsigned left = threads; left > 0; first = 0, ++*f.module->barriers) {
     left = first;
     for (unsigned t = first; t < threads; ++t) {
       if (fibers[t].done) continue;
@@ -210,6 +212,7 @@ EXPORT int cuModuleLoadData(Module** out, const void* image) {
                     static_cast<Index*>(dlsym(library, "standin_block")),
                     static_cast<Index*>(dlsym(library, "standin_block_size")),
                     reinterpret_cast<void (**)()>(dlsym(library, "standin_barrier")),
+                    static_cast<unsigned*>(dlsym(library, "standin_barriers")),
                     {}};
   log("module");
   return 0;

@@ -20,6 +20,7 @@ struct standin_index {
 extern "C" {
 extern standin_index standin_thread, standin_block, standin_block_size;
 extern void (*standin_barrier)();
+extern unsigned standin_barriers;  // how many the running thread has passed
 }
 #define threadIdx standin_thread
 #define blockIdx standin_block
@@ -29,12 +30,12 @@ inline void __syncthreads() { standin_barrier(); }
 // All threads of a block call it together, as the kernels do.
 template <typename T>
 T __shfl_sync(unsigned, T value, int lane) {
-  static T values[1024];
+  // Two places, in turns: who is behind still reads the last values.
+  static T places[2][1024];
+  T* const values = places[standin_barriers % 2];
   values[standin_thread.x] = value;
   standin_barrier();
-  const T result = values[(standin_thread.x & ~31U) + (static_cast<unsigned>(lane) & 31U)];
-  standin_barrier();
-  return result;
+  return values[(standin_thread.x & ~31U) + (static_cast<unsigned>(lane) & 31U)];
 }
 inline float __uint_as_float(unsigned bits) {
   float v;

@@ -46,6 +46,7 @@ EXPORT int nvrtcCompileProgram(Program* p, int, const char* const*) {
       << "#include \"device_language.h\"\n"
       << "standin_index standin_thread, standin_block, standin_block_size;\n"
       << "void (*standin_barrier)();\n"
+      << "unsigned standin_barriers;\n"
       << p->source;
   const std::string command = std::string(XRT_STANDIN_CXX) +
                               " -std=c++17 -O1 -w -fPIC -shared -ffp-contract=off -I" +
