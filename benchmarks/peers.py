@@ -7,7 +7,11 @@
     ./dev bench peers --from peers.json --svg docs/peers.svg          # draw and report again
 
 Every runtime has a process of its own, so that threads and memory are its own; the processes take
-turns, a few runs each, so that drift of the machine meets all alike. Batch 1, fp32 (OpenVINO's own
+turns, a few runs each, so that drift of the machine meets all alike. They do so there and back,
+and the first run of a turn does not count: it finds caches cold, and threads of the runtime before
+still waiting for work in a loop, which would always be the same runtime's. "xrt auto" is compared
+with each other column turn by turn: the median over the rounds of one's time over the other's, of
+which the highest is reported. Batch 1, fp32 (OpenVINO's own
 bf16 default is off) but for "xrt auto-low", which has precision="auto" and may take whatever the
 CPU has within a tolerance of 0.01, and states its error; `--threads` threads each. "xrt auto" has
 auto_mode="full": it measures while it loads. Reported per model: median and minimum latency,
@@ -252,6 +256,7 @@ class Worker:
         )
         self.runtime = runtime
         self.seconds: list[float] = []
+        self.turns: list[float] = []  # median seconds of each
         self.peak = 0
         self.first = self.answer()
 
@@ -262,13 +267,15 @@ class Worker:
             raise RuntimeError(cause[-1] if cause else "the process ended without a word")
         return json.loads(line)
 
-    def run(self, count: int, keep: bool = True) -> None:
-        self.process.stdin.write(f"{count}\n")
+    def turn(self, count: int) -> None:
+        """One run that does not count, then `count` that do."""
+        self.process.stdin.write(f"{1 + count}\n")
         self.process.stdin.flush()
         answer = self.answer()
         self.peak = answer["peak"]
-        if keep:
-            self.seconds += answer["seconds"]
+        seconds = answer["seconds"][1:]
+        self.seconds += seconds
+        self.turns.append(statistics.median(seconds))
 
     def stop(self) -> None:
         self.process.stdin.close()
@@ -306,16 +313,15 @@ def measure_runs(
             workers.append(Worker(runtime, model, threads, feeds, "", tuned))
         except RuntimeError as error:
             results[runtime] = {"error": str(error)}
-    for worker in workers:
-        worker.run(2, keep=False)
-    for _ in range(rounds):
-        for worker in workers:
-            worker.run(3)
+    for number in range(rounds):
+        for worker in workers if number % 2 == 0 else reversed(workers):
+            worker.turn(3)
     for worker in workers:
         worker.stop()
         results[worker.runtime] = {
             "median_ms": statistics.median(worker.seconds) * 1e3,
             "minimum_ms": min(worker.seconds) * 1e3,
+            "turns_ms": [seconds * 1e3 for seconds in worker.turns],
             "import_s": worker.first["import"],
             "start_s": worker.first["start"],
             "peak_mb": worker.peak / 2**20,
@@ -467,25 +473,44 @@ def start_report(results: dict[str, dict[str, Any]], wanted: list[str]) -> list[
     return lines
 
 
+def turn_by_turn(ours: dict[str, Any], other: dict[str, Any]) -> float:
+    """The median over the rounds of the ratio of two runtimes' times: what drifts meets both."""
+    if "median_ms" not in ours or "median_ms" not in other:
+        return math.nan
+    if "turns_ms" not in ours or "turns_ms" not in other:  # figures of before
+        return ours["median_ms"] / other["median_ms"]
+    pairs = zip(ours["turns_ms"], other["turns_ms"], strict=True)
+    return statistics.median(own / others for own, others in pairs)
+
+
 def auto_report(results: dict[str, dict[str, Any]]) -> list[str]:
     """How placement by measuring fares: what it chose, and against the best of all others."""
     lines = []
     against_best = {}
     for model, runtimes in results.items():
-        auto = runtimes.get("xrt auto", {}).get("median_ms")
-        others = [
-            figures["median_ms"]
+        auto = runtimes.get("xrt auto", {})
+        others = {
+            runtime: turn_by_turn(auto, figures)
             for runtime, figures in runtimes.items()
             if runtime not in LOW and runtime != "xrt auto" and "median_ms" in figures
-        ]
-        if auto and others:
-            against_best[model] = auto / min(others)
+        }
+        if "median_ms" in auto and others:
+            best = max(others, key=others.get)
+            against_best[model] = (others[best], best)
     if against_best:
-        mean = geometric_mean(list(against_best.values()))
+        ratios = {model: ratio for model, (ratio, _) in against_best.items()}
+        worst = max(ratios, key=ratios.get)
         lines += [
             "",
-            f"xrt auto / best of all others in fp32: geometric mean {mean:.2f}, worst "
-            f"{max(against_best.values()):.2f} ({max(against_best, key=against_best.get)})",
+            f"xrt auto / best of all others in fp32: geometric mean "
+            f"{geometric_mean(list(ratios.values())):.2f}, worst {ratios[worst]:.2f} ({worst})",
+            "",
+            "| model | xrt auto / best of the others | which is |",
+            "| --- | ---: | --- |",
+            *(
+                f"| {model} | {ratio:.2f} | {best} |"
+                for model, (ratio, best) in against_best.items()
+            ),
         ]
     rows = []
     for model, runtimes in results.items():

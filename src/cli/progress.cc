@@ -14,7 +14,13 @@ using std::chrono::duration_cast;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-Progress::Progress(std::string what) : what_(std::move(what)), watcher_([this] { watch(); }) {}
+Progress::Progress(std::string what)
+    : what_(std::move(what)),
+      observe_([this](const std::string& line) {
+        const std::lock_guard lock(mutex_);
+        detail_ = ": " + line;
+      }),
+      watcher_([this] { watch(); }) {}
 
 Progress::~Progress() {
   {
@@ -28,6 +34,7 @@ Progress::~Progress() {
 void Progress::step(std::string what) {
   const std::lock_guard lock(mutex_);
   what_ = std::move(what);
+  detail_.clear();
 }
 
 void Progress::watch() {
@@ -39,11 +46,11 @@ void Progress::watch() {
   while (!changed_.wait_for(lock, wait, [this] { return done_; })) {
     const auto passed = duration_cast<seconds>(steady_clock::now() - start).count();
     if (terminal) {
-      fmt::print(stderr, "\r\x1b[K{} … {} s", what_, passed);
+      fmt::print(stderr, "\r\x1b[K{}{} … {} s", what_, detail_, passed);
       std::fflush(stderr);
       wait = seconds(1);
     } else {
-      fmt::print(stderr, "{} ... {} s\n", what_, passed);
+      fmt::print(stderr, "{}{} ... {} s\n", what_, detail_, passed);
       wait = seconds(10);
     }
     shown = true;

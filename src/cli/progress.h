@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Says on standard error what is going on once it takes longer than two seconds: one line that is
-// rewritten on a terminal, a line now and then elsewhere.
+// rewritten on a terminal, a line now and then elsewhere. What engines tell of long compilations
+// (tuning) stands behind it.
 //
 //   Progress progress("compiling model.onnx");
 //   … work …
@@ -10,6 +11,8 @@
 #include <mutex>
 #include <string>
 #include <thread>
+
+#include "runtime/compile_progress.h"
 
 namespace xrt::cli {
 
@@ -28,8 +31,9 @@ class Progress {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string what_;
+  std::string what_, detail_;
   bool done_ = false;
+  ObserveCompiling observe_;
   std::thread watcher_;
 };
 

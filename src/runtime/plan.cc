@@ -16,6 +16,7 @@
 #include "partition/fold.h"
 #include "runtime/cache_entry.h"
 #include "runtime/compile_cache.h"
+#include "runtime/compile_progress.h"
 #include "runtime/control_flow.h"
 #include "runtime/op_lowering.h"
 #include "runtime/placement.h"
@@ -394,6 +395,7 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     compile_options.num_threads = options.num_threads > 0 ? options.num_threads : thread_budget();
     const auto own = options.engine_options.find(launch.engine);
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;
+    compile_options.progress = compile_progress(launch.name);
     compile_options.max_workspace_bytes = options.max_workspace_bytes;
     compile_options.max_batch_size = batch_to_build_for(folded, options);
 

@@ -275,6 +275,7 @@ def test_code_for_a_gpu_is_generated_on_any_machine(tmp_path: Path) -> None:
         "trials": 0,
         "time_budget": 1,
         "records": "",
+        "code": [],
     }
     compiler = Path(__file__).parents[2] / "src" / "engines" / "tvm" / "compiler.py"
     done = subprocess.run(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/cache_entry.h"
+#include "runtime/compile_progress.h"
 #include "tests/runtime/test_engines.h"
 
 namespace xrt {
@@ -63,6 +64,21 @@ TEST_F(CompileCache, TheSecondStartLoads) {
   EXPECT_EQ(run("cache_second", 4), 8);  // another weight is another function
   EXPECT_EQ(engine->compiled, 2);
   EXPECT_EQ(fs::status(dir_).permissions() & fs::perms::all, fs::perms::owner_all);
+}
+
+TEST_F(CompileCache, WhoObservesIsToldHowFarCompilingIs) {
+  picky("cache_progress", {"Relu", "Mul"});
+  std::vector<std::string> outer;
+  std::vector<std::string> inner;
+  const ObserveCompiling first([&](const std::string& line) { outer.push_back(line); });
+  {
+    const ObserveCompiling second([&](const std::string& line) { inner.push_back(line); });
+    run("cache_progress");
+    run("cache_progress");  // loads
+  }
+  run("cache_progress", 4);
+  EXPECT_EQ(inner, std::vector<std::string>{"cache_progress_0: at it, 25 %"});
+  EXPECT_EQ(outer, inner);
 }
 
 TEST_F(CompileCache, CorruptEntriesAreRebuilt) {

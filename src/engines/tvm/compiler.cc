@@ -83,6 +83,7 @@ class Compiler::Process {
     std::string script = folder_.path() / "compiler.py";
     write_file_atomic(script, kCompilerScript);
     write_file_atomic(folder_.path() / "schedules.py", kSchedulesScript);
+    write_file_atomic(folder_.path() / "tuning.py", kTuningScript);
     write_file_atomic(folder_.path() / "user_code.py", kUserCodeScript);
     std::string unbuffered = "-u";
     std::string isolated = "-s";
