@@ -172,8 +172,8 @@ class X86Kernels : public testing::TestWithParam<const char*> {
       GTEST_SKIP() << "this processor has no " << GetParam();
   }
 
-  static void float_conv(const char* isa, bool depthwise, bool half) {
-    xrt_k_conv p = random_conv(false, depthwise);
+  static void float_conv(const char* isa, xrt_k_conv p, bool half) {
+    const bool depthwise = p.groups > 1 && p.groups == p.ic && p.oc == p.ic;
     const int k = p.kh * p.kw * p.ic / p.groups;
     const auto x = noise<float>(static_cast<std::size_t>(p.n) * p.ih * p.iw * p.x_pitch);
     auto w = noise<float>(static_cast<std::size_t>(p.oc) * k);
@@ -275,11 +275,28 @@ class X86Kernels : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(X86Kernels, FloatConvolutions) {
-  for (int i = 0; i < 80; ++i) float_conv(GetParam(), false, i % 5 == 0);
+  for (int i = 0; i < 80; ++i) float_conv(GetParam(), random_conv(false, false), i % 5 == 0);
 }
 
 TEST_P(X86Kernels, FloatDepthwiseConvolutions) {
-  for (int i = 0; i < 150; ++i) float_conv(GetParam(), true, false);
+  for (int i = 0; i < 150; ++i) float_conv(GetParam(), random_conv(false, true), false);
+}
+
+// Factors that do not stay in the second cache, with tiles inside of the image and at its borders;
+// and those that do, by many pixels.
+TEST_P(X86Kernels, FloatConvolutionsOfManyFactors) {
+  for (const auto& [size, channels] : {std::pair{9, 352}, {9, 1300}, {40, 24}}) {
+    xrt_k_conv p = random_conv(false, false);
+    p.n = p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = p.groups = 1;
+    p.ih = p.iw = p.oh = p.ow = size;
+    p.kh = p.kw = 3;
+    p.pad_top = p.pad_left = 1;
+    p.ic = p.x_pitch = channels;
+    p.oc = 150;
+    p.y_pitch = p.r_pitch = p.oc + 2;
+    p.flags = XRT_HAS_BIAS | XRT_HAS_RESIDUAL;
+    float_conv(GetParam(), p, false);
+  }
 }
 
 TEST_P(X86Kernels, Int8ConvolutionsAreExact) {

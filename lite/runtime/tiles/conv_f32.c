@@ -52,38 +52,54 @@ static place place_of(const conv_job* j, int32_t pixel) {
 
 /* The windows of a tile's pixels. */
 typedef struct windows {
-  int64_t at[XRT_TILE_ROWS]; /* bytes from the image's beginning to the first tap */
-  const uint8_t* image[XRT_TILE_ROWS];
-  int32_t y[XRT_TILE_ROWS], x[XRT_TILE_ROWS];
   int32_t count;
-  int inside; /* all of them lie in the image */
+  int inside;                          /* all of them lie in the image: */
+  const uint8_t* from[XRT_TILE_ROWS];  /* first taps; beyond count: the first pixel's */
+  const uint8_t* image[XRT_TILE_ROWS]; /* else: images, and where windows begin in them */
+  int32_t y[XRT_TILE_ROWS], x[XRT_TILE_ROWS];
 } windows;
+
+static void advance(const conv_job* j, place* at, int32_t count) {
+  at->x += count;
+  while (at->x >= j->p->ow) {
+    at->x -= j->p->ow;
+    if (++at->y < j->p->oh) continue;
+    at->y = 0;
+    ++at->n;
+  }
+}
 
 /* Those of the next `count` pixels. */
 static void next_windows(const conv_job* j, place* at, int32_t group, int32_t count, windows* w) {
   const xrt_k_conv* p = j->p;
   const int32_t y_most = p->ih - 1 - (p->kh - 1) * p->dilation_h;
   const int32_t x_most = p->iw - 1 - (p->kw - 1) * p->dilation_w;
-  const uint8_t* image = j->x + at->n * j->image_bytes + (int64_t)group * j->icg * 4;
+  const uint8_t* x0 = j->x + (int64_t)group * j->icg * 4;
+  w->count = count;
+  const int32_t top = at->y * p->stride_h - p->pad_top, left = at->x * p->stride_w - p->pad_left;
+  if (at->x + count <= p->ow && top >= 0 && top <= y_most && left >= 0 &&
+      left + (count - 1) * p->stride_w <= x_most) { /* of one row */
+    const uint8_t* from =
+        x0 + (at->n * j->image_bytes + top * j->row_bytes + left * j->pixel_bytes);
+    const int64_t step = p->stride_w * j->pixel_bytes;
+    for (int32_t i = 0; i < XRT_TILE_ROWS; ++i) w->from[i] = from + (i < count ? i : 0) * step;
+    w->inside = 1;
+    advance(j, at, count);
+    return;
+  }
   int outside = 0;
-  for (int32_t i = 0; i < count; ++i) {
+  for (int32_t i = 0; i < count; ++i, advance(j, at, 1)) {
     const int32_t y = at->y * p->stride_h - p->pad_top, x = at->x * p->stride_w - p->pad_left;
     outside |= (y < 0) | (y > y_most) | (x < 0) | (x > x_most);
-    w->image[i] = image;
-    w->at[i] = y * j->row_bytes + x * j->pixel_bytes;
+    w->image[i] = x0 + at->n * j->image_bytes;
     w->y[i] = y;
     w->x[i] = x;
-    if (++at->x == p->ow) {
-      at->x = 0;
-      if (++at->y == p->oh) {
-        at->y = 0;
-        ++at->n;
-        image += j->image_bytes;
-      }
-    }
   }
-  w->count = count;
   w->inside = !outside;
+  for (int32_t i = 0; i < XRT_TILE_ROWS && w->inside; ++i) {
+    const int32_t k = i < count ? i : 0;
+    w->from[i] = w->image[k] + (w->y[k] * j->row_bytes + w->x[k] * j->pixel_bytes);
+  }
 }
 
 static void sum(const conv_job* j, const xrt_tile* tile, const xrt_tile_finish* finish) {
@@ -112,8 +128,7 @@ static void sum_inside(const conv_job* j, const windows* at, xrt_tile* tile,
     for (int32_t s = 0; s < count; ++s) {
       const int32_t ky = (first + s) / columns, kx = (first + s) % columns;
       const int64_t to = ky * p->dilation_h * j->row_bytes + kx * p->dilation_w * j->pixel_bytes;
-      for (int32_t i = 0; i < XRT_TILE_ROWS; ++i)
-        rows[s][i] = i < at->count ? at->image[i] + (at->at[i] + to) : rows[s][0];
+      for (int32_t i = 0; i < XRT_TILE_ROWS; ++i) rows[s][i] = at->from[i] + to;
     }
     tile->segments = count;
     tile->w = w + first * tile->segment_bytes;
@@ -126,9 +141,16 @@ static void sum_inside(const conv_job* j, const windows* at, xrt_tile* tile,
 static const float* tap_of(const conv_job* j, const windows* at, int32_t i, int32_t ky,
                            int32_t kx) {
   const xrt_k_conv* p = j->p;
-  const int32_t y = at->y[i] + ky * p->dilation_h, x = at->x[i] + kx * p->dilation_w;
-  if (y < 0 || y >= p->ih || x < 0 || x >= p->iw) return NULL;
-  return (const float*)(const void*)(at->image[i] + (y * j->row_bytes + x * j->pixel_bytes));
+  const int32_t down = ky * p->dilation_h, right = kx * p->dilation_w;
+  const uint8_t* tap = NULL;
+  if (at->inside) {
+    tap = at->from[i] + (down * j->row_bytes + right * j->pixel_bytes);
+  } else {
+    const int32_t y = at->y[i] + down, x = at->x[i] + right;
+    if (y >= 0 && y < p->ih && x >= 0 && x < p->iw)
+      tap = at->image[i] + (y * j->row_bytes + x * j->pixel_bytes);
+  }
+  return (const float*)(const void*)tap;
 }
 
 /* Taps [begin, end) reached by pointers, those outside of the image to zeros. */
