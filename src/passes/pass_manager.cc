@@ -25,7 +25,13 @@ constexpr bool kVerifyAfterEachPass = true;
 class Dump {
  public:
   explicit Dump(const std::filesystem::path& dir) : dir_(dir) {
-    if (!dir_.empty()) std::filesystem::create_directories(dir_);
+    if (dir_.empty()) return;
+    std::error_code failed;
+    std::filesystem::create_directories(dir_, failed);
+    if (failed) {
+      throw Error(ErrorCode::kIo,
+                  "cannot make the folder for dumps, '" + dir_.string() + "': " + failed.message());
+    }
   }
   void write(const Graph& graph, const std::string& step) {
     if (dir_.empty()) return;

@@ -139,7 +139,8 @@ std::vector<std::int32_t> preferences(const Graph& graph, const Decision& decisi
   return preferred;
 }
 
-// "loop/body/node": the overrides of the body's own program say more.
+}  // namespace
+
 bool is_within_body(const Graph& graph, const std::string& name) {
   for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
     const auto id = graph.find_node(name.substr(0, at));
@@ -150,8 +151,6 @@ bool is_within_body(const Graph& graph, const std::string& name) {
   }
   return false;
 }
-
-}  // namespace
 
 Placement place(Survey& survey, const Decision& decision, const std::string& scope) {
   const Graph& graph = survey.graph();

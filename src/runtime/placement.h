@@ -27,4 +27,8 @@ struct Placement {
 // kUnsupported where no engine takes a node (with `strict`: no named engine).
 Placement place(Survey& survey, const Decision& decision, const std::string& scope = {});
 
+// Whether a name is one like "loop/body/node", of a node in a body that the graph has; whether the
+// body has that node its own program says.
+bool is_within_body(const Graph& graph, const std::string& name);
+
 }  // namespace xrt

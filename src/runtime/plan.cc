@@ -31,7 +31,12 @@ namespace {
 
 void dump_text(const std::filesystem::path& dir, const std::string& name, const Graph& graph) {
   if (dir.empty()) return;
-  std::filesystem::create_directories(dir);
+  std::error_code failed;
+  std::filesystem::create_directories(dir, failed);
+  if (failed) {
+    throw Error(ErrorCode::kIo,
+                "cannot make the folder for dumps, '" + dir.string() + "': " + failed.message());
+  }
   write_file_atomic(dir / (name + ".txt"), print(graph));
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/auto.h"
 #include "runtime/control_flow.h"
 #include "runtime/evaluate.h"
+#include "runtime/option_checks.h"
 #include "runtime/plan.h"
 #include "runtime/plan_cache.h"
 #include "runtime/precision.h"
@@ -72,8 +73,9 @@ class ProgramImpl final : public Program {
       : options_(std::move(options)),
         cache_(std::move(cache)),
         why_not_kept_(std::move(why_not_kept)) {
-    check_limits();
+    check_limits(options_);
     infer_shapes(graph);
+    const Graph imported = options_.node_engines.empty() ? Graph() : Graph(graph);
     run_passes(graph, pass_options());
     for (const ValueId v : graph.inputs()) {
       const auto defaults = graph.input_defaults().find(v);
@@ -86,7 +88,7 @@ class ProgramImpl final : public Program {
     }
     graph_ = std::make_shared<const Graph>(std::move(graph));
     is_static_ = has_static_inputs();
-    check_options();
+    check_options(imported);
     if (cache_ != nullptr) {
       why_not_kept_ = PlanCache::why_not(*graph_);
       if (!why_not_kept_.empty()) cache_.reset();
@@ -103,7 +105,7 @@ class ProgramImpl final : public Program {
   // From what the disk cache holds.
   ProgramImpl(std::unique_ptr<PlanCache> cache, ProgramOptions options)
       : options_(std::move(options)), ports_(cache->ports()), cache_(std::move(cache)) {
-    check_limits();
+    check_limits(options_);
     is_static_ = has_static_inputs();
     // Names of engines and aliases were right when the program was kept, and are part of its key.
     auto_mode(options_);
@@ -181,20 +183,32 @@ class ProgramImpl final : public Program {
 
   // What can be known before the shapes are: a program with dynamic inputs is planned at its first
   // run, and a name that is wrong must not wait until then.
-  void check_options() const {
+  void check_options(const Graph& imported) const {
     if (options_.engines.empty()) {
       throw Error(ErrorCode::kInvalidArgument, "no engine is named; {\"auto\"} is the default");
     }
     auto_mode(options_);
     check_precision(options_);
     for (std::size_t i = 0; i < options_.engines.size(); ++i) {
-      if (i == 0 && options_.engines[i] == "auto") continue;
+      if (options_.engines[i] == "auto") {
+        if (i == 0) continue;
+        throw Error(ErrorCode::kInvalidArgument,
+                    "'auto' stands first in a list of engines: those behind it are its candidates");
+      }
       get_engine(options_.engines[i]);
     }
     for (const auto& [node, name] : options_.node_engines) {
       if (name != kRuntimeEngine) get_engine(name);
     }
     check_engine_options(options_);
+    // Passes make nodes whose names explanations show; those of a training graph are the trainer's.
+    if (!options_.training) {
+      ProgramOptions unknown;
+      for (const auto& [node, name] : options_.node_engines) {
+        if (!graph_->find_node(node)) unknown.node_engines.emplace(node, name);
+      }
+      check_node_names(imported, unknown);
+    }
     const auto require = [](const std::vector<Port>& ports, const std::string& name,
                             const char* kind) {
       for (const Port& port : ports) {
@@ -324,12 +338,6 @@ class ProgramImpl final : public Program {
     return std::all_of(ports_.inputs.begin(), ports_.inputs.end(), [](const Port& port) {
       return !port.type.is_tensor() || port.type.is_static();
     });
-  }
-
-  void check_limits() const {
-    if (options_.max_specializations < 1) {
-      throw Error(ErrorCode::kInvalidArgument, "max_specializations must be at least 1");
-    }
   }
 
   // A plan whose draft can be kept.

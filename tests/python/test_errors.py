@@ -171,3 +171,34 @@ def test_wrong_options(add_model: bytes) -> None:
         openxrt.load(add_model, engine="native", max_batchsize=1)
     with pytest.raises(TypeError):
         openxrt.load(3.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": ["native", "auto"]}, "'auto' stands first"),
+        ({"auto_budget_s": -1}, "auto_budget_s is -1"),
+        ({"auto_budget_s": float("nan")}, "auto_budget_s is nan"),
+        ({"tolerance": -0.5}, "tolerance is -0.5"),
+        ({"num_threads": -1}, "num_threads is -1"),
+        (
+            {"cluster_minimum_nodes": 5, "cluster_maximum_nodes": 2},
+            "above cluster_maximum_nodes, 2",
+        ),
+        ({"node_engines": {"Hidden": "native"}}, "no node 'Hidden'; did you mean 'hidden'"),
+        ({"node_engines": {"nothing/like/it": "native"}}, "no node 'nothing/like/it'"),
+    ],
+)
+def test_options_that_cannot_be_meant(options: dict, message: str) -> None:
+    graph = openxrt.Graph()
+    x = graph.add_input("x", "float32", [4])
+    (y,) = graph.add_node("Relu", [x], ["y"], name="hidden")
+    graph.add_output(y)
+    with pytest.raises(openxrt.InvalidArgument, match=message):
+        openxrt.load(graph, **{"engine": "native", **options})
+
+
+def test_a_folder_for_dumps_that_cannot_be_made(add_model: bytes, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(openxrt.Error, match="cannot make the folder for dumps"):
+        openxrt.load(add_model, engine="native", dump_dir=tmp_path / "file" / "dumps")

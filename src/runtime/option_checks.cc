@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/option_checks.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/nearest.h"
+#include "runtime/placement.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInvalidArgument, what); }
+
+}  // namespace
+
+void check_limits(const ProgramOptions& options) {
+  if (options.max_specializations < 1) fail("max_specializations must be at least 1");
+  if (options.num_threads < 0) {
+    fail("num_threads is " + std::to_string(options.num_threads) +
+         "; a number from 1 on is wanted, or 0 for the process's budget");
+  }
+  if (!std::isfinite(options.auto_budget_s) || options.auto_budget_s < 0) {
+    fail("auto_budget_s is " + std::to_string(options.auto_budget_s) +
+         "; seconds from 0 on are wanted");
+  }
+  if (!std::isfinite(options.tolerance) || options.tolerance < 0) {
+    fail("tolerance is " + std::to_string(options.tolerance) +
+         "; a share of an output's range from 0 on is wanted");
+  }
+  const auto most = options.cluster_maximum_nodes;
+  if (most >= 0 && options.cluster_minimum_nodes > most) {
+    fail("cluster_minimum_nodes is " + std::to_string(options.cluster_minimum_nodes) +
+         ", which is above cluster_maximum_nodes, " + std::to_string(most));
+  }
+}
+
+void check_node_names(const Graph& imported, const ProgramOptions& options) {
+  for (const auto& [name, engine] : options.node_engines) {
+    if (imported.find_node(name) || is_within_body(imported, name)) continue;
+    std::vector<std::string> names;
+    for (const NodeId id : imported.nodes()) names.push_back(imported.node(id).name);
+    std::string hint = suggestion(name, names);
+    constexpr std::size_t kReadable = 300;  // all names of a large graph help nobody
+    if (hint.size() > kReadable) hint = "; `xrt inspect` shows all";
+    fail("node_engines: the graph has no node '" + name + "'" + hint);
+  }
+}
+
+}  // namespace xrt

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that cannot be meant: errors when a program is loaded, before anything else is done.
+#pragma once
+
+#include "xrt/graph.h"
+#include "xrt/program.h"
+
+namespace xrt {
+
+// kInvalidArgument for numbers out of range.
+void check_limits(const ProgramOptions& options);
+
+// kInvalidArgument where node_engines names a node that the graph as it was imported has not, and
+// suggests the nearest; "loop/body/node" counts where there is such a body.
+void check_node_names(const Graph& imported, const ProgramOptions& options);
+
+}  // namespace xrt
