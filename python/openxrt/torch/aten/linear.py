@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from ..._core import Unsupported
 from ..builder import Builder, Number, Value
 from ..registry import lowering
@@ -88,6 +90,9 @@ def convolution(
         )
     )
     image = x if x.rank == weight.rank else b.unsqueeze(x, 0)
+    if not x.dtype.is_floating_point:  # ONNX convolves floating-point numbers only
+        image, weight = b.cast(image, torch.float64), b.cast(weight, torch.float64)
+        bias = None if bias is None else b.cast(bias, torch.float64)
     y = b.op(
         "ConvTranspose" if transposed else "Conv",
         image,
@@ -100,4 +105,5 @@ def convolution(
         group=groups,
         output_padding=extra if transposed and any(extra) else None,
     )
+    y = b.cast(y, x.dtype)
     return y if x.rank == weight.rank else b.squeeze(y, 0)

@@ -237,16 +237,19 @@ def group_norm(
 ) -> list[Value | None]:
     scale = weight if weight is not None else _filled(b, c, 1.0, x.dtype)
     shift = bias if bias is not None else _filled(b, c, 0.0, x.dtype)
-    y = b.op(
-        "GroupNormalization",
-        x,
-        scale,
-        shift,
-        shape=x.shape,
-        rank=x.rank,
-        num_groups=group,
-        epsilon=float(eps),
-    )
+    if 0 in (x.shape or ()):  # its body has a Reshape that cannot tell the sizes of nothing
+        y = b.op("Identity", x, shape=x.shape)
+    else:
+        y = b.op(
+            "GroupNormalization",
+            x,
+            scale,
+            shift,
+            shape=x.shape,
+            rank=x.rank,
+            num_groups=group,
+            epsilon=float(eps),
+        )
     if not b.used & {1, 2}:
         return [y, None, None]
     grouped = b.reshape(x, [n, group, -1])

@@ -201,6 +201,8 @@ def prelu(b: Builder, x: Value, weight: Value) -> Value:
 
 @lowering("aten.hardtanh.default")
 def hardtanh(b: Builder, x: Value, min_val: Number = -1, max_val: Number = 1) -> Value:
+    if not x.dtype.is_floating_point:  # whole bounds keep the dtype, whatever type they have
+        min_val, max_val = int(min_val), int(max_val)
     return clamp(b, x, min_val, max_val)
 
 

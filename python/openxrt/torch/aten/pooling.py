@@ -24,6 +24,11 @@ def _batched(b: Builder, x: Value, spatial: int) -> tuple[Value, bool]:
     return (x, False) if x.rank == spatial + 2 else (b.unsqueeze(x, 0), True)
 
 
+def _floating(b: Builder, x: Value) -> Value:
+    """ONNX pools floating-point numbers only: integers as float64, which holds those below 2^53."""
+    return x if x.dtype.is_floating_point else b.cast(x, torch.float64)
+
+
 def _max_pool(
     b: Builder,
     spatial: int,
@@ -36,11 +41,11 @@ def _max_pool(
 ) -> list[Value | None]:
     kernel = spread(kernel_size, spatial)
     pads = spread(padding, spatial)
-    image, added = _batched(b, x, spatial)
+    image, added = _batched(b, _floating(b, x), spatial)
     outputs = b.ops(
         "MaxPool",
         image,
-        dtypes=[x.dtype, torch.int64] if 1 in b.used else [x.dtype],
+        dtypes=[image.dtype, torch.int64] if 1 in b.used else [image.dtype],
         rank=spatial + 2,
         kernel_shape=kernel,
         strides=spread(stride, spatial) if stride else kernel,
@@ -48,7 +53,7 @@ def _max_pool(
         dilations=spread(dilation, spatial),
         ceil_mode=int(ceil_mode),
     )
-    results: list[Value | None] = [outputs[0], None]
+    results: list[Value | None] = [b.cast(outputs[0], x.dtype), None]
     if 1 in b.used:
         # ONNX counts positions through the whole tensor, PyTorch within each plane.
         plane = b.product([b.dim_size(x, dim) for dim in range(-spatial, 0)])
@@ -81,7 +86,7 @@ def _average_pool(
 ) -> Value:
     kernel = spread(kernel_size, spatial)
     pads = spread(padding, spatial)
-    image, added = _batched(b, x, spatial)
+    image, added = _batched(b, _floating(b, x), spatial)
     if divisor_override is not None and ceil_mode:
         raise Unsupported("average pooling with ceil_mode and divisor_override")
     y = b.op(
@@ -96,6 +101,7 @@ def _average_pool(
     )
     if divisor_override is not None:
         y = b.op("Mul", y, b.scalar(math.prod(kernel) / divisor_override, y.dtype))
+    y = b.cast(y, x.dtype)
     return b.squeeze(y, 0) if added else y
 
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QuantizeLinear and DequantizeLinear of the native engine, to the bit as in ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import openxrt
+import pytest
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero"),
+    [(np.uint8, 120), (np.uint8, 0), (np.uint8, 255), (np.int8, -7), (np.int8, 0)],
+)
+@pytest.mark.parametrize("scale", [0.125, 0.0731])
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_every_rounding(op: str, scale: float, dtype: type, zero: int) -> None:
+    generator = np.random.default_rng(0)
+    small = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    kinds = (onnx.TensorProto.FLOAT, small)
+    if op == "QuantizeLinear":
+        halves = (np.arange(-400, 400) + 0.5) * 0.125
+        extremes = [1e30, -1e30, np.inf, -np.inf, 0.0, -0.0]
+        x = np.concatenate([generator.normal(size=40000) * 20, halves, extremes])
+        x = x.astype(np.float32)
+    else:
+        x = np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype)
+        kinds = kinds[::-1]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(op, ["x", "s", "z"], ["y"])],
+        "graph",
+        [onnx.helper.make_tensor_value_info("x", kinds[0], x.shape)],
+        [onnx.helper.make_tensor_value_info("y", kinds[1], None)],
+        [
+            onnx.helper.make_tensor("s", onnx.TensorProto.FLOAT, [], [scale]),
+            onnx.helper.make_tensor("z", small, [], [zero]),
+        ],
+    )
+    opset = onnx.helper.make_opsetid("", 21)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    content = model.SerializeToString()
+    (wanted,) = onnxruntime.InferenceSession(content).run(None, {"x": x})
+    found = openxrt.load(content, engine="native")(x)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
