@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .._core import Watch
-from .aten.decompositions import export_decompositions
 from .importer import Imported, import_exported
+from .tracing import register_known_containers, trace
 
 
 class Signature:
@@ -128,23 +127,15 @@ class Exported:
         kwargs: dict[str, object],
         wide: list[dict[int, Any] | None] | None,
     ) -> None:
+        register_known_containers()
         flat, spec = pytree.tree_flatten((args, kwargs))
         self.signature = Signature(flat, spec)
         self.is_wide = wide is not None
-        shapes = None
-        if wide is not None:
-            arguments, keywords = pytree.tree_unflatten(wide, spec)
-            shapes = _dynamic_shapes(module, arguments, keywords)
-        with torch.no_grad():
-            exported = torch.export.export(
-                module, args, kwargs, dynamic_shapes=shapes, strict=False
-            )
-            exported = exported.run_decompositions(export_decompositions())
+        exported, self.out_spec = trace(module, args, kwargs, wide)
         if wide is not None:
             self._forget_sizes(exported)
         self.module = module
         self.program = exported
-        self.out_spec = exported.call_spec.out_spec
         self.state = State(module)
         self.by_name = dict(zip(self.state.names, self.state.places, strict=True))
         # What a program writes counts as no change: it is an input of every program.
@@ -190,11 +181,3 @@ class Exported:
                 for d, size in enumerate(value.shape):
                     if not isinstance(size, int) and size.node.maybe_as_int() is None:
                         entry[1][d] = None
-
-
-def _dynamic_shapes(
-    module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> dict[str, Any]:
-    """By the names of forward's parameters, which is how torch.export matches them."""
-    bound = inspect.signature(module.forward).bind(*arguments, **keywords)
-    return dict(bound.arguments)

@@ -30,6 +30,7 @@ from .handlers.context import Context, current_context, has_trt_tensor, has_tvm_
 from .handlers.registry import Handler, find_handler, qualified_name, registered_handlers
 from .importer import _shape_of, where
 from .registry import lowered_ops
+from .tracing import CANNOT_TRACE
 
 
 class _Function(torch.nn.Module):
@@ -179,10 +180,7 @@ class GraphModule:
                     dynamic_shapes=dynamic_shapes,
                     strict=False,
                 )
-        except (
-            torch._dynamo.exc.TorchDynamoException,
-            torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
-        ) as error:
+        except CANNOT_TRACE as error:
             raise Unsupported(f"{name} cannot be traced whole: {error}") from error
         self.name = name
         # The example arguments in flat order; the tensors among them without their memory.

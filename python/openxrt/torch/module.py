@@ -17,9 +17,9 @@ from .._xrt_module import program_options
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
 from .exported import Exported, Signature, State
-from .importer import place_in
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .runner import FrozenWhileUnchanged, Runner
+from .tracing import register_known_containers
 
 # Programs kept for distinct signatures of the arguments; the oldest makes room.
 _MAX_PROGRAMS = 16
@@ -151,6 +151,7 @@ class EngineModule(torch.nn.Module):
         if not kwargs and all(type(a) is torch.Tensor for a in args):
             flat, spec = list(args), None
         else:
+            register_known_containers()
             flat, spec = pytree.tree_flatten((args, kwargs))
         for program in self._programs:
             if program.signature.fits(flat, spec):
@@ -220,19 +221,7 @@ class EngineModule(torch.nn.Module):
                     wide = None
                 if wide is not None:
                     break
-            try:
-                made = _Inference(self.wrapped, args, kwargs, wide, self.options, self._quantiser)
-            except (
-                torch._dynamo.exc.TorchDynamoException,
-                torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
-            ) as error:
-                cause = str(error).strip().splitlines() or [type(error).__name__]
-                place = place_in(str(error))
-                raise Unsupported(
-                    f"{type(self.wrapped).__name__} cannot be traced whole{place}: {cause[0]}; "
-                    "torch.cond and while_loop are for control flow that depends on data, and "
-                    "with fallback=True PyTorch runs the parts that cannot be traced"
-                ) from error
+            made = _Inference(self.wrapped, args, kwargs, wide, self.options, self._quantiser)
             self._programs.insert(0, made)
             del self._programs[_MAX_PROGRAMS:]
         return made

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -27,9 +27,10 @@ _FURTHER = (
     "unfold.default",
     "view_copy.default",
 )
-# The lowerings keep what these would lose: the log-sum-exp that the gradient reads, that a gradient
-# passes where Relu's result is positive (no mask is kept), and that a few sums over the batch are
-# the gradient of its normalisation.
+# The lowerings keep what PyTorch's rewrites would lose: the log-sum-exp that the gradient reads and
+# strides of the result that a later view relies on, that a gradient passes where Relu's result is
+# positive (no mask is kept), and that a few sums over the batch are the gradient of its
+# normalisation.
 _WHOLE = (
     "_scaled_dot_product_flash_attention_for_cpu.default",
     "native_batch_norm_backward.default",
@@ -42,23 +43,23 @@ def _overload(name: str) -> Any:
     return getattr(getattr(torch.ops.aten, op), overload)
 
 
-def _add_further(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+def _table(standard: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    table = dict(standard)
     for name in _FURTHER:
         op = _overload(name)
         if op in decomposition_table:
             table[op] = decomposition_table[op]
     table.update({_overload(name): function for name, function in rewrites().items()})
-    return table
-
-
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """For AOTAutograd."""
-    table = _add_further(dict(core_aten_decompositions()))
     for name in _WHOLE:
         table.pop(_overload(name), None)
     return table
 
 
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """For AOTAutograd."""
+    return _table(core_aten_decompositions())
+
+
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
     """For the run_decompositions() of an ExportedProgram, which has no gradients."""
-    return _add_further(dict(torch.export.default_decompositions()))
+    return _table(torch.export.default_decompositions())

@@ -133,7 +133,7 @@ def _any(b: Builder, op: str, x: Value, dims: Sequence[int] | None, keepdim: boo
     return b.cast(b.reduce(op, numbers, dims, keepdim), torch.bool)
 
 
-@lowering("aten.any.default")
+@lowering("aten.any.default", "aten._is_any_true.default")
 def any_all(b: Builder, x: Value) -> Value:
     return _any(b, "ReduceMax", x, None, False)
 
@@ -150,7 +150,7 @@ def any_dims(
     return _any(b, "ReduceMax", x, dim, keepdim)
 
 
-@lowering("aten.all.default")
+@lowering("aten.all.default", "aten._is_all_true.default")
 def all_all(b: Builder, x: Value) -> Value:
     return _any(b, "ReduceMin", x, None, False)
 

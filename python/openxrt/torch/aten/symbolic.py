@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 
 from ..builder import Builder, Operand, Value
-from ..registry import lowering
+from ..registry import complex_lowering, lowering
 from .pointwise import floor_divide, remainder
 
 
@@ -143,6 +143,15 @@ _comparison("gt", "Greater")
 _comparison("ge", "GreaterOrEqual")
 
 
+@lowering("torch.sym_ite")
+def choose(b: Builder, condition: Operand, x: Operand, y: Operand) -> Operand:
+    if not isinstance(condition, Value):
+        return x if condition else y
+    left, right = b.promote(x, y)
+    return b.op("Where", condition, left, right, dtype=left.dtype, rank=0)
+
+
+@complex_lowering("aten._assert_tensor_metadata.default")
 @lowering(
     "aten._assert_scalar.default",
     "aten._assert_async.msg",

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments and results in containers of other packages: transformers' key-value caches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openxrt
+import openxrt.torch as xt
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def transformers() -> Any:
+    """transformers imports torchvision, whose wheel has its operators for CUDA only; its Python
+    part wants no more than that they are declared."""
+    if not hasattr(torch.ops.torchvision, "nms"):
+        library = torch.library.Library("torchvision", "DEF")
+        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        transformers.library = library  # type: ignore[attr-defined]  they live as long as this
+    return pytest.importorskip("transformers")
+
+
+class Box:
+    """A container that PyTorch knows nothing of."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+
+class GivesBox(torch.nn.Module):
+    """Hides its result."""
+
+    def forward(self, x: torch.Tensor) -> Box:
+        return Box(x + 1)
+
+
+def test_unknown_container_is_named() -> None:
+    module = xt.XRTModule(GivesBox().eval(), engine="native")
+    with pytest.raises(openxrt.Unsupported, match=r"GivesBox cannot be traced.*class.*Box"):
+        module(torch.ones(2))
+    fallback = xt.XRTModule(GivesBox().eval(), engine="native", fallback=True)
+    assert torch.equal(fallback(torch.ones(2)).tensor, torch.full((2,), 2.0))
+
+
+def causal(transformers: Any, kind: str) -> Any:
+    torch.manual_seed(0)
+    if kind == "gpt2":
+        config = transformers.GPT2Config(
+            n_embd=32, n_layer=1, n_head=4, vocab_size=99, bos_token_id=1, eos_token_id=98
+        )
+        return transformers.GPT2LMHeadModel(config).eval()
+    config = transformers.LlamaConfig(
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=64,
+        vocab_size=99,
+        eos_token_id=98,
+    )
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+@pytest.mark.parametrize(("kind", "engine"), [("gpt2", "native"), ("llama", "xla")])
+def test_token_by_token_with_a_cache(transformers: Any, kind: str, engine: str) -> None:
+    plain = causal(transformers, kind)
+    module = xt.XRTModule(plain, engine=engine)
+    tokens = torch.randint(0, 90, (2, 7))
+    with torch.no_grad():
+        want, got = plain(tokens), module(tokens)
+        for step in range(5):
+            assert type(got.past_key_values) is type(want.past_key_values)
+            assert got.past_key_values.get_seq_length() == 7 + step
+            torch.testing.assert_close(got.logits, want.logits, rtol=1e-4, atol=1e-5)
+            next_token = want.logits[:, -1:].argmax(-1)
+            want = plain(next_token, past_key_values=want.past_key_values)
+            got = module(next_token, past_key_values=got.past_key_values)
+    # The whole prompt, the first token after it, and one for every length that follows.
+    assert len(module._programs) == 3
+
+
+def test_generate_through_the_engines(transformers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, twin = causal(transformers, "llama"), causal(transformers, "llama")
+    tokens = torch.randint(0, 90, (2, 5))
+    options = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": 0}
+    want = plain.generate(tokens, **options)
+    module = xt.XRTModule(twin, engine="native")
+    calls = 0
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return module(*args, **kwargs)
+
+    monkeypatch.setattr(plain, "forward", forward)
+    assert torch.equal(plain.generate(tokens, **options), want)
+    assert calls == 8
+
+
+def test_encoder_and_decoder_caches(transformers: Any) -> None:
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, vocab_size=99
+    )
+    plain = transformers.T5Model(config).eval()
+    arguments = {
+        "input_ids": torch.randint(0, 90, (2, 6)),
+        "decoder_input_ids": torch.randint(0, 90, (2, 3)),
+    }
+    with torch.no_grad():
+        want, got = plain(**arguments), xt.XRTModule(plain, engine="native")(**arguments)
+    torch.testing.assert_close(got[0], want[0], rtol=1e-4, atol=1e-5)
+    caches, expected = got.past_key_values, want.past_key_values
+    assert type(caches) is type(expected)
+    for name in ("self_attention_cache", "cross_attention_cache"):
+        for layer, other in zip(
+            getattr(caches, name).layers, getattr(expected, name).layers, strict=True
+        ):
+            torch.testing.assert_close(layer.keys, other.keys, rtol=1e-4, atol=1e-5)
+
+
+class Experts(torch.nn.Module):
+    """Rows sorted by expert; the last two belong to none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, 4, 5))
+
+    def forward(self, x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        return torch.ops.transformers.grouped_mm_fallback(x, self.weight, ends)
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla"])
+def test_products_by_groups(engine: str) -> None:
+    pytest.importorskip("transformers.integrations.moe")
+    plain = Experts().eval()
+    module = xt.XRTModule(plain, engine=engine)
+    for ends in ([2, 5, 7], [0, 7, 7], [0, 0, 0], [9, 9, 9]):
+        check_groups(plain, module, ends)
+
+
+def check_groups(plain: torch.nn.Module, module: torch.nn.Module, ends: list[int]) -> None:
+    x = torch.randn(9, 4)
+    with torch.no_grad():
+        got = module(x, torch.tensor(ends, dtype=torch.int32))
+    parts = torch.split(x[: ends[-1]], torch.tensor([0, *ends]).diff().tolist())
+    want = torch.zeros(9, 5)
+    want[: ends[-1]] = torch.cat(
+        [p @ w for p, w in zip(parts, module.weight.detach(), strict=True)]
+    )
+    torch.testing.assert_close(got, want)
+
+
+def test_gradients_of_products_by_groups() -> None:
+    pytest.importorskip("transformers.integrations.moe")
+    module = Experts()
+    ends = torch.tensor([2, 2, 7], dtype=torch.int32)
+    x = torch.randn(9, 4, requires_grad=True)
+    module(x, ends).square().sum().backward()
+    want = x.grad, module.weight.grad
+    x.grad, module.weight.grad = None, None
+    xt.XRTModule(module, engine="native")(x, ends).square().sum().backward()
+    for grad, expected in zip((x.grad, module.weight.grad), want, strict=True):
+        torch.testing.assert_close(grad, expected, rtol=1e-4, atol=1e-5)
