@@ -78,9 +78,13 @@ def _batch_statistics(
     weight: Value | None,
     bias: Value | None,
     eps: float,
+    is_whole: bool = True,
 ) -> tuple[Value, Value, Value, Value]:
-    """The normalised tensor, mean, inverse standard deviation and (biased) variance."""
-    if is_uniform(x, weight, bias):
+    """The normalised tensor, mean, inverse standard deviation and (biased) variance.
+
+    `is_whole` asks for BatchNormalization in training mode, which few engines for inference take.
+    """
+    if is_whole and is_uniform(x, weight, bias):
         zeros, ones = filled_channels(b, x, 0.0), filled_channels(b, x, 1.0)
         # With momentum 0 the new statistics are those of the batch alone.
         y, *flat = b.ops(
@@ -137,7 +141,8 @@ def batch_norm_no_stats(
     momentum: float,
     eps: float,
 ) -> list[Value]:
-    return list(_batch_statistics(b, x, weight, bias, eps)[:3])
+    # Also what instance normalisation is made of.
+    return list(_batch_statistics(b, x, weight, bias, eps, is_whole=False)[:3])
 
 
 @lowering("aten._native_batch_norm_legit_functional.default")
