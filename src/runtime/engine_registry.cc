@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -53,6 +54,26 @@ void list_folder(const fs::path& folder, std::vector<fs::path>& files) {
   files.insert(files.end(), found.begin(), found.end());
 }
 
+// The folders are read whenever somebody asks for engines; what is odd about them is said once.
+void warn_once(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(text).second) log_warning(text);
+}
+
+// A name belongs to the first file that bears it: built-in engines cannot be replaced.
+void warn_of_hidden(const std::vector<fs::path>& files) {
+  std::map<std::string, fs::path> first;
+  for (const fs::path& file : files) {
+    const fs::path& used = first.try_emplace(engine_of(file), file).first->second;
+    std::error_code error;
+    if (used == file || fs::equivalent(used, file, error)) continue;
+    warn_once("XRT_ENGINE_PATH: '" + file.string() + "' is not used: engine '" + engine_of(file) +
+              "' comes from '" + used.string() + "'");
+  }
+}
+
 // Built-in libraries first, then what XRT_ENGINE_PATH (folders or files, separated by ':') adds.
 std::vector<fs::path> library_files() {
   std::vector<fs::path> files;
@@ -61,15 +82,17 @@ std::vector<fs::path> library_files() {
     std::stringstream entries{std::string(path)};
     for (std::string entry; std::getline(entries, entry, ':');) {
       if (entry.empty()) continue;
-      if (fs::is_directory(entry)) {
+      std::error_code error;
+      if (fs::is_directory(entry, error)) {
         list_folder(entry, files);
       } else if (!engine_of(entry).empty()) {
         files.emplace_back(entry);
       } else {
-        log_warning("XRT_ENGINE_PATH: '" + entry +
-                    "' is neither a folder nor a file libxrt_engine_<name>.so");
+        warn_once("XRT_ENGINE_PATH: '" + entry +
+                  "' is neither a folder nor a file libxrt_engine_<name>.so");
       }
     }
+    warn_of_hidden(files);
   }
   return files;
 }

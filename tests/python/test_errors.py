@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every mistake is an openxrt.Error that names its place; nothing crashes."""
 
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -202,3 +205,30 @@ def test_a_folder_for_dumps_that_cannot_be_made(add_model: bytes, tmp_path: Path
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(openxrt.Error, match="cannot make the folder for dumps"):
         openxrt.load(add_model, engine="native", dump_dir=tmp_path / "file" / "dumps")
+
+
+def test_what_is_odd_about_the_engine_path_is_said_once(tmp_path: Path) -> None:
+    hidden = tmp_path / "libxrt_engine_native.so"
+    hidden.write_text("no library, and never opened")
+    broken = tmp_path / "libxrt_engine_broken.so"
+    broken.write_text("no library")
+    script = (
+        "import openxrt\n"
+        "openxrt.engines(), openxrt.engines()\n"
+        "try:\n"
+        "    openxrt.load(openxrt.Graph(), engine='broken')\n"
+        "except openxrt.EngineError as error:\n"
+        "    print(error)\n"
+    )
+    path = f"{tmp_path}:{tmp_path / 'nowhere'}:{'x' * 5000}:{hidden}"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "XRT_ENGINE_PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(f"'{hidden}' is not used: engine 'native' comes from") == 1
+    assert done.stderr.count("nowhere' is neither a folder nor a file") == 1
+    assert f"cannot be loaded from '{broken}'" in done.stdout
