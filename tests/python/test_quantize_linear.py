@@ -46,3 +46,23 @@ def test_every_rounding(op: str, scale: float, dtype: type, zero: int) -> None:
     found = openxrt.load(content, engine="native")(x)
     assert found.dtype == wanted.dtype
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("axis", "rows"), [(0, 3), (1, 5), (-1, 4)])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32])
+def test_constants_are_dequantised(kind: type, axis: int, rows: int) -> None:
+    generator = np.random.default_rng(1)
+    x = generator.integers(0, 120, (3, 5, 4)).astype(kind)
+    scale = generator.uniform(0.1, 1, rows).astype(np.float32)
+    graph = openxrt.Graph("constants")
+    start = graph.add_input("y", "float32", [3, 5, 4])
+    values = [graph.add_constant(x, x.dtype.name), graph.add_constant(scale, "float32")]
+    (wide,) = graph.add_node("DequantizeLinear", values, ["wide"], {"axis": axis})
+    (total,) = graph.add_node("Add", [start, wide], ["total"])
+    graph.add_output(total)
+    graph.finish()
+    y = generator.normal(size=(3, 5, 4)).astype(np.float32)
+    shape = [1, 1, 1]
+    shape[axis] = rows
+    found = openxrt.load(graph, engine="native")(y)
+    np.testing.assert_allclose(found, y + x * scale.reshape(shape), rtol=1e-6, atol=1e-6)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/prepare.h"
 
+#include "engines/native/dequantize.h"
 #include "engines/native/dnn/optimize.h"
 #include "engines/native/updates.h"
 #include "ir/schema.h"
@@ -45,6 +46,7 @@ void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOp
   expand_functions(
       graph, [&](const Graph& g, NodeId id) { return registry.find(NodeView(g, id)) == nullptr; });
   fuse_updates(graph, aliases);
+  dequantize_constants(graph);
   dnn::optimize(graph);
 }
 

@@ -46,8 +46,13 @@ for _aten, _op in {
     "mish": "Mish",
 }.items():
     _unary(_aten, _op)
-for _aten, _op in {"neg": "Neg", "relu": "Relu", "abs": "Abs", "sign": "Sign"}.items():
+for _aten, _op in {"neg": "Neg", "relu": "Relu", "abs": "Abs"}.items():
     _unary(_aten, _op, floats=False)
+
+
+@lowering("aten.sign.default")
+def sign(b: Builder, x: Value) -> Value:
+    return x if x.dtype == torch.bool else b.op("Sign", x, shape=x.shape)
 
 
 def _rounding(aten: str, op: str) -> None:

@@ -38,11 +38,23 @@ def mean(
     return b.reduce("ReduceMean", b.cast(x, dtype) if dtype else x, dim, keepdim)
 
 
+def _product(
+    b: Builder, x: Value, dims: Sequence[int] | None, keepdim: bool, dtype: torch.dtype | None
+) -> Value:
+    if dtype == torch.bool:  # true where no element is 0
+        return b.cast(b.reduce("ReduceMin", _as_bytes(b, x), dims, keepdim), torch.bool)
+    return b.reduce("ReduceProd", b.cast(x, dtype) if dtype else x, dims, keepdim)
+
+
+def _as_bytes(b: Builder, x: Value) -> Value:
+    return b.cast(b.cast(x, torch.bool), torch.uint8)
+
+
 @lowering("aten.prod.default")
 def prod(b: Builder, x: Value, *, dtype: torch.dtype | None = None) -> Value:
     if dtype is None and not x.dtype.is_floating_point:
         dtype = torch.int64
-    return b.reduce("ReduceProd", b.cast(x, dtype) if dtype else x, None, False)
+    return _product(b, x, None, False, dtype)
 
 
 @lowering("aten.prod.dim_int")
@@ -51,7 +63,7 @@ def prod_dim(
 ) -> Value:
     if dtype is None and not x.dtype.is_floating_point:
         dtype = torch.int64
-    return b.reduce("ReduceProd", b.cast(x, dtype) if dtype else x, [dim], keepdim)
+    return _product(b, x, [dim], keepdim, dtype)
 
 
 def _extremum(b: Builder, op: str, x: Value, dim: Sequence[int], keepdim: bool) -> Value:
