@@ -24,6 +24,10 @@ CONVOLUTIONS = {
     "uneven": (torch.nn.Conv2d(3, 4, (3, 1), stride=(1, 2), padding=(0, 1)), (2, 3, 8, 9)),
     "1-d": (torch.nn.Conv1d(3, 4, 3, stride=2), (2, 3, 10)),
     "3-d": (torch.nn.Conv3d(2, 3, 3, stride=2, padding=1), (2, 2, 6, 6, 6)),
+    "weight norm": (
+        torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(3, 4, 3), dim=2),
+        (2, 3, 8),
+    ),
     "transposed": (torch.nn.ConvTranspose2d(3, 4, 3, stride=2, output_padding=1), (2, 3, 5, 6)),
     "transposed, without bias": (
         torch.nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1, bias=False),
@@ -79,6 +83,17 @@ class Attention(torch.nn.Module):
 )
 def test_attention(options: dict[str, object]) -> None:
     compare(Attention(**options), *(torch.randn(2, 2, 5, 8) for _ in range(3)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_that_share_keys(causal: bool) -> None:
+    shared = [torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8)]
+    module = Attention(enable_gqa=True, is_causal=causal)
+    compare(module, torch.randn(2, 6, 5, 8), *shared)
+    with torch.no_grad():
+        query = torch.randn(2, 6, 5, 8)
+        found = xt.XRTModule(module.eval(), engine="native")(query, *shared)
+        torch.testing.assert_close(found, module(query, *shared), rtol=1e-4, atol=1e-4)
 
 
 def test_linear_layers_need_no_transposes_of_their_own() -> None:

@@ -49,6 +49,29 @@ def _causal(b: Builder, query: Value, key: Value) -> Value:
                 dtype=torch.bool, rank=2)  # fmt: skip
 
 
+def _repeated(b: Builder, x: Value, like: Value) -> Value:
+    """Keys or values whose heads (dimension −3) serve several of the queries' each, repeated."""
+    heads, wanted = x.static_size(-3, "attention"), like.static_size(-3, "attention")
+    if heads == wanted:
+        return x
+    sizes = [b.dim_size(x, dim) for dim in range(x.rank)]
+    grouped = [*sizes[:-2], wanted // heads, *sizes[-2:]]
+    wide = b.op("Expand", b.unsqueeze(x, x.rank - 2), b.vector(grouped), rank=x.rank + 1)
+    shape = None if x.shape is None else (*x.shape[:-3], wanted, *x.shape[-2:])
+    flat = b.reshape(wide, [*sizes[:-3], wanted, *sizes[-2:]])
+    return Value(flat.id, flat.dtype, shape, x.rank)
+
+
+def _summed(b: Builder, gradient: Value, like: Value, wanted: Value) -> Value:
+    """The gradient of what _repeated() made of `like` for the heads of `wanted`."""
+    heads, given = like.static_size(-3, "attention"), wanted.static_size(-3, "attention")
+    if heads == given:
+        return gradient
+    sizes = [b.dim_size(like, dim) for dim in range(like.rank)]
+    grouped = b.reshape(gradient, [*sizes[:-2], given // heads, *sizes[-2:]])
+    return b.reduce("ReduceSum", grouped, [like.rank - 2], False)
+
+
 @lowering("aten._scaled_dot_product_flash_attention_for_cpu.default")
 def attention(
     b: Builder,
@@ -63,6 +86,7 @@ def attention(
 ) -> list[Value | None]:
     if dropout_p:
         raise Unsupported("attention with dropout inside")
+    key, value = _repeated(b, key, query), _repeated(b, value, query)
     scores, _ = _scores(b, query, key, is_causal, attn_mask, scale)
     weights = b.op("Softmax", scores, axis=-1, rank=query.rank)
     out = b.op("MatMul", weights, value, rank=query.rank)
@@ -87,6 +111,8 @@ def attention_backward(
     scale: float | None = None,
 ) -> list[Value]:
     rank = query.rank
+    few_keys, few_values = key, value
+    key, value = _repeated(b, key, query), _repeated(b, value, query)
     flip = [*range(rank - 2), rank - 1, rank - 2]
     scores, factor = _scores(b, query, key, is_causal, attn_mask, scale)
     shifted = b.op("Sub", scores, b.unsqueeze(logsumexp, logsumexp.rank), rank=rank)
@@ -98,4 +124,8 @@ def attention_backward(
     to_scores = b.op("Mul", to_scores, b.scalar(factor, query.dtype), rank=rank)
     to_query = b.op("MatMul", to_scores, key, rank=rank)
     to_key = b.op("MatMul", b.transpose(to_scores, flip), query, rank=rank)
-    return [to_query, to_key, to_value]
+    return [
+        to_query,
+        _summed(b, to_key, few_keys, query),
+        _summed(b, to_value, few_values, query),
+    ]

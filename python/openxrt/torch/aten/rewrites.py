@@ -304,6 +304,16 @@ def segment_reduce(
     return torch.where(count == 0, empty, total / count.clamp(min=1))
 
 
+@rewriting("aten._weight_norm_interface_backward.default")
+def weight_norm_backward(
+    gradient: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    """Of v · g / |v|, where the norm is over all dimensions but one."""
+    others = [d for d in range(v.dim()) if d != dim % v.dim()]
+    along = (gradient * v).sum(others, keepdim=True) / norms
+    return g / norms * (gradient - v * along / norms), along
+
+
 # --- random numbers -------------------------------------------------------------------------------
 
 
