@@ -2,13 +2,17 @@
 """Time of one training step (forward, backward, SGD with momentum) beside PyTorch eager.
 
     ./dev run python benchmarks/training.py [--engine native] [--engine xla] [--model resnet18]
+    ./dev run python benchmarks/training.py --compile   # also torch.compile(backend="openxrt")
 
-Medians over `--seconds` of steps each, in turns, on two threads.
+A step by the engine's name is openxrt.Trainer's, one program; that of torch.compile leaves
+autograd, the loss and the optimizer to PyTorch. Medians over `--seconds` of steps each, in turns,
+on two threads.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import statistics
 import time
@@ -96,6 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", action="append")
     parser.add_argument("--model", action="append", choices=list(MODELS))
+    parser.add_argument("--compile", action="store_true", help="torch.compile with each engine")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument(
         "--cpu-time",
@@ -107,7 +112,9 @@ def main() -> None:
     os.environ["XRT_NUM_THREADS"] = str(threads)
     torch.set_num_threads(threads)
     clock = time.process_time if arguments.cpu_time else time.perf_counter
-    print("| model | PyTorch eager | " + " | ".join(arguments.engine or ["native"]) + " |")
+    engines = arguments.engine or ["native"]
+    titles = [*engines, *(f"torch.compile, {e}" for e in engines if arguments.compile)]
+    print("| model | PyTorch eager | " + " | ".join(titles) + " |")
     for name in arguments.model or MODELS:
         make, shape, classes = MODELS[name]
         rng = np.random.default_rng(0)
@@ -118,7 +125,14 @@ def main() -> None:
         optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
         inputs = torch.from_numpy(x)
         runs: dict[str, Callable[[], object]] = {}
-        for engine in arguments.engine or ["native"]:
+        target = torch.from_numpy(y)
+        for engine in engines:
+            if arguments.compile:
+                wrapped = copy.deepcopy(net).train()
+                own = torch.optim.SGD(wrapped.parameters(), 0.01, momentum=0.9)
+                compiled = torch.compile(wrapped, backend="openxrt", options={"engine": [engine]})
+                title = f"torch.compile, {engine}"
+                runs[title] = partial(eager_step, compiled, own, inputs, target)
             trainer = openxrt.Trainer.from_torch(
                 net,
                 (inputs,),
@@ -126,10 +140,10 @@ def main() -> None:
                 engine=engine,
             )
             runs[engine] = partial(trainer.step, x, target=y)
-        eager = partial(eager_step, net.train(), optimizer, inputs, torch.from_numpy(y))
+        eager = partial(eager_step, net.train(), optimizer, inputs, target)
         times = measure({"eager": eager, **runs}, arguments.seconds, clock)
         cells = [f"{times['eager'] * 1e3:.2f} ms"]
-        cells += [f"{times[e] * 1e3:.2f} ms ({times[e] / times['eager']:.2f}x)" for e in list(runs)]
+        cells += [f"{times[e] * 1e3:.2f} ms ({times[e] / times['eager']:.2f}x)" for e in titles]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -34,11 +34,13 @@ def _static_positions(count: int) -> list[int]:
 
 @dataclasses.dataclass
 class _Compiler:
-    """Turns one FX graph into a callable; `freeze` builds parameters into the graph."""
+    """Turns one FX graph into a callable; `freeze` builds parameters into the graph, `training`
+    is for forward and backward graphs."""
 
     options: Mapping[str, Any]
     freeze: bool
     fallback: bool
+    training: bool = False
 
     def __call__(
         self, module: torch.fx.GraphModule, samples: Sequence[object]
@@ -50,7 +52,7 @@ class _Compiler:
         options = dict(self.options)
 
         def live() -> Runner:
-            return Runner(import_fx(module, samples), options)
+            return Runner(import_fx(module, samples), options, self.training)
 
         if not static:
             runner = live()
@@ -99,8 +101,8 @@ def openxrt_backend(
     freeze = bool(chosen.pop("freeze", True))
     fallback = bool(chosen.pop("fallback", False))
     backend = aot_autograd(
-        fw_compiler=_Compiler(chosen, False, fallback),
-        bw_compiler=_Compiler(chosen, False, fallback),
+        fw_compiler=_Compiler(chosen, False, fallback, training=True),
+        bw_compiler=_Compiler(chosen, False, fallback, training=True),
         inference_compiler=_Compiler(chosen, freeze, fallback),
         decompositions=decompositions(),
         partition_fn=partition,

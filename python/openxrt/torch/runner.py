@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,10 +31,40 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(array.view(bits)).view(dtype)
 
 
-class Runner:
-    """One imported graph, compiled. Called with flat arguments and the state it reads."""
+_OMP_PAUSE_SOFT = 1
+# Of a program's last run, above which threads that spin beside it cost more than new ones.
+_LONG_S = 1e-3
 
-    def __init__(self, imported: Imported, options: Mapping[str, Any]) -> None:
+
+@functools.cache
+def _pause_openmp() -> Callable[[int], int] | None:
+    """omp_pause_resource_all() of the OpenMP library that PyTorch runs on, if it has one."""
+    return getattr(ctypes.CDLL(torch._C.__file__), "omp_pause_resource_all", None)
+
+
+def let_openmp_threads_go() -> None:
+    """Ends the threads that PyTorch's last parallel op on this thread left behind.
+
+    GNU's OpenMP has its threads spin for some 15 ms after a parallel region (the optimizer's step,
+    say) in wait of the next. While an engine computes they hold the cores that its own threads
+    need. PyTorch's next parallel op makes new ones, which takes tens of microseconds.
+    """
+    pause = _pause_openmp()
+    if pause is not None:
+        pause(_OMP_PAUSE_SOFT)
+
+
+class Runner:
+    """One imported graph, compiled. Called with flat arguments and the state it reads.
+
+    With `has_cores_alone` a program that runs for long first lets go of PyTorch's idle threads.
+    """
+
+    def __init__(
+        self, imported: Imported, options: Mapping[str, Any], has_cores_alone: bool = False
+    ) -> None:
+        self.has_cores_alone = has_cores_alone
+        self.seconds = 0.0  # of the last run, kept where threads are let go
         self.program: Program = load(imported.graph, aliases=imported.aliases, **options)
         self.inputs = imported.inputs
         self.results = imported.results
@@ -59,7 +92,14 @@ class Runner:
             tensors.append(value)
         for place in self.complex_inputs:
             tensors[place] = torch.view_as_real(tensors[place].resolve_conj())
-        outputs = self.program(*tensors)
+        if self.has_cores_alone:
+            if self.seconds > _LONG_S:
+                let_openmp_threads_go()
+            began = time.perf_counter()
+            outputs = self.program(*tensors)
+            self.seconds = time.perf_counter() - began
+        else:
+            outputs = self.program(*tensors)
         if self.one_tensor:
             return [to_torch(outputs)]
         if self.single:
