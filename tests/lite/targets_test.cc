@@ -31,6 +31,9 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
+// Whether this process is for a libcuda without graphs (CMakeLists.txt).
+bool older() { return std::getenv("XRT_STANDIN_OLDER") != nullptr; }
+
 class Environment : public testing::Environment {
  public:
   void SetUp() override {
@@ -39,7 +42,8 @@ class Environment : public testing::Environment {
     setenv("ASCEND_TOOLKIT_HOME", XRT_STANDIN_CANN, 1);
     // What is loaded already is found by its SONAME. (A run path would not do: AddressSanitizer's
     // dlopen does not look along that of its caller.)
-    for (const char* standin : {XRT_STANDIN_CUDA, XRT_STANDIN_ASCENDCL}) {
+    const char* cuda = older() ? XRT_STANDIN_CUDA_OLDER : XRT_STANDIN_CUDA;
+    for (const char* standin : {cuda, XRT_STANDIN_ASCENDCL}) {
       ASSERT_NE(dlopen(standin, RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
     }
   }
@@ -428,6 +432,15 @@ TEST(LiteTargets, KernelsOverlapOnlyWhereTheyWaitThemselves) {
   const std::string ampere = compiled(image_network(), {"cuda"});
   const Setting capability("XRT_STANDIN_CAPABILITY", "86");
   EXPECT_EQ(count(calls_of(ampere, inputs), "overlap"), 0);
+}
+
+TEST(LiteTargets, OlderLibcudaLaunchesKernelsOneByOne) {
+  if (!older()) GTEST_SKIP() << "another test runs this with XRT_STANDIN_OLDER=1";
+  expect_native(image_network(), {"cuda"}, 1e-5);
+  const Calls calls =
+      calls_of(compiled(image_network(), {"cuda"}), {random_tensor({2, 3, 13, 11}, 1)});
+  EXPECT_GT(count(calls, "launch"), 10);
+  for (const char* newer : {"capture", "graph", "overlap"}) EXPECT_EQ(count(calls, newer), 0);
 }
 
 TEST(LiteTargets, CudaFailuresOfACaptureAreReported) {

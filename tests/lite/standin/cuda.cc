@@ -302,6 +302,7 @@ EXPORT int cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, un
   (s->captures ? s->captured : s->work).push_back([=] { launch(*f, {gx, gy, gz}, bx, args); });
   return 0;
 }
+#ifndef XRT_STANDIN_OLDER  // what came with CUDA 11.4 and later
 struct Attribute {
   int id, unused, value;
   char rest[60];
@@ -347,3 +348,4 @@ EXPORT int cuGraphDestroy(Graph* g) {
   return 0;
 }
 EXPORT int cuGraphExecDestroy(Graph* g) { return cuGraphDestroy(g); }
+#endif
