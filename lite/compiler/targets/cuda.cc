@@ -59,7 +59,7 @@ class Cuda : public Target {
     xrt_cuda_code header = {};
     header.magic = XRT_CUDA_MAGIC;
     header.version = XRT_CUDA_VERSION;
-    header.flags = XRT_CUDA_KERNELS_WAIT;
+    header.flags = program.overlaps ? XRT_CUDA_OVERLAP : 0;
     header.image_count = static_cast<std::uint32_t>(images.size());
     header.kernel_count = static_cast<std::uint32_t>(program.kernels);
     header.launch_count = static_cast<std::uint32_t>(program.launches.size());

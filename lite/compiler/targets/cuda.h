@@ -37,6 +37,10 @@ struct CudaLaunch {
 struct CudaProgram {
   std::string source;
   int kernels = 0;
+  // Kernels may be started before the one before them is done. Not where sums keep the processors
+  // busy in float32: blocks of the next kernel would crowd on the first ones that are done
+  // (ResNet-50 on an H200: 0.88 ms instead of 0.73).
+  bool overlaps = true;
   std::vector<CudaLaunch> launches;
 };
 // Source and launches of a function's ops; equal kernels are written once.

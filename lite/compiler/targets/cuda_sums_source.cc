@@ -56,6 +56,7 @@ std::int64_t together(bool quantized, const Alignment& at,
 void Writer::sums(Fields& f, const char* left, std::int64_t outer, std::int64_t m, std::int64_t n,
                   std::int64_t k, int pack) {
   const CudaTile t = choose_cuda_tile(outer, m, n, k, pack);
+  to_.overlaps = false;
   f.number("m", m), f.number("ng", n), f.number("k", k), f.number("outer", outer);
   f.number("bm", t.bm), f.number("bn", t.bn), f.number("tm", t.tm), f.number("bk", kTerms);
   f.number("splits", t.splits), f.number("pack", pack), f.number("pack_or_one", std::max(pack, 1));

@@ -18,10 +18,9 @@ typedef struct xrt_cuda_code {
   uint32_t magic, version, image_count, kernel_count, launch_count, flags;
 } xrt_cuda_code;
 
-/* Kernels for 9.0 and later wait (griddepcontrol.wait) before they touch the arena, so that they
- * may be started before the kernel before them is done. Files of older compilers lack it. */
-enum { XRT_CUDA_KERNELS_WAIT = 1 };
-
+/* Flags. Kernels may be started while the ones before them end: those for 9.0 and later wait
+ * (griddepcontrol.wait) before they touch the arena. Files of older compilers lack it. */
+enum { XRT_CUDA_OVERLAP = 1 };
 /* Cubins run on devices of the same major and a minor of at least theirs; PTX on any from its
  * architecture on, compiled when it is loaded. */
 enum { XRT_CUDA_CUBIN = 1, XRT_CUDA_PTX = 2 };

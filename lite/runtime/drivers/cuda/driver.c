@@ -357,7 +357,7 @@ static xrt_lite_status prepare(xrt_lite_device* d, const xrt_lite_function* f,
   const xrt_cuda_launch* launches = (const xrt_cuda_launch*)(images + code->image_count);
   const xrt_cuda_image* image = choose_image(d, code, images);
   if (image == NULL) return XRT_LITE_UNSUPPORTED;
-  e->overlap = d->overlap && (code->flags & XRT_CUDA_KERNELS_WAIT) != 0 && image->arch >= 90;
+  e->overlap = d->overlap && (code->flags & XRT_CUDA_OVERLAP) != 0 && image->arch >= 90;
   e->op_count = (uint32_t)f->op_count;
   e->launch_count = code->launch_count;
   e->launches = (launch*)take(d, (e->launch_count + 1) * sizeof(launch));
