@@ -113,7 +113,7 @@ XRT_LITE_API xrt_lite_status xrt_lite_register_driver(const xrt_lite_driver* dri
 
 /* Drivers that are part of the runtime; a program links those that it names. */
 XRT_LITE_API const xrt_lite_driver* xrt_lite_generic_driver(void);
-XRT_LITE_API const xrt_lite_driver* xrt_lite_x86_driver(void); /* AVX2 or AVX-512 */
+XRT_LITE_API const xrt_lite_driver* xrt_lite_x86_driver(void); /* AVX2, AVX-512, AMX */
 XRT_LITE_API const xrt_lite_driver* xrt_lite_cuda_driver(void);
 XRT_LITE_API const xrt_lite_driver* xrt_lite_ascend_driver(void);
 XRT_LITE_API const xrt_lite_driver* xrt_lite_arm_driver(void); /* NEON of 64-bit Arm */
