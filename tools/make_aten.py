@@ -111,7 +111,8 @@ def main() -> None:
     ]
     for record in records.values():
         s = record["summary"]
-        cells = [record["engines"].replace(",", ", "), f"≤ {record['samples']}"]
+        each = f" of each of {record['dtypes']}" if "dtypes" in record else ""
+        cells = [record["engines"].replace(",", ", "), f"≤ {record['samples']}{each}"]
         cells += [f"{s[w]['passed']} of {s[w]['samples']} ({s[w]['rate']:.1%})" for w in WAYS]
         cells += [f"{s[w]['ops_that_pass_all']} of {s[w]['ops']} whole" for w in WAYS]
         lines.append("| " + " | ".join(cells) + " |")

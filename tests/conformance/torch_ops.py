@@ -161,9 +161,9 @@ def record(
     path = RECORDS / f"torch-{engines.split(',')[0]}.json"
     if partly and path.exists():
         known = json.loads(path.read_text(encoding="utf-8"))
-        if (known["engines"], known["samples"], known["dtypes"]) != (engines, samples, dtypes):
+        if (known["engines"], known["samples"], known.get("dtypes")) != (engines, samples, dtypes):
             raise SystemExit(
-                f"{path.name} is of {known['samples']} samples of {known['dtypes']} on "
+                f"{path.name} is of {known['samples']} samples of {known.get('dtypes')} on "
                 f"{known['engines']}: some ops alone can be recorded for the same only"
             )
         kept = dict(sorted({**known["ops"], **kept}.items()))

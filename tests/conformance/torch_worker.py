@@ -41,7 +41,7 @@ UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empt
              "new_empty_strided"}  # fmt: skip
 # Which of several equal elements they find is not defined: it is looked at what lies there. Each
 # with the position of `dim` among its arguments.
-TIED = {"argsort": 0, "kthvalue": 1, "mode": 0, "sort": 0}
+TIED = {"argsort": 0, "kthvalue": 1, "mode": 0, "sort": 0, "topk": 1}
 # The size of a result depends on data: nothing that is compiled ahead of time can hold it.
 DATA_DEPENDENT = (
     DataDependentOutputException,
@@ -230,6 +230,8 @@ class Judge:
             return refused
         try:
             runner = Runner(importer.import_exported(exported), self.options)
+        except DATA_DEPENDENT:
+            return refused
         except Unsupported as error:
             return f"unsupported: {first_lines(str(error), 200)}"
         found = [result for result in runner(inputs) if isinstance(result, torch.Tensor)]

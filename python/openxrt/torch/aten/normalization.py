@@ -257,7 +257,8 @@ def group_norm(
         )
     if not b.used & {1, 2}:
         return [y, None, None]
-    grouped = b.reshape(x, [n, group, -1])
+    known = isinstance(c, int) and isinstance(hxw, int)
+    grouped = b.reshape(x, [n, group, c // group * hxw if known else -1])
     mean = b.reduce("ReduceMean", grouped, [2], False)
     var = variance(b, grouped, [2], 0, False)
     rstd = b.op("Reciprocal", b.op("Sqrt", b.op("Add", var, b.scalar(float(eps), x.dtype))))
