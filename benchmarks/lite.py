@@ -224,7 +224,11 @@ def measure(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str,
     """Medians of one network, in milliseconds; load and memory of lite."""
     feeds = folder / f"{name}.npz"
     np.savez(feeds, **ZOO[name].feeds())
-    models = {"fp32": Path(ZOO[name].path()), "int8": quantized(name, folder)}
+    models = {"fp32": Path(ZOO[name].path())}
+    if "int8" in arguments.precisions:
+        models["int8"] = quantized(name, folder)
+    if "fp32" not in arguments.precisions:
+        del models["fp32"]
     workers: dict[str, Worker] = {}
     result: dict[str, Any] = {"ms": {}, "lite": {}}
     for precision, model in models.items():
@@ -244,9 +248,11 @@ def measure(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str,
                 workers[f"{runtime} {precision}"] = worker
             else:
                 print(f"{name}: {runtime} does not run {file.name}", file=sys.stderr)
+    order = list(workers)
     for _ in range(arguments.rounds):
-        for worker in workers.values():
-            worker.run(arguments.runs)
+        for key in order:
+            workers[key].run(arguments.runs)
+        order.reverse()  # threads of some runtimes spin on: into another's turn each time
     for key, worker in workers.items():
         worker.close()
         chosen = min if arguments.cpu else statistics.median
@@ -336,6 +342,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each process")
     parser.add_argument("--runs", type=int, default=40, help="runs per turn")
     parser.add_argument("--cpu", action="store_true", help="CPU time of one thread, the least")
+    parser.add_argument(
+        "--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS), metavar="PRECISION"
+    )
     parser.add_argument("--json", type=Path, help="writes the figures to this file")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
