@@ -30,8 +30,9 @@ LONGEST_BUILD_SECONDS = 120
 LONGEST_RUN_SECONDS = 30
 # Worker processes grow: after so many builds another one takes over.
 BUILDS_PER_WORKER = 64
-# The engine's own schedules are measured first, in at most this part of the budget.
-PART_OF_DEFAULTS = 0.25
+# The engine's own schedules are measured first, in at most this part of the budget; where not one
+# could be, as the workers had hardly started, in this part of what is left.
+PARTS_OF_DEFAULTS = (0.25, 0.5)
 
 
 class Clock:
@@ -189,12 +190,19 @@ class Tuning:
         that could not be measured in time. GPUs have no such schedule."""
         if self.target.kind.name != "llvm":
             return [math.inf] * len(self.tasks)
+        for part in PARTS_OF_DEFAULTS:
+            seconds = self._time_defaults(part * self.left())
+            if any(one is not None for one in seconds):
+                break
+        return seconds
+
+    def _time_defaults(self, limit: float) -> list[float | None]:
         ms, inputs, programs = self.ms, [], []
         for task in self.tasks:
             scheduled = schedule_function(self.tvm, task.mod["main"])
             programs.append(self.tvm.IRModule({"main": scheduled}))
             inputs.append(ms.builder.BuilderInput(programs[-1], self.target))
-        self.clock.deadline = time.monotonic() + PART_OF_DEFAULTS * self.left()
+        self.clock.deadline = time.monotonic() + limit
         seconds: list[float | None] = []
         for program, built in zip(programs, self.builder.build(inputs), strict=True):
             run = None
