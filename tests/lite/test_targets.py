@@ -76,7 +76,7 @@ def test_nvrtc_compiles_what_goes_to_the_gpu(model: Path) -> None:
 def test_products_run_on_tensor_cores_where_the_precision_allows_it(
     model: Path, monkeypatch: pytest.MonkeyPatch, precision: str, instruction: bytes
 ) -> None:
-    """For 8.0 and 9.0; files in float32 have none unless TF32 is asked for. PTX for 7.5 has none."""
+    """For 8.0 and 9.0; files in float32 have them where TF32 is asked for. PTX for 7.5 has none."""
     monkeypatch.setenv("XRT_CUDA_ARCHS", "80,90,ptx75,ptx80")
     if precision == "tf32":
         monkeypatch.setenv("XRT_CUDA_TF32", "1")
