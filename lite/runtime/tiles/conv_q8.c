@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Convolution as tiles of pixels by blocks of channels. */
+ * int8 convolution as tiles of pixels by blocks of channels. */
 #include "panels.h"
 
+#define PACK_K 4 /* taps' channels that lie side by side in the factors */
+#define GROUP_BYTES (XRT_TILE_BLOCK * PACK_K) /* of the factors of so many channels of one block \
+                                               */
 #define ZERO_ELEMENTS 512 /* of a tap outside of the image: longer runs are cut */
 #define GATHER_BYTES 4096 /* of a row of a tile whose taps are copied side by side */
 #define GATHER_RUN 16     /* taps of fewer channels are */
@@ -10,22 +13,19 @@
 typedef struct conv_job {
   const xrt_k_conv* p;
   const xrt_tile_isa* isa;
-  void (*mac)(const xrt_tile*);
   const uint8_t* x;
   const uint8_t* w;
   const float* scale;
   const uint8_t* bias;
   const uint8_t* r;
   uint8_t* y;
-  int q8, gather;
-  int dense_rows;  /* the taps of a row of a window lie side by side */
-  int32_t element; /* bytes of x, y and residual */
+  int gather;
+  int dense_rows; /* the taps of a row of a window lie side by side */
   int32_t icg, ocg, blocks, panels, tile_rows;
   int32_t pixels;      /* n * oh * ow */
   int32_t k;           /* taps * icg */
-  int32_t group_bytes; /* of the factors that go with pack_k values of K, of one block */
   int64_t block_bytes; /* of one block's factors */
-  int32_t zero;        /* what x's bytes have added, int8 only */
+  int32_t zero;        /* what x's bytes have added */
   uint32_t flip;
   xrt_tile_split split;
 } conv_job;
@@ -39,9 +39,8 @@ typedef struct window {
 static window window_of(const conv_job* j, int32_t pixel, int32_t group) {
   const xrt_k_conv* p = j->p;
   const int32_t ox = pixel % p->ow, oy = pixel / p->ow % p->oh, n = pixel / p->ow / p->oh;
-  const window at = {
-      j->x + ((int64_t)n * p->ih * p->iw * p->x_pitch + (int64_t)group * j->icg) * j->element,
-      oy * p->stride_h - p->pad_top, ox * p->stride_w - p->pad_left};
+  const window at = {j->x + (int64_t)n * p->ih * p->iw * p->x_pitch + (int64_t)group * j->icg,
+                     oy * p->stride_h - p->pad_top, ox * p->stride_w - p->pad_left};
   return at;
 }
 
@@ -50,21 +49,20 @@ static const uint8_t* tap_of(const conv_job* j, const window* at, int32_t ky, in
   const xrt_k_conv* p = j->p;
   const int32_t iy = at->y + ky * p->dilation_h, ix = at->x + kx * p->dilation_w;
   if (iy < 0 || iy >= p->ih || ix < 0 || ix >= p->iw) return NULL;
-  return at->image + ((int64_t)iy * p->iw + ix) * p->x_pitch * j->element;
+  return at->image + ((int64_t)iy * p->iw + ix) * p->x_pitch;
 }
 
 /* Values [k, k + count) of a pixel's window, side by side. */
 static void gather_part(const conv_job* j, const window* at, int32_t k, int32_t count,
                         uint8_t* to) {
-  const int32_t e = j->element;
   for (int32_t i = 0; i < count;) {
     const int32_t tap = (k + i) / j->icg, c = (k + i) % j->icg;
     const int32_t run = j->icg - c < count - i ? j->icg - c : count - i;
     const uint8_t* from = tap_of(j, at, tap / j->p->kw, tap % j->p->kw);
     if (from)
-      memcpy(to + (int64_t)i * e, from + (int64_t)c * e, (size_t)run * (size_t)e);
+      memcpy(to + i, from + c, (size_t)run);
     else
-      memset(to + (int64_t)i * e, j->q8 ? (uint8_t)j->p->x_zero : 0, (size_t)run * (size_t)e);
+      memset(to + i, (uint8_t)j->p->x_zero, (size_t)run);
     i += run;
   }
 }
@@ -72,8 +70,8 @@ static void gather_part(const conv_job* j, const window* at, int32_t k, int32_t 
 /* A whole window whose rows lie side by side in the image. */
 static void gather_rows(const conv_job* j, const window* at, uint8_t* to) {
   const xrt_k_conv* p = j->p;
-  const int outside = j->q8 ? (uint8_t)p->x_zero : 0;
-  const int64_t tap = (int64_t)j->icg * j->element, row = p->kw * tap;
+  const int outside = (uint8_t)p->x_zero;
+  const int64_t tap = j->icg, row = p->kw * tap;
   const int32_t before = at->x < 0 ? (-at->x < p->kw ? -at->x : p->kw) : 0;
   int32_t end = p->iw - at->x < p->kw ? p->iw - at->x : p->kw;
   if (end < before) end = before;
@@ -106,36 +104,35 @@ static void sum_gathered(const conv_job* j, const tile_place* at, xrt_tile* tile
     windows[i] = window_of(j, at->first + used, at->group);
     rows[0][i] = buffer[used];
   }
-  const int32_t pack_k = j->q8 ? 4 : 1, step = GATHER_BYTES / j->element;
   const uint8_t* w = (const uint8_t*)tile->w;
   tile->rows = (const void* const(*)[XRT_TILE_ROWS])rows;
   tile->segments = 1;
-  for (int32_t k = 0; k < j->k; k += step) {
-    const int32_t count = j->k - k < step ? j->k - k : step;
+  for (int32_t k = 0; k < j->k; k += GATHER_BYTES) {
+    const int32_t count = j->k - k < GATHER_BYTES ? j->k - k : GATHER_BYTES;
     for (int32_t i = 0; i < at->count; ++i) {
       if (j->dense_rows && count == j->k)
         gather_rows(j, &windows[i], buffer[i]);
       else
         gather_part(j, &windows[i], k, count, buffer[i]);
-      for (int32_t b = count; b % pack_k != 0; ++b) buffer[i][b] = 0; /* its factors are 0 */
+      for (int32_t b = count; b % PACK_K != 0; ++b) buffer[i][b] = 0; /* its factors are 0 */
     }
-    tile->run = (count + pack_k - 1) / pack_k;
-    tile->w = w + (int64_t)(k / pack_k) * j->group_bytes;
+    tile->run = (count + PACK_K - 1) / PACK_K;
+    tile->w = w + (int64_t)(k / PACK_K) * GROUP_BYTES;
     tile->accumulate = k != 0;
-    j->mac(tile);
+    j->isa->mac_q8(tile);
   }
 }
 
 /* Taps reached by pointers. */
 static void sum_taps(const conv_job* j, const tile_place* at, const void* zeros, xrt_tile* tile) {
   const xrt_k_conv* p = j->p;
-  const int32_t pack_k = j->q8 ? 4 : 1, taps = p->kh * p->kw;
+  const int32_t taps = p->kh * p->kw;
   const void* rows[MAX_SEGMENTS][XRT_TILE_ROWS];
   window windows[XRT_TILE_ROWS];
   for (int32_t i = 0; i < at->count; ++i) windows[i] = window_of(j, at->first + i, at->group);
   const uint8_t* w = (const uint8_t*)tile->w;
   tile->rows = (const void* const(*)[XRT_TILE_ROWS])rows;
-  tile->segment_bytes = (int64_t)(j->icg / pack_k) * j->group_bytes;
+  tile->segment_bytes = (int64_t)(j->icg / PACK_K) * GROUP_BYTES;
   tile->accumulate = 0;
   for (int32_t first = 0; first < taps; first += MAX_SEGMENTS) {
     const int32_t segments = taps - first < MAX_SEGMENTS ? taps - first : MAX_SEGMENTS;
@@ -149,13 +146,13 @@ static void sum_taps(const conv_job* j, const tile_place* at, const void* zeros,
             continue;
           }
           const uint8_t* tap = tap_of(j, &windows[i], ky, kx);
-          rows[s][i] = tap ? (const void*)(tap + (int64_t)c * j->element) : zeros;
+          rows[s][i] = tap ? (const void*)(tap + c) : zeros;
         }
       }
       tile->segments = segments;
-      tile->run = run / pack_k;
-      tile->w = w + first * tile->segment_bytes + (int64_t)(c / pack_k) * j->group_bytes;
-      j->mac(tile);
+      tile->run = run / PACK_K;
+      tile->w = w + first * tile->segment_bytes + (int64_t)(c / PACK_K) * GROUP_BYTES;
+      j->isa->mac_q8(tile);
       tile->accumulate = 1;
     }
   }
@@ -167,8 +164,8 @@ static void conv_task(void* argument, int32_t task) {
   const xrt_tile_split* split = &j->split;
   float sums[XRT_TILE_SUMS] __attribute__((aligned(64)));
   int32_t factor_sums[XRT_TILE_BLOCKS * XRT_TILE_BLOCK];
-  float zeros[ZERO_ELEMENTS];
-  memset(zeros, j->q8 ? (uint8_t)p->x_zero : 0, sizeof(zeros));
+  uint8_t zeros[ZERO_ELEMENTS];
+  memset(zeros, (uint8_t)p->x_zero, sizeof(zeros));
 
   const int32_t begin = task % split->row_tasks * split->rows_each;
   const int32_t end = begin + split->rows_each < j->pixels ? begin + split->rows_each : j->pixels;
@@ -191,20 +188,19 @@ static void conv_task(void* argument, int32_t task) {
     finish.clip = p->activation == XRT_ACT_CLIP;
     finish.lo = p->lo;
     finish.hi = p->hi;
-    finish.r_row = (int64_t)p->r_pitch * j->element;
-    finish.y_row = (int64_t)p->y_pitch * j->element;
-    if (j->q8) {
-      finish.scale = j->scale + c;
-      finish.r_dtype = p->r_dtype;
-      finish.r_zero = p->r_zero;
-      finish.r_scale = p->r_scale;
-      finish.y_dtype = p->y_dtype;
-      finish.y_zero = p->y_zero;
-      if (j->zero != 0) {
-        xrt_tile_factor_sums(j->isa, w, j->block_bytes, at.blocks, (j->k + 3) / 4, factor_sums);
-        finish.factor_sums = factor_sums;
-        finish.x_zero = j->zero;
-      }
+    finish.r_row = p->r_pitch;
+    finish.y_row = p->y_pitch;
+    finish.scale = j->scale + c;
+    finish.r_dtype = p->r_dtype;
+    finish.r_zero = p->r_zero;
+    finish.r_scale = p->r_scale;
+    finish.y_dtype = p->y_dtype;
+    finish.y_zero = p->y_zero;
+    if (j->zero != 0) {
+      xrt_tile_factor_sums(j->isa, w, j->block_bytes, at.blocks, (j->k + PACK_K - 1) / PACK_K,
+                           factor_sums);
+      finish.factor_sums = factor_sums;
+      finish.x_zero = j->zero;
     }
     const int32_t most = at.rows = j->isa->rows_for[at.blocks];
     for (at.first = begin; at.first < end; at.first += most) {
@@ -221,50 +217,39 @@ static void conv_task(void* argument, int32_t task) {
       else
         sum_taps(j, &at, zeros, &tile);
       finish.row_count = at.count;
-      finish.r = j->r ? j->r + ((int64_t)at.first * p->r_pitch + c) * j->element : NULL;
-      finish.y = j->y + ((int64_t)at.first * p->y_pitch + c) * j->element;
-      if (j->q8)
-        j->isa->finish_q8(&finish);
-      else
-        j->isa->finish_f32(&finish);
+      finish.r = j->r ? j->r + (int64_t)at.first * p->r_pitch + c : NULL;
+      finish.y = j->y + (int64_t)at.first * p->y_pitch + c;
+      j->isa->finish_q8(&finish);
     }
   }
 }
 
-static xrt_lite_status conv(const xrt_kernel_call* call, const xrt_tile_isa* isa, int q8) {
+xrt_lite_status xrt_tile_conv_q8(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
   const xrt_k_conv* p = (const xrt_k_conv*)call->params;
-  if (p->pack_n != XRT_TILE_BLOCK || p->pack_k != (q8 ? 4 : 1)) return XRT_LITE_UNSUPPORTED;
+  if (p->pack_n != XRT_TILE_BLOCK || p->pack_k != PACK_K) return XRT_LITE_UNSUPPORTED;
   conv_job j = {0};
-  int next = 2;
+  int next = 3;
   j.p = p;
   j.isa = isa;
   j.x = (const uint8_t*)call->operands[0];
   j.w = (const uint8_t*)call->operands[1];
-  if (q8) j.scale = (const float*)call->operands[next++];
+  j.scale = (const float*)call->operands[2];
   if (p->flags & XRT_HAS_BIAS) j.bias = (const uint8_t*)call->operands[next++];
   if (p->flags & XRT_HAS_RESIDUAL) j.r = (const uint8_t*)call->operands[next++];
   j.y = (uint8_t*)call->operands[next];
-  j.q8 = q8;
-  j.mac = q8 ? isa->mac_q8 : p->weight_dtype == XRT_LITE_F16 ? isa->mac_f16 : isa->mac_f32;
-  j.element = q8 ? 1 : 4;
   j.icg = p->ic / p->groups;
   j.ocg = p->oc / p->groups;
   j.k = p->kh * p->kw * j.icg;
-  j.gather = j.icg < GATHER_RUN || (q8 && j.icg % 4 != 0);
+  j.gather = j.icg < GATHER_RUN || j.icg % PACK_K != 0;
   j.dense_rows = p->dilation_w == 1 && p->x_pitch == j.icg;
   j.blocks = (j.ocg + XRT_TILE_BLOCK - 1) / XRT_TILE_BLOCK;
   j.panels = xrt_tile_panel_count(isa, j.blocks);
-  j.group_bytes = XRT_TILE_BLOCK * (q8 || p->weight_dtype == XRT_LITE_F32 ? 4 : 2);
-  j.block_bytes = (int64_t)(q8 ? (j.k + 3) / 4 : j.k) * j.group_bytes;
+  j.block_bytes = (int64_t)((j.k + PACK_K - 1) / PACK_K) * GROUP_BYTES;
   j.pixels = p->n * p->oh * p->ow;
-  j.flip = q8 && xrt_tile_flips(isa, p->x_dtype) ? 0x80808080u : 0;
-  j.zero = q8 ? p->x_zero + (j.flip ? xrt_tile_flip_shift(isa) : 0) : 0;
+  j.flip = xrt_tile_flips(isa, p->x_dtype) ? 0x80808080u : 0;
+  j.zero = p->x_zero + (j.flip ? xrt_tile_flip_shift(isa) : 0);
   int32_t widest = xrt_tile_panel(isa, j.blocks);
   j.split = xrt_tile_split_work(call, j.pixels, isa->rows_for[widest], j.panels);
   xrt_parallel(call, j.split.row_tasks * j.split.panel_tasks * p->groups, conv_task, &j);
   return XRT_LITE_OK;
-}
-
-xrt_lite_status xrt_tile_conv_q8(const xrt_kernel_call* call, const xrt_tile_isa* isa) {
-  return conv(call, isa, 1);
 }
