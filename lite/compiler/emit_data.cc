@@ -69,6 +69,7 @@ void Emitter::emit(const LOp& op, const LEw& k) {
   loops.strides.resize(steps.size());
   for (const int d : y.order) {
     std::vector<std::int64_t> step;
+    step.reserve(steps.size());
     for (const auto& s : steps) step.push_back(s[static_cast<std::size_t>(d)]);
     loops.add(y.dims[static_cast<std::size_t>(d)], step);
   }

@@ -333,7 +333,7 @@ void Plan::assign_aliases() {
     const bool handed_out = std::any_of(outputs_.begin(), outputs_.end(),
                                         [&](const OutputSource& o) { return o.slot == from; });
     const auto uses = std::count_if(aliases_.begin(), aliases_.end(),
-                                    [&](const auto& a) { return a.first == input; });
+                                    [wanted = input](const auto& a) { return a.first == wanted; });
     if (outputs_[output].copy || handed_out || uses != 1) continue;
     for (std::size_t l = 0; l < launches_.size(); ++l) {
       Launch& launch = *launches_[l];

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -220,7 +221,7 @@ TEST(ConcurrencyChild, DISABLED_MeasureCores) {
   });
   const double cores = (cpu_seconds() - cpu) / seconds();
   std::printf("%s: %.2f cores\n", engine.c_str(), cores);
-  std::exit(static_cast<int>(cores * 20 + 0.5));
+  std::exit(static_cast<int>(std::lround(cores * 20)));
 }
 
 class Budget : public ::testing::TestWithParam<std::tuple<std::string, int>> {};

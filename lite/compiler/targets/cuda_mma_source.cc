@@ -40,9 +40,10 @@ double clocks(const Tile& t, std::int64_t outer, std::int64_t m, std::int64_t n,
       std::max(issued * warps / 4, static_cast<double>(t.bm + t.bn) * t.bk / 48 * (direct ? 1 : 2));
   const double end = 400 + static_cast<double>(t.bm) * t.bn * (4 + t.wk) / 100;
   const double wait = std::max(600.0 / (t.stages - 1), issued);
+  const auto fitting = 227 * 1024 / (t.shared_bytes() + 1024);  // whole blocks
   const double together =
-      std::max(1.0, std::min({static_cast<double>(227 * 1024 / (t.shared_bytes() + 1024)),
-                              65536.0 / (t.threads() * 96), std::ceil(blocks / kProcessors)}));
+      std::max(1.0, std::min({static_cast<double>(fitting), 65536.0 / (t.threads() * 96),
+                              std::ceil(blocks / kProcessors)}));
   const double rounds = std::ceil(blocks / (kProcessors * together));
   return rounds * std::max(1200 + steps * wait + end, together * (steps * step + end));
 }

@@ -48,7 +48,7 @@ Condition constants(std::vector<std::size_t> positions) {
 }
 
 // Likewise; a constant of rank 0 where a list is wanted is not understood.
-Condition lists(std::vector<std::size_t> positions) {
+Condition lists(const std::vector<std::size_t>& positions) {
   return [positions, are_constants = constants(positions)](const Question& q) -> Reason {
     if (auto reason = are_constants(q)) return reason;
     for (const std::size_t i : positions) {
