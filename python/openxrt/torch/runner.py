@@ -33,7 +33,7 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
 
 _OMP_PAUSE_SOFT = 1
 # Of a program's last run, above which threads that spin beside it cost more than new ones.
-_LONG_S = 1e-3
+_LONG_S = 5e-3
 
 
 @functools.cache
