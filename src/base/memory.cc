@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/memory.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -49,6 +51,12 @@ std::size_t available_memory() {
   return std::min(bytes, left(number("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
                               number("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
                               field("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file")));
+}
+
+void release_free_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace xrt

@@ -137,7 +137,7 @@ std::vector<std::string> auto_candidates(const ProgramOptions& options) {
   return {std::begin(kAcceleratorCandidates), std::end(kAcceleratorCandidates)};
 }
 
-std::vector<EngineEstimate> estimates(Survey& survey, bool lazily) {
+std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {
   const Estimator estimator(survey);
   const std::size_t total = survey.graph().node_count();
   std::vector<EngineEstimate> list;
@@ -149,7 +149,9 @@ std::vector<EngineEstimate> estimates(Survey& survey, bool lazily) {
     own.engine = name;
     own.row.plan = name == kFallbackEngine ? name : name + "," + kFallbackEngine;
     own.us = estimator.least_us(name);
-    if (lazily && best != nullptr && best->takes_all && own.us >= best->us) {
+    // Where it is to be measured, an engine of unknown speed may turn out to be any.
+    const bool guessed = is_known(name) || hopeless <= 1;
+    if (guessed && best != nullptr && best->takes_all && own.us >= hopeless * best->us) {
       own.row.note = "not loaded: estimated slower";
     } else {
       try {
@@ -175,7 +177,7 @@ std::vector<EngineEstimate> estimates(Survey& survey, bool lazily) {
 }
 
 Decision estimate(Survey& survey) {
-  std::vector<EngineEstimate> list = estimates(survey, /*lazily=*/true);
+  std::vector<EngineEstimate> list = estimates(survey, /*hopeless=*/1);
   if (!list[0].row.note.empty()) {
     std::string message = "engine 'auto' found no engine that takes a node; `xrt doctor` says more";
     for (const auto& entry : list) message += "\n  " + entry.row.plan + ": " + entry.row.note;

@@ -40,9 +40,10 @@ struct EngineEstimate {
   Explanation::CandidateRow row;  // with a note where the engine is out of the question
 };
 
-// One entry per candidate, the best first, those out of the question last. With `lazily` an engine
-// that cannot do better than another one that takes every node is not even loaded.
-std::vector<EngineEstimate> estimates(Survey& survey, bool lazily);
+// One entry per candidate, the best first, those out of the question last. An engine that needs at
+// least `hopeless` times (1 or more) what another one needs that takes every node is not even
+// loaded.
+std::vector<EngineEstimate> estimates(Survey& survey, double hopeless);
 
 // Chooses by estimates. Engines that are not there are no candidates, and a row says so.
 // Throws kNotFound where no candidate is there.

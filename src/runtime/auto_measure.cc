@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "runtime/auto.h"
 #include "runtime/auto_pieces.h"
 #include "runtime/cache_entry.h"
@@ -29,7 +30,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// An engine whose estimate is this much above the best one's is not worth compiling for.
+// An engine whose estimate is this much above the best one's is not worth compiling for, nor
+// loading.
 constexpr double kHopeless = 4;
 // Within this much of the fastest, candidates are timed again, in turns.
 constexpr double kClose = 1.3;
@@ -160,7 +162,7 @@ class Measurement {
     }
     std::vector<Candidate> base;
     if (is_auto(options)) {
-      for (EngineEstimate& entry : estimates(survey_, /*lazily=*/false)) {
+      for (EngineEstimate& entry : estimates(survey_, kHopeless)) {
         Candidate candidate;
         candidate.decision.engines = {entry.engine};
         candidate.row = std::move(entry.row);
@@ -316,12 +318,18 @@ class Measurement {
     for (Candidate& candidate : candidates_) {
       if (candidate.timed != nullptr) candidate.row.measured_us = candidate.timed->us();
     }
-    return decide_between_the_nearest(fastest(), share);
+    best = decide_between_the_nearest(fastest());
+    for (Candidate& candidate : candidates_) {
+      if (&candidate != best) candidate.timed.reset();
+    }
+    return best;
   }
 
-  // Medians of a few turns say little about plans that are about as fast: these get as much time
-  // again, and are compared turn by turn.
-  Candidate* decide_between_the_nearest(Candidate* best, double seconds) {
+  // The longest time that plans which are about as fast are compared for.
+  double contest_seconds() const { return std::min(3.0, 0.2 * budget()); }
+
+  // Medians of a few turns say little about plans that are about as fast.
+  Candidate* decide_between_the_nearest(Candidate* best) {
     std::vector<Candidate*> nearest;
     for (Candidate& candidate : candidates_) {
       if (candidate.timed == nullptr) continue;
@@ -329,13 +337,24 @@ class Measurement {
     }
     if (nearest.size() < 2 || over()) return best;
     ContestLimits limits;
-    limits.seconds = std::min(seconds, budget() - spent());
+    limits.seconds = contest_seconds();
+    return compete(nearest, limits);
+  }
+
+  // In the order of preference; all have a plan.
+  Candidate* compete(const std::vector<Candidate*>& candidates, ContestLimits limits) {
+    limits.seconds = std::min(limits.seconds, budget() - spent());
+    for (Candidate* candidate : candidates) candidate->timed->forget();
     ContestRules rules;
-    rules.turn = [&](std::size_t i) { return nearest[i]->timed->turn(); };
+    rules.turn = [&](std::size_t i) { return candidates[i]->timed->turn(); };
     rules.now_s = [this] { return spent(); };
     rules.stop = [this] { return stopped(); };
-    best = nearest[contest(nearest.size(), limits, rules)];
-    for (Candidate* candidate : nearest) candidate->row.measured_us = candidate->timed->us();
+    Candidate* best = candidates[contest(candidates.size(), limits, rules)];
+    for (Candidate* candidate : candidates) {
+      // Not a single turn where time was over at once: what was measured before stays.
+      const double us = candidate->timed->us();
+      if (us > 0) candidate->row.measured_us = us;
+    }
     return best;
   }
 
@@ -413,7 +432,7 @@ class Measurement {
     return candidates_.back().timed != nullptr ? &candidates_.back() : &candidates_[index];
   }
 
-  // Times both in turns; `mixed` keeps its plan only if it wins.
+  // Compares both turn by turn; `mixed` keeps its plan only if it wins.
   void race(Candidate& mixed, Candidate& best) {
     mixed.timed = std::make_unique<TimedPlan>(Plan::build(survey_, mixed.decision), survey_.graph(),
                                               survey_.options(), inputs_);
@@ -426,16 +445,15 @@ class Measurement {
       }
       mixed.row.error = error;
     }
-    best.timed->forget();
-    TimedPlan* both[] = {mixed.timed.get(), best.timed.get()};
-    time_in_turns(both, 6, 50, std::min(1.0, 0.1 * budget()), [this] { return stopped(); });
-    mixed.row.measured_us = mixed.timed->us();
-    best.row.measured_us = best.timed->us();
+    ContestLimits limits;
+    limits.seconds = contest_seconds();
+    limits.tie = 1 - kWorthwhile;
+    const bool wins = compete({&best, &mixed}, limits) == &mixed;
     const bool precise = mixed.row.precision == "f32" || survey_.options().precision != "auto";
     const double bound = precise ? wrong_ : survey_.options().tolerance;
     if (mixed.row.error > bound) {
       reject(mixed, "its error is beyond the tolerance");
-    } else if (mixed.row.measured_us > kWorthwhile * best.row.measured_us) {
+    } else if (!wins || mixed.row.measured_us > kWorthwhile * best.row.measured_us) {
       reject(mixed, "measured whole, it does not beat one engine");
     }
   }
@@ -530,6 +548,7 @@ Measured measure(Survey& survey, std::span<const Data> inputs, const std::functi
   const std::unique_ptr<FileLock> lock = lock_between_processes(key, survey.options());
   if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
   Measured result = Measurement(survey, inputs, stop).run();
+  release_free_memory();  // of the engines that lost
   const bool reliable = result.decision.placement == kMeasured;
   if (reliable && (!stop || !stop())) keep_profile(key, survey.options(), result.decision);
   return result;

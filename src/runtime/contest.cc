@@ -3,31 +3,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
 namespace xrt {
 namespace {
 
-// The median over the rounds of a's time over b's: drift of the machine meets both alike.
-double median_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+// What rounds say about a's time over b's in the same round: drift of the machine meets both alike.
+struct Ratio {
+  double low = 0, median = 1, high = std::numeric_limits<double>::infinity();
+};
+
+// The bounds hold whatever the times' distribution is: so many of n ratios lie below the true
+// median as heads fall in n throws, and 2.6 standard deviations of that are left out on each side,
+// because the question is asked after every round. Below seven rounds there are no bounds.
+Ratio ratio_of(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) ratios.push_back(a[i] / b[i]);
-  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-  std::nth_element(ratios.begin(), middle, ratios.end());
-  return *middle;
-}
-
-// Whether `a` was slower than `b` in the same round more often than 2.6 standard deviations above
-// what equal things would show: the question is asked after every round.
-bool is_slower(const std::vector<double>& a, const std::vector<double>& b) {
-  const auto n = static_cast<double>(std::min(a.size(), b.size()));
-  double slower = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (a[i] > b[i]) slower += 1;
-    if (a[i] == b[i]) slower += 0.5;
-  }
-  return slower >= n / 2 + 1.3 * std::sqrt(n);
+  std::sort(ratios.begin(), ratios.end());
+  Ratio result;
+  if (ratios.empty()) return result;
+  result.median = ratios[ratios.size() / 2];
+  const auto n = static_cast<double>(ratios.size());
+  const double rank = std::floor(n / 2 - 1.3 * std::sqrt(n));
+  if (rank < 0) return result;
+  result.low = ratios[static_cast<std::size_t>(rank)];
+  result.high = ratios[ratios.size() - 1 - static_cast<std::size_t>(rank)];
+  return result;
 }
 
 }  // namespace
@@ -46,14 +49,24 @@ std::size_t contest(std::size_t count, const ContestLimits& limits, const Contes
       times[which].push_back(rules.turn(which));
     }
     for (const std::size_t i : left) {
-      if (median_ratio(times[i], times[leader]) < 1) leader = i;
+      if (ratio_of(times[i], times[leader]).median < 1) leader = i;
     }
     if (round + 1 < limits.minimum) continue;
-    std::erase_if(left, [&](std::size_t i) { return is_slower(times[i], times[leader]); });
-    const bool equal = std::all_of(left.begin(), left.end(), [&](std::size_t i) {
-      return median_ratio(times[i], times[leader]) <= 1 + limits.enough;
+    std::erase_if(left, [&](std::size_t i) {
+      const Ratio ratio = ratio_of(times[i], times[leader]);
+      return ratio.low > 1 && ratio.median > 1 + limits.tie;
     });
-    if (equal && round + 1 >= 2 * limits.minimum) break;
+    const bool known = std::all_of(left.begin(), left.end(), [&](std::size_t i) {
+      const Ratio ratio = ratio_of(times[i], times[leader]);
+      return i == leader || (ratio.low >= 1 - limits.enough && ratio.high <= 1 + limits.enough);
+    });
+    if (known) break;
+  }
+  // The first of those that are as good as the leader: nothing here tells them apart.
+  for (const std::size_t i : left) {
+    if (i == leader) break;
+    const Ratio ratio = ratio_of(times[i], times[leader]);
+    if (ratio.median <= 1 + limits.tie && ratio.high <= 1 + limits.enough) return i;
   }
   return leader;
 }

@@ -22,7 +22,7 @@ class TimedPlan {
   // What a run's time is good for: nothing, the first run after another plan's, any other.
   enum class Keep { kNot, kFirst, kSample };
   void run(Keep keep);
-  // A run that finds caches cold, then two samples, whose time in microseconds this is.
+  // Runs until what ran before no longer matters, then some samples: their median, in microseconds.
   double turn();
   // The median of the samples, in microseconds; 0 where there are none.
   double us() const;

@@ -57,6 +57,32 @@ TEST(Contest, EqualsDoNotUseUpTheTime) {
   EXPECT_LE(things.turns[0], 10);
 }
 
+TEST(Contest, TheFirstOfEqualsWins) {
+  // Half a percent is nothing: what stands first is preferred, wherever the faster one stands.
+  EXPECT_EQ((FakeThings{.us = {1005, 1000, 1003}, .noise = 0.02}.fastest({.seconds = 100})), 0U);
+  EXPECT_EQ((FakeThings{.us = {1200, 1004, 1000}, .noise = 0.02}.fastest({.seconds = 100})), 1U);
+}
+
+TEST(Contest, FourPercentAreTold) {
+  int right = 0;
+  constexpr int kContests = 200;
+  for (int n = 0; n < kContests; ++n) {
+    FakeThings things{.us = {1040, 1000}, .noise = 0.1};
+    things.rng.seed(static_cast<std::uint32_t>(n));
+    right += things.fastest({.seconds = 100}) == 1 ? 1 : 0;
+  }
+  EXPECT_GE(right, kContests * 98 / 100);
+}
+
+TEST(Contest, WhatIsUncertainGetsMoreRounds) {
+  FakeThings calm{.us = {1030, 1000}, .noise = 0.01};
+  FakeThings noisy{.us = {1030, 1000}, .noise = 0.2};
+  calm.fastest({.seconds = 100});
+  noisy.fastest({.seconds = 100});
+  EXPECT_LE(calm.turns[1], 8);
+  EXPECT_GE(noisy.turns[1], 2 * calm.turns[1]);
+}
+
 TEST(Contest, KeepsWithinItsLimits) {
   FakeThings slow{.us = {0.6e6, 0.5e6}, .noise = 0.3};
   slow.fastest({.seconds = 2.0});
