@@ -15,7 +15,8 @@ std::vector<double> numbers(const Tensor& t) {
   return values;
 }
 
-// An undefined tensor where the node stays: blocks, other types, scales that do not fit.
+}  // namespace
+
 Tensor dequantized(const Graph& graph, const Node& node) {
   const auto constant = [&](std::size_t i) -> const Tensor* {
     return node.input(i).valid() ? graph.constant(node.input(i)) : nullptr;
@@ -57,8 +58,6 @@ Tensor dequantized(const Graph& graph, const Node& node) {
   }
   return result;
 }
-
-}  // namespace
 
 void dequantize_constants(Graph& graph) {
   for (const NodeId id : graph.topological_order()) {

@@ -319,6 +319,17 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
           slots_[source].dtype != slots_[output].dtype || bytes(source) != bytes(output)) {
         continue;
       }
+      // An operand that is read in another order must not lie in the same memory.
+      bool is_read_elsewhere = false;
+      for (std::size_t k = 0; k < step.inputs.size(); ++k) {
+        const std::int32_t other = step.inputs[k];
+        is_read_elsewhere =
+            is_read_elsewhere ||
+            (other >= 0 && root[other] == source &&
+             std::find(step.kernel->traits().in_place.begin(), step.kernel->traits().in_place.end(),
+                       static_cast<int>(k)) == step.kernel->traits().in_place.end());
+      }
+      if (is_read_elsewhere) continue;
       for (std::int32_t& r : root) {
         if (r == output) r = source;
       }

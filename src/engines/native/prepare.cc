@@ -46,6 +46,7 @@ void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOp
   expand_functions(
       graph, [&](const Graph& g, NodeId id) { return registry.find(NodeView(g, id)) == nullptr; });
   fuse_updates(graph, aliases);
+  dnn::fuse_int8(graph);
   dequantize_constants(graph);
   dnn::optimize(graph);
 }

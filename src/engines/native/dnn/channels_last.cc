@@ -85,8 +85,10 @@ class ChannelsLast {
     if (convert_training(id) || node.outputs.size() != 1) return;
     const Type& x = graph_.type(node.inputs[0]);
     const Type& y = graph_.type(node.outputs[0]);
-    if (!x.has_rank() || !y.has_rank() || x.dtype != DType::kFloat32) return;
+    if (!x.has_rank() || !y.has_rank()) return;
     const std::size_t rank = x.rank();
+    if (x.dtype == DType::kUInt8 || x.dtype == DType::kInt8) return convert_bytes(id, rank);
+    if (x.dtype != DType::kFloat32) return;
     if (node.domain == kDomain && node.op == "Conv") return convert_conv(id, rank);
     if (!node.domain.empty()) return;
     if (node.op == "Conv") {
@@ -114,6 +116,10 @@ class ChannelsLast {
       if (rank >= 3 && rank <= 5 && worthwhile(node)) convert_concat(id, rank);
       return;
     }
+    if (is_scaling(node)) {
+      if (rank >= 3 && rank <= 5 && worthwhile(node)) convert_elementwise(id, rank);
+      return;
+    }
     if (indifferent_ops().contains(node.op)) {
       if (y.rank() >= 3 && y.rank() <= 5 && worthwhile(node)) convert_elementwise(id, y.rank());
       return;
@@ -129,6 +135,26 @@ class ChannelsLast {
     if (node.op == "Softmax" || node.op == "LogSoftmax") return convert_axis(id, rank, -1);
     if (node.op == "Resize") return convert_resize(id, rank);
     if (node.op == "Squeeze") return convert_squeeze(id, rank);
+  }
+
+  // Nodes on bytes: convolutions, what lies between them, and the way back to float32.
+  void convert_bytes(NodeId id, std::size_t rank) {
+    const Node& node = graph_.node(id);
+    if (rank < 3 || rank > 5) return;
+    if (node.domain == kDomain && node.op == "Conv") return convert_conv(id, rank);
+    if (!node.domain.empty() || !last_.contains(node.inputs[0])) return;
+    if (node.op == "MaxPool") return convert_windowed(id, rank);
+    if (node.op == "Concat" && worthwhile(node)) return convert_concat(id, rank);
+    if (node.op == "Transpose") return compose_transpose(id, rank);
+    if (is_scaling(node)) return convert_elementwise(id, rank);
+  }
+
+  // QuantizeLinear or DequantizeLinear by one scale.
+  bool is_scaling(const Node& node) const {
+    if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") return false;
+    const Type& scale = graph_.type(node.inputs[1]);
+    const auto dims = scale.static_dims();
+    return dims && element_count(*dims) == 1 && node.attr_int("block_size", 0) == 0;
   }
 
   // What the kernel of the plain op would take, too.

@@ -4,10 +4,12 @@
 // The fused form, op "Conv" of domain kDomain, has the inputs X, W, B (may be left out) and the
 // operands of its post-ops, the attributes of the standard op, the post-op attributes, and
 // `channels_last`: X, Y and the operands are stored as (batch, spatial …, channels).
+// With the attributes of dnn/int8.h it computes on bytes.
 #include <algorithm>
 #include <numeric>
 
 #include "engines/native/dnn/families.h"
+#include "engines/native/dnn/int8.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/window.h"
@@ -22,6 +24,7 @@ struct ConvAttributes {
   std::int64_t group = 1;
   bool channels_last = false;
   std::vector<PostOp> post_ops;
+  std::optional<Int8Terms> int8;
 
   static ConvAttributes of(const Node& node) {
     ConvAttributes a;
@@ -29,8 +32,17 @@ struct ConvAttributes {
     a.group = node.attr_int("group", 1);
     a.channels_last = node.attr_int("channels_last", 0) != 0;
     a.post_ops = read_post_ops(node);
+    a.int8 = Int8Terms::of(node);
     return a;
   }
+};
+
+// The element types of a convolution.
+struct ConvTypes {
+  DType x = DType::kFloat32;
+  DType w = DType::kFloat32;
+  DType b = DType::kFloat32;
+  DType y = DType::kFloat32;
 };
 
 // The logical order (batch, channels, spatial …) of a stored shape.
@@ -57,15 +69,45 @@ Dims minus_one(Dims dilations) {
   return dilations;
 }
 
+// The operand of a sum lies where the result is written.
+std::vector<int> summed_inputs(const ConvAttributes& attributes) {
+  std::vector<int> inputs;
+  for (const PostOp& op : attributes.post_ops) {
+    if (op.op == "Sum") inputs.push_back(static_cast<int>(op.input));
+  }
+  return inputs;
+}
+
 class ConvKernel final : public PlanKernel {
  public:
+  ConvKernel(ConvAttributes attributes, DType x, dnnl::fpmath_mode mode)
+      : PlanKernel({.in_place = summed_inputs(attributes), .uses_arena = true}),
+        attributes_(std::move(attributes)),
+        types_{x, x, x, x},
+        mode_(mode) {
+    if (attributes_.int8) types_ = {x, DType::kInt8, DType::kFloat32, attributes_.int8->to};
+  }
+
   explicit ConvKernel(const KernelCreateContext& context)
-      : PlanKernel({.uses_arena = true}),
-        attributes_(ConvAttributes::of(context.node())),
-        dtype_(context.input_dtype(0)),
-        mode_(fpmath_mode(context.options())) {
+      : ConvKernel(ConvAttributes::of(context.node()), context.input_dtype(0),
+                   fpmath_mode(context.options())) {
     if (const Tensor* w = context.constant_input(1)) weights_ = *w;
     if (const Tensor* b = context.constant_input(2)) bias_ = *b;
+  }
+
+  // Whether better than a reference loop computes inputs of these shapes, with the channels last.
+  bool is_fast(const Dims& x_dims, const Dims& w_dims) const {
+    check(x_dims, w_dims);
+    Window window = resolve(attributes_.window, Dims(x_dims.begin() + 2, x_dims.end()),
+                            Dims(w_dims.begin() + 2, w_dims.end()));
+    Dims x = x_dims, w = w_dims, y{x_dims[0], w_dims[0]};
+    y.insert(y.end(), window.output.begin(), window.output.end());
+    if (element_count(y) == 0) return false;
+    std::vector<Dims> operands(4, y);
+    drop_unit_dims(x, w, y, window, operands);
+    const PostOpChain chain = make_chain(attributes_.post_ops, operands, types_.y, y, true);
+    const Description pd = describe(x, w, y, window, true, &chain);
+    return pd && !is_reference(pd.impl_info_str());
   }
 
  protected:
@@ -80,15 +122,18 @@ class ConvKernel final : public PlanKernel {
     y_dims.insert(y_dims.end(), window.output.begin(), window.output.end());
 
     auto plan = std::make_shared<Plan>();
-    plan->set_output(0, dtype_, stored_dims(y_dims, last));
+    plan->set_output(0, types_.y, stored_dims(y_dims, last));
     if (element_count(y_dims) == 0) return plan;
+    for (const PostOp& op : attributes_.post_ops) {
+      if (op.op == "Sum") plan->start_from(0, static_cast<std::size_t>(op.input));
+    }
 
     std::vector<Dims> operands(inputs.begin(), inputs.end());
     drop_unit_dims(x_dims, w_dims, y_dims, window, operands);
     const bool has_bias = inputs.size() > 2 && !inputs[2].empty();
-    const PostOpChain chain = make_chain(attributes_.post_ops, operands, dtype_, y_dims, last);
+    const PostOpChain chain = make_chain(attributes_.post_ops, operands, types_.y, y_dims, last);
     auto pd = describe(x_dims, w_dims, y_dims, window, has_bias, &chain);
-    const bool fused = pd && !is_reference(pd.impl_info_str());
+    const bool fused = pd && (attributes_.int8 || !is_reference(pd.impl_info_str()));
     if (!fused) pd = describe(x_dims, w_dims, y_dims, window, has_bias, nullptr);
     if (!pd) {
       throw Error(ErrorCode::kEngine, "oneDNN has no convolution for these shapes");
@@ -139,10 +184,10 @@ class ConvKernel final : public PlanKernel {
   }
 
   memory::desc plain_weights(const Dims& w) const {
-    if (attributes_.group == 1) return plain_desc(w, dtype_);
+    if (attributes_.group == 1) return plain_desc(w, types_.w);
     Dims grouped{attributes_.group, w[0] / attributes_.group};
     grouped.insert(grouped.end(), w.begin() + 1, w.end());
-    return plain_desc(grouped, dtype_);
+    return plain_desc(grouped, types_.w);
   }
 
   // Empty where oneDNN has no implementation.
@@ -150,23 +195,28 @@ class ConvKernel final : public PlanKernel {
                        bool has_bias, const PostOpChain* chain) const {
     dnnl::primitive_attr attributes = base_attributes(mode_);
     if (chain != nullptr) attributes.set_post_ops(chain->post_ops);
+    if (attributes_.int8) {
+      attributes.set_scales_mask(DNNL_ARG_WEIGHTS, attributes_.group == 1 ? 1 : 3);
+      if (attributes_.int8->x_zero != 0) attributes.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    }
     const bool last = attributes_.channels_last;
     // Rows of channels are what the fast implementations want on both sides; elsewhere they
     // choose, and a reorder brings what they chose.
-    const memory::desc xd = plain_desc(x, dtype_, last);
-    const memory::desc yd = plain_desc(y, dtype_, last);
+    const memory::desc xd = plain_desc(x, types_.x, last);
+    const memory::desc yd = plain_desc(y, types_.y, last);
     const memory::desc wd = any_layout(plain_weights(w));
-    const memory::desc bd =
-        has_bias ? memory::desc({w[0]}, data_type(dtype_), memory::format_tag::x) : memory::desc();
+    const memory::desc bd = has_bias
+                                ? memory::desc({w[0]}, data_type(types_.b), memory::format_tag::x)
+                                : memory::desc();
     const auto make = [&](const memory::desc& from, const memory::desc& to) {
       return Description(cpu_engine(), dnnl::prop_kind::forward_inference,
                          dnnl::algorithm::convolution_direct, from, wd, bd, to, window.strides,
                          minus_one(window.dilations), window.pads_begin, window.pads_end,
                          attributes, /*allow_empty=*/true);
     };
-    if (last) {
+    if (last || attributes_.int8) {
       Description pd = make(xd, yd);
-      if (pd && !is_reference(pd.impl_info_str())) return pd;
+      if (pd && (attributes_.int8 || !is_reference(pd.impl_info_str()))) return pd;
     }
     return make(any_layout(xd), any_layout(yd));
   }
@@ -175,8 +225,8 @@ class ConvKernel final : public PlanKernel {
              const Dims& w_dims, const Dims& y_dims, bool has_bias,
              const PostOpChain* chain) const {
     const bool last = attributes_.channels_last;
-    const Operand x = Plan::input(0, plain_desc(x_dims, dtype_, last));
-    const Operand y = Plan::output(0, plain_desc(y_dims, dtype_, last));
+    const Operand x = Plan::input(0, plain_desc(x_dims, types_.x, last));
+    const Operand y = Plan::output(0, plain_desc(y_dims, types_.y, last));
     const memory::desc plain = plain_weights(w_dims);
     const Operand w = weights_.defined()
                           ? plan.constant(packed(1, weights_, plain, pd.weights_desc()))
@@ -189,6 +239,11 @@ class ConvKernel final : public PlanKernel {
                               ? plan.constant(packed(2, bias_, pd.bias_desc(), pd.bias_desc()))
                               : Plan::input(2, pd.bias_desc())});
     }
+    if (attributes_.int8) {
+      for (Plan::Argument& argument : int8_arguments(plan)) {
+        arguments.push_back(std::move(argument));
+      }
+    }
     const bool direct = pd.dst_desc() == y.desc;
     const Operand result = direct ? y : plan.temporary(pd.dst_desc());
     arguments.push_back({DNNL_ARG_DST, result});
@@ -196,13 +251,32 @@ class ConvKernel final : public PlanKernel {
       arguments.insert(arguments.end(), chain->arguments.begin(), chain->arguments.end());
     }
     plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), std::move(arguments),
-             pd.impl_info_str());
+             attributes_.int8 ? int8_name(pd.impl_info_str()) : pd.impl_info_str());
     if (!direct) plan.add_reorder(result, y);
-    if (chain == nullptr) add_post_op_steps(plan, attributes_.post_ops, inputs, dtype_, y, last);
+    if (chain == nullptr) add_post_op_steps(plan, attributes_.post_ops, inputs, types_.y, y, last);
+  }
+
+  std::vector<Plan::Argument> int8_arguments(Plan& plan) const {
+    const Int8Terms& terms = *attributes_.int8;
+    std::vector<Plan::Argument> arguments{
+        {DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+         packed_vector(
+             plan, 3,
+             Tensor::from<float>(DType::kFloat32, {static_cast<std::int64_t>(terms.factors.size())},
+                                 std::span<const float>(terms.factors)))}};
+    if (terms.x_zero != 0) {
+      const std::int32_t zero[] = {terms.x_zero};
+      arguments.push_back(
+          {DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC,
+           packed_vector(plan, 4,
+                         Tensor::from<std::int32_t>(DType::kInt32, {1},
+                                                    std::span<const std::int32_t>(zero)))});
+    }
+    return arguments;
   }
 
   ConvAttributes attributes_;
-  DType dtype_;
+  ConvTypes types_;
   dnnl::fpmath_mode mode_;
   Tensor weights_;
   Tensor bias_;
@@ -220,6 +294,14 @@ Support supports_conv(const NodeView& node) {
 }
 
 }  // namespace
+
+bool int8_convolution_is_fast(const Node& fused, DType x_type, const Dims& x, const Dims& w) {
+  ConvAttributes attributes = ConvAttributes::of(fused);
+  attributes.channels_last = true;
+  return guarded([&] {
+    return ConvKernel(std::move(attributes), x_type, dnnl::fpmath_mode::strict).is_fast(x, w);
+  });
+}
 
 void register_conv(KernelRegistry& registry) {
   const auto create = [](const KernelCreateContext& c) {

@@ -9,9 +9,12 @@
 
 namespace xrt::native::dnn {
 
-// All of the steps below, in order.
+// All of the steps below but the first, in order.
 void optimize(Graph& graph);
 
+// What stands between DequantizeLinear and QuantizeLinear is computed on bytes. Of its own, before
+// constants are dequantised.
+void fuse_int8(Graph& graph);
 // Spelled-out formulas become one op: Gelu, HardSwish, Swish, LayerNormalization.
 void fuse_formulas(Graph& graph);
 // The gradient of a convolution's weight, spelled out as a convolution, becomes one op.

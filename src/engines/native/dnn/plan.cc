@@ -194,6 +194,9 @@ std::size_t Plan::weight_bytes() const {
 }
 
 bool Plan::reads_input(std::size_t i) const {
+  for (const Output& output : outputs_) {
+    if (output.start == static_cast<std::int64_t>(i)) return true;
+  }
   for (const Step& step : steps_) {
     for (const Argument& argument : step.arguments) {
       if (argument.operand.kind == Operand::Kind::kInput && argument.operand.index == i) {
@@ -240,6 +243,10 @@ void Plan::run(State& state, KernelContext& context) const {
     Tensor& output = context.output(i, outputs_[i].dtype, outputs_[i].dims);
     outputs[i] = output.raw();
     if (outputs_[i].zero) std::memset(output.raw(), 0, output.bytes());
+    if (outputs_[i].start >= 0) {
+      const Tensor& start = context.input(static_cast<std::size_t>(outputs_[i].start));
+      if (start.raw() != output.raw()) std::memcpy(output.raw(), start.raw(), output.bytes());
+    }
   }
   std::byte* scratch = temporary_bytes_ + scratchpad_bytes_ == 0
                            ? nullptr

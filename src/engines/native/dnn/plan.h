@@ -101,6 +101,12 @@ class Plan {
   // The output is zero before the first primitive.
   void zero_output(std::size_t i) { outputs_.at(i).zero = true; }
 
+  // The output holds the i-th input's elements before the first primitive: it lies in that input's
+  // memory, or they are copied.
+  void start_from(std::size_t output, std::size_t input) {
+    outputs_.at(output).start = static_cast<std::int64_t>(input);
+  }
+
   // --- running --------------------------------------------------------------------------------
   class State;
   void run(State& state, KernelContext& context) const;
@@ -122,6 +128,7 @@ class Plan {
     DType dtype = DType::kUndefined;
     Dims dims;
     bool zero = false;
+    std::int64_t start = -1;
   };
 
   std::vector<Step> steps_;
@@ -180,6 +187,11 @@ class PlanKernel : public Kernel {
   std::shared_ptr<const PackedWeights> packed(std::size_t slot, const Tensor& source,
                                               const dnnl::memory::desc& from,
                                               const dnnl::memory::desc& wanted) const;
+  // A vector as it is.
+  Operand packed_vector(Plan& plan, std::size_t slot, const Tensor& values) const {
+    const dnnl::memory::desc desc = plain_desc(values.dims(), values.dtype());
+    return plan.constant(packed(slot, values, desc, desc));
+  }
 
  private:
   std::shared_ptr<const Plan> plan_for(KernelContext& context) const;

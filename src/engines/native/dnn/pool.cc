@@ -80,7 +80,9 @@ class PoolKernel final : public PlanKernel {
 };
 
 Support supports_pool(const NodeView& node) {
-  if (node.input_dtype(0) != DType::kFloat32) {
+  const bool picks_bytes = node.node().op == "MaxPool" && (node.input_dtype(0) == DType::kUInt8 ||
+                                                           node.input_dtype(0) == DType::kInt8);
+  if (node.input_dtype(0) != DType::kFloat32 && !picks_bytes) {
     return Support::no("oneDNN pools float32 here, not " +
                        std::string(to_string(node.input_dtype(0))));
   }

@@ -164,6 +164,10 @@ PostOpChain make_chain(std::span<const PostOp> post_ops, std::span<const Dims> i
   PostOpChain chain;
   for (std::size_t i = 0; i < post_ops.size(); ++i) {
     const PostOp& op = post_ops[i];
+    if (op.op == "Sum") {  // the destination holds that operand, see Plan::start_from()
+      chain.post_ops.append_sum(op.alpha, 0, data_type(static_cast<DType>(op.beta)));
+      continue;
+    }
     if (!op.is_binary()) {
       chain.post_ops.append_eltwise(eltwise_algorithm(op), op.alpha, op.beta);
       continue;

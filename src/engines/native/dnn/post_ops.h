@@ -5,7 +5,8 @@
 //   post_ops (strings)   name of a standard op: "Relu", "Clip", "Add", …, or "Linear" (a·x + b)
 //   post_alpha, post_beta (floats)   its parameters
 //   post_input (ints)    for "Add", "Sub", "Mul", "Div": which input of the node is the second
-//                        operand; -1 otherwise
+//                        operand; for "Sum" (y + alpha·input, bytes of the result's shape, beta
+//                        is their DType) which input; -1 otherwise
 // They apply in order to y, the result of the node so far.
 #pragma once
 

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// DequantizeLinear -> Conv, Gemm or MatMul -> … -> QuantizeLinear becomes one node on bytes (see
+// int8.h). What follows the sum and is taken in: a bias, the residual of an Add, activations.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "engines/native/dnn/int8.h"
+#include "engines/native/dnn/int8_pattern.h"
+#include "engines/native/dnn/optimize.h"
+#include "engines/native/dnn/pattern.h"
+#include "engines/native/dnn/post_ops.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+constexpr std::size_t kMaximumPostOps = 8;
+
+// What follows a sum of products, in the units of the model.
+struct Chain {
+  ValueId result;
+  std::vector<double> bias;  // per channel
+  std::vector<PostOp> ops;
+  std::optional<Grid> residual;  // of the op "Sum"
+  std::optional<Grid> to;        // absent: the result is float32
+};
+
+bool is_linear(const PostOp& op) {
+  return op.op == "Sum" || op.op == "Linear" || op.op == "Relu" || op.op == "Clip";
+}
+
+float clamped(double value) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(value, -kMost, kMost));
+}
+
+// Translates post-ops from the units of the model to steps of a grid.
+class Steps {
+ public:
+  explicit Steps(const Chain& chain) : chain_(chain) {
+    if (!chain.to) {
+      first_ = chain.ops.size();  // float32 all the way
+      return;
+    }
+    for (std::size_t i = 0; i < chain.ops.size(); ++i) {
+      if (!is_linear(chain.ops[i])) first_ = i + 1;
+    }
+    if (first_ == 0) scale_ = chain.to->scale, zero_ = chain.to->zero;
+  }
+
+  // Scale and zero point that the sum itself is made in.
+  double scale() const { return scale_; }
+  double zero() const { return zero_; }
+
+  // `offset`: what the bias takes over from the post-ops, in steps.
+  std::vector<PostOp> translate(double* offset) {
+    *offset = 0;
+    bool constants_move = true;  // what is added so far could as well be added to the bias
+    for (std::size_t i = 0; i < chain_.ops.size(); ++i) {
+      if (i == first_ && i > 0) enter_steps();
+      const PostOp& op = chain_.ops[i];
+      if (op.op == "Sum") {
+        const double step = chain_.residual->scale / scale_;
+        ops_.push_back({"Sum", static_cast<float>(step), op.beta, op.input});
+        const double shift = -chain_.residual->zero * step;
+        if (constants_move) {
+          *offset += shift;
+        } else if (shift != 0) {
+          ops_.push_back({"Linear", 1, static_cast<float>(shift)});
+        }
+        continue;
+      }
+      constants_move = false;
+      add(op);
+    }
+    if (first_ == chain_.ops.size() && first_ > 0 && chain_.to) enter_steps();
+    while (!ops_.empty() && chain_.to && is_saturation(ops_.back())) ops_.pop_back();
+    return std::move(ops_);
+  }
+
+ private:
+  void enter_steps() {
+    scale_ = chain_.to->scale;
+    zero_ = chain_.to->zero;
+    ops_.push_back({"Linear", static_cast<float>(1 / scale_), static_cast<float>(zero_)});
+  }
+
+  void add(const PostOp& op) {
+    if (scale_ == 1 && zero_ == 0) {
+      ops_.push_back(op);
+    } else if (op.op == "Relu") {
+      ops_.push_back({"Clip", static_cast<float>(zero_), std::numeric_limits<float>::max()});
+    } else if (op.op == "Clip") {
+      ops_.push_back(
+          {"Clip", clamped(op.alpha / scale_ + zero_), clamped(op.beta / scale_ + zero_)});
+    } else {  // Linear
+      ops_.push_back(
+          {"Linear", op.alpha, static_cast<float>(op.beta / scale_ + zero_ - op.alpha * zero_)});
+    }
+  }
+
+  // Cuts off nothing but what rounding and saturation cut off as well.
+  bool is_saturation(const PostOp& op) const {
+    const Grid& to = *chain_.to;
+    if (op.op == "Relu") return to.low() == 0;
+    return op.op == "Clip" && op.alpha <= to.low() + 0.5F && op.beta > to.high() - 0.5F;
+  }
+
+  const Chain& chain_;
+  std::size_t first_ = 0;  // from this post-op on the unit is the step
+  double scale_ = 1;
+  double zero_ = 0;
+  std::vector<PostOp> ops_;
+};
+
+class Int8Fusion {
+ public:
+  explicit Int8Fusion(Graph& graph) : graph_(graph) {}
+
+  void run() {
+    for (const NodeId id : graph_.topological_order()) {
+      if (!graph_.alive(id)) continue;
+      const Node& node = graph_.node(id);
+      if (!node.domain.empty()) continue;
+      if (node.op == "Conv")
+        fuse_convolution(id);
+      else if (moves(node))
+        sink(id);
+    }
+  }
+
+ private:
+  static bool moves(const Node& node) {
+    return (node.op == "MaxPool" && !node.output(1).valid()) || node.op == "Reshape" ||
+           node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze" ||
+           node.op == "Transpose" || node.op == "Identity";
+  }
+
+  // op(DQ(x)) = DQ(op(x)) where op moves or selects elements.
+  void sink(NodeId id) {
+    const Node node = graph_.node(id);
+    const auto from = dequantised_from(graph_, node.input(0));
+    const ValueId old = node.outputs[0];
+    if (!from || graph_.is_output(old)) return;
+    const Node& source = *producer(graph_, node.input(0), "DequantizeLinear");
+    const ValueId parameters[] = {source.input(1), source.input(2)};
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = from->q;
+    const NodeId made = graph_.add_node("", node.op, inputs, {""}, node.attributes);
+    const ValueId bytes = graph_.node(made).outputs[0];
+    Type type = graph_.type(old);
+    type.dtype = from->dtype;
+    graph_.set_type(bytes, type);
+    if (const auto to = quantised_to(graph_, old); to && to->same_steps(*from)) {
+      replace_quantised(graph_, old, bytes);
+      return;
+    }
+    const ValueId again = graph_.add_op("DequantizeLinear", {bytes, parameters[0], parameters[1]});
+    graph_.set_type(again, Type(graph_.type(old)));
+    replace_value(graph_, old, again);
+  }
+
+  // Takes what follows chain.result; `channel_rank` is 0 where channels are the last axis.
+  Chain follow(Chain chain, std::size_t channel_rank) const {
+    std::optional<Chain> before_sum;
+    for (;;) {
+      chain.to = quantised_to(graph_, chain.result);
+      if (chain.to || !take_next(chain, channel_rank, before_sum)) break;
+    }
+    // The residual's bytes lie where the result is written: that one has to be of bytes, too.
+    if (!chain.to && before_sum) return *before_sum;
+    return chain;
+  }
+
+  bool take_next(Chain& chain, std::size_t channel_rank, std::optional<Chain>& before_sum) const {
+    const auto use = sole_use(graph_, chain.result);
+    if (!use || chain.ops.size() >= kMaximumPostOps) return false;
+    const Node& node = graph_.node(use->node);
+    if (!node.domain.empty() || node.outputs.size() != 1) return false;
+    const Type& type = graph_.type(chain.result);
+    const ValueId out = node.outputs[0];
+    if (!same_shape(type, graph_.type(out)) || graph_.type(out).dtype != DType::kFloat32) {
+      return false;
+    }
+    std::size_t operand = 0;
+    if (auto op = unary_post_op(graph_, node, &operand)) {
+      if (node.inputs[operand] != chain.result) return false;
+      chain.ops.push_back(std::move(*op));
+      chain.result = out;
+      return true;
+    }
+    if (node.op != "Add") return false;
+    const ValueId other = other_input(node, chain.result);
+    if (other == chain.result) return false;
+    if (chain.ops.empty() && add_bias(chain, other, channel_rank)) {
+      chain.result = out;
+      return true;
+    }
+    const auto residual = dequantised_from(graph_, other);
+    if (!residual || chain.residual || !same_shape(type, graph_.type(other))) return false;
+    before_sum = chain;
+    chain.residual = residual;
+    chain.ops.push_back({"Sum", 1, static_cast<float>(residual->dtype), 3});
+    chain.result = out;
+    return true;
+  }
+
+  bool add_bias(Chain& chain, ValueId other, std::size_t channel_rank) const {
+    const Tensor* constant = graph_.constant(other);
+    const auto channels = static_cast<std::int64_t>(chain.bias.size());
+    if (constant == nullptr || constant->dtype() != DType::kFloat32) return false;
+    if (channel_rank != 0) {  // [channels, 1 …]
+      const Dims dims = padded_dims(constant->dims(), channel_rank);
+      if (dims.size() != channel_rank || dims[1] != constant->count()) return false;
+    } else if (constant->rank() == 0 || constant->dims().back() != constant->count()) {
+      return false;
+    }
+    if (constant->count() != channels) return false;
+    for (std::int64_t c = 0; c < channels; ++c) chain.bias[c] += constant->data<float>()[c];
+    return true;
+  }
+
+  static bool has_padding(const Node& node) {
+    const std::vector<std::int64_t> pads = node.attr_ints("pads");
+    const std::string mode = node.attr_string("auto_pad", "NOTSET");
+    return (mode != "NOTSET" && mode != "VALID") ||
+           std::any_of(pads.begin(), pads.end(), [](std::int64_t p) { return p != 0; });
+  }
+
+  void fuse_convolution(NodeId id) {
+    const Node& node = graph_.node(id);
+    const auto from = dequantised_from(graph_, node.input(0));
+    const auto weights = byte_weights(graph_, node.input(1), 0);
+    if (!from || !weights) return;
+    const std::size_t rank = weights->bytes.rank();
+    const Type& x = graph_.type(node.input(0));
+    if (rank < 3 || rank > 5 || !x.has_rank() || x.rank() != rank) return;
+    const std::int64_t channels = weights->bytes.dims()[0];
+    auto bias = channel_terms(graph_, node.input(2), channels);
+    if (!bias || !graph_.type(node.outputs[0]).has_rank()) return;
+    const Chain chain = follow({node.outputs[0], std::move(*bias), {}, {}, {}}, rank);
+    std::vector<ValueId> inputs;
+    Attributes attributes = node.attributes;
+    write_terms(chain, *from, *weights, 0, has_padding(node), inputs, attributes);
+    if (const auto dims = x.static_dims()) {
+      Node probe;
+      probe.attributes = attributes;
+      if (!int8_convolution_is_fast(probe, from->dtype, *dims, weights->bytes.dims())) return;
+    }
+    replace(chain, "Conv", std::move(inputs), std::move(attributes));
+  }
+
+  // Inputs and attributes of the fused node. `axis` is that of the weights' channels.
+  void write_terms(const Chain& chain, const Grid& from, const ByteWeights& weights,
+                   std::size_t axis, bool needs_zero, std::vector<ValueId>& inputs,
+                   Attributes& attributes) {
+    Steps steps(chain);
+    Int8Terms terms;
+    terms.to = chain.to ? chain.to->dtype : DType::kFloat32;
+    const double scale = steps.scale();
+    const double zero = steps.zero();
+    double offset = 0;
+    write_post_ops(attributes, steps.translate(&offset));
+    const std::size_t channels = weights.scales.size();
+    std::vector<float> bias(channels);
+    std::vector<std::int64_t> sums(channels);
+    if (needs_zero) {
+      terms.x_zero = from.zero;
+    } else if (from.zero != 0) {  // without padding it is one number per channel
+      std::int64_t inner = 1;
+      for (std::size_t i = axis + 1; i < weights.bytes.rank(); ++i) {
+        inner *= weights.bytes.dims()[i];
+      }
+      for (std::int64_t i = 0; i < weights.bytes.count(); ++i) {
+        sums[i / inner % static_cast<std::int64_t>(channels)] +=
+            weights.bytes.data<std::int8_t>()[i];
+      }
+    }
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double factor = double{from.scale} * weights.scales[c] / scale;
+      terms.factors.push_back(static_cast<float>(factor));
+      bias[c] = static_cast<float>(chain.bias[c] / scale + zero + offset -
+                                   factor * from.zero * static_cast<double>(sums[c]));
+    }
+    terms.write(attributes);
+    inputs = {from.q, graph_.add_constant("", weights.bytes),
+              graph_.add_constant(
+                  "", Tensor::from<float>(DType::kFloat32, {static_cast<std::int64_t>(channels)},
+                                          std::span<const float>(bias)))};
+    if (chain.residual) inputs.push_back(chain.residual->q);
+  }
+
+  void replace(const Chain& chain, std::string_view op, std::vector<ValueId> inputs,
+               Attributes attributes) {
+    const ValueId named = chain.to ? chain.to->q : chain.result;
+    const NodeId made = graph_.add_node(kDomain, op, std::move(inputs), {graph_.value(named).name},
+                                        std::move(attributes));
+    const ValueId out = graph_.node(made).outputs[0];
+    graph_.set_type(out, Type(graph_.type(named)));
+    if (chain.to) {
+      replace_quantised(graph_, chain.result, out);
+    } else {
+      replace_value(graph_, chain.result, out);
+    }
+  }
+
+  Graph& graph_;
+};
+
+}  // namespace
+
+void fuse_int8(Graph& graph) {
+  if (multiplies_bytes()) Int8Fusion(graph).run();
+}
+
+}  // namespace xrt::native::dnn
