@@ -19,10 +19,17 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ._core import FunctionView, GraphView, NodeView, OpTraits, register_engine
+from ._core import (
+    FunctionView,
+    GraphView,
+    InvalidArgument,
+    NodeView,
+    OpTraits,
+    register_engine,
+)
 
 
 class PythonExecutable(Protocol):
@@ -88,6 +95,31 @@ class PythonEngine(Protocol):
 T = TypeVar("T", bound=type)
 
 
+def _several(name: str, what: str, given: Any) -> list[Any]:
+    """What an engine has several of, which a text alone is not: its letters are."""
+    if isinstance(given, (str, bytes, os.PathLike)) or not isinstance(given, Iterable):
+        raise InvalidArgument(f"engine {name!r}: {what} is {given!r}; give a list of them")
+    return list(given)
+
+
+def _texts(name: str, what: str, given: Any) -> list[str]:
+    items = _several(name, what, given)
+    for item in items:
+        if not isinstance(item, str):
+            raise InvalidArgument(f"engine {name!r}: {item!r} in {what} is no str")
+    return items
+
+
+def _source_of(cls: type) -> str:
+    """The file of the class, for `xrt doctor`; "" where it has none."""
+    if cls.__module__ == "__main__":
+        return ""
+    try:
+        return inspect.getsourcefile(cls) or ""
+    except TypeError:  # it was made by exec(), or in a notebook
+        return ""
+
+
 def engine(
     name: str,
     *,
@@ -126,21 +158,39 @@ def engine(
             load()), plans are not.
     """
 
+    for what, text in (("name", name), ("version", version)):
+        if not isinstance(text, str):
+            raise InvalidArgument(
+                f"engine {name!r}: {what} is {text!r}; give a str"
+                + (", as in @openxrt.engine('mine', version='1')" if what == "name" else "")
+            )
+    flags = {"dynamic_shapes": dynamic_shapes, "training": training, "in_place": in_place}
+    for what, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise InvalidArgument(f"engine {name!r}: {what} is {flag!r}; give True or False")
+    for op, trait in (traits or {}).items():
+        if not isinstance(trait, OpTraits):
+            raise InvalidArgument(
+                f"engine {name!r}: traits[{op!r}] is {trait!r}; give an openxrt.OpTraits"
+            )
+
     def decorate(cls: T) -> T:
-        location = inspect.getsourcefile(cls) or "" if cls.__module__ != "__main__" else ""
+        for method in ("supports", "compile"):
+            if not isinstance(cls, type) or not callable(getattr(cls, method, None)):
+                raise InvalidArgument(
+                    f"engine {name!r}: {cls!r} is no class with a method {method}()"
+                )
         register_engine(
             cls(),
             name=name,
             version=version,
-            devices=list(devices),
-            dynamic_shapes=dynamic_shapes,
-            location=location,
-            ops=sorted(ops),
+            devices=_texts(name, "devices", devices),
+            location=_source_of(cls),
+            ops=sorted(_texts(name, "ops", ops)),
             traits=dict(traits or {}),
-            training=training,
-            options=None if options is None else sorted(options),
-            in_place=in_place,
-            files=[os.fspath(file) for file in files],
+            options=None if options is None else sorted(_texts(name, "options", options)),
+            files=[os.fspath(file) for file in _several(name, "files", files)],
+            **flags,
         )
         return cls
 

@@ -26,6 +26,10 @@ enum class Access { kRead, kWrite };
 // With kWrite the result shares the caller's memory, or the call fails: kInvalidArgument.
 Data to_data(nanobind::handle object, const Type& type, std::string_view name, Access access);
 
+// The same for what an engine or a kernel written in Python hands over: what is wrong with it is no
+// fault of the program's caller, but kEngine.
+Data to_result(nanobind::handle object, const Type& type, std::string_view name);
+
 // The memory is shared; elements narrower than a byte are unpacked to one per byte.
 nanobind::object to_python(const Data& data);
 

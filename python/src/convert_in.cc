@@ -488,4 +488,12 @@ Data to_data(nb::handle object, const Type& type, std::string_view name, Access 
       fmt::format("{}: values of type {} cannot be passed from Python", name, to_string(type)));
 }
 
+Data to_result(nb::handle object, const Type& type, std::string_view name) {
+  try {
+    return to_data(object, type, name, Access::kRead);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kEngine, error.what());
+  }
+}
+
 }  // namespace xrt::python

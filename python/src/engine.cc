@@ -168,11 +168,14 @@ class PyEngine final : public Engine, public EngineFiles {
 
   Support answer(nb::handle given, const char* method) const {
     if (given.ptr() == Py_True) return Support::yes();
-    if (PyUnicode_Check(given.ptr()) != 0) return Support::no(nb::cast<std::string>(given));
+    if (PyUnicode_Check(given.ptr()) != 0) {
+      const std::string reason = text_of(given);
+      return Support::no(reason.empty() ? "no, and it gave no reason" : reason);
+    }
     throw Error(ErrorCode::kEngine,
                 fmt::format("engine {} (Python): {}() must return True, or the reason of a no as "
                             "str; it returned {}",
-                            about_.name, method, nb::repr(given).c_str()));
+                            about_.name, method, repr_of(given)));
   }
 
   Support ask(const std::shared_ptr<Source>& source, const SupportQuery& query) const {

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <optional>
 #include <type_traits>
@@ -38,14 +39,41 @@ class PyContext final : public RunContext {
 };
 
 std::size_t size_attribute(nb::handle object, const char* name) {
-  nb::object value = nb::getattr(object, name, nb::none());
+  if (PyObject_HasAttrString(object.type().ptr(), name) == 0 && !nb::hasattr(object, name))
+    return 0;
+  nb::object value = object.attr(name);  // a property that raises is no missing attribute
   if (value.is_none()) return 0;
   std::size_t size = 0;
   if (!nb::try_cast(value, size)) {
     throw Error(ErrorCode::kEngine,
-                fmt::format("{} is {}, not a number of bytes", name, nb::repr(value).c_str()));
+                fmt::format("{} is {}, not a number of bytes", name, repr_of(value)));
   }
   return size;
+}
+
+// What `print` (PyObject_Str or its like) makes of an object; see text_of().
+std::string printed(nb::handle object, PyObject* (*print)(PyObject*)) {
+  nb::object text = nb::steal(print(object.ptr()));
+  nb::object bytes =
+      text.is_valid()
+          ? nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"))
+          : nb::object();
+  if (bytes.is_valid()) {
+    return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
+  }
+  PyErr_Clear();
+  return fmt::format("(a {} that cannot be printed)", nb::type_name(object.type()).c_str());
+}
+
+// As Python prints an exception that nobody catches, with its causes.
+std::string traceback_of(const nb::python_error& error) {
+  try {
+    const nb::object lines =
+        nb::module_::import_("traceback").attr("format_exception")(error.value());
+    return printed(nb::str("").attr("join")(lines), PyObject_Str);
+  } catch (nb::python_error&) {  // the interpreter may be on its way out
+    return {};
+  }
 }
 
 // Whether data of this dtype and these dimensions may stand where `type` is declared.
@@ -195,7 +223,7 @@ class PyExecutable final : public Executable {
   // The i-th result: into the memory that is wanted, or as it is where the runtime brought none.
   void take(nb::handle object, std::size_t i, Data& output, bool given_away) const {
     const Port& port = outputs_[i];
-    Data result = to_data(object, port.type, labels_[i], Access::kRead);
+    Data result = to_result(object, port.type, labels_[i]);
     const bool wanted = output.is_tensor();
     const auto fail = [&](const std::string& expected) {
       throw Error(
@@ -240,14 +268,21 @@ void throw_engine_error(const std::string& engine, const std::string& what,
 }
 
 void throw_python_error(const std::string& place, nb::python_error& error) {
+  const std::string text = text_of(error.value());
   if (const auto code = code_of(error.value())) {  // raised on purpose: its message says it all
-    throw Error(*code, fmt::format("{}: {}", place, nb::str(error.value()).c_str()));
+    throw Error(*code, fmt::format("{}: {}", place, text));
   }
   // One line for those who only want to know, then where it happened.
   const std::string type = nb::type_name(error.type()).c_str();
-  throw Error(ErrorCode::kEngine, fmt::format("{}: {}: {}\n{}", place, type,
-                                              nb::str(error.value()).c_str(), error.what()));
+  const std::string traceback = traceback_of(error);
+  // Whoever pressed Ctrl-C means the program: the signal is raised again for where Python goes on.
+  if (error.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterruptEx(SIGINT);
+  throw Error(ErrorCode::kEngine, fmt::format("{}: {}: {}\n{}", place, type, text, traceback));
 }
+
+std::string text_of(nb::handle object) { return printed(object, PyObject_Str); }
+
+std::string repr_of(nb::handle object) { return printed(object, PyObject_Repr); }
 
 Gil::Checked Gil::checked() {
   if (!is_up()) throw Error(ErrorCode::kEngine, "Python is shutting down");
@@ -271,7 +306,7 @@ std::shared_ptr<const Executable> make_executable(const std::string& engine,
         ErrorCode::kEngine,
         fmt::format("engine {} (Python): {} of {} must return a callable, or an object with "
                     "a method run(), not {}",
-                    engine, method, function, nb::repr(object).c_str()));
+                    engine, method, function, repr_of(object)));
   }
   return std::make_shared<PyExecutable>(engine, function, std::move(outputs), std::move(object),
                                         can_load);

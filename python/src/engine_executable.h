@@ -21,6 +21,11 @@ namespace xrt::python {
 // The same for other code than an engine's: `place` begins the message.
 [[noreturn]] void throw_python_error(const std::string& place, nanobind::python_error& error);
 
+// The object's str() or repr() as UTF-8, whatever it is: code points that are no characters are
+// escaped, and an object that raises when it is printed is named by its type. Needs the GIL.
+std::string text_of(nanobind::handle object);
+std::string repr_of(nanobind::handle object);
+
 // The GIL, for threads that may outlive the interpreter: throws kEngine once it shuts down, when a
 // thread that asks for the GIL would be ended.
 class Gil {

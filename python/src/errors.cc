@@ -42,6 +42,8 @@ void translate(const std::exception_ptr& pointer, void* /*payload*/) {
   try {
     std::rethrow_exception(pointer);
   } catch (const Error& error) {
+    // Ctrl-C, which ended what an engine written in Python was doing, comes out as what it is.
+    if (PyErr_CheckSignals() != 0) return;
     const ErrorClasses& classes = error_classes();
     const auto index = static_cast<std::size_t>(error.code());
     PyObject* type = index < classes.by_code.size() ? classes.by_code[index] : classes.base;

@@ -66,7 +66,7 @@ Attribute attribute_of(const std::string& name, nb::handle value) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("attribute '{}' is {}; ops have int, float, str, lists of these, arrays",
-                          name, nb::repr(value).c_str()));
+                          name, repr_of(value)));
 }
 
 std::vector<OpParameter> parameters_of(const std::vector<Parameter>& rows) {
@@ -141,7 +141,7 @@ Type type_of(nb::handle given, const std::string& place) {
     throw Error(ErrorCode::kInvalidModel,
                 fmt::format("{} must return, per output, one of its inputs or (dtype, shape); it "
                             "returned {}",
-                            place, nb::repr(given).c_str()));
+                            place, repr_of(given)));
   }
   nb::object dtype_object = given[0];
   DType dtype = DType::kUndefined;
@@ -156,7 +156,7 @@ Type type_of(nb::handle given, const std::string& place) {
   }
   if (dtype == DType::kUndefined && !dtype_object.is_none()) {
     throw Error(ErrorCode::kInvalidModel,
-                fmt::format("{}: {} is no dtype", place, nb::repr(dtype_object).c_str()));
+                fmt::format("{}: {} is no dtype", place, repr_of(dtype_object)));
   }
   nb::object dims = given[1];
   if (dims.is_none()) return Type::tensor(dtype);
@@ -240,7 +240,7 @@ void run(const Callback& callback, const std::vector<OpParameter>& formal, nb::h
     }
     for (std::size_t i = 0; i < run.output_count(); ++i) {
       const std::string label = fmt::format("{}: result {}", callback.place(), i);
-      const Data data = to_data(results[i], Type(), label, Access::kRead);
+      const Data data = to_result(results[i], Type(), label);
       const Tensor& made = data.tensor();
       Tensor& target = run.output(i, made.dtype(), made.dims());
       if (made.dtype() == DType::kString) {

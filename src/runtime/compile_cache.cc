@@ -13,6 +13,7 @@
 #include "ir/fingerprint.h"
 #include "ir/onnx_op_registry.h"
 #include "runtime/cache_entry.h"
+#include "runtime/engine_failure.h"
 #include "xrt/engine_blobs.h"
 #include "xrt/program.h"
 
@@ -57,9 +58,11 @@ std::shared_ptr<const Executable> load_entry(const fs::path& path, const Request
   if (dynamic_cast<const SelfContainedBlobs*>(&engine) == nullptr) request.constants_are_read();
   try {
     return engine.load(*payload, request.function, request.options);
-  } catch (const Error& error) {
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (...) {  // whatever it is: there is a way without the entry
     log_warning("cache entry '" + path.string() + "': engine '" + engine.name() +
-                "' does not take it: " + error.what() + ": compiling again");
+                "' does not take it: " + exception_text() + ": compiling again");
     return nullptr;
   }
 }

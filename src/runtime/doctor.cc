@@ -5,6 +5,7 @@
 #include <map>
 
 #include "frontends/onnx/exporter.h"
+#include "runtime/engine_failure.h"
 #include "xrt/program.h"
 
 namespace xrt {
@@ -79,15 +80,15 @@ EngineReport probe(const std::string& name) {
     try {
       try_relu(*engine);
       report.available = true;
-    } catch (const std::exception& error) {
-      report.error = error.what();
+    } catch (...) {
+      report.error = exception_text();
       const auto options = elsewhere_options(name);
       if (options.empty()) return report;
       try_relu(*engine, options);
       report.builds = true;
     }
-  } catch (const std::exception& error) {  // what a report is for: the cause is its content
-    if (report.error.empty()) report.error = error.what();
+  } catch (...) {  // what a report is for: the cause is its content
+    if (report.error.empty()) report.error = exception_text();
   }
   return report;
 }

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -15,7 +16,9 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "runtime/control_flow.h"
+#include "runtime/engine_failure.h"
 #include "runtime/engine_provider.h"
+#include "runtime/library_file.h"
 #include "xrt/engine.h"
 #include "xrt/program.h"
 
@@ -204,6 +207,15 @@ class Registry {
       throw Error(ErrorCode::kInvalidArgument,
                   "an engine of " + source + " bears the name '" + name + "', which is reserved");
     }
+    // Names stand in lists, options and file names.
+    const auto plain = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+    };
+    if (!std::all_of(name.begin(), name.end(), plain)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "an engine of " + source + " bears the name '" + name +
+                      "': names are made of letters, digits, '_', '-' and '.'");
+    }
     if (!engines_.emplace(name, std::move(engine)).second) {
       throw Error(ErrorCode::kInvalidArgument,
                   "a second engine '" + name + "' comes from " + source + "; names must be unique");
@@ -212,12 +224,7 @@ class Registry {
 
   std::shared_ptr<const Engine> open(const std::string& name, const fs::path& file) {
     try {
-      // Never closed: vendor libraries keep threads and thread-local state.
-      void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (library == nullptr) {
-        const char* cause = ::dlerror();
-        throw Error(ErrorCode::kEngine, cause != nullptr ? cause : "dlopen gave no cause");
-      }
+      void* library = open_library(file);
       auto entry =
           reinterpret_cast<RegisterEngineFunction>(::dlsym(library, kRegisterEngineSymbol));
       if (entry == nullptr) {
@@ -228,20 +235,23 @@ class Registry {
         entry(&collector);
       } catch (const Error&) {
         throw;
-      } catch (const std::exception& error) {
-        throw Error(ErrorCode::kEngine,
-                    std::string(kRegisterEngineSymbol) + " threw: " + error.what());
       } catch (...) {
         throw Error(ErrorCode::kEngine,
-                    std::string(kRegisterEngineSymbol) + " threw something that is no exception");
+                    std::string(kRegisterEngineSymbol) + " threw: " + exception_text());
       }
-      for (auto& engine : collector.engines) {
+      for (const auto& engine : collector.engines) {
+        insert(engine, file.string());
         libraries_[engine->name()] = file;
-        insert(std::move(engine), file.string());
       }
       const auto it = engines_.find(name);
       if (it == engines_.end()) {
-        throw Error(ErrorCode::kEngine, "it registered no engine of that name");
+        std::string others;
+        for (const auto& engine : collector.engines) {
+          others += (others.empty() ? "'" : ", '") + engine->name() + "'";
+        }
+        throw Error(ErrorCode::kEngine, "it registered " +
+                                            (others.empty() ? "no engine" : "engine " + others) +
+                                            ", none of the name that the file has");
       }
       return it->second;
     } catch (const Error& error) {

@@ -10,6 +10,8 @@
 #include <new>
 #include <sstream>
 
+#include "runtime/engine_failure.h"
+#include "runtime/library_file.h"
 #include "xrt/op.h"
 
 namespace xrt {
@@ -43,11 +45,7 @@ Loaded& loaded() {
 }
 
 std::vector<std::string> open(const fs::path& file) {
-  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* cause = ::dlerror();
-    throw Error(ErrorCode::kEngine, cause != nullptr ? cause : "dlopen gave no cause");
-  }
+  void* library = open_library(file);
   auto entry = reinterpret_cast<RegisterOpsFunction>(::dlsym(library, kRegisterOpsSymbol));
   if (entry == nullptr) {
     throw Error(ErrorCode::kEngine, std::string("it does not export ") + kRegisterOpsSymbol);
@@ -59,11 +57,9 @@ std::vector<std::string> open(const fs::path& file) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kEngine, std::string(kRegisterOpsSymbol) + " threw: " + error.what());
   } catch (...) {
     throw Error(ErrorCode::kEngine,
-                std::string(kRegisterOpsSymbol) + " threw something that is no exception");
+                std::string(kRegisterOpsSymbol) + " threw: " + exception_text());
   }
   return registrar.names;
 }

@@ -18,6 +18,7 @@
 #include "runtime/compile_cache.h"
 #include "runtime/compile_progress.h"
 #include "runtime/control_flow.h"
+#include "runtime/engine_failure.h"
 #include "runtime/op_lowering.h"
 #include "runtime/placement.h"
 #include "runtime/plan_draft.h"
@@ -162,19 +163,14 @@ CompileResult compile_claimed(const Engine& engine, const Graph& claimed, const 
     };
   }
   const auto fail = [&](ErrorCode code, const std::string& cause) {
-    constexpr std::size_t kShown = 4;
-    std::vector<std::string> nodes;
-    std::string shown;
+    std::vector<std::string> nodes, ops;
     for (const NodeId id : claimed.topological_order()) {
-      const Node& node = claimed.node(id);
-      if (nodes.size() < kShown) {
-        shown += (nodes.empty() ? "'" : ", '") + node.name + "' (" + node.qualified_op() + ")";
-      }
-      nodes.push_back(node.name);
+      nodes.push_back(claimed.node(id).name);
+      ops.push_back(claimed.node(id).qualified_op());
     }
-    if (nodes.size() > kShown) shown += " and " + std::to_string(nodes.size() - kShown) + " more";
-    const std::string what = "engine '" + engine.name() + "' claimed node" +
-                             (nodes.size() == 1 ? " " : "s ") + shown +
+    std::vector<std::pair<std::string_view, std::string_view>> rows;
+    for (std::size_t i = 0; i < nodes.size(); ++i) rows.emplace_back(nodes[i], ops[i]);
+    const std::string what = "engine '" + engine.name() + "' claimed " + list_nodes(rows) +
                              " and failed to compile function '" + function.name + "': ";
     throw CompileFailure(code, what + cause, engine.name(), std::move(nodes),
                          "engine '" + engine.name() + "' failed to compile it: " + cause);
@@ -188,8 +184,8 @@ CompileResult compile_claimed(const Engine& engine, const Graph& claimed, const 
     // A wrong option or a bound is the caller's to change, whoever runs the nodes.
     if (error.code() == ErrorCode::kInvalidArgument || wrong_constants) throw;
     fail(error.code(), error.what());
-  } catch (const std::exception& error) {
-    fail(ErrorCode::kEngine, error.what());
+  } catch (...) {
+    fail(ErrorCode::kEngine, exception_text());
   }
   if (result.executable == nullptr) fail(ErrorCode::kEngine, "it returned no executable");
   const std::size_t needed = result.executable->workspace_bytes();

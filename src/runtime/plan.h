@@ -108,6 +108,7 @@ class Plan {
   void plan_memory();
   // The program's aliases that one launch can carry out by itself, for engines that work in place.
   void assign_aliases();
+  [[noreturn]] void fail_launch(const Launch& launch, const std::string& cause) const;
   void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
   void compile(PlanDraft& draft, const ProgramOptions& options, const std::string& scope);
   std::unique_ptr<RunState> make_state() const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/control_flow.h"
+#include "runtime/engine_failure.h"
 #include "runtime/plan.h"
 #include "runtime/run_state.h"
 
@@ -70,7 +71,16 @@ std::unique_ptr<Plan::RunState> Plan::make_state() const {
   for (std::size_t l = 0; l < launches_.size(); ++l) {
     fill(launches_[l]->inputs, state->inputs[l]);
     fill(launches_[l]->outputs, state->outputs[l]);
-    state->contexts.push_back(launches_[l]->executable->create_context());
+    try {
+      state->contexts.push_back(launches_[l]->executable->create_context());
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kEngine) throw;
+      fail_launch(*launches_[l], error.what());
+    } catch (...) {
+      fail_launch(*launches_[l], exception_text());
+    }
   }
   return state;
 }
@@ -134,14 +144,22 @@ void Plan::hand_out(const Launch& launch, std::size_t index, RunState& state,
   }
 }
 
+void Plan::fail_launch(const Launch& launch, const std::string& cause) const {
+  std::vector<std::pair<std::string_view, std::string_view>> nodes;
+  for (const Explanation::NodeRow& row : explanation_.nodes) {
+    if (row.function == launch.name) nodes.emplace_back(row.name, row.op);
+  }
+  throw Error(ErrorCode::kEngine, "engine '" + launch.engine + "' failed to run function '" +
+                                      launch.name + "' of " + list_nodes(nodes) + ": " + cause);
+}
+
 // What an engine hands over is what the graph says it is.
 void Plan::check_outputs(const Launch& launch, const std::vector<Data>& ports) const {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Slot& slot = slots_[launch.outputs[i]];
     const auto fail = [&](const std::string& found) {
-      throw Error(ErrorCode::kEngine, "engine '" + launch.engine + "', function '" + launch.name +
-                                          "': output " + std::to_string(i) + " is " +
-                                          to_string(slot.type) + ", the engine " + found);
+      fail_launch(launch, "output " + std::to_string(i) + " is " + to_string(slot.type) +
+                              ", the engine " + found);
     };
     if (ports[i].is_none()) {
       if (slot.type.kind != Type::Kind::kOptional) fail("wrote nothing");
@@ -177,13 +195,14 @@ void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> output
     try {
       launch.executable->run(state.contexts[index].get(), state.inputs[index], state.outputs[index],
                              {});
-    } catch (const Error&) {
-      throw;
     } catch (const std::bad_alloc&) {
       throw;
-    } catch (const std::exception& error) {
-      throw Error(ErrorCode::kEngine, "engine '" + launch.engine + "' failed to run function '" +
-                                          launch.name + "': " + error.what());
+    } catch (const Error& error) {
+      // Others are of the data that was given, and name the node themselves.
+      if (error.code() != ErrorCode::kEngine) throw;
+      fail_launch(launch, error.what());
+    } catch (...) {
+      fail_launch(launch, exception_text());
     }
     check_outputs(launch, state.outputs[index]);
   }

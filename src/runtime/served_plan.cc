@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "runtime/auto.h"
 #include "runtime/auto_measure.h"
+#include "runtime/engine_failure.h"
 #include "runtime/profile_cache.h"
 #include "runtime/survey.h"
 
@@ -169,10 +170,9 @@ void Refiner::work() {
     if (plan == nullptr) continue;  // its shapes went out of use meanwhile
     try {
       plan->refine(job.inputs, stop_);
-    } catch (const std::exception& error) {  // the program serves on
+    } catch (...) {  // the program serves on
       if (stop_) return;
-      log_warning(std::string("auto: measuring beside the runs failed, the plan stays: ") +
-                  error.what());
+      log_warning("auto: measuring beside the runs failed, the plan stays: " + exception_text());
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "ir/onnx_op_registry.h"
 #include "ir/updates.h"
 #include "runtime/auto.h"
+#include "runtime/engine_failure.h"
 #include "runtime/op_lowering.h"
 
 namespace xrt {
@@ -152,7 +153,7 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
                                 fmt::join(engine.devices(), ", "))));
     return answers;
   }
-  const auto failed = [&](const char* cause) {
+  const auto failed = [&](const std::string& cause) {
     return "engine '" + engine.name() + "' failed when it was asked which nodes of graph '" +
            graph.name() + "' it takes: " + cause;
   };
@@ -162,8 +163,8 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
     throw;
   } catch (const Error& error) {
     throw Error(error.code(), failed(error.what()));
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kEngine, failed(error.what()));
+  } catch (...) {
+    throw Error(ErrorCode::kEngine, failed(exception_text()));
   }
   if (engine.dynamic_shapes()) return answers;
   for (const NodeId id : graph.nodes()) {

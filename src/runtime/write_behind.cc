@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "runtime/cache_entry.h"
-#include "xrt/error.h"
+#include "runtime/engine_failure.h"
 
 namespace xrt {
 namespace {
@@ -61,8 +61,8 @@ class Writer {
       }
       try {
         job.write();
-      } catch (const std::exception& error) {
-        log_trouble(job.dir, std::string(error.what()) + ": what was to be kept is not");
+      } catch (...) {  // engines' serialize() among it
+        log_trouble(job.dir, exception_text() + ": what was to be kept is not");
       }
       job = {};  // with what it holds
       const std::lock_guard lock(mutex_);

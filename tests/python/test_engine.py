@@ -85,6 +85,25 @@ def model() -> bytes:
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 
 
+def run_relu(name: str, executable: object) -> object:
+    """Relu of X by a new engine whose compile() returns `executable`."""
+
+    class Engine:
+        def supports(self, node: openxrt.NodeView) -> bool:
+            return True
+
+        def compile(self, function: openxrt.FunctionView) -> object:
+            return executable
+
+    openxrt.engine(name, version="1")(Engine)
+    model = make_model(
+        [helper.make_node("Relu", ["x"], ["y"], name="only")],
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        [tensor("y", TensorProto.FLOAT, [2, 3])],
+    )
+    return openxrt.load(model, engine=name)(X)
+
+
 def test_it_runs_what_it_supports(model: bytes) -> None:
     program = openxrt.load(model, engine=["python_relu", "native"])
     np.testing.assert_array_equal(program(X), -np.maximum(X, 0))
@@ -165,6 +184,97 @@ def test_mistakes_of_an_engine_are_named(
     )
     with pytest.raises(openxrt.EngineError, match=message):
         openxrt.load(one_node, engine="python_broken")(X)
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda x: None, "None was given"),
+        (lambda x: {"y": x}, "a dict was given"),
+        (lambda x: "text", "a str does not become"),
+        (lambda x: np.zeros((2, 3), "datetime64[s]"), "datetime64"),
+        (lambda x: np.full((2, 3), object()), "Python objects"),
+    ],
+)
+def test_results_that_are_no_tensors_are_the_engines_fault(made: object, message: str) -> None:
+    """EngineError, not the InvalidArgument that would tell the caller to change the inputs."""
+    name = f"python_result_{abs(hash(message))}"
+    with pytest.raises(openxrt.EngineError, match=rf"{name}.*'only' \(Relu\).*{message}"):
+        run_relu(name, made)
+
+
+@pytest.mark.parametrize("error", [ValueError("\udcff is no character"), Unprintable()])
+def test_exceptions_with_odd_texts(error: Exception) -> None:
+    def run(x: np.ndarray) -> np.ndarray:
+        raise error
+
+    with pytest.raises(openxrt.EngineError, match=type(error).__name__):
+        run_relu(f"python_odd_{type(error).__name__.lower()}", run)
+
+
+def test_an_interrupt_stays_one() -> None:
+    """Ctrl-C while an engine works ends the program, and is no failure of the engine."""
+
+    pressed = [True]  # once: other tests probe all engines that there are
+
+    def run(x: np.ndarray) -> np.ndarray:
+        if pressed:
+            pressed.clear()
+            raise KeyboardInterrupt
+        return np.maximum(x, 0)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_relu("python_interrupted", run)
+
+
+def test_size_attributes_that_raise() -> None:
+    class Executable:
+        @property
+        def workspace_bytes(self) -> int:
+            raise RuntimeError("not counted")
+
+        def run(self, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None: ...
+
+    with pytest.raises(openxrt.EngineError, match="not counted"):
+        run_relu("python_sizes", Executable())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("python_args", {"devices": "cpu"}, "devices is 'cpu'; give a list"),
+        ("python_args", {"ops": "Relu"}, "ops is 'Relu'; give a list"),
+        ("python_args", {"ops": [3]}, "3 in ops is no str"),
+        ("python_args", {"options": "a"}, "options is 'a'; give a list"),
+        ("python_args", {"files": __file__}, "files is .*; give a list"),
+        ("python_args", {"version": 3}, "version is 3; give a str"),
+        ("python_args", {"training": "yes"}, "training is 'yes'; give True or False"),
+        ("python_args", {"traits": {"Relu": 3}}, "traits.'Relu'. is 3"),
+        (5, {}, "name is 5; give a str"),
+        ("a,b", {}, "'a,b'.*names are made of"),
+        ("a/b", {}, "names are made of"),
+        ("", {}, "reserved"),
+    ],
+)
+def test_what_is_wrong_with_a_registration(name: object, arguments: dict, message: str) -> None:
+    with pytest.raises(openxrt.InvalidArgument, match=message):
+        openxrt.engine(name, **{"version": "1", **arguments})(ReluEngine)
+
+
+def test_a_class_without_its_methods() -> None:
+    class Empty:
+        def supports(self, node: openxrt.NodeView) -> bool:
+            return True
+
+    with pytest.raises(openxrt.InvalidArgument, match=r"no class with a method compile\(\)"):
+        openxrt.engine("python_empty", version="1")(Empty)
+    with pytest.raises(openxrt.InvalidArgument, match="python_bare.*no class"):
+        openxrt.engine("python_bare", version="1")(lambda x: x)
 
 
 def test_names_are_taken_once() -> None:

@@ -311,7 +311,10 @@ def test_errors_carry_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(openxrt.EngineError) as caught:
         program(np.zeros((2, 4), np.float32))
     first, rest = str(caught.value).split("\n", 1)
-    assert first == "engine python_full (Python): python_full_0: KeyError: 'not there'"
+    assert first == (
+        "engine 'python_full' failed to run function 'python_full_0' of node 'relu' (Relu): "
+        "engine python_full (Python): python_full_0: KeyError: 'not there'"
+    )
     assert "a_function_of_the_engine" in rest
     assert "test_engine_api.py" in rest
 

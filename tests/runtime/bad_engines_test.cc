@@ -2,12 +2,15 @@
 // Engine libraries that fail: each failure is an error that says who failed, where and why.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 
+#include "runtime/cache_entry.h"
 #include "xrt/program.h"
 
 namespace xrt {
@@ -78,6 +81,60 @@ TEST_F(BadEngines, FilesThatAreMissingOrNoLibraries) {
               HasSubstr("did you mean 'native'?"));
 }
 
+// What the dynamic loader itself waits for (a pipe) or dies of (a file that ends too early).
+TEST_F(BadEngines, FilesThatTheLoaderWouldDieOf) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / "xrt_bad_files";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder / "libxrt_engine_folder.so");
+  const auto file = [&](const std::string& name) {
+    return folder / ("libxrt_engine_" + name + ".so");
+  };
+  const std::filesystem::path whole =
+      std::filesystem::path(XRT_BAD_ENGINES) / "libxrt_engine_bad_run.so";
+  std::filesystem::copy_file(whole, file("cut"));
+  std::filesystem::resize_file(file("cut"), 5000);
+  std::filesystem::copy_file(whole, file("head"));
+  std::filesystem::resize_file(file("head"), 70);
+  std::filesystem::copy_file(whole, file("renamed"));
+  std::ofstream(file("empty")).flush();
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  ::setenv("XRT_ENGINE_PATH", folder.c_str(), 1);
+  const auto load = [](const std::string& name) {
+    return failure(ErrorCode::kEngine, [&] { get_engine(name); });
+  };
+  EXPECT_THAT(load("cut"), AllOf(HasSubstr(file("cut").string()), HasSubstr("cut short")));
+  EXPECT_THAT(load("head"), HasSubstr("cut short"));
+  EXPECT_THAT(load("empty"), HasSubstr("too short"));
+  EXPECT_THAT(load("folder"), HasSubstr("it is a folder"));
+  EXPECT_THAT(load("pipe"), HasSubstr("no regular file"));
+  EXPECT_THAT(load("renamed"), HasSubstr("it registered engine 'bad_run'"));
+  std::filesystem::remove_all(folder);
+}
+
+// An engine may throw what is no std::exception; nothing of it ends the process.
+TEST_F(BadEngines, WhatIsThrownNeedNotBeAnException) {
+  EXPECT_THAT(failure(ErrorCode::kEngine, [] { program("bad_thrown_supports"); }),
+              AllOf(HasSubstr("bad_thrown_supports"), HasSubstr("no std::exception")));
+  EXPECT_THAT(failure(ErrorCode::kEngine, [] { program("bad_thrown_compile"); }),
+              AllOf(HasSubstr("(Relu)"), HasSubstr("no std::exception")));
+  EXPECT_THAT(run_failure("bad_thrown_run", {Dim(2)}),
+              AllOf(HasSubstr("bad_thrown_run"), HasSubstr("(Relu)"), HasSubstr("std::exception")));
+  EXPECT_THAT(run_failure("bad_context", {Dim(2)}),
+              AllOf(HasSubstr("bad_context"), HasSubstr("(Relu)"), HasSubstr("no stream left")));
+  // Written, and read, beside the compilation: it goes on.
+  const std::filesystem::path cache =
+      std::filesystem::path(::testing::TempDir()) / "xrt_bad_engine_cache";
+  std::filesystem::remove_all(cache);
+  ProgramOptions options;
+  options.cache_dir = cache;
+  EXPECT_NE(program("bad_thrown_serialize", options), nullptr);
+  EXPECT_NE(program("bad_thrown_load", options), nullptr);
+  finish_writing();
+  EXPECT_NE(program("bad_thrown_load", options), nullptr);
+  std::filesystem::remove_all(cache);
+}
+
 TEST_F(BadEngines, ThrowsWhenAsked) {
   EXPECT_THAT(failure(ErrorCode::kEngine, [] { program("bad_supports"); }),
               AllOf(HasSubstr("bad_supports"), HasSubstr("no idea")));
@@ -112,7 +169,8 @@ TEST_F(BadEngines, FallbackIsExplicitAndExplained) {
 }
 
 TEST_F(BadEngines, WhatARunHandsOverIsChecked) {
-  EXPECT_THAT(run_failure("bad_run", {Dim(2)}), AllOf(HasSubstr("bad_run"), HasSubstr("fell off")));
+  EXPECT_THAT(run_failure("bad_run", {Dim(2)}),
+              AllOf(HasSubstr("bad_run"), HasSubstr("(Relu)"), HasSubstr("fell off")));
   EXPECT_THAT(run_failure("bad_shape", {Dim(2)}), HasSubstr("the engine gave float32[7,7]"));
   EXPECT_THAT(run_failure("bad_dtype", {Dim(2)}), HasSubstr("the engine gave int32[2]"));
   EXPECT_THAT(run_failure("bad_nothing", {Dim(2)}), HasSubstr("wrote nothing"));

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library_file.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+#if defined(__x86_64__)
+constexpr std::uint16_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint16_t kMachine = EM_AARCH64;
+#else
+constexpr std::uint16_t kMachine = EM_NONE;  // not compared
+#endif
+
+[[noreturn]] void fail(const std::string& cause) { throw Error(ErrorCode::kEngine, cause); }
+
+[[noreturn]] void fail_cut_short(std::uintmax_t size) {
+  fail("the file is cut short (" + std::to_string(size) +
+       " bytes are there): build or copy the library again");
+}
+
+template <typename T>
+bool read_at(std::ifstream& in, std::uint64_t offset, T* to, std::size_t count = 1) {
+  in.seekg(static_cast<std::streamoff>(offset));
+  in.read(reinterpret_cast<char*>(to), static_cast<std::streamsize>(count * sizeof(T)));
+  return static_cast<bool>(in);
+}
+
+// The loader maps segments by what the headers say; touching a page past the file's end is SIGBUS.
+void check_segments(std::ifstream& in, const Elf64_Ehdr& header, std::uintmax_t size) {
+  if (header.e_phentsize != sizeof(Elf64_Phdr)) return;  // the loader's to refuse
+  std::vector<Elf64_Phdr> segments(header.e_phnum);
+  if (!read_at(in, header.e_phoff, segments.data(), segments.size())) fail_cut_short(size);
+  for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type != PT_LOAD) continue;
+    if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset) fail_cut_short(size);
+  }
+}
+
+void check_file(const fs::path& file) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (error) fail(error.message());
+  if (fs::is_directory(status)) fail("it is a folder, not a library");
+  // Opening a pipe would wait for somebody to write into it.
+  if (!fs::is_regular_file(status)) fail("it is no regular file");
+  const std::uintmax_t size = fs::file_size(file, error);
+  if (error) fail(error.message());
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail("it cannot be read: " + std::generic_category().message(errno));
+  Elf64_Ehdr header{};
+  if (!read_at(in, 0, &header)) fail("the file is too short for a library");
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) fail("it is no ELF library");
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+      (kMachine != EM_NONE && header.e_machine != kMachine)) {
+    fail("it is a library for another processor: build it for this one");
+  }
+  check_segments(in, header, size);
+}
+
+}  // namespace
+
+void* open_library(const fs::path& file) {
+  check_file(file);
+  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* cause = ::dlerror();
+    fail(cause != nullptr ? cause : "dlopen gave no cause");
+  }
+  return library;
+}
+
+}  // namespace xrt
