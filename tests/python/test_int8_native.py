@@ -210,3 +210,37 @@ def test_convolution(seed: int) -> None:
     value = build.node("Conv", inputs, attributes)
     value, real = follow(rng, build, value, real, dynamic)
     finish(rng, build, value, real)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_product(seed: int) -> None:
+    rng = np.random.default_rng(1000 + seed)
+    op = str(rng.choice(["MatMul", "Gemm"]))
+    k, n = (int(rng.choice([1, 3, 16, 64, 129, 700])) for _ in range(2))
+    leading = (int(rng.integers(1, 40)),)
+    if op == "MatMul" and rng.random() < 0.5:
+        leading = (int(rng.integers(1, 4)), *leading)
+    trans_b = int(op == "Gemm" and rng.random() < 0.5)
+    build = Build()
+    x_grid = Grid(rng, rng.choice(["uint8", "int8"]), 4)
+    x = x_grid.random(rng, (*leading, k))
+    weights = Weights(rng, (n, k) if trans_b else (k, n), 1 - trans_b)
+    sums = (x.astype(np.int64) - x_grid.zero) @ (weights.q.T if trans_b else weights.q)
+    real = sums * weights.factors(sums.ndim, -1) * np.float64(x_grid.scale)
+    dynamic = rng.random() < 0.3
+    shape = ["N", *x.shape[1:]] if dynamic else None
+    inputs = [build.dequantised(build.input(x, shape), x_grid), weights.value(build)]
+    attributes = {"transB": trans_b} if op == "Gemm" else {}
+    spread = float(real.std()) + 1e-6
+    if op == "Gemm" and rng.random() < 0.7:
+        value, numbers = bias_of(rng, build, n, spread)
+        inputs.append(value)
+        attributes |= {"alpha": 0.5, "beta": 2.0} if rng.random() < 0.3 else {}
+        real = real * attributes.get("alpha", 1) + numbers * attributes.get("beta", 1)
+    value = build.node(op, inputs, attributes)
+    if op == "MatMul" and rng.random() < 0.5:
+        numbers = (rng.normal(size=n) * spread).astype(np.float32)
+        value = build.node("Add", [value, build.constant(numbers, "float32")])
+        real = real + numbers
+    value, real = follow(rng, build, value, real, dynamic)
+    finish(rng, build, value, real)

@@ -242,8 +242,29 @@ class ChannelsLast {
     const auto found = last_.find(value);
     if (found != last_.end()) return found->second;
     const Type type = graph_.type(value);
-    const ValueId made = moved(value, type, last_perm(type.rank()));
+    const ValueId quantized = quantized_last(value);
+    const ValueId made = quantized.valid() ? quantized : moved(value, type, last_perm(type.rank()));
     last_[value] = made;
+    return made;
+  }
+
+  // Of plain numbers that are quantised: both in one go. Not valid for another value.
+  ValueId quantized_last(ValueId value) {
+    const Node* node = producer(graph_, value, "QuantizeLinear");
+    if (node == nullptr || !is_scaling(*node) || node->has("precision")) return {};
+    const Type type = graph_.type(value);
+    const Type& x = graph_.type(node->inputs[0]);
+    const Tensor* scale = graph_.constant(node->input(1));
+    const bool bytes = type.dtype == DType::kUInt8 || type.dtype == DType::kInt8;
+    if (!bytes || x.dtype != DType::kFloat32 || x.rank() < 3 || scale == nullptr ||
+        scale->dtype() != DType::kFloat32 ||
+        (node->input(2).valid() && graph_.constant(node->input(2)) == nullptr)) {
+      return {};
+    }
+    const ValueId made =
+        add(kDomain, "QuantizeLast", {node->inputs[0], node->input(1), node->input(2)}, {});
+    graph_.set_type(made, permuted(type, last_perm(type.rank())));
+    made_.push_back(made);
     return made;
   }
 

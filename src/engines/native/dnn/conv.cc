@@ -69,19 +69,10 @@ Dims minus_one(Dims dilations) {
   return dilations;
 }
 
-// The operand of a sum lies where the result is written.
-std::vector<int> summed_inputs(const ConvAttributes& attributes) {
-  std::vector<int> inputs;
-  for (const PostOp& op : attributes.post_ops) {
-    if (op.op == "Sum") inputs.push_back(static_cast<int>(op.input));
-  }
-  return inputs;
-}
-
 class ConvKernel final : public PlanKernel {
  public:
   ConvKernel(ConvAttributes attributes, DType x, dnnl::fpmath_mode mode)
-      : PlanKernel({.in_place = summed_inputs(attributes), .uses_arena = true}),
+      : PlanKernel({.in_place = summed_inputs(attributes.post_ops), .uses_arena = true}),
         attributes_(std::move(attributes)),
         types_{x, x, x, x},
         mode_(mode) {

@@ -124,10 +124,13 @@ class Int8Fusion {
       if (!graph_.alive(id)) continue;
       const Node& node = graph_.node(id);
       if (!node.domain.empty()) continue;
-      if (node.op == "Conv")
+      if (node.op == "Conv") {
         fuse_convolution(id);
-      else if (moves(node))
+      } else if (node.op == "Gemm" || node.op == "MatMul") {
+        fuse_product(id);
+      } else if (moves(node)) {
         sink(id);
+      }
     }
   }
 
@@ -250,6 +253,27 @@ class Int8Fusion {
       if (!int8_convolution_is_fast(probe, from->dtype, *dims, weights->bytes.dims())) return;
     }
     replace(chain, "Conv", std::move(inputs), std::move(attributes));
+  }
+
+  void fuse_product(NodeId id) {
+    const Node& node = graph_.node(id);
+    const bool trans_b = node.attr_int("transB", 0) != 0;
+    const std::size_t axis = trans_b ? 0 : 1;
+    const auto from = dequantised_from(graph_, node.input(0));
+    auto weights = byte_weights(graph_, node.input(1), axis);
+    if (!from || !weights || weights->bytes.rank() != 2 || node.attr_int("transA", 0) != 0) return;
+    const Type& x = graph_.type(node.input(0));
+    if (!x.has_rank() || x.rank() < 1 || !graph_.type(node.outputs[0]).has_rank()) return;
+    auto bias = channel_terms(graph_, node.input(2), weights->bytes.dims()[axis]);
+    if (!bias) return;
+    for (float& scale : weights->scales) scale *= node.attr_float("alpha", 1);
+    for (double& term : *bias) term *= node.attr_float("beta", 1);
+    const Chain chain = follow({node.outputs[0], std::move(*bias), {}, {}, {}}, 0);
+    std::vector<ValueId> inputs;
+    Attributes attributes;
+    if (trans_b) attributes["trans_b"] = std::int64_t{1};
+    write_terms(chain, *from, *weights, axis, /*needs_zero=*/false, inputs, attributes);
+    replace(chain, "Int8MatMul", std::move(inputs), std::move(attributes));
   }
 
   // Inputs and attributes of the fused node. `axis` is that of the weights' channels.

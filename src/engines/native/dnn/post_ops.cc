@@ -134,6 +134,14 @@ algorithm binary_algorithm(const PostOp& op) {
   throw Error(ErrorCode::kInternal, "no binary post-op '" + op.op + "'");
 }
 
+std::vector<int> summed_inputs(const std::vector<PostOp>& post_ops) {
+  std::vector<int> inputs;
+  for (const PostOp& op : post_ops) {
+    if (op.op == "Sum") inputs.push_back(static_cast<int>(op.input));
+  }
+  return inputs;
+}
+
 Dims padded_dims(const Dims& dims, std::size_t rank) {
   Dims padded(rank > dims.size() ? rank - dims.size() : 0, 1);
   padded.insert(padded.end(), dims.begin(), dims.end());

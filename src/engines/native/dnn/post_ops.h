@@ -45,6 +45,9 @@ std::optional<PostOp> unary_post_op(const Graph& graph, const Node& node, std::s
 dnnl::algorithm eltwise_algorithm(const PostOp& op);
 dnnl::algorithm binary_algorithm(const PostOp& op);
 
+// The operands of sums: they lie where the result is written, if nobody reads them later.
+std::vector<int> summed_inputs(const std::vector<PostOp>& post_ops);
+
 // Builds oneDNN's post-ops. `destination` is (batch, channels, spatial …) or any row-major shape;
 // a binary operand has its rank and broadcasts to it.
 struct PostOpChain {

@@ -9,6 +9,8 @@ void register_kernels(KernelRegistry& registry) {
   register_concat(registry);
   register_conv(registry);
   register_conv_transpose(registry);
+  register_int8_matmul(registry);
+  register_int8_moves(registry);
   register_matmul(registry);
   register_pool(registry);
   register_normalization(registry);

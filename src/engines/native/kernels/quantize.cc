@@ -2,13 +2,13 @@
 // QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear and the ops on quantized numbers.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "engines/native/context.h"
 #include "engines/native/kernels/conv.h"
 #include "engines/native/kernels/gemm.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/strided.h"
+#include "engines/native/kernels/vector_ops.h"
 
 namespace xrt::native {
 
@@ -125,43 +125,33 @@ void map_scaled(KernelContext& k, const Scaling& scaling, Tensor& y, bool satura
 
 constexpr std::int64_t kGrain = 16384;  // elements per task
 
-// float32 to bytes by one scale, in vectors. Bounds are whole, so that cutting off before rounding
-// is the same; the sum with 1.5 * 2^23 rounds to the nearest even.
-template <typename T>
-void quantize_part(const float* __restrict x, T* __restrict to, std::int64_t count, float scale,
-                   float zero, float low, float high) {
-  constexpr float kRound = 12582912.0F;
-  for (std::int64_t i = 0; i < count; ++i) {
-    float q = x[i] / scale;
-    q = q > low ? q : low;
-    q = q < high ? q : high;
-    to[i] = static_cast<T>(static_cast<std::int32_t>((q + kRound) - kRound + zero));
-  }
-}
-
-template <typename T>
+// float32 to bytes by one scale, in vectors.
 void quantize_floats(KernelContext& k, const Scaling& scaling, Tensor& y) {
   const auto scale = static_cast<float>(scaling.scales[0]);
   const auto zero = static_cast<float>(scaling.zeros[0]);
-  const float low = static_cast<float>(std::numeric_limits<T>::min()) - zero;
-  const float high = static_cast<float>(std::numeric_limits<T>::max()) - zero;
   const auto* x = k.input(0).data<float>();
-  auto* to = y.data<T>();
-  k.parallel_for(y.count(), kGrain, [=](std::int64_t begin, std::int64_t end) {
-    quantize_part(x + begin, to + begin, end - begin, scale, zero, low, high);
+  const VectorOps& ops = vector_ops();
+  k.parallel_for(y.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    if (y.dtype() == DType::kUInt8) {
+      ops.quantize_u8(x + begin, y.data<std::uint8_t>() + begin, end - begin, scale, zero);
+    } else {
+      ops.quantize_s8(x + begin, y.data<std::int8_t>() + begin, end - begin, scale, zero);
+    }
   });
 }
 
-// Bytes to float32 by one scale: a difference of bytes times a float is rounded once either way.
-template <typename T>
+// Bytes to float32 by one scale.
 void dequantize_bytes(KernelContext& k, const Scaling& scaling, Tensor& y) {
   const auto scale = static_cast<float>(scaling.scales[0]);
   const auto zero = static_cast<std::int32_t>(scaling.zeros[0]);
-  const auto* x = k.input(0).data<T>();
-  auto* to = y.data<float>();
-  k.parallel_for(y.count(), kGrain, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      to[i] = static_cast<float>(static_cast<std::int32_t>(x[i]) - zero) * scale;
+  const Tensor& x = k.input(0);
+  const VectorOps& ops = vector_ops();
+  k.parallel_for(y.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    float* to = y.data<float>() + begin;
+    if (x.dtype() == DType::kUInt8) {
+      ops.dequantize_u8(x.data<std::uint8_t>() + begin, to, end - begin, scale, zero);
+    } else {
+      ops.dequantize_s8(x.data<std::int8_t>() + begin, to, end - begin, scale, zero);
     }
   });
 }
@@ -184,8 +174,9 @@ Created create_quantize(const KernelCreateContext& create) {
     Tensor& y = k.output(0, dtype, k.input(0).dims());
     const bool plain = k.input(0).dtype() == DType::kFloat32 && precision == DType::kFloat32 &&
                        k.input(1).dtype() == DType::kFloat32 && scaling.scales.size() == 1;
-    if (plain && dtype == DType::kUInt8) return quantize_floats<std::uint8_t>(k, scaling, y);
-    if (plain && dtype == DType::kInt8) return quantize_floats<std::int8_t>(k, scaling, y);
+    if (plain && (dtype == DType::kUInt8 || dtype == DType::kInt8)) {
+      return quantize_floats(k, scaling, y);
+    }
     const bool floating = is_floating(dtype);
     const IntegerRange range = floating ? IntegerRange{} : integer_range(dtype);
     map_scaled(k, scaling, y, saturate, [=](double value, double scale, double shift) {
@@ -208,8 +199,9 @@ Created create_dequantize(const KernelCreateContext& create) {
     const bool plain = dtype == DType::kFloat32 && k.input(1).dtype() == DType::kFloat32 &&
                        scaling.scales.size() == 1;
     const DType from = k.input(0).dtype();
-    if (plain && from == DType::kUInt8) return dequantize_bytes<std::uint8_t>(k, scaling, y);
-    if (plain && from == DType::kInt8) return dequantize_bytes<std::int8_t>(k, scaling, y);
+    if (plain && (from == DType::kUInt8 || from == DType::kInt8)) {
+      return dequantize_bytes(k, scaling, y);
+    }
     map_scaled(k, scaling, y, /*saturate=*/true,
                [](double value, double scale, double shift) { return (value - shift) * scale; });
   });

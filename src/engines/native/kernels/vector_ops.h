@@ -35,6 +35,14 @@ struct VectorOps {
   // y[i] = (x[i] - mean) * scale * gamma[i] + beta[i]; gamma and beta may be null (1 and 0).
   void (*normalize)(const float* x, float* y, std::int64_t n, float mean, float scale,
                     const float* gamma, const float* beta);
+  // y[i] = round(x[i] / scale) + zero, to the nearest even and saturated to the bytes' range.
+  void (*quantize_u8)(const float* x, std::uint8_t* y, std::int64_t n, float scale, float zero);
+  void (*quantize_s8)(const float* x, std::int8_t* y, std::int64_t n, float scale, float zero);
+  // y[i] = (x[i] - zero) * scale
+  void (*dequantize_u8)(const std::uint8_t* x, float* y, std::int64_t n, float scale,
+                        std::int32_t zero);
+  void (*dequantize_s8)(const std::int8_t* x, float* y, std::int64_t n, float scale,
+                        std::int32_t zero);
   void (*half_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
   void (*float_to_half)(const float* x, std::uint16_t* y, std::int64_t n);
 };

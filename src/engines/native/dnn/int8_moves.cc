@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between float32 and bytes, and from bytes to bytes. Of domain kDomain:
+//
+// QuantizeLast(X, scale, zero point): QuantizeLinear of X (batch, channels, spatial …), its result
+// stored as (batch, spatial …, channels).
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "engines/native/dnn/families.h"
+#include "engines/native/dnn/post_ops.h"
+#include "engines/native/kernels/vector_ops.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+constexpr std::int64_t kBlock = 512;
+
+// Three rows of bytes side by side. A store of four bytes is as quick as one of one; what it writes
+// too far, the next one overwrites.
+void interleave(const std::uint8_t* rows, std::uint8_t* y, std::int64_t n) {
+  for (std::int64_t i = 0; i + 1 < n; ++i) {
+    const std::uint32_t pixel = rows[i] | static_cast<std::uint32_t>(rows[kBlock + i]) << 8 |
+                                static_cast<std::uint32_t>(rows[2 * kBlock + i]) << 16;
+    std::memcpy(y + 3 * i, &pixel, 4);
+  }
+  for (std::int64_t c = 0; c < 3; ++c) y[3 * (n - 1) + c] = rows[c * kBlock + n - 1];
+}
+
+// At most kBlock pixels of all channels, from rows of `stride` numbers to bytes that lie side by
+// side. `quantize`: of a row.
+template <typename Quantize>
+void quantize_pixels(const float* x, std::uint8_t* y, std::int64_t channels, std::int64_t stride,
+                     std::int64_t n, Quantize&& quantize) {
+  std::array<std::uint8_t, 3 * kBlock> rows;
+  if (channels == 3 && std::endian::native == std::endian::little) {
+    for (std::int64_t c = 0; c < 3; ++c) quantize(x + c * stride, rows.data() + c * kBlock, n);
+    return interleave(rows.data(), y, n);
+  }
+  for (std::int64_t c = 0; c < channels; ++c) {
+    quantize(x + c * stride, rows.data(), n);
+    for (std::int64_t i = 0; i < n; ++i) y[i * channels + c] = rows[static_cast<std::size_t>(i)];
+  }
+}
+
+std::unique_ptr<Kernel> create_quantize_last(const KernelCreateContext& create) {
+  const float scale = create.constant_input(1)->data<float>()[0];
+  const Tensor* zero_point = create.constant_input(2);
+  const DType dtype = create.output_dtype(0);
+  float zero = 0;
+  if (zero_point != nullptr) {
+    zero = dtype == DType::kUInt8 ? static_cast<float>(zero_point->data<std::uint8_t>()[0])
+                                  : static_cast<float>(zero_point->data<std::int8_t>()[0]);
+  }
+  return make_kernel([scale, zero, dtype](KernelContext& k) {
+    const Tensor& x = k.input(0);
+    Dims dims = x.dims();
+    const std::int64_t channels = dims[1];
+    std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+    Tensor& y = k.output(0, dtype, dims);
+    if (y.count() == 0) return;
+    const std::int64_t pixels = y.count() / (dims[0] * channels);
+    const std::int64_t blocks = (pixels + kBlock - 1) / kBlock;
+    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (kBlock * channels));
+    const VectorOps& ops = vector_ops();
+    k.parallel_for(dims[0] * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end; ++begin) {
+        const std::int64_t first = begin % blocks * kBlock;
+        const std::int64_t n = std::min(kBlock, pixels - first);
+        const std::int64_t image = begin / blocks * channels * pixels;
+        const float* from = x.data<float>() + image + first;
+        const std::int64_t to = image + first * channels;
+        quantize_pixels(from, static_cast<std::uint8_t*>(y.raw()) + to, channels, pixels, n,
+                        [&](const float* a, std::uint8_t* b, std::int64_t count) {
+                          if (dtype == DType::kUInt8) {
+                            ops.quantize_u8(a, b, count, scale, zero);
+                          } else {
+                            ops.quantize_s8(a, reinterpret_cast<std::int8_t*>(b), count, scale,
+                                            zero);
+                          }
+                        });
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void register_int8_moves(KernelRegistry& registry) {
+  registry.add(
+      {.domain = std::string(kDomain), .op = "QuantizeLast", .create = create_quantize_last});
+}
+
+}  // namespace xrt::native::dnn
