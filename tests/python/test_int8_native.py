@@ -244,3 +244,134 @@ def test_product(seed: int) -> None:
         real = real + numbers
     value, real = follow(rng, build, value, real, dynamic)
     finish(rng, build, value, real)
+
+
+def activation(rng: np.random.Generator, build: Build, shape: tuple[int, ...], dynamic: bool):
+    grid = Grid(rng, rng.choice(["uint8", "int8"]), 4)
+    q = grid.random(rng, shape)
+    value = build.input(q, ["N", *shape[1:]] if dynamic else None)
+    return build.dequantised(value, grid), grid.real(q), grid
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_addition(seed: int) -> None:
+    rng = np.random.default_rng(2000 + seed)
+    shape = (int(rng.integers(1, 3)), *(int(n) for n in rng.integers(1, 40, rng.integers(1, 4))))
+    build = Build()
+    dynamic = rng.random() < 0.3
+    a, a_real, _ = activation(rng, build, shape, dynamic)
+    b, b_real, _ = activation(rng, build, shape, dynamic)
+    real = a_real + b_real
+    value = build.node("Add", [a, b])
+    if rng.random() < 0.5:
+        value, real = build.node("Relu", [value]), np.maximum(real, 0)
+    finish(rng, build, value, real)
+
+
+FUNCTIONS = {
+    "Relu": ({}, lambda x: np.maximum(x, 0)),
+    "LeakyRelu": ({"alpha": 0.125}, lambda x: np.where(x < 0, 0.125 * x, x)),
+    "Sigmoid": ({}, lambda x: 1 / (1 + np.exp(-x))),
+    "Tanh": ({}, np.tanh),
+    "HardSigmoid": ({"alpha": 0.25, "beta": 0.5}, lambda x: np.clip(0.25 * x + 0.5, 0, 1)),
+    "HardSwish": ({}, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("op", ["none", *FUNCTIONS])
+@pytest.mark.parametrize("seed", range(4))
+def test_function(seed: int, op: str) -> None:
+    rng = np.random.default_rng(3000 + seed)
+    build = Build()
+    value, real, _ = activation(rng, build, (2, 300), seed % 2 == 1)
+    if op != "none":
+        attributes, function = FUNCTIONS[op]
+        value, real = build.node(op, [value], attributes), function(real)
+    grid = Grid(rng, rng.choice(["uint8", "int8"]), 4 * float(real.std()))
+    grid.check(build.run(build.quantised(value, grid)), real)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pooling(seed: int) -> None:
+    rng = np.random.default_rng(4000 + seed)
+    shape = (int(rng.integers(1, 3)), int(rng.choice([1, 3, 16, 40])), *rng.integers(3, 12, 2))
+    shape = tuple(int(n) for n in shape)
+    build = Build()
+    value, real, grid = activation(rng, build, shape, rng.random() < 0.3)
+    op = str(rng.choice(["MaxPool", "AveragePool", "GlobalAveragePool"]))
+    if rng.random() < 0.5:  # channels last
+        w = np.eye(shape[1], dtype=np.int8).reshape(shape[1], shape[1], 1, 1)
+        weights = [build.constant(w, "int8"), build.constant(1.0, "float32")]
+        value = build.node("Conv", [value, build.node("DequantizeLinear", weights)])
+        value = build.dequantised(build.quantised(value, grid), grid)
+    if op == "GlobalAveragePool":
+        value, real = build.node(op, [value]), real.mean((2, 3), keepdims=True)
+    else:
+        pads = [int(n) for n in rng.integers(0, 2, 4)]
+        include = int(op == "AveragePool" and rng.random() < 0.3)
+        attributes = {"kernel_shape": [2, 3], "strides": [2, 1], "pads": pads}
+        attributes |= {"count_include_pad": 1} if include else {}
+        value = build.node(op, [value], attributes)
+        fill = -np.inf if op == "MaxPool" else 0.0
+        edges = [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])]
+        windows = np.lib.stride_tricks.sliding_window_view(
+            np.pad(real, edges, constant_values=fill), (2, 3), (2, 3)
+        )[:, :, ::2]
+        if op == "MaxPool":
+            real = windows.max((4, 5))
+        else:
+            inside = np.pad(np.ones_like(real), edges, constant_values=include)
+            counts = np.lib.stride_tricks.sliding_window_view(inside, (2, 3), (2, 3))[:, :, ::2]
+            real = windows.sum((4, 5)) / counts.sum((4, 5))
+    if rng.random() < 0.5:
+        grid = Grid(rng, rng.choice(["uint8", "int8"]), 4)
+    grid.check(build.run(build.quantised(value, grid)), real)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_concat(seed: int) -> None:
+    rng = np.random.default_rng(5000 + seed)
+    build = Build()
+    alike = rng.random() < 0.5
+    axis = int(rng.choice([1, 2]))
+    grid = Grid(rng, "uint8", 4)
+    values, parts = [], []
+    for width in rng.integers(1, 20, 3):
+        shape = [2, 5, 5]
+        shape[axis] = int(width)
+        own = grid if alike else Grid(rng, "uint8", 4)
+        q = own.random(rng, tuple(shape))
+        values.append(build.dequantised(build.input(q), own))
+        parts.append(own.real(q))
+    value = build.node("Concat", values, {"axis": axis})
+    grid.check(build.run(build.quantised(value, grid)), np.concatenate(parts, axis))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 20])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_from_float_to_bottleneck(channels: int, dtype: str) -> None:
+    """Quantised on the way in, residuals whose bytes are read twice, dequantised at the end."""
+    rng = np.random.default_rng(channels)
+    build = Build()
+    x = rng.normal(size=(2, channels, 29, 31)).astype(np.float32)
+    grid = Grid(rng, dtype, 6)
+    q = np.clip(np.rint(x / grid.scale) + grid.zero, grid.low, grid.high)
+    real = grid.real(q)
+    value = build.dequantised(build.quantised(build.input(x), grid), grid)
+    for _ in range(2):
+        weights = Weights(rng, (channels, channels, 3, 3))
+        window = {"strides": [1, 1], "dilations": [1, 1], "pads": [1, 1, 1, 1], "group": 1}
+        sums = convolve(q.astype(np.int64) - grid.zero, weights.q, **window)
+        wanted = sums * weights.factors(4, 1) * np.float64(grid.scale) + real
+        after = Grid(rng, dtype, 4 * float(wanted.std()))
+        total = build.node(
+            "Add", [build.node("Conv", [value, weights.value(build)], window), value]
+        )
+        out = build.quantised(total, after)
+        value = build.dequantised(out, after)
+        steps = np.rint(wanted / np.float64(after.scale)) + after.zero
+        q, grid = np.clip(steps, after.low, after.high), after
+        real = grid.real(q)
+    found = build.run(value)
+    # One step of the first block may be seen through the second.
+    assert np.mean(np.abs(found - real) > 0.5 * grid.scale) < 0.01

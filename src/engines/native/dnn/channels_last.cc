@@ -142,7 +142,12 @@ class ChannelsLast {
     const Node& node = graph_.node(id);
     if (rank < 3 || rank > 5) return;
     if (node.domain == kDomain && node.op == "Conv") return convert_conv(id, rank);
-    if (!node.domain.empty() || !last_.contains(node.inputs[0])) return;
+    if (node.domain == kDomain && node.op == "Int8Add") {
+      if (worthwhile(node)) convert_conv(id, rank);
+      return;
+    }
+    if (!last_.contains(node.inputs[0])) return;
+    if (node.domain == kDomain) return convert_conv(id, rank);
     if (node.op == "MaxPool") return convert_windowed(id, rank);
     if (node.op == "Concat" && worthwhile(node)) return convert_concat(id, rank);
     if (node.op == "Transpose") return compose_transpose(id, rank);
@@ -303,7 +308,8 @@ class ChannelsLast {
     if (rank < 3 || rank > 5) return;
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = last_of(inputs[0]);
-    for (std::size_t i = 3; i < inputs.size(); ++i) inputs[i] = last_of(inputs[i]);
+    const std::size_t operands = node.op == "Int8Add" ? 1 : 3;
+    for (std::size_t i = operands; i < inputs.size(); ++i) inputs[i] = last_of(inputs[i]);
     Attributes attributes = node.attributes;
     attributes["channels_last"] = std::int64_t{1};
     publish(node.outputs[0], add(kDomain, node.op, std::move(inputs), std::move(attributes)));

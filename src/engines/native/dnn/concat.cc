@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concat of float32 tensors along an axis whose rows are short, as channels-last memory makes them.
+// Concat of tensors of float32 or bytes along an axis whose rows are short, as channels-last memory
+// makes them.
 #include <algorithm>
 #include <cstring>
 
@@ -8,9 +9,9 @@
 namespace xrt::native::dnn {
 namespace {
 
-// Copies `rows` rows of `width` floats, `stride` floats apart at the destination.
-void copy_rows(const float* from, float* to, std::int64_t rows, std::int64_t width,
-               std::int64_t stride) {
+// Copies `rows` rows of `width` elements, `stride` elements apart at the destination.
+template <typename T>
+void copy_rows(const T* from, T* to, std::int64_t rows, std::int64_t width, std::int64_t stride) {
   if (width == 1) {
     for (std::int64_t r = 0; r < rows; ++r) to[r * stride] = from[r];
     return;
@@ -24,7 +25,7 @@ void copy_rows(const float* from, float* to, std::int64_t rows, std::int64_t wid
     return;
   }
   for (std::int64_t r = 0; r < rows; ++r) {
-    std::memcpy(to, from, static_cast<std::size_t>(width) * sizeof(float));
+    std::memcpy(to, from, static_cast<std::size_t>(width) * sizeof(T));
     from += width;
     to += stride;
   }
@@ -55,8 +56,9 @@ ConcatPlan plan_concat(const KernelCreateContext& context) {
 
 Support supports_concat(const NodeView& node) {
   const auto y = node.output_type(0).static_dims();
-  if (!y || node.output_dtype(0) != DType::kFloat32) {
-    return Support::no("only float32 tensors of known shape are joined here");
+  const DType dtype = node.output_dtype(0);
+  if (!y || (dtype != DType::kFloat32 && dtype != DType::kUInt8 && dtype != DType::kInt8)) {
+    return Support::no("only float32 and bytes of known shape are joined here");
   }
   std::int64_t axis = node.node().attr_int("axis", 0);
   if (axis < 0) axis += static_cast<std::int64_t>(y->size());
@@ -77,6 +79,22 @@ Support supports_concat(const NodeView& node) {
   return Support::yes();
 }
 
+template <typename T>
+void join(const ConcatPlan& plan, KernelContext& k, DType dtype) {
+  T* y = static_cast<T*>(k.output(0, dtype, plan.dims).raw());
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, plan.stride));
+  k.parallel_for(plan.outer, grain, [&](std::int64_t begin, std::int64_t end) {
+    T* to = y + begin * plan.stride;
+    for (std::size_t i = 0; i < plan.widths.size(); ++i) {
+      const std::int64_t width = plan.widths[i];
+      const T* from = static_cast<const T*>(k.input(i).raw()) + begin * width;
+      copy_rows(from, to, end - begin, width, plan.stride);
+      to += width;
+    }
+  });
+}
+
 }  // namespace
 
 void register_concat(KernelRegistry& registry) {
@@ -84,19 +102,13 @@ void register_concat(KernelRegistry& registry) {
                 .priority = kPriority,
                 .supports = supports_concat,
                 .create = [](const KernelCreateContext& context) {
-                  return make_kernel([plan = plan_concat(context)](KernelContext& k) {
-                    float* y = k.output(0, DType::kFloat32, plan.dims).data<float>();
-                    const std::int64_t grain =
-                        std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, plan.stride));
-                    k.parallel_for(plan.outer, grain, [&](std::int64_t begin, std::int64_t end) {
-                      float* to = y + begin * plan.stride;
-                      for (std::size_t i = 0; i < plan.widths.size(); ++i) {
-                        const std::int64_t width = plan.widths[i];
-                        const float* from = k.input(i).data<float>() + begin * width;
-                        copy_rows(from, to, end - begin, width, plan.stride);
-                        to += width;
-                      }
-                    });
+                  return make_kernel([plan = plan_concat(context),
+                                      dtype = context.output_dtype(0)](KernelContext& k) {
+                    if (dtype == DType::kFloat32) {
+                      join<float>(plan, k, dtype);
+                    } else {
+                      join<std::uint8_t>(plan, k, dtype);
+                    }
                   });
                 }});
 }

@@ -128,8 +128,16 @@ class Int8Fusion {
         fuse_convolution(id);
       } else if (node.op == "Gemm" || node.op == "MatMul") {
         fuse_product(id);
+      } else if (node.op == "Add") {
+        fuse_addition(id);
+      } else if (node.op == "GlobalAveragePool") {
+        fuse_average(id);
+      } else if (node.op == "Concat") {
+        sink_concat(id);
       } else if (moves(node)) {
         sink(id);
+      } else {
+        fuse_table(id);
       }
     }
   }
@@ -138,7 +146,7 @@ class Int8Fusion {
   static bool moves(const Node& node) {
     return (node.op == "MaxPool" && !node.output(1).valid()) || node.op == "Reshape" ||
            node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze" ||
-           node.op == "Transpose" || node.op == "Identity";
+           node.op == "Transpose" || node.op == "Identity" || node.op == "Slice";
   }
 
   // op(DQ(x)) = DQ(op(x)) where op moves or selects elements.
@@ -160,9 +168,156 @@ class Int8Fusion {
       replace_quantised(graph_, old, bytes);
       return;
     }
-    const ValueId again = graph_.add_op("DequantizeLinear", {bytes, parameters[0], parameters[1]});
+    dequantise_instead(old, bytes, parameters[0], parameters[1]);
+  }
+
+  // Who reads `old` reads the numbers that `bytes` stand for.
+  void dequantise_instead(ValueId old, ValueId bytes, ValueId scale, ValueId zero) {
+    const ValueId again = graph_.add_op("DequantizeLinear", {bytes, scale, zero});
     graph_.set_type(again, Type(graph_.type(old)));
     replace_value(graph_, old, again);
+  }
+
+  ValueId add(std::string_view domain, std::string_view op, std::vector<ValueId> inputs,
+              Attributes attributes, const Type& like, DType dtype) {
+    Type type = like;
+    type.dtype = dtype;
+    const NodeId made = graph_.add_node(domain, op, std::move(inputs), {""}, std::move(attributes));
+    graph_.set_type(graph_.node(made).outputs[0], std::move(type));
+    return graph_.node(made).outputs[0];
+  }
+
+  // Bytes of one grid as those of another.
+  ValueId on_grid(const Grid& from, const Grid& to, const std::vector<PostOp>& ops) {
+    if (ops.empty() && from.same_steps(to)) return from.q;
+    std::vector<std::int64_t> table;
+    for (int byte = 0; byte < 256; ++byte) {
+      const int q = from.dtype == DType::kInt8 && byte > 127 ? byte - 256 : byte;
+      double value = (q - from.zero) * double{from.scale};
+      for (const PostOp& op : ops) value = *applied(op, value);
+      const double step = std::nearbyint(value / to.scale) + to.zero;
+      table.push_back(
+          static_cast<std::int64_t>(std::clamp(step, double{to.low()}, double{to.high()})));
+    }
+    Attributes attributes{{"table", std::move(table)}, {"to", static_cast<std::int64_t>(to.dtype)}};
+    return add(kDomain, "Int8Table", {from.q}, std::move(attributes), graph_.type(from.q),
+               to.dtype);
+  }
+
+  // A function of one element, or several in a row, between two grids.
+  void fuse_table(NodeId id) {
+    const Node node = graph_.node(id);
+    if (node.inputs.empty() || node.outputs.size() != 1) return;
+    std::size_t operand = 0;
+    const bool again = node.op == "QuantizeLinear";
+    const std::optional<PostOp> first =
+        again ? std::nullopt : unary_post_op(graph_, node, &operand);
+    if (!again && (!first || !applied(*first, 0))) return;
+    const auto from = dequantised_from(graph_, node.inputs[operand]);
+    if (!from) return;
+    if (again) {
+      const auto to = quantised_to(graph_, node.inputs[0]);
+      if (to) replace_quantised(graph_, node.inputs[0], on_grid(*from, *to, {}));
+      return;
+    }
+    if (!same_shape(graph_.type(node.inputs[operand]), graph_.type(node.outputs[0]))) return;
+    const Chain chain = follow({node.outputs[0], {}, {*first}, {}, {}}, 0);
+    if (!chain.to || !std::all_of(chain.ops.begin(), chain.ops.end(),
+                                  [](const PostOp& op) { return applied(op, 0).has_value(); })) {
+      return;
+    }
+    replace_quantised(graph_, chain.result, on_grid(*from, *chain.to, chain.ops));
+  }
+
+  // A post-op of a number; nothing for one that is not known here.
+  static std::optional<double> applied(const PostOp& op, double x) {
+    if (op.op == "Relu") return std::max(x, 0.0);
+    if (op.op == "Clip") return std::clamp(x, double{op.alpha}, double{op.beta});
+    if (op.op == "Linear") return op.alpha * x + op.beta;
+    if (op.op == "LeakyRelu") return x < 0 ? op.alpha * x : x;
+    if (op.op == "Sigmoid") return 1 / (1 + std::exp(-x));
+    if (op.op == "Tanh") return std::tanh(x);
+    const double slope = std::clamp(op.alpha * x + op.beta, 0.0, 1.0);
+    if (op.op == "HardSigmoid") return slope;
+    if (op.op == "HardSwish") return x * slope;
+    if (op.op == "Swish") return x / (1 + std::exp(-op.alpha * x));
+    return std::nullopt;
+  }
+
+  void sink_concat(NodeId id) {
+    const Node node = graph_.node(id);
+    const ValueId old = node.outputs[0];
+    std::vector<Grid> grids;
+    for (const ValueId input : node.inputs) {
+      const auto from = dequantised_from(graph_, input);
+      if (!from) return;
+      grids.push_back(*from);
+    }
+    if (graph_.is_output(old)) return;
+    const auto to = quantised_to(graph_, old);
+    const bool alike = std::all_of(grids.begin(), grids.end(),
+                                   [&](const Grid& grid) { return grid.same_steps(grids[0]); });
+    if (!to && !alike) return;
+    std::vector<ValueId> inputs;
+    for (const Grid& grid : grids) inputs.push_back(to ? on_grid(grid, *to, {}) : grid.q);
+    const ValueId bytes = add("", "Concat", std::move(inputs), node.attributes, graph_.type(old),
+                              to ? to->dtype : grids[0].dtype);
+    if (to) return replace_quantised(graph_, old, bytes);
+    const Node& source = *producer(graph_, node.inputs[0], "DequantizeLinear");
+    dequantise_instead(old, bytes, source.input(1), source.input(2));
+  }
+
+  void fuse_addition(NodeId id) {
+    const Node node = graph_.node(id);
+    const auto a = dequantised_from(graph_, node.inputs[0]);
+    const auto b = dequantised_from(graph_, node.inputs[1]);
+    const Type& type = graph_.type(node.outputs[0]);
+    if (!a || !b || !same_shape(graph_.type(node.inputs[0]), type) ||
+        !same_shape(graph_.type(node.inputs[1]), type)) {
+      return fuse_table(id);
+    }
+    const Chain chain = follow({node.outputs[0], {}, {}, {}, {}}, 0);
+    if (!chain.to || chain.residual) return;
+    const Grid& to = *chain.to;
+    double low = to.low(), high = to.high();
+    for (const PostOp& op : chain.ops) {
+      if (op.op != "Relu" && op.op != "Clip") return;
+      const double least = op.op == "Relu" ? 0 : op.alpha;
+      const double most = op.op == "Relu" ? std::numeric_limits<float>::max() : op.beta;
+      // Rounding is monotone: the bounds may be rounded first.
+      const auto step = [&](double v) {
+        return std::clamp(std::nearbyint(v / to.scale) + to.zero, low, high);
+      };
+      const double bottom = step(least), top = step(most);
+      low = bottom, high = top;
+    }
+    const double a_scale = double{a->scale} / to.scale;
+    const double b_scale = double{b->scale} / to.scale;
+    Attributes attributes{
+        {"a_scale", static_cast<float>(a_scale)},
+        {"b_scale", static_cast<float>(b_scale)},
+        {"shift", static_cast<float>(to.zero - a->zero * a_scale - b->zero * b_scale)},
+        {"low", static_cast<float>(low)},
+        {"high", static_cast<float>(high)},
+        {"to", static_cast<std::int64_t>(to.dtype)}};
+    replace_quantised(graph_, chain.result,
+                      add(kDomain, "Int8Add", {a->q, b->q}, std::move(attributes),
+                          graph_.type(chain.result), to.dtype));
+  }
+
+  void fuse_average(NodeId id) {
+    const Node node = graph_.node(id);
+    const auto from = dequantised_from(graph_, node.inputs[0]);
+    const auto to = quantised_to(graph_, node.outputs[0]);
+    const Type& x = graph_.type(node.inputs[0]);
+    if (!from || !to || !x.has_rank() || x.rank() < 3 || x.rank() > 5) return;
+    const double scale = double{from->scale} / to->scale;
+    Attributes attributes{{"scale", static_cast<float>(scale)},
+                          {"shift", static_cast<float>(to->zero - from->zero * scale)},
+                          {"to", static_cast<std::int64_t>(to->dtype)}};
+    const ValueId bytes = add(kDomain, "Int8GlobalAverage", {from->q}, std::move(attributes),
+                              graph_.type(node.outputs[0]), to->dtype);
+    replace_quantised(graph_, node.outputs[0], bytes);
   }
 
   // Takes what follows chain.result; `channel_rank` is 0 where channels are the last axis.
@@ -197,12 +352,13 @@ class Int8Fusion {
     if (node.op != "Add") return false;
     const ValueId other = other_input(node, chain.result);
     if (other == chain.result) return false;
-    if (chain.ops.empty() && add_bias(chain, other, channel_rank)) {
+    if (chain.ops.empty() && !chain.bias.empty() && add_bias(chain, other, channel_rank)) {
       chain.result = out;
       return true;
     }
     const auto residual = dequantised_from(graph_, other);
-    if (!residual || chain.residual || !same_shape(type, graph_.type(other))) return false;
+    if (!residual || chain.residual || chain.bias.empty() || !same_shape(type, graph_.type(other)))
+      return false;
     before_sum = chain;
     chain.residual = residual;
     chain.ops.push_back({"Sum", 1, static_cast<float>(residual->dtype), 3});
@@ -233,7 +389,7 @@ class Int8Fusion {
   }
 
   void fuse_convolution(NodeId id) {
-    const Node& node = graph_.node(id);
+    const Node node = graph_.node(id);
     const auto from = dequantised_from(graph_, node.input(0));
     const auto weights = byte_weights(graph_, node.input(1), 0);
     if (!from || !weights) return;
@@ -256,7 +412,7 @@ class Int8Fusion {
   }
 
   void fuse_product(NodeId id) {
-    const Node& node = graph_.node(id);
+    const Node node = graph_.node(id);
     const bool trans_b = node.attr_int("transB", 0) != 0;
     const std::size_t axis = trans_b ? 0 : 1;
     const auto from = dequantised_from(graph_, node.input(0));

@@ -3,9 +3,15 @@
 //
 // QuantizeLast(X, scale, zero point): QuantizeLinear of X (batch, channels, spatial …), its result
 // stored as (batch, spatial …, channels).
+// Int8Table(X): bytes to the bytes that the attribute `table` has for them, by their unsigned
+// value. Int8Add(A, B): round(A * a_scale + B * b_scale + shift) within low … high, of one shape.
+// Int8GlobalAverage(X): round(mean over all but batch and channels * scale + shift), saturated; X
+// is stored as (batch, spatial …, channels) where the attribute channels_last is 1. The attribute
+// `to` is the element type of the result.
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "engines/native/dnn/families.h"
@@ -85,9 +91,114 @@ std::unique_ptr<Kernel> create_quantize_last(const KernelCreateContext& create) 
   });
 }
 
+constexpr std::int64_t kGrain = 16384;  // bytes per task
+
+DType result_type(const Node& node) { return static_cast<DType>(node.attr_int("to", 0)); }
+
+std::unique_ptr<Kernel> create_table(const KernelCreateContext& create) {
+  const std::vector<std::int64_t> given = create.node().attr_ints("table");
+  std::array<std::uint8_t, 256> table{};
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(given.at(i));
+  return make_kernel(
+      [table, to = result_type(create.node())](KernelContext& k) {
+        const Tensor& x = k.input(0);
+        Tensor& y = k.output(0, to, x.dims());
+        const auto* from = static_cast<const std::uint8_t*>(x.raw());
+        auto* result = static_cast<std::uint8_t*>(y.raw());
+        k.parallel_for(x.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+          for (; begin < end; ++begin) result[begin] = table[from[begin]];
+        });
+      },
+      {.in_place = {0}});
+}
+
+std::unique_ptr<Kernel> create_add(const KernelCreateContext& create) {
+  const Node& node = create.node();
+  const VectorOps::AddBytes how{node.attr_float("a_scale", 1), node.attr_float("b_scale", 1),
+                                node.attr_float("shift", 0), node.attr_float("low", 0),
+                                node.attr_float("high", 0)};
+  return make_kernel([how, to = result_type(node)](KernelContext& k) {
+    const Tensor& a = k.input(0);
+    const Tensor& b = k.input(1);
+    if (a.dims() != b.dims()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the operands have the shapes " +
+                      to_string(std::span<const std::int64_t>(a.dims())) + " and " +
+                      to_string(std::span<const std::int64_t>(b.dims())));
+    }
+    Tensor& y = k.output(0, to, a.dims());
+    const auto add =
+        vector_ops()
+            .add_bytes[a.dtype() == DType::kInt8 ? 1 : 0][b.dtype() == DType::kInt8 ? 1 : 0];
+    k.parallel_for(y.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      add(static_cast<const std::byte*>(a.raw()) + begin,
+          static_cast<const std::byte*>(b.raw()) + begin, static_cast<std::byte*>(y.raw()) + begin,
+          end - begin, how);
+    });
+  });
+}
+
+template <typename T>
+void average(KernelContext& k, Tensor& y, std::int64_t channels, std::int64_t pixels, bool last,
+             double scale, double shift) {
+  const T* x = static_cast<const T*>(k.input(0).raw());
+  const bool is_signed = y.dtype() == DType::kInt8;
+  const double low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
+  auto* result = static_cast<std::uint8_t*>(y.raw());
+  constexpr std::int64_t kChannels = 64;
+  const std::int64_t parts = (channels + kChannels - 1) / kChannels;
+  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (kChannels * pixels + 1));
+  k.parallel_for(y.count() / channels * parts, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (; begin < end; ++begin) {
+      const std::int64_t first = begin % parts * kChannels;
+      const std::int64_t n = std::min(kChannels, channels - first);
+      const std::int64_t image = begin / parts * channels;
+      std::array<std::int64_t, kChannels> sums{};
+      const T* from = x + image * pixels + (last ? first : first * pixels);
+      for (std::int64_t p = 0; p < pixels; ++p) {
+        for (std::int64_t c = 0; c < n; ++c) {
+          sums[static_cast<std::size_t>(c)] += last ? from[p * channels + c] : from[c * pixels + p];
+        }
+      }
+      for (std::int64_t c = 0; c < n; ++c) {
+        const double mean = static_cast<double>(sums[static_cast<std::size_t>(c)]) * scale + shift;
+        result[image + first + c] = static_cast<std::uint8_t>(
+            static_cast<std::int32_t>(std::clamp(std::nearbyint(mean), low, high)));
+      }
+    }
+  });
+}
+
+std::unique_ptr<Kernel> create_global_average(const KernelCreateContext& create) {
+  const Node& node = create.node();
+  return make_kernel([last = node.attr_int("channels_last", 0) != 0, to = result_type(node),
+                      scale = node.attr_float("scale", 1),
+                      shift = node.attr_float("shift", 0)](KernelContext& k) {
+    const Tensor& x = k.input(0);
+    Dims dims(x.rank(), 1);
+    dims[0] = x.dims()[0];
+    const std::size_t axis = last ? x.rank() - 1 : 1;
+    const std::int64_t channels = dims[axis] = x.dims()[axis];
+    Tensor& y = k.output(0, to, dims);
+    if (y.count() == 0) return;
+    const std::int64_t pixels = x.count() / y.count();
+    if (pixels == 0) throw Error(ErrorCode::kInvalidArgument, "X has no elements to average");
+    const double factor = double{scale} / static_cast<double>(pixels);
+    if (x.dtype() == DType::kInt8) {
+      average<std::int8_t>(k, y, channels, pixels, last, factor, shift);
+    } else {
+      average<std::uint8_t>(k, y, channels, pixels, last, factor, shift);
+    }
+  });
+}
+
 }  // namespace
 
 void register_int8_moves(KernelRegistry& registry) {
+  registry.add(
+      {.domain = std::string(kDomain), .op = "Int8GlobalAverage", .create = create_global_average});
+  registry.add({.domain = std::string(kDomain), .op = "Int8Table", .create = create_table});
+  registry.add({.domain = std::string(kDomain), .op = "Int8Add", .create = create_add});
   registry.add(
       {.domain = std::string(kDomain), .op = "QuantizeLast", .create = create_quantize_last});
 }

@@ -43,6 +43,13 @@ struct VectorOps {
                         std::int32_t zero);
   void (*dequantize_s8)(const std::int8_t* x, float* y, std::int64_t n, float scale,
                         std::int32_t zero);
+  // y[i] = round(a[i] * a_scale + b[i] * b_scale + shift), to the nearest even, within low … high,
+  // which fit into the bytes of y. Of uint8 or int8: [a is signed][b is signed].
+  struct AddBytes {
+    float a_scale, b_scale, shift, low, high;
+  };
+  void (*add_bytes[2][2])(const void* a, const void* b, void* y, std::int64_t n,
+                          const AddBytes& how);
   void (*half_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
   void (*float_to_half)(const float* x, std::uint16_t* y, std::int64_t n);
 };
