@@ -6,11 +6,16 @@
     ./dev conformance torch xla,native --record       # keeps the counts for docs/aten.md
     ./dev conformance torch native -k 'conv|pool' --samples 0     # all samples of some ops
 
+    ./dev conformance torch native --dtypes float64,float16,bfloat16,int32,uint8 --samples 2
+    ./dev conformance torch native --way dynamic -k '^(add|cat|nn)'   # with symbolic sizes
+
 Each sample goes the way that torch.compile takes: PyTorch derives the forward and backward graphs
 of ATen ops, both are imported and run by the engines, and the results, the gradients of all inputs
 for random gradients of the outputs included, are compared with PyTorch's. A sample passes with the
-right dtypes, shapes and, within 1e-4 (gradients 1e-3) relative and a tenth of that of the range
-absolute, values. Ops that draw random numbers are judged by dtype and shape and do not count.
+right dtypes, shapes and, within 1e-4 (float64 1e-7, float16 1e-3, bfloat16 1.6e-2; gradients ten
+times that) relative and a tenth of that of the range absolute, values. Gradients are of float32 and
+float64. Vectors that are defined up to a sign are compared as the sample says. Ops that draw random
+numbers are judged by dtype and shape and do not count.
 
 Where the size of a result depends on data, which AOTAutograd does not take, torch.export traces the
 sample and the forward result alone is judged.
@@ -39,6 +44,7 @@ from run import Worker  # noqa: E402
 RECORDS = HERE.parents[1] / "docs" / "conformance"
 WAYS = ("forward", "gradient")
 FLOOR = 0.95
+DTYPES = "float32,int64,bool"
 
 
 class OpWorker(Worker):
@@ -63,7 +69,13 @@ class OpWorker(Worker):
 
 
 def run_ops(
-    names: list[str], engines: str, samples: int, dtypes: str, jobs: int, seconds: float
+    names: list[str],
+    engines: str,
+    samples: int,
+    dtypes: str,
+    jobs: int,
+    seconds: float,
+    way: str = "aot",
 ) -> dict[str, dict[str, Any]]:
     """Answers by op, in the order of `names`."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -76,7 +88,7 @@ def run_ops(
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
     }
-    command = [sys.executable, str(HERE / "torch_worker.py"), engines, str(samples), dtypes]
+    command = [sys.executable, str(HERE / "torch_worker.py"), engines, str(samples), dtypes, way]
 
     def serve() -> None:
         worker = None
@@ -158,7 +170,8 @@ def record(
                "missing": a["missing"], "reasons": a["reasons"][:2]}
         for name, a in results.items()
     }  # fmt: skip
-    path = RECORDS / f"torch-{engines.split(',')[0]}.json"
+    further = "" if dtypes == DTYPES else "-further"
+    path = RECORDS / f"torch-{engines.split(',')[0]}{further}.json"
     if partly and path.exists():
         known = json.loads(path.read_text(encoding="utf-8"))
         if (known["engines"], known["samples"], known.get("dtypes")) != (engines, samples, dtypes):
@@ -183,10 +196,16 @@ def main() -> int:
     parser.add_argument("engines", help="in order of priority: a,b")
     parser.add_argument("-k", metavar="REGEX", default="", help="ops whose name matches")
     parser.add_argument("--samples", type=int, default=5, help="per op and dtype; 0: all")
-    parser.add_argument("--dtypes", default="float32,int64,bool", help="where an op takes them")
+    parser.add_argument("--dtypes", default=DTYPES, help="where an op takes them")
     parser.add_argument("--json", type=Path, help="where to write the results")
     parser.add_argument(
         "--record", action="store_true", help="keep the counts in docs/conformance; with -k, theirs"
+    )
+    parser.add_argument(
+        "--way",
+        choices=("aot", "compile", "dynamic"),
+        default="aot",
+        help="AOTAutograd alone, torch.compile, or that with symbolic sizes",
     )
     parser.add_argument("--check", action="store_true", help=f"fail below a rate of {FLOOR}")
     parser.add_argument("--failures", type=int, default=20, help="how many to print")
@@ -196,11 +215,19 @@ def main() -> int:
 
     from torch_worker import OPS
 
+    if options.record and options.way != "aot":
+        parser.error("records are of --way aot")
     names = sorted(name for name in OPS if re.search(options.k, name))
     if not names:
         parser.error(f"no op matches {options.k!r}")
     results = run_ops(
-        names, options.engines, options.samples, options.dtypes, options.jobs, options.seconds
+        names,
+        options.engines,
+        options.samples,
+        options.dtypes,
+        options.jobs,
+        options.seconds,
+        options.way,
     )
     summary = summarize(results)
     report(results, summary, options.failures)

@@ -40,6 +40,8 @@ class _Body:
         if not isinstance(x, Value):
             return x
         dims = None if x.shape is None else dims_of(x.shape)
+        if x.id not in self.outer.unmade:  # its type is inferred later, and compared before that
+            self.outer.graph.set_type(x.id, DTYPE_NAMES[x.dtype], dims)
         name = self.outer.graph.name_of(x.id)
         key = self.b.graph.add_capture(x.id, name, DTYPE_NAMES[x.dtype], dims)
         self.b.unmade.add(key)

@@ -17,6 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import openxrt.torch as xt  # noqa: E402
+import unknown_op  # noqa: E402, F401
 from openxrt.torch.tensorrt_module import Plan  # noqa: E402
 
 needs_tvm = pytest.mark.skipif(importlib.util.find_spec("tvm") is None, reason="TVM is missing")
@@ -140,12 +141,12 @@ def test_a_tvm_wrapper_is_a_module() -> None:
 def test_tvm_falls_back_when_asked() -> None:
     class Strange(xt.TVMModule):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.special.bessel_j0(x)
+            return torch.ops.openxrt_tests.unheard(x)
 
     x = torch.ones(3)
-    with pytest.raises(openxrt.Unsupported, match="bessel_j0"):
+    with pytest.raises(openxrt.Unsupported, match="unheard"):
         Strange().eval()(x)
-    torch.testing.assert_close(Strange(fallback=True).eval()(x), torch.special.bessel_j0(x))
+    torch.testing.assert_close(Strange(fallback=True).eval()(x), torch.ops.openxrt_tests.unheard(x))
 
 
 # --- TensorRT -------------------------------------------------------------------------------------

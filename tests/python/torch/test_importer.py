@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
+import unknown_op  # noqa: E402, F401
 from openxrt import torch as xt  # noqa: E402
 
 
@@ -411,6 +412,19 @@ def test_a_gather_that_reads_nothing_on_xla() -> None:
     np.testing.assert_array_equal(program(rand(0, 0, 2)), np.ones(2, np.float32))
 
 
+@pytest.mark.parametrize("engine", ["native", "xla"])
+def test_the_first_of_equals_is_found_and_a_number_is_no_match_for_nan(engine: str) -> None:
+    def places(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        pooled = F.max_pool2d(x, 3, 2, return_indices=True)[1]
+        return x.argmax(-1), x.argmin(-1), pooled
+
+    x = torch.randint(0, 3, (2, 3, 9, 9), generator=torch.Generator().manual_seed(0)).float()
+    x[0, 0, 0, 4] = x[0, 0, 3, 5] = torch.nan
+    found = torch.compile(places, backend="openxrt", options={"engine": engine})(x)
+    for actual, expected in zip(found, places(x), strict=True):
+        torch.testing.assert_close(actual, expected)
+
+
 def test_symbolic_batch_serves_every_size() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Flatten())
     batch = torch.export.Dim("batch", min=2)
@@ -476,10 +490,10 @@ def test_constants_share_memory() -> None:
 
 def test_unsupported_op_names_the_source_line() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return torch.special.bessel_j0(x)
+        return torch.ops.openxrt_tests.unheard(x)
 
     exported = torch.export.export(Function(function), (X,))
-    with pytest.raises(openxrt.Unsupported, match=r"bessel_j0.*test_importer\.py:\d+"):
+    with pytest.raises(openxrt.Unsupported, match=r"unheard.*test_importer\.py:\d+"):
         xt.import_exported(exported)
 
 

@@ -4,6 +4,7 @@
 from . import (
     attention,
     backward,
+    bessel,
     complex_numbers,
     creation,
     further,
@@ -16,6 +17,7 @@ from . import (
     pointwise,
     pooling,
     random,
+    rare,
     reductions,
     rewrites,
     shapes,
@@ -27,6 +29,7 @@ from . import (
 __all__ = [
     "attention",
     "backward",
+    "bessel",
     "complex_numbers",
     "creation",
     "further",
@@ -39,6 +42,7 @@ __all__ = [
     "pointwise",
     "pooling",
     "random",
+    "rare",
     "reductions",
     "rewrites",
     "shapes",

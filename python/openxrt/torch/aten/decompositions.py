@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,6 @@ from ..registry import rewrites
 # Beyond Core ATen's list: PyTorch writes these in ops that have lowerings.
 _FURTHER = (
     "_batch_norm_with_update_functional.default",
-    "adaptive_max_pool3d.default",
     "as_strided_copy.default",
     "dist.default",
     "ldexp.Tensor",
@@ -55,11 +55,22 @@ def _table(standard: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[...
     return table
 
 
+# PyTorch looks through all of its ops to make one of these, which takes 0.1 s.
+@functools.cache
+def _core() -> dict[Any, Callable[..., Any]]:
+    return dict(core_aten_decompositions())
+
+
+@functools.cache
+def _exported() -> dict[Any, Callable[..., Any]]:
+    return dict(torch.export.default_decompositions())
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """For AOTAutograd."""
-    return _table(core_aten_decompositions())
+    return _table(_core())
 
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
     """For the run_decompositions() of an ExportedProgram, which has no gradients."""
-    return _table(torch.export.default_decompositions())
+    return _table(_exported())

@@ -181,53 +181,84 @@ def embedding_bag_weights_backward(
     return products if valid is None else torch.where(valid.squeeze(-1), products, 0)
 
 
-@rewriting("aten.avg_pool2d.default")
-def avg_pool2d(
-    x: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] | int = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """Sums over windows that stick out, which ONNX divides by what is inside: the picture is made
-    larger by zeros."""
-    if not ceil_mode or divisor_override is None:
-        return NotImplemented
-    kernel = list(kernel_size) * (2 // len(kernel_size))
-    pads = [padding] * 2 if isinstance(padding, int) else list(padding) * (2 // len(padding))
-    steps = list(stride) * (2 // len(stride)) if stride else kernel
-    margins: list[int] = []
-    for size, k, step, pad in zip(x.shape[-2:], kernel, steps, pads, strict=True):
-        out = -(-(size + 2 * pad - k) // step) + 1
-        out -= int((out - 1) * step >= size + pad)  # no window begins in the padding behind
-        margins = [pad, max((out - 1) * step + k - size - pad, 0), *margins]
-    wide = torch.nn.functional.pad(x, margins)
-    return aten.avg_pool2d(wide, kernel, steps, [0, 0], False, True, divisor_override)
+def _each(numbers: Sequence[int] | int, spatial: int) -> list[int]:
+    """One number stands for every spatial dimension."""
+    values = [numbers] if isinstance(numbers, int) else list(numbers)
+    return values * (spatial // len(values))
 
 
-@rewriting("aten.adaptive_max_pool2d.default")
-def adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _average_pool(spatial: int) -> None:
+    name = f"avg_pool{spatial}d"
+
+    def rewrite(
+        x: Tensor,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] | int = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Tensor:
+        """Sums over windows that stick out, which ONNX divides by what is inside: the picture is
+        made larger by zeros."""
+        if not ceil_mode or divisor_override is None:
+            return NotImplemented
+        kernel, pads = _each(kernel_size, spatial), _each(padding, spatial)
+        steps = _each(stride, spatial) if stride else kernel
+        margins: list[int] = []
+        for size, k, step, pad in zip(x.shape[-spatial:], kernel, steps, pads, strict=True):
+            out = -(-(size + 2 * pad - k) // step) + 1
+            out -= int((out - 1) * step >= size + pad)  # no window begins in the padding behind
+            margins = [pad, max((out - 1) * step + k - size - pad, 0), *margins]
+        wide = torch.nn.functional.pad(x, margins)
+        pool = getattr(aten, name)
+        return pool(wide, kernel, steps, [0] * spatial, False, True, divisor_override)
+
+    rewriting(f"aten.{name}.default")(rewrite)
+
+
+_average_pool(2)
+_average_pool(3)
+
+
+def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Windows of unequal size: each is padded with its own last row or column."""
-    sizes = x.shape[-2:]
-    if all(size % out == 0 for size, out in zip(sizes, output_size, strict=True)):
-        return NotImplemented
-    tables = []
-    for size, out in zip(sizes, output_size, strict=True):
+    spatial = len(output_size)
+    sizes = x.shape[-spatial:]
+    positions = torch.zeros([1] * (2 * spatial), dtype=torch.int64)
+    for i, (size, out) in enumerate(zip(sizes, output_size, strict=True)):
         reach = max(-(-(o + 1) * size // out) - o * size // out for o in range(out))
         along = torch.arange(out)
         begins = torch.div(along * size, out, rounding_mode="floor")
         ends = torch.div(along * size + size + out - 1, out, rounding_mode="floor")
         windows = begins.unsqueeze(-1) + torch.arange(reach)
-        tables.append(torch.minimum(windows, ends.unsqueeze(-1) - 1))
-    rows, columns = tables
-    positions = rows[:, None, :, None] * sizes[1] + columns[None, :, None, :]
+        table = torch.minimum(windows, ends.unsqueeze(-1) - 1)
+        shape = [1] * (2 * spatial)
+        shape[i], shape[spatial + i] = out, reach
+        positions = positions * size + table.reshape(shape)
     positions = positions.reshape(*output_size, -1)
-    windows = x.flatten(-2)[..., positions]
+    windows = x.flatten(-spatial)[..., positions]
     value, place = windows.max(-1)
     wide = positions.expand(*windows.shape)
     return value, torch.gather(wide, -1, place.unsqueeze(-1)).squeeze(-1)
+
+
+def _divides(x: Tensor, output_size: Sequence[int]) -> bool:
+    sizes = x.shape[-len(output_size) :]
+    return all(size % out == 0 for size, out in zip(sizes, output_size, strict=True))
+
+
+@rewriting("aten.adaptive_max_pool2d.default")
+def adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    return NotImplemented if _divides(x, output_size) else _adaptive_max_pool(x, output_size)
+
+
+@rewriting("aten.adaptive_max_pool3d.default")
+def adaptive_max_pool3d(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    if not _divides(x, output_size):
+        return _adaptive_max_pool(x, output_size)
+    kernel = [size // out for size, out in zip(x.shape[-3:], output_size, strict=True)]
+    return aten.max_pool3d_with_indices(x, kernel)
 
 
 def _scattered(gradient: Tensor, x: Tensor, indices: Tensor, spatial: int) -> Tensor:
@@ -273,22 +304,28 @@ def avg_pool3d_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Tensor:
-    """A transposed convolution with a kernel of equal weights."""
-    kernel = list(kernel_size) * (3 // len(kernel_size))
-    pads = list(padding) * (3 // len(padding))
-    steps = list(stride) * (3 // len(stride)) if stride else kernel
-    if ceil_mode or (any(pads) and not count_include_pad and divisor_override is None):
-        return NotImplemented
-    planes = gradient.reshape(-1, 1, *gradient.shape[-3:])
-    weight = torch.full((1, 1, *kernel), 1 / (divisor_override or math.prod(kernel)), dtype=x.dtype)
-    rest = [
-        size - ((out - 1) * step - 2 * pad + k)
-        for size, out, step, pad, k in zip(
-            x.shape[-3:], gradient.shape[-3:], steps, pads, kernel, strict=True
-        )
-    ]
-    spread = aten.convolution(planes, weight, None, steps, pads, [1] * 3, True, rest, 1)
-    return spread.reshape(x.shape)
+    """A transposed convolution of what each window has for one element."""
+    kernel, pads = _each(kernel_size, 3), _each(padding, 3)
+    steps = _each(stride, 3) if stride else kernel
+    sizes, outs = x.shape[-3:], gradient.shape[-3:]
+    for dim, (size, out, k, step, pad) in enumerate(
+        zip(sizes, outs, kernel, steps, pads, strict=True)
+    ):
+        if divisor_override is not None:
+            break
+        begins = torch.arange(out) * step - pad
+        ends = (begins + k).clamp(max=size + pad)
+        if not count_include_pad:
+            begins, ends = begins.clamp(min=0), ends.clamp(max=size)
+        gradient = gradient / (ends - begins).to(x.dtype).reshape([-1] + [1] * (2 - dim))
+    weight = torch.full((1, 1, *kernel), 1 / (divisor_override or 1), dtype=x.dtype)
+    planes = gradient.reshape(-1, 1, *outs)
+    spread = aten.convolution(planes, weight, None, steps, [0] * 3, [1] * 3, True, [0] * 3, 1)
+    # Without the padding, and with what no window reaches.
+    margins: list[int] = []
+    for size, reached, pad in zip(sizes, spread.shape[-3:], pads, strict=True):
+        margins = [-pad, size + pad - reached, *margins]
+    return torch.nn.functional.pad(spread, margins).reshape(x.shape)
 
 
 @rewriting("aten._adaptive_avg_pool3d_backward.default")

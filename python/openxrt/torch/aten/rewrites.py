@@ -281,8 +281,22 @@ def segment_reduce(
     initial: float | None = None,
 ) -> Tensor:
     given = lengths if lengths is not None else offsets
-    if given is None or given.dim() != 1 or axis != 0:
+    if given is None or axis != given.dim() - 1:
         return NotImplemented
+    if axis > 0:  # each row has segments of its own
+        return torch.stack(
+            [
+                segment_reduce(
+                    x[i],
+                    reduce,
+                    lengths=None if lengths is None else lengths[i],
+                    offsets=None if offsets is None else offsets[i],
+                    axis=axis - 1,
+                    initial=initial,
+                )
+                for i in range(given.shape[0])
+            ]
+        )
     if lengths is not None:
         ends, counts = torch.cumsum(lengths, 0), lengths
     else:

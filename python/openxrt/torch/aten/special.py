@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Special functions, written in ops that have lowerings.
 
-Classical formulas: the polynomials for Bessel functions are those of Abramowitz and Stegun,
-section 9.8, which are good to float32 only.
+Classical formulas: the polynomials for modified Bessel functions in float32 are those of Abramowitz
+and Stegun, section 9.8; bessel.py has those of float64.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from ..registry import rewriting
+from .bessel import modified_i, modified_k
 
 
 def _computed(x: Tensor) -> Tensor:
@@ -219,22 +221,24 @@ def _modified_k(x: Tensor, order: int, scaled: bool) -> Tensor:
     return torch.where(x < 0, math.nan, torch.where(x == 0, math.inf, result))
 
 
-def _bessel(name: str, function: Callable[[Tensor, int, bool], Tensor], order: int,
-            scaled: bool) -> None:  # fmt: skip
+_Bessel: TypeAlias = Callable[[Tensor, int, bool], Tensor]
+
+
+def _bessel(name: str, function: _Bessel, precise: _Bessel, order: int, scaled: bool) -> None:
     def rewrite(x: Tensor) -> Tensor:
-        if x.dtype == torch.float64:
-            return NotImplemented  # the polynomials are not good enough
+        if x.dtype == torch.float64:  # the polynomials are not good enough
+            return precise(x, order, scaled)
         return _result(function(_computed(x), order, scaled), x)
 
     rewriting(f"aten.{name}.default")(rewrite)
 
 
 for _order in (0, 1):
-    _bessel(f"special_i{_order}" if _order else "i0", _modified, _order, False)
-    _bessel(f"special_i{_order}e", _modified, _order, True)
-    _bessel(f"special_modified_bessel_i{_order}", _modified, _order, False)
-    _bessel(f"special_modified_bessel_k{_order}", _modified_k, _order, False)
-    _bessel(f"special_scaled_modified_bessel_k{_order}", _modified_k, _order, True)
+    _bessel(f"special_i{_order}" if _order else "i0", _modified, modified_i, _order, False)
+    _bessel(f"special_i{_order}e", _modified, modified_i, _order, True)
+    _bessel(f"special_modified_bessel_i{_order}", _modified, modified_i, _order, False)
+    _bessel(f"special_modified_bessel_k{_order}", _modified_k, modified_k, _order, False)
+    _bessel(f"special_scaled_modified_bessel_k{_order}", _modified_k, modified_k, _order, True)
 
 
 @rewriting("aten.special_spherical_bessel_j0.default")

@@ -296,8 +296,14 @@ Created make_arg(const KernelCreateContext& create, bool maximum) {
                          std::int64_t where = 0;
                          for (std::int64_t i = 1; i < size; ++i) {
                            const T v = p[i * inner];
-                           const bool better = maximum ? v > best : v < best;
-                           if (better || (last && v == best)) {
+                           bool better = maximum ? v > best : v < best;
+                           bool same = v == best;
+                           if constexpr (std::is_floating_point_v<T>) {
+                             // A NaN is the largest and the smallest, as in NumPy and PyTorch.
+                             better |= std::isnan(v) && !std::isnan(best);
+                             same |= std::isnan(v) && std::isnan(best);
+                           }
+                           if (better || (last && same)) {
                              best = v;
                              where = i;
                            }

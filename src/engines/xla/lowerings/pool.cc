@@ -79,11 +79,19 @@ void lower_max_pool(NodeContext& c) {
   const Hlos results = b.reduce_window_many(
       {x, position}, {b.neutral("maximum", x.dtype), b.scalar(-1, DType::kInt64)}, p.window,
       p.strides, p.dilations, p.pads, [&](const Hlos& args) {
-        // The first of equal elements; padding (position −1) never wins.
+        // The first of equal elements, in whatever order XLA compares them; NaN wins; padding
+        // (position −1) never does.
         const Hlo outside = b.compare("LT", args[1], b.scalar(0, DType::kInt64));
         const Hlo inside_other = b.compare("GE", args[3], b.scalar(0, DType::kInt64));
-        const Hlo other = b.binary("and", inside_other,
-                                   b.binary("or", outside, b.compare("GT", args[2], args[0])));
+        const Hlo same = b.compare("EQ", args[2], args[0]);
+        Hlo larger = b.binary("or", b.compare("GT", args[2], args[0]),
+                              b.binary("and", same, b.compare("LT", args[3], args[1])));
+        if (is_floating(x.dtype)) {
+          const Hlo other_nan = b.unary("not", b.compare("EQ", args[2], args[2]));
+          larger =
+              b.binary("or", larger, b.binary("and", other_nan, b.compare("EQ", args[0], args[0])));
+        }
+        const Hlo other = b.binary("and", inside_other, b.binary("or", outside, larger));
         return Hlos{b.select(other, args[2], args[0]), b.select(other, args[3], args[1])};
       });
   c.out_last(0, results[0]);

@@ -179,14 +179,23 @@ void softmax(NodeContext& c, bool logarithm) {
 void lower_softmax(NodeContext& c) { softmax(c, false); }
 void lower_log_softmax(NodeContext& c) { softmax(c, true); }
 
-// Positions of the largest (or smallest) elements along one axis, that axis dropped.
+// Positions of the largest (or smallest) elements along one axis, that axis dropped. A NaN is the
+// largest and the smallest, as in NumPy. The result is the same in whatever order XLA compares.
 Hlo arg_extreme(HloBuilder& b, const Hlo& x, std::int64_t axis, bool largest, bool last_index) {
   const Hlo positions = b.iota(DType::kInt64, x.dims, axis);
   const Hlo worst = b.neutral(largest ? "maximum" : "minimum", x.dtype);
   const Hlo none = b.scalar(last_index ? -1 : 0x1p62, DType::kInt64);
   const Hlos results = b.reduce_many({x, positions}, {worst, none}, {axis}, [&](const Hlos& args) {
-    const Hlo better = b.compare(largest ? "GT" : "LT", args[0], args[2]);
-    const Hlo same = b.compare("EQ", args[0], args[2]);
+    Hlo better = b.compare(largest ? "GT" : "LT", args[0], args[2]);
+    Hlo same = b.compare("EQ", args[0], args[2]);
+    if (is_floating(x.dtype)) {
+      const Hlo left_number = b.compare("EQ", args[0], args[0]);
+      const Hlo left_nan = b.unary("not", left_number);
+      const Hlo right_number = b.compare("EQ", args[2], args[2]);
+      const Hlo right_nan = b.unary("not", right_number);
+      better = b.binary("or", better, b.binary("and", left_nan, right_number));
+      same = b.binary("or", same, b.binary("and", left_nan, right_nan));
+    }
     const Hlo earlier = b.compare(last_index ? "GT" : "LT", args[1], args[3]);
     const Hlo keep = b.binary("or", better, b.binary("and", same, earlier));
     return Hlos{b.select(keep, args[0], args[2]), b.select(keep, args[1], args[3])};
