@@ -375,3 +375,77 @@ def test_from_float_to_bottleneck(channels: int, dtype: str) -> None:
     found = build.run(value)
     # One step of the first block may be seen through the second.
     assert np.mean(np.abs(found - real) > 0.5 * grid.scale) < 0.01
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_qlinear(seed: int) -> None:
+    rng = np.random.default_rng(6000 + seed)
+    is_conv = bool(rng.random() < 0.5)
+    build = Build()
+    x_grid = Grid(rng, rng.choice(["uint8", "int8"]), 4)
+    k, n = int(rng.choice([1, 3, 16, 70])), int(rng.choice([1, 5, 16, 40]))
+    shape = (2, k, 9, 8) if is_conv else (3, 7, k)
+    x = x_grid.random(rng, shape)
+    weights = Weights(rng, (n, k, 3, 3) if is_conv else (k, n), 0 if is_conv else 1)
+    centred = x.astype(np.int64) - x_grid.zero
+    window = {"strides": [1, 2], "dilations": [1, 1], "pads": [0, 1, 2, 1], "group": 1}
+    sums = convolve(centred, weights.q, **window) if is_conv else centred @ weights.q
+    axis = 1 if is_conv else -1
+    bias = rng.integers(-500, 500, n)
+    if is_conv:
+        sums = sums + bias.reshape(1, -1, 1, 1)
+    real = sums * weights.factors(sums.ndim, axis) * np.float64(x_grid.scale)
+    y_grid = Grid(rng, x_grid.dtype.name, 4 * float(real.std()))
+    scale = weights.scales if weights.per_channel else weights.scales[0]
+    inputs = [
+        build.input(x),
+        *build.parameters(x_grid),
+        build.constant(weights.q + weights.zero, weights.dtype),
+        build.constant(scale, "float32"),
+        build.constant(np.full(np.shape(scale), weights.zero), weights.dtype),
+        *build.parameters(y_grid),
+        *([build.constant(bias, "int32")] if is_conv else []),
+    ]
+    op = "QLinearConv" if is_conv else "QLinearMatMul"
+    y_grid.check(build.run(build.node(op, inputs, window if is_conv else {})), real)
+
+
+@pytest.mark.parametrize("k", [1, 5, 64, 700, 4096])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("extreme", [False, True])
+def test_sums_are_exact(k: int, dtype: str, extreme: bool) -> None:
+    """Also those beyond 2^24, which float32 does not hold."""
+    rng = np.random.default_rng(k)
+    info = np.iinfo(dtype)
+    build = Build()
+    x = rng.integers(info.min, info.max + 1, (2, 9, k)).astype(dtype)
+    w = rng.integers(0, 256, (k, 33)).astype("uint8")
+    if extreme:
+        x[:] = info.max
+        w[:] = 255
+        w[0] = 254
+    zero = np.asarray(info.min + 1, dtype)
+    inputs = [build.input(x), build.constant(w, "uint8"), build.input(zero)]
+    found = build.run(build.node("MatMulInteger", [*inputs, build.constant(128, "uint8")]))
+    wanted = (x.astype(np.int64) - int(zero)) @ (w.astype(np.int64) - 128)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("count", [1, 7, 5000])
+def test_dynamic_quantisation(count: int) -> None:
+    rng = np.random.default_rng(count)
+    x = rng.normal(size=count).astype(np.float32)
+    graph = openxrt.Graph("dynamic")
+    value = graph.add_input("x", "float32", [count])
+    for output in graph.add_node("DynamicQuantizeLinear", [value], ["y", "scale", "zero"]):
+        graph.add_output(output)
+    graph.finish()
+    found = openxrt.load(graph, engine="native").run({"x": x})
+    low, high = min(float(x.min()), 0), max(float(x.max()), 0)
+    scale = np.float32(np.float32(np.float32(high) - np.float32(low)) / np.float32(255))
+    zero = np.clip(np.rint(-np.float32(low) / scale), 0, 255)
+    wanted = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
+    assert found["scale"] == scale
+    assert found["zero"] == zero
+    np.testing.assert_array_equal(found["y"], wanted)

@@ -128,6 +128,10 @@ class Int8Fusion {
         fuse_convolution(id);
       } else if (node.op == "Gemm" || node.op == "MatMul") {
         fuse_product(id);
+      } else if (node.op == "QLinearConv" || node.op == "QLinearMatMul") {
+        fuse_qlinear(id);
+      } else if (node.op == "MatMulInteger") {
+        fuse_sums(id);
       } else if (node.op == "Add") {
         fuse_addition(id);
       } else if (node.op == "GlobalAveragePool") {
@@ -399,16 +403,94 @@ class Int8Fusion {
     const std::int64_t channels = weights->bytes.dims()[0];
     auto bias = channel_terms(graph_, node.input(2), channels);
     if (!bias || !graph_.type(node.outputs[0]).has_rank()) return;
-    const Chain chain = follow({node.outputs[0], std::move(*bias), {}, {}, {}}, rank);
+    convolve(node, follow({node.outputs[0], std::move(*bias), {}, {}, {}}, rank), *from, *weights);
+  }
+
+  void convolve(const Node& node, const Chain& chain, const Grid& from,
+                const ByteWeights& weights) {
     std::vector<ValueId> inputs;
     Attributes attributes = node.attributes;
-    write_terms(chain, *from, *weights, 0, has_padding(node), inputs, attributes);
-    if (const auto dims = x.static_dims()) {
+    write_terms(chain, from, weights, 0, has_padding(node), inputs, attributes);
+    if (const auto dims = graph_.type(from.q).static_dims()) {
       Node probe;
       probe.attributes = attributes;
-      if (!int8_convolution_is_fast(probe, from->dtype, *dims, weights->bytes.dims())) return;
+      if (!int8_convolution_is_fast(probe, from.dtype, *dims, weights.bytes.dims())) return;
     }
     replace(chain, "Conv", std::move(inputs), std::move(attributes));
+  }
+
+  // Sums in int32, of constant weights whose zero point is taken out here.
+  void fuse_sums(NodeId id) {
+    const Node node = graph_.node(id);
+    const Tensor* b = graph_.constant(node.input(1));
+    const Tensor* zero = node.input(3).valid() ? graph_.constant(node.input(3)) : nullptr;
+    const Type& a = graph_.type(node.input(0));
+    const auto a_zero = node.input(2).valid() ? graph_.type(node.input(2)).static_dims() : Dims{};
+    if (b == nullptr || b->rank() != 2 || b->count() == 0 || !a.has_rank() || a.rank() < 2 ||
+        (node.input(3).valid() && zero == nullptr) || !a_zero || element_count(*a_zero) != 1) {
+      return;
+    }
+    // Of int8 the library adds 128 and takes it off again in float32, unless the CPU has AMX.
+    if (a.dtype != DType::kUInt8 && b->dims()[0] > 512) return;
+    auto weights = centred_bytes(*b, zero, 1);
+    if (!weights) return;
+    const std::int64_t n = weights->dims()[1];
+    std::vector<std::int32_t> columns(static_cast<std::size_t>(n));
+    for (std::int64_t i = 0; i < weights->count(); ++i) {
+      columns[static_cast<std::size_t>(i % n)] += weights->data<std::int8_t>()[i];
+    }
+    const ValueId old = node.outputs[0];
+    const Type type = graph_.type(old);
+    const ValueId w = graph_.add_constant("", std::move(*weights));
+    ValueId sums = add(kDomain, "Int8Sums", {node.input(0), w}, {}, type, DType::kInt32);
+    if (node.input(2).valid()) {  // less the zero point of A times the sums of the columns
+      const ValueId totals = graph_.add_constant(
+          "",
+          Tensor::from<std::int32_t>(DType::kInt32, {n}, std::span<const std::int32_t>(columns)));
+      const Type row = Type::tensor(DType::kInt32, Dims{n});
+      const ValueId shape = graph_.add_constant("", Tensor::from_int64(Dims{1}));
+      const ValueId one =
+          add("", "Reshape", {node.input(2), shape}, {}, Type::tensor(DType::kInt32, Dims{1}),
+              graph_.type(node.input(2)).dtype);
+      const ValueId zero_point =
+          add("", "Cast", {one}, {{"to", static_cast<std::int64_t>(DType::kInt32)}},
+              Type::tensor(DType::kInt32, Dims{1}), DType::kInt32);
+      const ValueId shift = add("", "Mul", {totals, zero_point}, {}, row, DType::kInt32);
+      sums = add("", "Sub", {sums, shift}, {}, type, DType::kInt32);
+    }
+    replace_value(graph_, old, sums);
+  }
+
+  // Inputs: x, its scale and zero point, w, its scale and zero point, those of y, perhaps a bias in
+  // steps of x and w.
+  void fuse_qlinear(NodeId id) {
+    const Node node = graph_.node(id);
+    const bool is_conv = node.op == "QLinearConv";
+    const std::size_t axis = is_conv ? 0 : 1;
+    const auto from = grid_of(graph_, node.input(0), node.input(1), node.input(2),
+                              graph_.type(node.input(0)).dtype);
+    const auto to = grid_of(graph_, node.outputs[0], node.input(6), node.input(7),
+                            graph_.type(node.outputs[0]).dtype);
+    auto weights = byte_weights(graph_, node.input(3), node.input(4), node.input(5), axis);
+    if (!from || !to || !weights || graph_.constant(from->q) != nullptr) return;
+    const Type& x = graph_.type(from->q);
+    const std::size_t rank = weights->bytes.rank();
+    if (!x.has_rank() || !graph_.type(node.outputs[0]).has_rank()) return;
+    if (is_conv ? (rank < 3 || rank > 5 || x.rank() != rank) : (rank != 2 || x.rank() < 2)) return;
+    Chain chain{node.outputs[0], std::vector<double>(weights->scales.size()), {}, {}, *to};
+    if (const Tensor* bias = node.input(8).valid() ? graph_.constant(node.input(8)) : nullptr) {
+      if (bias->count() != static_cast<std::int64_t>(chain.bias.size())) return;
+      for (std::size_t c = 0; c < chain.bias.size(); ++c) {
+        chain.bias[c] = bias->data<std::int32_t>()[c] * double{from->scale} * weights->scales[c];
+      }
+    } else if (node.input(8).valid()) {
+      return;
+    }
+    if (is_conv) return convolve(node, chain, *from, *weights);
+    std::vector<ValueId> inputs;
+    Attributes attributes;
+    write_terms(chain, *from, *weights, axis, /*needs_zero=*/false, inputs, attributes);
+    replace(chain, "Int8MatMul", std::move(inputs), std::move(attributes));
   }
 
   void fuse_product(NodeId id) {
@@ -479,7 +561,7 @@ class Int8Fusion {
                                         std::move(attributes));
     const ValueId out = graph_.node(made).outputs[0];
     graph_.set_type(out, Type(graph_.type(named)));
-    if (chain.to) {
+    if (chain.to && chain.to->q != chain.result) {
       replace_quantised(graph_, chain.result, out);
     } else {
       replace_value(graph_, chain.result, out);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Op "Int8MatMul" of domain kDomain, see dnn/int8.h: A of shape [..., K], constant W of [K, N],
-// or of [N, K] where the attribute trans_b is 1.
+// or of [N, K] where the attribute trans_b is 1. Op "Int8Sums" is MatMulInteger of A and W [K, N]
+// without zero points: the library would bring them in with float32, which does not hold large
+// sums.
 #include <algorithm>
 
 #include "engines/native/dnn/families.h"
@@ -80,9 +82,58 @@ class Int8MatMulKernel final : public PlanKernel {
   Tensor bias_;
 };
 
+class SumsKernel final : public PlanKernel {
+ public:
+  explicit SumsKernel(const KernelCreateContext& context)
+      : PlanKernel({.uses_arena = true}),
+        a_(context.input_dtype(0)),
+        weights_(*context.constant_input(1)) {}
+
+ protected:
+  std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
+    const std::int64_t k = inputs[1][0];
+    const std::int64_t n = inputs[1][1];
+    Dims y = inputs[0];
+    if (y.empty() || y.back() != k) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the shapes " + to_string(std::span<const std::int64_t>(inputs[0])) + " and " +
+                      to_string(std::span<const std::int64_t>(inputs[1])) +
+                      " cannot be multiplied");
+    }
+    y.back() = n;
+    auto plan = std::make_shared<Plan>();
+    plan->set_output(0, DType::kInt32, y);
+    if (element_count(y) == 0) return plan;
+    const std::int64_t m = element_count(y) / n;
+    const memory::desc x = plain_desc({m, k}, a_);
+    const memory::desc result = plain_desc({m, n}, DType::kInt32);
+    const dnnl::matmul::primitive_desc pd(
+        cpu_engine(), x, memory::desc({k, n}, memory::data_type::s8, memory::format_tag::any),
+        result, base_attributes());
+    std::vector<Plan::Argument> arguments{
+        {DNNL_ARG_SRC, Plan::input(0, x)},
+        {DNNL_ARG_WEIGHTS,
+         plan->constant(packed(1, weights_, plain_desc({k, n}, DType::kInt8), pd.weights_desc()))},
+        {DNNL_ARG_DST, Plan::output(0, result)}};
+    plan->add(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(arguments),
+              int8_name(pd.impl_info_str()));
+    return plan;
+  }
+
+  void drop_sources() override { weights_ = Tensor(); }
+
+ private:
+  DType a_;
+  Tensor weights_;
+};
+
 }  // namespace
 
 void register_int8_matmul(KernelRegistry& registry) {
+  registry.add(
+      {.domain = std::string(kDomain),
+       .op = "Int8Sums",
+       .create = [](const KernelCreateContext& c) { return make_plan_kernel<SumsKernel>(c, c); }});
   registry.add({.domain = std::string(kDomain),
                 .op = "Int8MatMul",
                 .create = [](const KernelCreateContext& c) {

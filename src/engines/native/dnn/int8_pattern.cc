@@ -14,20 +14,24 @@ bool is_byte(DType dtype) { return dtype == DType::kUInt8 || dtype == DType::kIn
 
 // The scale and zero point of a node that has one of each, both constant.
 std::optional<Grid> steps_of(const Graph& graph, const Node& node, DType bytes) {
-  const std::optional<float> scale = scalar_constant(graph, node.input(1));
-  if (!scale || !std::isnormal(*scale) || *scale <= 0 || node.attr_int("block_size", 0) != 0) {
-    return std::nullopt;
-  }
-  Grid grid{{}, *scale, 0, bytes};
-  if (!node.input(2).valid()) return grid;
-  const Tensor* zero = graph.constant(node.input(2));
+  if (node.attr_int("block_size", 0) != 0) return std::nullopt;
+  return grid_of(graph, {}, node.input(1), node.input(2), bytes);
+}
+
+}  // namespace
+
+std::optional<Grid> grid_of(const Graph& graph, ValueId q, ValueId scale_value, ValueId zero_value,
+                            DType bytes) {
+  const std::optional<float> scale = scalar_constant(graph, scale_value);
+  if (!is_byte(bytes) || !scale || !std::isnormal(*scale) || *scale <= 0) return std::nullopt;
+  Grid grid{q, *scale, 0, bytes};
+  if (!zero_value.valid()) return grid;
+  const Tensor* zero = graph.constant(zero_value);
   if (zero == nullptr || zero->count() != 1 || zero->dtype() != bytes) return std::nullopt;
   grid.zero = bytes == DType::kUInt8 ? std::int32_t{zero->data<std::uint8_t>()[0]}
                                      : std::int32_t{zero->data<std::int8_t>()[0]};
   return grid;
 }
-
-}  // namespace
 
 std::optional<Grid> dequantised_from(const Graph& graph, ValueId value) {
   const Node* node = producer(graph, value, "DequantizeLinear");
@@ -67,40 +71,65 @@ void replace_quantised(Graph& graph, ValueId value, ValueId bytes) {
   remove_unused(graph, value);
 }
 
-std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId value, std::size_t axis) {
-  const Node* node = producer(graph, value, "DequantizeLinear");
-  if (node == nullptr || node->attr_int("block_size", 0) != 0) return std::nullopt;
-  const Tensor* w = graph.constant(node->input(0));
-  const Tensor* scale = node->input(1).valid() ? graph.constant(node->input(1)) : nullptr;
-  const Tensor* zero = node->input(2).valid() ? graph.constant(node->input(2)) : nullptr;
-  if (w == nullptr || scale == nullptr || !is_byte(w->dtype()) ||
-      scale->dtype() != DType::kFloat32 || graph.type(value).dtype != DType::kFloat32 ||
-      w->count() == 0 || axis >= w->rank() || (node->input(2).valid() && zero == nullptr)) {
-    return std::nullopt;
-  }
-  const std::int64_t channels = w->dims()[axis];
-  std::int64_t along = node->attr_int("axis", 1);
-  if (along < 0) along += static_cast<std::int64_t>(w->rank());
-  const bool whole = scale->count() == 1;
-  if (!whole && (scale->count() != channels || along != static_cast<std::int64_t>(axis))) {
-    return std::nullopt;
-  }
-  if (zero != nullptr && (zero->count() != scale->count() || zero->dtype() != w->dtype())) {
+std::optional<Tensor> centred_bytes(const Tensor& w, const Tensor* zero, std::size_t axis) {
+  if (!is_byte(w.dtype()) || axis >= w.rank()) return std::nullopt;
+  const std::int64_t channels = w.dims()[axis];
+  if (zero != nullptr &&
+      (zero->dtype() != w.dtype() ||
+       (zero->count() != 1 && (zero->count() != channels || zero->rank() != 1)))) {
     return std::nullopt;
   }
   std::int64_t inner = 1;
-  for (std::size_t i = axis + 1; i < w->rank(); ++i) inner *= w->dims()[i];
+  for (std::size_t i = axis + 1; i < w.rank(); ++i) inner *= w.dims()[i];
   const auto number = [](const Tensor& t, std::int64_t i) {
     return t.dtype() == DType::kUInt8 ? std::int32_t{t.data<std::uint8_t>()[i]}
                                       : std::int32_t{t.data<std::int8_t>()[i]};
   };
-  ByteWeights result{Tensor::allocate(DType::kInt8, w->dims()), {}};
-  for (std::int64_t i = 0; i < w->count(); ++i) {
+  const bool whole = zero == nullptr || zero->count() == 1;
+  Tensor result = Tensor::allocate(DType::kInt8, w.dims());
+  for (std::int64_t i = 0; i < w.count(); ++i) {
     const std::int64_t channel = whole ? 0 : i / inner % channels;
-    const std::int32_t centred = number(*w, i) - (zero == nullptr ? 0 : number(*zero, channel));
-    if (centred < -128 || centred > 127) return std::nullopt;
-    result.bytes.data<std::int8_t>()[i] = static_cast<std::int8_t>(centred);
+    const std::int32_t difference = number(w, i) - (zero == nullptr ? 0 : number(*zero, channel));
+    if (difference < -128 || difference > 127) return std::nullopt;
+    result.data<std::int8_t>()[i] = static_cast<std::int8_t>(difference);
   }
+  return result;
+}
+
+std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId value, std::size_t axis) {
+  const Node* node = producer(graph, value, "DequantizeLinear");
+  if (node == nullptr || node->attr_int("block_size", 0) != 0 ||
+      graph.type(value).dtype != DType::kFloat32) {
+    return std::nullopt;
+  }
+  const Tensor* w = graph.constant(node->input(0));
+  std::int64_t along = node->attr_int("axis", 1);
+  if (along < 0 && w != nullptr) along += static_cast<std::int64_t>(w->rank());
+  auto weights = byte_weights(graph, node->input(0), node->input(1), node->input(2), axis);
+  const bool whole = weights && graph.constant(node->input(1))->count() == 1;
+  if (!whole && along != static_cast<std::int64_t>(axis)) return std::nullopt;
+  return weights;
+}
+
+std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId bytes, ValueId scales,
+                                        ValueId zeros, std::size_t axis) {
+  const Tensor* w = graph.constant(bytes);
+  const Tensor* scale = scales.valid() ? graph.constant(scales) : nullptr;
+  const Tensor* zero = zeros.valid() ? graph.constant(zeros) : nullptr;
+  if (w == nullptr || scale == nullptr || !is_byte(w->dtype()) ||
+      scale->dtype() != DType::kFloat32 || w->count() == 0 || axis >= w->rank() ||
+      (zeros.valid() && zero == nullptr)) {
+    return std::nullopt;
+  }
+  const std::int64_t channels = w->dims()[axis];
+  const bool whole = scale->count() == 1;
+  if (!whole && scale->count() != channels) return std::nullopt;
+  if (zero != nullptr && (zero->count() != scale->count() || zero->dtype() != w->dtype())) {
+    return std::nullopt;
+  }
+  auto centred = centred_bytes(*w, zero, axis);
+  if (!centred) return std::nullopt;
+  ByteWeights result{std::move(*centred), {}};
   for (std::int64_t c = 0; c < channels; ++c) {
     result.scales.push_back(scale->data<float>()[whole ? 0 : c]);
   }

@@ -24,6 +24,10 @@ struct Grid {
   }
 };
 
+// The bytes `q` with a constant scale above 0 and zero point (left out: 0), one of each.
+std::optional<Grid> grid_of(const Graph& graph, ValueId q, ValueId scale, ValueId zero,
+                            DType bytes);
+
 // What `value` was dequantised from: a DequantizeLinear of bytes that are no constant.
 std::optional<Grid> dequantised_from(const Graph& graph, ValueId value);
 
@@ -34,12 +38,19 @@ std::optional<Grid> quantised_to(const Graph& graph, ValueId value);
 // Every output of the QuantizeLinear nodes that read `value` becomes `bytes`.
 void replace_quantised(Graph& graph, ValueId value, ValueId bytes);
 
+// Bytes less their zero point, one for all or one per index of `axis`, as int8; nothing where a
+// difference does not fit.
+std::optional<Tensor> centred_bytes(const Tensor& bytes, const Tensor* zero, std::size_t axis);
+
 // Constant weights: int8 numbers with zero point 0, and a scale per index of an axis.
 struct ByteWeights {
   Tensor bytes;
   std::vector<float> scales;
 };
+// `value`: what a DequantizeLinear makes.
 std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId value, std::size_t axis);
+std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId bytes, ValueId scales,
+                                        ValueId zeros, std::size_t axis);
 
 // The numbers of a float32 constant or of a dequantised one, one per channel; nothing for another
 // value or shape. `value` left out: zeros.

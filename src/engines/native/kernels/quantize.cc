@@ -209,22 +209,19 @@ Created create_dequantize(const KernelCreateContext& create) {
 
 void run_dynamic_quantize(KernelContext& k) {
   const Tensor& x = k.input(0);
-  float low = 0;
-  float high = 0;
-  for (std::int64_t i = 0; i < x.count(); ++i) {
-    low = std::min(low, x.data<float>()[i]);
-    high = std::max(high, x.data<float>()[i]);
-  }
+  const VectorOps& ops = vector_ops();
+  const float low = x.count() == 0 ? 0 : std::min(0.0F, ops.minimum(x.data<float>(), x.count()));
+  const float high = x.count() == 0 ? 0 : std::max(0.0F, ops.maximum(x.data<float>(), x.count()));
   const float scale = (high - low) / 255.0F;
   const float divisor = scale == 0 ? 1.0F : scale;
   const float zero = std::clamp(std::nearbyint(0.0F - low / divisor), 0.0F, 255.0F);
   Tensor& y = k.output(0, DType::kUInt8, x.dims());
   k.output(1, DType::kFloat32, {}).data<float>()[0] = scale;
   k.output(2, DType::kUInt8, {}).data<std::uint8_t>()[0] = static_cast<std::uint8_t>(zero);
-  for (std::int64_t i = 0; i < x.count(); ++i) {
-    const float value = std::nearbyint(x.data<float>()[i] / divisor) + zero;
-    y.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F));
-  }
+  k.parallel_for(x.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    ops.quantize_u8(x.data<float>() + begin, y.data<std::uint8_t>() + begin, end - begin, divisor,
+                    zero);
+  });
 }
 
 // x - zero point as int32. A zero point of several elements belongs to the indices of `axis`.
