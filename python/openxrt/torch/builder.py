@@ -144,7 +144,8 @@ class Builder:
 
     def array(self, array: np.ndarray) -> Value:
         """A constant from NumPy."""
-        return self.tensor(torch.from_numpy(np.ascontiguousarray(array)), "table")
+        dense = np.ascontiguousarray(array).reshape(array.shape)  # which makes a number a vector
+        return self.tensor(torch.from_numpy(dense), "table")
 
     # --- nodes ----------------------------------------------------------------------------------
 
