@@ -24,6 +24,7 @@ from . import (
     sized_by_data,
     special,
     symbolic,
+    variants,
 )
 
 __all__ = [
@@ -49,4 +50,5 @@ __all__ = [
     "sized_by_data",
     "special",
     "symbolic",
+    "variants",
 ]

@@ -154,6 +154,7 @@ def choose(b: Builder, condition: Operand, x: Operand, y: Operand) -> Operand:
 @complex_lowering("aten._assert_tensor_metadata.default")
 @lowering(
     "aten._assert_scalar.default",
+    "aten._assert_async.default",
     "aten._assert_async.msg",
     "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range.default",
