@@ -8,6 +8,9 @@
 // Out: NumPy arrays that own the tensor's memory; strings as object arrays of str; sequences as
 // lists; None for an empty optional.
 //
+// Of a framework with DLPack's table of C functions (PyTorch) results may also be tensors of its
+// own.
+//
 // Every function here needs the GIL.
 #pragma once
 
@@ -20,7 +23,12 @@
 
 namespace xrt::python {
 
-enum class Access { kRead, kWrite };
+namespace dlpack {
+struct ExchangeApi;
+}
+
+// kReadDetached: read, also where the tensor requires grad; its gradient is the caller's affair.
+enum class Access { kRead, kWrite, kReadDetached };
 
 // `type` is what the graph declares, `name` what to call the value in messages ("input \"x\"").
 // With kWrite the result shares the caller's memory, or the call fails: kInvalidArgument.
@@ -32,6 +40,13 @@ Data to_result(nanobind::handle object, const Type& type, std::string_view name)
 
 // The memory is shared; elements narrower than a byte are unpacked to one per byte.
 nanobind::object to_python(const Data& data);
+
+// The table of a framework's C functions; null where the type of its tensors has none of a version
+// known here.
+const dlpack::ExchangeApi* exchange_api(PyTypeObject* type);
+
+// The same as a tensor of the framework; what such a table does not take, as to_python gives it.
+nanobind::object to_framework(const Data& data, const dlpack::ExchangeApi& api);
 
 // Registers the type that lends tensors' memory to NumPy.
 void bind_convert(nanobind::module_& module);

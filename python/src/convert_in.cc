@@ -356,31 +356,17 @@ Tensor from_dlpack(nb::handle object, std::string_view name, Access access) {
   fail(name, fmt::format("{}.__dlpack__() did not return a DLPack capsule", kind_of(object)));
 }
 
-// The table of a framework's C functions, or null where its type has none of a version known here.
-const dlpack::ExchangeApi* exchange_api(nb::handle object) {
-  static PyObject* const kName = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())), kName);
-  if (found == nullptr) {
-    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error();
-    PyErr_Clear();
-    return nullptr;
-  }
-  const nb::object capsule = nb::steal(found);
-  if (PyCapsule_IsValid(found, "dlpack_exchange_api") == 0) return nullptr;
-  const auto* api =
-      static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(found, "dlpack_exchange_api"));
-  return api->version.major == 1 ? api : nullptr;
-}
-
 Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::string_view name,
                      Access access) {
-  // What __dlpack__ refuses, and the table does not: results would silently have no gradient.
-  static PyObject* const kRequiresGrad = PyUnicode_InternFromString("requires_grad");
-  const nb::object grad = nb::steal(PyObject_GetAttr(object.ptr(), kRequiresGrad));
-  if (!grad.is_valid()) PyErr_Clear();
-  if (grad.ptr() == Py_True) {
-    fail(name, fmt::format("the {} does not lend its memory: it requires grad; pass detach()",
-                           kind_of(object)));
+  if (access != Access::kReadDetached) {
+    // What __dlpack__ refuses, and the table does not: results would silently have no gradient.
+    static PyObject* const kRequiresGrad = PyUnicode_InternFromString("requires_grad");
+    const nb::object grad = nb::steal(PyObject_GetAttr(object.ptr(), kRequiresGrad));
+    if (!grad.is_valid()) PyErr_Clear();
+    if (grad.ptr() == Py_True) {
+      fail(name, fmt::format("the {} does not lend its memory: it requires grad; pass detach()",
+                             kind_of(object)));
+    }
   }
   dlpack::ManagedVersioned* managed = nullptr;
   if (api.managed_from_object(object.ptr(), &managed) != 0) {
@@ -431,14 +417,14 @@ Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Acc
     }
     return from_numbers(object, type, name);
   }
-  if (const dlpack::ExchangeApi* api = exchange_api(object)) {
+  if (const dlpack::ExchangeApi* api = exchange_api(Py_TYPE(object.ptr()))) {
     return from_exchange(*api, object, name, access);
   }
   if (nb::hasattr(object, "__dlpack__")) return from_dlpack(object, name, access);
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
     return from_buffer(object, std::nullopt, name, access);
   }
-  if (access == Access::kRead &&
+  if (access != Access::kWrite &&
       (nb::hasattr(object, "__array__") || nb::hasattr(object, "__array_interface__"))) {
     nb::object array;
     try {
@@ -454,6 +440,21 @@ Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Acc
 }
 
 }  // namespace
+
+const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
+  static PyObject* const kName = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), kName);
+  if (found == nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error();
+    PyErr_Clear();
+    return nullptr;
+  }
+  const nb::object capsule = nb::steal(found);
+  if (PyCapsule_IsValid(found, "dlpack_exchange_api") == 0) return nullptr;
+  const auto* api =
+      static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(found, "dlpack_exchange_api"));
+  return api->version.major == 1 ? api : nullptr;
+}
 
 Data to_data(nb::handle object, const Type& type, std::string_view name, Access access) {
   switch (type.kind) {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "convert.h"
+#include "dlpack.h"
 #include "numpy.h"
 
 namespace nb = nanobind;
@@ -76,7 +81,73 @@ nb::object tensor_to_python(const Tensor& tensor) {
   return nb::steal(array);
 }
 
+// Nothing for dtypes that the frameworks' tables do not all know.
+std::optional<dlpack::DataType> dlpack_type(DType dtype) {
+  const auto type = [&](std::uint8_t code) {
+    return dlpack::DataType{code, static_cast<std::uint8_t>(bit_width(dtype)), 1};
+  };
+  switch (dtype) {
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+      return type(0);
+    case DType::kUInt8:
+      return type(1);
+    case DType::kFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+      return type(2);
+    case DType::kBFloat16:
+      return type(4);
+    case DType::kComplex64:
+    case DType::kComplex128:
+      return type(5);
+    case DType::kBool:
+      return type(6);
+    default:
+      return std::nullopt;
+  }
+}
+
+// A tensor lent to a framework, with what its view points to.
+struct Lent {
+  explicit Lent(Tensor lent) : tensor(std::move(lent)), strides(tensor.rank()) {
+    std::int64_t stride = 1;
+    for (std::size_t i = tensor.rank(); i-- > 0;) {
+      strides[i] = stride;
+      stride *= tensor.dims()[i];
+    }
+  }
+  Tensor tensor;
+  std::vector<std::int64_t> strides;
+  dlpack::ManagedVersioned managed = {};
+};
+
 }  // namespace
+
+nb::object to_framework(const Data& data, const dlpack::ExchangeApi& api) {
+  if (!data.is_tensor()) return to_python(data);
+  const std::optional<dlpack::DataType> type = dlpack_type(data.tensor().dtype());
+  if (!type) return to_python(data);
+  auto lent = std::make_unique<Lent>(data.tensor());
+  lent->managed.version = {1, 0};
+  lent->managed.manager_context = lent.get();
+  lent->managed.deleter = [](dlpack::ManagedVersioned* self) {
+    delete static_cast<Lent*>(self->manager_context);
+  };
+  lent->managed.tensor = {lent->tensor.raw(),
+                          {dlpack::kCpu, 0},
+                          static_cast<std::int32_t>(lent->tensor.rank()),
+                          *type,
+                          const_cast<std::int64_t*>(lent->tensor.dims().data()),
+                          lent->strides.data(),
+                          0};
+  void* object = nullptr;
+  if (api.object_from_managed(&lent->managed, &object) != 0) throw nb::python_error();
+  lent.release();  // the framework's now
+  return nb::steal(static_cast<PyObject*>(object));
+}
 
 nb::object to_python(const Data& data) {
   if (data.is_tensor()) return tensor_to_python(data.tensor());

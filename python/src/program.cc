@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_threads.h"
 #include "convert.h"
 #include "graph.h"
 #include "numpy.h"
@@ -132,6 +134,34 @@ class PyProgram {
     execute(inputs, outputs);
     nb::dict results;
     for (std::size_t i = 0; i < ports_out(); ++i) results[output_keys_[i]] = result(outputs, i);
+    return results;
+  }
+
+  nb::list call_tensors(const nb::list& arguments, nb::handle kind, const HostThreads* threads) {
+    const std::vector<Port>& ports = program_->inputs();
+    const std::size_t count = nb::len(arguments);
+    if (count != ports.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} tensors were given; the program has {} inputs: {}", count,
+                              ports.size(), names_of(ports)));
+    }
+    const dlpack::ExchangeApi* api = PyType_Check(kind.ptr())
+                                         ? exchange_api(reinterpret_cast<PyTypeObject*>(kind.ptr()))
+                                         : nullptr;
+    std::vector<Data> inputs(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Access access =
+          input_access_[i] == Access::kWrite ? Access::kWrite : Access::kReadDetached;
+      inputs[i] = to_data(arguments[i], ports[i].type, input_labels_[i], access);
+    }
+    Outputs outputs;
+    std::optional<LendThreads> lend;
+    if (threads != nullptr) lend.emplace(*threads);
+    execute(inputs, outputs);
+    nb::list results;
+    for (const Data& data : outputs.data) {
+      results.append(api != nullptr ? to_framework(data, *api) : to_python(data));
+    }
     return results;
   }
 
@@ -348,6 +378,21 @@ nb::object explanation_object(Explanation explanation, std::vector<Port> inputs,
 }
 
 void bind_program(nb::module_& module) {
+  nb::class_<HostThreads>(module, "HostThreads",
+                          "Threads of an OpenMP pool, lent to a run: addresses of GOMP_parallel, "
+                          "omp_get_thread_num and omp_get_num_threads, and the pool's size.")
+      .def(
+          "__init__",
+          [](HostThreads* self, std::uintptr_t parallel, std::uintptr_t thread_num,
+             std::uintptr_t num_threads, int count) {
+            new (self) HostThreads{
+                reinterpret_cast<decltype(HostThreads::parallel)>(parallel),
+                reinterpret_cast<decltype(HostThreads::thread_num)>(thread_num),
+                reinterpret_cast<decltype(HostThreads::num_threads)>(num_threads), count};
+          },
+          nb::arg("parallel"), nb::arg("thread_num"), nb::arg("num_threads"), nb::arg("count"))
+      .def_ro("count", &HostThreads::count, "Threads of the pool, the calling one included.");
+
   nb::class_<Port>(module, "Port", "A named input or output of a program.")
       .def_prop_ro("name", [](const Port& port) { return port.name; })
       .def_prop_ro(
@@ -397,6 +442,14 @@ void bind_program(nb::module_& module) {
            "Runs with inputs by name and returns every output by name.\n"
            "out: a dict (or a list in graph order) of writable C-contiguous arrays that receive "
            "the results; one that does not fit is InvalidArgument.")
+      .def(
+          "call_tensors", &PyProgram::call_tensors, nb::arg("tensors"), nb::arg("type"),
+          nb::arg("threads").none() = nb::none(),
+          "call_tensors(tensors: list, type, threads=None) -> list\n\n"
+          "Runs with one value per input and gives one per output: where `type` has DLPack's table "
+          "of C functions (torch.Tensor), tensors of that type, save for dtypes that are not "
+          "everywhere known, which come as NumPy arrays. Tensors that require grad are read as "
+          "they are. Engines that can compute on `threads`.")
       .def_prop_ro(
           "inputs", [](const PyProgram& self) { return self.inputs(); },
           "The inputs in graph order: a list of Port.")

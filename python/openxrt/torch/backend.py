@@ -18,6 +18,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
 from .aten.decompositions import decompositions
+from .compiled_step import Direct, TrainingGraph
 from .fallback import refused_nodes, split
 from .importer import import_fx
 from .joint_graph import partition
@@ -41,6 +42,8 @@ class _Compiler:
     freeze: bool
     fallback: bool
     training: bool = False
+    # Told of a training graph that one program runs.
+    made: Callable[[TrainingGraph], None] | None = None
 
     def __call__(
         self, module: torch.fx.GraphModule, samples: Sequence[object]
@@ -56,6 +59,10 @@ class _Compiler:
 
         if not static:
             runner = live()
+            if self.made is not None:
+                context = torch._guards.TracingContext.try_get()
+                metadata = context.fw_metadata if context is not None else None
+                self.made(TrainingGraph(module, runner, metadata))
             return make_boxed_func(lambda *arguments: runner(arguments))
 
         known: list[torch.Tensor] = []
@@ -100,11 +107,12 @@ def openxrt_backend(
     chosen = dict(options or {})
     freeze = bool(chosen.pop("freeze", True))
     fallback = bool(chosen.pop("fallback", False))
+    direct = Direct(samples)
     backend = aot_autograd(
-        fw_compiler=_Compiler(chosen, False, fallback, training=True),
-        bw_compiler=_Compiler(chosen, False, fallback, training=True),
+        fw_compiler=_Compiler(chosen, False, fallback, True, direct.made_forward),
+        bw_compiler=_Compiler(chosen, False, fallback, True, direct.made_backward),
         inference_compiler=_Compiler(chosen, freeze, fallback),
         decompositions=decompositions(),
         partition_fn=partition,
     )
-    return backend(module, samples)
+    return direct.function(backend(module, samples))

@@ -367,11 +367,16 @@ def import_fx(
         # of nothing else keeps its nodes, for it has to have an output.
         known = {placeholder: position for position, placeholder in enumerate(placeholders)}
         passes = any(result not in known for result in flat)
+        added: dict[torch.fx.Node, Result] = {}
         for i, result in enumerate(flat):
             if passes and result in known:
                 importer.imported.results.append(Result(-1, argument=known[result]))
+            elif result in added:  # given out and saved: one tensor, whose changes PyTorch counts
+                importer.imported.results.append(added[result])
             else:
                 importer.add_result(result, f"result_{i}")
+                if isinstance(result, torch.fx.Node):
+                    added[result] = importer.imported.results[-1]
 
     return importer.run(finish)
 

@@ -194,12 +194,13 @@ class EngineModule(torch.nn.Module):
         if self._compiled is None:
             self._compile_through_dynamo(dynamic=None)
         try:
-            return self._compiled(*args, **kwargs)
+            # Its forward() is what was compiled; its __call__ would look for hooks of its own.
+            return self._compiled.forward(*args, **kwargs)
         except torch._dynamo.exc.BackendCompilerFailed as error:
             if isinstance(error.inner_exception, NeedsStaticShape):
                 # PyTorch made a size symbolic that an op needs as a number: one program per size.
                 self._compile_through_dynamo(dynamic=False)
-                return self._compiled(*args, **kwargs)
+                return self._compiled.forward(*args, **kwargs)
             if isinstance(error.inner_exception, Error):
                 raise error.inner_exception from None
             raise

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from .. import load
-from .._core import InvalidArgument, Program
+from .._core import HostThreads, Program
 from .importer import Imported
 
 # NumPy has no bfloat16 of its own: the bits travel as integers.
@@ -37,9 +37,12 @@ _LONG_S = 5e-3
 
 
 @functools.cache
-def _pause_openmp() -> Callable[[int], int] | None:
-    """omp_pause_resource_all() of the OpenMP library that PyTorch runs on, if it has one."""
-    return getattr(ctypes.CDLL(torch._C.__file__), "omp_pause_resource_all", None)
+def _openmp() -> ctypes.CDLL | None:
+    """The OpenMP library that PyTorch runs its ops on, if it does."""
+    if "ATen parallel backend: OpenMP" not in torch.__config__.parallel_info():
+        return None
+    library = ctypes.CDLL(torch._C.__file__)
+    return library if hasattr(library, "GOMP_parallel") else None
 
 
 def let_openmp_threads_go() -> None:
@@ -49,61 +52,121 @@ def let_openmp_threads_go() -> None:
     say) in wait of the next. While an engine computes they hold the cores that its own threads
     need. PyTorch's next parallel op makes new ones, which takes tens of microseconds.
     """
-    pause = _pause_openmp()
+    pause = getattr(_openmp(), "omp_pause_resource_all", None)
     if pause is not None:
         pause(_OMP_PAUSE_SOFT)
+
+
+@functools.cache
+def _threads_to_lend(count: int) -> HostThreads | None:
+    """Those threads, `count` with the calling one, for an engine that can compute on them: nobody
+    waits for a core, and PyTorch finds them awake afterwards."""
+    library = _openmp()
+    if library is None or count < 2:
+        return None
+    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+    addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
+    return HostThreads(*addresses, count)
+
+
+class _Lending:
+    """Whether a program is lent PyTorch's threads, by the times of its runs.
+
+    On idle cores that is faster: nobody waits for a core that another pool's thread spins on. Where
+    other processes want the cores it is much slower, for the calling thread waits at the end until
+    each thread that it lent has been given a core. So the other way is tried now and then, ever
+    more seldom while it loses, and at once when runs become slow.
+    """
+
+    _TRIED = 3  # runs, of which the best counts
+    _SLOW = 3.0  # times the best run of late
+
+    def __init__(self) -> None:
+        self.lends = False
+        self._recent: list[float] = []
+        self._other: list[float] | None = None  # times of the way being tried
+        self._interval = 16
+        self._until_trial = self._interval
+        self._slow_runs = 0
+        self._best = float("inf")
+
+    def lends_now(self) -> bool:
+        """For the run that comes."""
+        return self.lends if self._other is None else not self.lends
+
+    def took(self, seconds: float) -> None:
+        """The run's time."""
+        if self._other is not None:
+            self._other.append(seconds)
+            if len(self._other) == self._TRIED:
+                self._decide(min(self._other))
+            return
+        self._recent = [*self._recent[1 - self._TRIED :], seconds]
+        self._best = min(self._best, seconds)
+        self._slow_runs = self._slow_runs + 1 if seconds > self._SLOW * self._best else 0
+        self._until_trial -= 1
+        if self._slow_runs == self._TRIED or self._until_trial <= 0:
+            self._other = []
+
+    def _decide(self, other: float) -> None:
+        own = min(self._recent)
+        if other < own:
+            self.lends = not self.lends
+            self._interval = 64
+        else:
+            self._interval = min(2 * self._interval, 4096)
+        self._until_trial = self._interval
+        self._best = min(own, other)
+        self._recent = []
+        self._other = None
+        self._slow_runs = 0
 
 
 class Runner:
     """One imported graph, compiled. Called with flat arguments and the state it reads.
 
-    With `has_cores_alone` a program that runs for long first lets go of PyTorch's idle threads.
+    With `beside_pytorch` it runs between parallel ops of PyTorch's: it computes on PyTorch's idle
+    threads where it can and that is faster, and else lets go of them before a long run.
     """
 
     def __init__(
-        self, imported: Imported, options: Mapping[str, Any], has_cores_alone: bool = False
+        self, imported: Imported, options: Mapping[str, Any], beside_pytorch: bool = False
     ) -> None:
-        self.has_cores_alone = has_cores_alone
-        self.seconds = 0.0  # of the last run, kept where threads are let go
+        self.beside_pytorch = beside_pytorch
+        self.seconds = 0.0  # of the last run beside PyTorch on threads of its own
+        self.has_run = False
+        self.lending: _Lending | None = None  # of a program that can compute on lent threads
         self.program: Program = load(imported.graph, aliases=imported.aliases, **options)
         self.inputs = imported.inputs
         self.results = imported.results
-        self.single = len(self.program.outputs) == 1
-        # The usual case is told once, not at every call.
-        self.one_tensor = self.single and [r.output for r in self.results] == [0]
-        self.one_tensor = self.one_tensor and not self.results[0].is_number
-        self.one_tensor = self.one_tensor and not self.results[0].is_complex
         self.complex_inputs = imported.complex_inputs
+        # The usual cases are told once, not at every call.
+        self.positions = (
+            [source for source in self.inputs if isinstance(source, int)]
+            if all(isinstance(source, int) for source in self.inputs)
+            else None
+        )
+        outputs = [result.output for result in self.results]
+        self.plain = outputs == list(range(len(self.program.outputs))) and not any(
+            result.is_number or result.is_complex for result in self.results
+        )
 
     def __call__(
         self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None = None
     ) -> list[object]:
         """One value per result: a tensor, or what was known while tracing."""
-        tensors = []
-        for source in self.inputs:
-            value = arguments[source] if isinstance(source, int) else state[source]  # type: ignore[index]
-            if isinstance(value, torch.Tensor):
-                if not value.is_cpu:
-                    raise InvalidArgument(
-                        f"input {source}: a tensor on {value.device}; the program runs on the CPU"
-                    )
-                if value.requires_grad:
-                    value = value.detach()
-            tensors.append(value)
-        for place in self.complex_inputs:
-            tensors[place] = torch.view_as_real(tensors[place].resolve_conj())
-        if self.has_cores_alone:
-            if self.seconds > _LONG_S:
-                let_openmp_threads_go()
-            began = time.perf_counter()
-            outputs = self.program(*tensors)
-            self.seconds = time.perf_counter() - began
+        if self.positions is not None:
+            tensors = [arguments[position] for position in self.positions]
         else:
-            outputs = self.program(*tensors)
-        if self.one_tensor:
-            return [to_torch(outputs)]
-        if self.single:
-            outputs = (outputs,)
+            tensors = [
+                arguments[source] if isinstance(source, int) else state[source]  # type: ignore[index]
+                for source in self.inputs
+            ]
+        for place in self.complex_inputs:
+            tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())  # type: ignore[attr-defined]
+        outputs = self._run_beside(tensors) if self.beside_pytorch else self._run(tensors, None)
+        if self.plain:
+            return outputs
         results: list[object] = []
         for result in self.results:
             if result.argument >= 0:
@@ -113,10 +176,39 @@ class Runner:
             elif result.is_number:
                 results.append(outputs[result.output].item())
             elif result.is_complex:
-                results.append(torch.view_as_complex(to_torch(outputs[result.output])))
+                results.append(torch.view_as_complex(outputs[result.output]))
             else:
-                results.append(to_torch(outputs[result.output]))
+                results.append(outputs[result.output])
         return results
+
+    def _run(self, tensors: list[object], threads: HostThreads | None) -> list[Any]:
+        outputs = self.program.call_tensors(tensors, torch.Tensor, threads)
+        for place, output in enumerate(outputs):
+            if type(output) is not torch.Tensor:
+                outputs[place] = to_torch(output)
+        return outputs
+
+    def _run_beside(self, tensors: list[object]) -> list[Any]:
+        lending = self.lending
+        if lending is not None and lending.lends_now():
+            threads = _threads_to_lend(torch.get_num_threads())
+        else:
+            threads = None
+            if self.seconds > _LONG_S:
+                let_openmp_threads_go()
+        began = time.perf_counter()
+        outputs = self._run(tensors, threads)
+        seconds = time.perf_counter() - began
+        if threads is None:
+            self.seconds = seconds
+        if lending is not None:
+            lending.took(seconds)
+        elif not self.has_run:
+            self.has_run = True
+            launches = self.program.explain()["launches"]
+            if all(launch["engine"] == "native" for launch in launches):
+                self.lending = _Lending()
+        return outputs
 
 
 class FrozenWhileUnchanged:

@@ -4,6 +4,7 @@
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
+#include <oneapi/tbb/task_group.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/host_threads.h"
 #include "base/threads.h"
 
 namespace xrt::native {
@@ -75,10 +77,73 @@ thread_local const Turns* Turns::inside = nullptr;
 }  // namespace
 
 struct Threads::Arena {
-  explicit Arena(int count) : arena(count) {}
+  explicit Arena(int count) : arena(count), lent(count, static_cast<unsigned>(count)) {}
+
+  // Where the calling thread's loops run.
+  tbb::task_arena& here() { return inside_lent == this ? lent : arena; }
+  bool run_lent(int count, void (*fn)(void*), void* data);
+
   tbb::task_arena arena;
   Turns turns;  // of an arena with one place
+
+  // Of threads that the calling program lends. Each has a place of its own, and TBB's workers have
+  // none: a thread that found no place would wait for another to do its part, which here is to wait
+  // for the end of the run.
+  struct Place {
+    tbb::task_group group;
+    tbb::task_handle open;  // while it exists, who waits for the group takes part in the arena
+  };
+  tbb::task_arena lent;
+  std::mutex lending;  // held by the one run that uses `lent`
+  std::deque<Place> places;
+
+  static thread_local const Arena* inside_lent;
 };
+
+thread_local const Threads::Arena* Threads::Arena::inside_lent = nullptr;
+
+// fn in the arena of lent threads; false, and nothing done, where there are none to be had.
+bool Threads::Arena::run_lent(int count, void (*fn)(void*), void* data) {
+  const HostThreads* host = lent_threads();
+  if (host == nullptr || host->count != count || inside_lent != nullptr) return false;
+  const std::unique_lock lock(lending, std::try_to_lock);
+  if (!lock) return false;
+  while (places.size() + 1 < static_cast<std::size_t>(count)) places.emplace_back();
+  for (Place& place : places) place.open = place.group.defer([] {});
+  struct Run {
+    Arena& arena;
+    const HostThreads& host;
+    void (*fn)(void*);
+    void* data;
+    std::exception_ptr error;
+  } run{*this, *host, fn, data, nullptr};
+  host->parallel(
+      [](void* argument) {
+        Run& run = *static_cast<Run*>(argument);
+        Arena& arena = run.arena;
+        const int number = run.host.thread_num();
+        if (number > 0) {
+          inside_lent = &arena;
+          arena.lent.execute(
+              [&] { arena.places[static_cast<std::size_t>(number) - 1].group.wait(); });
+          inside_lent = nullptr;
+          return;
+        }
+        try {
+          // Inside of a parallel region of the program's own, for one, no other thread comes.
+          const bool alone = run.host.num_threads() == 1;
+          inside_lent = alone ? nullptr : &arena;
+          (alone ? arena.arena : arena.lent).execute([&] { run.fn(run.data); });
+        } catch (...) {  // must not leave the program's region: rethrown behind it
+          run.error = std::current_exception();
+        }
+        inside_lent = nullptr;
+        for (Place& place : arena.places) place.open = {};
+      },
+      &run, static_cast<unsigned>(count), 0);
+  if (run.error) std::rethrow_exception(run.error);
+  return true;
+}
 
 Threads::Threads(int count) : count_(std::max(count, 1)), arena_(std::make_unique<Arena>(count_)) {}
 Threads::~Threads() = default;
@@ -132,7 +197,7 @@ void Threads::run_parts(std::int64_t n, std::int64_t grain,
     if (error) std::rethrow_exception(error);
   }
 #else
-  arena_->arena.execute([&] {
+  arena_->here().execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<std::int64_t>(0, parts, 1),
         [&](const tbb::blocked_range<std::int64_t>& range) {
@@ -152,7 +217,8 @@ void Threads::run_inside(void (*fn)(void*), void* data) const {
     arena_->arena.execute([&] { fn(data); });
     return;
   }
-  arena_->arena.execute([&] { fn(data); });
+  if (arena_->run_lent(count_, fn, data)) return;
+  arena_->here().execute([&] { fn(data); });
 #endif
 }
 
