@@ -137,6 +137,7 @@ class Watch:
         places: Sequence[tuple[dict[str, Any], str, object]],
         whole: Sequence[dict[str, Any]],
         versions: bool,
+        dtypes: bool = False,
     ) -> None: ...
     def unchanged(self) -> bool: ...
 

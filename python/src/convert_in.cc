@@ -368,6 +368,20 @@ Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::str
                              kind_of(object)));
     }
   }
+  // PyTorch's tensors may have a sign that is yet to be applied (the imaginary part of a conjugate):
+  // DLPack has no word for it.
+  static PyObject* const kIsNegative = PyUnicode_InternFromString("is_neg");
+  const nb::object negative = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), kIsNegative));
+  if (!negative.is_valid()) PyErr_Clear();
+  nb::object resolved;
+  if (negative.ptr() == Py_True) {
+    if (access == Access::kWrite) {
+      fail(name, fmt::format("the {} is a negative view, which cannot be written; pass clone()",
+                             kind_of(object)));
+    }
+    resolved = object.attr("resolve_neg")();
+    object = resolved;
+  }
   dlpack::ManagedVersioned* managed = nullptr;
   if (api.managed_from_object(object.ptr(), &managed) != 0) {
     nb::python_error error;

@@ -28,13 +28,16 @@ class Watch {
  public:
   using Entry = std::tuple<nb::dict, nb::object, nb::object>;
 
-  // `places`: dictionary, key and the object it leads to. `whole`: dictionaries that must not grow
-  // or shrink. `versions`: whether the objects count their changes in `_version`.
-  Watch(std::vector<Entry> places, const std::vector<nb::dict>& whole, bool versions)
+  // `places`: dictionary, key and the object it leads to; None also where there is none. `whole`: dictionaries that must not grow
+  // or shrink. `versions`: whether the objects count their changes in `_version`. `dtypes`: whether
+  // their `dtype` may become another (PyTorch's Module.to() changes that of a tensor in place).
+  Watch(std::vector<Entry> places, const std::vector<nb::dict>& whole, bool versions, bool dtypes)
       : places_(std::move(places)) {
     for (const nb::dict& dict : whole) sizes_.emplace_back(dict, PyDict_Size(dict.ptr()));
-    if (!versions) return;
-    for (const Entry& entry : places_) versions_.push_back(version(std::get<2>(entry)));
+    for (const Entry& entry : places_) {
+      if (versions) versions_.push_back(version(std::get<2>(entry)));
+      if (dtypes) dtypes_.push_back(dtype(std::get<2>(entry)));
+    }
   }
 
   bool unchanged() const {
@@ -45,13 +48,21 @@ class Watch {
       const auto& [dict, key, object] = places_[i];
       PyObject* now = PyDict_GetItemWithError(dict.ptr(), key.ptr());
       if (now == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
-      if (now != object.ptr()) return false;
+      if (now != object.ptr() && !(now == nullptr && object.is_none())) return false;
       if (!versions_.empty() && version(object) != versions_[i]) return false;
+      if (!dtypes_.empty() && !dtype(object).is(dtypes_[i])) return false;
     }
     return true;
   }
 
  private:
+  // There is one object per dtype.
+  static nb::object dtype(nb::handle tensor) {
+    static PyObject* const kName = PyUnicode_InternFromString("dtype");
+    PyObject* found = PyObject_GetAttr(tensor.ptr(), kName);
+    if (found == nullptr) throw nb::python_error();
+    return nb::steal(found);
+  }
   static long version(nb::handle tensor) {
     static PyObject* const kName = PyUnicode_InternFromString("_version");
     PyObject* number = PyObject_GetAttr(tensor.ptr(), kName);
@@ -64,6 +75,7 @@ class Watch {
   std::vector<Entry> places_;
   std::vector<std::pair<nb::dict, Py_ssize_t>> sizes_;
   std::vector<long> versions_;
+  std::vector<nb::object> dtypes_;
 };
 
 // What arrays held at one time, every byte of it.
@@ -100,11 +112,11 @@ class Contents {
 
 void bind_watch(nb::module_& module) {
   nb::class_<Watch>(module, "Watch", "Notices that dictionaries lead to other objects than before.")
-      .def(nb::init<std::vector<Watch::Entry>, const std::vector<nb::dict>&, bool>(),
-           nb::arg("places"), nb::arg("whole"), nb::arg("versions"))
+      .def(nb::init<std::vector<Watch::Entry>, const std::vector<nb::dict>&, bool, bool>(),
+           nb::arg("places"), nb::arg("whole"), nb::arg("versions"), nb::arg("dtypes") = false)
       .def("unchanged", &Watch::unchanged,
            "Whether every key still leads to the same object, every dictionary of `whole` has as "
-           "many entries as before, and (with `versions`) no object's `_version` has moved.");
+           "many entries as before, and (with `versions`) no object's `_version` has moved, (with `dtypes`) its dtype is the same.");
   nb::class_<Contents>(module, "Contents", "Digests of all bytes of some arrays (128 bits each).")
       .def(nb::init<const std::vector<Contents::Array>&>(), nb::arg("arrays"))
       .def("equal", &Contents::equal, nb::arg("arrays"),

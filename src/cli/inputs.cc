@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/half.h"
 #include "cli/npy.h"
@@ -137,6 +138,27 @@ Range default_range(DType dtype) {
 
 // --- shapes -------------------------------------------------------------------------------------
 
+std::string symbol_of(const Port& port, std::size_t axis) {
+  const Dim& dim = (*port.type.shape)[axis];
+  return dim.is_symbol() ? dim.symbol() : fmt::format("{}.{}", port.name, axis);
+}
+
+void check_symbols(const std::vector<Port>& ports, const DimSizes& sizes) {
+  std::vector<std::string> known;
+  for (const Port& port : ports) {
+    if (!port.type.has_rank()) continue;
+    for (std::size_t i = 0; i < port.type.shape->size(); ++i) {
+      if (!(*port.type.shape)[i].is_known()) known.push_back(symbol_of(port, i));
+    }
+  }
+  for (const auto& [symbol, size] : sizes) {
+    if (std::find(known.begin(), known.end(), symbol) != known.end()) continue;
+    throw UsageError(fmt::format("--dim {}={}: no input has a dimension '{}'{}", symbol, size,
+                                 symbol,
+                                 known.empty() ? "; all are fixed" : suggestion(symbol, known)));
+  }
+}
+
 Dims concrete_dims(const Port& port, const DimSizes& sizes, std::set<std::string>& defaulted) {
   if (!port.type.has_rank()) {
     throw UsageError(fmt::format("input '{}' is {}: its rank is not known, pass a .npy file",
@@ -149,7 +171,7 @@ Dims concrete_dims(const Port& port, const DimSizes& sizes, std::set<std::string
       dims.push_back(dim.value());
       continue;
     }
-    const std::string symbol = dim.is_symbol() ? dim.symbol() : fmt::format("{}.{}", port.name, i);
+    const std::string symbol = symbol_of(port, i);
     const auto size = sizes.find(symbol);
     if (size == sizes.end()) defaulted.insert(symbol);
     dims.push_back(size == sizes.end() ? 1 : size->second);
@@ -316,6 +338,7 @@ void add_input_options(CLI::App& app, InputOptions& options) {
 std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions& options,
                               std::vector<std::string>& notes) {
   const DimSizes sizes = parse_dims(options.dims);
+  check_symbols(ports, sizes);
   std::map<std::string, Tensor> given;
   std::map<std::string, std::string> sources;
   for (const std::string& text : options.inputs) {

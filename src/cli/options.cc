@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/threads.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/text.h"
@@ -44,7 +45,7 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->group(group);
   app.add_option("--device", options.device, "cpu, cuda:0, …")->capture_default_str()->group(group);
   app.add_option("--threads", options.threads, "threads of all engines together; 0: all allowed")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, kMaxThreads))
       ->group(group);
   app.add_option("--min-nodes,--cluster-minimum-nodes", options.minimum_nodes,
                  "smaller clusters go to the next engine; -1: no limit")

@@ -157,7 +157,13 @@ std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {
       try {
         const Survey::Entry& entry = survey.of(name);
         own.takes_all = entry.taken == total;
-        if (entry.taken == 0 && total > 0) own.row.note = "it takes no node";
+        if (entry.taken == 0 && total > 0) {
+          const NodeId id = survey.graph().topological_order().front();
+          const Node& first = survey.graph().node(id);
+          own.row.note =
+              "it takes no node; not '" + first.name + "' (" + first.qualified_op() +
+              "): " + entry.answers.nodes[static_cast<std::size_t>(id.index)].reason();
+        }
         if (survey.options().strict && !own.takes_all) {
           own.row.note = "it takes " + std::to_string(entry.taken) + " of " +
                          std::to_string(total) + " nodes, and `strict` rules others out";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/threads.h"
 #include "runtime/placement.h"
 #include "xrt/error.h"
 
@@ -18,9 +19,9 @@ namespace {
 
 void check_limits(const ProgramOptions& options) {
   if (options.max_specializations < 1) fail("max_specializations must be at least 1");
-  if (options.num_threads < 0) {
-    fail("num_threads is " + std::to_string(options.num_threads) +
-         "; a number from 1 on is wanted, or 0 for the process's budget");
+  if (options.num_threads < 0 || options.num_threads > kMaxThreads) {
+    fail("num_threads is " + std::to_string(options.num_threads) + "; a number from 1 to " +
+         std::to_string(kMaxThreads) + " is wanted, or 0 for the process's budget");
   }
   if (!std::isfinite(options.auto_budget_s) || options.auto_budget_s < 0) {
     fail("auto_budget_s is " + std::to_string(options.auto_budget_s) +

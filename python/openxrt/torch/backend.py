@@ -115,4 +115,6 @@ def openxrt_backend(
         decompositions=decompositions(),
         partition_fn=partition,
     )
-    return direct.function(backend(module, samples))
+    # The engines write into no memory of PyTorch's, so a graph that is kept can be run again.
+    with torch._functorch.config.patch(donated_buffer=False):
+        return direct.function(backend(module, samples))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,17 @@ from .importer import Imported, import_exported
 from .tracing import register_known_containers, trace
 
 
+# Held by whoever traces a module, for torch.export puts fake tensors in the place of its parameters
+# meanwhile, and by whoever reads them.
+_PARAMETERS = threading.RLock()
+
+
 class Signature:
-    """Which arguments a program serves: dtypes, and dimensions of which None is any."""
+    """Which arguments a program serves: dtypes, and dimensions of which None is any, under the
+    autocast of this moment, whose conversions are traced with the rest."""
 
     def __init__(self, flat: list[object], spec: pytree.TreeSpec) -> None:
+        self.autocast = _autocast()
         self.spec = spec
         self.entries = [
             (a.dtype, list(a.shape)) if isinstance(a, torch.Tensor) else a for a in flat
@@ -26,6 +34,8 @@ class Signature:
     def fits(self, flat: list[object], spec: pytree.TreeSpec | None) -> bool:
         """Whether these arguments are of that kind."""
         if spec is not None and spec != self.spec:
+            return False
+        if self.autocast != _autocast():
             return False
         if len(flat) != len(self.entries):
             return False
@@ -48,7 +58,7 @@ class Signature:
         """Per argument, the dimensions in which `flat` differs, as torch.export wants them; None
         where it differs in more than sizes."""
         wide: list[dict[int, Any] | None] = []
-        if len(flat) != len(self.entries):
+        if len(flat) != len(self.entries) or self.autocast != _autocast():
             return None
         for entry, given in zip(self.entries, flat, strict=True):
             if not isinstance(given, torch.Tensor) or not isinstance(entry, tuple):
@@ -74,6 +84,18 @@ class Signature:
                     entry[1][d] = None
 
 
+def _autocast() -> tuple[tuple[str, torch.dtype], ...] | None:
+    """The devices whose ops autocast changes just now, with its dtypes; None: none of them."""
+    if not torch._C._is_any_autocast_enabled():
+        return None
+    kinds = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    return tuple((kind, torch.get_autocast_dtype(kind)) for kind in kinds)
+
+
+# Hooks that run with forward, and are traced with it.
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+
+
 class State:
     """The parameters and buffers of a module, by name; notices what was replaced."""
 
@@ -84,6 +106,10 @@ class State:
         whole: list[dict[str, Any]] = []
         for prefix, owner in module.named_modules():
             fixed.append((owner.__dict__, "training", owner.training))
+            fixed.append((owner.__dict__, "forward", owner.__dict__.get("forward")))
+            for hooks in (owner.__dict__[name] for name in _HOOKS):
+                fixed += [(hooks, key, hook) for key, hook in hooks.items()]
+                whole.append(hooks)
             fixed += [(owner._modules, key, child) for key, child in owner._modules.items()]
             whole += [owner._modules, owner._parameters, owner._buffers]
             for tensors in (owner._parameters, owner._buffers):
@@ -103,11 +129,17 @@ class State:
         return None if tensor is None else (tensor.dtype, tensor.shape)
 
     def _watch(self) -> Watch:
-        return Watch([(place, key, place[key]) for place, key in self.places], [], False)
+        places = [(place, key, place[key]) for place, key in self.places]
+        return Watch(places, [], False, dtypes=True)
 
     def fits(self) -> bool:
-        """Whether a program traced from the module still is the module's: no sub-module was
-        replaced, no mode changed, and every tensor has its dtype and shape."""
+        """Whether a program traced from the module still is the module's: no sub-module, forward
+        hook or forward method was replaced, no mode changed, and every tensor has its dtype and
+        shape."""
+        with _PARAMETERS:
+            return self._fits()
+
+    def _fits(self) -> bool:
         if not self._structure.unchanged():
             return False
         if not self._tensors.unchanged():
@@ -131,12 +163,13 @@ class Exported:
         flat, spec = pytree.tree_flatten((args, kwargs))
         self.signature = Signature(flat, spec)
         self.is_wide = wide is not None
-        exported, self.out_spec = trace(module, args, kwargs, wide)
+        with _PARAMETERS:
+            exported, self.out_spec = trace(module, args, kwargs, wide)
+            self.state = State(module)
         if wide is not None:
             self._forget_sizes(exported)
         self.module = module
         self.program = exported
-        self.state = State(module)
         self.by_name = dict(zip(self.state.names, self.state.places, strict=True))
         # What a program writes counts as no change: it is an input of every program.
         self.written = set(exported.graph_signature.buffers_to_mutate.values())
@@ -157,16 +190,24 @@ class Exported:
 
     def watch(self) -> Callable[[], bool]:
         """What says whether parameters and buffers are those of this moment."""
-        places = [
-            (tensors, key, tensors[key])
-            for name, (tensors, key) in self.by_name.items()
-            if name not in self.written
-        ]
-        return Watch(places, [], True).unchanged
+        with _PARAMETERS:
+            places = [
+                (tensors, key, tensors[key])
+                for name, (tensors, key) in self.by_name.items()
+                if name not in self.written
+            ]
+            watch = Watch(places, [], True)
+
+        def unchanged() -> bool:
+            with _PARAMETERS:
+                return watch.unchanged()
+
+        return unchanged
 
     def values(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name."""
-        return {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
+        with _PARAMETERS:
+            return {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
 
     def _forget_sizes(self, exported: torch.export.ExportedProgram) -> None:
         """Dimensions that export kept symbolic fit any size."""

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -18,6 +20,9 @@ from .aten.complex_numbers import Complex, constant, from_pair, real_dtype, to_p
 from .aten.decompositions import export_decompositions
 from .builder import DTYPE_NAMES, Builder, Value, dims_of
 from .registry import find, find_complex
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @dataclass
@@ -338,6 +343,19 @@ def inline(b: Builder, module: torch.fx.GraphModule, arguments: Sequence[object]
     return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
+def one_at_a_time(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function that reads what PyTorch is tracing: torch.export and torch.compile keep that in
+    global variables, and fake tensors in modes that threads share."""
+
+    @functools.wraps(function)
+    def alone(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with torch._dynamo.convert_frame.compile_lock:
+            return function(*args, **kwargs)
+
+    return alone
+
+
+@one_at_a_time
 def import_fx(
     module: torch.fx.GraphModule,
     samples: Sequence[object],
@@ -381,6 +399,7 @@ def import_fx(
     return importer.run(finish)
 
 
+@one_at_a_time
 def import_exported(
     program: ExportedProgram,
     *,

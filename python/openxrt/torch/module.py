@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .._core import Error, Unsupported
+from .._core import Error, InternalError, InvalidModel, Unsupported
 from .._int8 import Call, Quantiser, Ranges, calibration_of
 from .._xrt_module import program_options
 from .backend import openxrt_backend
@@ -19,10 +19,12 @@ from .builder import NeedsStaticShape
 from .exported import Exported, Signature, State
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .runner import FrozenWhileUnchanged, Runner
-from .tracing import register_known_containers
+from .tracing import cannot_be_traced, register_known_containers
 
 # Programs kept for distinct signatures of the arguments; the oldest makes room.
 _MAX_PROGRAMS = 16
+# The same for torch.compile, which keeps the first ones and runs what comes later by itself.
+_MAX_TRAINING_PROGRAMS = 64
 
 
 class _Inference(Exported):
@@ -97,7 +99,6 @@ class EngineModule(torch.nn.Module):
     ) -> None:
         super().__init__()
         # Shared, not copied: what changes in one is changed in the other.
-        self.__dict__["_module"] = module
         self._parameters = module._parameters
         self._buffers = module._buffers
         self._modules = module._modules
@@ -112,6 +113,7 @@ class EngineModule(torch.nn.Module):
         # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
         self.__dict__["_compiled"] = None
         self.__dict__["_quantiser"] = None
+        self.__dict__["_module"] = module  # from now on attributes may be the module's
 
     @property
     def wrapped(self) -> torch.nn.Module:
@@ -133,8 +135,35 @@ class EngineModule(torch.nn.Module):
         self.wrapped.training = mode
         return self
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Attributes of the wrapped module are set there, where its forward() reads them."""
+        module = self.__dict__.get("_module")
+        if module is None or name in self.__dict__ or name not in module.__dict__:
+            super().__setattr__(name, value)
+        else:
+            setattr(module, name, value)
+            self.recompile()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """forward() with its hooks."""
+        # Not by nn.Module.__call__, in whose place torch.export puts one of its own while any
+        # thread is tracing.
+        return self._wrapped_call_impl(*args, **kwargs)
+
+    @staticmethod
+    def _is_traced() -> bool:
+        """Whether torch.export or TorchScript is tracing, and in this thread."""
+        if torch.compiler.is_exporting():
+            return torch._C._len_torch_dispatch_stack() > 0
+        return torch._C._is_tracing()
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The wrapped module's results."""
+        if self._is_traced():  # as a part of a larger module, which takes it whole
+            return self.wrapped(*args, **kwargs)
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            # Within torch.func's vmap(), grad() and their like tensors have no memory of their own.
+            return self._forward_training(*args, **kwargs)
         if self.training or (torch.is_grad_enabled() and self._wants_gradient(args, kwargs)):
             return self._forward_training(*args, **kwargs)
         return self._forward_inference(args, kwargs)
@@ -176,18 +205,39 @@ class EngineModule(torch.nn.Module):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], flat: list[object]
     ) -> object:
         """Results by a program that is made for these arguments; one that is refused is dropped."""
-        program = self._compile(args, kwargs)
+        program = None
         try:
+            program = self._compile(args, kwargs)
             return program.run(flat)
         except Unsupported as error:
             with self._programs_lock:
                 self._programs = [made for made in self._programs if made is not program]
                 # Of a module with an op that wants sizes as numbers each size has its program.
-                retry = program.is_wide and isinstance(error, NeedsStaticShape)
+                retry = program is not None and program.is_wide
+                retry = retry and isinstance(error, NeedsStaticShape)
                 self._one_program_per_size |= retry
             if not retry:
                 raise
+        except (InvalidModel, InternalError) as error:
+            with self._programs_lock:
+                self._programs = [made for made in self._programs if made is not program]
+            self._judge(error, args, kwargs)
+            raise
+        except Error:
+            raise
+        except Exception as error:
+            self._judge(error, args, kwargs)
+            raise cannot_be_traced(self.wrapped, error) from error
         return self._first_run(args, kwargs, flat)
+
+    def _judge(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raises PyTorch's own error, if it is the arguments that are at fault: tracing and import
+        fail elsewhere, and know less of the cause."""
+        try:
+            with torch.no_grad():
+                self.wrapped(*args, **kwargs)
+        except Exception as cause:
+            raise cause from error
 
     def _through_dynamo(self, *args: Any, **kwargs: Any) -> Any:
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
@@ -196,7 +246,12 @@ class EngineModule(torch.nn.Module):
         try:
             # Its forward() is what was compiled; its __call__ would look for hooks of its own.
             return self._compiled.forward(*args, **kwargs)
+        except torch._dynamo.exc.TorchRuntimeError as error:
+            self._judge(error, args, kwargs)
+            raise
         except torch._dynamo.exc.BackendCompilerFailed as error:
+            if isinstance(error.inner_exception, (InvalidModel, InternalError)):
+                self._judge(error, args, kwargs)
             if isinstance(error.inner_exception, NeedsStaticShape):
                 # PyTorch made a size symbolic that an op needs as a number: one program per size.
                 self._compile_through_dynamo(dynamic=False)
@@ -208,7 +263,14 @@ class EngineModule(torch.nn.Module):
     def _compile_through_dynamo(self, dynamic: bool | None) -> None:
         options = {**self.options, "fallback": self.fallback}
         self.__dict__["_compiled"] = torch.compile(
-            self.wrapped, backend=openxrt_backend, options=options, dynamic=dynamic
+            self.wrapped,
+            backend=openxrt_backend,
+            options=options,
+            dynamic=dynamic,
+            # PyTorch counts by code, which modules of one class share, and leaves what is above the
+            # limit to itself: each wrapper has a count of its own.
+            isolate_recompiles=True,
+            recompile_limit=_MAX_TRAINING_PROGRAMS,
         )
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inference:
@@ -230,8 +292,9 @@ class EngineModule(torch.nn.Module):
     def recompile(self) -> None:
         """Forgets what was traced, so that the next call traces anew.
 
-        Replaced parameters and sub-modules, and sub-modules set to another mode, are noticed
-        without it; a plain attribute that `forward` reads (a flag, a number) is not.
+        Replaced parameters and sub-modules, sub-modules set to another mode, forward hooks, and
+        attributes that are set through this object are noticed without it; a plain attribute of the
+        wrapped module that `forward` reads (a flag, a number) is not.
         """
         with self._programs_lock:
             self._programs = []

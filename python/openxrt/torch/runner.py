@@ -17,7 +17,17 @@ from .._core import HostThreads, Program
 from .importer import Imported
 
 # NumPy has no bfloat16 of its own: the bits travel as integers.
-_VIEWED = {"bfloat16": torch.bfloat16, "float8_e4m3fn": torch.float8_e4m3fn}
+_VIEWED = {
+    name: getattr(torch, name)
+    for name in (
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    )
+}
 
 
 def to_torch(array: np.ndarray) -> torch.Tensor:

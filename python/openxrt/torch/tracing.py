@@ -14,12 +14,13 @@ from torch.utils import _pytree as pytree
 
 from .._core import Unsupported
 from .aten.decompositions import export_decompositions
-from .importer import place_in
+from .importer import one_at_a_time, place_in
 
 # What torch.export raises where data decide the way.
 CANNOT_TRACE = (torch._dynamo.exc.TorchDynamoException, GuardOnDataDependentSymNode)
 
 
+@one_at_a_time
 def trace(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -67,6 +68,7 @@ def trace(
         raise Unsupported(
             f"{type(module).__name__} cannot be traced whole: its arguments or results hold a "
             f"{cause}, of which PyTorch does not know what tensors it contains; "
+            "torch.export.register_dataclass (of a dataclass) or "
             "torch.utils._pytree.register_pytree_node tells it, or let the module give tensors, "
             "tuples, lists and dicts (for a cache of transformers: use_cache=False)"
         ) from error

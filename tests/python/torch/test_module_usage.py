@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch's users do with modules beside calling them: the wrapper does what the module does."""
+
+from __future__ import annotations
+
+import threading
+
+import openxrt
+import pytest
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+import openxrt.torch as xt  # noqa: E402
+from openxrt.torch.runner import Runner  # noqa: E402
+
+
+def mlp() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> None:
+    torch.testing.assert_close(
+        actual.detach(), expected.detach(), rtol=tolerance, atol=tolerance, equal_nan=True
+    )
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with every run of the engines."""
+    counted: list[int] = []
+    call = Runner.__call__
+
+    def counting(self, *args, **kwargs):
+        counted.append(1)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(Runner, "__call__", counting)
+    return counted
+
+
+def test_autocast_is_part_of_what_was_traced() -> None:
+    """Also where a program for these arguments was made outside of it, or within it."""
+    module = mlp().eval()
+    x = torch.randn(2, 4)
+    outside_first, inside_first = xt.XRTModule(module, "native"), xt.XRTModule(module, "native")
+    outside_first(x)
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype):
+            for fast in (outside_first, inside_first):
+                assert fast(x).dtype == dtype
+                assert_close(fast(x).float(), module(x).float(), 3e-2)
+    for fast in (outside_first, inside_first):
+        assert fast(x).dtype == torch.float32
+        assert_close(fast(x), module(x))
+
+
+def test_every_wrapper_trains_through_the_engines(runs: list[int]) -> None:
+    """PyTorch counts recompilations by code, which modules of a class share, and runs all that comes
+    above its limit of eight by itself."""
+    for _ in range(torch._dynamo.config.recompile_limit + 2):
+        fast = xt.XRTModule(mlp().train(), "native")
+        runs.clear()
+        for rows in (1, 2, 3):
+            fast(torch.randn(rows, 4)).sum().backward()
+        assert len(runs) == 6
+
+
+def test_a_dtype_that_changed_in_place() -> None:
+    """Module.to() keeps the parameters, and gives them other contents."""
+    module = nn.Embedding(5, 3).eval()
+    fast = xt.XRTModule(module, "native")
+    rows = torch.tensor([1, 4])
+    assert fast(rows).dtype == torch.float32
+    module.double()
+    assert fast(rows).dtype == torch.float64
+    fast.half()
+    assert fast(rows).dtype == torch.float16
+    assert_close(fast(rows), module(rows))
+
+
+def test_hooks_and_forward_methods_that_come_later() -> None:
+    module = mlp().eval()
+    fast = xt.XRTModule(module, "native")
+    x = torch.randn(2, 4)
+    fast(x)
+    hook = module[1].register_forward_hook(lambda part, args, result: result + 100)
+    assert_close(fast(x), module(x), 1e-3)
+    hook.remove()
+    assert_close(fast(x), module(x))
+    module[0].register_forward_pre_hook(lambda part, args: (args[0] * 2,))
+    assert_close(fast(x), module(x))
+    module[2].forward = lambda given: given[:, :1]
+    assert_close(fast(x), module(x))
+
+
+def test_attributes_are_set_where_forward_reads_them() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factor = 2.0
+            self.options = "its own"
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.factor
+
+    module = Scaled().eval()
+    fast = xt.XRTModule(module, "native")
+    assert module.options == "its own"
+    x = torch.ones(3)
+    assert_close(fast(x), x * 2)
+    fast.factor = 5.0
+    assert module.factor == fast.factor == 5.0
+    assert_close(fast(x), x * 5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.float16])
+def test_arguments_that_pytorch_refuses(training: bool, dtype: torch.dtype) -> None:
+    """Its own error, which names the cause, and none of tracing or import."""
+    fast = xt.XRTModule(mlp().train(training), "native")
+    with pytest.raises(RuntimeError, match="must have the same dtype") as caught:
+        fast(torch.ones(2, 4, dtype=dtype))
+    assert not isinstance(caught.value, openxrt.Error)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        xt.XRTModule(mlp().eval(), "native")(torch.ones(2, 5))
+
+
+def test_what_tracing_stumbles_over_is_left_to_pytorch() -> None:
+    """Whatever torch.export raises: here a TypeError, for sizes that depend on data."""
+
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = nn.GRU(4, 5, batch_first=True)
+
+        def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            packed = nn.utils.rnn.pack_padded_sequence(
+                x, lengths, batch_first=True, enforce_sorted=False
+            )
+            return nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+
+    module = Packed().eval()
+    given = torch.randn(3, 4, 4), torch.tensor([4, 2, 3])
+    with pytest.raises(openxrt.Unsupported, match="Packed cannot be traced whole.*fallback=True"):
+        xt.XRTModule(module, "native")(*given)
+    assert_close(xt.XRTModule(module, "native", fallback=True)(*given), module(*given))
+
+
+def test_transforms_of_torch_func() -> None:
+    module = mlp().eval()
+    fast = xt.XRTModule(module, "native")
+    x = torch.randn(5, 2, 4)
+    fast(x[0])
+    assert_close(torch.vmap(fast)(x), torch.vmap(module)(x))
+
+    def gradients(of: nn.Module) -> dict[str, torch.Tensor]:
+        weights = {name: weight.detach() for name, weight in module.named_parameters()}
+        return torch.func.grad(lambda given: torch.func.functional_call(of, given, (x[0],)).sum())(
+            weights
+        )
+
+    expected = gradients(module)
+    for name, gradient in gradients(fast).items():
+        assert_close(gradient, expected[name])
+
+
+def test_part_of_a_larger_module() -> None:
+    """torch.export and TorchScript take the wrapped module in, not its results of the moment."""
+    module = mlp().eval()
+
+    class Larger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = xt.XRTModule(module, "native")
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.part(x).relu()
+
+    x = torch.randn(2, 4)
+    larger = Larger().eval()
+    assert_close(larger(x), module(x).relu())
+    assert_close(xt.XRTModule(larger, "native")(x), module(x).relu())
+    assert_close(torch.export.export(larger, (x,)).module()(x + 1), module(x + 1).relu())
+    assert_close(torch.jit.trace(larger, x)(x + 1), module(x + 1).relu())
+
+
+def test_a_graph_that_is_kept() -> None:
+    module = mlp().train()
+    fast = xt.XRTModule(module, "native")
+    x = torch.randn(2, 4)
+    loss = fast(x).square().sum()
+    loss.backward(retain_graph=True)
+    once = module[0].weight.grad.clone()
+    loss.backward()
+    assert_close(module[0].weight.grad, once * 2)
+
+
+def test_signs_and_conjugates_that_are_yet_to_be_applied() -> None:
+    class Plus(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    fast = xt.XRTModule(Plus().eval(), "native")
+    z = torch.randn(3, dtype=torch.complex64)
+    negative = z.conj().imag
+    assert negative.is_neg()
+    assert_close(fast(negative), negative + 1)
+    assert_close(fast(z.conj()), z.conj() + 1)
+
+
+def test_threads_that_trace_at_once() -> None:
+    """torch.export keeps what it traces in global variables, fake parameters in the module, and a
+    function of its own in the place of nn.Module.__call__."""
+    modules = [mlp().eval() for _ in range(2)]
+    wrapped = [xt.XRTModule(module, "native") for module in modules]
+    inputs = [torch.randn(rows, 4) for rows in (1, 2, 3, 4)]
+    results: dict[tuple[int, int], torch.Tensor] = {}
+    failures: list[BaseException] = []
+    start = threading.Barrier(len(inputs))
+
+    def work(i: int) -> None:
+        try:
+            start.wait()
+            for k, fast in enumerate(wrapped):
+                results[i, k] = fast(inputs[i])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    for (i, k), result in results.items():
+        assert_close(result, modules[k](inputs[i]))
