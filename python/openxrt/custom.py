@@ -157,7 +157,6 @@ def engine(
             nothing. Without them nothing tells when the code changes: executables are kept (see
             load()), plans are not.
     """
-
     for what, text in (("name", name), ("version", version)):
         if not isinstance(text, str):
             raise InvalidArgument(

@@ -28,9 +28,10 @@ class Watch {
  public:
   using Entry = std::tuple<nb::dict, nb::object, nb::object>;
 
-  // `places`: dictionary, key and the object it leads to; None also where there is none. `whole`: dictionaries that must not grow
-  // or shrink. `versions`: whether the objects count their changes in `_version`. `dtypes`: whether
-  // their `dtype` may become another (PyTorch's Module.to() changes that of a tensor in place).
+  // `places`: dictionary, key and the object it leads to; None also where there is none. `whole`:
+  // dictionaries that must not grow or shrink. `versions`: whether the objects count their changes
+  // in `_version`. `dtypes`: whether their `dtype` may become another (PyTorch's Module.to()
+  // changes that of a tensor in place).
   Watch(std::vector<Entry> places, const std::vector<nb::dict>& whole, bool versions, bool dtypes)
       : places_(std::move(places)) {
     for (const nb::dict& dict : whole) sizes_.emplace_back(dict, PyDict_Size(dict.ptr()));
@@ -116,7 +117,8 @@ void bind_watch(nb::module_& module) {
            nb::arg("places"), nb::arg("whole"), nb::arg("versions"), nb::arg("dtypes") = false)
       .def("unchanged", &Watch::unchanged,
            "Whether every key still leads to the same object, every dictionary of `whole` has as "
-           "many entries as before, and (with `versions`) no object's `_version` has moved, (with `dtypes`) its dtype is the same.");
+           "many entries as before, and (with `versions`) no object's `_version` has moved, (with "
+           "`dtypes`) its dtype is the same.");
   nb::class_<Contents>(module, "Contents", "Digests of all bytes of some arrays (128 bits each).")
       .def(nb::init<const std::vector<Contents::Array>&>(), nb::arg("arrays"))
       .def("equal", &Contents::equal, nb::arg("arrays"),

@@ -52,8 +52,7 @@ int read_budget() {
     int value = 0;
     const char* end = text + std::strlen(text);
     const auto [stop, status] = std::from_chars(text, end, value);
-    if (status != std::errc{} || stop != end || value < 1 ||
-        value > kMaxThreads) {
+    if (status != std::errc{} || stop != end || value < 1 || value > kMaxThreads) {
       throw Error(ErrorCode::kInvalidArgument, "XRT_NUM_THREADS is '" + std::string(text) +
                                                    "'; a number from 1 to " +
                                                    std::to_string(kMaxThreads) + " is wanted");

@@ -11,8 +11,8 @@ namespace xrt {
 // system refuses.
 inline constexpr int kMaxThreads = 4096;
 
-// XRT_NUM_THREADS if it is set to 1 to kMaxThreads, else the least of the CPU affinity mask and the cgroup
-// CPU quota (rounded up); at least 1. Read once. A malformed XRT_NUM_THREADS throws
+// XRT_NUM_THREADS if it is set to 1 to kMaxThreads, else the least of the CPU affinity mask and the
+// cgroup CPU quota (rounded up); at least 1. Read once. A malformed XRT_NUM_THREADS throws
 // kInvalidArgument.
 XRT_API int thread_budget();
 

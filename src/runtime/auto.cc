@@ -160,9 +160,8 @@ std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {
         if (entry.taken == 0 && total > 0) {
           const NodeId id = survey.graph().topological_order().front();
           const Node& first = survey.graph().node(id);
-          own.row.note =
-              "it takes no node; not '" + first.name + "' (" + first.qualified_op() +
-              "): " + entry.answers.nodes[static_cast<std::size_t>(id.index)].reason();
+          own.row.note = "it takes no node; not '" + first.name + "' (" + first.qualified_op() +
+                         "): " + entry.answers.nodes[static_cast<std::size_t>(id.index)].reason();
         }
         if (survey.options().strict && !own.takes_all) {
           own.row.note = "it takes " + std::to_string(entry.taken) + " of " +

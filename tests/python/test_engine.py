@@ -187,6 +187,8 @@ def test_mistakes_of_an_engine_are_named(
 
 
 class Unprintable(Exception):
+    """Raises when it is printed."""
+
     def __str__(self) -> str:
         raise RuntimeError("no text")
 
@@ -219,7 +221,6 @@ def test_exceptions_with_odd_texts(error: Exception) -> None:
 
 def test_an_interrupt_stays_one() -> None:
     """Ctrl-C while an engine works ends the program, and is no failure of the engine."""
-
     pressed = [True]  # once: other tests probe all engines that there are
 
     def run(x: np.ndarray) -> np.ndarray:
@@ -273,7 +274,7 @@ def test_a_class_without_its_methods() -> None:
 
     with pytest.raises(openxrt.InvalidArgument, match=r"no class with a method compile\(\)"):
         openxrt.engine("python_empty", version="1")(Empty)
-    with pytest.raises(openxrt.InvalidArgument, match="python_bare.*no class"):
+    with pytest.raises(openxrt.InvalidArgument, match=r"python_bare.*no class"):
         openxrt.engine("python_bare", version="1")(lambda x: x)
 
 

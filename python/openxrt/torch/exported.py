@@ -14,7 +14,6 @@ from .._core import Watch
 from .importer import Imported, import_exported
 from .tracing import register_known_containers, trace
 
-
 # Held by whoever traces a module, for torch.export puts fake tensors in the place of its parameters
 # meanwhile, and by whoever reads them.
 _PARAMETERS = threading.RLock()

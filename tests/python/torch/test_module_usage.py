@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's users do with modules beside calling them: the wrapper does what the module does."""
+"""What PyTorch's users do with modules beside calling them: the wrapper does as the module does."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_autocast_is_part_of_what_was_traced() -> None:
 
 
 def test_every_wrapper_trains_through_the_engines(runs: list[int]) -> None:
-    """PyTorch counts recompilations by code, which modules of a class share, and runs all that comes
-    above its limit of eight by itself."""
+    """PyTorch counts recompilations by code, which modules of a class share, and runs all that
+    comes above its limit of eight by itself."""
     for _ in range(torch._dynamo.config.recompile_limit + 2):
         fast = xt.XRTModule(mlp().train(), "native")
         runs.clear()
@@ -143,7 +143,7 @@ def test_what_tracing_stumbles_over_is_left_to_pytorch() -> None:
 
     module = Packed().eval()
     given = torch.randn(3, 4, 4), torch.tensor([4, 2, 3])
-    with pytest.raises(openxrt.Unsupported, match="Packed cannot be traced whole.*fallback=True"):
+    with pytest.raises(openxrt.Unsupported, match=r"Packed cannot be traced whole.*fallback=True"):
         xt.XRTModule(module, "native")(*given)
     assert_close(xt.XRTModule(module, "native", fallback=True)(*given), module(*given))
 
