@@ -20,6 +20,9 @@ process. Then `--starts` pairs of starts that take turns, each pair with a cache
 the first fills it, the second, in a new process, uses it; for this project's engines, and for
 OpenVINO with its own cache (CACHE_DIR). `--rounds 0` measures starts alone. Ratios are of medians.
 
+`--int8` compares int8 with float32 instead: the model is quantised from its own feeds with minmax
+ranges (openxrt.quantize), and columns named "… int8" run that one Q/DQ file.
+
 `--all` adds two that nothing else here needs: "jax" is JAX's compiler and runtime on the StableHLO
 that the XLA engine makes (benchmarks/peers_jax.py says why, and what to install; its start does not
 count the making of it), and "xrt tvm-tuned,native" is TVM after its own tuning, which takes up to
@@ -66,6 +69,18 @@ RUNTIMES = (
 # Measured where they are asked for, with --runtime or --all: what takes minutes per model, or needs
 # packages that nothing else here does.
 OPTIONAL = ("jax", "xrt tvm-tuned,native")
+# Columns of --int8: each in float32, and on the model that openxrt.quantize made.
+INT8 = tuple(
+    f"{runtime}{kind}"
+    for runtime in (
+        "onnxruntime",
+        "openvino",
+        "xrt native",
+        "xrt openvino,native",
+        "xrt onnxruntime,native",
+    )
+    for kind in ("", " int8")
+)
 # What computes in less than float32, and is compared with nobody who does not.
 LOW = ("openvino bf16", "xrt auto-low")
 # What has a cache of compiled models on disk.
@@ -85,6 +100,9 @@ PAIRS = (
     ("xrt auto", "onnxruntime"),
     ("xrt auto-low", "onnxruntime"),
     ("openvino bf16", "onnxruntime"),
+    *((f"{runtime} int8", runtime) for runtime in INT8[::2]),
+    ("xrt native int8", "onnxruntime int8"),
+    ("xrt native int8", "openvino int8"),
 )
 
 
@@ -99,6 +117,10 @@ class Tuned(NamedTuple):
 # --- one runtime, in a process of its own ------------------------------------------------------
 
 
+def is_int8(runtime: str) -> bool:
+    return runtime.endswith(" int8")
+
+
 def import_package(runtime: str) -> None:
     """What a user's program has imported before it loads a model."""
     packages = {"xrt": ["openxrt"], "pytorch": ["torch", "export_models"]}
@@ -108,13 +130,18 @@ def import_package(runtime: str) -> None:
 
 
 def runner(
-    runtime: str, model: ZooModel, threads: int, feeds: Feeds, cache: str, tuned: Tuned
+    runtime: str,
+    model: ZooModel,
+    path: str,
+    threads: int,
+    feeds: Feeds,
+    cache: str,
+    tuned: Tuned,
 ) -> Callable[[], Any]:
     """Loads the model; what is returned runs it once on `feeds`. `cache`: a folder, or ""."""
-    path = str(model.path())
     if runtime == "jax":
         return peers_jax.jax_runner(Path(tuned.folder), feeds)
-    if runtime == "onnxruntime":
+    if runtime.startswith("onnxruntime"):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -187,7 +214,8 @@ def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tun
     begin, begin_cpu = time.perf_counter(), time.process_time()
     import_package(runtime)
     imported, imported_cpu = time.perf_counter(), time.process_time()
-    run = runner(runtime, ZOO[name], threads, feeds, cache, tuned)
+    path = Path(feeds_file).parent / "int8.onnx" if is_int8(runtime) else ZOO[name].path()
+    run = runner(runtime, ZOO[name], str(path), threads, feeds, cache, tuned)
     loaded = time.perf_counter()
     run()
     first = {
@@ -290,6 +318,11 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         feeds = Path(folder) / "feeds.npz"
         np.savez(feeds, **model.feeds())
+        if any(map(is_int8, wanted)):
+            import openxrt.quantize
+
+            quantized = Path(folder) / "int8.onnx"
+            openxrt.quantize.quantize(model.path(), quantized, calibration=[model.feeds()])
         if rounds > 0:
             measure_runs(model, results, rounds, threads, feeds, tuned)
         measure_starts(model, results, starts, threads, feeds, tuned)
@@ -343,6 +376,8 @@ def measure_starts(
     for _ in range(pairs):
         for runtime, figures in results.items():
             if not runtime.startswith(CACHING) or "error" in figures or runtime in OPTIONAL:
+                continue
+            if is_int8(runtime):
                 continue
             with tempfile.TemporaryDirectory() as cache:
                 for which in ("first", "second"):
@@ -561,9 +596,10 @@ def main() -> int:
     parser.add_argument(
         "--runtime",
         action="append",
-        choices=RUNTIMES + OPTIONAL,
-        help=f"may be repeated; default: all but the last {len(OPTIONAL)}",
+        choices=RUNTIMES + OPTIONAL + INT8[1::2],
+        help=f"may be repeated; default: {', '.join(RUNTIMES)}",
     )
+    parser.add_argument("--int8", action="store_true", help=f"only these: {', '.join(INT8)}")
     parser.add_argument("--all", action="store_true", help=f"these too: {', '.join(OPTIONAL)}")
     parser.add_argument(
         "--tvm-trials", type=int, default=2000, help="trials of TVM's tuning per function"
@@ -584,11 +620,14 @@ def main() -> int:
     if options.stored:
         results = json.loads(options.stored.read_text(encoding="utf-8"))
         present = {runtime for runtimes in results.values() for runtime in runtimes}
-        print(report(results, [runtime for runtime in RUNTIMES + OPTIONAL if runtime in present]))
+        known = dict.fromkeys(RUNTIMES + OPTIONAL + INT8)
+        print(report(results, [runtime for runtime in known if runtime in present]))
         if options.svg:
             options.svg.write_text(draw(results), encoding="utf-8")
         return 0
-    wanted = options.runtime or list(RUNTIMES + OPTIONAL if options.all else RUNTIMES)
+    wanted = options.runtime or list(
+        INT8 if options.int8 else RUNTIMES + OPTIONAL if options.all else RUNTIMES
+    )
     if any("tvm-tuned" in runtime for runtime in wanted):
         options.tvm_records.mkdir(mode=0o700, parents=True, exist_ok=True)
     tuned = Tuned(options.tvm_trials, options.tvm_seconds, str(options.tvm_records))

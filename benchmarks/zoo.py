@@ -200,14 +200,14 @@ def rapidocr(name: str, file: str, feeds: Callable[[], Feeds]) -> ZooModel:
     return ZooModel(name, "rapidocr", "rapidocr", feeds, shipped, quick=True, benched=True)
 
 
-def torchvision(name: str, size: int) -> ZooModel:
+def torchvision(name: str, size: int, *, benched: bool = True) -> ZooModel:
     return ZooModel(
         name,
         "torchvision",
         "torchvision",
         lambda: {"x": noise(7, 1, 3, size, size)},
         export=name,
-        benched=True,
+        benched=benched,
     )
 
 
@@ -292,6 +292,7 @@ _MODELS = [
         export="efficientnet_lite0",
         benched=True,
     ),
+    torchvision("resnet18", 224, benched=False),
     torchvision("resnet50", 224),
     torchvision("squeezenet1_1", 224),
     torchvision("mobilenet_v2", 224),
