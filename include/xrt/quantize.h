@@ -47,6 +47,9 @@ struct QuantizeOptions {
   Clipping clipping = Clipping::kMinMax;
   double percentile = 99.99;        // of the elements; as many are cut off below as above
   std::set<std::string> skip = {};  // names of nodes that stay in floating point
+  // A sum of products that a residual is added to is quantised of its own. ONNX Runtime has no
+  // kernel for both and needs it; others lose accuracy by it.
+  bool round_sums = false;
 };
 
 // "minmax", "percentile", "entropy" or "mse"; throws kInvalidArgument for another text.

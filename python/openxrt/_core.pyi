@@ -341,10 +341,15 @@ def calibrate_graph(
     clipping: str = "minmax",
     percentile: float = 99.99,
     keep_float: set[str] = ...,
+    round_sums: bool = False,
     cache_dir: str | None = None,
 ) -> list[tuple[str, str, float, float]]: ...
 def quantize_graph(
-    graph: Graph, ranges: list[tuple[str, str, float, float]], *, keep_float: set[str] = ...
+    graph: Graph,
+    ranges: list[tuple[str, str, float, float]],
+    *,
+    keep_float: set[str] = ...,
+    round_sums: bool = False,
 ) -> tuple[Graph, int, int]: ...
 def rewrite_onnx(model: bytes | str | PathLike[str], *, simplify: bool = False) -> bytes: ...
 def import_oneflow_job(

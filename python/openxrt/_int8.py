@@ -54,6 +54,7 @@ class Calibration:
             - None: calls within ptq_calibration_mode() are the samples.
         clipping, percentile: as in `xrt quantize` (docs/quantization.md).
         keep_float: names of nodes that stay in floating point.
+        round_sums: what a residual is added to is quantised, too: for the engine onnxruntime.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Calibration:
         clipping: str = "minmax",
         percentile: float = 99.99,
         keep_float: Sequence[str] = (),
+        round_sums: bool = False,
     ) -> None:
         is_number = isinstance(source, int) and not isinstance(source, bool)
         known = source is None or is_number or callable(source)
@@ -85,6 +87,7 @@ class Calibration:
         self.clipping = clipping
         self.percentile = percentile
         self.keep_float = tuple(keep_float)
+        self.round_sums = round_sums
 
     def table(self) -> Ranges | None:
         """The ranges, where the source is a table."""
@@ -216,13 +219,15 @@ class Quantiser:
             clipping=how.clipping,
             percentile=how.percentile,
             keep_float=set(how.keep_float),
+            round_sums=how.round_sums,
             cache_dir=None if cache_dir is None else fspath(cache_dir),
         )
 
     def quantised(self, graph: Graph, ranges: Ranges) -> Graph:
         """The simplified graph in int8."""
+        how = self.calibration
         made, sums, kept = quantize_graph(
-            graph, ranges, keep_float=set(self.calibration.keep_float)
+            graph, ranges, keep_float=set(how.keep_float), round_sums=how.round_sums
         )
         if sums == 0:
             raise InvalidArgument(

@@ -50,17 +50,21 @@ def quantize(
     calibration: Samples,
     clipping: str = "minmax",
     keep_float: Sequence[str] = (),
+    round_sums: bool = False,
 ) -> str:
     """Writes the model (an ONNX file or a OneFlow folder) in int8; returns what was done.
 
     `clipping` is "minmax", "percentile", "entropy" or "mse"; nodes named in `keep_float` stay in
-    floating point. Raises RuntimeError with a message that names file and input where samples do
+    floating point; `round_sums` quantises also what a residual is added to, which ONNX Runtime
+    needs. Raises RuntimeError with a message that names file and input where samples do
     not fit, and TypeError for a sample that is no mapping.
     """
     program = next((p for p in _command.programs() if p.is_file()), None)
     if program is None:
         raise FileNotFoundError("the programs of OpenXRT were not found")
     command = [str(program), "quantize", fspath(model), "-o", fspath(output)]
+    if round_sums:
+        command.append("--round-sums")
     for node in keep_float:
         command += ["--keep-float", node]
     with sample_folder(calibration) as folder:

@@ -88,7 +88,7 @@ const Graph& graph_of(nb::handle object) {
 
 std::vector<RangeRow> calibrate_graph(const nb::object& object, const nb::list& samples,
                                       const std::string& clipping, double percentile,
-                                      std::set<std::string> keep_float,
+                                      std::set<std::string> keep_float, bool round_sums,
                                       const std::optional<std::string>& cache_dir) {
   const Graph& graph = graph_of(object);
   std::vector<std::vector<Tensor>> values;
@@ -111,7 +111,8 @@ std::vector<RangeRow> calibrate_graph(const nb::object& object, const nb::list& 
       row.push_back(data.tensor());
     }
   }
-  const QuantizeOptions options{clipping_of(clipping), percentile, std::move(keep_float)};
+  const QuantizeOptions options{clipping_of(clipping), percentile, std::move(keep_float),
+                                round_sums};
   ValueRanges ranges;
   {
     const nb::gil_scoped_release release;
@@ -128,10 +129,12 @@ std::vector<RangeRow> calibrate_graph(const nb::object& object, const nb::list& 
 
 std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(const nb::object& object,
                                                                 const std::vector<RangeRow>& rows,
-                                                                std::set<std::string> keep_float) {
+                                                                std::set<std::string> keep_float,
+                                                                bool round_sums) {
   Graph graph = graph_of(object);
   QuantizeOptions options;
   options.skip = std::move(keep_float);
+  options.round_sums = round_sums;
   QuantizeSummary done;
   {
     const nb::gil_scoped_release release;
@@ -146,13 +149,14 @@ void bind_quantize(nb::module_& module) {
   module.def(
       "calibrate_graph", calibrate_graph, nb::arg("graph"), nb::arg("samples"), nb::kw_only(),
       nb::arg("clipping") = "minmax", nb::arg("percentile") = 99.99,
-      nb::arg("keep_float") = std::set<std::string>(), nb::arg("cache_dir").none() = nb::none(),
+      nb::arg("keep_float") = std::set<std::string>(), nb::arg("round_sums") = false,
+      nb::arg("cache_dir").none() = nb::none(),
       "Runs the graph on samples, each a list with one array per input, and returns the "
       "ranges of the values that int8 needs: (name, op, low, high) in topological order. The "
       "graph was simplified "
       "(finish(simplify=True)). Results are kept in cache_dir, $XRT_CACHE_DIR by default.");
   module.def("quantize_graph", quantize_graph, nb::arg("graph"), nb::arg("ranges"), nb::kw_only(),
-             nb::arg("keep_float") = std::set<std::string>(),
+             nb::arg("keep_float") = std::set<std::string>(), nb::arg("round_sums") = false,
              "A copy of the graph with QuantizeLinear and DequantizeLinear; how many sums of "
              "products became int8, and how many stayed in floating point.");
 }

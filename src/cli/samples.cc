@@ -209,6 +209,9 @@ void add_calibration_options(CLI::App& app, CalibrationOptions& options) {
   app.add_option("--percentile", options.percentile,
                  "of the elements, in percent, that --clipping=percentile keeps")
       ->capture_default_str();
+  app.add_flag("--round-sums", options.round_sums,
+               "quantise also what a residual is added to: ONNX Runtime computes it in integers "
+               "only then; others lose accuracy");
   app.add_option("--keep-float", options.skip, "node that stays in floating point (repeatable)")
       ->type_name("NODE")
       ->allow_extra_args(false);
@@ -229,6 +232,7 @@ QuantizeOptions quantize_options(const CalibrationOptions& options) {
   QuantizeOptions result;
   result.clipping = clipping_of(options.clipping);
   result.percentile = options.percentile;
+  result.round_sums = options.round_sums;
   result.skip = {options.skip.begin(), options.skip.end()};
   return result;
 }

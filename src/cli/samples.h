@@ -26,6 +26,7 @@ struct CalibrationOptions {
   std::string folder;
   std::string clipping = "minmax";
   double percentile = 99.99;
+  bool round_sums = false;
   std::vector<std::string> skip;
   ImageOptions image;
 };

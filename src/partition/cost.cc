@@ -95,9 +95,11 @@ void add_arithmetic(const Graph& graph, const Node& node, NodeWork& work) {
 
 bool is_quantised(const Graph& graph, const Node& node) {
   if (node.op.starts_with("QLinear") || node.op.ends_with("Integer")) return true;
-  const ValueId first = node.input(0);
-  if (!first.valid() || graph.value(first).origin != Origin::kNode) return false;
-  return graph.node(graph.value(first).producer).op == "DequantizeLinear";
+  const auto dequantised = [&](ValueId id) {
+    return id.valid() && graph.value(id).origin == Origin::kNode &&
+           graph.node(graph.value(id).producer).op == "DequantizeLinear";
+  };
+  return dequantised(node.input(0)) && dequantised(node.input(1));
 }
 
 }  // namespace

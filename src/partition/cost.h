@@ -23,7 +23,7 @@ struct NodeWork {
   double operations = 0;  // multiplications and additions, each counted
   double bytes = 0;       // read and written, constants included
   bool quantised =
-      false;  // a heavy op on 8-bit numbers, or on what a DequantizeLinear made of them
+      false;  // a heavy op on 8-bit numbers, or on two operands that DequantizeLinear made of them
 };
 
 // Unknown dimensions count as 1. Work of sub-graphs is that of one pass over each body.

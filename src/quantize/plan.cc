@@ -124,6 +124,7 @@ class Planner {
                             same_known_shape(graph_.type(other), graph_.type(at));
       if (bias || residual) {
         if (residual) add(other);
+        if (residual && options_.round_sums) add(at);
         at = next->output(0);
         taken_.insert(at);
         next = reader(at);

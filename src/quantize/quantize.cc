@@ -144,10 +144,15 @@ class Quantizer {
     const std::string name = graph_.value(node.input(1)).name;
     const ValueId q = graph_.add_constant(name + "/quantized", std::move(steps));
     const ValueId scale = constant(name + "/scale", DType::kFloat32, {channels}, scales.data());
+    std::vector<ValueId> factors{q, scale};
+    if (node.op != "Conv") {  // ONNX Runtime computes products in integers only if they are given
+      const std::vector<std::int8_t> zeros(static_cast<std::size_t>(channels));
+      factors.push_back(constant(name + "/zero_point", DType::kInt8, {channels}, zeros.data()));
+    }
     graph_.set_input(
         id, 1,
-        graph_.add_op("DequantizeLinear", {q, scale}, {{"axis", static_cast<std::int64_t>(axis)}},
-                      name + "/dequantized"));
+        graph_.add_op("DequantizeLinear", std::move(factors),
+                      {{"axis", static_cast<std::int64_t>(axis)}}, name + "/dequantized"));
     drop_unused(node.input(1));
     if (!has_bias) return;
     std::vector<std::int32_t> whole(static_cast<std::size_t>(channels));

@@ -33,6 +33,7 @@ std::string key_of(const Graph& graph, const std::vector<std::vector<Tensor>>& s
   }
   hasher.add(static_cast<std::int64_t>(options.clipping));
   hasher.add_bytes(&options.percentile, sizeof(options.percentile));
+  hasher.add_bytes(&options.round_sums, sizeof(options.round_sums));
   for (const std::string& name : options.skip) hasher.add(name);
   for (const std::vector<Tensor>& sample : samples) {
     for (const Tensor& t : sample) {

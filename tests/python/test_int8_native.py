@@ -7,10 +7,13 @@ the number before the rounding is next to the middle between two steps.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import openxrt
+import openxrt.quantize
 import pytest
 
 Array = np.ndarray
@@ -449,3 +452,44 @@ def test_dynamic_quantisation(count: int) -> None:
     assert found["scale"] == scale
     assert found["zero"] == zero
     np.testing.assert_array_equal(found["y"], wanted)
+
+
+@pytest.mark.parametrize("round_sums", [False, True])
+def test_rounded_sums_for_onnxruntime(tmp_path: Path, round_sums: bool) -> None:
+    """ONNX Runtime's own optimiser finds nothing left to compute in float32."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    graph = openxrt.Graph("residual")
+    value = graph.add_input("x", "float32", [1, 16, 8, 8])
+
+    def node(op: str, inputs: list[Any], **attributes: Any) -> Any:
+        (result,) = graph.add_node(op, inputs, [""], attributes)
+        return result
+
+    def weights(*shape: int) -> Any:
+        return graph.add_constant(rng.normal(size=shape).astype(np.float32) * 0.1, "float32")
+
+    for _ in range(2):
+        inner = node("Conv", [value, weights(16, 16, 3, 3)], pads=[1, 1, 1, 1])
+        inner = node("Conv", [node("Relu", [inner]), weights(16, 16, 1, 1)])
+        value = node("Relu", [node("Add", [inner, value])])
+    value = node("Flatten", [value])
+    value = node("Gemm", [value, weights(10, 1024), weights(10)], transB=1)
+    graph.add_output(value)
+    graph.finish()
+    (tmp_path / "float.onnx").write_bytes(graph.to_onnx())
+    x = rng.normal(size=(1, 16, 8, 8)).astype(np.float32)
+    int8 = tmp_path / "int8.onnx"
+    openxrt.quantize.quantize(
+        tmp_path / "float.onnx", int8, calibration=[{"x": x}], round_sums=round_sums
+    )
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(int8, options)
+    (wanted,) = session.run(None, {"x": x})
+    ops = {n.op_type for n in onnx.load(tmp_path / "optimised.onnx").graph.node}
+    assert "QGemm" in ops
+    assert ops.isdisjoint({"Conv", "FusedConv", "Gemm"}) == round_sums
+    found = openxrt.load(int8, engine="native")(x)
+    assert np.linalg.norm(found - wanted) < 0.03 * np.linalg.norm(wanted)
