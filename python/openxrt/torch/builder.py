@@ -54,6 +54,23 @@ _ONNX_DTYPES: dict[torch.dtype, int] = {
 }
 
 
+# Integers that ONNX's ops do not take: they are computed with as int32, which wraps the same way.
+_BYTES = (torch.uint8, torch.int8, torch.int16, torch.uint16)
+_NARROW = {
+    "CumProd": _BYTES,
+    "CumSum": _BYTES,
+    "Gemm": _BYTES,
+    "MatMul": _BYTES,
+    "Neg": (torch.uint8, torch.uint16),
+    "Pow": _BYTES,
+    "Range": (torch.uint8, torch.int8, torch.uint16),
+    "ReduceMax": (torch.int16, torch.uint16),
+    "ReduceMin": (torch.int16, torch.uint16),
+    "ReduceProd": _BYTES,
+    "ReduceSum": _BYTES,
+}
+
+
 class NeedsStaticShape(Unsupported):
     """An op can be imported, but not with the symbolic dimensions that it has here."""
 
@@ -177,6 +194,20 @@ class Builder:
     ) -> list[Value]:
         """A node with one output per entry of `dtypes`."""
         first = next((value for value in inputs if value is not None), None)
+        if first is not None and not domain and first.dtype in _NARROW.get(op, ()):
+            narrow = first.dtype
+            wide = [
+                self.cast(value, torch.int32)
+                if value is not None and value.dtype == narrow
+                else value
+                for value in inputs
+            ]
+            kinds = [torch.int32 if kind in (None, narrow) else kind for kind in dtypes]
+            made = self.ops(op, *wide, dtypes=kinds, shape=shape, rank=rank, **attributes)
+            return [
+                self.cast(value, narrow) if kind in (None, narrow) else value
+                for value, kind in zip(made, dtypes, strict=True)
+            ]
         if rank is None and shape is None and first is not None:
             rank = len(first.shape) if first.shape is not None else first.rank_hint
         sources = [None if value is None else value.id for value in inputs]

@@ -274,8 +274,14 @@ def equal(b: Builder, x: object, y: object) -> Value:
 # --- real to complex, and back --------------------------------------------------------------------
 
 
+def _refuse_halves(x: Value) -> None:
+    if x.dtype not in (torch.float32, torch.float64):
+        raise Unsupported(f"complex numbers of two {x.dtype}")
+
+
 @complex_lowering("aten.complex.default")
 def make(b: Builder, re: Value, im: Value) -> Complex:
+    _refuse_halves(re)
     rank = max(re.rank, im.rank)
     total = b.op("Add", re, im, rank=rank)
     size = b.op("Shape", total, dtype=torch.int64, rank=1)
@@ -289,6 +295,7 @@ def polar(b: Builder, size: Value, angle: Value) -> Complex:
 
 @complex_lowering("aten.view_as_complex.default")
 def view_as_complex(b: Builder, x: Value) -> Complex:
+    _refuse_halves(x)
     return from_pair(b, x)
 
 

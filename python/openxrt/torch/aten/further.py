@@ -92,6 +92,9 @@ def angle(b: Builder, x: Value) -> Value:
 def addbmm(
     b: Builder, x: Value, first: Value, second: Value, *, beta: Number = 1, alpha: Number = 1
 ) -> Value:
+    if x.dtype in (torch.float16, torch.bfloat16):  # a sum of sums is not rounded in between
+        wide = [b.cast(v, torch.float32) for v in (x, first, second)]
+        return b.cast(addbmm(b, *wide, beta=beta, alpha=alpha), x.dtype)
     total = b.reduce("ReduceSum", b.op("MatMul", first, second, rank=3), [0], False)
     # Factors are of the dtype of what they scale: of integers, their whole parts.
     total = total if alpha == 1 else mul(b, total, b.scalar(alpha, total.dtype))

@@ -83,7 +83,12 @@ def _batch_statistics(
     """The normalised tensor, mean, inverse standard deviation and (biased) variance.
 
     `is_whole` asks for BatchNormalization in training mode, which few engines for inference take.
+    Statistics of 16-bit tensors are float32.
     """
+    if x.dtype in _HALVES:
+        wide = _widened(b, x, weight, bias)
+        y, *statistics = _batch_statistics(b, wide[0], wide[1], wide[2], eps, is_whole)  # type: ignore[arg-type]
+        return b.cast(y, x.dtype), *statistics  # type: ignore[return-value]
     if is_whole and is_uniform(x, weight, bias):
         zeros, ones = filled_channels(b, x, 0.0), filled_channels(b, x, 1.0)
         # With momentum 0 the new statistics are those of the batch alone.
@@ -113,22 +118,38 @@ def _batch_statistics(
     return _affine(b, y, weight, bias), flat[0], flat[1], flat[2]
 
 
-def _bessel(b: Builder, x: Value) -> Value:
+def _bessel(b: Builder, x: Value, dtype: torch.dtype) -> Value:
     """n / (n - 1), where n is the number of elements per channel: all over the channels."""
     sizes = None if x.shape is None else static_or_none(x.shape)
     if sizes is not None:
         count = math.prod(sizes) // max(sizes[1], 1)
-        return b.scalar(count / (count - 1) if count != 1 else math.inf, x.dtype)
-    size = b.cast(b.op("Size", x, dtype=torch.int64, rank=0), x.dtype)
+        return b.scalar(count / (count - 1) if count != 1 else math.inf, dtype)
+    size = b.cast(b.op("Size", x, dtype=torch.int64, rank=0), dtype)
     channels = b.dim_size(x, 1)
-    width = b.scalar(channels, x.dtype) if isinstance(channels, int) else b.cast(channels, x.dtype)
+    width = b.scalar(channels, dtype) if isinstance(channels, int) else b.cast(channels, dtype)
     number = b.op("Div", size, width, rank=0)
-    return b.op("Div", number, b.op("Sub", number, b.scalar(1.0, x.dtype)), rank=0)
+    return b.op("Div", number, b.op("Sub", number, b.scalar(1.0, dtype)), rank=0)
 
 
 def _running(b: Builder, old: Value, new: Value, momentum: float) -> Value:
     kept = b.op("Mul", old, b.scalar(1.0 - momentum, old.dtype))
     return b.op("Add", kept, b.op("Mul", b.cast(new, old.dtype), b.scalar(momentum, old.dtype)))
+
+
+def _as_expected(b: Builder, results: Sequence[Value | None]) -> list[Value | None]:
+    """In PyTorch's dtypes: statistics of 16-bit tensors are float32 or not, as weights are."""
+    return [
+        value if out is None or value is None else b.cast(value, out[0])
+        for value, out in zip(results, b.out, strict=True)
+    ]
+
+
+def _widened(b: Builder, *values: Value | None) -> list[Value | None]:
+    """As float32."""
+    return [None if value is None else b.cast(value, torch.float32) for value in values]
+
+
+_HALVES = (torch.float16, torch.bfloat16)
 
 
 @lowering("aten._native_batch_norm_legit.no_stats")
@@ -140,9 +161,9 @@ def batch_norm_no_stats(
     training: bool,
     momentum: float,
     eps: float,
-) -> list[Value]:
+) -> list[Value | None]:
     # Also what instance normalisation is made of.
-    return list(_batch_statistics(b, x, weight, bias, eps, is_whole=False)[:3])
+    return _as_expected(b, _batch_statistics(b, x, weight, bias, eps, is_whole=False)[:3])
 
 
 @lowering("aten._native_batch_norm_legit_functional.default")
@@ -159,18 +180,14 @@ def batch_norm_functional(
 ) -> list[Value | None]:
     if not training:
         y, *_ = batch_norm_inference(b, x, weight, bias, running_mean, running_var, momentum, eps)
-        empty = b.tensor(torch.empty(0, dtype=x.dtype))
-        return [y, empty, empty, running_mean, running_var]
+        out = b.out[1] if len(b.out) > 1 else None
+        empty = b.tensor(torch.empty(0, dtype=x.dtype if out is None else out[0]))
+        return _as_expected(b, [y, empty, empty, running_mean, running_var])
     y, mean, invstd, var = _batch_statistics(b, x, weight, bias, eps)
-    correction = _bessel(b, x)
+    correction = _bessel(b, x, var.dtype)
     unbiased = b.op("Mul", var, correction, rank=1)
-    return [
-        y,
-        mean,
-        invstd,
-        _running(b, running_mean, mean, momentum),
-        _running(b, running_var, unbiased, momentum),
-    ]
+    new = [_running(b, running_mean, mean, momentum), _running(b, running_var, unbiased, momentum)]
+    return _as_expected(b, [y, mean, invstd, *new])
 
 
 @lowering("aten.native_layer_norm.default")
@@ -182,6 +199,10 @@ def layer_norm(
     bias: Value | None,
     eps: float,
 ) -> list[Value | None]:
+    if any(v is not None and v.dtype != x.dtype for v in (weight, bias)):  # of 16 bits, but for x
+        x, weight, bias = _widened(b, x, weight, bias)  # type: ignore[assignment]
+        results = layer_norm(b, x, normalized_shape, weight, bias, eps)
+        return _as_expected(b, results)
     sizes = static_or_none(normalized_shape)
     axis = x.rank - len(normalized_shape)
     if weight is None:
@@ -208,7 +229,7 @@ def layer_norm(
         if value is not None and x.shape is not None:
             shape = (*x.shape[:axis], *([1] * (x.rank - axis)))
             outputs[i] = Value(value.id, value.dtype, shape)
-    return outputs
+    return _as_expected(b, outputs)
 
 
 @lowering("aten._fused_rms_norm.default")
@@ -219,6 +240,11 @@ def rms_norm(
     weight: Value | None,
     eps: float | None,
 ) -> list[Value | None]:
+    if x.dtype in _HALVES:  # whose squares may be too large for 16 bits
+        epsilon = torch.finfo(x.dtype).eps if eps is None else eps
+        wide, scale = _widened(b, x, weight)
+        assert wide is not None
+        return _as_expected(b, rms_norm(b, wide, normalized_shape, scale, epsilon))
     axes = list(range(x.rank - len(normalized_shape), x.rank))
     epsilon = float(torch.finfo(x.dtype).eps if eps is None else eps)
     squares = b.reduce("ReduceMean", b.op("Mul", x, x, shape=x.shape), axes, True)
@@ -257,9 +283,10 @@ def group_norm(
         )
     if not b.used & {1, 2}:
         return [y, None, None]
+    x = b.cast(x, torch.float32) if x.dtype in _HALVES else x
     known = isinstance(c, int) and isinstance(hxw, int)
     grouped = b.reshape(x, [n, group, c // group * hxw if known else -1])
     mean = b.reduce("ReduceMean", grouped, [2], False)
     var = variance(b, grouped, [2], 0, False)
     rstd = b.op("Reciprocal", b.op("Sqrt", b.op("Add", var, b.scalar(float(eps), x.dtype))))
-    return [y, mean, rstd]
+    return _as_expected(b, [y, mean, rstd])

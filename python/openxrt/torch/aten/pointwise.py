@@ -90,11 +90,15 @@ def rsqrt(b: Builder, x: Value) -> Value:
 
 @lowering("aten.expm1.default")
 def expm1(b: Builder, x: Value) -> Value:
-    # 2 sinh(x/2) exp(x/2) loses no digits near zero, where exp(x) − 1 does.
+    # 2 sinh(x/2) exp(x/2) loses no digits near zero, where exp(x) − 1 does; far from zero it would
+    # be a product of infinity and zero.
     x = b.to_float(x)
     half = b.op("Mul", x, b.scalar(0.5, x.dtype))
     product = b.op("Mul", b.op("Sinh", half), b.op("Exp", half))
-    return b.op("Add", product, product, shape=x.shape)
+    near = b.op("Add", product, product)
+    far = b.op("Sub", b.op("Exp", x), b.scalar(1.0, x.dtype))
+    is_near = b.op("Less", b.op("Abs", x), b.scalar(1.0, x.dtype), dtype=torch.bool)
+    return b.op("Where", is_near, near, far, dtype=x.dtype, shape=x.shape)
 
 
 @lowering("aten.log1p.default")

@@ -128,6 +128,8 @@ def _adaptive(b: Builder, spatial: int, x: Value, output_size: Sequence[int]) ->
         kernel = [size // out for size, out in zip(sizes, output_size, strict=True)]
         return _average_pool(b, spatial, x, kernel, kernel)
     # Windows of unequal size: along each dimension a product with a matrix of 1/size entries.
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return b.cast(_adaptive(b, spatial, b.cast(x, torch.float32), output_size), x.dtype)
     for i, (size, out) in enumerate(zip(sizes, output_size, strict=True)):
         dim = x.rank - spatial + i
         matrix = np.zeros((size, out))

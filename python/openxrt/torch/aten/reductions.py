@@ -142,7 +142,9 @@ def min_dim(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value
 
 def _any(b: Builder, op: str, x: Value, dims: Sequence[int] | None, keepdim: bool) -> Value:
     numbers = b.cast(as_bool(b, x), torch.int32)
-    return b.cast(b.reduce(op, numbers, dims, keepdim), torch.bool)
+    # Of bytes the answer is a byte.
+    result = b.cast(b.reduce(op, numbers, dims, keepdim), torch.bool)
+    return b.cast(result, torch.uint8) if x.dtype == torch.uint8 else result
 
 
 @lowering("aten.any.default", "aten._is_any_true.default")

@@ -334,15 +334,23 @@ def _upsample(aten: str, mode: str) -> None:
     ) -> Value:
         transform = "align_corners" if align_corners else "pytorch_half_pixel"
         cubic = -0.75 if mode == "cubic" else None
-        return _resize(
+        wide = x if x.dtype.is_floating_point else b.cast(x, torch.float32)
+        y = _resize(
             b,
-            x,
+            wide,
             output_size,
             scale_factors,
             mode=mode,
             coordinate_transformation_mode=transform,
             cubic_coeff_a=cubic,
         )
+        if wide is x:
+            return y
+        # Bytes are rounded.
+        nearest = b.op("Floor", b.op("Add", y, b.scalar(0.5, y.dtype)))
+        ends = torch.iinfo(x.dtype)
+        limits = [b.scalar(float(end), y.dtype) for end in (ends.min, ends.max)]
+        return b.cast(b.op("Clip", nearest, *limits), x.dtype)
 
     lowering(f"aten.{aten}.vec")(lower)
 
