@@ -21,7 +21,8 @@ the first fills it, the second, in a new process, uses it; for this project's en
 OpenVINO with its own cache (CACHE_DIR). `--rounds 0` measures starts alone. Ratios are of medians.
 
 `--int8` compares int8 with float32 instead: the model is quantised from its own feeds with minmax
-ranges (openxrt.quantize), and columns named "… int8" run that one Q/DQ file.
+ranges (openxrt.quantize), and columns named "… int8" run that one Q/DQ file; "… int8-rounded": the
+one quantised with round_sums.
 
 `--all` adds two that nothing else here needs: "jax" is JAX's compiler and runtime on the StableHLO
 that the XLA engine makes (benchmarks/peers_jax.py says why, and what to install; its start does not
@@ -81,6 +82,8 @@ INT8 = tuple(
     )
     for kind in ("", " int8")
 )
+# The same quantised with round_sums, which ONNX Runtime needs.
+ROUNDED = ("onnxruntime int8-rounded", "xrt onnxruntime,native int8-rounded")
 # What computes in less than float32, and is compared with nobody who does not.
 LOW = ("openvino bf16", "xrt auto-low")
 # What has a cache of compiled models on disk.
@@ -101,6 +104,7 @@ PAIRS = (
     ("xrt auto-low", "onnxruntime"),
     ("openvino bf16", "onnxruntime"),
     *((f"{runtime} int8", runtime) for runtime in INT8[::2]),
+    *((f"{r} int8-rounded", r) for r in ("onnxruntime", "xrt onnxruntime,native")),
     ("xrt native int8", "onnxruntime int8"),
     ("xrt native int8", "openvino int8"),
 )
@@ -118,7 +122,7 @@ class Tuned(NamedTuple):
 
 
 def is_int8(runtime: str) -> bool:
-    return runtime.endswith(" int8")
+    return runtime.endswith((" int8", " int8-rounded"))
 
 
 def import_package(runtime: str) -> None:
@@ -214,7 +218,9 @@ def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tun
     begin, begin_cpu = time.perf_counter(), time.process_time()
     import_package(runtime)
     imported, imported_cpu = time.perf_counter(), time.process_time()
-    path = Path(feeds_file).parent / "int8.onnx" if is_int8(runtime) else ZOO[name].path()
+    path = ZOO[name].path()
+    if is_int8(runtime):
+        path = Path(feeds_file).parent / f"{runtime.split()[-1]}.onnx"
     run = runner(runtime, ZOO[name], str(path), threads, feeds, cache, tuned)
     loaded = time.perf_counter()
     run()
@@ -321,8 +327,13 @@ def measure(
         if any(map(is_int8, wanted)):
             import openxrt.quantize
 
-            quantized = Path(folder) / "int8.onnx"
-            openxrt.quantize.quantize(model.path(), quantized, calibration=[model.feeds()])
+            for kind in ("int8", "int8-rounded"):
+                openxrt.quantize.quantize(
+                    model.path(),
+                    Path(folder) / f"{kind}.onnx",
+                    calibration=[model.feeds()],
+                    round_sums=kind != "int8",
+                )
         if rounds > 0:
             measure_runs(model, results, rounds, threads, feeds, tuned)
         measure_starts(model, results, starts, threads, feeds, tuned)
@@ -596,10 +607,12 @@ def main() -> int:
     parser.add_argument(
         "--runtime",
         action="append",
-        choices=RUNTIMES + OPTIONAL + INT8[1::2],
+        choices=RUNTIMES + OPTIONAL + INT8[1::2] + ROUNDED,
         help=f"may be repeated; default: {', '.join(RUNTIMES)}",
     )
-    parser.add_argument("--int8", action="store_true", help=f"only these: {', '.join(INT8)}")
+    parser.add_argument(
+        "--int8", action="store_true", help=f"only these: {', '.join(INT8 + ROUNDED)}"
+    )
     parser.add_argument("--all", action="store_true", help=f"these too: {', '.join(OPTIONAL)}")
     parser.add_argument(
         "--tvm-trials", type=int, default=2000, help="trials of TVM's tuning per function"
@@ -620,13 +633,13 @@ def main() -> int:
     if options.stored:
         results = json.loads(options.stored.read_text(encoding="utf-8"))
         present = {runtime for runtimes in results.values() for runtime in runtimes}
-        known = dict.fromkeys(RUNTIMES + OPTIONAL + INT8)
+        known = dict.fromkeys(RUNTIMES + OPTIONAL + INT8 + ROUNDED)
         print(report(results, [runtime for runtime in known if runtime in present]))
         if options.svg:
             options.svg.write_text(draw(results), encoding="utf-8")
         return 0
     wanted = options.runtime or list(
-        INT8 if options.int8 else RUNTIMES + OPTIONAL if options.all else RUNTIMES
+        INT8 + ROUNDED if options.int8 else RUNTIMES + OPTIONAL if options.all else RUNTIMES
     )
     if any("tvm-tuned" in runtime for runtime in wanted):
         options.tvm_records.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ void copy_elements(const Tensor& source, Tensor& target) {
   }
 }
 
-constexpr std::string_view kBlobFormat = "native 1";
+constexpr std::string_view kBlobFormat = "native 2";
 
 std::string step_label(const Node& node) {
   return "node '" + node.name + "' (" + node.qualified_op() + ")";

@@ -60,14 +60,19 @@ class PoolKernel final : public PlanKernel {
       pads_end[i] = std::max(
           pads_end[i], (w.output[i] - 1) * w.strides[i] + extent - spatial[i] - w.pads_begin[i]);
     }
-    const memory::desc xd = plain_desc(x_dims, dtype_, channels_last_);
-    const memory::desc yd = plain_desc(y_dims, dtype_, channels_last_);
+    // Of bytes the library has fast loops for one layout alone.
+    const bool last = channels_last_ || dtype_ != DType::kFloat32;
+    const Operand x = Plan::input(0, plain_desc(x_dims, dtype_, channels_last_));
+    const Operand y = Plan::output(0, plain_desc(y_dims, dtype_, channels_last_));
     const dnnl::pooling_forward::primitive_desc pd(
-        cpu_engine(), dnnl::prop_kind::forward_inference, algorithm_, xd, yd, w.strides, w.kernel,
+        cpu_engine(), dnnl::prop_kind::forward_inference, algorithm_,
+        plain_desc(x_dims, dtype_, last), plain_desc(y_dims, dtype_, last), w.strides, w.kernel,
         dilations, w.pads_begin, pads_end, base_attributes());
+    const Operand result = pd.dst_desc() == y.desc ? y : plan->temporary(pd.dst_desc());
     plan->add(dnnl::pooling_forward(pd), pd.scratchpad_desc(),
-              {{DNNL_ARG_SRC, Plan::input(0, xd)}, {DNNL_ARG_DST, Plan::output(0, yd)}},
+              {{DNNL_ARG_SRC, plan->reordered(x, pd.src_desc())}, {DNNL_ARG_DST, result}},
               pd.impl_info_str());
+    if (pd.dst_desc() != y.desc) plan->add_reorder(result, y);
     return plan;
   }
 
