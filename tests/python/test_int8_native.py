@@ -7,6 +7,7 @@ the number before the rounding is next to the middle between two steps.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,10 @@ FUNCTIONS = {
     "LeakyRelu": ({"alpha": 0.125}, lambda x: np.where(x < 0, 0.125 * x, x)),
     "Sigmoid": ({}, lambda x: 1 / (1 + np.exp(-x))),
     "Tanh": ({}, np.tanh),
+    "Elu": ({"alpha": 0.5}, lambda x: np.where(x < 0, 0.5 * np.expm1(x), x)),
+    "Exp": ({}, np.exp),
+    "Abs": ({}, np.abs),
+    "Gelu": ({}, lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2),
     "HardSigmoid": ({"alpha": 0.25, "beta": 0.5}, lambda x: np.clip(0.25 * x + 0.5, 0, 1)),
     "HardSwish": ({}, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <optional>
 #include <vector>
 
@@ -241,6 +242,14 @@ class Int8Fusion {
     if (op.op == "LeakyRelu") return x < 0 ? op.alpha * x : x;
     if (op.op == "Sigmoid") return 1 / (1 + std::exp(-x));
     if (op.op == "Tanh") return std::tanh(x);
+    if (op.op == "Elu") return x < 0 ? op.alpha * std::expm1(x) : x;
+    if (op.op == "Exp") return std::exp(x);
+    if (op.op == "Abs") return std::fabs(x);
+    if (op.op == "GeluErf") return x * (1 + std::erf(x / std::numbers::sqrt2)) / 2;
+    if (op.op == "GeluTanh") {
+      const double root = std::sqrt(2 / std::numbers::pi);
+      return x * (1 + std::tanh(root * (x + 0.044715 * x * x * x))) / 2;
+    }
     const double slope = std::clamp(op.alpha * x + op.beta, 0.0, 1.0);
     if (op.op == "HardSigmoid") return slope;
     if (op.op == "HardSwish") return x * slope;
@@ -574,7 +583,9 @@ class Int8Fusion {
 }  // namespace
 
 void fuse_int8(Graph& graph) {
-  if (multiplies_bytes()) Int8Fusion(graph).run();
+  if (!multiplies_bytes()) return;
+  fuse_formulas(graph);  // functions of one element that are spelled out
+  Int8Fusion(graph).run();
 }
 
 }  // namespace xrt::native::dnn
