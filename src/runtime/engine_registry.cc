@@ -224,12 +224,8 @@ class Registry {
 
   std::shared_ptr<const Engine> open(const std::string& name, const fs::path& file) {
     try {
-      void* library = open_library(file);
       auto entry =
-          reinterpret_cast<RegisterEngineFunction>(::dlsym(library, kRegisterEngineSymbol));
-      if (entry == nullptr) {
-        throw Error(ErrorCode::kEngine, std::string("it does not export ") + kRegisterEngineSymbol);
-      }
+          reinterpret_cast<RegisterEngineFunction>(open_library(file, kRegisterEngineSymbol));
       Collector collector;
       try {
         entry(&collector);

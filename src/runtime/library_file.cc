@@ -52,7 +52,40 @@ void check_segments(std::ifstream& in, const Elf64_Ehdr& header, std::uintmax_t 
   }
 }
 
-void check_file(const fs::path& file) {
+[[noreturn]] void fail_missing(const char* symbol) {
+  fail(std::string("it does not export ") + symbol);
+}
+
+// The table of sections, which the loader does not need, leads to the names that are exported.
+// Without one, or with one that makes no sense, the loader has the last word.
+void check_exports(std::ifstream& in, const Elf64_Ehdr& header, std::uintmax_t size,
+                   const char* symbol) {
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) return;
+  std::vector<Elf64_Shdr> sections(header.e_shnum);
+  if (!read_at(in, header.e_shoff, sections.data(), sections.size())) fail_cut_short(size);
+  const auto fits = [&](const Elf64_Shdr& section) {
+    return section.sh_offset <= size && section.sh_size <= size - section.sh_offset;
+  };
+  for (const Elf64_Shdr& table : sections) {
+    if (table.sh_type != SHT_DYNSYM) continue;
+    if (table.sh_link >= sections.size()) return;
+    const Elf64_Shdr& text = sections[table.sh_link];
+    if (!fits(table) || !fits(text)) return;
+    std::vector<Elf64_Sym> entries(table.sh_size / sizeof(Elf64_Sym));
+    std::string names(text.sh_size, '\0');
+    if (!read_at(in, table.sh_offset, entries.data(), entries.size()) ||
+        !read_at(in, text.sh_offset, names.data(), names.size())) {
+      return;
+    }
+    for (const Elf64_Sym& entry : entries) {
+      if (entry.st_shndx == SHN_UNDEF || entry.st_name >= names.size()) continue;
+      if (std::strcmp(names.c_str() + entry.st_name, symbol) == 0) return;
+    }
+    fail_missing(symbol);
+  }
+}
+
+void check_file(const fs::path& file, const char* symbol) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (error) fail(error.message());
@@ -71,18 +104,21 @@ void check_file(const fs::path& file) {
     fail("it is a library for another processor: build it for this one");
   }
   check_segments(in, header, size);
+  check_exports(in, header, size, symbol);
 }
 
 }  // namespace
 
-void* open_library(const fs::path& file) {
-  check_file(file);
+void* open_library(const fs::path& file, const char* symbol) {
+  check_file(file, symbol);
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* cause = ::dlerror();
     fail(cause != nullptr ? cause : "dlopen gave no cause");
   }
-  return library;
+  void* found = ::dlsym(library, symbol);
+  if (found == nullptr) fail_missing(symbol);
+  return found;
 }
 
 }  // namespace xrt

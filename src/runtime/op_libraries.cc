@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libraries of users' ops: opened once, never closed.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -45,11 +43,7 @@ Loaded& loaded() {
 }
 
 std::vector<std::string> open(const fs::path& file) {
-  void* library = open_library(file);
-  auto entry = reinterpret_cast<RegisterOpsFunction>(::dlsym(library, kRegisterOpsSymbol));
-  if (entry == nullptr) {
-    throw Error(ErrorCode::kEngine, std::string("it does not export ") + kRegisterOpsSymbol);
-  }
+  auto entry = reinterpret_cast<RegisterOpsFunction>(open_library(file, kRegisterOpsSymbol));
   Registrar registrar;
   try {
     entry(&registrar);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engine libraries that fail: each failure is an error that says who failed, where and why.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <functional>
 
 #include "runtime/cache_entry.h"
+#include "xrt/op.h"
 #include "xrt/program.h"
 
 namespace xrt {
@@ -66,6 +68,22 @@ TEST_F(BadEngines, WhatCannotBeLoadedSaysWhichFileAndWhy) {
   EXPECT_THAT(load("bad_register"), AllOf(HasSubstr("threw"), HasSubstr("not today")));
   // A failure is remembered, and reported again.
   EXPECT_THAT(load("bad_register"), HasSubstr("not today"));
+}
+
+// Opening it would run its initialisers a second time, which ends the process.
+TEST_F(BadEngines, ACopyOfTheRuntimeIsNotOpened) {
+  Dl_info info{};
+  ASSERT_NE(::dladdr(reinterpret_cast<const void*>(&engine_names), &info), 0);
+  const std::filesystem::path copy =
+      std::filesystem::path(::testing::TempDir()) / "libxrt_engine_copy.so";
+  std::filesystem::copy_file(info.dli_fname, copy,
+                             std::filesystem::copy_options::overwrite_existing);
+  ::setenv("XRT_ENGINE_PATH", ::testing::TempDir().c_str(), 1);
+  EXPECT_THAT(failure(ErrorCode::kEngine, [] { get_engine("copy"); }),
+              AllOf(HasSubstr(copy.string()), HasSubstr("does not export xrt_register_engine")));
+  EXPECT_THAT(failure(ErrorCode::kEngine, [&] { load_op_library(copy); }),
+              HasSubstr("does not export xrt_register_ops"));
+  std::filesystem::remove(copy);
 }
 
 TEST_F(BadEngines, FilesThatAreMissingOrNoLibraries) {
