@@ -132,7 +132,9 @@ struct OpDefinition {
   std::map<std::string, std::string> lowerings = {};
   // Code in one engine's own language, made for each node from what `create` is called with: engine
   // → maker. "xla": StableHLO, a module or functions, whose @main takes the inputs that the node
-  // has and returns its outputs. It is called when an engine is asked what it supports, too.
+  // has and returns its outputs. "tvm": Python that defines build(bb, *inputs, **attributes), which
+  // returns Relax expressions (docs/custom-op.md). It is called when an engine is asked what it
+  // supports, too.
   std::map<std::string, std::function<std::string(const OpCall&)>> code = {};
 };
 

@@ -32,7 +32,8 @@ struct ProgramOptions {
   std::vector<std::string> engines = {"auto"};
   bool strict = false;  // only the listed engines may run nodes; a refusal is an error
   std::string device = "cpu";
-  int num_threads = 0;  // 0: the process's budget (XRT_NUM_THREADS, else affinity and cgroup quota)
+  int num_threads =
+      0;  // 0: the process's budget, thread_budget(), which is also the most it can be
   std::int64_t cluster_minimum_nodes = 1;   // smaller clusters go to the next engine; -1: no limit
   std::int64_t cluster_maximum_nodes = -1;  // -1: no limit
   std::map<std::string, std::string> node_engines = {};  // node name → engine: overrides placement
@@ -197,7 +198,13 @@ XRT_API std::size_t clear_cache(const std::filesystem::path& dir);  // entries r
 // $XRT_CACHE_DIR, else empty (no disk cache).
 XRT_API std::filesystem::path default_cache_dir();
 
-// The process's one thread budget: XRT_NUM_THREADS, else the least of affinity and cgroup quota.
+// The process's one thread budget: what was set, else XRT_NUM_THREADS, else the least of affinity
+// and cgroup quota. Launches of all programs and engines begin only while the CPU threads of all
+// that run stay within it; the others wait asleep, in the order of their arrival.
 XRT_API int thread_budget();
+// Holds for launches that begin from now on. Programs that are there keep the threads that they
+// were compiled for, as far as the budget allows: a launch that wants more of them than there are
+// runs alone. kInvalidArgument for less than 1 or more than 4096.
+XRT_API void set_thread_budget(int threads);
 
 }  // namespace xrt

@@ -43,6 +43,7 @@ from ._core import (
     register_lowering,
     registered_ops,
     rewrite_onnx,
+    set_num_threads,
     thread_budget,
 )
 from ._core import cache_clear as _cache_clear
@@ -97,6 +98,7 @@ __all__ = [
     "register_op",
     "registered_ops",
     "rewrite_onnx",
+    "set_num_threads",
     "thread_budget",
 ]
 

@@ -36,7 +36,9 @@ class PythonExecutable(Protocol):
     """What compile() may return instead of a callable: results are written where they belong.
 
     Also optional, on a callable too: attributes `workspace_bytes` (scratch memory of one run) and
-    `weight_bytes` (weights that it holds for itself), for reports and limits.
+    `weight_bytes` (weights that it holds for itself), for reports and limits; `num_threads`, the
+    threads that one run takes, where they are not the function's `num_threads`: launches begin
+    only while those of all that run stay within the process's budget.
     """
 
     def run(self, inputs: list[Any], outputs: list[Any], context: Any = None) -> None:

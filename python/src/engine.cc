@@ -212,7 +212,7 @@ class PyEngine final : public Engine, public EngineFiles {
       std::vector<Port> outputs = view.outputs;
       nb::object made = call(nb::cast(std::move(view)));
       return make_executable(about_.name, method, function.name, std::move(outputs),
-                             std::move(made), can_load_);
+                             std::move(made), can_load_, options.num_threads);
     });
   }
 

@@ -13,6 +13,7 @@
 
 #include "convert.h"
 #include "errors.h"
+#include "xrt/engine_threads.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;
@@ -46,7 +47,7 @@ std::size_t size_attribute(nb::handle object, const char* name) {
   std::size_t size = 0;
   if (!nb::try_cast(value, size)) {
     throw Error(ErrorCode::kEngine,
-                fmt::format("{} is {}, not a number of bytes", name, repr_of(value)));
+                fmt::format("{} is {}, not a number from 0 on", name, repr_of(value)));
   }
   return size;
 }
@@ -90,10 +91,10 @@ bool fits(const Tensor& tensor, const Type& declared) {
   return true;
 }
 
-class PyExecutable final : public Executable {
+class PyExecutable final : public Executable, public TellsThreadUse {
  public:
   PyExecutable(std::string engine, std::string function, std::vector<Port> outputs,
-               nb::object object, bool can_load)
+               nb::object object, bool can_load, int num_threads)
       : engine_(std::move(engine)),
         function_(std::move(function)),
         outputs_(std::move(outputs)),
@@ -102,6 +103,9 @@ class PyExecutable final : public Executable {
         can_serialize_(can_load && nb::hasattr(object, "serialize")),
         workspace_bytes_(size_attribute(object, "workspace_bytes")),
         weight_bytes_(size_attribute(object, "weight_bytes")),
+        num_threads_(nb::hasattr(object, "num_threads")
+                         ? static_cast<int>(size_attribute(object, "num_threads"))
+                         : num_threads),
         call_(in_place_ ? nb::object(object.attr("run")) : object),
         object_(std::move(object)) {
     for (const Port& port : outputs_) {
@@ -113,6 +117,7 @@ class PyExecutable final : public Executable {
   nb::handle object() const { return object_.get(); }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
+  ThreadUse thread_use() const override { return {num_threads_, nullptr}; }
 
   std::unique_ptr<RunContext> create_context() const override {
     if (!has_context_) return nullptr;
@@ -257,6 +262,7 @@ class PyExecutable final : public Executable {
   std::vector<std::string> labels_;
   bool in_place_, has_context_, can_serialize_;
   std::size_t workspace_bytes_, weight_bytes_;
+  int num_threads_;
   Held call_, object_;
 };
 
@@ -299,7 +305,7 @@ std::shared_ptr<const Executable> make_executable(const std::string& engine,
                                                   const std::string& method,
                                                   const std::string& function,
                                                   std::vector<Port> outputs, nb::object object,
-                                                  bool can_load) {
+                                                  bool can_load, int num_threads) {
   if (PyCallable_Check(object.ptr()) == 0 &&
       PyCallable_Check(nb::getattr(object, "run", nb::none()).ptr()) == 0) {
     throw Error(
@@ -309,7 +315,7 @@ std::shared_ptr<const Executable> make_executable(const std::string& engine,
                     engine, method, function, repr_of(object)));
   }
   return std::make_shared<PyExecutable>(engine, function, std::move(outputs), std::move(object),
-                                        can_load);
+                                        can_load, num_threads);
 }
 
 nb::handle object_of(const Executable& executable) {

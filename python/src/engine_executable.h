@@ -55,12 +55,11 @@ class Held {
 };
 
 // `object` is what compile() or load() returned: a callable of arrays, or an object with a method
-// run(inputs, outputs). Throws kEngine where it is neither. `method` made it. Needs the GIL.
-std::shared_ptr<const Executable> make_executable(const std::string& engine,
-                                                  const std::string& method,
-                                                  const std::string& function,
-                                                  std::vector<Port> outputs,
-                                                  nanobind::object object, bool can_load);
+// run(inputs, outputs). Throws kEngine where it is neither. `method` made it. A run
+// takes `num_threads` unless the object has an attribute of that name. Needs the GIL.
+std::shared_ptr<const Executable> make_executable(
+    const std::string& engine, const std::string& method, const std::string& function,
+    std::vector<Port> outputs, nanobind::object object, bool can_load, int num_threads);
 
 // The object behind an executable of make_executable(); throws kInvalidArgument for another.
 nanobind::handle object_of(const Executable& executable);

@@ -61,8 +61,13 @@ void bind_tools(nb::module_& module) {
   module.def("doctor", probe_engines, nb::call_guard<nb::gil_scoped_release>(),
              "Probes every engine by running one op on it: a list of EngineReport.");
   module.def("thread_budget", thread_budget,
-             "Threads that all engines of this process share: XRT_NUM_THREADS, else the least of "
-             "CPU affinity and cgroup quota.");
+             "Threads that all engines of this process share: what set_num_threads() said, else "
+             "XRT_NUM_THREADS, else the least of CPU affinity and cgroup quota.");
+  module.def(
+      "set_num_threads", set_thread_budget, nb::arg("threads"),
+      "Sets the threads that all engines of this process share, 1 or more. Programs loaded "
+      "from now on get no more; launches of all programs begin only while the threads of all "
+      "that run stay within it, and wait asleep.");
   module.def(
       "default_cache_dir", [] { return default_cache_dir().string(); },
       "$XRT_CACHE_DIR, or \"\": no disk cache.");

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "base/thread_gate.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -66,9 +67,25 @@ int read_budget() {
 
 }  // namespace
 
-int thread_budget() {
-  static const int budget = read_budget();
-  return budget;
+int thread_budget() { return ThreadGate::process().budget(); }
+
+void set_thread_budget(int threads) {
+  if (threads < 1 || threads > kMaxThreads) {
+    throw Error(ErrorCode::kInvalidArgument, "a thread budget of " + std::to_string(threads) +
+                                                 "; a number from 1 to " +
+                                                 std::to_string(kMaxThreads) + " is wanted");
+  }
+  ThreadGate::process().set_budget(threads);
+}
+
+int granted_threads(int wanted) {
+  const int budget = thread_budget();
+  return wanted > 0 ? std::min(wanted, budget) : budget;
+}
+
+ThreadGate& ThreadGate::process() {
+  static ThreadGate gate(read_budget());
+  return gate;
 }
 
 }  // namespace xrt

@@ -11,9 +11,15 @@ namespace xrt {
 // system refuses.
 inline constexpr int kMaxThreads = 4096;
 
-// XRT_NUM_THREADS if it is set to 1 to kMaxThreads, else the least of the CPU affinity mask and the
-// cgroup CPU quota (rounded up); at least 1. Read once. A malformed XRT_NUM_THREADS throws
-// kInvalidArgument.
+// What was set last; before that XRT_NUM_THREADS if it is set to 1 to kMaxThreads, else the least
+// of the CPU affinity mask and the cgroup CPU quota (rounded up); at least 1. Read once. A
+// malformed XRT_NUM_THREADS throws kInvalidArgument.
 XRT_API int thread_budget();
+
+// kInvalidArgument for a number that is none of 1 to kMaxThreads. See xrt/program.h.
+XRT_API void set_thread_budget(int threads);
+
+// What a program that asks for so many threads (0: all there are) gets: no more than the budget.
+XRT_API int granted_threads(int wanted);
 
 }  // namespace xrt

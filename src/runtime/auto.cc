@@ -69,9 +69,7 @@ double node_us(const NodeWork& work, const Rates& rates, int threads) {
 class Estimator {
  public:
   explicit Estimator(Survey& survey)
-      : survey_(survey),
-        threads_(survey.options().num_threads > 0 ? survey.options().num_threads
-                                                  : thread_budget()) {
+      : survey_(survey), threads_(granted_threads(survey.options().num_threads)) {
     const Graph& graph = survey.graph();
     work_.resize(graph.node_capacity());
     for (const NodeId id : graph.nodes()) work_[at(id)] = node_work(graph, id);

@@ -7,11 +7,11 @@
 namespace xrt {
 
 // The address of what the library exports as `symbol`. It is never closed: vendor libraries keep
-// threads and thread-local state. Looked at first is what the dynamic loader takes on trust and dies
-// of or waits for: that it is a regular file that can be read, an ELF file of this processor, and
-// whole. One without the symbol is not opened, because its initialisers would run: those of a second
-// copy of a library that this process has, this one included, may end it. Throws kEngine with the
-// cause.
+// threads and thread-local state. Looked at first is what the dynamic loader takes on trust and
+// dies of or waits for: that it is a regular file that can be read, an ELF file of this processor,
+// and whole. One without the symbol is not opened, because its initialisers would run: those of a
+// second copy of a library that this process has, this one included, may end it. Throws kEngine
+// with the cause.
 void* open_library(const std::filesystem::path& file, const char* symbol);
 
 }  // namespace xrt

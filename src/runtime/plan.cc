@@ -393,7 +393,7 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
                         return export_onnx(compiled, export_options);
                       }};
     if (!cache.empty()) compile_options.records_dir = cache / "records" / launch.engine;
-    compile_options.num_threads = options.num_threads > 0 ? options.num_threads : thread_budget();
+    compile_options.num_threads = granted_threads(options.num_threads);
     const auto own = options.engine_options.find(launch.engine);
     if (own != options.engine_options.end()) compile_options.engine_options = own->second;
     compile_options.progress = compile_progress(launch.name);
@@ -415,6 +415,7 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     if (is_runtime) {
       launch.control_flow = std::dynamic_pointer_cast<const ControlFlow>(launch.executable);
     }
+    launch.threads = thread_use(launch, compile_options);
 
     Explanation::LaunchRow row;
     row.function = launch.name;
@@ -431,6 +432,14 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     launch.row = explanation_.launches.size();
     explanation_.launches.push_back(std::move(row));
   }
+}
+
+// What a run of the launch counts with: launches of a body that the runtime drives count
+// themselves.
+ThreadUse Plan::thread_use(const Launch& launch, const CompileOptions& options) {
+  if (launch.control_flow != nullptr || !options.device.starts_with("cpu")) return {0, nullptr};
+  const auto* told = dynamic_cast<const TellsThreadUse*>(launch.executable.get());
+  return told != nullptr ? told->thread_use() : ThreadUse{options.num_threads, nullptr};
 }
 
 void Plan::annotate(const Decision& decision) {

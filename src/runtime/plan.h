@@ -16,6 +16,7 @@
 #include "runtime/arena.h"
 #include "runtime/profiler.h"
 #include "xrt/engine.h"
+#include "xrt/engine_threads.h"
 #include "xrt/program.h"
 
 namespace xrt {
@@ -92,6 +93,7 @@ class Plan {
     std::vector<std::size_t> inputs, outputs;         // slots
     // Input and output of the launch that share memory: a program's alias within one function.
     std::vector<InputOutputAlias> aliases;
+    ThreadUse threads;    // of a run, on the CPU; 0 threads: it takes none of the budget
     std::size_t row = 0;  // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, total_ns{0};
   };
@@ -111,6 +113,7 @@ class Plan {
   [[noreturn]] void fail_launch(const Launch& launch, const std::string& cause) const;
   void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
   void compile(PlanDraft& draft, const ProgramOptions& options, const std::string& scope);
+  static ThreadUse thread_use(const Launch& launch, const CompileOptions& options);
   std::unique_ptr<RunState> make_state() const;
   void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,
                   std::uint64_t run_number);

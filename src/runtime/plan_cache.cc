@@ -42,7 +42,7 @@ std::string options_text(const ProgramOptions& options) {
   for (const std::string& name : options.engines) add("engine", name);
   add("strict", options.strict ? "yes" : "no");
   add("device", options.device);
-  add("threads", std::to_string(options.num_threads > 0 ? options.num_threads : thread_budget()));
+  add("threads", std::to_string(granted_threads(options.num_threads)));
   add("minimum", std::to_string(options.cluster_minimum_nodes));
   add("maximum", std::to_string(options.cluster_maximum_nodes));
   add("precision", options.precision);

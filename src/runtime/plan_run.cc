@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/thread_gate.h"
 #include "runtime/control_flow.h"
 #include "runtime/engine_failure.h"
 #include "runtime/plan.h"
@@ -188,6 +189,7 @@ void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> output
         state.inputs[index][static_cast<std::size_t>(alias.input)];
   }
   prepare_outputs(launch, state.outputs[index], outputs);
+  const ThreadGate::Pass pass(ThreadGate::process(), launch.threads);
   const auto start = Profiler::Clock::now();
   if (launch.control_flow != nullptr) {
     launch.control_flow->run(state.inputs[index], state.outputs[index], profiler);

@@ -120,7 +120,7 @@ std::string profile_key(const Graph& graph, const ProgramOptions& options) {
     for (const std::string& name : auto_candidates(options)) hasher.add(name);
   }
   hasher.add(static_cast<std::int64_t>(options.strict)).add(options.device);
-  hasher.add(options.num_threads > 0 ? options.num_threads : thread_budget());
+  hasher.add(granted_threads(options.num_threads));
   hasher.add(options.cluster_minimum_nodes).add(options.cluster_maximum_nodes);
   hasher.add(static_cast<std::int64_t>(options.fallback));
   hasher.add(static_cast<std::int64_t>(options.training));

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/threads.h"
 #include "frontends/model_files.h"
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
@@ -154,6 +155,11 @@ class ProgramImpl final : public Program {
 
   Explanation explain() override {
     Explanation explanation = explain_plan();
+    if (options_.num_threads > granted_) {
+      explanation.notes.push_back("num_threads is " + std::to_string(options_.num_threads) +
+                                  ": the process's budget of " + std::to_string(granted_) +
+                                  " is what it gets");
+    }
     if (!why_not_kept_.empty()) {
       explanation.notes.push_back("the plan is not kept in the disk cache: " + why_not_kept_);
     }
@@ -398,6 +404,7 @@ class ProgramImpl final : public Program {
   };
 
   ProgramOptions options_;
+  const int granted_ = granted_threads(options_.num_threads);
   ProgramPorts ports_;
   bool is_static_ = true;
   std::atomic<bool> told_larger_batch_{false};

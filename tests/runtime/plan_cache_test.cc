@@ -159,6 +159,8 @@ TEST_F(PlanCacheTest, ExternalDataIsPartOfTheModel) {
 }
 
 TEST_F(PlanCacheTest, OptionsArePartOfTheKey) {
+  const int budget = thread_budget();
+  set_thread_budget(8);
   run();
   const auto differs = [&](auto change) {
     ProgramOptions other = options_;
@@ -166,6 +168,10 @@ TEST_F(PlanCacheTest, OptionsArePartOfTheKey) {
     return !is_kept(other);
   };
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.num_threads = 7; }));
+  EXPECT_FALSE(differs([](ProgramOptions& o) { o.num_threads = 9; })) << "all there are";
+  set_thread_budget(2);
+  EXPECT_TRUE(differs([](ProgramOptions&) {}));
+  set_thread_budget(8);
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.strict = true; }));
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.cluster_minimum_nodes = 2; }));
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.cluster_maximum_nodes = 2; }));
@@ -174,6 +180,7 @@ TEST_F(PlanCacheTest, OptionsArePartOfTheKey) {
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.engine_options["native"]["a"] = "b"; }));
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.node_engines["MatMul"] = "native"; }));
   EXPECT_FALSE(differs([](ProgramOptions& o) { o.max_specializations = 3; }));
+  set_thread_budget(budget);
 }
 
 TEST_F(PlanCacheTest, WhatMayChangeUnseenIsNotKept) {

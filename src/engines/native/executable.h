@@ -19,6 +19,7 @@
 #include "engines/native/step_profile.h"
 #include "ir/flat.h"
 #include "xrt/engine.h"
+#include "xrt/engine_threads.h"
 #include "xrt/graph.h"
 
 namespace xrt::native {
@@ -26,7 +27,7 @@ namespace xrt::native {
 // A deep copy.
 Data clone_data(const Data& data);
 
-class NativeExecutable final : public Executable {
+class NativeExecutable final : public Executable, public TellsThreadUse {
  public:
   NativeExecutable(const Graph& graph, const KernelRegistry& registry,
                    const CompileOptions& options, std::shared_ptr<const Threads> threads,
@@ -41,6 +42,10 @@ class NativeExecutable final : public Executable {
   void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
            const RunOptions& options) const override;
   std::size_t workspace_bytes() const override { return arena_bytes_; }
+  // Work that is all small runs in the caller's thread.
+  ThreadUse thread_use() const override {
+    return uses_arena_ ? ThreadUse{threads_->count(), threads_.get()} : ThreadUse{};
+  }
   std::size_t weight_bytes() const override;
   std::optional<std::string> serialize() const override;
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <map>
@@ -17,64 +16,10 @@
 #include <vector>
 
 #include "base/host_threads.h"
+#include "base/thread_gate.h"
 #include "base/threads.h"
 
 namespace xrt::native {
-
-namespace {
-
-// Lets one thread in at a time, in the order of arrival; the others sleep. A TBB arena with a
-// single place does not do that: a worker takes over what waits, and eight callers used 1.6 cores.
-class Turns {
- public:
-  class Turn {
-   public:
-    explicit Turn(Turns& turns) : turns_(turns), outer_(inside) {
-      // What runs inside may come back, as the body of a loop does.
-      if (outer_ == &turns_) return;
-      std::unique_lock lock(turns_.mutex_);
-      if (turns_.taken_ || !turns_.waiting_.empty()) {
-        std::condition_variable mine;
-        turns_.waiting_.push_back(&mine);
-        mine.wait(lock, [&] { return turns_.called_ == &mine; });
-        turns_.called_ = nullptr;
-      }
-      turns_.taken_ = true;
-      inside = &turns_;
-    }
-    ~Turn() {
-      if (outer_ == &turns_) return;
-      inside = outer_;
-      const std::lock_guard lock(turns_.mutex_);
-      if (turns_.waiting_.empty()) {
-        turns_.taken_ = false;
-      } else {  // the turn is handed over: it stays taken
-        std::condition_variable* next = turns_.waiting_.front();
-        turns_.waiting_.pop_front();
-        // Under the lock, because the one that is called destroys its condition variable.
-        turns_.called_ = next;
-        next->notify_one();
-      }
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    Turns& turns_;
-    const Turns* outer_;
-  };
-
- private:
-  static thread_local const Turns* inside;
-  std::mutex mutex_;
-  std::deque<std::condition_variable*> waiting_;
-  const std::condition_variable* called_ = nullptr;
-  bool taken_ = false;
-};
-
-thread_local const Turns* Turns::inside = nullptr;
-
-}  // namespace
 
 struct Threads::Arena {
   explicit Arena(int count) : arena(count), lent(count, static_cast<unsigned>(count)) {}
@@ -84,7 +29,6 @@ struct Threads::Arena {
   bool run_lent(int count, void (*fn)(void*), void* data);
 
   tbb::task_arena arena;
-  Turns turns;  // of an arena with one place
 
   // Of threads that the calling program lends. Each has a place of its own, and TBB's workers have
   // none: a thread that found no place would wait for another to do its part, which here is to wait
@@ -212,13 +156,13 @@ void Threads::run_inside(void (*fn)(void*), void* data) const {
 #ifdef __SANITIZE_THREAD__
   fn(data);
 #else
-  if (count_ == 1) {
-    const Turns::Turn turn(arena_->turns);
-    arena_->arena.execute([&] { fn(data); });
-    return;
-  }
-  if (arena_->run_lent(count_, fn, data)) return;
-  arena_->here().execute([&] { fn(data); });
+  if (count_ > 1 && arena_->run_lent(count_, fn, data)) return;
+  // TBB may have one of its own threads do it, when all places of the arena are taken.
+  const ThreadGate* launch = ThreadGate::current();
+  arena_->here().execute([&] {
+    const ThreadGate::Inherited inherited(launch);
+    fn(data);
+  });
 #endif
 }
 

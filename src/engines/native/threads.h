@@ -14,9 +14,10 @@ namespace xrt::native {
 
 class Threads {
  public:
-  // Arenas are shared, so that what uses them at once stays within the process's budget: there are
-  // budget / count of them for a count, and callers get them in turns. What one executable calls
-  // must use the executable's own: two that wait for each other's would never end.
+  // Arenas are shared: there are budget / count of them for a count, and callers get them in turns.
+  // The runtime counts launches of one arena as one (xrt/engine_threads.h), so that they stay
+  // within the process's budget. What one executable calls must use the executable's own: two that
+  // wait for each other's would never end.
   static std::shared_ptr<const Threads> get(int count);
   explicit Threads(int count);
   ~Threads();

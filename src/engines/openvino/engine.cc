@@ -86,8 +86,8 @@ std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& functi
     const std::optional<Graph> expanded = state().oracle->expanded(function.graph);
     const std::shared_ptr<ov::Model> model = convert(expanded ? *expanded : function.graph);
     return std::make_shared<const OpenVinoExecutable>(
-        state().core->compile_model(model, "CPU", configuration(function.graph, options)),
-        function);
+        state().core->compile_model(model, "CPU", configuration(function.graph, options)), function,
+        options.num_threads);
   });
 }
 
@@ -99,7 +99,7 @@ std::shared_ptr<const Executable> OpenVinoEngine::load(const Tensor& blob, const
     const ov::Tensor bytes(ov::element::u8, {blob.bytes()}, const_cast<void*>(blob.raw()));
     return std::make_shared<const OpenVinoExecutable>(
         state().core->import_model(bytes, "CPU", configuration(function.graph, options)), function,
-        blob);
+        options.num_threads, blob);
   });
 }
 

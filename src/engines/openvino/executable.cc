@@ -108,8 +108,11 @@ void deliver(const Tensor& tensor, Data& output) {
 }  // namespace
 
 OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& function,
-                                       Tensor blob)
-    : blob_(std::move(blob)), model_(std::move(model)), name_(function.name) {
+                                       int num_threads, Tensor blob)
+    : blob_(std::move(blob)),
+      model_(std::move(model)),
+      name_(function.name),
+      num_threads_(num_threads) {
   const Graph& graph = function.graph;
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";

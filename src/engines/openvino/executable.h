@@ -10,20 +10,24 @@
 #include <vector>
 
 #include "xrt/engine.h"
+#include "xrt/engine_threads.h"
 
 namespace xrt::openvino {
 
-class OpenVinoExecutable : public Executable {
+class OpenVinoExecutable : public Executable, public TellsThreadUse {
  public:
   // `function` gives names and dtypes; nothing of it is kept by reference. `blob` is the memory
   // that the model was imported from, if it was.
-  OpenVinoExecutable(ov::CompiledModel model, const Function& function, Tensor blob = {});
+  OpenVinoExecutable(ov::CompiledModel model, const Function& function, int num_threads,
+                     Tensor blob = {});
 
   std::unique_ptr<RunContext> create_context() const override;
   void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
            const RunOptions& options) const override;
   std::optional<std::string> serialize() const override;
   std::size_t weight_bytes() const override { return weight_bytes_; }
+  // The model has a pool, the callers sleep.
+  ThreadUse thread_use() const override { return {num_threads_, this}; }
 
  private:
   struct Port {
@@ -52,6 +56,7 @@ class OpenVinoExecutable : public Executable {
   std::vector<Port> results_;    // of the model
   std::vector<Source> sources_;  // by output of the function
   std::size_t weight_bytes_ = 0;
+  int num_threads_;
 };
 
 }  // namespace xrt::openvino

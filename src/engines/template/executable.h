@@ -13,10 +13,11 @@
 
 #include "lowering.h"
 #include "xrt/engine.h"
+#include "xrt/engine_threads.h"
 
 namespace xrt::template_engine {
 
-class TemplateExecutable final : public Executable {
+class TemplateExecutable final : public Executable, public TellsThreadUse {
  public:
   explicit TemplateExecutable(const Function& function);
 
@@ -26,6 +27,9 @@ class TemplateExecutable final : public Executable {
   // The steps are made again from the graph when it is loaded: there is nothing but a mark to keep.
   std::optional<std::string> serialize() const override { return std::string(kMark); }
   std::size_t workspace_bytes() const override;
+  // Kernels run in the caller's thread alone. An engine that uses CompileOptions::num_threads per
+  // run leaves this out; one whose runs share a pool names it.
+  ThreadUse thread_use() const override { return {}; }
 
   static constexpr std::string_view kMark = "template engine, format 2";
 

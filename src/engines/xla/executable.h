@@ -16,6 +16,7 @@
 #include "engines/xla/hlo_builder.h"
 #include "engines/xla/pjrt_api.h"
 #include "xrt/engine.h"
+#include "xrt/engine_threads.h"
 
 namespace xrt::xla {
 
@@ -37,7 +38,7 @@ PJRT_Buffer_Type pjrt_type(DType dtype);
 // The type that a value of `dtype` has as parameter or result of a module.
 DType border_dtype(DType dtype);
 
-class XlaExecutable : public Executable {
+class XlaExecutable : public Executable, public TellsThreadUse {
  public:
   XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable, Module module);
 
@@ -46,6 +47,8 @@ class XlaExecutable : public Executable {
   std::optional<std::string> serialize() const override;
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
+  // All executables of a client share its pool.
+  ThreadUse thread_use() const override { return {client_.num_threads(), &client_}; }
 
   // The bytes of serialize() without our header, after checking that they belong to `module` and
   // to the client's kind of device.

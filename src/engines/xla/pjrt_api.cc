@@ -343,7 +343,7 @@ const PjrtClient& PjrtApi::client(int num_threads, int ordinal) const {
   if (!device) {
     PJRT_Client*& client = clients_[threads];
     if (client == nullptr) client = create_client(num_threads);
-    auto made = std::make_unique<PjrtClient>(*this, client, ordinal);
+    auto made = std::make_unique<PjrtClient>(*this, client, ordinal, threads);
     const std::vector<std::string_view>& names = source_of(platform_).platform_names;
     if (std::find(names.begin(), names.end(), made->platform()) == names.end()) {
       throw Error(ErrorCode::kEngine,
@@ -433,8 +433,8 @@ void PjrtDeleter::operator()(PJRT_Executable* executable) const {
 
 // --- PjrtClient ---------------------------------------------------------------------------------
 
-PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal)
-    : api_(api), client_(client) {
+PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal, int num_threads)
+    : api_(api), client_(client), num_threads_(num_threads) {
   auto devices = pjrt_args<PJRT_Client_AddressableDevices_Args>(
       PJRT_Client_AddressableDevices_Args_STRUCT_SIZE);
   devices.client = client_;

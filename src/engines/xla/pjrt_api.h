@@ -71,11 +71,14 @@ enum class HostMemory {
 class PjrtClient {
  public:
   // Throws kInvalidArgument if the client has no device of that ordinal.
-  PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal);
+  PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal, int num_threads);
   PjrtClient(const PjrtClient&) = delete;
   PjrtClient& operator=(const PjrtClient&) = delete;
   // The plugin's pools are not joined at exit: other threads may still be running then.
   ~PjrtClient() = default;
+
+  // Of the pool; 0 where another device than the CPU computes.
+  int num_threads() const { return num_threads_; }
 
   // `text` is a StableHLO module with a public @main.
   PjrtLoadedExecutable compile(const std::string& text, const XlaFlags& flags) const;
@@ -106,6 +109,7 @@ class PjrtClient {
  private:
   const PjrtApi& api_;
   PJRT_Client* client_;
+  int num_threads_;
   PJRT_Device* device_ = nullptr;
   std::int64_t device_id_ = 0;
   std::string platform_;

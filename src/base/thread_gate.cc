@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/thread_gate.h"
+
+#include <algorithm>
+#include <ctime>
+
+namespace xrt {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Who has waited this long is served before those that come later.
+constexpr std::chrono::milliseconds kPatience{1};
+// Without any end of a launch for this long it is asked whether launches wait for each other.
+constexpr std::chrono::seconds kStandstill{1};
+// The process computes if it used this share of one processor meanwhile.
+constexpr double kComputing = 0.05;
+
+thread_local const ThreadGate* inside = nullptr;
+thread_local nanoseconds waited_here{0};
+
+double processor_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace
+
+const ThreadGate* ThreadGate::current() { return inside; }
+nanoseconds ThreadGate::waited() { return waited_here; }
+
+int ThreadGate::budget() const {
+  const auto held = lock();
+  return budget_;
+}
+
+void ThreadGate::set_budget(int budget) {
+  const auto held = lock();
+  budget_ = budget;
+  serve();
+}
+
+// What is done under the lock takes nanoseconds: a thread that finds it taken looks again before it
+// goes to sleep.
+std::unique_lock<std::mutex> ThreadGate::lock() const {
+  constexpr int kLooks = 64;
+  std::unique_lock held(mutex_, std::try_to_lock);
+  for (int i = 0; i < kLooks && !held.owns_lock(); ++i) held.try_lock();
+  if (!held.owns_lock()) held.lock();
+  return held;
+}
+
+int ThreadGate::try_take(const ThreadUse& use, bool by_force) {
+  const auto pool = use.pool == nullptr
+                        ? pools_.end()
+                        : std::find_if(pools_.begin(), pools_.end(),
+                                       [&](const Pool& p) { return p.pool == use.pool; });
+  if (pool != pools_.end()) {
+    if (pool->launches >= use.threads && !by_force) return -1;
+    ++pool->launches;
+    return 0;  // the last one to leave gives back what the first one took
+  }
+  const int wanted = std::clamp(use.threads, 1, budget_);
+  if (used_ + wanted > budget_ && used_ > 0 && !by_force) return -1;
+  used_ += wanted;
+  if (use.pool != nullptr) pools_.push_back({use.pool, 1, wanted});
+  return wanted;
+}
+
+void ThreadGate::leave(const ThreadUse& use, int taken) {
+  ++ended_;
+  if (use.pool == nullptr) {
+    used_ -= taken;
+  } else {
+    const auto pool = std::find_if(pools_.begin(), pools_.end(),
+                                   [&](const Pool& p) { return p.pool == use.pool; });
+    if (--pool->launches == 0) {
+      used_ -= pool->taken;
+      pools_.erase(pool);
+    }
+  }
+  if (!waiting_.empty()) serve();
+}
+
+void ThreadGate::serve() {
+  while (!waiting_.empty()) {
+    Waiter& first = *waiting_.front();
+    if (Clock::now() - first.since < kPatience) {
+      // It tries when it is awake; until then there is room for others.
+      if (!first.called) {
+        first.called = true;
+        first.woken.notify_one();
+      }
+      return;
+    }
+    first.taken = try_take(*first.use);
+    if (first.taken < 0) return;
+    first.admitted = true;
+    waiting_.pop_front();
+    // Under the lock, because the one that is woken destroys its condition variable.
+    first.woken.notify_one();
+  }
+}
+
+int ThreadGate::wait(const ThreadUse& use, std::unique_lock<std::mutex>& lock) {
+  Waiter mine{&use, Clock::now(), {}};
+  waiting_.push_back(&mine);
+  std::uint64_t seen = ended_;
+  double used = processor_seconds();
+  while (!mine.admitted) {
+    const bool moved =
+        mine.woken.wait_for(lock, kStandstill, [&] { return mine.admitted || mine.called; });
+    if (mine.admitted) break;
+    mine.called = false;
+    const bool first = waiting_.front() == &mine;
+    bool by_force = false;
+    if (!moved) {
+      const double now = processor_seconds();
+      by_force = first && ended_ == seen && now - used < kComputing * kStandstill.count();
+      seen = ended_;
+      used = now;
+    }
+    if (!first) continue;
+    mine.taken = try_take(use, by_force);
+    if (mine.taken < 0) continue;
+    mine.admitted = true;
+    waiting_.pop_front();
+  }
+  waited_here += Clock::now() - mine.since;
+  return mine.taken;
+}
+
+ThreadGate::Pass::Pass(ThreadGate& gate, const ThreadUse& use)
+    : gate_(gate), outer_(inside), use_(use) {
+  if (outer_ == &gate_ || use_.threads <= 0) return;
+  auto held = gate_.lock();
+  const bool behind =
+      !gate_.waiting_.empty() && Clock::now() - gate_.waiting_.front()->since >= kPatience;
+  taken_ = behind ? -1 : gate_.try_take(use_);
+  if (taken_ < 0) {
+    taken_ = gate_.wait(use_, held);
+    // What is left may do for the next in line.
+    if (!gate_.waiting_.empty()) gate_.serve();
+  }
+  inside = &gate_;
+}
+
+ThreadGate::Pass::~Pass() {
+  if (outer_ == &gate_ || use_.threads <= 0) return;
+  inside = outer_;
+  const auto held = gate_.lock();
+  gate_.leave(use_, taken_);
+}
+
+TellsThreadUse::~TellsThreadUse() = default;
+
+ThreadGate::Inherited::Inherited(const ThreadGate* launch) : outer_(inside) { inside = launch; }
+ThreadGate::Inherited::~Inherited() { inside = outer_; }
+
+}  // namespace xrt

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lets launches begin while the threads of all that run stay within a budget. The others sleep, and
+// begin in the order of their arrival; a launch that needs more than the whole budget runs alone.
+//
+// Turns are not handed over at once: whoever comes while there is room begins, so that launches of
+// microseconds do not wait for a sleeper to wake up. Who has waited for a millisecond is served
+// before all that come later.
+//
+// What a launch calls in its own thread belongs to it: it passes. A launch that waits in another
+// thread for one that already runs on its behalf would wait forever, if that one waited here for
+// it; where nothing has moved for a second and the process does not compute, the first in line
+// begins.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "xrt/engine_threads.h"
+#include "xrt/export.h"
+
+namespace xrt {
+
+class XRT_API ThreadGate {
+ public:
+  explicit ThreadGate(int budget) : budget_(budget) {}
+  ThreadGate(const ThreadGate&) = delete;
+  ThreadGate& operator=(const ThreadGate&) = delete;
+
+  // That of the process, with thread_budget() (base/threads.h).
+  static ThreadGate& process();
+
+  int budget() const;
+  // Launches that run already keep what they have.
+  void set_budget(int budget);
+
+  // One launch: begins when the gate lets it, ends with the object, in the same thread.
+  class XRT_API Pass {
+   public:
+    Pass(ThreadGate& gate, const ThreadUse& use);
+    ~Pass();
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+
+   private:
+    ThreadGate& gate_;
+    const ThreadGate* outer_;
+    ThreadUse use_;
+    int taken_ = 0;
+  };
+
+  // For a thread that works for another one's launch: `launch` is what current() said there.
+  class XRT_API Inherited {
+   public:
+    explicit Inherited(const ThreadGate* launch);
+    ~Inherited();
+    Inherited(const Inherited&) = delete;
+    Inherited& operator=(const Inherited&) = delete;
+
+   private:
+    const ThreadGate* outer_;
+  };
+  // The gate whose launch this thread is in, or null.
+  static const ThreadGate* current();
+
+  // How long this thread has waited at gates so far.
+  static std::chrono::nanoseconds waited();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Waiter {
+    const ThreadUse* use;
+    Clock::time_point since;
+    std::condition_variable woken;
+    bool called = false;    // to try for itself
+    bool admitted = false;  // served
+    int taken = 0;
+  };
+  struct Pool {
+    const void* pool;
+    int launches, taken;
+  };
+
+  std::unique_lock<std::mutex> lock() const;
+  // These need the lock. try_take() says no by -1, else what leave() is to give back.
+  int try_take(const ThreadUse& use, bool by_force = false);
+  void serve();
+  int wait(const ThreadUse& use, std::unique_lock<std::mutex>& lock);
+  void leave(const ThreadUse& use, int taken);
+
+  mutable std::mutex mutex_;
+  int budget_;
+  int used_ = 0;
+  std::uint64_t ended_ = 0;  // launches
+  std::vector<Pool> pools_;  // that launches run in; few
+  std::deque<Waiter*> waiting_;
+};
+
+}  // namespace xrt
