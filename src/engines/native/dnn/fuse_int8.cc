@@ -272,6 +272,7 @@ class Int8Fusion {
                                    [&](const Grid& grid) { return grid.same_steps(grids[0]); });
     if (!to && !alike) return;
     std::vector<ValueId> inputs;
+    inputs.reserve(grids.size());
     for (const Grid& grid : grids) inputs.push_back(to ? on_grid(grid, *to, {}) : grid.q);
     const ValueId bytes = add("", "Concat", std::move(inputs), node.attributes, graph_.type(old),
                               to ? to->dtype : grids[0].dtype);
