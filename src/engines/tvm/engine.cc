@@ -33,6 +33,8 @@ constexpr const char* kSpinCount = "2000";
 // A protocol buffer cannot be larger, and the compiler reads the function as one.
 constexpr std::size_t kLargestModel = std::numeric_limits<std::int32_t>::max();
 
+constexpr std::size_t kLongestLabel = 16;  // "cuda sm_103a"
+
 [[noreturn]] void fail_option(const std::string& what) {
   throw Error(ErrorCode::kInvalidArgument, "engine 'tvm': " + what);
 }
@@ -47,10 +49,27 @@ int number(const std::string& key, const std::string& text, int low, int high) {
   return value;
 }
 
+bool is_gpu(const CompileOptions& options) { return options.device.starts_with("cuda"); }
+
+// The target of a GPU: TVM by itself would guess one of long ago where it cannot ask for the GPU.
+std::string gpu_target(const Gpu& gpu) {
+  return nlohmann::json{{"kind", "cuda"},
+                        {"arch", gpu.architecture},
+                        {"max_threads_per_block", gpu.threads_per_block},
+                        {"thread_warp_size", gpu.warp_size},
+                        {"max_shared_memory_per_block", gpu.shared_memory_per_block}}
+      .dump();
+}
+
+// What stands before a library that holds machine code for a GPU: no other GPU can run it.
+std::string gpu_label(const CompileOptions& options) {
+  return is_gpu(options) ? "cuda " + gpu_of(options.device).architecture + "\n" : std::string();
+}
+
 CompileRequest request_for(const Function& function, const CompileOptions& options) {
   CompileRequest request;
   request.function = function.name;
-  request.target = options.device.starts_with("cuda") ? "cuda" : "llvm";
+  request.target = is_gpu(options) ? gpu_target(gpu_of(options.device)) : "llvm";
   request.threads = std::max(1, options.num_threads);
   request.progress = options.progress;
   constexpr int kMost = std::numeric_limits<int>::max();
@@ -59,7 +78,8 @@ CompileRequest request_for(const Function& function, const CompileOptions& optio
       if (value.starts_with("{") && nlohmann::json::parse(value, nullptr, false).is_discarded()) {
         fail_option("option 'tvm_target' is no JSON object: " + value);
       }
-      request.target = value;
+      // The kind alone means this GPU.
+      if (!is_gpu(options) || value != "cuda") request.target = value;
     } else if (key == "tvm_trials") {
       request.trials = number(key, value, 0, kMost);
     } else if (key == "tvm_time_budget") {
@@ -102,7 +122,9 @@ TvmEngine::TvmEngine() : compiler_(std::make_unique<Compiler>()) {
 std::vector<std::string> TvmEngine::devices() const {
   // "cuda:0" where there is none, too: then supports() says what is missing.
   std::vector<std::string> devices{"cpu", "cuda", "cuda:0"};
-  for (int i = 1; i < cuda_runtime().devices; ++i) devices.push_back(fmt::format("cuda:{}", i));
+  for (std::size_t i = 1; i < cuda_runtime().gpus.size(); ++i) {
+    devices.push_back(fmt::format("cuda:{}", i));
+  }
   return devices;
 }
 
@@ -127,13 +149,23 @@ std::shared_ptr<const Executable> TvmEngine::compile(const Function& function,
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("tvm: function '{}' holds more than 2 GB", function.name));
   }
-  return std::make_shared<const TvmExecutable>(compiler_->compile(request), function, options);
+  return std::make_shared<const TvmExecutable>(gpu_label(options), compiler_->compile(request),
+                                               function, options);
 }
 
 std::shared_ptr<const Executable> TvmEngine::load(const Tensor& blob, const Function& function,
                                                   const CompileOptions& options) const {
-  return std::make_shared<const TvmExecutable>(
-      std::string(static_cast<const char*>(blob.raw()), blob.bytes()), function, options);
+  const std::string_view bytes(static_cast<const char*>(blob.raw()), blob.bytes());
+  std::string label = gpu_label(options);
+  if (!bytes.starts_with(label)) {
+    throw Error(ErrorCode::kEngine,
+                fmt::format("tvm: '{}' was compiled for '{}', this GPU is '{}'", function.name,
+                            bytes.substr(0, std::min(bytes.find('\n'), kLongestLabel)),
+                            label.substr(0, label.size() - 1)));
+  }
+  std::string library(bytes.substr(label.size()));
+  return std::make_shared<const TvmExecutable>(std::move(label), std::move(library), function,
+                                               options);
 }
 
 std::vector<std::string> TvmEngine::ops() const { return supported_ops(); }

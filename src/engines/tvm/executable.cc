@@ -8,12 +8,12 @@
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "base/file.h"
+#include "engines/tvm/cuda_runtime.h"
 #include "engines/tvm/temporary_folder.h"
 #include "xrt/error.h"
 
@@ -116,9 +116,12 @@ struct TvmExecutable::Context : RunContext {
   Context(ffi::Module m, ffi::Function f) : machine(std::move(m)), main(std::move(f)) {}
 };
 
-TvmExecutable::TvmExecutable(std::string library, const Function& function,
+TvmExecutable::TvmExecutable(std::string label, std::string library, const Function& function,
                              const CompileOptions& options)
-    : name_(function.name), library_(std::move(library)), num_threads_(options.num_threads) {
+    : name_(function.name),
+      label_(std::move(label)),
+      library_(std::move(library)),
+      num_threads_(options.num_threads) {
   const Graph& graph = function.graph;
   for (const ValueId id : graph.inputs()) {
     inputs_.push_back({graph.value(id).name, graph.type(id).dtype, *graph.type(id).static_dims()});
@@ -129,11 +132,7 @@ TvmExecutable::TvmExecutable(std::string library, const Function& function,
   device_type_ = kDLCPU;
   if (options.device.starts_with("cuda")) {
     device_type_ = kDLCUDA;
-    const std::size_t colon = options.device.find(':');
-    if (colon != std::string::npos) {
-      std::from_chars(options.device.data() + colon + 1,
-                      options.device.data() + options.device.size(), device_index_);
-    }
+    device_index_ = gpu_index(options.device);
   }
   translated("function '" + name_ + "'", [&] {
     // The loader goes by the extension; once loaded, the file is needed no more.

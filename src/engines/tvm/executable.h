@@ -18,14 +18,16 @@ namespace xrt::tvm_engine {
 
 class TvmExecutable : public Executable {
  public:
-  // `library` holds the bytes of the shared library. kEngine where it cannot be loaded.
-  TvmExecutable(std::string library, const Function& function, const CompileOptions& options);
+  // `library` holds the bytes of the shared library, `label` what stands before them when they are
+  // kept. kEngine where it cannot be loaded.
+  TvmExecutable(std::string label, std::string library, const Function& function,
+                const CompileOptions& options);
   ~TvmExecutable() override;
 
   std::unique_ptr<RunContext> create_context() const override;
   void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
            const RunOptions& options) const override;
-  std::optional<std::string> serialize() const override { return library_; }
+  std::optional<std::string> serialize() const override { return label_ + library_; }
 
  private:
   struct Context;
@@ -37,7 +39,7 @@ class TvmExecutable : public Executable {
   };
 
   std::string name_;
-  std::string library_;
+  std::string label_, library_;
   int num_threads_;
   int device_type_ = 0, device_index_ = 0;
   std::vector<Port> inputs_, outputs_;
