@@ -82,6 +82,7 @@ class Compiler::Process {
     // From a folder of its own, which Python searches first: no file of the working folder gets in.
     std::string script = folder_.path() / "compiler.py";
     write_file_atomic(script, kCompilerScript);
+    write_file_atomic(folder_.path() / "gpu.py", kGpuScript);
     write_file_atomic(folder_.path() / "schedules.py", kSchedulesScript);
     write_file_atomic(folder_.path() / "tuning.py", kTuningScript);
     write_file_atomic(folder_.path() / "user_code.py", kUserCodeScript);

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import sys
 from typing import Any
 
+from gpu import emit_machine_code, lower, rename_values, rest_of_pipeline
 from schedules import apply_schedules
 from tuning import tune
 from user_code import CodeError, user_ops
@@ -50,32 +50,6 @@ def target_of(tvm: Any, request: dict[str, Any]) -> Any:
     return tvm.target.Target(wanted)
 
 
-def emit_machine_code(tvm: Any, target: Any) -> None:
-    """Has code for a GPU compiled by nvcc, into the library.
-
-    TVM would use NVRTC through a package of its own, with approximate exp, sine and division; and
-    without any compiler it keeps the source, which its runtime cannot run without Python.
-    """
-    import tvm_ffi
-    from tvm.support.nvcc import compile_cuda
-
-    if shutil.which("nvcc") is None:
-        toolkit = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
-        folder = f"{toolkit}/bin"
-        if shutil.which("nvcc", path=folder) is None:
-            raise RuntimeError(f"CUDA's compiler nvcc is neither on PATH nor in {folder}")
-        os.environ["PATH"] = folder + os.pathsep + os.environ.get("PATH", os.defpath)
-    os.environ["TVM_CUDA_NVCC_NO_FAST_MATH"] = "1"
-
-    def compile_source(source: str) -> bytes:
-        with target:
-            return compile_cuda(
-                source, target_format="cubin", arch=target.attrs["arch"], compiler="nvcc"
-            )
-
-    tvm_ffi.register_global_func("tvm_callback_cuda_compile", compile_source, override=True)
-
-
 def compile_model(request: dict[str, Any], replies: Replies) -> None:
     """{"model": path of an ONNX file, "library": path to write, "target", "threads",
     "opt_level", "trials", "time_budget" (seconds), "records": folder, "code" of users' ops}."""
@@ -85,9 +59,13 @@ def compile_model(request: dict[str, Any], replies: Replies) -> None:
     from tvm.relax.frontend.onnx import from_onnx
 
     model = onnx.load(request["model"])
+    target = target_of(tvm, request)
+    if target.kind.name == "cuda":
+        rename_values(model)
+        if tvm.cuda().exist:
+            emit_machine_code(target)
     with user_ops(tvm, model, request["code"]):
         module = from_onnx(model, keep_params_in_input=False)
-    target = target_of(tvm, request)
     if target.kind.name == "llvm":
         with target:
             module = tvm.transform.Sequential(
@@ -104,10 +82,12 @@ def compile_model(request: dict[str, Any], replies: Replies) -> None:
         module = tune(tvm, relax, module, target, request, replies)
     if target.kind.name == "llvm":
         module = apply_schedules(tvm, module)
-    if target.kind.name == "cuda" and tvm.cuda().exist:
-        emit_machine_code(tvm, target)
+    pipeline = "default"
+    if target.kind.name == "cuda":
+        module = lower(tvm, relax, module, target)
+        pipeline = rest_of_pipeline(tvm, target)
     with tvm.transform.PassContext(opt_level=request["opt_level"]):
-        executable = tvm.compile(module, target=target)
+        executable = tvm.compile(module, target=target, relax_pipeline=pipeline)
     executable.export_library(request["library"])
 
 

@@ -109,8 +109,9 @@ TvmEngine::TvmEngine() : compiler_(std::make_unique<Compiler>()) {
   // other engines and child processes, would be left with a single processor.
   ::setenv("TVM_BIND_THREADS", "0", /*overwrite=*/0);
   // What the compiler makes depends on these programs too: what older ones made is stale.
-  const std::string programs = std::string(kCompilerScript) + std::string(kSchedulesScript) +
-                               std::string(kTuningScript) + std::string(kUserCodeScript);
+  const std::string programs = std::string(kCompilerScript) + std::string(kGpuScript) +
+                               std::string(kSchedulesScript) + std::string(kTuningScript) +
+                               std::string(kUserCodeScript);
   version_ = fmt::format("{}, schedules {}", TVM_VERSION,
                          hash_bytes(programs.data(), programs.size()).hex().substr(0, 8));
   Dl_info info{};

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from gpu import schedule_for_gpu
 from schedules import schedule_function
 
 # Every task is given this many trials before any is given more.
@@ -187,9 +188,7 @@ class Tuning:
 
     def defaults(self) -> list[float | None]:
         """What each task takes with the schedule that it has without tuning, in seconds; None where
-        that could not be measured in time. GPUs have no such schedule."""
-        if self.target.kind.name != "llvm":
-            return [math.inf] * len(self.tasks)
+        that could not be measured in time."""
         for part in PARTS_OF_DEFAULTS:
             seconds = self._time_defaults(part * self.left())
             if any(one is not None for one in seconds):
@@ -198,18 +197,23 @@ class Tuning:
 
     def _time_defaults(self, limit: float) -> list[float | None]:
         ms, inputs, programs = self.ms, [], []
+        on_gpu = self.target.kind.name != "llvm"
         for task in self.tasks:
-            scheduled = schedule_function(self.tvm, task.mod["main"])
+            if on_gpu:
+                scheduled = schedule_for_gpu(self.tvm, task.mod["main"], self.target)
+            else:
+                scheduled = schedule_function(self.tvm, task.mod["main"])
             programs.append(self.tvm.IRModule({"main": scheduled}))
             inputs.append(ms.builder.BuilderInput(programs[-1], self.target))
         self.clock.deadline = time.monotonic() + limit
+        device = "cuda" if on_gpu else "cpu"
         seconds: list[float | None] = []
         for program, built in zip(programs, self.builder.build(inputs), strict=True):
             run = None
             if not built.error_msg:
                 arguments = ms.arg_info.ArgInfo.from_entry_func(program, remove_preproc=True)
                 runs = self.runner.run(
-                    [ms.runner.RunnerInput(built.artifact_path, "cpu", arguments)]
+                    [ms.runner.RunnerInput(built.artifact_path, device, arguments)]
                 )
                 run = runs[0].result()
             measured = run is not None and not run.error_msg
