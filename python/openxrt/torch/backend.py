@@ -17,11 +17,13 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
+from .._core import Unsupported
 from .aten.decompositions import decompositions
 from .compiled_step import Direct, TrainingGraph
 from .fallback import refused_nodes, split
 from .importer import import_fx
 from .joint_graph import partition
+from .per_shape import PerShape, is_symbolic
 from .runner import FrozenWhileUnchanged, Runner
 
 
@@ -58,12 +60,25 @@ class _Compiler:
             return Runner(import_fx(module, samples), options, self.training)
 
         if not static:
-            runner = live()
+            try:
+                runner = live()
+            except Unsupported:
+                if not is_symbolic(samples):
+                    raise
+                programs = PerShape(module, samples, options, self.training)
+                return make_boxed_func(lambda *arguments: programs(arguments))
             if self.made is not None:
                 context = torch._guards.TracingContext.try_get()
                 metadata = context.fw_metadata if context is not None else None
                 self.made(TrainingGraph(module, runner, metadata))
             return make_boxed_func(lambda *arguments: runner(arguments))
+
+        if is_symbolic(samples):
+            try:
+                import_fx(module, samples)
+            except Unsupported:  # weights stay inputs
+                specialised = PerShape(module, samples, options, self.training)
+                return make_boxed_func(lambda *arguments: specialised(arguments))
 
         known: list[torch.Tensor] = []
         versions: list[int] = []

@@ -38,18 +38,21 @@ class Imported:
     results: list[Result] = field(default_factory=list)
     # Graph input → graph output that is its new value.
     aliases: dict[str, str] = field(default_factory=dict)
+    # Makes of the program's arguments what results with a `view` are.
+    views: Callable[..., Sequence[torch.Tensor]] | None = None
     # Places in `inputs` of complex tensors, which the graph takes as torch.view_as_real() does.
     complex_inputs: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Result:
-    """One result: an output of the graph, or (output −1) an argument of the program, or a value
-    known while tracing."""
+    """One result: an output of the graph, or (output −1) an argument of the program, a view of
+    arguments, or a value known while tracing."""
 
     output: int
     known: object = None
     argument: int = -1
+    view: int = -1  # the place in what Imported.views makes
     is_number: bool = False  # a symbolic integer: a Python number and no tensor
     is_complex: bool = False  # the output's last dimension holds real and imaginary part
 
@@ -355,6 +358,48 @@ def one_at_a_time(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return alone
 
 
+def _views(results: Sequence[object]) -> list[torch.fx.Node]:
+    """Those of the results that are views of the graph's arguments."""
+    of_arguments: dict[torch.fx.Node, bool] = {}
+
+    def holds(node: torch.fx.Node) -> bool:
+        if node not in of_arguments:
+            target = node.target
+            is_view = isinstance(target, torch._ops.OpOverload) and target.is_view
+            is_tensor = isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
+            may_be = node.op == "placeholder" or (
+                node.op == "call_function"
+                and (is_view or target is operator.getitem or not is_tensor)
+            )
+            of_arguments[node] = may_be and all(holds(source) for source in node.all_input_nodes)
+        return of_arguments[node]
+
+    found = [
+        result
+        for result in results
+        if isinstance(result, torch.fx.Node)
+        and result.op != "placeholder"
+        and isinstance(result.meta.get("val"), torch.Tensor)
+        and not result.meta["val"].is_complex()
+        and holds(result)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _extracted(
+    module: torch.fx.GraphModule, results: Sequence[torch.fx.Node]
+) -> torch.fx.GraphModule:
+    """A module with the same arguments that gives these nodes and no more."""
+    graph = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in module.graph.nodes:
+        if node.op != "output":
+            copies[node] = graph.node_copy(node, lambda source: copies[source])
+    graph.output([copies[node] for node in results])
+    graph.eliminate_dead_code()
+    return torch.fx.GraphModule(module, graph)
+
+
 @one_at_a_time
 def import_fx(
     module: torch.fx.GraphModule,
@@ -384,17 +429,27 @@ def import_fx(
         # What comes in and goes out (weights that the backward graph reads) is not copied; a graph
         # of nothing else keeps its nodes, for it has to have an output.
         known = {placeholder: position for position, placeholder in enumerate(placeholders)}
-        passes = any(result not in known for result in flat)
+        # Where sizes are symbols, PyTorch finds the place of a view in its argument's memory by the
+        # view that it is handed: it has to be one.
+        views = _views(flat) if any(isinstance(s, torch.SymInt) for s in samples) else []
+        viewed = {node: place for place, node in enumerate(views)}
+        passes = any(result not in known and result not in viewed for result in flat)
         added: dict[torch.fx.Node, Result] = {}
         for i, result in enumerate(flat):
             if passes and result in known:
                 importer.imported.results.append(Result(-1, argument=known[result]))
+            elif result in viewed and (passes or importer.outputs):
+                importer.imported.results.append(Result(-1, view=viewed[result]))
             elif result in added:  # given out and saved: one tensor, whose changes PyTorch counts
                 importer.imported.results.append(added[result])
             else:
                 importer.add_result(result, f"result_{i}")
-                if isinstance(result, torch.fx.Node):
+                if result in viewed:  # the graph has to have an output
+                    importer.imported.results[-1] = Result(-1, view=viewed[result])
+                elif isinstance(result, torch.fx.Node):
                     added[result] = importer.imported.results[-1]
+        if views:
+            importer.imported.views = _extracted(module, views)
 
     return importer.run(finish)
 

@@ -149,6 +149,7 @@ class Runner:
         self.program: Program = load(imported.graph, aliases=imported.aliases, **options)
         self.inputs = imported.inputs
         self.results = imported.results
+        self.views = imported.views
         self.complex_inputs = imported.complex_inputs
         # The usual cases are told once, not at every call.
         self.positions = (
@@ -178,9 +179,12 @@ class Runner:
         if self.plain:
             return outputs
         results: list[object] = []
+        views = self.views(*arguments) if self.views is not None else ()
         for result in self.results:
             if result.argument >= 0:
                 results.append(arguments[result.argument])
+            elif result.view >= 0:
+                results.append(views[result.view])
             elif result.output < 0:
                 results.append(result.known)
             elif result.is_number:

@@ -28,11 +28,13 @@ def _plus_product(
     b: Builder, x: Value, first: Value, second: Value, beta: Number, alpha: Number
 ) -> Value:
     product = b.op("MatMul", first, second, rank=first.rank)
-    if alpha != 1:
-        product = b.op("Mul", product, b.scalar(alpha, product.dtype))
-    if beta == 0:
+    if isinstance(alpha, Value) or alpha != 1:
+        product = b.op("Mul", product, b.operand(alpha, product.dtype))
+    if isinstance(beta, Value):
+        x = b.op("Mul", x, b.cast(beta, x.dtype))
+    elif beta == 0:
         return product
-    if beta != 1:
+    elif beta != 1:
         x = b.op("Mul", x, b.scalar(beta, x.dtype))
     return b.op("Add", product, x, rank=first.rank)
 
@@ -41,7 +43,8 @@ def _plus_product(
 def addmm(
     b: Builder, x: Value, first: Value, second: Value, *, beta: Number = 1, alpha: Number = 1
 ) -> Value:
-    if first.dtype.is_floating_point and beta != 0:
+    known = not isinstance(alpha, Value) and not isinstance(beta, Value)
+    if known and first.dtype.is_floating_point and beta != 0:
         return b.op("Gemm", first, second, x, rank=2, alpha=float(alpha), beta=float(beta))
     return _plus_product(b, x, first, second, beta, alpha)
 
