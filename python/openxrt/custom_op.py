@@ -120,6 +120,14 @@ def register_op(
             kernel nor body, a name is wrong, statements cannot be read.
     """
     op_name = f"{domain}.{name}"
+    for what, function in (("kernel", kernel), ("infer", infer)):
+        if function is not None and not callable(function):
+            raise InvalidArgument(f"op {op_name}: {what} is {function!r}, which is no function")
+    several = {"inputs": inputs, "outputs": outputs}
+    several |= {f"dtypes[{parameter!r}]": some for parameter, some in (dtypes or {}).items()}
+    for what, some in several.items():
+        if isinstance(some, str):  # its letters are a list, too
+            raise InvalidArgument(f"op {op_name}: {what} is {some!r}; give a list of them")
     if (inputs is None or attributes is None) and kernel is not None:
         own_inputs, own_attributes = _from_signature(op_name, kernel)
         inputs = own_inputs if inputs is None else inputs

@@ -208,7 +208,9 @@ Tensor from_numpy(nb::handle array, const Type& type, std::string_view name, Acc
   const std::string kind = nb::cast<std::string>(dtype.attr("kind"));
   if (kind == "O" || kind == "U" || kind == "S" || kind == "T") {
     if (access == Access::kWrite) fail(name, "strings cannot be written in place");
-    if (type.dtype != DType::kString && kind == "O") {
+    // Where any dtype may stand, as for results of kernels, objects that are all str are strings.
+    const bool may_be = type.dtype == DType::kString || type.dtype == DType::kUndefined;
+    if (!may_be && kind == "O") {
       fail(name,
            fmt::format("an array of Python objects was given where {} is wanted", to_string(type)));
     }

@@ -72,6 +72,17 @@ def test_a_kernel_runs_on_native() -> None:
         np.testing.assert_array_equal(tripled(X[:size]), X[:size] * 3)
 
 
+def test_kernels_of_strings() -> None:
+    name = next(names)
+
+    @openxrt.op(DOMAIN, name)
+    def shout(x: np.ndarray) -> np.ndarray:
+        return np.array([text.upper() + "!" for text in x], dtype=object)
+
+    program = openxrt.load(model(name, shape=("N",), dtype=TensorProto.STRING), engine="native")
+    assert program(["a", "é"]).tolist() == ["A!", "É!"]
+
+
 def test_the_kernel_may_use_dlpack() -> None:
     name = next(names)
 
@@ -432,6 +443,11 @@ def test_what_cannot_be_registered() -> None:
         ({"attributes": {"by": dict}}, "attribute 'by' cannot be"),
         ({"dtypes": {"q": ["float32"]}}, "no parameter 'q'"),
         ({"dtypes": {"x": ["float33"]}}, "no dtype 'float33'"),
+        ({"dtypes": {"x": "float32"}}, "is 'float32'; give a list"),
+        ({"inputs": "xs*"}, "inputs is 'xs.'; give a list"),
+        ({"outputs": "yz"}, "outputs is 'yz'; give a list"),
+        ({"kernel": 5}, "kernel is 5, which is no function"),
+        ({"infer": "y"}, "infer is 'y', which is no function"),
     ):
         with pytest.raises(openxrt.InvalidArgument, match=message):
             register(**details)
