@@ -117,6 +117,10 @@ _LATER = {
     "op": ".custom_op",
     "register_op": ".custom_op",
     "Explanation": ".explanation",
+    "lite": ".lite",
+    "oneflow": ".oneflow",
+    "quantize": ".quantize",
+    "torch": ".torch",
 }
 
 
@@ -124,7 +128,12 @@ def __getattr__(name: str) -> Any:
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'openxrt' has no attribute '{name}'")
-    imported = importlib.import_module(module, __name__)
+    try:
+        imported = importlib.import_module(module, __name__)
+    except ModuleNotFoundError as error:  # of PyTorch, or OneFlow
+        raise AttributeError(
+            f"openxrt.{name} needs the package '{error.name}', which is not installed"
+        ) from error
     # A module of that name is meant itself.
     value = imported if module == f".{name}" else getattr(imported, name)
     globals()[name] = value
