@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 Schedule = Callable[[int], float]
 """Learning rate of step 0, 1, …"""
@@ -34,16 +34,17 @@ class Loss:
 @dataclass(frozen=True, kw_only=True)
 class Optimizer:
     """What all optimizers share. Gradients are first cut to ±clip_value, then scaled so that the
-    norm of all together is at most clip_norm; 0 turns either off."""
+    norm of all together is at most clip_norm; 0 turns either off. The learning rate may be given
+    without its name."""
 
-    learning_rate: float = 0.01
+    learning_rate: float = field(default=0.01, kw_only=False)
     weight_decay: float = 0.0
     clip_value: float = 0.0
     clip_norm: float = 0.0
 
     def options(self) -> dict[str, object]:
         """Name and settings, as the C++ trainer takes them."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {"name": type(self).__name__.lower(), **values}
 
 
@@ -79,7 +80,7 @@ class RMSprop(Optimizer):
 class Adam(Optimizer):
     """torch.optim.Adam."""
 
-    learning_rate: float = 1e-3
+    learning_rate: float = field(default=1e-3, kw_only=False)
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
@@ -97,7 +98,7 @@ class AdamW(Adam):
 class LAMB(Optimizer):
     """Layer-wise adaptive moments."""
 
-    learning_rate: float = 1e-3
+    learning_rate: float = field(default=1e-3, kw_only=False)
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-6

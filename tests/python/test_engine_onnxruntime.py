@@ -57,6 +57,26 @@ def test_large_constants_are_lent(dtype: type) -> None:
     np.testing.assert_allclose(result, expected, rtol=tolerance, atol=20 * tolerance)
 
 
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_the_least_integer_by_minus_one(op: str) -> None:
+    """ONNX Runtime divides as the processor does, which ends the process."""
+
+    def model(divisor: int | None) -> bytes:
+        constants = [] if divisor is None else [numpy_helper.from_array(np.array([divisor]), "d")]
+        inputs = [tensor("x", TensorProto.INT64, [1])]
+        inputs += [tensor("d", TensorProto.INT64, [1])] if divisor is None else []
+        outputs = [tensor("y", TensorProto.INT64, [1])]
+        return make_model([helper.make_node(op, ["x", "d"], ["y"])], inputs, outputs, constants)
+
+    least = np.array([np.iinfo(np.int64).min])
+    for divisor in (None, -1):
+        program = openxrt.load(model(divisor), engine="onnxruntime", cache_dir="")
+        assert program.explain()["nodes_per_engine"] == {"native": 1}
+        assert "end the process" in program.explain()["nodes"][0]["refusals"]["onnxruntime"]
+        program(least, *([] if divisor else [np.array([-1])]))
+    assert load(model(2))(least) == (least // 2 if op == "Div" else 0)
+
+
 def test_bfloat16_passes() -> None:
     model = make_model(
         [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)],

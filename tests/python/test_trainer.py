@@ -528,6 +528,15 @@ def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     small_trainer().load(path)
 
 
+def test_the_learning_rate_needs_no_name() -> None:
+    for kind in (optim.SGD, optim.Adagrad, optim.RMSprop, optim.Adam, optim.AdamW, optim.LAMB):
+        assert kind(0.5) == kind(learning_rate=0.5)
+        assert kind(0.5).options()["learning_rate"] == 0.5
+    assert optim.AdamW().learning_rate == 1e-3
+    with pytest.raises(TypeError):
+        optim.SGD(0.5, 0.9)
+
+
 def test_rates_follow_the_schedule() -> None:
     trainer = small_trainer(schedule=optim.cosine(0.1, total=10, warmup=2))
     rates = []

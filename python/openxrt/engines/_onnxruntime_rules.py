@@ -55,11 +55,21 @@ def _max_unpool(node: NodeView) -> str:
     return "it reads the indices as of the shape without output_shape" if given else ""
 
 
+def _division(node: NodeView) -> str:
+    """The least integer divided by -1 is a trap of the processor, which ends the process."""
+    if not _types.dtype_of(node.input_types[0]) in ("int32", "int64"):
+        return ""
+    divisor = node.constants.get(1)
+    if divisor is not None and not (divisor == -1).any():
+        return ""
+    return "of integers it divides by constants other than -1 alone: by -1 it may end the process"
+
+
 def _mod(node: NodeView) -> str:
     floating = _types.dtype_of(node.input_types[0]).startswith(("float", "bfloat"))
     if floating and not node.attributes.get("fmod", 0):
         return "of floating-point numbers it knows fmod=1 alone"
-    return ""
+    return _division(node)
 
 
 def _reduce_bool(node: NodeView) -> str:
@@ -91,6 +101,7 @@ def _resize(node: NodeView) -> str:
 RULES: dict[str, Callable[[NodeView], str]] = {
     "Attention": _attention,
     "ConvInteger": _conv_integer,
+    "Div": _division,
     "DFT": lambda node: "its sums lose digits where results are near zero",
     "Dropout": _dropout,
     "MaxUnpool": _max_unpool,

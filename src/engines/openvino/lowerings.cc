@@ -165,6 +165,54 @@ ov::OutputVector cast_like_float8(const Context& node) {
   return {saturated(node.get_input(0), node.get_input(1).get_element_type())};
 }
 
+// A step of 0 kills the process in the plugin's division: such a range has no elements.
+ov::OutputVector range(const Context& node) {
+  const Value start = to_scalar(node.get_input(0)), step = to_scalar(node.get_input(2));
+  const auto type = start.get_element_type();
+  const Value stands = std::make_shared<ops::Equal>(step, scalar(type, 0));
+  const Value stop = std::make_shared<ops::Select>(stands, start, to_scalar(node.get_input(1)));
+  const Value safe = std::make_shared<ops::Select>(stands, scalar(type, 1), step);
+  return {std::make_shared<ops::Range>(start, stop, safe, type)};
+}
+
+// The plugin reads wherever the indices say, outside of its memory too: they are kept within.
+ov::OutputVector gather_nd(const Context& node) {
+  const auto i64 = ov::element::i64;
+  const Value data = node.get_input(0), indices = convert_to(node.get_input(1), i64);
+  const auto batch = node.get_attribute<std::int64_t>("batch_dims", 0);
+  const Value index_dims = std::make_shared<ops::ShapeOf>(indices, i64);
+  const Value coordinates = std::make_shared<ops::Gather>(index_dims, ints({-1}), scalar(i64, 0));
+  const Value end = std::make_shared<ops::Add>(coordinates, ints({batch}));
+  const Value sizes = std::make_shared<ops::Slice>(std::make_shared<ops::ShapeOf>(data, i64),
+                                                   ints({batch}), end, ints({1}), ints({0}));
+  const Value first = std::make_shared<ops::Multiply>(sizes, scalar(i64, -1));
+  const Value last = std::make_shared<ops::Subtract>(sizes, scalar(i64, 1));
+  const Value within = std::make_shared<ops::Minimum>(
+      std::make_shared<ops::Maximum>(indices, first), last);
+  return {std::make_shared<ops::GatherND>(data, within, static_cast<std::size_t>(batch))};
+}
+
+// The plugin refuses an index behind the axis, and writes to one before it: that becomes the first.
+ov::OutputVector scatter_elements(const Context& node) {
+  using Scatter = ops::ScatterElementsUpdate;
+  const auto i64 = ov::element::i64;
+  const Value data = node.get_input(0), indices = convert_to(node.get_input(1), i64);
+  const auto axis = node.get_attribute<std::int64_t>("axis", 0);
+  const auto reduction = node.get_attribute<std::string>("reduction", "none");
+  const Value size = std::make_shared<ops::Gather>(std::make_shared<ops::ShapeOf>(data, i64),
+                                                   scalar(i64, axis), scalar(i64, 0));
+  const Value first = std::make_shared<ops::Multiply>(size, scalar(i64, -1));
+  const Value before = std::make_shared<ops::Less>(indices, first);
+  const Value refused = std::make_shared<ops::Select>(before, size, indices);
+  const auto mode = reduction == "add"   ? Scatter::Reduction::SUM
+                    : reduction == "mul" ? Scatter::Reduction::PROD
+                    : reduction == "max" ? Scatter::Reduction::MAX
+                    : reduction == "min" ? Scatter::Reduction::MIN
+                                         : Scatter::Reduction::NONE;
+  return {std::make_shared<Scatter>(data, refused, node.get_input(2), scalar(i64, axis), mode,
+                                    /*use_init_val=*/true)};
+}
+
 // A value that is a tensor is there.
 ov::OutputVector optional_has_element(const Context& node) {
   return {scalar(ov::element::boolean, given(node, 0))};
@@ -225,8 +273,13 @@ bool is_float_data(const Graph& graph, const Node& node) {
   return is_floating(input_dtype(graph, node, 0));
 }
 
-bool is_tiled_at_run_time(const Graph& graph, const Node& node) {
-  return !is_constant(graph, node, 1);
+template <std::size_t input>
+bool is_known_at_run_time(const Graph& graph, const Node& node) {
+  return !is_constant(graph, node, input);
+}
+
+bool steps_by_integers(const Graph& graph, const Node& node) {
+  return !is_constant(graph, node, 2) && !is_floating(input_dtype(graph, node, 0));
 }
 
 bool is_floor_mod(const Graph& graph, const Node& node) {
@@ -257,15 +310,18 @@ constexpr Lowering kLowerings[] = {
     {"Cast", is_saturating_to_float8, cast_to_float8},
     {"CastLike", is_saturating_to_float8, cast_like_float8},
     {"DeformConv", always, deform_conv},
+    {"GatherND", is_known_at_run_time<1>, gather_nd},
     {"Mod", is_floor_mod, mod},
     {"Mul", is_eight_bits, wrapping<ops::Multiply>},
     {"NonMaxSuppression", always, non_max_suppression},
     {"OptionalGetElement", always, same},
     {"OptionalHasElement", always, optional_has_element},
+    {"Range", steps_by_integers, range},
     {"ReduceMax", is_float_data, reduce_extreme<ops::ReduceMax>},
     {"ReduceMin", is_float_data, reduce_extreme<ops::ReduceMin>},
+    {"ScatterElements", is_known_at_run_time<1>, scatter_elements},
     {"Sub", is_eight_bits, wrapping<ops::Subtract>},
-    {"Tile", is_tiled_at_run_time, tile},
+    {"Tile", is_known_at_run_time<1>, tile},
     {"TopK", always, top_k},
 };
 

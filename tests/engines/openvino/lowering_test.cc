@@ -90,6 +90,44 @@ TEST(OpenVinoLowering, ModTakesTheSignOfTheDivisor) {
   EXPECT_THAT(values(results[0]), ElementsAre(2, -2, 5, kInf, 3));
 }
 
+// Of which the plugin divides by zero, or reads and writes outside of its memory.
+TEST(OpenVinoLowering, StepsAndIndicesThatMakeNoSense) {
+  const auto scalar = [](std::int64_t value) {
+    Tensor made = Tensor::allocate(DType::kInt64, {});
+    made.data<std::int64_t>()[0] = value;
+    return made;
+  };
+  const One range = one("Range", {i64({}), i64({}), i64({})}, {i64({Dim()})});
+  EXPECT_THAT(integers(supported_and_run(range, {scalar(3), scalar(8), scalar(0)})[0]),
+              ElementsAre());
+  EXPECT_THAT(integers(supported_and_run(range, {scalar(8), scalar(1), scalar(-3)})[0]),
+              ElementsAre(8, 5, 2));
+
+  Tensor index = Tensor::allocate(DType::kInt64, {1, 2});
+  const Tensor data = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  const auto gathered = [&](std::int64_t row, std::int64_t column) {
+    index.data<std::int64_t>()[0] = row;
+    index.data<std::int64_t>()[1] = column;
+    return values(supported_and_run(one("GatherND", {f32({2, 3}), i64({1, 2})}, {f32({1})}),
+                                    {data, index})[0]);
+  };
+  EXPECT_THAT(gathered(-1, -3), ElementsAre(4));
+  EXPECT_THAT(gathered(1, 2), ElementsAre(6));
+  gathered(100'000'000, -100'000'000);
+
+  const auto scattered = [&](std::int64_t to) {
+    index.data<std::int64_t>()[0] = 0;
+    index.data<std::int64_t>()[1] = to;
+    return values(
+        supported_and_run(one("ScatterElements", {f32({2, 3}), i64({1, 2}), f32({1, 2})},
+                              {f32({2, 3})},
+                              {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}}),
+                          {data, index, floats({1, 2}, {10, 20})})[0]);
+  };
+  EXPECT_THAT(scattered(-1), ElementsAre(11, 2, 23, 4, 5, 6));
+  EXPECT_THROW(scattered(-100'000'000), Error);
+}
+
 TEST(OpenVinoLowering, EightBitArithmeticWrapsAround) {
   const std::vector<Data> inputs = {tensor_of<std::uint8_t>(DType::kUInt8, {3}, {200, 3, 100}),
                                     tensor_of<std::uint8_t>(DType::kUInt8, {3}, {100, 5, 3})};
