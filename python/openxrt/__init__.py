@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _plugins, engines
+from . import _arguments, _plugins, engines
 from ._core import (
     CacheEntry,
     EngineError,
@@ -205,39 +205,27 @@ def load(
         Unsupported: no permitted engine can run a node; the message says why each refused it.
         EngineError: a named engine cannot be loaded, or failed to compile.
     """
-    if isinstance(model, (bytes, bytearray, memoryview, Graph)):
-        source: str | bytes | bytearray | memoryview | Graph = model
-    else:
-        source = os.fsdecode(os.fspath(model))
-    if isinstance(engine, str):
-        names = [name.strip() for name in engine.split(",")]
-    else:
-        names = list(engine)
     pairs = aliases.items() if isinstance(aliases, Mapping) else aliases
     return _load(
-        source,
-        engines=names,
-        device=device,
-        strict=strict,
-        num_threads=num_threads,
+        _arguments.source_of(model),
+        engines=_arguments.engine_names(engine),
+        strict=bool(strict),
         cache_dir=None if cache_dir is None else os.fspath(cache_dir),
-        cluster_minimum_nodes=cluster_minimum_nodes,
-        cluster_maximum_nodes=cluster_maximum_nodes,
         node_engines=dict(node_engines or {}),
         aliases=[(first, second) for first, second in pairs],
-        engine_options={
-            name: {key: _option(value) for key, value in own.items()}
-            for name, own in (engine_options or {}).items()
-        },
+        engine_options=_arguments.texts_by_engine(engine_options or {}),
         dump_dir="" if dump_dir is None else os.fspath(dump_dir),
-        max_specializations=max_specializations,
-        auto_mode=auto_mode,
-        auto_budget_s=auto_budget_s,
-        precision=precision,
-        tolerance=tolerance,
-        max_batch_size=max_batch_size,
-        max_workspace_bytes=max_workspace_bytes,
-        options={name: _option(value) for name, value in options.items()},
+        options={name: _arguments.option_text(value) for name, value in options.items()},
+        **_arguments.texts(device=device, auto_mode=auto_mode, precision=precision),
+        **_arguments.numbers(auto_budget_s=auto_budget_s, tolerance=tolerance),
+        **_arguments.integers(
+            num_threads=num_threads,
+            cluster_minimum_nodes=cluster_minimum_nodes,
+            cluster_maximum_nodes=cluster_maximum_nodes,
+            max_specializations=max_specializations,
+            max_batch_size=max_batch_size,
+            max_workspace_bytes=max_workspace_bytes,
+        ),
     )
 
 
@@ -256,8 +244,3 @@ def _cache_folder(cache_dir: str | os.PathLike[str] | None) -> str:
     if not folder:
         raise InvalidArgument("no cache folder: pass one, or set XRT_CACHE_DIR")
     return folder
-
-
-def _option(value: object) -> str:
-    # The spelling that engines document for switches.
-    return str(value).lower() if isinstance(value, bool) else str(value)

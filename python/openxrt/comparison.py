@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from . import _arguments
+from ._core import InvalidArgument
 from ._core import compare as _compare
 
 
@@ -81,22 +83,20 @@ def compare(
         precision: as for ``load``, but for "auto".
         engine_options: as for ``load``.
     """
-    first, second = (
-        [e.strip() for e in x.split(",")] if isinstance(x, str) else x for x in engines
-    )
+    pair = [_arguments.engine_names(engine) for engine in engines]
+    if isinstance(engines, str) or len(pair) != 2:
+        raise InvalidArgument(f'engines is {engines!r}; two are compared: ("native", "xla") say')
+    first, second = pair
     found = _compare(
         bytes(model) if isinstance(model, (bytes, bytearray)) else Path(model),
         None if inputs is None else dict(inputs),
-        first=list(first),
-        second=list(second),
+        first=first,
+        second=second,
         tolerance=tolerance,
         every_node=every_node,
         strict=strict,
         num_threads=num_threads,
         precision=precision,
-        engine_options={
-            name: {key: str(value) for key, value in options.items()}
-            for name, options in (engine_options or {}).items()
-        },
+        engine_options=_arguments.texts_by_engine(engine_options or {}),
     )
     return Comparison(**found)

@@ -2,6 +2,7 @@
 #include "base/nearest.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace xrt {
@@ -21,11 +22,22 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+}  // namespace
+
 std::string suggestion(std::string_view wrong, const std::vector<std::string>& names) {
   const std::string* nearest = nullptr;
   std::size_t least = 0;
   for (const std::string& name : names) {
-    const std::size_t distance = edit_distance(wrong, name);
+    const std::size_t distance = edit_distance(lower(wrong), lower(name));
     if (nearest != nullptr && distance >= least) continue;
     nearest = &name;
     least = distance;

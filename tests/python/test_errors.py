@@ -172,8 +172,15 @@ def test_wrong_options(add_model: bytes) -> None:
         openxrt.load(add_model, engine="native", aliases={"a": "nothing"})
     with pytest.raises(openxrt.InvalidArgument, match="did you mean 'max_batch_size'"):
         openxrt.load(add_model, engine="native", max_batchsize=1)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="the model is a float: pass a path"):
         openxrt.load(3.5)
+    with pytest.raises(TypeError, match="SerializeToString"):
+        openxrt.load(onnx.load_model_from_string(add_model))
+    with pytest.raises(openxrt.NotFound, match="did you mean 'native'"):
+        openxrt.load(add_model, engine="Native")
+    for engines in ("native", ("native",), ("native", "native", "native")):
+        with pytest.raises(openxrt.InvalidArgument, match="two are compared"):
+            openxrt.compare(add_model, engines)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +191,13 @@ def test_wrong_options(add_model: bytes) -> None:
         ({"auto_budget_s": float("nan")}, "auto_budget_s is nan"),
         ({"tolerance": -0.5}, "tolerance is -0.5"),
         ({"num_threads": -1}, "num_threads is -1"),
+        ({"num_threads": 10**6}, "num_threads is 1000000"),
+        ({"num_threads": "two"}, "num_threads is 'two'; a whole number"),
+        ({"tolerance": "0.1"}, "tolerance is '0.1'; a number"),
+        ({"precision": None}, "precision is None; a str"),
+        ({"engine": None}, "engine is None: give a name"),
+        ({"engine": [3]}, r"engine is \[3\]: give a name"),
+        ({"engine_options": {"precision": "bf16"}}, "write engine_options={engine: {option"),
         (
             {"cluster_minimum_nodes": 5, "cluster_maximum_nodes": 2},
             "above cluster_maximum_nodes, 2",

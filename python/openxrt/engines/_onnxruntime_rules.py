@@ -57,7 +57,7 @@ def _max_unpool(node: NodeView) -> str:
 
 def _division(node: NodeView) -> str:
     """The least integer divided by -1 is a trap of the processor, which ends the process."""
-    if not _types.dtype_of(node.input_types[0]) in ("int32", "int64"):
+    if _types.dtype_of(node.input_types[0]) not in ("int32", "int64"):
         return ""
     divisor = node.constants.get(1)
     if divisor is not None and not (divisor == -1).any():
