@@ -205,6 +205,9 @@ class EngineModule(torch.nn.Module):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], flat: list[object]
     ) -> object:
         """Results by a program that is made for these arguments; one that is refused is dropped."""
+        if any(torch.nn.parameter.is_lazy(weight) for weight in self.wrapped.parameters()):
+            with torch.no_grad():  # LazyLinear and its like take their sizes from their first call
+                self.wrapped(*args, **kwargs)
         program = None
         try:
             program = self._compile(args, kwargs)

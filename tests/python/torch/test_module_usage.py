@@ -148,6 +148,13 @@ def test_what_tracing_stumbles_over_is_left_to_pytorch() -> None:
     assert_close(xt.XRTModule(module, "native", fallback=True)(*given), module(*given))
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_lazy_modules(training: bool) -> None:
+    module = nn.Sequential(nn.LazyLinear(3), nn.ReLU()).train(training)
+    x = torch.randn(2, 4)
+    assert_close(xt.XRTModule(module, "native")(x), module(x))
+
+
 def test_transforms_of_torch_func() -> None:
     module = mlp().eval()
     fast = xt.XRTModule(module, "native")
