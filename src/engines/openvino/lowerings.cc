@@ -187,8 +187,8 @@ ov::OutputVector gather_nd(const Context& node) {
                                                    ints({batch}), end, ints({1}), ints({0}));
   const Value first = std::make_shared<ops::Multiply>(sizes, scalar(i64, -1));
   const Value last = std::make_shared<ops::Subtract>(sizes, scalar(i64, 1));
-  const Value within = std::make_shared<ops::Minimum>(
-      std::make_shared<ops::Maximum>(indices, first), last);
+  const Value within =
+      std::make_shared<ops::Minimum>(std::make_shared<ops::Maximum>(indices, first), last);
   return {std::make_shared<ops::GatherND>(data, within, static_cast<std::size_t>(batch))};
 }
 

@@ -118,11 +118,10 @@ TEST(OpenVinoLowering, StepsAndIndicesThatMakeNoSense) {
   const auto scattered = [&](std::int64_t to) {
     index.data<std::int64_t>()[0] = 0;
     index.data<std::int64_t>()[1] = to;
-    return values(
-        supported_and_run(one("ScatterElements", {f32({2, 3}), i64({1, 2}), f32({1, 2})},
-                              {f32({2, 3})},
-                              {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}}),
-                          {data, index, floats({1, 2}, {10, 20})})[0]);
+    return values(supported_and_run(
+        one("ScatterElements", {f32({2, 3}), i64({1, 2}), f32({1, 2})}, {f32({2, 3})},
+            {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}}),
+        {data, index, floats({1, 2}, {10, 20})})[0]);
   };
   EXPECT_THAT(scattered(-1), ElementsAre(11, 2, 23, 4, 5, 6));
   EXPECT_THROW(scattered(-100'000'000), Error);
