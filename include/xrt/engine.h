@@ -38,7 +38,7 @@
 namespace xrt {
 
 // Changes whenever a class below changes shape; a library built for another version is refused.
-inline constexpr std::uint32_t kEngineAbi = 3;
+inline constexpr std::uint32_t kEngineAbi = 4;
 
 enum class Phase : std::uint8_t { kInference, kTraining };
 
@@ -101,6 +101,9 @@ struct CompileOptions {
 struct RunOptions {
   // Reserved for devices with streams; null means: run() returns when the outputs are written.
   void* stream = nullptr;
+  // Empty, or per output: an output that is none and marked here is to be a tensor in the memory of
+  // Executable::device(), written when run() returns. Without the mark it is one on the host.
+  std::span<const bool> on_device = {};
 };
 
 // What one run needs for itself; an engine without such a thing returns null.
@@ -129,6 +132,10 @@ class XRT_API Executable {
   // Bytes of scratch memory per context, and of weights this executable holds for itself.
   virtual std::size_t workspace_bytes() const { return 0; }
   virtual std::size_t weight_bytes() const { return 0; }
+
+  // Whose memory inputs may lie in beside the host's, and results where RunOptions asks for it.
+  // Only the host's: inputs and results always lie there.
+  virtual Device device() const { return {}; }
 };
 
 // What an engine says about an op as a whole.

@@ -6,6 +6,12 @@
 //
 // run() is thread-safe. Inputs are read from the caller's memory; an output tensor that the caller
 // supplies is written in place where its shape is right.
+//
+// Inputs of a program on a GPU may lie on the host or on that GPU, in memory that is written
+// already (Tensor::wrap with a Device), and so may the memory given for outputs. Where the caller
+// gives none, Results says where an output goes:
+//
+//   program->run(inputs, outputs, xrt::Results::kDevice);
 #pragma once
 
 #include <cstddef>
@@ -80,6 +86,14 @@ XRT_API void set_option(ProgramOptions& options, std::string_view name, std::str
 // this when they are loaded.
 XRT_API ProgramOptions with_environment(ProgramOptions options);
 
+// Where outputs lie that the caller supplies no tensor for.
+enum class Results : std::uint8_t {
+  kLikeInputs,  // on the program's device if any input lies on it, else on the host
+  kHost,
+  kDevice,  // on ProgramOptions::device; strings, sequences and types narrower than a byte: the
+            // host
+};
+
 struct Port {
   std::string name;
   Type type;
@@ -151,8 +165,12 @@ class XRT_API Program {
 
   // Positional: `inputs` follow inputs(). An input with a default may be none. `outputs` is empty,
   // or has one entry per output: a tensor to be written in place, or none.
-  // Wrong count, dtype, rank, dimension or two values of one symbol: kInvalidArgument, naming it.
-  virtual void run(std::span<const Data> inputs, std::vector<Data>& outputs) = 0;
+  // Wrong count, dtype, rank, dimension, device or two values of one symbol: kInvalidArgument,
+  // naming it. When it returns the outputs are written, wherever they lie.
+  virtual void run(std::span<const Data> inputs, std::vector<Data>& outputs, Results results) = 0;
+  void run(std::span<const Data> inputs, std::vector<Data>& outputs) {
+    run(inputs, outputs, Results::kLikeInputs);
+  }
   // By name.
   std::vector<Data> run(const std::map<std::string, Data>& inputs);
 

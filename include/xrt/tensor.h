@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors and what a value holds at run time.
 //
-// A Tensor is a dtype, a concrete shape and a shared, dense, row-major buffer on the host. Copying
-// a Tensor copies the handle, not the elements. A tensor over foreign memory keeps its owner alive.
+// A Tensor is a dtype, a concrete shape and a shared, dense, row-major buffer, on the host unless
+// it was wrapped as a device's. Copying a Tensor copies the handle, not the elements. A tensor over
+// foreign memory keeps its owner alive.
 //
 //   Tensor t = Tensor::allocate(DType::kFloat32, {2, 3});
 //   t.data<float>()[0] = 1.0F;
@@ -14,8 +15,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "xrt/dtype.h"
@@ -33,6 +36,19 @@ XRT_API std::size_t byte_count(DType dtype, std::span<const std::int64_t> dims);
 // "[2,3]"
 XRT_API std::string to_string(std::span<const std::int64_t> dims);
 
+// Where memory lies; the numbers are DLPack's.
+enum class DeviceKind : std::int32_t { kCpu = 1, kCuda = 2 };
+struct Device {
+  DeviceKind kind = DeviceKind::kCpu;
+  std::int32_t ordinal = 0;  // which GPU, as CUDA's driver counts them
+  bool is_host() const { return kind == DeviceKind::kCpu; }
+  friend bool operator==(const Device&, const Device&) = default;
+};
+// "cpu", "cuda:1"
+XRT_API std::string to_string(Device device);
+// Of "cpu", "cuda" (the first GPU) or "cuda:N"; nothing for any other text.
+XRT_API std::optional<Device> device_of(std::string_view name);
+
 class XRT_API Tensor {
  public:
   Tensor() = default;  // holds nothing: defined() is false
@@ -41,6 +57,12 @@ class XRT_API Tensor {
   static Tensor allocate(DType dtype, Dims dims);
   // Foreign memory of byte_count(dtype, dims) bytes; `owner` lives as long as any handle.
   static Tensor wrap(DType dtype, Dims dims, void* data, std::shared_ptr<const void> owner);
+  // The same over memory of a device, whose elements are written already: no work on any stream is
+  // to come that writes them. raw() and data() are then addresses on that device.
+  static Tensor wrap(DType dtype, Dims dims, void* data, std::shared_ptr<const void> owner,
+                     Device device);
+  // New uninitialised memory on `device`. kNotFound where there is no driver for it.
+  static Tensor allocate(DType dtype, Dims dims, Device device);
   // Copies `values` (T must match `dtype` in size).
   template <typename T>
   static Tensor from(DType dtype, Dims dims, std::span<const T> values) {
@@ -59,6 +81,10 @@ class XRT_API Tensor {
   std::size_t rank() const { return dims_.size(); }
   std::int64_t count() const { return count_; }
   std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  bool on_host() const { return device_.is_host(); }
+  // This tensor if it lies there, else a copy; returns when it is made.
+  Tensor to(Device device) const;
 
   void* raw() { return data_; }
   const void* raw() const { return data_; }
@@ -75,9 +101,9 @@ class XRT_API Tensor {
 
   // The same buffer under another shape with as many elements; throws kInvalidArgument otherwise.
   Tensor reshaped(Dims dims) const;
-  // A deep copy in memory of its own.
+  // A deep copy in memory of its own, on the same device.
   Tensor clone() const;
-  // Elements equal bit for bit, and dtype and shape equal.
+  // Elements equal bit for bit, and dtype and shape equal. Both lie on the host.
   bool identical(const Tensor& other) const;
   // Who keeps the memory alive (null for an empty tensor).
   const std::shared_ptr<const void>& owner() const { return owner_; }
@@ -93,8 +119,13 @@ class XRT_API Tensor {
   std::int64_t count_ = 0;
   std::size_t bytes_ = 0;
   void* data_ = nullptr;
+  Device device_;
   std::shared_ptr<const void> owner_;
 };
+
+// Copies the elements of `from` over those of `to`, of the same dtype (no strings) and byte count,
+// between whatever devices; returns when they are written.
+XRT_API void copy_elements(const Tensor& from, Tensor& to);
 
 // What a value holds at run time: a tensor, a sequence (of tensors, or of anything, nested), or
 // an empty optional. A filled optional is just what it holds.

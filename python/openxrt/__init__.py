@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from . import _arguments, _plugins, engines
 from ._core import (
     CacheEntry,
+    DeviceArray,
     EngineError,
     EngineReport,
     Error,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CacheEntry",
     "Comparison",
+    "DeviceArray",
     "EngineError",
     "EngineReport",
     "Error",
@@ -172,7 +174,8 @@ def load(
     Args:
         model: path of the model, its bytes, or a Graph. Bytes cannot refer to external data files.
         engine: an engine's name, several in order of priority (a list, or "a,b"), or "auto".
-        device: "cpu", or a device that the engines name ("cuda:0").
+        device: "cpu", or a device that the engines name ("cuda:0"). Then inputs may lie there, in
+            anything with __dlpack__ (PyTorch, CuPy, JAX), and results of such a call stay there.
         strict: only the engines listed may run nodes. Otherwise what none of them takes runs on
             "native", and ``explain()`` says which nodes and why.
         num_threads: threads for all engines together; 0 is the process's budget.

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
 
+import numpy as np
+
 from .explanation import Explanation
 
 class Error(RuntimeError):
@@ -111,6 +113,29 @@ class HostThreads:
     @property
     def count(self) -> int: ...
 
+class DeviceArray:
+    """A result in a device's memory, which other libraries take through DLPack."""
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def numpy(self) -> np.ndarray: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+
 class Program:
     """A graph placed on engines, compiled and ready to run."""
 
@@ -118,7 +143,9 @@ class Program:
     def call_tensors(
         self, tensors: list[Any], type: type, threads: HostThreads | None = None
     ) -> list[Any]: ...
-    def run(self, inputs: Mapping[str, Any], *, out: Any = None) -> dict[str, Any]: ...
+    def run(
+        self, inputs: Mapping[str, Any], *, out: Any = None, device: str | None = None
+    ) -> dict[str, Any]: ...
     @property
     def inputs(self) -> list[Port]: ...
     @property

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python objects to xrt::Data and back.
 //
-// In: NumPy arrays (ml_dtypes included), anything with __dlpack__ on the CPU (PyTorch, JAX, CuPy's
-// host arrays), the buffer protocol, numbers, nested lists; lists and tuples for sequences, None
-// for an empty optional. Dense row-major memory is used where it lies and kept alive; everything
-// else is copied once.
-// Out: NumPy arrays that own the tensor's memory; strings as object arrays of str; sequences as
-// lists; None for an empty optional.
+// In: NumPy arrays (ml_dtypes included), anything with __dlpack__ on the CPU or, where the caller
+// takes it, on a CUDA device (PyTorch, JAX, CuPy), the buffer protocol, numbers, nested lists;
+// lists and tuples for sequences, None for an empty optional. Dense row-major memory is used where
+// it lies and kept alive; everything else on the host is copied once. Out: NumPy arrays that own
+// the tensor's memory; strings as object arrays of str; sequences as lists; None for an empty
+// optional; tensors on a device as DeviceArray.
 //
 // Of a framework with DLPack's table of C functions (PyTorch) results may also be tensors of its
 // own.
@@ -16,7 +16,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "xrt/tensor.h"
 #include "xrt/type.h"
@@ -30,9 +32,22 @@ struct ExchangeApi;
 // kReadDetached: read, also where the tensor requires grad; its gradient is the caller's affair.
 enum class Access { kRead, kWrite, kReadDetached };
 
+// Where producers have queued the work that writes the memory they lent.
+class ProducerStreams {
+ public:
+  void add(int device, void* stream) { streams_.emplace(device, stream); }
+  // Waits for it. The GIL need not be held.
+  void wait() const;
+
+ private:
+  std::set<std::pair<int, void*>> streams_;
+};
+
 // `type` is what the graph declares, `name` what to call the value in messages ("input \"x\"").
 // With kWrite the result shares the caller's memory, or the call fails: kInvalidArgument.
-Data to_data(nanobind::handle object, const Type& type, std::string_view name, Access access);
+// Memory of a CUDA device is taken if `streams` is given, and is written once that has waited.
+Data to_data(nanobind::handle object, const Type& type, std::string_view name, Access access,
+             ProducerStreams* streams = nullptr);
 
 // The same for what an engine or a kernel written in Python hands over: what is wrong with it is no
 // fault of the program's caller, but kEngine.

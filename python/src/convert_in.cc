@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cuda_driver.h"
 #include "convert.h"
 #include "dlpack.h"
 #include "numpy.h"
@@ -284,14 +286,20 @@ std::shared_ptr<const void> own(ManagedTensor* managed) {
           }};
 }
 
+bool is_cuda(std::int32_t device_type) {
+  return device_type == dlpack::kCuda || device_type == dlpack::kCudaManaged;
+}
+
 // A tensor over memory that `owner` keeps alive.
 Tensor from_view(const dlpack::TensorView& view, std::shared_ptr<const void> owner, bool read_only,
-                 std::string_view name, Access access) {
-  const std::int32_t device = view.device.type;
-  if (device != dlpack::kCpu && device != dlpack::kCudaHost && device != dlpack::kRocmHost) {
-    fail(name,
-         fmt::format("it lies on a device (DLPack type {}); copy it to the CPU first", device));
+                 std::string_view name, Access access, bool takes_devices) {
+  const std::int32_t kind = view.device.type;
+  const bool on_host =
+      kind == dlpack::kCpu || kind == dlpack::kCudaHost || kind == dlpack::kRocmHost;
+  if (!on_host && !(takes_devices && is_cuda(kind))) {
+    fail(name, fmt::format("it lies on a device (DLPack type {}); copy it to the CPU first", kind));
   }
+  const Device device = on_host ? Device{} : Device{DeviceKind::kCuda, view.device.id};
   const std::optional<DType> dtype = dtype_of(view.dtype);
   if (!dtype) {
     fail(name, fmt::format("no tensor has DLPack elements of code {}, {} bits, {} lanes",
@@ -314,10 +322,14 @@ Tensor from_view(const dlpack::TensorView& view, std::shared_ptr<const void> own
     }
   }
   if (dense || element_count(dims) == 0) {
-    return Tensor::wrap(*dtype, std::move(dims), data, std::move(owner));
+    return Tensor::wrap(*dtype, std::move(dims), data, std::move(owner), device);
   }
   if (access == Access::kWrite) {
     fail(name, "it is written in place and must be dense and row-major (C-contiguous)");
+  }
+  if (!on_host) {
+    fail(name, fmt::format("it lies on {} and must be dense and row-major there (C-contiguous)",
+                           to_string(device)));
   }
   Tensor copy = Tensor::allocate(*dtype, dims);
   copy_strided(copy.data<char>(), data, static_cast<std::size_t>(item), dims.data(), strides.data(),
@@ -325,15 +337,27 @@ Tensor from_view(const dlpack::TensorView& view, std::shared_ptr<const void> own
   return copy;
 }
 
-Tensor from_dlpack(nb::handle object, std::string_view name, Access access) {
+Tensor from_dlpack(nb::handle object, std::string_view name, Access access,
+                   ProducerStreams* streams) {
   nb::object capsule;
   try {
     nb::object method = object.attr("__dlpack__");
+    nb::dict arguments;
+    if (streams != nullptr && nb::hasattr(object, "__dlpack_device__")) {
+      const auto [kind, ordinal] =
+          nb::cast<std::pair<int, int>>(object.attr("__dlpack_device__")());
+      if (is_cuda(kind)) {
+        // The producer lets this stream wait for its own.
+        void* stream = CudaDriver::get().stream(ordinal);
+        arguments["stream"] = reinterpret_cast<std::uintptr_t>(stream);
+        streams->add(ordinal, stream);
+      }
+    }
     try {
-      capsule = method(nb::arg("max_version") = nb::make_tuple(1, 1));
+      capsule = method(nb::arg("max_version") = nb::make_tuple(1, 1), **arguments);
     } catch (nb::python_error& error) {
       if (!error.matches(PyExc_TypeError)) throw;
-      capsule = method();  // a producer from before DLPack 1.0
+      capsule = method(**arguments);  // a producer from before DLPack 1.0
     }
   } catch (nb::python_error& error) {
     fail_with_cause(name, fmt::format("the {} does not lend its memory", kind_of(object)), error);
@@ -348,18 +372,18 @@ Tensor from_dlpack(nb::handle object, std::string_view name, Access access) {
     }
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     const bool read_only = (managed->flags & dlpack::kReadOnly) != 0;
-    return from_view(managed->tensor, own(managed), read_only, name, access);
+    return from_view(managed->tensor, own(managed), read_only, name, access, streams != nullptr);
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor") != 0) {
     auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-    return from_view(managed->tensor, own(managed), false, name, access);
+    return from_view(managed->tensor, own(managed), false, name, access, streams != nullptr);
   }
   fail(name, fmt::format("{}.__dlpack__() did not return a DLPack capsule", kind_of(object)));
 }
 
 Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::string_view name,
-                     Access access) {
+                     Access access, ProducerStreams* streams) {
   if (access != Access::kReadDetached) {
     // What __dlpack__ refuses, and the table does not: results would silently have no gradient.
     static PyObject* const kRequiresGrad = PyUnicode_InternFromString("requires_grad");
@@ -390,7 +414,17 @@ Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::str
     fail_with_cause(name, fmt::format("the {} does not lend its memory", kind_of(object)), error);
   }
   const bool read_only = (managed->flags & dlpack::kReadOnly) != 0;
-  return from_view(managed->tensor, own(managed), read_only, name, access);
+  std::shared_ptr<const void> owner = own(managed);
+  const dlpack::Device& device = managed->tensor.device;
+  if (streams != nullptr && is_cuda(device.type)) {
+    void* stream = nullptr;
+    if (api.current_stream(device.type, device.id, &stream) != 0) {
+      nb::python_error error;
+      fail_with_cause(name, fmt::format("the {} has no stream", kind_of(object)), error);
+    }
+    streams->add(device.id, stream);
+  }
+  return from_view(managed->tensor, std::move(owner), read_only, name, access, streams != nullptr);
 }
 
 // --- numbers and nested lists -------------------------------------------------------------------
@@ -420,7 +454,8 @@ Tensor from_numbers(nb::handle object, const Type& type, std::string_view name) 
   return from_numpy(array, type, name, Access::kRead);
 }
 
-Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Access access) {
+Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Access access,
+                 ProducerStreams* streams) {
   if (NumPy::get().is_array(object)) return from_numpy(object, type, name, access);
   const bool numbers = PyLong_Check(object.ptr()) || PyFloat_Check(object.ptr()) ||
                        PyComplex_Check(object.ptr()) || PyList_Check(object.ptr()) ||
@@ -434,9 +469,9 @@ Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Acc
     return from_numbers(object, type, name);
   }
   if (const dlpack::ExchangeApi* api = exchange_api(Py_TYPE(object.ptr()))) {
-    return from_exchange(*api, object, name, access);
+    return from_exchange(*api, object, name, access, streams);
   }
-  if (nb::hasattr(object, "__dlpack__")) return from_dlpack(object, name, access);
+  if (nb::hasattr(object, "__dlpack__")) return from_dlpack(object, name, access, streams);
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
     return from_buffer(object, std::nullopt, name, access);
   }
@@ -472,11 +507,16 @@ const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
   return api->version.major == 1 ? api : nullptr;
 }
 
-Data to_data(nb::handle object, const Type& type, std::string_view name, Access access) {
+void ProducerStreams::wait() const {
+  for (const auto& [device, stream] : streams_) CudaDriver::get().synchronize(device, stream);
+}
+
+Data to_data(nb::handle object, const Type& type, std::string_view name, Access access,
+             ProducerStreams* streams) {
   switch (type.kind) {
     case Type::Kind::kOptional:
       if (object.is_none()) return {};
-      return to_data(object, *type.element, name, access);
+      return to_data(object, *type.element, name, access, streams);
     case Type::Kind::kSequence: {
       if (!PyList_Check(object.ptr()) && !PyTuple_Check(object.ptr())) {
         fail(name, fmt::format("a {} was given where {} is wanted; pass a list", kind_of(object),
@@ -495,7 +535,7 @@ Data to_data(nb::handle object, const Type& type, std::string_view name, Access 
       if (object.is_none()) {
         fail(name, fmt::format("None was given where {} is wanted", to_string(type)));
       }
-      return to_tensor(object, type, name, access);
+      return to_tensor(object, type, name, access, streams);
     case Type::Kind::kMap:
     case Type::Kind::kSparseTensor:
       break;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "convert.h"
+#include "device_array.h"
 #include "dlpack.h"
 #include "numpy.h"
 
@@ -120,6 +121,7 @@ struct Lent {
     }
   }
   Tensor tensor;
+  void* stream = nullptr;  // of a device's memory: which the framework works on now
   std::vector<std::int64_t> strides;
   dlpack::ManagedVersioned managed = {};
 };
@@ -131,13 +133,19 @@ nb::object to_framework(const Data& data, const dlpack::ExchangeApi& api) {
   const std::optional<dlpack::DataType> type = dlpack_type(data.tensor().dtype());
   if (!type) return to_python(data);
   auto lent = std::make_unique<Lent>(data.tensor());
+  const Device device = lent->tensor.device();
+  if (!device.is_host() && api.current_stream(static_cast<std::int32_t>(device.kind),
+                                              device.ordinal, &lent->stream) != 0) {
+    throw nb::python_error();
+  }
   lent->managed.version = {1, 0};
   lent->managed.manager_context = lent.get();
   lent->managed.deleter = [](dlpack::ManagedVersioned* self) {
-    delete static_cast<Lent*>(self->manager_context);
+    const std::unique_ptr<Lent> own(static_cast<Lent*>(self->manager_context));
+    give_back(own->tensor, own->stream);
   };
   lent->managed.tensor = {lent->tensor.raw(),
-                          {dlpack::kCpu, 0},
+                          {static_cast<std::int32_t>(device.kind), device.ordinal},
                           static_cast<std::int32_t>(lent->tensor.rank()),
                           *type,
                           const_cast<std::int64_t*>(lent->tensor.dims().data()),
@@ -150,7 +158,10 @@ nb::object to_framework(const Data& data, const dlpack::ExchangeApi& api) {
 }
 
 nb::object to_python(const Data& data) {
-  if (data.is_tensor()) return tensor_to_python(data.tensor());
+  if (data.is_tensor()) {
+    const Tensor& tensor = data.tensor();
+    return tensor.on_host() ? tensor_to_python(tensor) : device_array(tensor);
+  }
   if (data.is_sequence()) {
     nb::list items;
     for (const Data& item : data.items()) items.append(to_python(item));
@@ -162,6 +173,7 @@ nb::object to_python(const Data& data) {
 void bind_convert(nb::module_& module) {
   nb::class_<TensorBuffer>(module, "TensorBuffer", nb::type_slots(buffer_slots),
                            "Memory of a tensor, lent to NumPy.");
+  bind_device_array(module);
 }
 
 }  // namespace xrt::python

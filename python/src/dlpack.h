@@ -15,8 +15,10 @@ struct Device {
   std::int32_t type, id;
 };
 inline constexpr std::int32_t kCpu = 1;
+inline constexpr std::int32_t kCuda = 2;
 inline constexpr std::int32_t kCudaHost = 3;  // pinned memory, readable as any other
 inline constexpr std::int32_t kRocmHost = 11;
+inline constexpr std::int32_t kCudaManaged = 13;  // unified memory, used as the device's
 
 struct DataType {
   std::uint8_t code, bits;

@@ -61,7 +61,7 @@ std::string names_of(const std::vector<Port>& ports) {
 class PyProgram {
  public:
   PyProgram(std::shared_ptr<Program> program, const ProgramOptions& options)
-      : program_(std::move(program)) {
+      : program_(std::move(program)), device_(options.device) {
     for (const Port& port : program_->inputs()) {
       input_labels_.push_back(fmt::format("input '{}'", port.name));
       input_access_.push_back(Access::kRead);
@@ -95,8 +95,9 @@ class PyProgram {
     }
     std::vector<Data> inputs(ports.size());
     std::vector<bool> given(ports.size());
+    ProducerStreams streams;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
-      set_input(inputs, given, i, arguments[i]);
+      set_input(inputs, given, i, arguments[i], streams);
     }
     nb::object out;
     for (auto [key, value] : keywords) {
@@ -104,12 +105,12 @@ class PyProgram {
       if (name == "out") {
         out = nb::borrow(value);
       } else {
-        set_input(inputs, given, input_index(name), value);
+        set_input(inputs, given, input_index(name), value, streams);
       }
     }
     check_given(given);
-    Outputs outputs = prepare_outputs(out);
-    execute(inputs, outputs);
+    Outputs outputs = prepare_outputs(out, streams);
+    execute(inputs, outputs, streams, Results::kLikeInputs);
     if (ports_out() == 1) return result(outputs, 0);
     nb::object results = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(ports_out())));
     for (std::size_t i = 0; i < ports_out(); ++i) {
@@ -119,7 +120,10 @@ class PyProgram {
     return results;
   }
 
-  nb::dict run(const nb::dict& named, const nb::object& out) {
+  nb::dict run(const nb::dict& named, const nb::object& out,
+               const std::optional<std::string>& device) {
+    const Results wanted = results_on(device);
+    ProducerStreams streams;
     std::vector<Data> inputs(program_->inputs().size());
     std::vector<bool> given(inputs.size());
     for (auto [key, value] : named) {
@@ -127,11 +131,11 @@ class PyProgram {
         throw Error(ErrorCode::kInvalidArgument, fmt::format("the names of inputs are str, not {}",
                                                              nb::type_name(key.type()).c_str()));
       }
-      set_input(inputs, given, input_index(nb::cast<std::string>(key)), value);
+      set_input(inputs, given, input_index(nb::cast<std::string>(key)), value, streams);
     }
     check_given(given);
-    Outputs outputs = prepare_outputs(out);
-    execute(inputs, outputs);
+    Outputs outputs = prepare_outputs(out, streams);
+    execute(inputs, outputs, streams, wanted);
     nb::dict results;
     for (std::size_t i = 0; i < ports_out(); ++i) results[output_keys_[i]] = result(outputs, i);
     return results;
@@ -149,15 +153,16 @@ class PyProgram {
                                          ? exchange_api(reinterpret_cast<PyTypeObject*>(kind.ptr()))
                                          : nullptr;
     std::vector<Data> inputs(count);
+    ProducerStreams streams;
     for (std::size_t i = 0; i < count; ++i) {
       const Access access =
           input_access_[i] == Access::kWrite ? Access::kWrite : Access::kReadDetached;
-      inputs[i] = to_data(arguments[i], ports[i].type, input_labels_[i], access);
+      inputs[i] = to_data(arguments[i], ports[i].type, input_labels_[i], access, &streams);
     }
     Outputs outputs;
     std::optional<LendThreads> lend;
     if (threads != nullptr) lend.emplace(*threads);
-    execute(inputs, outputs);
+    execute(inputs, outputs, streams, Results::kLikeInputs);
     nb::list results;
     for (const Data& data : outputs.data) {
       results.append(api != nullptr ? to_framework(data, *api) : to_python(data));
@@ -185,14 +190,14 @@ class PyProgram {
   }
 
   void set_input(std::vector<Data>& inputs, std::vector<bool>& given, std::size_t i,
-                 nb::handle object) {
+                 nb::handle object, ProducerStreams& streams) {
     const Port& port = program_->inputs()[i];
     if (given[i]) {
       throw Error(ErrorCode::kInvalidArgument, fmt::format("{} was given twice", input_labels_[i]));
     }
     given[i] = true;
     if (port.has_default && object.is_none()) return;
-    inputs[i] = to_data(object, port.type, input_labels_[i], input_access_[i]);
+    inputs[i] = to_data(object, port.type, input_labels_[i], input_access_[i], &streams);
   }
 
   void check_given(const std::vector<bool>& given) const {
@@ -206,7 +211,7 @@ class PyProgram {
     }
   }
 
-  Outputs prepare_outputs(const nb::object& out) {
+  Outputs prepare_outputs(const nb::object& out, ProducerStreams& streams) {
     Outputs outputs;
     if (!out.is_valid() || out.is_none()) return outputs;
     const std::vector<Port>& ports = program_->outputs();
@@ -220,7 +225,7 @@ class PyProgram {
                     fmt::format("{}: a value of type {} cannot be written in place",
                                 output_labels_[i], to_string(ports[i].type)));
       }
-      outputs.data[i] = to_data(object, ports[i].type, output_labels_[i], Access::kWrite);
+      outputs.data[i] = to_data(object, ports[i].type, output_labels_[i], Access::kWrite, &streams);
       outputs.objects[i] = nb::borrow(object);
       outputs.addresses[i] = outputs.data[i].tensor().raw();
     };
@@ -253,10 +258,23 @@ class PyProgram {
     return outputs;
   }
 
-  void execute(const std::vector<Data>& inputs, Outputs& outputs) {
+  Results results_on(const std::optional<std::string>& device) const {
+    if (!device) return Results::kLikeInputs;
+    const std::optional<Device> wanted = device_of(*device);
+    if (wanted && wanted->is_host()) return Results::kHost;
+    if (wanted && wanted == device_of(device_)) return Results::kDevice;
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("results on '{}' were asked for; they can lie on cpu{}{}", *device,
+                            device_ == "cpu" ? "" : " or on the program's device, ",
+                            device_ == "cpu" ? "" : device_));
+  }
+
+  void execute(const std::vector<Data>& inputs, Outputs& outputs, const ProducerStreams& streams,
+               Results results) {
     {
       nb::gil_scoped_release release;
-      program_->run(inputs, outputs.data);
+      streams.wait();
+      program_->run(inputs, outputs.data, results);
     }
     for (std::size_t i = 0; i < outputs.addresses.size(); ++i) {
       const void* wanted = outputs.addresses[i];
@@ -292,6 +310,7 @@ class PyProgram {
   }
 
   std::shared_ptr<Program> program_;
+  std::string device_;
   std::vector<std::string> input_labels_, output_labels_;
   std::vector<Access> input_access_;
   std::vector<nb::str> output_keys_;
@@ -433,15 +452,19 @@ void bind_program(nb::module_& module) {
            "program(*arrays, out=None, **named) -> array or tuple\n\n"
            "Runs with inputs in graph order (and by name, where the name is a Python identifier). "
            "Returns one array, or a tuple in graph order where there are several outputs.\n"
-           "Inputs: NumPy arrays (ml_dtypes too), anything with __dlpack__ on the CPU, buffers, "
-           "numbers, lists; a list for a sequence, None for an empty optional. Dense memory is "
-           "used in place, never copied.\n"
+           "Inputs: NumPy arrays (ml_dtypes too), anything with __dlpack__ on the CPU or on the "
+           "program's GPU, buffers, numbers, lists; a list for a sequence, None for an empty "
+           "optional. Dense memory is used in place, never copied.\n"
+           "Results are NumPy arrays; with an input on the GPU they are DeviceArrays there.\n"
            "Raises InvalidArgument naming the input for a wrong count, dtype or shape.")
       .def("run", &PyProgram::run, nb::arg("inputs"), nb::kw_only(), nb::arg("out") = nb::none(),
-           "run(inputs: dict[str, array], *, out=None) -> dict[str, array]\n\n"
+           nb::arg("device").none() = nb::none(),
+           "run(inputs: dict[str, array], *, out=None, device=None) -> dict[str, array]\n\n"
            "Runs with inputs by name and returns every output by name.\n"
            "out: a dict (or a list in graph order) of writable C-contiguous arrays that receive "
-           "the results; one that does not fit is InvalidArgument.")
+           "the results; one that does not fit is InvalidArgument.\n"
+           "device: where other results lie: \"cpu\" (NumPy arrays) or the program's GPU "
+           "(DeviceArrays); by default on the GPU if an input does.")
       .def(
           "call_tensors", &PyProgram::call_tensors, nb::arg("tensors"), nb::arg("type"),
           nb::arg("threads").none() = nb::none(),

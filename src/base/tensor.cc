@@ -149,6 +149,16 @@ Tensor Tensor::wrap(DType dtype, Dims dims, void* data, std::shared_ptr<const vo
   return t;
 }
 
+Tensor Tensor::wrap(DType dtype, Dims dims, void* data, std::shared_ptr<const void> owner,
+                    Device device) {
+  if (!device.is_host() && (dtype == DType::kString || is_packed(dtype))) {
+    fail("a tensor of " + std::string(to_string(dtype)) + " cannot lie on " + to_string(device));
+  }
+  Tensor t = wrap(dtype, std::move(dims), data, std::move(owner));
+  t.device_ = device;
+  return t;
+}
+
 Tensor Tensor::scalar(float value) {
   return from<float>(DType::kFloat32, {}, std::span<const float>(&value, 1));
 }
@@ -190,8 +200,10 @@ Tensor Tensor::reshaped(Dims dims) const {
 
 Tensor Tensor::clone() const {
   if (!defined()) return {};
-  Tensor t = allocate(dtype_, dims_);
-  if (dtype_ == DType::kString) {
+  Tensor t = allocate(dtype_, dims_, device_);
+  if (!on_host()) {
+    copy_elements(*this, t);
+  } else if (dtype_ == DType::kString) {
     std::copy_n(strings(), count_, t.strings());
   } else if (bytes_ > 0) {
     std::memcpy(t.data_, data_, bytes_);
@@ -233,6 +245,7 @@ std::vector<std::int64_t> widen_packed(const void* data, std::int64_t count, int
 }  // namespace
 
 std::vector<std::int64_t> Tensor::to_int64() const {
+  if (!on_host()) return to({}).to_int64();
   switch (dtype_) {
     case DType::kInt64:
     case DType::kUInt64:

@@ -259,11 +259,13 @@ std::shared_ptr<Plan> Plan::finish(PlanDraft& draft, const ProgramOptions& optio
   auto plan = std::make_shared<Plan>();
   plan->aliases_ = draft.aliases;
   plan->output_names_ = draft.output_names;
+  plan->device_ = device_of(options.device).value_or(Device{});
   plan->explanation_ = draft.explanation;
   if (draft.check_constants && reads_constants(draft.folded)) draft.check_constants();
   plan->assign_slots(draft.folded, scope);
   plan->assign_aliases();
   plan->compile(draft, with_precision(options, draft.precision), scope);
+  plan->assign_devices();
   plan->plan_memory();
   return plan;
 }
@@ -342,6 +344,23 @@ void Plan::assign_aliases() {
       if (!get_engine(launch.engine)->in_place()) continue;
       launch.aliases.push_back({static_cast<std::int32_t>(in - launch.inputs.begin()),
                                 static_cast<std::int32_t>(out - launch.outputs.begin())});
+    }
+  }
+}
+
+void Plan::assign_devices() {
+  for (const auto& launch : launches_) launch->device = launch->executable->device();
+  for (const auto& launch : launches_) {
+    if (launch->device.is_host()) continue;
+    for (const std::size_t s : launch->outputs) {
+      Slot& slot = slots_[s];
+      const bool is_output = slot.place == Place::kOutput;
+      if (!slot.preallocate || is_packed(slot.dtype) || (!is_output && slot.place != Place::kArena))
+        continue;
+      slot.stays_on_device = std::any_of(
+          slot.readers.begin(), slot.readers.end(),
+          [&](const auto& reader) { return launches_[reader.first]->device == launch->device; });
+      if (slot.stays_on_device && !is_output) slot.place = Place::kDynamic;
     }
   }
 }

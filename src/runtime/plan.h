@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,8 +58,10 @@ class Plan {
   ~Plan();
 
   // `inputs` are complete and checked. `outputs` has one entry per graph output: a tensor to write
-  // into, or none.
-  void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler);
+  // into, or none: then it is given out on the device of the options with `device_results`, else
+  // on the host.
+  void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+           bool device_results = false);
 
   Explanation explain() const;
   // What placement found out after this plan was built. Not while another thread may read it;
@@ -79,6 +82,8 @@ class Plan {
     Type type;
     std::size_t index = 0;     // which program input, program output or arena buffer
     bool preallocate = false;  // a tensor of static shape whose memory we can provide
+    // Made on a device where another launch reads it: it stays there.
+    bool stays_on_device = false;
     DType dtype = DType::kUndefined;
     Dims dims;
     Tensor constant;
@@ -90,6 +95,7 @@ class Plan {
     std::string name, engine, traced_name;
     std::shared_ptr<const Executable> executable;
     std::shared_ptr<const ControlFlow> control_flow;  // the executable where it is one
+    Device device;                                    // of the executable
     std::vector<std::size_t> inputs, outputs;         // slots
     // Input and output of the launch that share memory: a program's alias within one function.
     std::vector<InputOutputAlias> aliases;
@@ -107,6 +113,8 @@ class Plan {
   class Lease;
 
   void assign_slots(const Graph& folded, const std::string& scope);
+  // Which values stay on the device that makes them.
+  void assign_devices();
   void plan_memory();
   // The program's aliases that one launch can carry out by itself, for engines that work in place.
   void assign_aliases();
@@ -116,10 +124,14 @@ class Plan {
   static ThreadUse thread_use(const Launch& launch, const CompileOptions& options);
   std::unique_ptr<RunState> make_state() const;
   void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,
-                  std::uint64_t run_number);
-  void prepare_outputs(const Launch& launch, std::vector<Data>& ports, std::span<Data> outputs);
+                  std::uint64_t run_number, bool device_results);
+  void prepare_outputs(std::size_t index, RunState& state, std::span<Data> outputs,
+                       bool device_results);
   void copy_output(std::size_t index, const Data& source, Data& target) const;
+  void give_to_readers(const Slot& slot, const Data& value, RunState& state) const;
   void hand_out(const Launch& launch, std::size_t index, RunState& state, std::span<Data> outputs);
+  [[noreturn]] void fail_output(std::size_t output, std::string_view verb, DType dtype,
+                                const Dims& dims) const;
 
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Launch>> launches_;
@@ -128,6 +140,7 @@ class Plan {
   std::vector<std::pair<std::size_t, std::size_t>> aliases_;  // program input and output
   std::vector<std::size_t> input_slots_;                      // program input → slot
   std::size_t arena_bytes_ = 0;
+  Device device_;  // of the options
   Explanation explanation_;
 
   std::mutex pool_mutex_;

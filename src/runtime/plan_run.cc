@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a plan: launches one after the other; what crosses them is in the state's arena.
-#include <cstring>
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <utility>
@@ -69,6 +69,10 @@ std::unique_ptr<Plan::RunState> Plan::make_state() const {
   };
   state->inputs.resize(launches_.size());
   state->outputs.resize(launches_.size());
+  std::size_t most_outputs = 0;
+  for (const auto& launch : launches_)
+    most_outputs = std::max(most_outputs, launch->outputs.size());
+  state->on_device = std::make_unique<bool[]>(most_outputs);
   for (std::size_t l = 0; l < launches_.size(); ++l) {
     fill(launches_[l]->inputs, state->inputs[l]);
     fill(launches_[l]->outputs, state->outputs[l]);
@@ -86,26 +90,50 @@ std::unique_ptr<Plan::RunState> Plan::make_state() const {
   return state;
 }
 
-void Plan::prepare_outputs(const Launch& launch, std::vector<Data>& ports,
-                           std::span<Data> outputs) {
+void Plan::fail_output(std::size_t output, std::string_view verb, DType dtype,
+                       const Dims& dims) const {
+  throw Error(ErrorCode::kInvalidArgument,
+              "output '" + output_names_[output] + "' " + std::string(verb) + " " +
+                  std::string(to_string(dtype)) + to_string(dims) +
+                  "; the tensor given for it is of another dtype or shape");
+}
+
+void Plan::prepare_outputs(std::size_t index, RunState& state, std::span<Data> outputs,
+                           bool device_results) {
+  const Launch& launch = *launches_[index];
+  std::vector<Data>& ports = state.outputs[index];
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Slot& slot = slots_[launch.outputs[i]];
+    state.on_device[i] = slot.stays_on_device && ports[i].is_none();
     if (slot.place != Place::kOutput || ports[i].is_tensor()) continue;
     Data& wanted = outputs[slot.index];
-    if (wanted.is_none()) {
-      if (slot.preallocate) ports[i] = Tensor::allocate(slot.dtype, slot.dims);
-      continue;
+    const bool device_wanted =
+        wanted.is_none() ? device_results
+                         : wanted.is_tensor() && !std::as_const(wanted).tensor().on_host();
+    if (device_wanted && !launch.device.is_host() && slot.preallocate && !is_packed(slot.dtype)) {
+      state.on_device[i] = true;
     }
-    // The caller brought memory. Where the shape is only known afterwards it is filled then.
+    // Where the shape is only known afterwards the caller's memory is filled then.
     if (!slot.preallocate) continue;
-    if (!wanted.is_tensor() || wanted.tensor().dtype() != slot.dtype ||
-        wanted.tensor().dims() != slot.dims) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "output '" + output_names_[slot.index] + "' is " +
-                      std::string(to_string(slot.dtype)) + to_string(slot.dims) +
-                      "; the tensor given for it is of another dtype or shape");
+    if (!wanted.is_none() && (!wanted.is_tensor() || wanted.tensor().dtype() != slot.dtype ||
+                              wanted.tensor().dims() != slot.dims)) {
+      fail_output(slot.index, "is", slot.dtype, slot.dims);
     }
-    ports[i] = wanted;
+    if (state.on_device[i]) continue;
+    // What lies elsewhere in the end is copied there from memory of the host.
+    ports[i] =
+        wanted.is_none() || device_wanted ? Data(Tensor::allocate(slot.dtype, slot.dims)) : wanted;
+  }
+}
+
+// Launches on the value's device read it there; for all others it is copied to the host, once.
+void Plan::give_to_readers(const Slot& slot, const Data& value, RunState& state) const {
+  const bool on_host = !value.is_tensor() || value.tensor().on_host();
+  Data copy;
+  for (const auto& [reader, position] : slot.readers) {
+    const bool fits = on_host || launches_[reader]->device == value.tensor().device();
+    if (!fits && copy.is_none()) copy = value.tensor().to({});
+    state.inputs[reader][position] = fits ? value : copy;
   }
 }
 
@@ -123,25 +151,20 @@ void Plan::hand_out(const Launch& launch, std::size_t index, RunState& state,
       }
       continue;
     }
-    for (const auto& [reader, position] : slot.readers) {
-      state.inputs[reader][position] = ports[i];
-    }
+    give_to_readers(slot, ports[i], state);
     if (slot.place != Place::kOutput) continue;
     Data& wanted = outputs[slot.index];
-    if (wanted.is_tensor() && !slot.preallocate) {
-      const Tensor& made = ports[i].tensor();
-      Tensor& target = wanted.tensor();
-      if (target.dtype() != made.dtype() || target.dims() != made.dims() ||
-          made.dtype() == DType::kString) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    "output '" + output_names_[slot.index] + "' turned out " +
-                        std::string(to_string(made.dtype())) + to_string(made.dims()) +
-                        "; the tensor given for it is of another dtype or shape");
-      }
-      if (made.bytes() > 0) std::memcpy(target.raw(), made.raw(), made.bytes());
+    if (!wanted.is_tensor()) {
+      wanted = ports[i];
       continue;
     }
-    wanted = ports[i];
+    const Tensor& made = std::as_const(ports[i]).tensor();
+    Tensor& target = wanted.tensor();
+    if (target.dtype() != made.dtype() || target.dims() != made.dims() ||
+        made.dtype() == DType::kString) {
+      fail_output(slot.index, "turned out", made.dtype(), made.dims());
+    }
+    copy_elements(made, target);
   }
 }
 
@@ -182,21 +205,23 @@ void Plan::check_outputs(const Launch& launch, const std::vector<Data>& ports) c
 }
 
 void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> outputs,
-                      Profiler& profiler, std::uint64_t run_number) {
+                      Profiler& profiler, std::uint64_t run_number, bool device_results) {
   Launch& launch = *launches_[index];
   for (const InputOutputAlias& alias : launch.aliases) {
     state.outputs[index][static_cast<std::size_t>(alias.output)] =
         state.inputs[index][static_cast<std::size_t>(alias.input)];
   }
-  prepare_outputs(launch, state.outputs[index], outputs);
+  prepare_outputs(index, state, outputs, device_results);
   const ThreadGate::Pass pass(ThreadGate::process(), launch.threads);
   const auto start = Profiler::Clock::now();
   if (launch.control_flow != nullptr) {
     launch.control_flow->run(state.inputs[index], state.outputs[index], profiler);
   } else {
     try {
+      RunOptions options;
+      options.on_device = {state.on_device.get(), state.outputs[index].size()};
       launch.executable->run(state.contexts[index].get(), state.inputs[index], state.outputs[index],
-                             {});
+                             options);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const Error& error) {
@@ -216,17 +241,22 @@ void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> output
   hand_out(launch, index, state, outputs);
 }
 
-void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler) {
+void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+               bool device_results) {
   const std::uint64_t run_number = profiler.next_run();
   Lease lease(*this);
   RunState& state = lease.state();
+  // Which outputs are to be given out where the caller wants them; he has chosen that of others.
+  std::vector<std::size_t> ours;
+  const bool has_devices = device_results || !device_.is_host();
+  for (std::size_t i = 0; has_devices && i < outputs.size(); ++i) {
+    if (outputs[i].is_none()) ours.push_back(i);
+  }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    for (const auto& [launch, position] : slots_[input_slots_[i]].readers) {
-      state.inputs[launch][position] = inputs[i];
-    }
+    give_to_readers(slots_[input_slots_[i]], inputs[i], state);
   }
   for (std::size_t l = 0; l < launches_.size(); ++l) {
-    run_launch(l, state, outputs, profiler, run_number);
+    run_launch(l, state, outputs, profiler, run_number, device_results);
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].copy) continue;
@@ -237,13 +267,17 @@ void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& 
     if (slot.place == Place::kOutput) source = outputs[slot.index];
     copy_output(i, source, outputs[i]);
   }
+  const Device wanted = device_results ? device_ : Device{};
+  for (const std::size_t i : ours) {
+    if (!outputs[i].is_tensor()) continue;
+    const Tensor& made = std::as_const(outputs[i]).tensor();
+    if (made.dtype() == DType::kString || is_packed(made.dtype())) continue;
+    outputs[i] = made.to(wanted);
+  }
   for (const auto& [input, output] : aliases_) {
     // Committed last: every launch that reads the old value has run.
     Tensor target = inputs[input].tensor();
-    const Tensor& result = std::as_const(outputs[output]).tensor();
-    if (target.raw() != result.raw() && result.bytes() > 0) {
-      std::memcpy(target.raw(), result.raw(), result.bytes());
-    }
+    copy_elements(std::as_const(outputs[output]).tensor(), target);
     outputs[output] = target;
   }
   lease.set_complete();
@@ -262,12 +296,9 @@ void Plan::copy_output(std::size_t index, const Data& source, Data& target) cons
   }
   Tensor& to = target.tensor();
   if (to.dtype() != from.dtype() || to.dims() != from.dims() || from.dtype() == DType::kString) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "output '" + output_names_[index] + "' is " + std::string(to_string(from.dtype())) +
-                    to_string(from.dims()) +
-                    "; the tensor given for it is of another dtype or shape");
+    fail_output(index, "is", from.dtype(), from.dims());
   }
-  if (from.bytes() > 0) std::memcpy(to.raw(), from.raw(), from.bytes());
+  copy_elements(from, to);
 }
 
 }  // namespace xrt

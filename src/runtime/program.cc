@@ -125,7 +125,8 @@ class ProgramImpl final : public Program {
   const std::vector<Port>& inputs() const override { return ports_.inputs; }
   const std::vector<Port>& outputs() const override { return ports_.outputs; }
 
-  void run(std::span<const Data> inputs, std::vector<Data>& outputs) override {
+  using Program::run;
+  void run(std::span<const Data> inputs, std::vector<Data>& outputs, Results results) override {
     if (inputs.size() != ports_.inputs.size()) {
       throw Error(ErrorCode::kInvalidArgument,
                   "the program takes " + std::to_string(ports_.inputs.size()) + " inputs, " +
@@ -144,13 +145,13 @@ class ProgramImpl final : public Program {
       completed[i] = ports_.defaults[i];
     }
     if (!completed.empty()) inputs = completed;
-    check_inputs(inputs);
+    const bool device_results = check_inputs(inputs, results);
     if (is_static_) {
-      static_plan_->run(inputs, outputs, profiler_);
+      static_plan_->run(inputs, outputs, profiler_, device_results);
       return;
     }
     const std::shared_ptr<ServedPlan> plan = plan_for(inputs);
-    plan->run(inputs, outputs, profiler_);
+    plan->run(inputs, outputs, profiler_, device_results);
   }
 
   Explanation explain() override {
@@ -229,11 +230,32 @@ class ProgramImpl final : public Program {
     }
   }
 
-  void check_inputs(std::span<const Data> inputs) const {
+  // Whether outputs that the caller brought no memory for are to lie on the device.
+  bool check_inputs(std::span<const Data> inputs, Results results) const {
     // Symbols are few: a list beats a map.
     std::vector<std::pair<const std::string*, std::int64_t>> symbols;
-    for (std::size_t i = 0; i < inputs.size(); ++i)
+    const std::optional<Device> own = device_of(options_.device);
+    bool on_device = false;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
       check_input(ports_.inputs[i], inputs[i], symbols);
+      if (!inputs[i].is_tensor() || inputs[i].tensor().on_host()) continue;
+      on_device = true;
+      const Device found = inputs[i].tensor().device();
+      if (own != found) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "input '" + ports_.inputs[i].name +
+                        "': expected all tensors to be on the same device, but it is on " +
+                        to_string(found) + " and the program on " + options_.device +
+                        ": copy it to the CPU, or load the program with device=\"" +
+                        to_string(found) + "\"");
+      }
+    }
+    if (results == Results::kDevice && (!own || own->is_host())) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "results on a device were asked for, but the program's device is '" +
+                      options_.device + "'");
+    }
+    return results == Results::kDevice || (results == Results::kLikeInputs && on_device);
   }
 
   static void check_input(const Port& port, const Data& data,

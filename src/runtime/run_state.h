@@ -14,6 +14,7 @@ struct Plan::RunState {
   std::vector<std::vector<Data>> inputs;              // per launch; arena values are set once
   std::vector<std::vector<Data>> outputs;             // likewise
   std::vector<std::unique_ptr<RunContext>> contexts;  // per launch
+  std::unique_ptr<bool[]> on_device;  // of the outputs of the launch that runs: RunOptions'
 };
 
 }  // namespace xrt

@@ -122,11 +122,12 @@ std::shared_ptr<Plan> ServedPlan::plan() const {
   return plan_;
 }
 
-void ServedPlan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler) {
+void ServedPlan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+                     bool device_results) {
   if (wants_refining_.load(std::memory_order_relaxed) && wants_refining_.exchange(false)) {
     refiner_->add(weak_from_this(), copies(inputs));
   }
-  plan()->run(inputs, outputs, profiler);
+  plan()->run(inputs, outputs, profiler, device_results);
 }
 
 Explanation ServedPlan::explain() const { return plan()->explain(); }

@@ -61,7 +61,8 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   static std::shared_ptr<ServedPlan> of(std::shared_ptr<Plan> plan);
 
   // As Plan::run. The first run hands its inputs to the refiner, if there is something to refine.
-  void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler);
+  void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+           bool device_results);
   Explanation explain() const;
 
  private:

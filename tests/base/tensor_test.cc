@@ -42,6 +42,42 @@ TEST(Tensor, ReshapeSharesCloneDoesNot) {
   EXPECT_FALSE(t.reshaped({2, 2}).identical(t));
 }
 
+TEST(Device, IsReadFromItsName) {
+  EXPECT_EQ(device_of("cpu"), Device{});
+  EXPECT_EQ(device_of("cuda"), (Device{DeviceKind::kCuda, 0}));
+  EXPECT_EQ(device_of("cuda:12"), (Device{DeviceKind::kCuda, 12}));
+  EXPECT_EQ(to_string(*device_of("cuda:3")), "cuda:3");
+  for (const char* name : {"", "cud", "cuda:", "cuda:-1", "cuda:x", "cuda:1 ", "cuda1", "tpu",
+                           "cuda:99999999999999999999"}) {
+    EXPECT_FALSE(device_of(name)) << name;
+  }
+}
+
+TEST(Tensor, TellsWhereItLies) {
+  float memory[2] = {1, 2};
+  const Device gpu{DeviceKind::kCuda, 1};
+  const Tensor t = Tensor::wrap(DType::kFloat32, {2}, memory, nullptr, gpu);
+  EXPECT_FALSE(t.on_host());
+  EXPECT_EQ(t.reshaped({1, 2}).device(), gpu);
+  EXPECT_EQ(t.to(gpu).raw(), memory);
+  const Tensor host = Tensor::scalar(1.0F);
+  EXPECT_EQ(host.to({}).raw(), host.raw());
+  // Neither can lie there: what copies bytes knows nothing of them.
+  EXPECT_THROW(Tensor::wrap(DType::kInt4, {2}, memory, nullptr, gpu), Error);
+  EXPECT_THROW(Tensor::wrap(DType::kString, {2}, memory, nullptr, gpu), Error);
+}
+
+TEST(Tensor, CopiesElementsOfEqualTensors) {
+  const Tensor from = Tensor::from_int64(std::vector<std::int64_t>{1, 2, 3, 4});
+  Tensor to = Tensor::allocate(DType::kInt64, {2, 2});
+  copy_elements(from, to);
+  EXPECT_EQ(to.to_int64(), from.to_int64());
+  Tensor shorter = Tensor::allocate(DType::kInt64, {3});
+  EXPECT_THROW(copy_elements(from, shorter), Error);
+  Tensor other = Tensor::allocate(DType::kFloat64, {4});
+  EXPECT_THROW(copy_elements(from, other), Error);
+}
+
 TEST(Type, PrintsDimensions) {
   EXPECT_EQ(to_string(Type::tensor(DType::kFloat32, Shape{1, Dim("H"), Dim()})), "float32[1,H,?]");
   EXPECT_EQ(to_string(Type::sequence(Type::tensor(DType::kInt64))), "seq(int64[*])");

@@ -25,6 +25,7 @@ from .importer import import_fx
 from .joint_graph import partition
 from .per_shape import PerShape, is_symbolic
 from .runner import FrozenWhileUnchanged, Runner
+from .tracing import attention_as_products
 
 
 def _static_positions(count: int) -> list[int]:
@@ -131,5 +132,5 @@ def openxrt_backend(
         partition_fn=partition,
     )
     # The engines write into no memory of PyTorch's, so a graph that is kept can be run again.
-    with torch._functorch.config.patch(donated_buffer=False):
+    with torch._functorch.config.patch(donated_buffer=False), attention_as_products(samples):
         return direct.function(backend(module, samples))

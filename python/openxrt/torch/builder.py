@@ -135,8 +135,11 @@ class Builder:
     # --- constants ------------------------------------------------------------------------------
 
     def tensor(self, tensor: torch.Tensor, name: str = "") -> Value:
-        """A constant that shares the memory of `tensor` (which is made dense if it is not)."""
+        """A constant that shares the memory of `tensor` (which is made dense if it is not, and
+        copied to the host if it lies elsewhere)."""
         dense = tensor.detach().contiguous()
+        if not dense.is_cpu:
+            dense = dense.cpu()
         array: object = dense
         if dense.dtype == torch.bool:
             array = dense.numpy()  # DLPack's bool came late

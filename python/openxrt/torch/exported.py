@@ -20,14 +20,14 @@ _PARAMETERS = threading.RLock()
 
 
 class Signature:
-    """Which arguments a program serves: dtypes, and dimensions of which None is any, under the
-    autocast of this moment, whose conversions are traced with the rest."""
+    """Which arguments a program serves: dtypes, dimensions of which None is any, and devices, under
+    the autocast of this moment, whose conversions are traced with the rest."""
 
     def __init__(self, flat: list[object], spec: pytree.TreeSpec) -> None:
         self.autocast = _autocast()
         self.spec = spec
         self.entries = [
-            (a.dtype, list(a.shape)) if isinstance(a, torch.Tensor) else a for a in flat
+            (a.dtype, list(a.shape), a.device) if isinstance(a, torch.Tensor) else a for a in flat
         ]
 
     def fits(self, flat: list[object], spec: pytree.TreeSpec | None) -> bool:
@@ -44,6 +44,8 @@ class Signature:
                     return False
                 continue
             if not isinstance(entry, tuple) or entry[0] != given.dtype:
+                return False
+            if entry[2] != given.device:
                 return False
             dims = entry[1]
             if len(dims) != given.dim():
@@ -66,6 +68,8 @@ class Signature:
                 wide.append(None)
                 continue
             if entry[0] != given.dtype or len(entry[1]) != given.dim():
+                return None
+            if entry[2] != given.device:
                 return None
             differing = [
                 d
@@ -125,7 +129,7 @@ class State:
     @staticmethod
     def _kind(tensors: dict[str, Any], key: str) -> object:
         tensor = tensors[key]
-        return None if tensor is None else (tensor.dtype, tensor.shape)
+        return None if tensor is None else (tensor.dtype, tensor.shape, tensor.device)
 
     def _watch(self) -> Watch:
         places = [(place, key, place[key]) for place, key in self.places]
@@ -133,8 +137,8 @@ class State:
 
     def fits(self) -> bool:
         """Whether a program traced from the module still is the module's: no sub-module, forward
-        hook or forward method was replaced, no mode changed, and every tensor has its dtype and
-        shape."""
+        hook or forward method was replaced, no mode changed, and every tensor has its dtype,
+        shape and device."""
         with _PARAMETERS:
             return self._fits()
 

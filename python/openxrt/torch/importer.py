@@ -24,6 +24,8 @@ from .registry import find, find_complex
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+CPU = torch.device("cpu")
+
 
 @dataclass
 class Imported:
@@ -42,6 +44,10 @@ class Imported:
     views: Callable[..., Sequence[torch.Tensor]] | None = None
     # Places in `inputs` of complex tensors, which the graph takes as torch.view_as_real() does.
     complex_inputs: list[int] = field(default_factory=list)
+    # Per input where it lies; the CPU for a symbolic integer.
+    input_devices: list[torch.device] = field(default_factory=list)
+    # Where inputs, constants and results lie, all together.
+    devices: set[torch.device] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ class Result:
     view: int = -1  # the place in what Imported.views makes
     is_number: bool = False  # a symbolic integer: a Python number and no tensor
     is_complex: bool = False  # the output's last dimension holds real and imaginary part
+    device: torch.device = CPU  # where PyTorch's result lies
 
 
 def where(node: torch.fx.Node) -> str:
@@ -136,6 +143,10 @@ def _shape_of(tensor: torch.Tensor) -> tuple[int | torch.SymInt, ...]:
     return tuple(dims)
 
 
+def _device_of(sample: object) -> torch.device:
+    return sample.device if isinstance(sample, torch.Tensor) else CPU
+
+
 def _holds_complex(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return any(_holds_complex(item) for item in value)
@@ -157,6 +168,7 @@ class _Importer:
         """A graph input for a tensor or a symbolic integer; anything else is built in."""
         graph = self.imported.graph
         if isinstance(sample, torch.Tensor):
+            self.imported.devices.add(sample.device)
             if sample.dtype.is_complex:
                 shape = (*_shape_of(sample), 2)
                 dtype = real_dtype(sample.dtype)
@@ -182,9 +194,11 @@ class _Importer:
             self.imported.complex_inputs.append(len(self.imported.inputs))
         if isinstance(self.values[node], (Value, Complex)):
             self.imported.inputs.append(position)
+            self.imported.input_devices.append(_device_of(sample))
 
     def constant(self, tensor: torch.Tensor, name: str) -> Value | Complex:
         """A tensor that is built in."""
+        self.imported.devices.add(tensor.device)
         is_complex = tensor.dtype.is_complex
         return (
             constant(self.builder, tensor, name)
@@ -288,15 +302,20 @@ class _Importer:
     def add_result(self, result: object, name: str) -> None:
         is_node = isinstance(result, torch.fx.Node)
         value = self.values[result] if is_node else result
+        sample = result.meta.get("val") if is_node else None  # type: ignore[attr-defined]
+        device = _device_of(sample)
+        if isinstance(value, (Value, Complex)):
+            self.imported.devices.add(device)
         if isinstance(value, Complex):
             self.builder.name = name
             self.add_output(to_pair(self.builder, value), name)
-            self.imported.results.append(Result(self.outputs - 1, is_complex=True))
+            self.imported.results.append(Result(self.outputs - 1, is_complex=True, device=device))
         elif isinstance(value, Value):
             self.add_output(value, name)
-            sample = result.meta.get("val") if is_node else None  # type: ignore[attr-defined]
             is_number = sample is not None and not isinstance(sample, torch.Tensor)
-            self.imported.results.append(Result(self.outputs - 1, is_number=is_number))
+            self.imported.results.append(
+                Result(self.outputs - 1, is_number=is_number, device=device)
+            )
         else:
             self.imported.results.append(Result(-1, value))
 
@@ -502,6 +521,7 @@ def import_exported(
             if not isinstance(value, Value):
                 raise Unsupported(f"'{target}' is complex and an input of the graph")
             importer.imported.inputs.append(target)
+            importer.imported.input_devices.append(tensor.device)
             inputs_of[target] = importer.imported.graph.name_of(value.id)
         else:
             value = importer.constant(tensor, target)

@@ -94,6 +94,8 @@ def _feeds(
     imported: Imported, flat: Sequence[object], state: Mapping[str, torch.Tensor]
 ) -> list[object]:
     values = [flat[s] if isinstance(s, int) else state[s].detach() for s in imported.inputs]
+    # Ranges are found on the host.
+    values = [v.cpu() if isinstance(v, torch.Tensor) else v for v in values]
     for place in imported.complex_inputs:
         values[place] = torch.view_as_real(values[place].resolve_conj())  # type: ignore[attr-defined]
     return values

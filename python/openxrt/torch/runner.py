@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from .. import load
-from .._core import HostThreads, Program
-from .importer import Imported
+from .._core import DeviceArray, HostThreads, InvalidArgument, Program
+from .importer import Imported, Result
 
 # NumPy has no bfloat16 of its own: the bits travel as integers.
 _VIEWED = {
@@ -30,8 +30,10 @@ _VIEWED = {
 }
 
 
-def to_torch(array: np.ndarray) -> torch.Tensor:
+def to_torch(array: np.ndarray | DeviceArray) -> torch.Tensor:
     """The same memory as a tensor."""
+    if isinstance(array, DeviceArray):
+        return torch.from_dlpack(array)
     if array.dtype.num < 24:  # NumPy's own; the name of a dtype is made anew each time
         return torch.from_numpy(array)
     dtype = _VIEWED.get(array.dtype.name)
@@ -39,6 +41,27 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array)
     bits = np.uint8 if array.dtype.itemsize == 1 else np.uint16
     return torch.from_numpy(array.view(bits)).view(dtype)
+
+
+def _device_for(imported: Imported, given: str | None) -> str | None:
+    """The device to load a program for: that of the graph's tensors where they lie on a GPU."""
+    gpus = sorted(str(device) for device in imported.devices if device.type == "cuda")
+    others = [device.type for device in imported.devices if device.type not in ("cpu", "cuda")]
+    if others:
+        raise InvalidArgument(f"tensors on {others[0]}: programs take tensors on the CPU and CUDA")
+    if len(gpus) > 1:
+        raise InvalidArgument(
+            "expected all tensors to be on the same device, but found at least two devices, "
+            f"{gpus[0]} and {gpus[1]}!"
+        )
+    if not gpus:
+        return given
+    if given not in (None, gpus[0]) and not (given == "cuda" and gpus[0] == "cuda:0"):
+        raise InvalidArgument(
+            "expected all tensors to be on the same device, but found at least two devices, "
+            f"{gpus[0]} and {given}! The program's device is '{given}'; it is {gpus[0]} by default"
+        )
+    return gpus[0]
 
 
 _OMP_PAUSE_SOFT = 1
@@ -142,11 +165,18 @@ class Runner:
     def __init__(
         self, imported: Imported, options: Mapping[str, Any], beside_pytorch: bool = False
     ) -> None:
-        self.beside_pytorch = beside_pytorch
+        # Where tensors lie on the GPU, the host's threads have little to do.
+        self.on_gpu = any(device.type == "cuda" for device in imported.devices)
+        self.beside_pytorch = beside_pytorch and not self.on_gpu
         self.seconds = 0.0  # of the last run beside PyTorch on threads of its own
         self.has_run = False
         self.lending: _Lending | None = None  # of a program that can compute on lent threads
+        device = _device_for(imported, options.get("device"))
+        if device is not None:
+            options = {**options, "device": device}
         self.program: Program = load(imported.graph, aliases=imported.aliases, **options)
+        self.input_devices = imported.input_devices
+        self.written = [port.name in imported.aliases for port in self.program.inputs]
         self.inputs = imported.inputs
         self.results = imported.results
         self.views = imported.views
@@ -166,6 +196,8 @@ class Runner:
         self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None = None
     ) -> list[object]:
         """One value per result: a tensor, or what was known while tracing."""
+        if self.on_gpu:
+            return self._call_on_gpu(arguments, state)
         if self.positions is not None:
             tensors = [arguments[position] for position in self.positions]
         else:
@@ -223,6 +255,48 @@ class Runner:
             if all(launch["engine"] == "native" for launch in launches):
                 self.lending = _Lending()
         return outputs
+
+    def _call_on_gpu(
+        self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None
+    ) -> list[object]:
+        """The same with tensors on the GPU, which stay there."""
+        tensors = []
+        for source, device, written in zip(
+            self.inputs, self.input_devices, self.written, strict=True
+        ):
+            value = arguments[source] if isinstance(source, int) else state[source]  # type: ignore[index]
+            if isinstance(value, torch.Tensor):
+                if value.device != device:
+                    raise InvalidArgument(
+                        "expected all tensors to be on the same device, but found at least two "
+                        f"devices, {device} and {value.device}! (input {source} was traced on "
+                        f"{device})"
+                    )
+                if not written:
+                    value = value.contiguous()
+            tensors.append(value)
+        for place in self.complex_inputs:
+            tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())
+        outputs = self.program.call_tensors(tensors, torch.Tensor)
+        results: list[object] = []
+        for result in self.results:
+            if result.argument >= 0:
+                results.append(arguments[result.argument])
+            elif result.output < 0:
+                results.append(result.known)
+            else:
+                results.append(_on_its_device(outputs[result.output], result))
+        return results
+
+
+def _on_its_device(output: torch.Tensor | np.ndarray | DeviceArray, result: Result) -> object:
+    """A program's output as the result that PyTorch would give."""
+    tensor = output if isinstance(output, torch.Tensor) else to_torch(output)
+    if result.is_number:
+        return tensor.item()
+    if tensor.device != result.device:  # no input lay on the GPU, or the result never does
+        tensor = tensor.to(result.device)
+    return torch.view_as_complex(tensor) if result.is_complex else tensor
 
 
 class FrozenWhileUnchanged:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from .._core import Unsupported
@@ -18,6 +20,14 @@ from .importer import one_at_a_time, place_in
 
 # What torch.export raises where data decide the way.
 CANNOT_TRACE = (torch._dynamo.exc.TorchDynamoException, GuardOnDataDependentSymNode)
+
+
+def attention_as_products(samples: Iterable[object]) -> contextlib.AbstractContextManager[Any]:
+    """While it is open, what PyTorch traces writes attention on a GPU as products and a softmax,
+    which engines fuse as they see fit, and not as the kernels that PyTorch has there."""
+    if any(isinstance(a, torch.Tensor) and a.device.type == "cuda" for a in samples):
+        return sdpa_kernel(SDPBackend.MATH)
+    return contextlib.nullcontext()
 
 
 @one_at_a_time
@@ -51,7 +61,7 @@ def trace(
     elif wide is not None:
         shapes = _by_parameter(module, *pytree.tree_unflatten(wide, spec))
     try:
-        with torch.no_grad():
+        with torch.no_grad(), attention_as_products([*flat, *module.parameters()]):
             exported = torch.export.export(
                 callee, args, dict(kwargs), dynamic_shapes=shapes, strict=False
             )

@@ -15,7 +15,7 @@ namespace xrt::native {
 
 namespace {
 
-void copy_elements(const Tensor& source, Tensor& target) {
+void copy_values(const Tensor& source, Tensor& target) {
   if (source.dtype() != target.dtype() || source.dims() != target.dims()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "an output is " + std::string(to_string(source.dtype())) +
@@ -404,7 +404,7 @@ void NativeExecutable::run(RunContext* context, std::span<const Data> inputs,
       const Data& source = *native.values[copy.slot];
       Data& target = outputs[copy.output];
       if (target.is_tensor()) {
-        copy_elements(source.tensor(), target.tensor());
+        copy_values(source.tensor(), target.tensor());
       } else {
         target = clone_data(source);
       }

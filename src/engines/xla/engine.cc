@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/cuda_driver.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "engines/xla/cuda_devices.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -21,6 +21,8 @@ namespace {
 
 // A folder that functions are written into as they are handed to XLA.
 constexpr const char* kDumpOption = "stablehlo_dir";
+// Whether products of float32 on a GPU may use TensorFloat-32.
+constexpr const char* kTf32Option = "tf32";
 
 // Why a value cannot exist in a module; nothing if it can.
 std::optional<std::string> refuse_type(const Value& value) {
@@ -57,12 +59,12 @@ XlaFlags flags_of(const CompileOptions& options) {
   // A value that the graph rounds to 16 bits is rounded: XLA may otherwise skip a pair of casts.
   XlaFlags flags{{"xla_allow_excess_precision", "false"}};
   for (const auto& [key, value] : options.engine_options) {
-    if (key == kDumpOption) continue;
+    if (key == kDumpOption || key == kTf32Option) continue;
     if (!key.starts_with("xla_")) {
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("engine 'xla' has no option '{}'; its options are {} and XLA's "
+                  fmt::format("engine 'xla' has no option '{}'; its options are {}, {} and XLA's "
                               "compiler flags, which begin with xla_",
-                              key, kDumpOption));
+                              key, kDumpOption, kTf32Option));
     }
     flags[key] = value;
   }
@@ -81,6 +83,34 @@ void dump(const Module& module, const std::string& name, const CompileOptions& o
     write_file_atomic(folder / fmt::format("{}.weight{}.bin", name, i),
                       std::string_view(static_cast<const char*>(bytes.raw()), bytes.bytes()));
   }
+}
+
+Products products_of(const CompileOptions& options) {
+  if (parse_device(options.device).platform == Platform::kCpu) return {};
+  Products products;
+  products.narrow = true;
+  const auto tf32 = options.engine_options.find(kTf32Option);
+  if (tf32 != options.engine_options.end()) {
+    if (tf32->second != "true" && tf32->second != "false") {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("XLA: {} is true or false, not '{}'", kTf32Option, tf32->second));
+    }
+    products.tf32 = tf32->second == "true";
+  }
+  return products;
+}
+
+// XLA's own choice for convolutions on a GPU is channels last. Where float32 is not rounded for the
+// units that want that, cuDNN is faster with channels first: ResNet-50 on an H200 takes 2.4 ms
+// instead of 3.0, and 10.0 instead of 12.8 in batches of 32.
+void choose_layout(XlaFlags& flags, const Module& module, const Products& products) {
+  constexpr const char* kFirst = "xla_gpu_force_conv_nchw";
+  const bool is_gpu = products.narrow;
+  const bool has_halves = module.text.find("xbf16>") != std::string::npos ||
+                          module.text.find("xf16>") != std::string::npos;
+  if (!is_gpu || products.tf32 || has_halves || flags.contains("xla_gpu_force_conv_nhwc")) return;
+  if (module.text.find("stablehlo.convolution") == std::string::npos) return;
+  flags.emplace(kFirst, "true");
 }
 
 const PjrtClient& client_for(const CompileOptions& options) {
@@ -128,10 +158,10 @@ Support can_lower(const Graph& graph, NodeId id) {
   return Support::yes();
 }
 
-Module lower_function(const Function& function) {
+Module lower_function(const Function& function, Products products) {
   const Graph& graph = function.graph;
   Module module;
-  HloBuilder b;
+  HloBuilder b(/*measure_only=*/false, products);
   GraphLowerer lowerer(b, LoweringRegistry::get(), graph, 0);
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
@@ -170,7 +200,7 @@ Module lower_function(const Function& function) {
 
 XlaEngine::XlaEngine() {
   const std::filesystem::path cuda = PjrtApi::find(Platform::kCuda);
-  const int gpus = cuda.empty() ? 0 : cuda_device_count();
+  const int gpus = cuda.empty() ? 0 : CudaDriver::device_count();
   if (gpus == 0 || !PjrtApi::find(Platform::kCpu).empty()) {
     const PjrtApi& api = PjrtApi::get(Platform::kCpu);
     devices_.push_back("cpu");
@@ -196,19 +226,22 @@ Support XlaEngine::supports(const SupportQuery& query) const {
 
 std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
                                                      const CompileOptions& options) const {
-  Module module = lower_function(function);
+  const Products products = products_of(options);
+  Module module = lower_function(function, products);
   if (log_debug_enabled()) {
     log_debug(fmt::format("XLA: function '{}':\n{}", function.name, module.text));
   }
   dump(module, function.name, options);
   const PjrtClient& client = client_for(options);
-  PjrtLoadedExecutable executable = client.compile(module.text, flags_of(options));
+  XlaFlags flags = flags_of(options);
+  choose_layout(flags, module, products);
+  PjrtLoadedExecutable executable = client.compile(module.text, flags);
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
 }
 
 std::shared_ptr<const Executable> XlaEngine::load(const Tensor& blob, const Function& function,
                                                   const CompileOptions& options) const {
-  Module module = lower_function(function);
+  Module module = lower_function(function, products_of(options));
   const PjrtClient& client = client_for(options);
   const std::string_view bytes(static_cast<const char*>(blob.raw()), blob.bytes());
   PjrtLoadedExecutable executable =

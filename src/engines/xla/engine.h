@@ -2,7 +2,7 @@
 // XLA as an engine: nodes are lowered to StableHLO, compiled and run by a PJRT plugin.
 //
 // Engine options: every key that begins with "xla_" is passed on as a flag of XLA's compiler, e.g.
-// {"xla_cpu_prefer_vector_width", "512"}. Other keys are refused.
+// {"xla_cpu_prefer_vector_width", "512"}. Of other keys there are stablehlo_dir and tf32.
 #pragma once
 
 #include <memory>
@@ -42,7 +42,7 @@ class XlaEngine : public Engine {
 };
 
 // The module of a function; throws kUnsupported naming the node that cannot be lowered.
-Module lower_function(const Function& function);
+Module lower_function(const Function& function, Products products = {});
 // Whether this node can be lowered; independent of any plugin.
 Support can_lower(const Graph& graph, NodeId id);
 

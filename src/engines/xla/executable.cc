@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -13,7 +14,13 @@ namespace xrt::xla {
 
 namespace {
 
-constexpr std::string_view kMagic = "XRTXLA1\n";
+constexpr std::string_view kMagic = "XRTXLA2\n";
+
+constexpr std::uintptr_t kViewAlignment = 64;  // of memory that XLA reads where it lies
+
+bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % kViewAlignment == 0;
+}
 
 // Of the function and of the kind of device that it is compiled for.
 std::string digest_of(const Module& module, const PjrtClient& client) {
@@ -132,14 +139,25 @@ PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tenso
                             to_string(tensor.dtype()), to_string(tensor.dims()),
                             to_string(port.dtype), to_string(port.dims)));
   }
+  if (tensor.device() != Device{} && tensor.device() != client_.device()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("XLA: '{}' lies on {}, but was compiled for {}", port.name,
+                            to_string(tensor.device()), to_string(client_.device())));
+  }
   keep.push_back(is_packed(port.dtype) ? unpack(tensor) : tensor);
+  if (!tensor.on_host() && tensor.count() > 0) {
+    Tensor& view = keep.back();
+    // Part of another tensor, at an address that kernels must not assume.
+    if (!is_aligned(view.raw())) view = view.clone();
+    return client_.view_of_device(view.raw(), pjrt_type(view.dtype()), view.dims());
+  }
   const Tensor& bytes = keep.back();
   return client_.buffer_from_host(bytes.raw(), pjrt_type(bytes.dtype()), bytes.dims(),
                                   port.donated ? HostMemory::kDonated : HostMemory::kBorrowed);
 }
 
 void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
-                        std::span<Data> outputs, const RunOptions& /*options*/) const {
+                        std::span<Data> outputs, const RunOptions& options) const {
   if (inputs.size() != module_.inputs.size() || outputs.size() != module_.outputs.size()) {
     throw Error(ErrorCode::kInvalidArgument, "XLA: wrong count of inputs or outputs");
   }
@@ -149,50 +167,84 @@ void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
   buffers.reserve(inputs.size());
   std::vector<PJRT_Buffer*> arguments;
   arguments.reserve(inputs.size() + weight_buffers_.size());
+  std::vector<std::int64_t> not_donated;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    buffers.push_back(argument(module_.inputs[i], inputs[i].tensor(), keep));
+    const Tensor& tensor = inputs[i].tensor();
+    buffers.push_back(argument(module_.inputs[i], tensor, keep));
     arguments.push_back(buffers.back().get());
+    // Memory of others on the device is read only: some plugins take views for immutable. The new
+    // value is copied over it.
+    if (module_.inputs[i].donated && !tensor.on_host()) {
+      not_donated.push_back(static_cast<std::int64_t>(i));
+    }
   }
   for (const PjrtBuffer& weight : weight_buffers_) arguments.push_back(weight.get());
 
   std::vector<PjrtBuffer> results =
-      client_.execute(executable_.get(), arguments, module_.outputs.size());
+      client_.execute(executable_.get(), arguments, module_.outputs.size(), not_donated);
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Module::Port& port = module_.outputs[k];
-    const bool packed = is_packed(port.dtype);
-    const void* address = client_.host_address(results[k].get());
-    if (!outputs[k].is_none()) {
-      Tensor& target = outputs[k].tensor();
-      if (target.dtype() != port.dtype || target.dims() != port.dims) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    fmt::format("XLA: output '{}' is {}{}, but its tensor is {}{}", port.name,
-                                to_string(port.dtype), to_string(port.dims),
-                                to_string(target.dtype()), to_string(target.dims())));
-      }
-      // A donated input's memory already is the output's.
-      if (target.count() == 0 || (!packed && address == target.raw())) continue;
-    }
-    // Memory that belongs to the caller must not be kept by a result: only XLA's own is wrapped.
-    bool borrowed = false;
-    for (const Tensor& input : keep) borrowed = borrowed || input.raw() == address;
-    if (outputs[k].is_none() && !packed && !borrowed && address != nullptr &&
-        element_count(port.dims) > 0) {
-      std::shared_ptr<PJRT_Buffer> owner = std::move(results[k]);
-      outputs[k] =
-          Tensor::wrap(port.dtype, port.dims, const_cast<void*>(address), std::move(owner));
-      continue;
-    }
-    if (outputs[k].is_none()) outputs[k] = Tensor::allocate(port.dtype, port.dims);
-    Tensor& target = outputs[k].tensor();
-    if (target.count() == 0) continue;
-    Tensor bytes = packed ? Tensor::allocate(border_dtype(port.dtype), port.dims) : target;
-    if (address != nullptr) {
-      std::memcpy(bytes.raw(), address, bytes.bytes());
+    if (!outputs[k].is_none()) check_target(port, std::as_const(outputs[k]).tensor());
+    const bool on_device = outputs[k].is_none()
+                               ? k < options.on_device.size() && options.on_device[k]
+                               : !std::as_const(outputs[k]).tensor().on_host();
+    if (on_device && !is_packed(port.dtype)) {
+      give_on_device(port, std::move(results[k]), outputs[k]);
     } else {
-      client_.copy_to_host(results[k].get(), bytes.raw(), bytes.bytes(), bytes.rank());
+      give_on_host(port, results[k], keep, outputs[k]);
     }
-    if (packed) pack(bytes, target);
   }
+}
+
+void XlaExecutable::check_target(const Module::Port& port, const Tensor& target) {
+  if (target.dtype() == port.dtype && target.dims() == port.dims) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("XLA: output '{}' is {}{}, but its tensor is {}{}", port.name,
+                          to_string(port.dtype), to_string(port.dims), to_string(target.dtype()),
+                          to_string(target.dims())));
+}
+
+void XlaExecutable::give_on_device(const Module::Port& port, PjrtBuffer result,
+                                   Data& output) const {
+  PjrtClient::Lent lent;
+  if (element_count(port.dims) > 0) lent = client_.lend(std::move(result));
+  Tensor made =
+      Tensor::wrap(port.dtype, port.dims, lent.address, std::move(lent.owner), client_.device());
+  if (output.is_none()) {
+    output = std::move(made);
+  } else {
+    copy_elements(made, output.tensor());
+  }
+}
+
+void XlaExecutable::give_on_host(const Module::Port& port, PjrtBuffer& result,
+                                 const std::vector<Tensor>& keep, Data& output) const {
+  const bool packed = is_packed(port.dtype);
+  const void* address = client_.host_address(result.get());
+  if (!output.is_none()) {
+    const Tensor& target = std::as_const(output).tensor();
+    // A donated input's memory already is the output's.
+    if (target.count() == 0 || (!packed && address == target.raw())) return;
+  }
+  // Memory that belongs to the caller must not be kept by a result: only XLA's own is wrapped.
+  bool borrowed = false;
+  for (const Tensor& input : keep) borrowed = borrowed || input.raw() == address;
+  if (output.is_none() && !packed && !borrowed && address != nullptr &&
+      element_count(port.dims) > 0) {
+    std::shared_ptr<PJRT_Buffer> owner = std::move(result);
+    output = Tensor::wrap(port.dtype, port.dims, const_cast<void*>(address), std::move(owner));
+    return;
+  }
+  if (output.is_none()) output = Tensor::allocate(port.dtype, port.dims);
+  Tensor& target = output.tensor();
+  if (target.count() == 0) return;
+  Tensor bytes = packed ? Tensor::allocate(border_dtype(port.dtype), port.dims) : target;
+  if (address != nullptr) {
+    std::memcpy(bytes.raw(), address, bytes.bytes());
+  } else {
+    client_.copy_to_host(result.get(), bytes.raw(), bytes.bytes(), bytes.rank());
+  }
+  if (packed) pack(bytes, target);
 }
 
 std::optional<std::string> XlaExecutable::serialize() const {

@@ -2,9 +2,10 @@
 // One compiled function: a PJRT executable, its weights in device buffers, and how the caller's
 // tensors become its arguments.
 //
-// Inputs are read in place (kImmutableZeroCopy) where they are 64-byte aligned. A result goes
-// straight into the caller's memory if it has some, else XLA's own buffer becomes the tensor.
-// An aliased input is donated: XLA writes the new value over the old one.
+// Inputs are read in place (kImmutableZeroCopy on the CPU, views on a GPU) where they are 64-byte
+// aligned. A result goes straight into the caller's memory if it has some, else XLA's own buffer
+// becomes the tensor. An aliased input on the host is donated: XLA writes the new value over the
+// old one; one on a GPU has it copied over.
 #pragma once
 
 #include <memory>
@@ -47,8 +48,13 @@ class XlaExecutable : public Executable, public TellsThreadUse {
   std::optional<std::string> serialize() const override;
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
-  // All executables of a client share its pool.
-  ThreadUse thread_use() const override { return {client_.num_threads(), &client_}; }
+  // All executables of a client share its pool. On a GPU the caller waits, and nobody computes
+  // here.
+  ThreadUse thread_use() const override {
+    if (!client_.device().is_host()) return {};
+    return {client_.num_threads(), &client_};
+  }
+  Device device() const override { return client_.device(); }
 
   // The bytes of serialize() without our header, after checking that they belong to `module` and
   // to the client's kind of device.
@@ -58,6 +64,12 @@ class XlaExecutable : public Executable, public TellsThreadUse {
  private:
   PjrtBuffer argument(const Module::Port& port, const Tensor& tensor,
                       std::vector<Tensor>& keep) const;
+
+  static void check_target(const Module::Port& port, const Tensor& target);
+  // Gives a result out: as the tensor, or into the one that `output` holds.
+  void give_on_device(const Module::Port& port, PjrtBuffer result, Data& output) const;
+  void give_on_host(const Module::Port& port, PjrtBuffer& result, const std::vector<Tensor>& keep,
+                    Data& output) const;
 
   const PjrtClient& client_;
   PjrtLoadedExecutable executable_;

@@ -397,7 +397,11 @@ Hlo HloBuilder::select(const Hlo& predicate, const Hlo& on_true, const Hlo& on_f
 }
 
 Hlo HloBuilder::convert(const Hlo& x, DType dtype) {
-  return x.dtype == dtype ? x : emit("convert", {x}, {}, dtype, x.dims);
+  if (x.dtype == dtype) return x;
+  Hlo made = emit("convert", {x}, {}, dtype, x.dims);
+  const bool is_narrow = x.dtype == DType::kFloat16 || x.dtype == DType::kBFloat16;
+  if (products_.narrow && is_narrow && dtype == DType::kFloat32) widened_[made.id] = x;
+  return made;
 }
 
 Hlo HloBuilder::bitcast(const Hlo& x, DType dtype) {

@@ -83,13 +83,20 @@ struct ScatterSpec {
   std::int64_t index_vector_dim = 0;
 };
 
+// How sums of products are computed, on devices that have units of their own for them.
+struct Products {
+  bool narrow = false;  // of float16 and bfloat16 as they are, with float32 sums inside
+  bool tf32 = false;    // factors of float32 may lose all but 10 bits of their fraction
+};
+
 class HloBuilder {
  public:
   // Tensors of at most this many bytes are written into the text.
   static constexpr std::size_t kInlineBytes = 1024;
 
   // `measure_only`: the text is not kept; a dry run that finds out what can be lowered.
-  explicit HloBuilder(bool measure_only = false) : measure_only_(measure_only) {}
+  explicit HloBuilder(bool measure_only = false, Products products = {})
+      : measure_only_(measure_only), products_(products) {}
 
   // --- module ---------------------------------------------------------------------------------
   // Entry parameters come first and in order; `aliased_output` >= 0 donates the parameter to that
@@ -206,8 +213,13 @@ class HloBuilder {
                      const std::function<Hlos(const Hlos&)>& body);
   std::string combiner(std::string_view op, DType dtype);
   void line(std::string text);
+  // What two operands were before both were widened to float32, if products are to take that.
+  std::optional<std::pair<Hlo, Hlo>> narrow(const Hlo& a, const Hlo& b) const;
+  std::string precision() const;
 
   bool measure_only_;
+  Products products_;
+  std::map<std::int32_t, Hlo> widened_;  // 16-bit floats by the id of their float32 form
   std::int32_t next_id_ = 0;
   std::string body_;
   std::string functions_;                // beside @main

@@ -180,8 +180,26 @@ Hlo HloBuilder::gather(const Hlo& operand, const Hlo& indices, const GatherSpec&
               operand.dtype, dims);
 }
 
+std::optional<std::pair<Hlo, Hlo>> HloBuilder::narrow(const Hlo& a, const Hlo& b) const {
+  const auto left = widened_.find(a.id);
+  const auto right = widened_.find(b.id);
+  if (left == widened_.end() || right == widened_.end()) return std::nullopt;
+  if (left->second.dtype != right->second.dtype) return std::nullopt;
+  return std::pair{left->second, right->second};
+}
+
+std::string HloBuilder::precision() const {
+  const char* name = products_.tf32 ? "DEFAULT" : "HIGHEST";
+  return fmt::format("precision_config = [#stablehlo<precision {0}>, #stablehlo<precision {0}>]",
+                     name);
+}
+
 Hlo HloBuilder::dot_general(const Hlo& a, const Hlo& b, const Dims& batch_a, const Dims& batch_b,
                             const Dims& contract_a, const Dims& contract_b, DType result) {
+  if (const auto factors = narrow(a, b)) {
+    return dot_general(factors->first, factors->second, batch_a, batch_b, contract_a, contract_b,
+                       result);
+  }
   Dims dims;
   for (const std::int64_t axis : batch_a) dims.push_back(a.dims.at(static_cast<std::size_t>(axis)));
   Dims taken = batch_a;
@@ -198,10 +216,9 @@ Hlo HloBuilder::dot_general(const Hlo& a, const Hlo& b, const Dims& batch_a, con
   return emit("dot_general", {a, b},
               fmt::format("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = {}, "
                           "rhs_batching_dimensions = {}, lhs_contracting_dimensions = {}, "
-                          "rhs_contracting_dimensions = {}>, precision_config = "
-                          "[#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]",
+                          "rhs_contracting_dimensions = {}>, {}",
                           list_attribute(batch_a), list_attribute(batch_b),
-                          list_attribute(contract_a), list_attribute(contract_b)),
+                          list_attribute(contract_a), list_attribute(contract_b), precision()),
               result, dims);
 }
 
@@ -213,6 +230,11 @@ Hlo HloBuilder::matmul(const Hlo& a, const Hlo& b, DType result) {
 
 Hlo HloBuilder::convolution(const Hlo& x, const Hlo& kernel, const ConvolutionSpec& spec,
                             DType result) {
+  if (const auto factors = narrow(x, kernel)) {
+    // Rounded once to 16 bits, as libraries of GPUs offer it; sums are float32 inside.
+    const auto& [narrow_x, narrow_kernel] = *factors;
+    return convert(convolution(narrow_x, narrow_kernel, spec, narrow_x.dtype), result);
+  }
   const std::size_t spatial = x.dims.size() - 2;
   const auto at = [](std::string_view letters_of, char letter) { return letters_of.find(letter); };
   const Dims strides = or_ones(spec.strides, spatial);
@@ -232,12 +254,11 @@ Hlo HloBuilder::convolution(const Hlo& x, const Hlo& kernel, const ConvolutionSp
       fmt::format("batch_group_count = 1 : i64, dimension_numbers = #stablehlo.conv<{}x{}"
                   "->{}>, feature_group_count = {} : i64, padding = {}, window_strides = "
                   "{}, lhs_dilation = {}, rhs_dilation = {}, window_reversal = array<i1{}{}>"
-                  ", precision_config = [#stablehlo<precision HIGHEST>, "
-                  "#stablehlo<precision HIGHEST>]",
+                  ", {}",
                   letters(spec.input), letters(spec.kernel), letters(spec.output), spec.groups,
                   pads_attribute(spec.pads), array_attribute(strides), array_attribute(base),
                   array_attribute(dilation), spatial == 0 ? "" : ": ",
-                  fmt::join(std::vector<std::string>(spatial, "false"), ", ")),
+                  fmt::join(std::vector<std::string>(spatial, "false"), ", "), precision()),
       result, dims);
 }
 

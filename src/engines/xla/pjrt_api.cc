@@ -434,7 +434,7 @@ void PjrtDeleter::operator()(PJRT_Executable* executable) const {
 // --- PjrtClient ---------------------------------------------------------------------------------
 
 PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal, int num_threads)
-    : api_(api), client_(client), num_threads_(num_threads) {
+    : api_(api), client_(client), num_threads_(num_threads), ordinal_(ordinal) {
   auto devices = pjrt_args<PJRT_Client_AddressableDevices_Args>(
       PJRT_Client_AddressableDevices_Args_STRUCT_SIZE);
   devices.client = client_;
@@ -560,10 +560,30 @@ PjrtBuffer PjrtClient::buffer_from_host(const void* data, PJRT_Buffer_Type type,
   return buffer;
 }
 
+PjrtBuffer PjrtClient::view_of_device(void* data, PJRT_Buffer_Type type, const Dims& dims) const {
+  auto args = pjrt_args<PJRT_Client_CreateViewOfDeviceBuffer_Args>(
+      PJRT_Client_CreateViewOfDeviceBuffer_Args_STRUCT_SIZE);
+  args.client = client_;
+  args.device_buffer_ptr = data;
+  args.dims = dims.data();
+  args.num_dims = dims.size();
+  args.element_type = type;
+  args.device = device_;
+  // Plugins call it unasked. What owns the memory outlives the buffer: nothing is to be done.
+  args.on_delete_callback = [](void*, void*) {};
+  // No stream: plugins of several versions refuse or overlook one. The memory is written.
+  api_.call<&PJRT_Api::PJRT_Client_CreateViewOfDeviceBuffer>("PJRT_Client_CreateViewOfDeviceBuffer",
+                                                             args);
+  return {args.buffer, api_.deleter()};
+}
+
 std::vector<PjrtBuffer> PjrtClient::execute(PJRT_LoadedExecutable* executable,
                                             const std::vector<PJRT_Buffer*>& arguments,
-                                            std::size_t output_count) const {
+                                            std::size_t output_count,
+                                            const std::vector<std::int64_t>& kept) const {
   auto options = pjrt_args<PJRT_ExecuteOptions>(PJRT_ExecuteOptions_STRUCT_SIZE);
+  options.non_donatable_input_indices = kept.data();
+  options.num_non_donatable_input_indices = kept.size();
   std::vector<PJRT_Buffer*> results(output_count, nullptr);
   PJRT_Buffer* const* argument_list = arguments.data();
   PJRT_Buffer** result_list = results.data();
@@ -612,6 +632,35 @@ const void* PjrtClient::host_address(PJRT_Buffer* buffer) const {
   args.buffer = buffer;
   api_.call<&PJRT_Api::PJRT_Buffer_UnsafePointer>("PJRT_Buffer_UnsafePointer", args);
   return reinterpret_cast<const void*>(args.buffer_pointer);
+}
+
+PjrtClient::Lent PjrtClient::lend(PjrtBuffer buffer) const {
+  auto hold = pjrt_args<PJRT_Buffer_IncreaseExternalReferenceCount_Args>(
+      PJRT_Buffer_IncreaseExternalReferenceCount_Args_STRUCT_SIZE);
+  hold.buffer = buffer.get();
+  api_.call<&PJRT_Api::PJRT_Buffer_IncreaseExternalReferenceCount>(
+      "PJRT_Buffer_IncreaseExternalReferenceCount", hold);
+  PJRT_Buffer* raw = buffer.release();
+  const std::shared_ptr<const void> owner(
+      static_cast<const void*>(raw), [api = &api_, raw](const void*) {
+        auto args = pjrt_args<PJRT_Buffer_DecreaseExternalReferenceCount_Args>(
+            PJRT_Buffer_DecreaseExternalReferenceCount_Args_STRUCT_SIZE);
+        args.buffer = raw;
+        destroy<&PJRT_Api::PJRT_Buffer_DecreaseExternalReferenceCount>(
+            api, "PJRT_Buffer_DecreaseExternalReferenceCount", args);
+        PjrtDeleter{api}(raw);
+      });
+  auto args = pjrt_args<PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args>(
+      PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args_STRUCT_SIZE);
+  args.buffer = raw;
+  api_.call<&PJRT_Api::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(
+      "PJRT_Buffer_OpaqueDeviceMemoryDataPointer", args);
+  return {args.device_memory_ptr, owner};
+}
+
+Device PjrtClient::device() const {
+  if (platform_ == "cpu") return {};
+  return {DeviceKind::kCuda, ordinal_};
 }
 
 }  // namespace xrt::xla

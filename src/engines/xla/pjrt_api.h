@@ -91,17 +91,31 @@ class PjrtClient {
   // A dense row-major array over host memory. Memory that is not 64-byte aligned is copied.
   PjrtBuffer buffer_from_host(const void* data, PJRT_Buffer_Type type, const Dims& dims,
                               HostMemory memory) const;
-  // Runs and waits. `arguments` and the returned buffers follow the module's signature.
+  // A dense row-major array over memory of this client's device, 64-byte aligned and written
+  // already; it must outlive the buffer.
+  PjrtBuffer view_of_device(void* data, PJRT_Buffer_Type type, const Dims& dims) const;
+  // Runs and waits. `arguments` and the returned buffers follow the module's signature. Arguments
+  // at the positions in `kept` are not donated, whatever the module says.
   std::vector<PjrtBuffer> execute(PJRT_LoadedExecutable* executable,
                                   const std::vector<PJRT_Buffer*>& arguments,
-                                  std::size_t output_count) const;
+                                  std::size_t output_count,
+                                  const std::vector<std::int64_t>& kept) const;
   // Copies a result to `destination` in dense row-major order, and waits.
   void copy_to_host(PJRT_Buffer* buffer, void* destination, std::size_t bytes,
                     std::size_t rank) const;
   // Address of the buffer's memory, or null where it is not the host's.
   const void* host_address(PJRT_Buffer* buffer) const;
+  // The buffer's memory on the device, which the plugin leaves where it is until the last owner
+  // goes.
+  struct Lent {
+    void* address = nullptr;
+    std::shared_ptr<const void> owner;
+  };
+  Lent lend(PjrtBuffer buffer) const;
 
   const std::string& platform() const { return platform_; }
+  // Whose memory the buffers lie in.
+  Device device() const;
   // What the vendor calls the device ("NVIDIA H200"): an executable runs on its like only.
   const std::string& device_kind() const { return device_kind_; }
   const PjrtApi& api() const { return api_; }
@@ -111,6 +125,7 @@ class PjrtClient {
   PJRT_Client* client_;
   int num_threads_;
   PJRT_Device* device_ = nullptr;
+  int ordinal_ = 0;
   std::int64_t device_id_ = 0;
   std::string platform_;
   std::string device_kind_;

@@ -45,8 +45,14 @@ Hlo arranged_kernel(NodeContext& c, std::size_t operand, const Dims& permutation
                               permutation);
     });
   }
-  const Hlo kernel = c.in(operand);
-  return c.b.transpose(reversed ? c.b.reverse(kernel, spatial_axes) : kernel, permutation);
+  const Hlo kernel = c.b.transpose(c.in(operand), permutation);
+  if (!reversed) return kernel;
+  // Last: where a convolution reads a reversed kernel, GPU plugins see the gradient of another one.
+  Dims axes;
+  for (std::size_t i = 0; i < permutation.size(); ++i) {
+    if (permutation[i] >= 2) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  return c.b.reverse(kernel, axes);
 }
 
 // [M, C/g, spatial…] → [spatial…, C/g, M]

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/cuda_driver.h"
+
+#include <dlfcn.h>
+
+#include <exception>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "xrt/error.h"
+
+namespace xrt {
+
+namespace {
+
+constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
+constexpr int kOutOfMemory = 2;              // CUDA_ERROR_OUT_OF_MEMORY
+constexpr int kNotReady = 600;               // CUDA_ERROR_NOT_READY
+constexpr const char* kLibrary = "libcuda.so.1";
+
+// The driver's library; it stays open: XLA's plugin uses it too. Null where there is none.
+void* library() {
+  static void* const handle = ::dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
+  return handle;
+}
+
+using DevicePointer = unsigned long long;  // CUdeviceptr
+
+DevicePointer address(const void* pointer) { return reinterpret_cast<DevicePointer>(pointer); }
+
+}  // namespace
+
+// Entries of the driver's table, under its names; a status of 0 is success.
+struct CudaDriver::Functions {
+  int (*device_get)(int*, int);
+  int (*retain_context)(void**, int);
+  int (*get_current)(void**);
+  int (*set_current)(void*);
+  int (*stream_create)(void**, unsigned);
+  int (*stream_synchronize)(void*);
+  int (*allocate)(DevicePointer*, std::size_t);
+  int (*free)(DevicePointer);
+  int (*to_device)(DevicePointer, const void*, std::size_t, void*);
+  int (*to_host)(void*, DevicePointer, std::size_t, void*);
+  int (*copy)(DevicePointer, DevicePointer, std::size_t, void*);
+  int (*event_create)(void**, unsigned);
+  int (*event_record)(void*, void*);
+  int (*event_query)(void*);
+  int (*event_destroy)(void*);
+  int (*error_name)(int, const char**);
+};
+
+struct CudaDriver::State {
+  struct PerDevice {
+    void* context = nullptr;
+    void* stream = nullptr;
+  };
+  struct Kept {
+    int device;
+    void* event;
+    std::shared_ptr<const void> owner;
+  };
+  std::mutex mutex;
+  std::map<int, PerDevice> devices;
+  std::mutex kept_mutex;
+  std::vector<Kept> kept;
+};
+
+// Makes a device's primary context the thread's current one for as long as it lives.
+class CudaDriver::Scope {
+ public:
+  Scope(const CudaDriver& driver, int device) : driver_(driver) {
+    const Functions& cuda = *driver.functions_;
+    State& state = *driver.state_;
+    void* context = nullptr;
+    {
+      const std::lock_guard lock(state.mutex);
+      void*& known = state.devices[device].context;
+      if (known == nullptr) {
+        int handle = 0;
+        driver.check(cuda.device_get(&handle, device), "cuDeviceGet");
+        // Never released: whoever shares the context has it for as long as the process lives.
+        driver.check(cuda.retain_context(&known, handle), "cuDevicePrimaryCtxRetain");
+      }
+      context = known;
+    }
+    driver.check(cuda.get_current(&before_), "cuCtxGetCurrent");
+    if (before_ == context) return;
+    driver.check(cuda.set_current(context), "cuCtxSetCurrent");
+    changed_ = true;
+  }
+  ~Scope() {
+    if (changed_) driver_.functions_->set_current(before_);
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  const CudaDriver& driver_;
+  void* before_ = nullptr;
+  bool changed_ = false;
+};
+
+int CudaDriver::device_count() {
+  void* driver = library();
+  if (driver == nullptr) return 0;
+  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
+  if (init == nullptr || count == nullptr) return 0;
+  int found = 0;
+  int status = init(0);
+  if (status == 0) status = count(&found);
+  if (status == 0) return found;
+  log_debug("NVIDIA's driver offers no GPU: error " + std::to_string(status));
+  return 0;
+}
+
+const CudaDriver& CudaDriver::get() {
+  struct Loaded {
+    CudaDriver* driver = nullptr;
+    std::exception_ptr error;
+  };
+  static const Loaded loaded = [] {
+    Loaded made;
+    try {
+      made.driver = new CudaDriver();  // lives as long as the process
+    } catch (const Error&) {
+      made.error = std::current_exception();
+    }
+    return made;
+  }();
+  if (loaded.error) std::rethrow_exception(loaded.error);
+  return *loaded.driver;
+}
+
+CudaDriver::CudaDriver()
+    : functions_(std::make_unique<Functions>()), state_(std::make_unique<State>()) {
+  if (device_count() == 0) {
+    throw Error(ErrorCode::kNotFound,
+                std::string("memory of a CUDA device was asked for, but NVIDIA's driver (") +
+                    kLibrary + ") is not on this machine or finds no GPU");
+  }
+  const auto find = [](auto& entry, const char* name) {
+    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(::dlsym(library(), name));
+    if (entry == nullptr) {
+      throw Error(ErrorCode::kNotFound, std::string("NVIDIA's driver lacks ") + name);
+    }
+  };
+  Functions& cuda = *functions_;
+  find(cuda.device_get, "cuDeviceGet");
+  find(cuda.retain_context, "cuDevicePrimaryCtxRetain");
+  find(cuda.get_current, "cuCtxGetCurrent");
+  find(cuda.set_current, "cuCtxSetCurrent");
+  find(cuda.stream_create, "cuStreamCreate");
+  find(cuda.stream_synchronize, "cuStreamSynchronize");
+  find(cuda.allocate, "cuMemAlloc_v2");
+  find(cuda.free, "cuMemFree_v2");
+  find(cuda.to_device, "cuMemcpyHtoDAsync_v2");
+  find(cuda.to_host, "cuMemcpyDtoHAsync_v2");
+  find(cuda.copy, "cuMemcpyAsync");
+  find(cuda.event_create, "cuEventCreate");
+  find(cuda.event_record, "cuEventRecord");
+  find(cuda.event_query, "cuEventQuery");
+  find(cuda.event_destroy, "cuEventDestroy_v2");
+  find(cuda.error_name, "cuGetErrorName");
+}
+
+void CudaDriver::check(int status, const char* function) const {
+  if (status == 0) return;
+  const char* name = nullptr;
+  functions_->error_name(status, &name);
+  throw Error(status == kOutOfMemory ? ErrorCode::kResource : ErrorCode::kEngine,
+              std::string("CUDA: ") + function + " failed: " +
+                  (name != nullptr ? name : "unknown") + " (" + std::to_string(status) + ")");
+}
+
+std::shared_ptr<void> CudaDriver::allocate(int device, std::size_t bytes) const {
+  const Scope scope(*this, device);
+  DevicePointer memory = 0;
+  check(functions_->allocate(&memory, bytes == 0 ? 1 : bytes), "cuMemAlloc");
+  return {reinterpret_cast<void*>(memory), [this, device](void* freed) {
+            try {
+              const Scope inner(*this, device);
+              check(functions_->free(address(freed)), "cuMemFree");
+            } catch (const Error& error) {  // nothing is left to be done but to say so
+              log_warning(error.what());
+            }
+          }};
+}
+
+void* CudaDriver::stream(int device) const {
+  const Scope scope(*this, device);
+  const std::lock_guard lock(state_->mutex);
+  void*& own = state_->devices[device].stream;
+  if (own == nullptr) check(functions_->stream_create(&own, kStreamNonBlocking), "cuStreamCreate");
+  return own;
+}
+
+void CudaDriver::synchronize(int device, void* stream) const {
+  const Scope scope(*this, device);
+  check(functions_->stream_synchronize(stream), "cuStreamSynchronize");
+}
+
+void CudaDriver::copy_to_host(void* to, const void* from, std::size_t bytes, int device) const {
+  if (bytes == 0) return;
+  void* own = stream(device);
+  const Scope scope(*this, device);
+  check(functions_->to_host(to, address(from), bytes, own), "cuMemcpyDtoHAsync");
+  check(functions_->stream_synchronize(own), "cuStreamSynchronize");
+}
+
+void CudaDriver::copy_to_device(void* to, const void* from, std::size_t bytes, int device) const {
+  if (bytes == 0) return;
+  void* own = stream(device);
+  const Scope scope(*this, device);
+  check(functions_->to_device(address(to), from, bytes, own), "cuMemcpyHtoDAsync");
+  check(functions_->stream_synchronize(own), "cuStreamSynchronize");
+}
+
+void CudaDriver::copy_between(void* to, const void* from, std::size_t bytes, int device) const {
+  if (bytes == 0) return;
+  void* own = stream(device);
+  const Scope scope(*this, device);
+  check(functions_->copy(address(to), address(from), bytes, own), "cuMemcpyAsync");
+  check(functions_->stream_synchronize(own), "cuStreamSynchronize");
+}
+
+void CudaDriver::release_after(int device, void* stream, std::shared_ptr<const void> owner) const {
+  release_finished();
+  const Scope scope(*this, device);
+  void* event = nullptr;
+  check(functions_->event_create(&event, kEventDisableTiming), "cuEventCreate");
+  check(functions_->event_record(event, stream), "cuEventRecord");
+  if (functions_->event_query(event) != kNotReady) {
+    functions_->event_destroy(event);
+    return;
+  }
+  const std::lock_guard lock(state_->kept_mutex);
+  state_->kept.push_back({device, event, std::move(owner)});
+}
+
+void CudaDriver::release_finished() const {
+  std::vector<State::Kept> finished;  // released after the lock: freeing may take long
+  {
+    const std::lock_guard lock(state_->kept_mutex);
+    std::vector<State::Kept>& kept = state_->kept;
+    for (std::size_t i = kept.size(); i-- > 0;) {
+      const Scope scope(*this, kept[i].device);
+      if (functions_->event_query(kept[i].event) == kNotReady) continue;
+      functions_->event_destroy(kept[i].event);
+      finished.push_back(std::move(kept[i]));
+      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
+}  // namespace xrt

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs on a stand-in for a GPU whose memory is the host's: what is copied, and who waits.
+
+test_cuda_tensors.py runs this file in a process that finds the stand-ins.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import openxrt
+import pytest
+
+DRIVER = ctypes.CDLL("libcuda.so.1")
+PLUGIN = ctypes.CDLL(os.environ["XRT_PJRT_CUDA_PLUGIN"])
+CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+ENGINES = ["xla", "native"]
+
+
+class View(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    )
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensor."""
+
+
+DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(Managed))
+Managed._fields_ = (("view", View), ("context", ctypes.c_void_p), ("deleter", DELETER))
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+pointer_of.restype = ctypes.c_void_p
+pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
+rename = ctypes.pythonapi.PyCapsule_SetName
+rename.argtypes = (ctypes.py_object, ctypes.c_char_p)
+RENAMED = b"used_dltensor"
+
+
+class OnGpu:
+    """A tensor of another library on the GPU."""
+
+    def __init__(self, array: Any, device: int = 0, misaligned: bool = False) -> None:
+        given = np.asarray(array)
+        room = np.empty(given.nbytes + 128, np.uint8)
+        start = -room.ctypes.data % 64 + (4 if misaligned else 0)
+        self.array = room[start : start + given.nbytes].view(given.dtype).reshape(given.shape)
+        self.array[...] = given
+        self.device = device
+        self.streams: list[int | None] = []
+        self.lent = 0
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.device
+
+    def __dlpack__(self, stream: int | None = None) -> Any:
+        self.streams.append(stream)
+        self.lent += 1
+        array = self.array
+        managed = Managed()
+        shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+        strides = (ctypes.c_int64 * array.ndim)(*[s // array.itemsize for s in array.strides])
+
+        def give_back(_: object) -> None:
+            self.lent -= 1
+            kept.clear()
+
+        managed.view = View(
+            array.ctypes.data, 2, self.device, array.ndim, CODES[array.dtype.kind],
+            array.itemsize * 8, 1, shape, strides, 0,
+        )  # fmt: skip
+        managed.deleter = DELETER(give_back)
+        kept = [managed, shape, strides, array]
+        return new_capsule(ctypes.addressof(managed), b"dltensor", None)
+
+
+def taken(array: openxrt.DeviceArray) -> np.ndarray:
+    """What another library would read, in place; the capsule is given back with the process."""
+    capsule = array.__dlpack__(stream=7)
+    managed = Managed.from_address(pointer_of(capsule, b"dltensor"))
+    rename(capsule, RENAMED)
+    view = managed.view
+    assert (view.device_type, view.device, view.lanes) == (2, 0, 1)
+    kinds = {v: k for k, v in CODES.items()}
+    shape = [view.shape[i] for i in range(view.ndim)]
+    dtype = np.dtype(f"{kinds[view.code]}{view.bits // 8}")
+    buffer = (ctypes.c_char * (int(np.prod(shape)) * dtype.itemsize)).from_address(view.data)
+    return np.frombuffer(buffer, dtype).reshape(shape)
+
+
+class Copies:
+    """What crossed between the host and the device since it was made."""
+
+    def __init__(self) -> None:
+        self.before = self.now()
+
+    @staticmethod
+    def now() -> tuple[int, int]:
+        to_device = PLUGIN.fake_uploads() + DRIVER.fake_copies_to_device()
+        return to_device, PLUGIN.fake_downloads() + DRIVER.fake_copies_to_host()
+
+    def since(self) -> tuple[int, int]:
+        """To the device, to the host."""
+        now = self.now()
+        return now[0] - self.before[0], now[1] - self.before[1]
+
+
+def affine(**options: Any) -> openxrt.Program:
+    """y = x · w + b, with w and b built in."""
+    graph = openxrt.Graph("affine")
+    x = graph.add_input("x", "float32", ["n", 3])
+    w = graph.add_constant(np.arange(6, dtype=np.float32).reshape(3, 2), "float32", "w")
+    b = graph.add_constant(np.array([1, -1], np.float32), "float32", "b")
+    (product,) = graph.add_node("MatMul", [x, w], ["product"])
+    (y,) = graph.add_node("Add", [product, b], ["y"])
+    graph.add_output(y)
+    graph.finish()
+    return openxrt.load(graph, engine=ENGINES, device="cuda", **options)
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    return x @ np.arange(6, dtype=np.float32).reshape(3, 2) + np.array([1, -1], np.float32)
+
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+def test_no_copy_in_or_out() -> None:
+    program = affine()
+    x = OnGpu(X)
+    program(x)  # compiles, and uploads the weights
+    copies, views = Copies(), PLUGIN.fake_views()
+    y = program(x)
+    assert copies.since() == (0, 0)
+    assert PLUGIN.fake_views() == views + 1
+    assert isinstance(y, openxrt.DeviceArray)
+    assert (y.shape, y.dtype, y.device, y.nbytes) == ((2, 2), np.float32, "cuda:0", 16)
+    np.testing.assert_allclose(taken(y), expected(X), rtol=1e-6)
+    assert copies.since() == (0, 0)
+    np.testing.assert_allclose(y.numpy(), expected(X), rtol=1e-6)
+    assert copies.since() == (0, 1)
+
+
+def test_producers_are_waited_for() -> None:
+    program = affine()
+    x = OnGpu(X)
+    waits = DRIVER.fake_waits()
+    program(x)
+    assert isinstance(x.streams[-1], int) and x.streams[-1] > 2, "a stream that we then wait for"
+    assert DRIVER.fake_waits() > waits
+
+
+def test_memory_is_given_back() -> None:
+    program = affine()
+    x = OnGpu(X)
+    y = program(x)
+    assert x.lent == 0
+    del y
+    gc.collect()
+    live = DRIVER.fake_live()
+    for _ in range(5):
+        capsule = program(x).__dlpack__(stream=7)
+        del capsule  # not taken: given back by its destructor
+    assert DRIVER.fake_live() <= live + 1, "what waits for an event goes when the next one comes"
+
+
+def test_host_in_host_out() -> None:
+    program = affine()
+    y = program(X)
+    assert isinstance(y, np.ndarray)
+    np.testing.assert_allclose(y, expected(X), rtol=1e-6)
+
+
+def test_where_results_lie_can_be_chosen() -> None:
+    program = affine()
+    assert isinstance(program.run({"x": X}, device="cuda:0")["y"], openxrt.DeviceArray)
+    assert isinstance(program.run({"x": OnGpu(X)}, device="cpu")["y"], np.ndarray)
+    with pytest.raises(openxrt.InvalidArgument, match="cuda:3"):
+        program.run({"x": X}, device="cuda:3")
+    with pytest.raises(openxrt.InvalidArgument, match="cpu"):
+        openxrt.load(_identity(), engine="native").run({"x": X}, device="cuda")
+
+
+def _identity() -> openxrt.Graph:
+    graph = openxrt.Graph("identity")
+    x = graph.add_input("x", "float32", [2, 3])
+    (y,) = graph.add_node("Identity", [x], ["y"])
+    graph.add_output(y)
+    graph.finish()
+    return graph
+
+
+def test_results_into_memory_on_the_gpu() -> None:
+    program = affine()
+    out = OnGpu(np.zeros((2, 2), np.float32))
+    assert program(OnGpu(X), out=out) is out
+    np.testing.assert_allclose(out.array, expected(X), rtol=1e-6)
+    host = np.zeros((2, 2), np.float32)
+    assert program(OnGpu(X), out=host) is host
+    np.testing.assert_allclose(host, expected(X), rtol=1e-6)
+    out.array[...] = 0
+    program(X, out=out)  # from the host
+    np.testing.assert_allclose(out.array, expected(X), rtol=1e-6)
+
+
+def test_wrong_device() -> None:
+    with pytest.raises(openxrt.InvalidArgument, match=r"input 'x'.*cuda:1.*cuda"):
+        affine()(OnGpu(X, device=1))
+    on_cpu = openxrt.load(_identity(), engine="native")
+    with pytest.raises(openxrt.InvalidArgument, match=r"on the same device.*cuda:0.*cpu"):
+        on_cpu(OnGpu(X))
+
+
+def test_strided_memory_is_refused() -> None:
+    x = OnGpu(np.zeros((3, 2), np.float32))
+    x.array = x.array.T
+    with pytest.raises(openxrt.InvalidArgument, match=r"cuda:0.*dense and row-major"):
+        affine()(x)
+
+
+def test_memory_that_kernels_cannot_read_is_copied_on_the_device() -> None:
+    program = affine()
+    program(OnGpu(X))
+    copies = Copies()
+    y = program(OnGpu(X, misaligned=True))
+    assert copies.since() == (0, 0)
+    np.testing.assert_allclose(y.numpy(), expected(X), rtol=1e-6)
+
+
+def test_empty_tensor() -> None:
+    y = affine()(OnGpu(np.zeros((0, 3), np.float32)))
+    assert y.shape == (0, 2) and y.numpy().shape == (0, 2)
+
+
+def chain(middle: str) -> openxrt.Program:
+    """Two functions on the GPU with one on the host between them."""
+    graph = openxrt.Graph("chain")
+    x = graph.add_input("x", "float32", [2, 3])
+    (a,) = graph.add_node("Neg", [x], ["a"], name="first")
+    (b,) = graph.add_node("Abs", [a], ["b"], name="middle")
+    (c,) = graph.add_node("Add", [a, b], ["c"], name="last")
+    graph.add_output(c)
+    graph.finish()
+    return openxrt.load(graph, engine=ENGINES, device="cuda", node_engines={"middle": middle})
+
+
+def test_values_between_functions_cross_once_each_way() -> None:
+    program = chain("native")
+    x = OnGpu(X - 3)
+    program(x)
+    launches = program.explain()["launches"]
+    assert [launch["engine"] for launch in launches] == ["xla", "native", "xla"]
+    copies = Copies()
+    y = program(x)
+    # What the host function reads comes, what it gives goes; what both others share stays.
+    assert copies.since() == (1, 1)
+    np.testing.assert_allclose(y.numpy(), -(X - 3) + np.abs(X - 3))
+
+
+def test_state_on_the_gpu() -> None:
+    graph = openxrt.Graph("counter")
+    x = graph.add_input("x", "float32", [2])
+    state = graph.add_input("state", "float32", [2])
+    (new,) = graph.add_node("Add", [state, x], ["new"])
+    (twice,) = graph.add_node("Add", [new, new], ["twice"])
+    graph.add_output(new)
+    graph.add_output(twice)
+    graph.finish()
+    program = openxrt.load(graph, engine=ENGINES, device="cuda", aliases={"state": "new"})
+    kept = OnGpu(np.array([10, 20], np.float32))
+    for i in range(1, 4):
+        _, twice = program(OnGpu(np.array([1, 2], np.float32)), kept)
+        np.testing.assert_array_equal(kept.array, [10 + i, 20 + 2 * i])
+        np.testing.assert_array_equal(taken(twice), 2 * kept.array)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_16_bit_products(dtype: Any) -> None:
+    graph = openxrt.Graph("half")
+    name = np.dtype(dtype).name
+    x = graph.add_input("x", name, [4, 64])
+    w = np.linspace(-1, 1, 64 * 8).reshape(64, 8).astype(dtype)
+    weights = graph.add_constant(w, name, "w")
+    (y,) = graph.add_node("MatMul", [x, weights], ["y"])
+    graph.add_output(y)
+    graph.finish()
+    given = np.linspace(-2, 2, 4 * 64).reshape(4, 64).astype(dtype)
+    program = openxrt.load(graph, engine=ENGINES, device="cuda")
+    found = program.run({"x": given})["y"].astype(np.float64)
+    wanted = given.astype(np.float64) @ w.astype(np.float64)
+    # Rounded once, at the end.
+    np.testing.assert_allclose(found, wanted, rtol=2 * float(ml_dtypes.finfo(dtype).eps))
+
+
+def test_option_tf32() -> None:
+    affine(engine_options={"xla": {"tf32": "true"}})(X)
+    with pytest.raises(openxrt.Error, match="tf32 is true or false"):
+        affine(engine_options={"xla": {"tf32": "perhaps"}})(X)
