@@ -123,6 +123,24 @@ TEST(NativeInt8, ComputesWhatTheNodesSay) {
   }
 }
 
+// The other tests would pass in float32 as well.
+TEST(NativeInt8, WeightsStayBytes) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx512vnni")) GTEST_SKIP() << "this CPU may have no VNNI";
+#else
+  GTEST_SKIP() << "for x86";
+#endif
+  Network network{Dim(1)};
+  std::size_t bytes = 0;
+  for (const ValueId c : network.graph.constants()) {
+    const Tensor& t = *network.graph.constant(c);
+    if (t.dtype() == DType::kInt8) bytes += t.bytes();
+  }
+  ASSERT_GT(bytes, 5000U);
+  EXPECT_LT(compile(network.graph)->weight_bytes(), 2 * bytes);
+}
+
 TEST(NativeInt8, OneExecutableForAnyBatch) {
   Network any{Dim("n")};
   const auto executable = compile(any.graph);

@@ -14,6 +14,7 @@ void register_conv(KernelRegistry& registry);
 void register_conv_transpose(KernelRegistry& registry);
 void register_int8_matmul(KernelRegistry& registry);
 void register_int8_moves(KernelRegistry& registry);
+void register_int8_pool(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);
 void register_pool(KernelRegistry& registry);
 void register_normalization(KernelRegistry& registry);

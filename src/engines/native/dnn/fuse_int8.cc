@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engines/native/dnn/int8.h"
+#include "engines/native/dnn/int8_chain.h"
 #include "engines/native/dnn/int8_pattern.h"
 #include "engines/native/dnn/optimize.h"
 #include "engines/native/dnn/pattern.h"
@@ -18,103 +19,7 @@ namespace xrt::native::dnn {
 namespace {
 
 constexpr std::size_t kMaximumPostOps = 8;
-
-// What follows a sum of products, in the units of the model.
-struct Chain {
-  ValueId result;
-  std::vector<double> bias;  // per channel
-  std::vector<PostOp> ops;
-  std::optional<Grid> residual;  // of the op "Sum"
-  std::optional<Grid> to;        // absent: the result is float32
-};
-
-bool is_linear(const PostOp& op) {
-  return op.op == "Sum" || op.op == "Linear" || op.op == "Relu" || op.op == "Clip";
-}
-
-float clamped(double value) {
-  constexpr double kMost = std::numeric_limits<float>::max();
-  return static_cast<float>(std::clamp(value, -kMost, kMost));
-}
-
-// Translates post-ops from the units of the model to steps of a grid.
-class Steps {
- public:
-  explicit Steps(const Chain& chain) : chain_(chain) {
-    if (!chain.to) {
-      first_ = chain.ops.size();  // float32 all the way
-      return;
-    }
-    for (std::size_t i = 0; i < chain.ops.size(); ++i) {
-      if (!is_linear(chain.ops[i])) first_ = i + 1;
-    }
-    if (first_ == 0) scale_ = chain.to->scale, zero_ = chain.to->zero;
-  }
-
-  // Scale and zero point that the sum itself is made in.
-  double scale() const { return scale_; }
-  double zero() const { return zero_; }
-
-  // `offset`: what the bias takes over from the post-ops, in steps.
-  std::vector<PostOp> translate(double* offset) {
-    *offset = 0;
-    bool constants_move = true;  // what is added so far could as well be added to the bias
-    for (std::size_t i = 0; i < chain_.ops.size(); ++i) {
-      if (i == first_ && i > 0) enter_steps();
-      const PostOp& op = chain_.ops[i];
-      if (op.op == "Sum") {
-        const double step = chain_.residual->scale / scale_;
-        ops_.push_back({"Sum", static_cast<float>(step), op.beta, op.input});
-        const double shift = -chain_.residual->zero * step;
-        if (constants_move) {
-          *offset += shift;
-        } else if (shift != 0) {
-          ops_.push_back({"Linear", 1, static_cast<float>(shift)});
-        }
-        continue;
-      }
-      constants_move = false;
-      add(op);
-    }
-    if (first_ == chain_.ops.size() && first_ > 0 && chain_.to) enter_steps();
-    while (!ops_.empty() && chain_.to && is_saturation(ops_.back())) ops_.pop_back();
-    return std::move(ops_);
-  }
-
- private:
-  void enter_steps() {
-    scale_ = chain_.to->scale;
-    zero_ = chain_.to->zero;
-    ops_.push_back({"Linear", static_cast<float>(1 / scale_), static_cast<float>(zero_)});
-  }
-
-  void add(const PostOp& op) {
-    if (scale_ == 1 && zero_ == 0) {
-      ops_.push_back(op);
-    } else if (op.op == "Relu") {
-      ops_.push_back({"Clip", static_cast<float>(zero_), std::numeric_limits<float>::max()});
-    } else if (op.op == "Clip") {
-      ops_.push_back(
-          {"Clip", clamped(op.alpha / scale_ + zero_), clamped(op.beta / scale_ + zero_)});
-    } else {  // Linear
-      ops_.push_back(
-          {"Linear", op.alpha, static_cast<float>(op.beta / scale_ + zero_ - op.alpha * zero_)});
-    }
-  }
-
-  // Cuts off nothing but what rounding and saturation cut off as well.
-  bool is_saturation(const PostOp& op) const {
-    const Grid& to = *chain_.to;
-    if (op.op == "Relu") return to.low() == 0;
-    return op.op == "Clip" && op.alpha <= to.low() + 0.5F && op.beta > to.high() - 0.5F;
-  }
-
-  const Chain& chain_;
-  std::size_t first_ = 0;  // from this post-op on the unit is the step
-  double scale_ = 1;
-  double zero_ = 0;
-  std::vector<PostOp> ops_;
-};
+constexpr double kMostAveraged = 8e6;  // as many bytes add up within 32 bits
 
 class Int8Fusion {
  public:
@@ -135,7 +40,7 @@ class Int8Fusion {
         fuse_sums(id);
       } else if (node.op == "Add") {
         fuse_addition(id);
-      } else if (node.op == "GlobalAveragePool") {
+      } else if (node.op == "AveragePool" || node.op == "GlobalAveragePool") {
         fuse_average(id);
       } else if (node.op == "Concat") {
         sink_concat(id);
@@ -319,18 +224,39 @@ class Int8Fusion {
                           graph_.type(chain.result), to.dtype));
   }
 
+  // Of a pool's window; too many where that is not known.
+  static double window_elements(const Node& node, const Type& x) {
+    double count = 1;
+    if (node.op == "AveragePool") {
+      for (const std::int64_t n : node.attr_ints("kernel_shape")) count *= static_cast<double>(n);
+      return count;
+    }
+    for (std::size_t i = 2; i < x.rank(); ++i) {
+      const Dim& dim = (*x.shape)[i];
+      count *= dim.is_known() ? static_cast<double>(dim.value()) : kMostAveraged + 1;
+    }
+    return count;
+  }
+
   void fuse_average(NodeId id) {
     const Node node = graph_.node(id);
     const auto from = dequantised_from(graph_, node.inputs[0]);
     const auto to = quantised_to(graph_, node.outputs[0]);
     const Type& x = graph_.type(node.inputs[0]);
     if (!from || !to || !x.has_rank() || x.rank() < 3 || x.rank() > 5) return;
-    const double scale = double{from->scale} / to->scale;
-    Attributes attributes{{"scale", static_cast<float>(scale)},
-                          {"shift", static_cast<float>(to->zero - from->zero * scale)},
-                          {"to", static_cast<std::int64_t>(to->dtype)}};
-    const ValueId bytes = add(kDomain, "Int8GlobalAverage", {from->q}, std::move(attributes),
-                              graph_.type(node.outputs[0]), to->dtype);
+    const bool global = node.op == "GlobalAveragePool";
+    if (!global && (node.attr_int("ceil_mode", 0) != 0 || node.has("dilations") ||
+                    node.attr_ints("kernel_shape").size() + 2 != x.rank())) {
+      return;
+    }
+    if (window_elements(node, x) > kMostAveraged) return;
+    Attributes attributes = node.attributes;
+    attributes["x_zero"] = std::int64_t{from->zero};
+    attributes["scale"] = static_cast<float>(double{from->scale} / to->scale);
+    attributes["shift"] = static_cast<float>(to->zero);
+    attributes["to"] = static_cast<std::int64_t>(to->dtype);
+    const ValueId bytes = add(kDomain, global ? "Int8GlobalAverage" : "Int8AveragePool", {from->q},
+                              std::move(attributes), graph_.type(node.outputs[0]), to->dtype);
     replace_quantised(graph_, node.outputs[0], bytes);
   }
 

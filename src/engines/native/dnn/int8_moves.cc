@@ -5,13 +5,10 @@
 // stored as (batch, spatial …, channels).
 // Int8Table(X): bytes to the bytes that the attribute `table` has for them, by their unsigned
 // value. Int8Add(A, B): round(A * a_scale + B * b_scale + shift) within low … high, of one shape.
-// Int8GlobalAverage(X): round(mean over all but batch and channels * scale + shift), saturated; X
-// is stored as (batch, spatial …, channels) where the attribute channels_last is 1. The attribute
-// `to` is the element type of the result.
+// The attribute `to` is the element type of the result.
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "engines/native/dnn/families.h"
@@ -138,65 +135,9 @@ std::unique_ptr<Kernel> create_add(const KernelCreateContext& create) {
   });
 }
 
-template <typename T>
-void average(KernelContext& k, Tensor& y, std::int64_t channels, std::int64_t pixels, bool last,
-             double scale, double shift) {
-  const T* x = static_cast<const T*>(k.input(0).raw());
-  const bool is_signed = y.dtype() == DType::kInt8;
-  const double low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
-  auto* result = static_cast<std::uint8_t*>(y.raw());
-  constexpr std::int64_t kChannels = 64;
-  const std::int64_t parts = (channels + kChannels - 1) / kChannels;
-  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (kChannels * pixels + 1));
-  k.parallel_for(y.count() / channels * parts, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (; begin < end; ++begin) {
-      const std::int64_t first = begin % parts * kChannels;
-      const std::int64_t n = std::min(kChannels, channels - first);
-      const std::int64_t image = begin / parts * channels;
-      std::array<std::int64_t, kChannels> sums{};
-      const T* from = x + image * pixels + (last ? first : first * pixels);
-      for (std::int64_t p = 0; p < pixels; ++p) {
-        for (std::int64_t c = 0; c < n; ++c) {
-          sums[static_cast<std::size_t>(c)] += last ? from[p * channels + c] : from[c * pixels + p];
-        }
-      }
-      for (std::int64_t c = 0; c < n; ++c) {
-        const double mean = static_cast<double>(sums[static_cast<std::size_t>(c)]) * scale + shift;
-        result[image + first + c] = static_cast<std::uint8_t>(
-            static_cast<std::int32_t>(std::clamp(std::nearbyint(mean), low, high)));
-      }
-    }
-  });
-}
-
-std::unique_ptr<Kernel> create_global_average(const KernelCreateContext& create) {
-  const Node& node = create.node();
-  return make_kernel([last = node.attr_int("channels_last", 0) != 0, to = result_type(node),
-                      scale = node.attr_float("scale", 1),
-                      shift = node.attr_float("shift", 0)](KernelContext& k) {
-    const Tensor& x = k.input(0);
-    Dims dims(x.rank(), 1);
-    dims[0] = x.dims()[0];
-    const std::size_t axis = last ? x.rank() - 1 : 1;
-    const std::int64_t channels = dims[axis] = x.dims()[axis];
-    Tensor& y = k.output(0, to, dims);
-    if (y.count() == 0) return;
-    const std::int64_t pixels = x.count() / y.count();
-    if (pixels == 0) throw Error(ErrorCode::kInvalidArgument, "X has no elements to average");
-    const double factor = double{scale} / static_cast<double>(pixels);
-    if (x.dtype() == DType::kInt8) {
-      average<std::int8_t>(k, y, channels, pixels, last, factor, shift);
-    } else {
-      average<std::uint8_t>(k, y, channels, pixels, last, factor, shift);
-    }
-  });
-}
-
 }  // namespace
 
 void register_int8_moves(KernelRegistry& registry) {
-  registry.add(
-      {.domain = std::string(kDomain), .op = "Int8GlobalAverage", .create = create_global_average});
   registry.add({.domain = std::string(kDomain), .op = "Int8Table", .create = create_table});
   registry.add({.domain = std::string(kDomain), .op = "Int8Add", .create = create_add});
   registry.add(

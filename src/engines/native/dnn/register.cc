@@ -11,6 +11,7 @@ void register_kernels(KernelRegistry& registry) {
   register_conv_transpose(registry);
   register_int8_matmul(registry);
   register_int8_moves(registry);
+  register_int8_pool(registry);
   register_matmul(registry);
   register_pool(registry);
   register_normalization(registry);

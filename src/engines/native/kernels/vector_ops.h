@@ -50,6 +50,12 @@ struct VectorOps {
   };
   void (*add_bytes[2][2])(const void* a, const void* b, void* y, std::int64_t n,
                           const AddBytes& how);
+  // sums[i] += x[i], of uint8 and int8.
+  void (*accumulate_bytes[2])(const void* x, std::int32_t* sums, std::int64_t n);
+  // y[i] = round(sums[i] * scale + shift), to the nearest even, within low … high, which fit into
+  // the bytes of y.
+  void (*round_sums)(const std::int32_t* sums, void* y, std::int64_t n, float scale, float shift,
+                     float low, float high);
   void (*half_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
   void (*float_to_half)(const float* x, std::uint16_t* y, std::int64_t n);
 };
