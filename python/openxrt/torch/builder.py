@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 import torch
@@ -92,6 +92,12 @@ class Value:
         if self.rank_hint is None:
             raise Unsupported("the rank of an intermediate value is not known")
         return self.rank_hint
+
+    def _is_no_number(self) -> NoReturn:
+        raise NeedsStaticShape("a number is needed that is a symbol, or a tensor's, here")
+
+    # What Python asks where a lowering takes an attribute or a size for a number.
+    __index__ = __int__ = __float__ = _is_no_number
 
     def static_shape(self, what: str, start: int | None = None) -> list[int]:
         """The dimensions (from `start` on) as numbers; Unsupported, naming `what`, where one is

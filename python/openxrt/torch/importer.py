@@ -377,6 +377,14 @@ def one_at_a_time(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return alone
 
 
+def _has_symbols(samples: Sequence[object]) -> bool:
+    return any(
+        isinstance(n, torch.SymInt)
+        for x in samples
+        for n in (x.shape if isinstance(x, torch.Tensor) else [x])
+    )
+
+
 def _views(results: Sequence[object]) -> list[torch.fx.Node]:
     """Those of the results that are views of the graph's arguments."""
     of_arguments: dict[torch.fx.Node, bool] = {}
@@ -425,11 +433,13 @@ def import_fx(
     samples: Sequence[object],
     *,
     constants: Mapping[int, torch.Tensor] | None = None,
+    keep_views: bool = False,
     name: str = "graph",
 ) -> Imported:
     """An FX graph of ATen ops; `samples` are its inputs (fake tensors will do), in order.
 
-    Arguments at the positions in `constants` are built into the graph with these values.
+    Arguments at the positions in `constants` are built into the graph with these values. Results
+    that are views of arguments are such with `keep_views`, and wherever sizes are symbols.
     """
     importer = _Importer(module, Builder(Graph(name)))
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -450,7 +460,7 @@ def import_fx(
         known = {placeholder: position for position, placeholder in enumerate(placeholders)}
         # Where sizes are symbols, PyTorch finds the place of a view in its argument's memory by the
         # view that it is handed: it has to be one.
-        views = _views(flat) if any(isinstance(s, torch.SymInt) for s in samples) else []
+        views = _views(flat) if keep_views or _has_symbols(samples) else []
         viewed = {node: place for place, node in enumerate(views)}
         passes = any(result not in known and result not in viewed for result in flat)
         added: dict[torch.fx.Node, Result] = {}

@@ -21,7 +21,7 @@ _MOST_PROGRAMS = 32
 def is_symbolic(samples: Sequence[object]) -> bool:
     """Whether a size among a graph's inputs is a symbol."""
     return any(
-        isinstance(x, torch.SymInt)
+        isinstance(x, (torch.SymInt, torch.SymFloat))
         or (isinstance(x, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in x.shape))
         for x in samples
     )
@@ -29,7 +29,7 @@ def is_symbolic(samples: Sequence[object]) -> bool:
 
 def _hint(number: object) -> object:
     """What a symbol was when it was traced."""
-    return number.node.hint if isinstance(number, torch.SymInt) else number
+    return number.node.hint if isinstance(number, (torch.SymInt, torch.SymFloat)) else number
 
 
 def _like(x: object, mode: FakeTensorMode) -> object:
@@ -63,7 +63,7 @@ class PerShape:
             known = [_like(x, mode) for x in arguments]
             with mode:
                 graph = make_fx(self.module, decomposition_table=decompositions())(*known)
-            return Runner(import_fx(graph, known), self.options, self.training)
+            return Runner(import_fx(graph, known, keep_views=True), self.options, self.training)
 
     def __call__(self, arguments: Sequence[object]) -> list[object]:
         """The results for flat arguments."""
