@@ -14,7 +14,7 @@ import torch
 
 from .. import load
 from .._core import DeviceArray, HostThreads, InvalidArgument, Program
-from .importer import Imported, Result
+from .importer import Imported
 
 # NumPy has no bfloat16 of its own: the bits travel as integers.
 _VIEWED = {
@@ -176,6 +176,7 @@ class Runner:
             options = {**options, "device": device}
         self.program: Program = load(imported.graph, aliases=imported.aliases, **options)
         self.input_devices = imported.input_devices
+        self.output_devices = {r.output: r.device for r in imported.results if r.output >= 0}
         self.written = [port.name in imported.aliases for port in self.program.inputs]
         self.inputs = imported.inputs
         self.results = imported.results
@@ -197,7 +198,8 @@ class Runner:
     ) -> list[object]:
         """One value per result: a tensor, or what was known while tracing."""
         if self.on_gpu:
-            return self._call_on_gpu(arguments, state)
+            outputs = self._run_on_gpu(arguments, state)
+            return outputs if self.plain else self._results(arguments, outputs)
         if self.positions is not None:
             tensors = [arguments[position] for position in self.positions]
         else:
@@ -208,8 +210,9 @@ class Runner:
         for place in self.complex_inputs:
             tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())  # type: ignore[attr-defined]
         outputs = self._run_beside(tensors) if self.beside_pytorch else self._run(tensors, None)
-        if self.plain:
-            return outputs
+        return outputs if self.plain else self._results(arguments, outputs)
+
+    def _results(self, arguments: Sequence[object], outputs: list[Any]) -> list[object]:
         results: list[object] = []
         views = self.views(*arguments) if self.views is not None else ()
         for result in self.results:
@@ -256,10 +259,10 @@ class Runner:
                 self.lending = _Lending()
         return outputs
 
-    def _call_on_gpu(
+    def _run_on_gpu(
         self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None
-    ) -> list[object]:
-        """The same with tensors on the GPU, which stay there."""
+    ) -> list[Any]:
+        """The program's outputs, each where PyTorch has it; tensors on the GPU stay there."""
         tensors = []
         for source, device, written in zip(
             self.inputs, self.input_devices, self.written, strict=True
@@ -278,25 +281,12 @@ class Runner:
         for place in self.complex_inputs:
             tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())
         outputs = self.program.call_tensors(tensors, torch.Tensor)
-        results: list[object] = []
-        for result in self.results:
-            if result.argument >= 0:
-                results.append(arguments[result.argument])
-            elif result.output < 0:
-                results.append(result.known)
-            else:
-                results.append(_on_its_device(outputs[result.output], result))
-        return results
-
-
-def _on_its_device(output: torch.Tensor | np.ndarray | DeviceArray, result: Result) -> object:
-    """A program's output as the result that PyTorch would give."""
-    tensor = output if isinstance(output, torch.Tensor) else to_torch(output)
-    if result.is_number:
-        return tensor.item()
-    if tensor.device != result.device:  # no input lay on the GPU, or the result never does
-        tensor = tensor.to(result.device)
-    return torch.view_as_complex(tensor) if result.is_complex else tensor
+        for place, output in enumerate(outputs):
+            tensor = output if type(output) is torch.Tensor else to_torch(output)
+            device = self.output_devices.get(place, tensor.device)
+            # No input lay on the GPU, or PyTorch has this result on the host.
+            outputs[place] = tensor if tensor.device == device else tensor.to(device)
+        return outputs
 
 
 class FrozenWhileUnchanged:
