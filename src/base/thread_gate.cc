@@ -30,9 +30,24 @@ double processor_seconds() {
 const ThreadGate* ThreadGate::current() { return inside; }
 nanoseconds ThreadGate::waited() { return waited_here; }
 
-int ThreadGate::budget() const {
-  const auto held = lock();
-  return budget_;
+int ThreadGate::budget() const { return budget_; }
+
+// The address of the pool above 16 bits of the number of threads, shifted by one: never kCounted.
+std::uint64_t ThreadGate::mark_of(const ThreadUse& use) {
+  constexpr int kAddressBits = 47, kMostThreads = 0x7fff;
+  const auto pool = reinterpret_cast<std::uintptr_t>(use.pool);
+  if (pool >> kAddressBits != 0 || use.threads > kMostThreads) return kIdle;
+  return std::uint64_t{pool} << 16 | static_cast<std::uint64_t>(use.threads) << 1;
+}
+
+ThreadUse ThreadGate::use_of(std::uint64_t mark) {
+  return {static_cast<int>((mark & 0xffff) >> 1),
+          reinterpret_cast<const void*>(static_cast<std::uintptr_t>(mark >> 16))};
+}
+
+void ThreadGate::count_the_lone_one() {
+  const std::uint64_t mark = state_.exchange(kCounted, std::memory_order_acq_rel);
+  if (mark != kIdle && mark != kCounted) lone_taken_ = try_take(use_of(mark));
 }
 
 void ThreadGate::set_budget(int budget) {
@@ -59,11 +74,14 @@ int ThreadGate::try_take(const ThreadUse& use, bool by_force) {
   if (pool != pools_.end()) {
     if (pool->launches >= use.threads && !by_force) return -1;
     ++pool->launches;
+    ++running_;
     return 0;  // the last one to leave gives back what the first one took
   }
-  const int wanted = std::clamp(use.threads, 1, budget_);
-  if (used_ + wanted > budget_ && used_ > 0 && !by_force) return -1;
+  const int budget = budget_;
+  const int wanted = std::clamp(use.threads, 1, budget);
+  if (used_ + wanted > budget && used_ > 0 && !by_force) return -1;
   used_ += wanted;
+  ++running_;
   if (use.pool != nullptr) pools_.push_back({use.pool, 1, wanted});
   return wanted;
 }
@@ -80,7 +98,12 @@ void ThreadGate::leave(const ThreadUse& use, int taken) {
       pools_.erase(pool);
     }
   }
-  if (!waiting_.empty()) serve();
+  --running_;
+  if (!waiting_.empty()) {
+    serve();
+  } else if (running_ == 0) {
+    state_.store(kIdle, std::memory_order_release);
+  }
 }
 
 void ThreadGate::serve() {
@@ -134,7 +157,16 @@ int ThreadGate::wait(const ThreadUse& use, std::unique_lock<std::mutex>& lock) {
 ThreadGate::Pass::Pass(ThreadGate& gate, const ThreadUse& use)
     : gate_(gate), outer_(inside), use_(use) {
   if (outer_ == &gate_ || use_.threads <= 0) return;
+  inside = &gate_;
+  mark_ = mark_of(use_);
+  std::uint64_t idle = kIdle;
+  if (mark_ != kIdle &&
+      gate_.state_.compare_exchange_strong(idle, mark_, std::memory_order_acq_rel)) {
+    return;
+  }
+  mark_ = kIdle;
   auto held = gate_.lock();
+  gate_.count_the_lone_one();
   const bool behind =
       !gate_.waiting_.empty() && Clock::now() - gate_.waiting_.front()->since >= kPatience;
   taken_ = behind ? -1 : gate_.try_take(use_);
@@ -143,14 +175,18 @@ ThreadGate::Pass::Pass(ThreadGate& gate, const ThreadUse& use)
     // What is left may do for the next in line.
     if (!gate_.waiting_.empty()) gate_.serve();
   }
-  inside = &gate_;
 }
 
 ThreadGate::Pass::~Pass() {
   if (outer_ == &gate_ || use_.threads <= 0) return;
   inside = outer_;
+  std::uint64_t mark = mark_;
+  if (mark != kIdle &&
+      gate_.state_.compare_exchange_strong(mark, kIdle, std::memory_order_acq_rel)) {
+    return;
+  }
   const auto held = gate_.lock();
-  gate_.leave(use_, taken_);
+  gate_.leave(use_, mark_ != kIdle ? gate_.lone_taken_ : taken_);
 }
 
 TellsThreadUse::~TellsThreadUse() = default;

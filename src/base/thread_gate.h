@@ -2,6 +2,9 @@
 // Lets launches begin while the threads of all that run stay within a budget. The others sleep, and
 // begin in the order of their arrival; a launch that needs more than the whole budget runs alone.
 //
+// A launch that finds nobody else costs two atomic exchanges: it leaves a mark of itself, and
+// whoever comes while it runs counts it from then on.
+//
 // Turns are not handed over at once: whoever comes while there is room begins, so that launches of
 // microseconds do not wait for a sleeper to wake up. Who has waited for a millisecond is served
 // before all that come later.
@@ -12,6 +15,7 @@
 // begins.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -49,6 +53,7 @@ class XRT_API ThreadGate {
     ThreadGate& gate_;
     const ThreadGate* outer_;
     ThreadUse use_;
+    std::uint64_t mark_ = 0;  // of a launch that was alone
     int taken_ = 0;
   };
 
@@ -84,16 +89,26 @@ class XRT_API ThreadGate {
     int launches, taken;
   };
 
+  // state_: nobody runs or waits, or those that do are counted below; else the mark of the one
+  // launch that runs, of which nothing is known but its use.
+  static constexpr std::uint64_t kIdle = 0, kCounted = 1;
+  static std::uint64_t mark_of(const ThreadUse& use);  // kIdle where it cannot be had
+  static ThreadUse use_of(std::uint64_t mark);
+
   std::unique_lock<std::mutex> lock() const;
   // These need the lock. try_take() says no by -1, else what leave() is to give back.
+  void count_the_lone_one();
   int try_take(const ThreadUse& use, bool by_force = false);
   void serve();
   int wait(const ThreadUse& use, std::unique_lock<std::mutex>& lock);
   void leave(const ThreadUse& use, int taken);
 
+  std::atomic<std::uint64_t> state_{kIdle};
   mutable std::mutex mutex_;
-  int budget_;
+  std::atomic<int> budget_;  // written under the lock
   int used_ = 0;
+  int running_ = 0;          // launches that are counted
+  int lone_taken_ = 0;       // by the one that was alone
   std::uint64_t ended_ = 0;  // launches
   std::vector<Pool> pools_;  // that launches run in; few
   std::deque<Waiter*> waiting_;
