@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <new>
 
 namespace xrt {
 namespace {
@@ -48,6 +49,12 @@ ThreadUse ThreadGate::use_of(std::uint64_t mark) {
 void ThreadGate::count_the_lone_one() {
   const std::uint64_t mark = state_.exchange(kCounted, std::memory_order_acq_rel);
   if (mark != kIdle && mark != kCounted) lone_taken_ = try_take(use_of(mark));
+}
+
+void ThreadGate::forget_others() {
+  if (inside == this) return;
+  // The lock, too, may have been held by a thread that is not there: nothing can be taken apart.
+  new (this) ThreadGate(budget_);
 }
 
 void ThreadGate::set_budget(int budget) {

@@ -95,6 +95,9 @@ class XRT_API ThreadGate {
   static std::uint64_t mark_of(const ThreadUse& use);  // kIdle where it cannot be had
   static ThreadUse use_of(std::uint64_t mark);
 
+  // In a process that was just forked: nobody runs but, perhaps, the launch that this thread is in.
+  void forget_others();
+
   std::unique_lock<std::mutex> lock() const;
   // These need the lock. try_take() says no by -1, else what leave() is to give back.
   void count_the_lone_one();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/threads.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -84,8 +85,15 @@ int granted_threads(int wanted) {
 }
 
 ThreadGate& ThreadGate::process() {
-  static ThreadGate gate(read_budget());
-  return gate;
+  struct Process {
+    Process() {
+      // Of fork() a child gets one thread: launches of the others never end there.
+      ::pthread_atfork(nullptr, nullptr, [] { process().forget_others(); });
+    }
+    ThreadGate gate{read_budget()};
+  };
+  static Process instance;
+  return instance.gate;
 }
 
 }  // namespace xrt

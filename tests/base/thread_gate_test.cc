@@ -3,6 +3,8 @@
 #include "base/thread_gate.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -195,6 +197,31 @@ TEST(ThreadGate, WaitingIsTold) {
   const auto after = ThreadGate::waited();
   { const ThreadGate::Pass pass(gate, {1, nullptr}); }
   EXPECT_EQ(ThreadGate::waited(), after);
+  other.join();
+}
+
+TEST(ThreadGate, AForkedProcessBeginsAnew) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer does not follow a fork of several threads";
+#endif
+  std::atomic<bool> taken{false}, done{false};
+  std::thread other([&] {
+    const ThreadGate::Pass pass(ThreadGate::process(), {thread_budget(), nullptr});
+    taken = true;
+    while (!done) std::this_thread::sleep_for(microseconds(100));
+  });
+  while (!taken) std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto start = Clock::now();
+    { const ThreadGate::Pass pass(ThreadGate::process(), {1, nullptr}); }
+    { const ThreadGate::Pass pass(ThreadGate::process(), {1, nullptr}); }
+    ::_exit(seconds_since(start) < 0.5 ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  done = true;
   other.join();
 }
 
