@@ -3,6 +3,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -271,3 +273,34 @@ def test_cache_folder_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dump_dir(mlp_model: bytes, tmp_path: Path) -> None:
     openxrt.load(mlp_model, engine="native", dump_dir=tmp_path)(np.zeros((1, 8), np.float32))
     assert any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+FORKED = """
+import os, signal, sys
+import numpy as np, openxrt
+
+x = np.ones((2, 3), np.float32)
+program = openxrt.load(sys.argv[1], engine="xla")
+program.run({"a": x, "b": x})
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    try:
+        program.run({"a": x, "b": x})
+    except openxrt.EngineError as error:
+        os._exit(7 if "forked" in str(error) else 8)
+    os._exit(9)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_is_told_that_xla_has_no_threads(add_model: bytes, tmp_path: Path) -> None:
+    """It would wait for ever."""
+    if not any(report.name == "xla" and report.available for report in openxrt.doctor()):
+        pytest.skip("XLA is not available")
+    model = tmp_path / "add.onnx"
+    model.write_bytes(add_model)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, model], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "7"

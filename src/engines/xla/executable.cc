@@ -158,6 +158,7 @@ PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tenso
 
 void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
                         std::span<Data> outputs, const RunOptions& options) const {
+  refuse_after_fork();
   if (inputs.size() != module_.inputs.size() || outputs.size() != module_.outputs.size()) {
     throw Error(ErrorCode::kInvalidArgument, "XLA: wrong count of inputs or outputs");
   }

@@ -3,11 +3,14 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -308,7 +311,24 @@ PJRT_NamedValue named(std::string_view name, PJRT_NamedValue_Type type) {
 
 }  // namespace
 
+namespace {
+
+std::atomic<bool> threads_are_gone = false;
+
+}  // namespace
+
+void refuse_after_fork() {
+  if (!threads_are_gone.load(std::memory_order_relaxed)) return;
+  throw Error(ErrorCode::kEngine,
+              "XLA was in use before this process was forked, and its threads are not here: a run "
+              "would wait for ever; start processes with multiprocessing's \"spawn\", fork before "
+              "the first program with XLA is loaded, or use another engine in the child");
+}
+
 PJRT_Client* PjrtApi::create_client(int num_threads) const {
+  static std::once_flag watched;
+  std::call_once(watched,
+                 [] { ::pthread_atfork(nullptr, nullptr, [] { threads_are_gone = true; }); });
   // XLA:CPU reads the size of its pool from the environment, once per client. It also wants a
   // thread per device, of which it makes several unless told otherwise.
   const ScopedVariable threads("PJRT_NPROC", std::to_string(num_threads));
@@ -337,6 +357,7 @@ PJRT_Client* PjrtApi::create_client(int num_threads) const {
 }
 
 const PjrtClient& PjrtApi::client(int num_threads, int ordinal) const {
+  refuse_after_fork();
   const int threads = platform_ == Platform::kCpu ? num_threads : 0;
   const std::lock_guard lock(mutex_);
   std::unique_ptr<PjrtClient>& device = devices_[{threads, ordinal}];

@@ -196,6 +196,9 @@ Args pjrt_args(std::size_t struct_size) {
   return args;
 }
 
+// Throws kEngine in a process that was forked from one which had clients.
+void refuse_after_fork();
+
 // The serialised CompileOptionsProto for one replica, one partition on a device, and these flags.
 std::string compile_options(const XlaFlags& flags, std::int64_t device_id);
 
