@@ -25,7 +25,8 @@ Tensor picture(std::int64_t batch) {
   return random_tensor<float>(DType::kFloat32, {batch, kChannels, 14, 11}, 7, -3, 3);
 }
 
-// Two residual blocks, a pool, a mean and a product. Every value between has a scale.
+// Two residual blocks, pools, an activation that is added, a mean and a product. Every value
+// between has a scale.
 class Network {
  public:
   explicit Network(Dim batch) {
@@ -41,6 +42,12 @@ class Network {
                      {{"kernel_shape", std::vector<std::int64_t>{2, 2}},
                       {"strides", std::vector<std::int64_t>{2, 2}}});
     x = on_bytes(x, 0.05F, 3);
+    x = on_bytes(graph.add_op("AveragePool", {x},
+                              {{"kernel_shape", std::vector<std::int64_t>{3, 3}},
+                               {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}}),
+                 0.04F, 2);
+    const ValueId gate = on_bytes(graph.add_op("Sigmoid", {x}), 0.004F, 0);
+    x = on_bytes(graph.add_op("Add", {x, gate}), 0.05F, 4);
     x = on_bytes(graph.add_op("GlobalAveragePool", {x}), 0.02F, 5);
     x = on_bytes(graph.add_op("Flatten", {x}), 0.02F, 5);
     x = graph.add_op("MatMul", {x, weights({kChannels, 24}, 1)});

@@ -147,7 +147,13 @@ class ChannelsLast {
       return;
     }
     if (!last_.contains(node.inputs[0])) return;
-    if (node.domain == kDomain) return convert_conv(id, rank);
+    if (node.domain == kDomain) {
+      if (node.op == "Int8Table" || node.op == "Int8AveragePool" ||
+          node.op == "Int8GlobalAverage") {
+        convert_conv(id, rank);
+      }
+      return;
+    }
     if (node.op == "MaxPool") return convert_windowed(id, rank);
     if (node.op == "Concat" && worthwhile(node)) return convert_concat(id, rank);
     if (node.op == "Transpose") return compose_transpose(id, rank);
@@ -189,7 +195,8 @@ class ChannelsLast {
   // Nodes of training (dnn/training.cc). False for any other node.
   bool convert_training(NodeId id) {
     const Node node = graph_.node(id);
-    const bool gradient = node.domain == "xrt" || (node.domain == kDomain && node.op != "Conv");
+    const bool gradient = node.domain == "xrt" || (node.domain == kDomain && node.op != "Conv" &&
+                                                   !node.op.starts_with("Int8"));
     const bool norm = node.domain.empty() && node.op == "BatchNormalization" &&
                       node.attr_int("training_mode", 0) != 0 &&
                       node.attr_float("momentum", 0.9F) == 0;
