@@ -34,9 +34,15 @@ class _Function(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         step = ctx.step
         saved = ctx.saved_tensors
+        if torch.compiler.is_compiling():  # PyTorch's compiled autograd traces this
+            return (None, *_gradients_untraced(step, saved, gradients))
         if torch.is_grad_enabled():  # create_graph=True
             return (None, *_NoSecondGradient.apply(_LEAF, step, len(saved), *saved, *gradients))
         return (None, *step.gradients(saved, gradients))
+
+
+# What is left of _Function.apply outside of functorch's transforms.
+_apply = super(torch.autograd.Function, _Function).apply
 
 
 class _NoSecondGradient(torch.autograd.Function):
@@ -55,6 +61,13 @@ class _NoSecondGradient(torch.autograd.Function):
             "the backward graph of torch.compile's backend 'openxrt' has no gradient of its own "
             "(double backward); call the module without torch.compile where one is needed"
         )
+
+
+@torch.compiler.disable
+def _gradients_untraced(
+    step: CompiledStep, saved: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]
+) -> list[Any]:
+    return step.gradients(saved, gradients)
 
 
 # Something that wants a gradient, whatever is saved.
@@ -95,7 +108,9 @@ class CompiledStep:
             for place in self.without_edge:
                 changed[place] = changed[place].detach()
             arguments = tuple(changed)
-        return _Function.apply(self, *arguments)
+        if torch._C._are_functorch_transforms_active():
+            return _Function.apply(self, *arguments)  # says what it lacks
+        return _apply(self, *arguments)
 
     def gradients(
         self, saved: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]

@@ -17,6 +17,7 @@ from .._xrt_module import program_options
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
 from .exported import Exported, Signature, State
+from .guarded_call import GuardedCall
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .runner import FrozenWhileUnchanged, Runner
 from .tracing import cannot_be_traced, register_known_containers
@@ -112,6 +113,7 @@ class EngineModule(torch.nn.Module):
         self._programs_lock = threading.Lock()
         # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
         self.__dict__["_compiled"] = None
+        self.__dict__["_guarded"] = None
         self.__dict__["_quantiser"] = None
         self.__dict__["_module"] = module  # from now on attributes may be the module's
 
@@ -246,9 +248,21 @@ class EngineModule(torch.nn.Module):
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
         if self._compiled is None:
             self._compile_through_dynamo(dynamic=None)
+        guarded: GuardedCall | None = None
+        if not kwargs and not torch.compiler.is_compiling():
+            guarded = self._guarded
+            if guarded is None:
+                guarded = GuardedCall(self.wrapped, self._compiled)
+                self.__dict__["_guarded"] = guarded
+            call = guarded.find(args)
+            if call is not None:
+                return call(*args)
         try:
             # Its forward() is what was compiled; its __call__ would look for hooks of its own.
-            return self._compiled.forward(*args, **kwargs)
+            result = self._compiled.forward(*args, **kwargs)
+            if guarded is not None:
+                guarded.learn(args)
+            return result
         except torch._dynamo.exc.TorchRuntimeError as error:
             self._judge(error, args, kwargs)
             raise
@@ -275,6 +289,7 @@ class EngineModule(torch.nn.Module):
             isolate_recompiles=True,
             recompile_limit=_MAX_TRAINING_PROGRAMS,
         )
+        self.__dict__["_guarded"] = None
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inference:
         flat, _ = pytree.tree_flatten((args, kwargs))

@@ -64,6 +64,12 @@ def _device_for(imported: Imported, given: str | None) -> str | None:
     return gpus[0]
 
 
+# What Program.call_tensors() leaves to NumPy.
+_AS_ARRAYS = {
+    *("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"),
+    *("float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2"),
+}
+
 _OMP_PAUSE_SOFT = 1
 # Of a program's last run, above which threads that spin beside it cost more than new ones.
 _LONG_S = 5e-3
@@ -188,10 +194,15 @@ class Runner:
             if all(isinstance(source, int) for source in self.inputs)
             else None
         )
-        outputs = [result.output for result in self.results]
-        self.plain = outputs == list(range(len(self.program.outputs))) and not any(
-            result.is_number or result.is_complex for result in self.results
-        )
+        # Per result whether it is an argument, and the place among those or the outputs.
+        self.places: list[tuple[bool, int]] | None = None
+        if all(r.argument >= 0 or r.output >= 0 for r in self.results) and not any(
+            r.is_number or r.is_complex for r in self.results
+        ):
+            self.places = [(r.argument >= 0, max(r.argument, r.output)) for r in self.results]
+        self.comes_as_array = [
+            place for place, port in enumerate(self.program.outputs) if port.dtype in _AS_ARRAYS
+        ]
 
     def __call__(
         self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None = None
@@ -210,7 +221,9 @@ class Runner:
         for place in self.complex_inputs:
             tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())  # type: ignore[attr-defined]
         outputs = self._run_beside(tensors) if self.beside_pytorch else self._run(tensors, None)
-        return outputs if self.plain else self._results(arguments, outputs)
+        if self.places is not None:
+            return [arguments[i] if given else outputs[i] for given, i in self.places]
+        return self._results(arguments, outputs)
 
     def _results(self, arguments: Sequence[object], outputs: list[Any]) -> list[object]:
         results: list[object] = []
@@ -232,9 +245,8 @@ class Runner:
 
     def _run(self, tensors: list[object], threads: HostThreads | None) -> list[Any]:
         outputs = self.program.call_tensors(tensors, torch.Tensor, threads)
-        for place, output in enumerate(outputs):
-            if type(output) is not torch.Tensor:
-                outputs[place] = to_torch(output)
+        for place in self.comes_as_array:
+            outputs[place] = to_torch(outputs[place])
         return outputs
 
     def _run_beside(self, tensors: list[object]) -> list[Any]:

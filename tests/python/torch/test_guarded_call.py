@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XRTModule in training past Dynamo's wrapper: it must see what Dynamo's guards see."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import openxrt.torch as xt
+import pytest
+import torch
+
+Linear = torch.nn.Linear
+
+
+class Network(torch.nn.Module):
+    """A forward() that reads an attribute and a mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = Linear(6, 5), Linear(5, 3)
+        self.scale = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x)) * self.scale
+        return self.last(x) if self.training else x
+
+
+def sequential() -> torch.nn.Module:
+    return torch.nn.Sequential(Linear(6, 5), torch.nn.ReLU(), Linear(5, 3))
+
+
+MODULES = [sequential, Network]
+
+
+def pair(make: Callable[[], torch.nn.Module]) -> tuple[torch.nn.Module, xt.XRTModule]:
+    module = make()
+    fast = xt.XRTModule(copy.deepcopy(module), engine="native").train()
+    for _ in range(3):
+        same(module, fast)
+    assert fast._guarded.find((torch.randn(4, 6),)) is not None
+    return module, fast
+
+
+def same(module: torch.nn.Module, fast: torch.nn.Module, *shape: int) -> None:
+    x = torch.randn(*(shape or (4, 6)))
+    results = []
+    for run in (module, fast):
+        run.zero_grad()
+        results.append(run(x))
+        results[-1].square().sum().backward()
+    torch.testing.assert_close(results[1], results[0])
+    for wanted, found in zip(module.parameters(), fast.parameters(), strict=True):
+        if wanted.grad is None:
+            assert found.grad is None
+        else:
+            torch.testing.assert_close(found.grad, wanted.grad)
+
+
+@pytest.mark.parametrize("make", MODULES)
+def test_weights_and_shapes_that_change(make: Callable[[], torch.nn.Module]) -> None:
+    module, fast = pair(make)
+    for run in (module, fast):
+        with torch.no_grad():
+            for parameter in run.parameters():
+                parameter.mul_(0.5)
+    same(module, fast)
+    for size in (7, 2, 4):
+        same(module, fast, size, 6)
+    name = "0" if make is sequential else "first"
+    for run in (module, fast):
+        getattr(run, name).weight.requires_grad_(False)
+    same(module, fast)
+    fresh = Linear(6, 5, bias=False)
+    setattr(module, name, fresh)
+    setattr(fast.wrapped, name, copy.deepcopy(fresh))
+    same(module, fast)
+
+
+def test_attributes_that_forward_reads() -> None:
+    module, fast = pair(Network)
+    module.scale = fast.wrapped.scale = 3.0
+    same(module, fast)
+    module.scale = fast.wrapped.scale = 1.0
+    same(module, fast)
+
+
+@pytest.mark.parametrize("make", MODULES)
+def test_hooks(make: Callable[[], torch.nn.Module]) -> None:
+    module = make()
+    fast = xt.XRTModule(copy.deepcopy(module), engine="native").train()
+    if make is Network:  # torch.compile looks for hooks of PyTorch's own modules while tracing
+        module, fast = pair(make)
+    for run in (module, fast.wrapped):
+        run.register_forward_hook(lambda _, __, result: 2 * result)
+    same(module, fast)
+    same(module, fast)
+    same(module, fast)
+
+
+@pytest.mark.parametrize("make", MODULES)
+def test_modules_of_other_engines_keep_theirs(make: Callable[[], torch.nn.Module]) -> None:
+    """Dynamo keeps the code of all in one place, with guards that do not tell them apart."""
+    module = make()
+    engines = ("native", ["xla", "native"])
+    runs = [xt.XRTModule(copy.deepcopy(module), engine=engine).train() for engine in engines]
+    for _ in range(3):
+        for run in runs:
+            same(module, run)
+    found = [run._guarded.find((torch.randn(4, 6),)) for run in runs]
+    codes = [getattr(call, "func", call).__code__ for call in found]
+    assert codes[0] is not codes[1]
+    assert [run._guarded.backend.kwargs["options"]["engine"] for run in runs] == [*engines]
+
+
+def test_grad_mode_and_autocast() -> None:
+    module, fast = pair(sequential)
+    x = torch.randn(4, 6)
+    with torch.no_grad():
+        assert not fast(x).requires_grad
+    for _ in range(2):
+        with torch.autocast("cpu", torch.bfloat16):
+            assert fast(x).dtype == torch.bfloat16
+    assert fast(x).requires_grad
+    same(module, fast)
+
+
+def test_stances_and_graph_breaks() -> None:
+    module, fast = pair(sequential)
+    with torch.compiler.set_stance("force_eager"):
+        assert "AddmmBackward" in type(fast(torch.randn(4, 6)).grad_fn).__name__
+
+    class Broken(Network):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.first(x)
+            torch._dynamo.graph_break()
+            return self.last(torch.relu(x))
+
+    module = Broken()
+    fast = xt.XRTModule(copy.deepcopy(module), engine="native").train()
+    for _ in range(4):
+        same(module, fast)
+    assert fast._guarded.find((torch.randn(4, 6),)) is None
+
+
+def test_inside_of_another_compiled_function() -> None:
+    module, fast = pair(sequential)
+    outer = torch.compile(lambda x: 2 * fast(x), backend="aot_eager")
+    for _ in range(3):
+        x = torch.randn(4, 6)
+        torch.testing.assert_close(outer(x), 2 * module(x))
+    fresh = xt.XRTModule(copy.deepcopy(module), engine="native").train()
+    outer = torch.compile(fresh, backend="aot_eager")
+    for _ in range(3):
+        same(module, outer)
+
+
+def test_compiled_autograd() -> None:
+    module, fast = pair(sequential)
+    x = torch.randn(4, 6)
+    for run in (module, fast):
+        run.zero_grad()
+    module(x).sum().backward()
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        fast(x).sum().backward()
+    for wanted, found in zip(module.parameters(), fast.parameters(), strict=True):
+        torch.testing.assert_close(found.grad, wanted.grad)
