@@ -197,7 +197,7 @@ class Runner:
         # Per result whether it is an argument, and the place among those or the outputs.
         self.places: list[tuple[bool, int]] | None = None
         if all(r.argument >= 0 or r.output >= 0 for r in self.results) and not any(
-            r.is_number or r.is_complex for r in self.results
+            r.is_number or r.is_complex or r.view >= 0 for r in self.results
         ):
             self.places = [(r.argument >= 0, max(r.argument, r.output)) for r in self.results]
         self.comes_as_array = [
@@ -210,7 +210,7 @@ class Runner:
         """One value per result: a tensor, or what was known while tracing."""
         if self.on_gpu:
             outputs = self._run_on_gpu(arguments, state)
-            return outputs if self.plain else self._results(arguments, outputs)
+            return self._results(arguments, outputs)
         if self.positions is not None:
             tensors = [arguments[position] for position in self.positions]
         else:
@@ -221,11 +221,11 @@ class Runner:
         for place in self.complex_inputs:
             tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())  # type: ignore[attr-defined]
         outputs = self._run_beside(tensors) if self.beside_pytorch else self._run(tensors, None)
-        if self.places is not None:
-            return [arguments[i] if given else outputs[i] for given, i in self.places]
         return self._results(arguments, outputs)
 
     def _results(self, arguments: Sequence[object], outputs: list[Any]) -> list[object]:
+        if self.places is not None:
+            return [arguments[i] if given else outputs[i] for given, i in self.places]
         results: list[object] = []
         views = self.views(*arguments) if self.views is not None else ()
         for result in self.results:
