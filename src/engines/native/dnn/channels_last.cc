@@ -146,12 +146,13 @@ class ChannelsLast {
       if (worthwhile(node)) convert_conv(id, rank);
       return;
     }
+    // Sums over rows of channels are what their kernel does well.
+    if (node.op == "Int8AveragePool" || node.op == "Int8GlobalAverage") {
+      return convert_conv(id, rank);
+    }
     if (!last_.contains(node.inputs[0])) return;
     if (node.domain == kDomain) {
-      if (node.op == "Int8Table" || node.op == "Int8AveragePool" ||
-          node.op == "Int8GlobalAverage") {
-        convert_conv(id, rank);
-      }
+      if (node.op == "Int8Table") convert_conv(id, rank);
       return;
     }
     if (node.op == "MaxPool") return convert_windowed(id, rank);
