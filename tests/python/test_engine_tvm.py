@@ -262,13 +262,12 @@ def test_the_calling_thread_keeps_its_processors() -> None:
     assert os.sched_getaffinity(0) == before
 
 
-def test_code_for_a_gpu_is_generated_on_any_machine(tmp_path: Path) -> None:
-    """The compiler alone: loading what it makes needs the GPU."""
-    weights = np.ones([6, 5], np.float32)
-    (tmp_path / "model.onnx").write_bytes(model("MatMul", weights))
+def code_for_a_gpu(model: bytes, folder: Path) -> bytes:
+    """What the compiler makes for sm_80: CUDA source where there is no GPU. Loading needs one."""
+    (folder / "model.onnx").write_bytes(model)
     request = {
-        "model": str(tmp_path / "model.onnx"),
-        "library": str(tmp_path / "function.so"),
+        "model": str(folder / "model.onnx"),
+        "library": str(folder / "function.so"),
         "target": json.dumps({"kind": "cuda", "arch": "sm_80"}),
         "threads": 1,
         "opt_level": 3,
@@ -286,7 +285,63 @@ def test_code_for_a_gpu_is_generated_on_any_machine(tmp_path: Path) -> None:
         check=False,
     )
     assert json.loads(done.stdout.splitlines()[-1]) == {"ok": True}, done.stdout + done.stderr
-    assert re.search(rb"matmul\w*_kernel", (tmp_path / "function.so").read_bytes())
+    return (folder / "function.so").read_bytes()
+
+
+def network(nodes: list[onnx.NodeProto], **inputs: list[int]) -> bytes:
+    """The nodes with float32 inputs, and `mask` as bool; the last node's output is the result."""
+    kinds = {"mask": onnx.TensorProto.BOOL}
+    values = [
+        onnx.helper.make_tensor_value_info(name, kinds.get(name, onnx.TensorProto.FLOAT), shape)
+        for name, shape in inputs.items()
+    ]
+    result = onnx.helper.make_tensor_value_info(nodes[-1].output[0], onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph(nodes, "network", values, [result])
+    return onnx.shape_inference.infer_shapes(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+        )
+    ).SerializeToString()
+
+
+def test_code_for_a_gpu_is_generated_on_any_machine(tmp_path: Path) -> None:
+    code = code_for_a_gpu(model("MatMul", np.ones([6, 5], np.float32)), tmp_path)
+    assert re.search(rb"matmul\w*_kernel", code)
+
+
+def test_names_are_identifiers_in_code_for_a_gpu(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("Sigmoid", ["gpu_0/data_0"], ["y:0"])
+    code = code_for_a_gpu(network([node], **{"gpu_0/data_0": [64]}), tmp_path)
+    assert b"v_gpu_0_data_0" in code
+    assert b"gpu_0/data_0_ptr" not in code
+
+
+def test_what_follows_a_sum_over_one_element_is_not_part_of_it_on_a_gpu(tmp_path: Path) -> None:
+    nodes = [
+        onnx.helper.make_node("MatMul", ["a", "b"], ["product"]),
+        onnx.helper.make_node("Add", ["c", "product"], ["y"]),
+    ]
+    code = code_for_a_gpu(network(nodes, a=[2, 8, 1], b=[2, 1, 8], c=[2, 8, 8]), tmp_path)
+    # The sum starts at zero, not at what is added to it.
+    starts = re.findall(rb"(\w+)\[[^;]*\] = ([^;]*);", code)
+    assert not any(b"v_c_ptr" in value and name in value for name, value in starts)
+
+
+@pytest.mark.parametrize("kind", ["grouped", "depthwise"])
+def test_convolutions_in_groups_are_compiled_for_a_gpu(kind: str, tmp_path: Path) -> None:
+    groups, out, each = (2, 6, 2) if kind == "grouped" else (4, 8, 1)
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], group=groups)
+    code = code_for_a_gpu(network([node], x=[2, 4, 6, 6], w=[out, each, 3, 3]), tmp_path)
+    assert re.search(rb"conv2d\w*_kernel", code)
+
+
+def test_masks_are_not_read_as_vectors_on_a_gpu(tmp_path: Path) -> None:
+    nodes = [
+        onnx.helper.make_node("MatMul", ["a", "b"], ["scores"]),
+        onnx.helper.make_node("Where", ["mask", "scores", "c"], ["y"]),
+    ]
+    inputs = {"mask": [1, 2, 4, 4], "a": [1, 2, 4, 8], "b": [1, 2, 8, 4], "c": [1, 2, 4, 4]}
+    assert b"ushort" not in code_for_a_gpu(network(nodes, **inputs), tmp_path)
 
 
 def test_a_gpu_that_is_not_there_is_named() -> None:
