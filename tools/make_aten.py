@@ -32,12 +32,12 @@ WHY = {
 
 # Why what is refused is refused, by the name of the op.
 REASONS = {
-    r"linalg\.eig": "eigenvalues of a matrix that is not symmetric: no iteration of a bounded number "
-    "of steps finds them, and their order is whatever the library gives",
+    r"linalg\.eig": "eigenvalues of a matrix that is not symmetric: no iteration of a bounded "
+    "number of steps finds them, and their order is whatever the library gives",
     r"linalg\.ldl": "Bunch and Kaufman's pivots: no op of ONNX, and rarely used",
     r"linalg\.lstsq": "the size of the residuals depends on the rank",
     r"allclose|equal|item": "the result is a Python number",
-    r"nn\.functional\.(ctc|gaussian_nll)": "reads numbers out of tensors in Python while it is traced",
+    r"nn\.functional\.(ctc|gaussian_nll)": "reads numbers out of tensors in Python while traced",
     r"chalf": "half-precision complex numbers",
 }
 

@@ -141,7 +141,7 @@ class Program:
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
     def call_tensors(
-        self, tensors: list[Any], type: type, threads: HostThreads | None = None
+        self, tensors: list[Any], kind: type, threads: HostThreads | None = None
     ) -> list[Any]: ...
     def run(
         self, inputs: Mapping[str, Any], *, out: Any = None, device: str | None = None

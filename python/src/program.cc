@@ -466,7 +466,7 @@ void bind_program(nb::module_& module) {
            "device: where other results lie: \"cpu\" (NumPy arrays) or the program's GPU "
            "(DeviceArrays); by default on the GPU if an input does.")
       .def(
-          "call_tensors", &PyProgram::call_tensors, nb::arg("tensors"), nb::arg("type"),
+          "call_tensors", &PyProgram::call_tensors, nb::arg("tensors"), nb::arg("kind"),
           nb::arg("threads").none() = nb::none(),
           "call_tensors(tensors: list, type, threads=None) -> list\n\n"
           "Runs with one value per input and gives one per output: where `type` has DLPack's table "

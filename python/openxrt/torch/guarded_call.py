@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._C._dynamo.eval_frame import _get_cache_entries_for_region, get_eval_frame_callback
+from torch._C._dynamo import eval_frame as frames
 from torch._dynamo import eval_frame, external_utils
 
 # Compiled forms of a module that are kept at hand; and calls in a row for which there is none,
@@ -25,10 +25,17 @@ _MAX_FORMS = 4
 _MAX_MISSES = 8
 
 
+def is_possible(compiled: Any) -> bool:
+    """Whether this PyTorch has what is needed here and is not public: 2.13 has."""
+    return hasattr(frames, "_get_cache_entries_for_region") and hasattr(
+        getattr(compiled, "dynamo_ctx", None), "_isolate_recompiles_id"
+    )
+
+
 def _is_undisturbed() -> bool:
     """Whether nothing surrounds the call that Dynamo's wrapper would see to."""
     return (
-        get_eval_frame_callback() is None
+        frames.get_eval_frame_callback() is None
         and eval_frame._stance.stance == "default"
         and not torch.compiler.is_compiling()
         and not torch._C._is_tracing()
@@ -120,7 +127,7 @@ class GuardedCall:
         if variables is None:
             return
         frame = self._frame
-        for entry in _get_cache_entries_for_region(frame.__code__, self.region):
+        for entry in frames._get_cache_entries_for_region(frame.__code__, self.region):
             if entry.backend != self.backend:  # compiled another time, for other engines, say
                 continue
             holds = entry.guard_manager.check

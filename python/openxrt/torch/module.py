@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from .._xrt_module import program_options
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
 from .exported import Exported, Signature, State
-from .guarded_call import GuardedCall
+from .guarded_call import GuardedCall, is_possible
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .runner import FrozenWhileUnchanged, Runner
 from .tracing import cannot_be_traced, register_known_containers
@@ -249,7 +250,7 @@ class EngineModule(torch.nn.Module):
         if self._compiled is None:
             self._compile_through_dynamo(dynamic=None)
         guarded: GuardedCall | None = None
-        if not kwargs and not torch.compiler.is_compiling():
+        if not kwargs and not torch.compiler.is_compiling() and is_possible(self._compiled):
             guarded = self._guarded
             if guarded is None:
                 guarded = GuardedCall(self.wrapped, self._compiled)
@@ -279,15 +280,16 @@ class EngineModule(torch.nn.Module):
 
     def _compile_through_dynamo(self, dynamic: bool | None) -> None:
         options = {**self.options, "fallback": self.fallback}
+        # PyTorch counts by code, which modules of one class share, and leaves what is above the
+        # limit to itself: each wrapper has a count of its own, where PyTorch can keep one (2.13).
+        limits = {"isolate_recompiles": True, "recompile_limit": _MAX_TRAINING_PROGRAMS}
+        known = inspect.signature(torch.compile).parameters
         self.__dict__["_compiled"] = torch.compile(
             self.wrapped,
             backend=openxrt_backend,
             options=options,
             dynamic=dynamic,
-            # PyTorch counts by code, which modules of one class share, and leaves what is above the
-            # limit to itself: each wrapper has a count of its own.
-            isolate_recompiles=True,
-            recompile_limit=_MAX_TRAINING_PROGRAMS,
+            **{name: value for name, value in limits.items() if name in known},
         )
         self.__dict__["_guarded"] = None
 
