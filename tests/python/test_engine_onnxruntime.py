@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime as an engine, against ONNX Runtime by itself and the native engine."""
 
+import gc
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor
 
 onnxruntime = pytest.importorskip("onnxruntime")
+
+from openxrt.engines.onnxruntime import OnnxRuntimeEngine  # noqa: E402 needs the package
 
 
 def load(model: bytes, **options: object) -> openxrt.Program:
@@ -215,3 +219,25 @@ def test_many_threads(mlp_model: bytes) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_threads_of_one_session_wait_for_work_in_a_loop() -> None:
+    """Those of several would, beside one another, use more processors than the budget."""
+    engine = OnnxRuntimeEngine()
+    function = SimpleNamespace(num_threads=2, options={})
+
+    class Compiled:
+        """Stands for a session."""
+
+    options, spins = engine.settings(function)
+    assert spins
+    assert int(options.get_session_config_entry("session.intra_op.spin_duration_us")) > 0
+    first = engine.keep(Compiled(), spins)
+    options, spins = engine.settings(function)
+    assert not spins
+    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+    second = engine.keep(Compiled(), spins)
+    del first
+    gc.collect()
+    assert engine.settings(function)[1]
+    del second

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -191,10 +192,6 @@ def _session_options(threads: int) -> onnxruntime.SessionOptions:
     options.log_severity_level = FATAL  # what goes wrong is raised as well
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # A thread without work waits for it in a loop only so long, within a run and after it: threads
-    # that sleep between runs cost each run their waking (0.1 ms, SqueezeNet takes 3.6), those that
-    # spin for long take the processors from other engines.
-    options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))
     return options
 
 
@@ -267,6 +264,7 @@ class OnnxRuntimeEngine:
 
     def __init__(self) -> None:
         self.answers = _Answers()
+        self.spinning: weakref.WeakSet[Session] = weakref.WeakSet()
 
     def supports(self, node: NodeView) -> bool | str:
         """True, or why not."""
@@ -282,7 +280,7 @@ class OnnxRuntimeEngine:
 
     def compile(self, function: FunctionView) -> Session:
         """A session for the function."""
-        options = self.settings(function)
+        options, spins = self.settings(function)
         options.graph_optimization_level = OPTIMIZATION[
             _options.choice(NAME, function.options, "graph_optimization_level", OPTIMIZATION, "all")
         ]
@@ -308,29 +306,43 @@ class OnnxRuntimeEngine:
             )
         except FAILURES as error:
             raise EngineError(cause_of(error)) from error
-        return make_session(session, function, lent, optimized)
+        return self.keep(make_session(session, function, lent, optimized), spins)
 
     def load(self, blob: memoryview, function: FunctionView) -> Session:
         """From what ONNX Runtime had optimised before."""
-        options = self.settings(function)
+        options, spins = self.settings(function)
         options.graph_optimization_level = OPTIMIZATION["disable"]
         try:
             session = onnxruntime.InferenceSession(bytes(blob), options, providers=CPU)
         except FAILURES as error:
             raise EngineError(cause_of(error)) from error
-        return make_session(session, function, [], None)
+        return self.keep(make_session(session, function, [], None), spins)
 
-    @staticmethod
-    def settings(function: FunctionView) -> onnxruntime.SessionOptions:
-        """What holds for compiling and for loading."""
+    def keep(self, session: Session, spins: bool) -> Session:
+        """Notes whose threads wait in a loop."""
+        if spins:
+            self.spinning.add(session)
+        return session
+
+    def settings(self, function: FunctionView) -> tuple[onnxruntime.SessionOptions, bool]:
+        """What holds for compiling and for loading, and whether threads without work wait for it in
+        a loop when a run has ended. Threads that sleep at once cost the next run their waking
+        (0.1 ms, SqueezeNet takes 3.6); of several sessions, whose runs alternate, they would wait
+        beside one another and take more processors than there are threads to use.
+        """
         options = _session_options(function.num_threads)
+        spins = not self.spinning
+        if spins:
+            options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))
+        else:
+            options.add_session_config_entry("session.force_spinning_stop", "1")
         options.enable_cpu_mem_arena = _options.flag(
             NAME, function.options, "enable_cpu_mem_arena", True
         )
         options.enable_mem_pattern = _options.flag(
             NAME, function.options, "enable_mem_pattern", True
         )
-        return options
+        return options, spins
 
 
 def make_session(
