@@ -13,6 +13,18 @@
 namespace xrt::native::dnn {
 namespace {
 
+// The first input's shape times a matrix of k × n. Throws kInvalidArgument where its rows differ.
+Dims product_dims(std::span<const Dims> inputs, std::int64_t k, std::int64_t n) {
+  Dims y = inputs[0];
+  if (y.empty() || y.back() != k) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the shapes " + to_string(std::span<const std::int64_t>(inputs[0])) + " and " +
+                    to_string(std::span<const std::int64_t>(inputs[1])) + " cannot be multiplied");
+  }
+  y.back() = n;
+  return y;
+}
+
 using dnnl::memory;
 
 class Int8MatMulKernel final : public PlanKernel {
@@ -30,14 +42,7 @@ class Int8MatMulKernel final : public PlanKernel {
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
     const std::int64_t k = inputs[1][trans_b_ ? 1 : 0];
     const std::int64_t n = inputs[1][trans_b_ ? 0 : 1];
-    Dims y = inputs[0];
-    if (y.empty() || y.back() != k) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "the shapes " + to_string(std::span<const std::int64_t>(inputs[0])) + " and " +
-                      to_string(std::span<const std::int64_t>(inputs[1])) +
-                      " cannot be multiplied");
-    }
-    y.back() = n;
+    const Dims y = product_dims(inputs, k, n);
     auto plan = std::make_shared<Plan>();
     plan->set_output(0, terms_.to, y);
     if (element_count(y) == 0) return plan;
@@ -93,14 +98,7 @@ class SumsKernel final : public PlanKernel {
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
     const std::int64_t k = inputs[1][0];
     const std::int64_t n = inputs[1][1];
-    Dims y = inputs[0];
-    if (y.empty() || y.back() != k) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "the shapes " + to_string(std::span<const std::int64_t>(inputs[0])) + " and " +
-                      to_string(std::span<const std::int64_t>(inputs[1])) +
-                      " cannot be multiplied");
-    }
-    y.back() = n;
+    const Dims y = product_dims(inputs, k, n);
     auto plan = std::make_shared<Plan>();
     plan->set_output(0, DType::kInt32, y);
     if (element_count(y) == 0) return plan;
