@@ -6,8 +6,8 @@
     ./dev run python benchmarks/tvm_cuda.py --rounds 5 -- --kind node -k '^test_relu'
 
 Needs the packages of tools/requirements.txt (of TVM the compiler's library alone has 259 MB), a C++
-compiler for linking, CUDA's nvcc, NVIDIA's driver and CUDA 13's libcudart.so.13. Ends with status 1 and the
-engine's own reason where one of these is missing. Counts are those of `./dev conformance
+compiler for linking, CUDA's nvcc, NVIDIA's driver and CUDA 13's libcudart.so.13. Ends with status 1
+and the engine's own reason where one of these is missing. Counts are those of `./dev conformance
 tvm,native`, whose arguments follow `--`; times are medians of whole runs, copies of inputs and
 results included, beside the native engine on the CPU in turns.
 """
