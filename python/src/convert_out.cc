@@ -153,7 +153,7 @@ nb::object to_framework(const Data& data, const dlpack::ExchangeApi& api) {
                           0};
   void* object = nullptr;
   if (api.object_from_managed(&lent->managed, &object) != 0) throw nb::python_error();
-  lent.release();  // the framework's now
+  static_cast<void>(lent.release());  // the framework's now
   return nb::steal(static_cast<PyObject*>(object));
 }
 
@@ -171,8 +171,8 @@ nb::object to_python(const Data& data) {
 }
 
 void bind_convert(nb::module_& module) {
-  nb::class_<TensorBuffer>(module, "TensorBuffer", nb::type_slots(buffer_slots),
-                           "Memory of a tensor, lent to NumPy.");
+  const nb::class_<TensorBuffer> buffer(module, "TensorBuffer", nb::type_slots(buffer_slots),
+                                        "Memory of a tensor, lent to NumPy.");
   bind_device_array(module);
 }
 

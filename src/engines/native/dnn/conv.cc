@@ -97,7 +97,7 @@ class ConvKernel final : public PlanKernel {
     std::vector<Dims> operands(4, y);
     drop_unit_dims(x, w, y, window, operands);
     const PostOpChain chain = make_chain(attributes_.post_ops, operands, types_.y, y, true);
-    const Description pd = describe(x, w, y, window, true, &chain);
+    const Description pd = description_of(x, w, y, window, true, &chain);
     return pd && !is_reference(pd.impl_info_str());
   }
 
@@ -123,9 +123,9 @@ class ConvKernel final : public PlanKernel {
     drop_unit_dims(x_dims, w_dims, y_dims, window, operands);
     const bool has_bias = inputs.size() > 2 && !inputs[2].empty();
     const PostOpChain chain = make_chain(attributes_.post_ops, operands, types_.y, y_dims, last);
-    auto pd = describe(x_dims, w_dims, y_dims, window, has_bias, &chain);
+    auto pd = description_of(x_dims, w_dims, y_dims, window, has_bias, &chain);
     const bool fused = pd && (attributes_.int8 || !is_reference(pd.impl_info_str()));
-    if (!fused) pd = describe(x_dims, w_dims, y_dims, window, has_bias, nullptr);
+    if (!fused) pd = description_of(x_dims, w_dims, y_dims, window, has_bias, nullptr);
     if (!pd) {
       throw Error(ErrorCode::kEngine, "oneDNN has no convolution for these shapes");
     }
@@ -182,8 +182,8 @@ class ConvKernel final : public PlanKernel {
   }
 
   // Empty where oneDNN has no implementation.
-  Description describe(const Dims& x, const Dims& w, const Dims& y, const Window& window,
-                       bool has_bias, const PostOpChain* chain) const {
+  Description description_of(const Dims& x, const Dims& w, const Dims& y, const Window& window,
+                             bool has_bias, const PostOpChain* chain) const {
     dnnl::primitive_attr attributes = base_attributes(mode_);
     if (chain != nullptr) attributes.set_post_ops(chain->post_ops);
     if (attributes_.int8) {
