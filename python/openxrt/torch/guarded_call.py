@@ -26,9 +26,12 @@ _MAX_MISSES = 8
 
 
 def is_possible(compiled: Any) -> bool:
-    """Whether this PyTorch has what is needed here and is not public: 2.13 has."""
-    return hasattr(frames, "_get_cache_entries_for_region") and hasattr(
-        getattr(compiled, "dynamo_ctx", None), "_isolate_recompiles_id"
+    """Whether this PyTorch has what is needed here and is not public (2.13 has), and Dynamo is not
+    about to compile whatever is called, for a torch.compile around this one."""
+    return (
+        hasattr(frames, "_get_cache_entries_for_region")
+        and hasattr(getattr(compiled, "dynamo_ctx", None), "_isolate_recompiles_id")
+        and frames.get_eval_frame_callback() is None
     )
 
 

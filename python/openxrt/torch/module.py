@@ -164,7 +164,8 @@ class EngineModule(torch.nn.Module):
         """The wrapped module's results."""
         if self._is_traced():  # as a part of a larger module, which takes it whole
             return self.wrapped(*args, **kwargs)
-        if torch._C._functorch.peek_interpreter_stack() is not None:
+        compiling = torch.compiler.is_compiling()  # as a part of something larger
+        if not compiling and torch._C._functorch.peek_interpreter_stack() is not None:
             # Within torch.func's vmap(), grad() and their like tensors have no memory of their own.
             return self._forward_training(*args, **kwargs)
         if self.training or (torch.is_grad_enabled() and self._wants_gradient(args, kwargs)):
