@@ -124,7 +124,7 @@ class _Lending:
         self.lends = False
         self._recent: list[float] = []
         self._other: list[float] | None = None  # times of the way being tried
-        self._interval = 16
+        self._interval = 4
         self._until_trial = self._interval
         self._slow_runs = 0
         self._best = float("inf")
