@@ -26,9 +26,14 @@ namespace {
 
 class Descriptor {
  public:
-  Descriptor(const std::filesystem::path& path, int flags, const std::string& action)
-      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {
-    if (fd_ < 0) fail(action, path);
+  Descriptor(const std::filesystem::path& path, int flags, const std::string& action,
+             mode_t mode = 0600)
+      : Descriptor(path, flags, action, mode, path) {}
+  // `named` is the path that messages show.
+  Descriptor(const std::filesystem::path& path, int flags, const std::string& action, mode_t mode,
+             const std::filesystem::path& named)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {
+    if (fd_ < 0) fail(action, named);
   }
   ~Descriptor() { ::close(fd_); }
   Descriptor(const Descriptor&) = delete;
@@ -46,6 +51,37 @@ std::size_t regular_size(int fd, const std::filesystem::path& path) {
     throw Error(ErrorCode::kIo, "cannot read '" + path.string() + "': it is not a regular file");
   }
   return static_cast<std::size_t>(info.st_size);
+}
+
+void write_all(int fd, std::span<const std::string_view> pieces,
+               const std::filesystem::path& path) {
+  for (std::string_view content : pieces) {
+    while (!content.empty()) {
+      const ssize_t n = ::write(fd, content.data(), content.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail("write", path);
+      content.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+}
+
+// A temporary file beside `path`, flushed, then renamed over it. `created` is the mode for open(),
+// which the process's mask narrows; `kept`, if not 0, is set whatever the mask.
+void replace_file(const std::filesystem::path& path, std::span<const std::string_view> pieces,
+                  mode_t created, mode_t kept) {
+  static std::atomic<unsigned> counter{0};
+  const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(::getpid()) +
+                                          "_" + std::to_string(counter.fetch_add(1));
+  try {
+    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "create", created, path);
+    write_all(file.get(), pieces, path);
+    if (kept != 0 && ::fchmod(file.get(), kept) != 0) fail("set the mode of", path);
+    if (::fsync(file.get()) != 0) fail("flush", path);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename to", path);
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
 }
 
 }  // namespace
@@ -87,25 +123,30 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view conte
 
 void write_file_atomic(const std::filesystem::path& path,
                        std::span<const std::string_view> pieces) {
-  static std::atomic<unsigned> counter{0};
-  const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(::getpid()) +
-                                          "_" + std::to_string(counter.fetch_add(1));
-  try {
-    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "create");
-    for (std::string_view content : pieces) {
-      while (!content.empty()) {
-        const ssize_t n = ::write(file.get(), content.data(), content.size());
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) fail("write", temporary);
-        content.remove_prefix(static_cast<std::size_t>(n));
-      }
-    }
-    if (::fsync(file.get()) != 0) fail("flush", temporary);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename to", path);
-  } catch (const Error&) {
-    ::unlink(temporary.c_str());
-    throw;
+  replace_file(path, pieces, 0600, 0);
+}
+
+void write_output_file(const std::filesystem::path& path, std::string_view content) {
+  write_output_file(path, std::span(&content, 1));
+}
+
+void write_output_file(const std::filesystem::path& path,
+                       std::span<const std::string_view> pieces) {
+  constexpr mode_t kNewFile = 0666;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    // A link to a file that is not there yet is written through, too.
+    if (::lstat(path.c_str(), &info) != 0) return replace_file(path, pieces, kNewFile, 0);
+    const Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC, "create", kNewFile);
+    return write_all(file.get(), pieces, path);
   }
+  if (S_ISREG(info.st_mode)) {
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::canonical(path, error);
+    return replace_file(error ? path : target, pieces, kNewFile, info.st_mode & 07777U);
+  }
+  const Descriptor file(path, O_WRONLY, "open for writing");
+  write_all(file.get(), pieces, path);
 }
 
 FileLock::FileLock(const std::filesystem::path& path)

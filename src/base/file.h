@@ -40,6 +40,13 @@ XRT_API void write_file_atomic(const std::filesystem::path& path, std::string_vi
 XRT_API void write_file_atomic(const std::filesystem::path& path,
                                std::span<const std::string_view> pieces);
 
+// A file that the user named: as write_file_atomic(), but with the mode that the process gives new
+// files (that of the old file where there is one), through symbolic links, and straight into what
+// is no regular file (/dev/stdout, a pipe), which a rename would replace.
+XRT_API void write_output_file(const std::filesystem::path& path, std::string_view content);
+XRT_API void write_output_file(const std::filesystem::path& path,
+                               std::span<const std::string_view> pieces);
+
 // An exclusive lock between processes (flock) held while the object lives. The lock file is made
 // where it is missing and left in place.
 class XRT_API FileLock {

@@ -223,7 +223,7 @@ void write_json(const Options& options, const std::vector<Contender>& contenders
   if (options.json == "-") {
     fmt::print("{}", text);
   } else {
-    write_file_atomic(options.json, text);
+    write_output_file(options.json, text);
   }
 }
 
@@ -265,7 +265,7 @@ int execute(const Options& options) {
   if (!options.json.empty()) write_json(options, contenders);
   if (options.tolerance >= 0) {
     for (const Contender& contender : contenders) {
-      if (contender.difference && *contender.difference > options.tolerance) {
+      if (contender.difference && !(*contender.difference <= options.tolerance)) {
         fmt::print(stderr, "xrt: {} differs from {} by {:.3g} of the output's range\n",
                    contender.name, contenders.front().name, *contender.difference);
         return kMismatch;
@@ -293,13 +293,16 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->check(CLI::IsMember(kAllPeers))
       ->allow_extra_args(false);
   sub->add_option("--seconds", options->seconds, "time to spend per configuration")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   sub->add_option("--rounds", options->rounds, "runs per configuration, instead of --seconds")
-      ->check(CLI::PositiveNumber);
-  sub->add_option("--warmup", options->warmup, "runs before measuring")->capture_default_str();
+      ->check(above_zero());
+  sub->add_option("--warmup", options->warmup, "runs before measuring")
+      ->check(from_zero())
+      ->capture_default_str();
   sub->add_option("--tolerance", options->tolerance,
-                  "exit code 4 if a difference exceeds this share of the output's range");
+                  "exit code 4 if a difference exceeds this share of the output's range")
+      ->check(from_zero());
   sub->add_option("--json", options->json, "write the figures to a file, - for standard output")
       ->type_name("FILE");
   add_input_options(*sub, options->inputs);

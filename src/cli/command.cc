@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/nearest.h"
@@ -50,9 +53,18 @@ int run_chosen(const Command& chosen) {
     return report("", error.what(), code);
   } catch (const std::bad_alloc&) {
     return report("", "out of memory", kFailed);
+  } catch (const std::system_error& error) {
+    return report("", error.what(), kFailed);  // a folder that cannot be made, a full disk
   } catch (const std::exception& error) {
     return report("internal error, please report: ", error.what(), kFailed);
   }
+}
+
+// What was printed may still lie in a buffer: a full disk shows here.
+int flushed(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  const std::string cause = errno == 0 ? "a write failed" : std::generic_category().message(errno);
+  return report("", "cannot write to standard output: " + cause, kFailed);
 }
 
 // What to say about the first flag that the subcommand does not have; "" if there is none.
@@ -108,9 +120,11 @@ int run_command_line(int argc, const char* const* argv) {
       }
     }
     // Help and version are "errors" of the parser that succeed.
-    return app.exit(error) == 0 ? kOk : kUsage;
+    if (app.exit(error) != 0) return kUsage;
+    std::cout.flush();
+    return flushed(kOk);
   }
-  return run_chosen(chosen);
+  return flushed(run_chosen(chosen));
 }
 
 }  // namespace xrt::cli

@@ -88,12 +88,12 @@ std::string rerun_command(const Options& options, const fs::path& folder) {
 void write_piece(const Options& options, const EngineDifference& difference,
                  const fs::path& folder) {
   fs::create_directories(folder);
-  write_file_atomic(folder / "piece.onnx", export_onnx(difference.piece));
+  write_output_file(folder / "piece.onnx", export_onnx(difference.piece));
   const Graph& piece = difference.piece;
   write_npz(folder / "inputs.npz", arrays(piece, piece.inputs(), difference.inputs));
   write_npz(folder / "expected.npz", arrays(piece, piece.outputs(), difference.first));
   write_npz(folder / "actual.npz", arrays(piece, piece.outputs(), difference.second));
-  write_file_atomic(folder / "rerun.txt", rerun_command(options, folder) + "\n");
+  write_output_file(folder / "rerun.txt", rerun_command(options, folder) + "\n");
 }
 
 std::string error_text(double error) {
@@ -187,7 +187,7 @@ void add_compare(CLI::App& app, Command& chosen) {
       ->required();
   add_input_options(*sub, options->inputs);
   sub->add_option("--tolerance", options->tolerance, "largest difference over the range of a value")
-      ->check(CLI::NonNegativeNumber)
+      ->check(from_zero())
       ->capture_default_str();
   sub->add_flag("--every-node", options->every_node,
                 "look at each node, also where the outputs agree");

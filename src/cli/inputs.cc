@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -26,8 +27,8 @@ namespace {
 
 constexpr const char* kInputHelp =
     "value of an input, NAME=SOURCE, or a .npz with one array per input (repeatable); SOURCE alone "
-    "where there is one input. SOURCE is a .npy, .png or .jpg file, a number or JSON list, zeros, "
-    "ones, random, or random:LOW:HIGH. What is not given is random";
+    "where there is one input. SOURCE is a .npy, .png or .jpg file, a number, nan, inf or JSON "
+    "list, zeros, ones, random, or random:LOW:HIGH. What is not given is random";
 
 using DimSizes = std::map<std::string, std::int64_t>;
 
@@ -76,6 +77,17 @@ std::uint16_t to_bfloat16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
 }
 
+// `value` as an integer type; an error where that loses something.
+template <typename T>
+T whole(double value, DType dtype, const std::string& name) {
+  const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);  // one above the largest
+  if (!(value < end && value >= static_cast<double>(std::numeric_limits<T>::min())) ||
+      value != std::floor(value)) {
+    throw UsageError(fmt::format("input '{}': {} is no {}", name, value, to_string(dtype)));
+  }
+  return static_cast<T>(value);
+}
+
 void set_element(Tensor& tensor, std::int64_t i, double value, const std::string& name) {
   switch (tensor.dtype()) {
     case DType::kFloat32:
@@ -89,21 +101,21 @@ void set_element(Tensor& tensor, std::int64_t i, double value, const std::string
     case DType::kBool:
       return store(tensor, i, value != 0.0);
     case DType::kInt8:
-      return store(tensor, i, static_cast<std::int8_t>(value));
+      return store(tensor, i, whole<std::int8_t>(value, tensor.dtype(), name));
     case DType::kUInt8:
-      return store(tensor, i, static_cast<std::uint8_t>(value));
+      return store(tensor, i, whole<std::uint8_t>(value, tensor.dtype(), name));
     case DType::kInt16:
-      return store(tensor, i, static_cast<std::int16_t>(value));
+      return store(tensor, i, whole<std::int16_t>(value, tensor.dtype(), name));
     case DType::kUInt16:
-      return store(tensor, i, static_cast<std::uint16_t>(value));
+      return store(tensor, i, whole<std::uint16_t>(value, tensor.dtype(), name));
     case DType::kInt32:
-      return store(tensor, i, static_cast<std::int32_t>(value));
+      return store(tensor, i, whole<std::int32_t>(value, tensor.dtype(), name));
     case DType::kUInt32:
-      return store(tensor, i, static_cast<std::uint32_t>(value));
+      return store(tensor, i, whole<std::uint32_t>(value, tensor.dtype(), name));
     case DType::kInt64:
-      return store(tensor, i, static_cast<std::int64_t>(value));
+      return store(tensor, i, whole<std::int64_t>(value, tensor.dtype(), name));
     case DType::kUInt64:
-      return store(tensor, i, static_cast<std::uint64_t>(value));
+      return store(tensor, i, whole<std::uint64_t>(value, tensor.dtype(), name));
     case DType::kString:
       tensor.strings()[i] = fmt::format("{}", value);
       return;
@@ -213,6 +225,14 @@ void flatten(const nlohmann::json& json, std::size_t depth, Dims& dims,
 // A lone number fills the declared shape; a list has its own.
 std::optional<Tensor> literal(const Port& port, const std::string& source, const DimSizes& sizes,
                               std::set<std::string>& defaulted) {
+  // JSON has no such numbers.
+  if (is_floating(port.type.dtype) && (source == "nan" || source == "inf" || source == "-inf")) {
+    Tensor tensor = Tensor::allocate(port.type.dtype, concrete_dims(port, sizes, defaulted));
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      set_element(tensor, i, std::strtod(source.c_str(), nullptr), port.name);
+    }
+    return tensor;
+  }
   const nlohmann::json json = nlohmann::json::parse(source, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || json.is_object() || json.is_null()) return std::nullopt;
   Dims dims;
@@ -241,7 +261,8 @@ Range parse_range(const std::string& source) {
   double low = 0;
   double high = 0;
   char rest = 0;
-  if (std::sscanf(source.c_str(), "random:%lf:%lf%c", &low, &high, &rest) != 2 || low > high) {
+  if (std::sscanf(source.c_str(), "random:%lf:%lf%c", &low, &high, &rest) != 2 || !(low <= high) ||
+      !std::isfinite(high - low)) {
     throw UsageError(fmt::format("'{}': write random:LOW:HIGH", source));
   }
   return {low, high};

@@ -193,7 +193,7 @@ int execute(const Options& options) {
   const Explanation explanation = program.explain();
   const std::string title = std::filesystem::path(options.model).filename().string();
   if (!options.html.empty()) {
-    write_file_atomic(options.html,
+    write_output_file(options.html,
                       report::html(explanation, program.inputs(), program.outputs(), title));
     fmt::print(stderr, "wrote {}\n", options.html);
   }
@@ -241,7 +241,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
   sub->add_flag("--graph", options->graph, "print the graph after passes as text, and only that");
   sub->add_flag("--json", options->json, "print everything as JSON instead");
   sub->add_option("--runs", options->runs, "run so often first, so that times are measured")
-      ->check(CLI::NonNegativeNumber);
+      ->check(from_zero());
   add_input_options(*sub, options->inputs);
   add_placement_options(*sub, options->placement);
   sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });

@@ -25,6 +25,16 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
+CLI::Validator bounded(bool (*allowed)(double), const char* wanted, const char* type) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && allowed(value)) return std::string();
+        return fmt::format("'{}' is not {}", text, wanted);
+      },
+      type);
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& app, std::string& model, std::string& engine) {
@@ -70,7 +80,7 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->check(CLI::IsMember({"fast", "full", "background"}))
       ->group(group);
   app.add_option("--auto-budget", options.auto_budget, "seconds that measuring may take")
-      ->check(CLI::NonNegativeNumber)
+      ->check(from_zero())
       ->capture_default_str()
       ->group(group);
   app.add_option("--precision", options.precision,
@@ -81,7 +91,7 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->group(group);
   app.add_option("--auto-tolerance", options.tolerance,
                  "for --precision auto: largest difference from float32, over an output's range")
-      ->check(CLI::NonNegativeNumber)
+      ->check(from_zero())
       ->capture_default_str()
       ->group(group);
   app.add_option("--cache-dir", options.cache_dir, "folder of the compile cache (XRT_CACHE_DIR)")
@@ -100,7 +110,7 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->group(group);
   app.add_option("--max-batch-size", options.max_batch_size,
                  "largest first dimension to build for; 0: as declared")
-      ->check(CLI::NonNegativeNumber)
+      ->check(from_zero())
       ->group(group);
   app.add_option("--max-workspace-size,--max-workspace-bytes", options.max_workspace_size,
                  "bytes of scratch memory that one function may use; 0: no limit")
@@ -115,6 +125,14 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
       ->group(group);
+}
+
+CLI::Validator from_zero() {
+  return bounded([](double value) { return value >= 0; }, "a number from 0 on", "NONNEGATIVE");
+}
+
+CLI::Validator above_zero() {
+  return bounded([](double value) { return value > 0; }, "a number above 0", "POSITIVE");
 }
 
 std::vector<std::string> split_engines(const std::string& text) {

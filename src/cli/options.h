@@ -32,6 +32,11 @@ struct PlacementOptions {
   std::vector<std::string> op_libraries;
 };
 
+// What CLI::NonNegativeNumber and CLI::PositiveNumber are, but for NaN, which they let pass, and
+// for messages that a person reads.
+CLI::Validator from_zero();
+CLI::Validator above_zero();
+
 // The model's file and --engine, for commands that take one list of engines.
 void add_model_options(CLI::App& app, std::string& model, std::string& engine);
 

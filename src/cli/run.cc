@@ -66,11 +66,9 @@ void write_outputs(const std::string& path, const std::map<std::string, Tensor>&
       throw UsageError(fmt::format("--output {}: the program has {} outputs; write a .npz", path,
                                    arrays.size()));
     }
-    write_file_atomic(path, format_npy(arrays.begin()->second));
-  } else if (path.ends_with(".npz")) {
-    write_npz(path, arrays);
+    write_output_file(path, format_npy(arrays.begin()->second));
   } else {
-    throw UsageError(fmt::format("--output {}: the name must end in .npy or .npz", path));
+    write_npz(path, arrays);
   }
 }
 
@@ -102,6 +100,10 @@ bool matches(const Options& options, const std::map<std::string, Tensor>& result
 }
 
 int execute(const Options& options) {
+  if (!options.output.empty() && !options.output.ends_with(".npy") &&
+      !options.output.ends_with(".npz")) {
+    throw UsageError(fmt::format("--output {}: the name must end in .npy or .npz", options.output));
+  }
   const Loaded loaded = load_program(
       options.model, program_options(options.placement, split_engines(options.engine)));
   Program& program = *loaded.program;
@@ -129,7 +131,7 @@ int execute(const Options& options) {
 
   const auto arrays = tensors_by_name(program.outputs(), outputs);
   if (!options.output.empty()) write_outputs(options.output, arrays);
-  if (!options.profile.empty()) write_file_atomic(options.profile, program.trace_json());
+  if (!options.profile.empty()) write_output_file(options.profile, program.trace_json());
   if (options.json) {
     nlohmann::ordered_json json = {{"model", options.model},
                                    {"nodes_per_engine", explanation.nodes_per_engine},
@@ -177,13 +179,16 @@ void add_run(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str();
   sub->add_option("--top", options->top, "print the K largest elements with their indices")
+      ->check(from_zero())
       ->type_name("K");
   sub->add_option("--expect", options->expect,
                   "compare the outputs with a .npz (or .npy) file; exit code 4 if they differ")
       ->type_name("FILE");
   sub->add_option("--rtol", options->rtol, "for --expect: relative tolerance")
+      ->check(from_zero())
       ->capture_default_str();
   sub->add_option("--atol", options->atol, "for --expect: absolute tolerance")
+      ->check(from_zero())
       ->capture_default_str();
   sub->add_option("--profile", options->profile, "write a trace for Chrome or Perfetto")
       ->type_name("FILE");

@@ -35,7 +35,7 @@ class Dump {
   }
   void write(const Graph& graph, const std::string& step) {
     if (dir_.empty()) return;
-    write_file_atomic(dir_ / fmt::format("{:03}_{}.txt", count_++, step), print(graph));
+    write_output_file(dir_ / fmt::format("{:03}_{}.txt", count_++, step), print(graph));
   }
 
  private:

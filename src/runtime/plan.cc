@@ -38,7 +38,7 @@ void dump_text(const std::filesystem::path& dir, const std::string& name, const 
     throw Error(ErrorCode::kIo,
                 "cannot make the folder for dumps, '" + dir.string() + "': " + failed.message());
   }
-  write_file_atomic(dir / (name + ".txt"), print(graph));
+  write_output_file(dir / (name + ".txt"), print(graph));
 }
 
 bool can_preallocate(const Type& type) {

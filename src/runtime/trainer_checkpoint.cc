@@ -46,7 +46,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   header.append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
   header.resize(kHeaderBytes);
   pieces.insert(pieces.begin(), header);
-  write_file_atomic(path, pieces);
+  write_output_file(path, pieces);
 }
 
 Checkpoint read_checkpoint(const std::filesystem::path& path) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 
 #include "base/hash.h"
@@ -23,6 +26,39 @@ TEST(File, WritesAtomicallyAndReadsBack) {
   EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(mapped->data()), mapped->size()),
             "second");
   fs::remove(path);
+}
+
+TEST(File, OutputsGoThroughLinksAndIntoDevicesAndKeepTheirModes) {
+  const fs::path folder = fs::temp_directory_path() / ("xrt_out_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  const mode_t mask = ::umask(022);
+  write_output_file(folder / "new", "first");
+  ::umask(mask);
+  EXPECT_EQ(fs::status(folder / "new").permissions(), fs::perms(0644));
+
+  fs::permissions(folder / "new", fs::perms(0640));
+  fs::create_symlink("new", folder / "link");
+  write_output_file(folder / "link", "second");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "new"), "second");
+  EXPECT_EQ(fs::status(folder / "new").permissions(), fs::perms(0640));
+
+  fs::create_symlink("later", folder / "dangling");
+  write_output_file(folder / "dangling", "third");
+  EXPECT_EQ(read_file(folder / "later"), "third");
+
+  // What is no regular file stays what it is.
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_output_file(pipe, "piped");
+  std::array<char, 8> text{};
+  EXPECT_EQ(::read(reader, text.data(), text.size()), 5);
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  EXPECT_THROW(write_output_file(folder, "x"), Error);
+  fs::remove_all(folder);
 }
 
 TEST(File, ErrorsNameThePathAndLeaveNothingBehind) {

@@ -112,6 +112,15 @@ def test_the_python_module_is_the_command() -> None:
         (["run", "MODEL", "--device", "warp:0"], FAILED, "does not drive the device 'warp:0'"),
         (["run", "MODEL", "-e", "native", "-o", "out.txt"], USAGE, "out.txt"),
         (["run", "MODEL", "-e", "native", "-o", "out.npy"], USAGE, "2 outputs"),
+        (["run", "MODEL", "-e", "native", "-i", "a=random:nan:1"], USAGE, "random:LOW:HIGH"),
+        (["compare", "MODEL", "-e", "a", "-e", "b", "--tolerance", "nan"], USAGE, "from 0 on"),
+        (
+            ["compare", "MODEL", "-e", "a", "-e", "b", "--tolerance", "-1"],
+            USAGE,
+            "'-1' is not a num",
+        ),
+        (["bench", "MODEL", "-e", "native", "--tolerance", "nan"], USAGE, "from 0 on"),
+        (["bench", "MODEL", "-e", "native", "--rounds", "0"], USAGE, "above 0"),
         (["run", "MODEL", "--engine-option", "native"], USAGE, "ENGINE.KEY=VALUE"),
         (["run", "MODEL", "--node-engine", "add"], USAGE, "NODE=ENGINE"),
         (["doctor", "warp"], USAGE, "warp"),
@@ -124,6 +133,72 @@ def test_mistakes(model: Path, arguments: list[str], code: int, message: str) ->
     assert result.returncode == code, result.stderr
     assert message in result.stderr
     assert "internal error" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["engines"],
+        ["engines", "--ops"],
+        ["run", "MODEL", "-e", "native"],
+        ["run", "MODEL", "-e", "native", "--json"],
+        ["inspect", "MODEL", "-e", "native", "--graph"],
+    ],
+)
+def test_a_full_disk_is_no_success(model: Path, arguments: list[str]) -> None:
+    program = next(path for path in _command.programs() if path.is_file())
+    words = [str(model) if word == "MODEL" else word for word in arguments]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [program, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == FAILED
+    assert "No space left on device" in result.stderr
+    assert "internal error" not in result.stderr
+
+
+def test_files_that_are_written(model: Path, tmp_path: Path) -> None:
+    """Links stay links, pipes stay pipes, the process's mask decides who may read."""
+    link, page = tmp_path / "link.html", tmp_path / "page.html"
+    link.symlink_to(page)
+    before = os.umask(0o022)
+    try:
+        assert xrt("inspect", model, "-e", "native", "--html", link).returncode == OK
+    finally:
+        os.umask(before)
+    assert link.is_symlink()
+    assert page.stat().st_mode & 0o777 == 0o644
+
+    output = xrt("run", model, "-e", "native", "--profile", "/dev/stdout").stdout
+    assert '"traceEvents"' in output
+
+    missing = xrt("inspect", model, "-e", "native", "--html", tmp_path / "no" / "page.html")
+    assert missing.returncode == FAILED
+    assert f"'{tmp_path}/no/page.html'" in missing.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.html", "page.html", "small.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "ok"),
+    [
+        (TensorProto.UINT8, "255", True),
+        (TensorProto.UINT8, "300", False),
+        (TensorProto.UINT8, "-1", False),
+        (TensorProto.INT32, "0.5", False),
+        (TensorProto.INT32, "1e30", False),
+        (TensorProto.INT32, "-2147483648", True),
+        (TensorProto.INT32, "nan", False),
+        (TensorProto.FLOAT, "nan", True),
+        (TensorProto.FLOAT16, "-inf", True),
+    ],
+)
+def test_numbers_that_do_not_fit(tmp_path: Path, dtype: int, value: str, ok: bool) -> None:
+    model = identity(tmp_path / "identity.onnx", dtype, [2])
+    result = xrt("run", model, "-e", "native", "-i", f"x={value}")
+    assert result.returncode == (OK if ok else USAGE), result.stderr
+    assert f" {value}, {value}\n" in result.stdout.replace("2.1475e+09", "2147483648") or not ok
+    assert "x" in result.stderr or ok
 
 
 def test_options_of_oneflow_xrt(model: Path, tmp_path: Path) -> None:
