@@ -74,12 +74,13 @@ def _wants_gradient(leaves: list[Any]) -> bool:
 class Weights:
     """The parameters and buffers of a module as they were; says whether they have changed.
 
-    PyTorch counts the writes to a tensor (those through .data are not counted).
+    PyTorch counts the writes to a tensor (not those through .data, and not those to a tensor that
+    was made in torch.inference_mode()).
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.tensors = _tensors(module)
-        self.versions = [tensor._version for tensor in self.tensors]
+        self.versions = _versions(self.tensors)
 
     def are_current(self, module: torch.nn.Module) -> bool:
         """Whether they are the module's still."""
@@ -87,9 +88,13 @@ class Weights:
         return (
             len(tensors) == len(self.tensors)
             and all(a is b for a, b in zip(tensors, self.tensors, strict=True))
-            and [tensor._version for tensor in tensors] == self.versions
+            and _versions(tensors) == self.versions
         )
 
 
 def _tensors(module: torch.nn.Module) -> list[torch.Tensor]:
     return [*module.parameters(), *module.buffers()]
+
+
+def _versions(tensors: list[torch.Tensor]) -> list[int]:
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]

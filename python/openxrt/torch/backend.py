@@ -94,11 +94,12 @@ class _Compiler:
             weights: list[torch.Tensor] = [arguments[position] for position in static]  # type: ignore[misc]
             if not known:
                 known.extend(weights)
-                versions.extend(weight._version for weight in weights)
+                # PyTorch counts no writes to what was made in torch.inference_mode().
+                versions.extend(-1 if w.is_inference() else w._version for w in weights)
 
             def unchanged() -> bool:
                 return all(
-                    weight is first and weight._version == version
+                    weight is first and version >= 0 and weight._version == version
                     for weight, first, version in zip(weights, known, versions, strict=True)
                 )
 

@@ -95,6 +95,16 @@ def _autocast() -> tuple[tuple[str, torch.dtype], ...] | None:
     return tuple((kind, torch.get_autocast_dtype(kind)) for kind in kinds)
 
 
+def has_substitutes(module: torch.nn.Module) -> bool:
+    """Whether torch.func.functional_call has put tensors in the place of parameters."""
+    return any(
+        not isinstance(parameter, torch.nn.Parameter)
+        for owner in module.modules()
+        for parameter in owner._parameters.values()
+        if parameter is not None
+    )
+
+
 # Hooks that run with forward, and are traced with it.
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
@@ -122,9 +132,21 @@ class State:
                         continue
                     self.names.append(f"{prefix}.{key}" if prefix else key)
                     self.places.append((tensors, key))
+        # What is shared has the name of each place where it is.
+        self.all_places = {
+            f"{prefix}.{key}" if prefix else key: (tensors, key)
+            for prefix, owner in module.named_modules(remove_duplicate=False)
+            for tensors in (owner._parameters, owner._buffers)
+            for key, tensor in tensors.items()
+            if tensor is not None
+        }
         self._structure = Watch(fixed, whole, False)
         self._kinds = [self._kind(*place) for place in self.places]
         self._tensors = self._watch()
+        # Whether tensors are in the place of parameters (torch.func.functional_call), as of the
+        # last fits().
+        self.is_substituted = has_substitutes(module)
+        self._module = module
 
     @staticmethod
     def _kind(tensors: dict[str, Any], key: str) -> object:
@@ -149,6 +171,7 @@ class State:
             if [self._kind(*place) for place in self.places] != self._kinds:
                 return False
             self._tensors = self._watch()
+            self.is_substituted = has_substitutes(self._module)
         return True
 
 
@@ -173,7 +196,7 @@ class Exported:
             self._forget_sizes(exported)
         self.module = module
         self.program = exported
-        self.by_name = dict(zip(self.state.names, self.state.places, strict=True))
+        self.by_name = self.state.all_places
         # What a program writes counts as no change: it is an input of every program.
         self.written = set(exported.graph_signature.buffers_to_mutate.values())
 
@@ -192,13 +215,16 @@ class Exported:
         return imported
 
     def watch(self) -> Callable[[], bool]:
-        """What says whether parameters and buffers are those of this moment."""
+        """What says whether parameters and buffers are those of this moment: never, where one was
+        made in torch.inference_mode(), whose writes PyTorch does not count."""
         with _PARAMETERS:
             places = [
                 (tensors, key, tensors[key])
                 for name, (tensors, key) in self.by_name.items()
                 if name not in self.written
             ]
+            if any(tensor.is_inference() for _, _, tensor in places):
+                return lambda: False
             watch = Watch(places, [], True)
 
         def unchanged() -> bool:

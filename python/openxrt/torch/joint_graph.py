@@ -76,6 +76,50 @@ def _use_inputs_of_pools(graph: torch.fx.Graph) -> None:
         node.args = (grad, x, kernel, stride, padding, dilation, ceil_mode)
 
 
+def _use_batch_statistics(graph: torch.fx.Graph) -> None:
+    """The gradient of a batch normalisation in training mode reads the batch's statistics alone,
+    and not the running ones, which PyTorch hands to it all the same."""
+    for node in graph.find_nodes(
+        op="call_function", target=aten.native_batch_norm_backward.default
+    ):
+        is_training = node.args[7]
+        if is_training:
+            node.args = (*node.args[:3], None, None, *node.args[5:])
+
+
+def _forget_running_statistics(
+    forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int
+) -> None:
+    """A batch normalisation that the backward graph computes again (under torch.utils.checkpoint)
+    leaves the running statistics alone: the forward graph has updated them, in PyTorch's memory,
+    so that what they were cannot be kept."""
+    functional = aten._native_batch_norm_legit_functional.default
+    for node in backward.graph.find_nodes(op="call_function", target=functional):
+        x, weight, bias, _, _, is_training, momentum, eps = node.args
+        if not is_training or any(user.args[1] > 2 and user.users for user in node.users):
+            continue
+        node.target = aten._native_batch_norm_legit.no_stats
+        node.args = (x, weight, bias, is_training, momentum, eps)
+        node.meta["val"] = node.meta["val"][:3]
+        for user in [user for user in node.users if user.args[1] > 2]:
+            backward.graph.erase_node(user)
+    (output,) = forward.graph.find_nodes(op="output")
+    results = list(output.args[0])
+    saved = {node.name for node in results[outputs:]}
+    unread = {
+        node
+        for node in backward.graph.find_nodes(op="placeholder")
+        if not node.users and node.name in saved
+    }
+    for node in unread:
+        backward.graph.erase_node(node)
+    names = {node.name for node in unread}
+    kept = [node for node in results[outputs:] if node.name not in names]
+    output.args = ((*results[:outputs], *kept),)
+    forward.recompile()
+    backward.recompile()
+
+
 def _is_static_image(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     return (
@@ -151,12 +195,14 @@ def partition(
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """A partition function for aot_autograd."""
     _use_inputs_of_pools(joint.graph)
+    _use_batch_statistics(joint.graph)
     for node in joint.graph.nodes:
         if not _is_free(node):
             node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)
     forward, backward = min_cut_rematerialization_partition(
         joint, inputs, num_fwd_outputs=num_fwd_outputs, **options
     )
+    _forget_running_statistics(forward, backward, num_fwd_outputs)
     (output,) = forward.graph.find_nodes(op="output")
     _keep_channels_last(forward, backward, output.args[0][num_fwd_outputs:])
     return forward, backward

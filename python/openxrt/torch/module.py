@@ -17,7 +17,7 @@ from .._int8 import Call, Quantiser, Ranges, calibration_of
 from .._xrt_module import program_options
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
-from .exported import Exported, Signature, State
+from .exported import Exported, Signature, State, has_substitutes
 from .guarded_call import GuardedCall, is_possible
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .runner import FrozenWhileUnchanged, Runner
@@ -189,9 +189,13 @@ class EngineModule(torch.nn.Module):
         for program in self._programs:
             if program.signature.fits(flat, spec):
                 if program.state.fits():
+                    if program.state.is_substituted and torch.is_grad_enabled():
+                        return self._forward_training(*args, **kwargs)
                     return program.run(flat)
                 self.recompile()  # the module is another one than was traced
                 break
+        if has_substitutes(self.wrapped):  # which torch.export does not take
+            return self._forward_training(*args, **kwargs)
         if not self.fallback:
             return self._first_run(args, kwargs, flat)
         if not any(left.signature.fits(flat, spec) and left.state.fits() for left in self._left):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 
 import openxrt
@@ -243,3 +244,101 @@ def test_threads_that_trace_at_once() -> None:
     assert not failures, failures
     for (i, k), result in results.items():
         assert_close(result, modules[k](inputs[i]))
+
+
+def test_a_module_under_two_names() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(10, 6)
+            self.first = nn.Linear(6, 10, bias=False)
+            self.first.weight = self.embedding.weight
+            self.second = self.first
+
+        def forward(self, i: torch.Tensor) -> torch.Tensor:
+            return self.second(self.embedding(i))
+
+    module = Tied()
+    i = torch.randint(0, 10, (2, 3))
+    for wrapper in (xt.XRTModule, xt.EngineModule):
+        fast = wrapper(module, "native")
+        for _ in range(2):
+            assert_close(fast.eval()(i), module(i))
+            fast.train()(i).square().sum().backward()
+            torch.optim.SGD(fast.parameters(), 0.01).step()
+        assert_close(fast.eval()(i), module(i))
+
+
+def test_weights_made_in_inference_mode() -> None:
+    """PyTorch does not count writes to them: they are inputs from the start."""
+    with torch.inference_mode():
+        module = mlp().eval()
+        x = torch.randn(2, 4)
+        fast = xt.XRTModule(module, "native")
+        compiled = torch.compile(module, backend="openxrt", options={"engine": "native"})
+        for function in (fast, compiled):
+            assert_close(function(x), module(x))
+            module[0].weight.mul_(2)
+            assert_close(function(x), module(x))
+    assert_close(fast(x), module(x))
+
+
+@pytest.mark.parametrize("wrapper", [xt.XRTModule, xt.EngineModule])
+def test_functional_calls(wrapper: type) -> None:
+    """Tensors in the place of parameters get their gradients, in evaluation mode, too."""
+    module = mlp().eval()
+    fast = wrapper(module, "native")
+    x = torch.randn(2, 4)
+    for _ in range(2):
+        double = {name: p * 2 for name, p in module.named_parameters()}
+        y = torch.func.functional_call(fast, double, (x,))
+        assert_close(y, torch.func.functional_call(module, double, (x,)))
+        module.zero_grad()
+        y.sum().backward()
+        assert module[0].weight.grad is not None
+        with torch.no_grad():
+            assert not torch.func.functional_call(fast, double, (x,)).requires_grad
+        assert_close(fast(x), module(x))
+
+
+def test_batch_normalisation_under_autocast() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 3))
+    gradients = []
+    x = torch.randn(4, 3, 9, 9)
+    for fast in (module, xt.XRTModule(module, "native")):
+        module.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = fast(x).float().square().mean()
+        loss.backward()
+        gradients.append([p.grad.clone() for p in module.parameters()])
+    for actual, expected in zip(gradients[1], gradients[0], strict=True):
+        assert actual.dtype == expected.dtype
+        assert_close(actual, expected, 3e-2)
+
+
+def test_batch_normalisation_under_a_checkpoint() -> None:
+    """What is computed again leaves the running statistics alone, and reads none."""
+    from torch.utils.checkpoint import checkpoint
+
+    class Part(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.net, x, use_reentrant=False)
+
+    torch.manual_seed(0)
+    module = Part()
+    plain = copy.deepcopy(module)
+    fast = xt.XRTModule(module, "native")
+    for _ in range(3):
+        x = torch.randn(4, 3, 9, 9)
+        for run, of in ((plain.net, plain), (fast, module)):
+            of.zero_grad()
+            run(x).square().mean().backward()
+        for actual, expected in zip(module.parameters(), plain.parameters(), strict=True):
+            assert_close(actual.grad, expected.grad)
+        for actual, expected in zip(module.buffers(), plain.buffers(), strict=True):
+            assert_close(actual, expected)

@@ -12,7 +12,7 @@ from ..._core import Unsupported
 from ..builder import Builder, Int, NeedsStaticShape, Number, Value, static_or_none
 from ..registry import lowering
 from .creation import filled, full_like
-from .normalization import filled_channels, is_uniform
+from .normalization import HALVES, as_expected, filled_channels, is_uniform, widened
 from .pooling import spread
 
 
@@ -321,6 +321,15 @@ def layer_norm_backward(
     bias: Value | None,
     output_mask: Sequence[bool],
 ) -> list[Value | None]:
+    given = (gradient, x, mean, rstd, weight, bias)
+    if any(value is not None and value.dtype in HALVES for value in given):
+        gradient, x, mean, rstd, weight, bias = widened(b, *given)  # type: ignore[assignment]
+        return as_expected(
+            b,
+            layer_norm_backward(
+                b, gradient, x, normalized_shape, mean, rstd, weight, bias, output_mask
+            ),
+        )
     lead = x.rank - len(normalized_shape)
     axes, before = list(range(lead, x.rank)), list(range(lead))
     hat = b.op("Mul", b.op("Sub", x, mean, rank=x.rank), rstd, rank=x.rank)
@@ -354,6 +363,13 @@ def group_norm_backward(
     group: int,
     output_mask: Sequence[bool],
 ) -> list[Value | None]:
+    given = (gradient, x, mean, rstd, weight)
+    if any(value is not None and value.dtype in HALVES for value in given):
+        gradient, x, mean, rstd, weight = widened(b, *given)  # type: ignore[assignment]
+        return as_expected(
+            b,
+            group_norm_backward(b, gradient, x, mean, rstd, weight, n, c, hxw, group, output_mask),
+        )
     per_group = c // group
 
     def grouped(value: Value) -> Value:
@@ -394,6 +410,10 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> list[Value | None]:
+    given = (gradient, x, weight, running_mean, running_var, save_mean, save_invstd)
+    if any(value is not None and value.dtype in HALVES for value in given):
+        wider = widened(b, *given)
+        return as_expected(b, batch_norm_backward(b, *wider, train, eps, output_mask))  # type: ignore[arg-type]
     dims = [0, *range(2, x.rank)]
 
     def wide(value: Value) -> Value:

@@ -24,6 +24,9 @@ def filled_channels(b: Builder, x: Value, number: float) -> Value:
     return _filled(b, b.dim_size(x, 1), number, x.dtype)
 
 
+HALVES = (torch.float16, torch.bfloat16)
+
+
 def is_uniform(*values: Value | None) -> bool:
     """Whether all of them (where given) are float32, or all float64."""
     dtypes = {value.dtype for value in values if value is not None}
@@ -85,8 +88,8 @@ def _batch_statistics(
     `is_whole` asks for BatchNormalization in training mode, which few engines for inference take.
     Statistics of 16-bit tensors are float32.
     """
-    if x.dtype in _HALVES:
-        wide = _widened(b, x, weight, bias)
+    if x.dtype in HALVES:
+        wide = widened(b, x, weight, bias)
         y, *statistics = _batch_statistics(b, wide[0], wide[1], wide[2], eps, is_whole)  # type: ignore[arg-type]
         return b.cast(y, x.dtype), *statistics  # type: ignore[return-value]
     if is_whole and is_uniform(x, weight, bias):
@@ -136,7 +139,7 @@ def _running(b: Builder, old: Value, new: Value, momentum: float) -> Value:
     return b.op("Add", kept, b.op("Mul", b.cast(new, old.dtype), b.scalar(momentum, old.dtype)))
 
 
-def _as_expected(b: Builder, results: Sequence[Value | None]) -> list[Value | None]:
+def as_expected(b: Builder, results: Sequence[Value | None]) -> list[Value | None]:
     """In PyTorch's dtypes: statistics of 16-bit tensors are float32 or not, as weights are."""
     return [
         value if out is None or value is None else b.cast(value, out[0])
@@ -144,12 +147,9 @@ def _as_expected(b: Builder, results: Sequence[Value | None]) -> list[Value | No
     ]
 
 
-def _widened(b: Builder, *values: Value | None) -> list[Value | None]:
+def widened(b: Builder, *values: Value | None) -> list[Value | None]:
     """As float32."""
     return [None if value is None else b.cast(value, torch.float32) for value in values]
-
-
-_HALVES = (torch.float16, torch.bfloat16)
 
 
 @lowering("aten._native_batch_norm_legit.no_stats")
@@ -163,7 +163,7 @@ def batch_norm_no_stats(
     eps: float,
 ) -> list[Value | None]:
     # Also what instance normalisation is made of.
-    return _as_expected(b, _batch_statistics(b, x, weight, bias, eps, is_whole=False)[:3])
+    return as_expected(b, _batch_statistics(b, x, weight, bias, eps, is_whole=False)[:3])
 
 
 @lowering("aten._native_batch_norm_legit_functional.default")
@@ -182,12 +182,12 @@ def batch_norm_functional(
         y, *_ = batch_norm_inference(b, x, weight, bias, running_mean, running_var, momentum, eps)
         out = b.out[1] if len(b.out) > 1 else None
         empty = b.tensor(torch.empty(0, dtype=x.dtype if out is None else out[0]))
-        return _as_expected(b, [y, empty, empty, running_mean, running_var])
+        return as_expected(b, [y, empty, empty, running_mean, running_var])
     y, mean, invstd, var = _batch_statistics(b, x, weight, bias, eps)
     correction = _bessel(b, x, var.dtype)
     unbiased = b.op("Mul", var, correction, rank=1)
     new = [_running(b, running_mean, mean, momentum), _running(b, running_var, unbiased, momentum)]
-    return _as_expected(b, [y, mean, invstd, *new])
+    return as_expected(b, [y, mean, invstd, *new])
 
 
 @lowering("aten.native_layer_norm.default")
@@ -200,9 +200,9 @@ def layer_norm(
     eps: float,
 ) -> list[Value | None]:
     if any(v is not None and v.dtype != x.dtype for v in (weight, bias)):  # of 16 bits, but for x
-        x, weight, bias = _widened(b, x, weight, bias)  # type: ignore[assignment]
+        x, weight, bias = widened(b, x, weight, bias)  # type: ignore[assignment]
         results = layer_norm(b, x, normalized_shape, weight, bias, eps)
-        return _as_expected(b, results)
+        return as_expected(b, results)
     sizes = static_or_none(normalized_shape)
     axis = x.rank - len(normalized_shape)
     if weight is None:
@@ -210,7 +210,16 @@ def layer_norm(
             weight = b.tensor(torch.ones(sizes, dtype=x.dtype), "ones")
         else:
             weight = b.op("Expand", b.scalar(1.0, x.dtype), b.vector(normalized_shape))
-    stashed = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    if x.dtype == torch.float64 and b.used & {1, 2}:  # ONNX's statistics are float32 at most
+        axes = list(range(axis, x.rank))
+        mean = b.reduce("ReduceMean", x, axes, True)
+        centred = b.op("Sub", x, mean, rank=x.rank)
+        var = b.reduce("ReduceMean", b.op("Mul", centred, centred), axes, True)
+        spread = b.op("Sqrt", b.op("Add", var, b.scalar(float(eps), x.dtype)))
+        rstd = b.op("Reciprocal", spread)
+        y = b.op("Mul", b.op("Mul", centred, rstd, rank=x.rank), weight, rank=x.rank)
+        return [y if bias is None else b.op("Add", y, bias, rank=x.rank), mean, rstd]
+    stashed = torch.float32 if x.dtype in HALVES else x.dtype
     outputs: list[Value | None] = []
     outputs += b.ops(
         "LayerNormalization",
@@ -229,7 +238,7 @@ def layer_norm(
         if value is not None and x.shape is not None:
             shape = (*x.shape[:axis], *([1] * (x.rank - axis)))
             outputs[i] = Value(value.id, value.dtype, shape)
-    return _as_expected(b, outputs)
+    return as_expected(b, outputs)
 
 
 @lowering("aten._fused_rms_norm.default")
@@ -240,11 +249,11 @@ def rms_norm(
     weight: Value | None,
     eps: float | None,
 ) -> list[Value | None]:
-    if x.dtype in _HALVES:  # whose squares may be too large for 16 bits
+    if x.dtype in HALVES:  # whose squares may be too large for 16 bits
         epsilon = torch.finfo(x.dtype).eps if eps is None else eps
-        wide, scale = _widened(b, x, weight)
+        wide, scale = widened(b, x, weight)
         assert wide is not None
-        return _as_expected(b, rms_norm(b, wide, normalized_shape, scale, epsilon))
+        return as_expected(b, rms_norm(b, wide, normalized_shape, scale, epsilon))
     axes = list(range(x.rank - len(normalized_shape), x.rank))
     epsilon = float(torch.finfo(x.dtype).eps if eps is None else eps)
     squares = b.reduce("ReduceMean", b.op("Mul", x, x, shape=x.shape), axes, True)
@@ -283,10 +292,10 @@ def group_norm(
         )
     if not b.used & {1, 2}:
         return [y, None, None]
-    x = b.cast(x, torch.float32) if x.dtype in _HALVES else x
+    x = b.cast(x, torch.float32) if x.dtype in HALVES else x
     known = isinstance(c, int) and isinstance(hxw, int)
     grouped = b.reshape(x, [n, group, c // group * hxw if known else -1])
     mean = b.reduce("ReduceMean", grouped, [2], False)
     var = variance(b, grouped, [2], 0, False)
     rstd = b.op("Reciprocal", b.op("Sqrt", b.op("Add", var, b.scalar(float(eps), x.dtype))))
-    return _as_expected(b, [y, mean, rstd])
+    return as_expected(b, [y, mean, rstd])

@@ -52,7 +52,14 @@ for _aten, _op in {"neg": "Neg", "relu": "Relu", "abs": "Abs"}.items():
 
 @lowering("aten.sign.default")
 def sign(b: Builder, x: Value) -> Value:
-    return x if x.dtype == torch.bool else b.op("Sign", x, shape=x.shape)
+    if x.dtype == torch.bool:
+        return x
+    result = b.op("Sign", x, shape=x.shape)
+    if not x.dtype.is_floating_point:
+        return result
+    # PyTorch's sign of NaN is 0, ONNX's is NaN.
+    nan = b.op("IsNaN", x, dtype=torch.bool, shape=x.shape)
+    return b.op("Where", nan, b.scalar(0, x.dtype), result, dtype=x.dtype, shape=x.shape)
 
 
 def _rounding(aten: str, op: str) -> None:
@@ -345,9 +352,9 @@ def div_mode(b: Builder, x: Operand, y: Operand, *, rounding_mode: str | None) -
 def floor_divide(b: Builder, x: Operand, y: Operand) -> Value:
     left, right = b.promote(x, y)
     rank = max(left.rank, right.rank)
+    if left.dtype.is_floating_point:
+        return _floor_divide_floats(b, left, right, rank)
     quotient = b.op("Div", left, right, rank=rank)
-    if quotient.dtype.is_floating_point:
-        return b.op("Floor", quotient)
     if quotient.dtype == torch.uint8:
         return quotient
     # Truncated: one less where the division is inexact and the signs differ.
@@ -362,6 +369,32 @@ def floor_divide(b: Builder, x: Operand, y: Operand) -> Value:
     lower = b.op("And", b.op("Not", exact), signs_differ)
     less = b.op("Sub", quotient, b.scalar(1, quotient.dtype))
     return b.op("Where", lower, less, quotient, dtype=quotient.dtype, rank=rank)
+
+
+def _floor_divide_floats(b: Builder, left: Value, right: Value, rank: int) -> Value:
+    """PyTorch's (and Python's) way: the remainder is exact, where a rounded quotient may reach the
+    next whole number, as that of 1 by 0.1 does; infinity by a number is NaN."""
+    dtype = left.dtype
+    zero = b.scalar(0, dtype)
+
+    def where(condition: Value, x: Value, y: Value) -> Value:
+        return b.op("Where", condition, x, y, dtype=dtype, rank=rank)
+
+    def less(x: Value, y: Value) -> Value:
+        return b.op("Less", x, y, dtype=torch.bool, rank=rank)
+
+    rest = b.op("Mod", left, right, rank=rank, fmod=1)
+    whole = b.op("Div", b.op("Sub", left, rest, rank=rank), right, rank=rank)
+    inexact = b.op("Not", b.op("Equal", rest, zero, dtype=torch.bool, rank=rank))
+    signs_differ = b.op("Xor", less(rest, zero), less(right, zero), dtype=torch.bool, rank=rank)
+    lower = b.op("And", inexact, signs_differ)
+    whole = where(lower, b.op("Sub", whole, b.scalar(1, dtype)), whole)
+    # What is left is a whole number but for rounding.
+    down = b.op("Floor", whole)
+    too_low = less(b.scalar(0.5, dtype), b.op("Sub", whole, down))
+    result = where(too_low, b.op("Add", down, b.scalar(1, dtype)), down)
+    by_zero = b.op("Equal", right, zero, dtype=torch.bool)
+    return where(by_zero, b.op("Div", left, right, rank=rank), result)
 
 
 @lowering("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")

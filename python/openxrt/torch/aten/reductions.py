@@ -142,8 +142,10 @@ def min_dim(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value
 
 def _any(b: Builder, op: str, x: Value, dims: Sequence[int] | None, keepdim: bool) -> Value:
     numbers = b.cast(as_bool(b, x), torch.int32)
-    # Of bytes the answer is a byte.
-    result = b.cast(b.reduce(op, numbers, dims, keepdim), torch.bool)
+    # Of nothing ReduceMax gives the lowest number. Of bytes the answer is a byte.
+    extreme = b.reduce(op, numbers, dims, keepdim)
+    zero = b.scalar(0, torch.int32)
+    result = b.op("Greater", extreme, zero, dtype=torch.bool, shape=extreme.shape)
     return b.cast(result, torch.uint8) if x.dtype == torch.uint8 else result
 
 

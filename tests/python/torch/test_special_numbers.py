@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NaN, infinities, empty tensors and float64 through torch.compile: results are PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import openxrt
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+import openxrt.torch  # noqa: E402
+
+NAN, INF = float("nan"), float("inf")
+ENGINES = [
+    pytest.param(name, marks=pytest.mark.skipif(name not in openxrt.engines(), reason="not built"))
+    for name in ("native", "xla")
+]
+SPECIAL = [[NAN, INF, -INF, 0.0], [1.0, -1.5, 2.5, -2.5], [NAN, NAN, NAN, NAN], [4, NAN, 1, -INF]]
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "sign": torch.sign,
+    "sgn": torch.sgn,
+    "abs_gradient": lambda x: torch.func.grad(lambda y: y.abs().sum())(x),
+    "clamp": lambda x: (x.clamp(-1, 1), x.clamp(min=0), x.relu(), F.relu6(x), F.hardtanh(x)),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "floor_divide": lambda x: (
+        x // 3,
+        x // x.T,
+        x // 0.1,
+        torch.div(x, -2.5, rounding_mode="floor"),
+    ),
+}
+
+
+def same(actual: Any, expected: Any) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+def compiled(function: Callable[..., Any], engine: str) -> Callable[..., Any]:
+    return torch.compile(function, backend="openxrt", options={"engine": engine})
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_special_numbers(engine: str, name: str) -> None:
+    x = torch.tensor(SPECIAL)
+    same(compiled(FUNCTIONS[name], engine)(x), FUNCTIONS[name](x))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_floor_division_is_exact(engine: str) -> None:
+    """1 divided by 0.1 is 10 when it is rounded, and 9 with a remainder."""
+
+    def divide(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x // y, x // 0.1, torch.floor_divide(x, -0.1), x % y
+
+    x = torch.tensor([1.0, 6.0, -1.0, 5.5, -5.5, 7.0, -7.0, 0.0, 5.0])
+    y = torch.tensor([0.1, 0.1, 0.1, 2.0, 2.0, -2.5, -2.0, 3.0, 0.0])
+    same(compiled(divide, engine)(x, y), divide(x, y))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_is_not_true(engine: str) -> None:
+    def reduce(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.any(), x.all(), x.any(0), x.all(0), x.any(1), x.all(1), x.sum(), x.prod()
+
+    for x in (torch.zeros(0, 3), torch.zeros(2, 0), torch.zeros(0, 3, dtype=torch.uint8)):
+        torch._dynamo.reset()
+        same(compiled(reduce, engine)(x), reduce(x))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("norm", ["layer", "group", "batch", "instance"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_norms_in_other_dtypes(engine: str, norm: str, dtype: torch.dtype) -> None:
+    """Forward and backward; in 16 bits with weights of the same dtype and of float32."""
+    torch.manual_seed(0)
+
+    def apply(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if norm == "layer":
+            return F.layer_norm(x.transpose(1, 2), (6,), w, b)
+        if norm == "group":
+            return F.group_norm(x, 3, w, b)
+        if norm == "instance":
+            return F.instance_norm(x, weight=w, bias=b)
+        return F.batch_norm(x, None, None, w, b, training=True)
+
+    results = []
+    inputs = [torch.randn(4, 6, 5), torch.randn(6), torch.randn(6)]
+    coefficients = torch.randn(4, 30)
+    for function in (apply, compiled(apply, engine)):
+        arguments = [x.to(dtype).requires_grad_() for x in inputs]
+        y = function(*arguments)
+        assert y.dtype == dtype
+        (y.reshape(4, 30) * coefficients.to(dtype)).sum().backward()
+        results.append([y.detach(), *(x.grad for x in arguments)])
+    tolerance = 1e-9 if dtype == torch.float64 else 5e-2
+    torch.testing.assert_close(results[1], results[0], rtol=tolerance, atol=tolerance)
