@@ -15,6 +15,7 @@ import pytest
 flow = pytest.importorskip("oneflow")
 
 from oneflow import nn  # noqa: E402
+from openxrt._folding import Refolding  # noqa: E402
 from openxrt.oneflow import XRTModule  # noqa: E402
 
 ENGINES = ["native", "openvino", "xla"]
@@ -94,13 +95,15 @@ def test_evaluation_and_nested_results(engine: str) -> None:
     close(found["parts"][1][1], wanted["parts"][1][1])
 
 
-def test_changed_weights_are_seen() -> None:
+def test_changed_weights_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     net = network().eval()
     wrapped = XRTModule(net, engine="native")
     x = flow.randn(2, 1, 8, 8)
     close(wrapped(x), net(x))
     (program,) = wrapped.programs()
     assert len(program.inputs) == 1  # the weights are built in
+    # Whether they are built in again depends on how long runs take.
+    monkeypatch.setattr(Refolding, "is_due", lambda _: False)
     with flow.no_grad():
         net.head.weight.mul_(2.0)
     close(wrapped(x), net(x))
@@ -321,20 +324,29 @@ class Step(nn.Graph):
 @pytest.mark.parametrize("engine", ["native", "xla"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_a_graph_whole(name: str, engine: str) -> None:
+    # The judge is OneFlow step by step, not OneFlow running the graph: 0.9.0 takes a job off its
+    # queue before it puts it there when the job ends early, which ends the process now and then.
     pictures, labels = digits()
     curves, weights = [], []
     for wrap in (False, True):
         net = network()
         optimizer = OPTIMIZERS[name](net.parameters())
         schedule = flow.optim.lr_scheduler.CosineAnnealingLR(optimizer, 400)
-
-        step_graph = Step(net, optimizer, schedule)
-        model = XRTModule(step_graph, engine=engine) if wrap else step_graph
+        loss_of = nn.CrossEntropyLoss()
+        graph = XRTModule(Step(net, optimizer, schedule), engine=engine)
         curve = []
         for step in range(200):
             at = step * 32 % 640
             x, y = flow.tensor(pictures[at : at + 32]), flow.tensor(labels[at : at + 32])
-            curve.append(float(model(x, y).numpy()))
+            if wrap:
+                loss = graph(x, y)
+            else:
+                loss = loss_of(net(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+            curve.append(float(loss.numpy()))
         curves.append(curve)
         weights.append(net.head.weight.numpy().copy())
     assert curves[0][-1] < 0.5 * curves[0][0]
