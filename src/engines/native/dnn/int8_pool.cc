@@ -18,6 +18,7 @@ namespace xrt::native::dnn {
 namespace {
 
 constexpr std::int64_t kChannels = 256;  // at a time
+constexpr std::size_t kRows = 63;        // pixels added up at a time
 
 struct Averaging {
   WindowAttributes window;
@@ -90,9 +91,10 @@ void average(KernelContext& k, const Averaging& how) {
   const bool is_signed = how.to == DType::kInt8;
   const auto* from = static_cast<const std::byte*>(x.raw());
   auto* to = static_cast<std::byte*>(y.raw());
-  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (width * taps));
+  const std::int64_t grain = std::max<std::int64_t>(1, 65536 / (width * taps));
   k.parallel_for(dims[0] * parts * pixels, grain, [&](std::int64_t begin, std::int64_t end) {
     std::array<std::int32_t, kChannels> sums;
+    std::array<const void*, kRows> rows;
     for (; begin < end; ++begin) {
       const std::int64_t pixel = begin % pixels;
       const std::int64_t first = begin / pixels % parts * width;
@@ -102,14 +104,19 @@ void average(KernelContext& k, const Averaging& how) {
       const std::int64_t stride = how.channels_last ? channels : 1;
       const std::byte* base = from + image * area + (how.channels_last ? first : first * area);
       std::fill_n(sums.begin(), n, -static_cast<std::int32_t>(in.count()) * how.x_zero);
+      std::size_t count = 0;
       for (std::int64_t d = in.from[0]; d < in.to[0]; ++d) {
         for (std::int64_t h = in.from[1]; h < in.to[1]; ++h) {
           const std::byte* row = base + (d * box.x[1] + h) * box.x[2] * stride;
           for (std::int64_t w = in.from[2]; w < in.to[2]; ++w) {
-            accumulate(row + w * stride, sums.data(), n);
+            rows[count++] = row + w * stride;
+            if (count < rows.size()) continue;
+            accumulate(rows.data(), kRows, sums.data(), n);
+            count = 0;
           }
         }
       }
+      accumulate(rows.data(), static_cast<std::int64_t>(count), sums.data(), n);
       const std::int64_t divisor = how.count_pads ? taps : in.count();
       ops.round_sums(sums.data(),
                      to + image * pixels +

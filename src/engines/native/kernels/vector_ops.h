@@ -50,8 +50,9 @@ struct VectorOps {
   };
   void (*add_bytes[2][2])(const void* a, const void* b, void* y, std::int64_t n,
                           const AddBytes& how);
-  // sums[i] += x[i], of uint8 and int8.
-  void (*accumulate_bytes[2])(const void* x, std::int32_t* sums, std::int64_t n);
+  // sums[i] += rows[0][i] + … + rows[count - 1][i], of uint8 and int8.
+  void (*accumulate_bytes[2])(const void* const* rows, std::int64_t count, std::int32_t* sums,
+                              std::int64_t n);
   // y[i] = round(sums[i] * scale + shift), to the nearest even, within low … high, which fit into
   // the bytes of y.
   void (*round_sums)(const std::int32_t* sums, void* y, std::int64_t n, float scale, float shift,
