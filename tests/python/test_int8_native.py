@@ -498,3 +498,82 @@ def test_rounded_sums_for_onnxruntime(tmp_path: Path, round_sums: bool) -> None:
     assert ops.isdisjoint({"Conv", "FusedConv", "Gemm"}) == round_sums
     found = openxrt.load(int8, engine="native")(x)
     assert np.linalg.norm(found - wanted) < 0.03 * np.linalg.norm(wanted)
+
+
+def dynamic_sums(
+    rng: np.random.Generator, op: str, x: Array, weights: str, per_channel: bool
+) -> tuple[Build, Any, Array]:
+    """DynamicQuantizeLinear -> `op` -> Cast -> Mul: the graph, its result, and what that is."""
+    build = Build()
+    real = build.input(x)
+    q, scale, zero = build.graph.add_node("DynamicQuantizeLinear", [real], ["q", "scale", "zero"])
+    low, high = min(float(x.min()), 0.0), max(float(x.max()), 0.0)
+    x_scale = np.float32(np.float32(np.float32(high) - np.float32(low)) / np.float32(255))
+    x_zero = int(np.clip(np.rint(-np.float32(low) / x_scale), 0, 255))
+    xq = np.clip(np.rint(x / x_scale) + x_zero, 0, 255).astype(np.int64) - x_zero
+    info = np.iinfo(weights)
+    if op == "MatMulInteger":
+        w = rng.integers(info.min, info.max + 1, (x.shape[-1], 24))
+    else:
+        w = rng.integers(info.min, info.max + 1, (24, x.shape[1], 3, 3))
+    w_zero = int(rng.integers(info.min + 90, info.max - 90)) if weights == "uint8" else 0
+    inputs = [q, build.constant(w, weights), zero, build.constant(w_zero, weights)]
+    factors = rng.uniform(0.001, 0.02, 24 if per_channel else 1).astype(np.float32)
+    if op == "MatMulInteger":
+        sums = build.node(op, inputs)
+        wanted = xq @ (w - w_zero)
+        shape: tuple[int, ...] = (-1,)
+    else:
+        sums = build.node(op, inputs, {"pads": [1, 1, 1, 1], "kernel_shape": [3, 3]})
+        wanted = convolve(
+            xq, w - w_zero, group=1, strides=(1, 1), dilations=(1, 1), pads=(1, 1, 1, 1)
+        )
+        shape = (-1, 1, 1)
+    cast = build.node("Cast", [sums], {"to": 1})
+    factors = factors.reshape(shape) if per_channel else factors.reshape(())
+    scales = build.node("Mul", [scale, build.constant(factors, "float32")])
+    bias = rng.normal(size=24).astype(np.float32).reshape(shape)
+    value = build.node("Add", [build.node("Mul", [cast, scales]), build.constant(bias, "float32")])
+    return build, value, wanted * (np.float64(x_scale) * factors.astype(np.float64)) + bias
+
+
+@pytest.mark.parametrize("op", ["MatMulInteger", "ConvInteger"])
+@pytest.mark.parametrize("weights", ["int8", "uint8"])
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("size", [1, 16, 700])
+def test_dynamically_quantised_sums(
+    op: str, weights: str, per_channel: bool, size: int, capfd, monkeypatch
+) -> None:
+    rng = np.random.default_rng(size)
+    shape = (2, 5, size) if op == "MatMulInteger" else (1, size, 6, 7)
+    x = rng.normal(0.4, 1, shape).astype(np.float32)
+    build, value, wanted = dynamic_sums(rng, op, x, weights, per_channel)
+    monkeypatch.setenv("XRT_NATIVE_PROFILE", "1")
+    found = build.run(build.node("Relu", [value]))
+    np.testing.assert_allclose(found, np.maximum(wanted, 0), rtol=2e-6, atol=2e-6 * np.ptp(wanted))
+    steps = capfd.readouterr().err
+    if size >= 16:
+        assert "int8 " in steps and f"({op})" not in steps, steps
+        assert "(Mul)" not in steps.replace("xrt.native.", ""), steps
+
+
+@pytest.mark.parametrize("group", [1, 8])
+@pytest.mark.parametrize("zero", [0, 77])
+def test_convolution_in_whole_numbers(group: int, zero: int) -> None:
+    """ConvInteger whose result is read as it is."""
+    rng = np.random.default_rng(group)
+    build = Build()
+    x = rng.integers(0, 256, (2, 8, 9, 9)).astype("uint8")
+    w = rng.integers(0, 256, (16, 8 // group, 3, 3))
+    inputs = [build.input(x), build.constant(w, "uint8"), build.constant(zero, "uint8")]
+    inputs.append(build.constant(200, "uint8"))
+    found = build.run(build.node("ConvInteger", inputs, {"group": group, "strides": [2, 2]}))
+    wanted = convolve(
+        x.astype(np.int64) - zero,
+        w - 200,
+        group=group,
+        strides=(2, 2),
+        dilations=(1, 1),
+        pads=(0, 0, 0, 0),
+    )
+    np.testing.assert_array_equal(found, wanted)

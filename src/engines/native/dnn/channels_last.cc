@@ -317,7 +317,9 @@ class ChannelsLast {
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = last_of(inputs[0]);
     const std::size_t operands = node.op == "Int8Add" ? 1 : 3;
-    for (std::size_t i = operands; i < inputs.size(); ++i) inputs[i] = last_of(inputs[i]);
+    for (std::size_t i = operands; i < inputs.size(); ++i) {
+      if (graph_.type(inputs[i]).rank() > 0) inputs[i] = last_of(inputs[i]);  // no scale
+    }
     Attributes attributes = node.attributes;
     attributes["channels_last"] = std::int64_t{1};
     publish(node.outputs[0], add(kDomain, node.op, std::move(inputs), std::move(attributes)));

@@ -94,7 +94,7 @@ class ConvKernel final : public PlanKernel {
     Dims x = x_dims, w = w_dims, y{x_dims[0], w_dims[0]};
     y.insert(y.end(), window.output.begin(), window.output.end());
     if (element_count(y) == 0) return false;
-    std::vector<Dims> operands(4, y);
+    std::vector<Dims> operands(4, stored_dims(y, attributes_.channels_last));
     drop_unit_dims(x, w, y, window, operands);
     const PostOpChain chain = make_chain(attributes_.post_ops, operands, types_.y, y, true);
     const Description pd = description_of(x, w, y, window, true, &chain);
@@ -187,8 +187,7 @@ class ConvKernel final : public PlanKernel {
     dnnl::primitive_attr attributes = base_attributes(mode_);
     if (chain != nullptr) attributes.set_post_ops(chain->post_ops);
     if (attributes_.int8) {
-      attributes.set_scales_mask(DNNL_ARG_WEIGHTS, attributes_.group == 1 ? 1 : 3);
-      if (attributes_.int8->x_zero != 0) attributes.set_zero_points_mask(DNNL_ARG_SRC, 0);
+      attributes_.int8->declare(attributes, attributes_.group == 1 ? 1 : 3);
     }
     const bool last = attributes_.channels_last;
     // Rows of channels are what the fast implementations want on both sides; elsewhere they
@@ -231,7 +230,10 @@ class ConvKernel final : public PlanKernel {
                               : Plan::input(2, pd.bias_desc())});
     }
     if (attributes_.int8) {
-      for (Plan::Argument& argument : int8_arguments(plan)) {
+      const auto pack = [&](const Tensor& values, std::size_t slot) {
+        return packed_vector(plan, slot, values);
+      };
+      for (Plan::Argument& argument : attributes_.int8->arguments(plan, types_.x, pack, 3)) {
         arguments.push_back(std::move(argument));
       }
     }
@@ -245,25 +247,6 @@ class ConvKernel final : public PlanKernel {
              attributes_.int8 ? int8_name(pd.impl_info_str()) : pd.impl_info_str());
     if (!direct) plan.add_reorder(result, y);
     if (chain == nullptr) add_post_op_steps(plan, attributes_.post_ops, inputs, types_.y, y, last);
-  }
-
-  std::vector<Plan::Argument> int8_arguments(Plan& plan) const {
-    const Int8Terms& terms = *attributes_.int8;
-    std::vector<Plan::Argument> arguments{
-        {DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
-         packed_vector(
-             plan, 3,
-             Tensor::from<float>(DType::kFloat32, {static_cast<std::int64_t>(terms.factors.size())},
-                                 std::span<const float>(terms.factors)))}};
-    if (terms.x_zero != 0) {
-      const std::int32_t zero[] = {terms.x_zero};
-      arguments.push_back(
-          {DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC,
-           packed_vector(plan, 4,
-                         Tensor::from<std::int32_t>(DType::kInt32, {1},
-                                                    std::span<const std::int32_t>(zero)))});
-    }
-    return arguments;
   }
 
   ConvAttributes attributes_;

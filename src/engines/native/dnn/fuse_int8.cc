@@ -18,7 +18,6 @@
 namespace xrt::native::dnn {
 namespace {
 
-constexpr std::size_t kMaximumPostOps = 8;
 constexpr double kMostAveraged = 8e6;  // as many bytes add up within 32 bits
 
 class Int8Fusion {
@@ -131,7 +130,7 @@ class Int8Fusion {
       return;
     }
     if (!same_shape(graph_.type(node.inputs[operand]), graph_.type(node.outputs[0]))) return;
-    const Chain chain = follow({node.outputs[0], {}, {*first}, {}, {}}, 0);
+    const Chain chain = follow(graph_, {node.outputs[0], {}, {*first}, {}, {}}, 0);
     if (!chain.to || !std::all_of(chain.ops.begin(), chain.ops.end(),
                                   [](const PostOp& op) { return applied(op, 0).has_value(); })) {
       return;
@@ -195,7 +194,7 @@ class Int8Fusion {
         !same_shape(graph_.type(node.inputs[1]), type)) {
       return fuse_table(id);
     }
-    const Chain chain = follow({node.outputs[0], {}, {}, {}, {}}, 0);
+    const Chain chain = follow(graph_, {node.outputs[0], {}, {}, {}, {}}, 0);
     if (!chain.to || chain.residual) return;
     const Grid& to = *chain.to;
     double low = to.low(), high = to.high();
@@ -260,74 +259,6 @@ class Int8Fusion {
     replace_quantised(graph_, node.outputs[0], bytes);
   }
 
-  // Takes what follows chain.result; `channel_rank` is 0 where channels are the last axis.
-  Chain follow(Chain chain, std::size_t channel_rank) const {
-    std::optional<Chain> before_sum;
-    for (;;) {
-      chain.to = quantised_to(graph_, chain.result);
-      if (chain.to || !take_next(chain, channel_rank, before_sum)) break;
-    }
-    // The residual's bytes lie where the result is written: that one has to be of bytes, too.
-    if (!chain.to && before_sum) return *before_sum;
-    return chain;
-  }
-
-  bool take_next(Chain& chain, std::size_t channel_rank, std::optional<Chain>& before_sum) const {
-    const auto use = sole_use(graph_, chain.result);
-    if (!use || chain.ops.size() >= kMaximumPostOps) return false;
-    const Node& node = graph_.node(use->node);
-    if (!node.domain.empty() || node.outputs.size() != 1) return false;
-    const Type& type = graph_.type(chain.result);
-    const ValueId out = node.outputs[0];
-    if (!same_shape(type, graph_.type(out)) || graph_.type(out).dtype != DType::kFloat32) {
-      return false;
-    }
-    std::size_t operand = 0;
-    if (auto op = unary_post_op(graph_, node, &operand)) {
-      if (node.inputs[operand] != chain.result) return false;
-      chain.ops.push_back(std::move(*op));
-      chain.result = out;
-      return true;
-    }
-    if (node.op != "Add") return false;
-    const ValueId other = other_input(node, chain.result);
-    if (other == chain.result) return false;
-    if (chain.ops.empty() && !chain.bias.empty() && add_bias(chain, other, channel_rank)) {
-      chain.result = out;
-      return true;
-    }
-    const auto residual = dequantised_from(graph_, other);
-    if (!residual || chain.residual || chain.bias.empty() || !same_shape(type, graph_.type(other)))
-      return false;
-    before_sum = chain;
-    chain.residual = residual;
-    chain.ops.push_back({"Sum", 1, static_cast<float>(residual->dtype), 3});
-    chain.result = out;
-    return true;
-  }
-
-  bool add_bias(Chain& chain, ValueId other, std::size_t channel_rank) const {
-    const Tensor* constant = graph_.constant(other);
-    const auto channels = static_cast<std::int64_t>(chain.bias.size());
-    if (constant == nullptr || constant->dtype() != DType::kFloat32) return false;
-    if (channel_rank != 0) {  // [channels, 1 …]
-      const Dims dims = padded_dims(constant->dims(), channel_rank);
-      if (dims.size() != channel_rank || dims[1] != constant->count()) return false;
-    } else if (constant->rank() == 0 || constant->dims().back() != constant->count()) {
-      return false;
-    }
-    if (constant->count() != channels) return false;
-    for (std::int64_t c = 0; c < channels; ++c) chain.bias[c] += constant->data<float>()[c];
-    return true;
-  }
-
-  static bool has_padding(const Node& node) {
-    const std::vector<std::int64_t> pads = node.attr_ints("pads");
-    const std::string mode = node.attr_string("auto_pad", "NOTSET");
-    return (mode != "NOTSET" && mode != "VALID") ||
-           std::any_of(pads.begin(), pads.end(), [](std::int64_t p) { return p != 0; });
-  }
-
   void fuse_convolution(NodeId id) {
     const Node node = graph_.node(id);
     const auto from = dequantised_from(graph_, node.input(0));
@@ -339,7 +270,7 @@ class Int8Fusion {
     const std::int64_t channels = weights->bytes.dims()[0];
     auto bias = channel_terms(graph_, node.input(2), channels);
     if (!bias || !graph_.type(node.outputs[0]).has_rank()) return;
-    convolve(node, follow({node.outputs[0], std::move(*bias), {}, {}, {}}, rank), *from, *weights);
+    convolve(node, follow(graph_, {node.outputs[0], std::move(*bias), {}, {}, {}}, rank), *from, *weights);
   }
 
   void convolve(const Node& node, const Chain& chain, const Grid& from,
@@ -442,7 +373,7 @@ class Int8Fusion {
     if (!bias) return;
     for (float& scale : weights->scales) scale *= node.attr_float("alpha", 1);
     for (double& term : *bias) term *= node.attr_float("beta", 1);
-    const Chain chain = follow({node.outputs[0], std::move(*bias), {}, {}, {}}, 0);
+    const Chain chain = follow(graph_, {node.outputs[0], std::move(*bias), {}, {}, {}}, 0);
     std::vector<ValueId> inputs;
     Attributes attributes;
     if (trans_b) attributes["trans_b"] = std::int64_t{1};
@@ -512,6 +443,7 @@ class Int8Fusion {
 void fuse_int8(Graph& graph) {
   if (!multiplies_bytes()) return;
   fuse_formulas(graph);  // functions of one element that are spelled out
+  fuse_dynamic_int8(graph);
   Int8Fusion(graph).run();
 }
 

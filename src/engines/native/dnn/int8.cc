@@ -10,6 +10,8 @@ std::optional<Int8Terms> Int8Terms::of(const Node& node) {
   Int8Terms terms;
   terms.factors = node.attr_floats("factors");
   terms.x_zero = static_cast<std::int32_t>(node.attr_int("x_zero", 0));
+  terms.scale_input = node.attr_int("scale_input", -1);
+  terms.zero_input = node.attr_int("zero_input", -1);
   terms.to = static_cast<DType>(node.attr_int("to", static_cast<std::int64_t>(DType::kUInt8)));
   return terms;
 }
@@ -17,7 +19,42 @@ std::optional<Int8Terms> Int8Terms::of(const Node& node) {
 void Int8Terms::write(Attributes& attributes) const {
   attributes["factors"] = factors;
   attributes["x_zero"] = std::int64_t{x_zero};
+  if (scale_input >= 0) attributes["scale_input"] = scale_input;
+  if (zero_input >= 0) attributes["zero_input"] = zero_input;
   attributes["to"] = static_cast<std::int64_t>(to);
+}
+
+void Int8Terms::declare(dnnl::primitive_attr& attributes, int channel_mask) const {
+  attributes.set_scales_mask(DNNL_ARG_WEIGHTS, channel_mask);
+  if (scale_input >= 0) attributes.set_scales_mask(DNNL_ARG_SRC, 0);
+  if (has_zero()) attributes.set_zero_points_mask(DNNL_ARG_SRC, 0);
+}
+
+std::vector<Plan::Argument> Int8Terms::arguments(Plan& plan, DType x, const Pack& pack,
+                                                 std::size_t slot) const {
+  std::vector<Plan::Argument> result{
+      {DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+       pack(Tensor::from<float>(DType::kFloat32, {static_cast<std::int64_t>(factors.size())},
+                                std::span<const float>(factors)),
+            slot)}};
+  if (scale_input >= 0) {
+    result.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC,
+                      Plan::input(static_cast<std::size_t>(scale_input),
+                                  plain_desc({1}, DType::kFloat32))});
+  }
+  if (zero_input >= 0) {
+    const Operand bytes =
+        Plan::input(static_cast<std::size_t>(zero_input), plain_desc({1}, x));
+    result.push_back({DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC,
+                      plan.reordered(bytes, plain_desc({1}, DType::kInt32))});
+  } else if (x_zero != 0) {
+    const std::int32_t zero[] = {x_zero};
+    result.push_back(
+        {DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC,
+         pack(Tensor::from<std::int32_t>(DType::kInt32, {1}, std::span<const std::int32_t>(zero)),
+              slot + 1)});
+  }
+  return result;
 }
 
 bool multiplies_bytes() {

@@ -9,15 +9,22 @@
 // and makes, with c the channel,
 //   t = factors[c] * sum((X - x_zero) * W) + B[c]
 //   Y = post_ops(t), rounded to the nearest even integer and saturated where Y is of bytes.
+// Where the run computes X's scale and zero point (MatMulInteger and ConvInteger behind a
+// DynamicQuantizeLinear), the attributes
+//   scale_input, zero_input (ints)   say which inputs hold them; absent: 1 and x_zero
+// and t = scale * factors[c] * sum((X - zero) * W) + B[c].
 // Sums are exact in 32 bits. Steps and zero point of Y are in factors, B and the post-ops, so that
 // nothing follows but the rounding.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engines/native/dnn/plan.h"
 #include "xrt/graph.h"
 
 namespace xrt::native::dnn {
@@ -25,11 +32,22 @@ namespace xrt::native::dnn {
 struct Int8Terms {
   std::vector<float> factors;
   std::int32_t x_zero = 0;
+  std::int64_t scale_input = -1;  // -1: none
+  std::int64_t zero_input = -1;
   DType to = DType::kUInt8;
 
   // Nothing where the node is in floating point.
   static std::optional<Int8Terms> of(const Node& node);
   void write(Attributes& attributes) const;
+
+  bool has_zero() const { return x_zero != 0 || zero_input >= 0; }
+  // Makes `attributes` say that the arguments below are coming. `channel_mask`: of the weights.
+  void declare(dnnl::primitive_attr& attributes, int channel_mask) const;
+  // Factors, X's scale and zero point, as arguments of a primitive. `x`: X's element type.
+  // `slot`, `slot` + 1: for Kernel::packed_vector().
+  using Pack = std::function<Operand(const Tensor&, std::size_t slot)>;
+  std::vector<Plan::Argument> arguments(Plan& plan, DType x, const Pack& pack,
+                                        std::size_t slot) const;
 };
 
 // Whether this machine multiplies bytes with exact 32-bit sums (VNNI, AMX). Older ones add pairs of

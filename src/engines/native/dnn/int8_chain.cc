@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+
+#include "engines/native/dnn/pattern.h"
 
 namespace xrt::native::dnn {
 namespace {
+
+constexpr std::size_t kMaximumPostOps = 8;
 
 bool is_linear(const PostOp& op) {
   return op.op == "Sum" || op.op == "Linear" || op.op == "Relu" || op.op == "Clip";
@@ -16,7 +21,71 @@ float clamped(double value) {
   return static_cast<float>(std::clamp(value, -kMost, kMost));
 }
 
+bool add_bias(const Graph& graph, Chain& chain, ValueId other, std::size_t channel_rank) {
+  const Tensor* constant = graph.constant(other);
+  const auto channels = static_cast<std::int64_t>(chain.bias.size());
+  if (constant == nullptr || constant->dtype() != DType::kFloat32) return false;
+  if (channel_rank != 0) {  // [channels, 1 …]
+    const Dims dims = padded_dims(constant->dims(), channel_rank);
+    if (dims.size() != channel_rank || dims[1] != constant->count()) return false;
+  } else if (constant->rank() == 0 || constant->dims().back() != constant->count()) {
+    return false;
+  }
+  if (constant->count() != channels) return false;
+  for (std::int64_t c = 0; c < channels; ++c) chain.bias[c] += constant->data<float>()[c];
+  return true;
+}
+
+// `before_sum`: what there was before the residual; null where none may be taken.
+bool take_next(const Graph& graph, Chain& chain, std::size_t channel_rank,
+               std::optional<Chain>* before_sum) {
+  const auto use = sole_use(graph, chain.result);
+  if (!use || chain.ops.size() >= kMaximumPostOps) return false;
+  const Node& node = graph.node(use->node);
+  if (!node.domain.empty() || node.outputs.size() != 1) return false;
+  const Type& type = graph.type(chain.result);
+  const ValueId out = node.outputs[0];
+  if (!same_shape(type, graph.type(out)) || graph.type(out).dtype != DType::kFloat32) {
+    return false;
+  }
+  std::size_t operand = 0;
+  if (auto op = unary_post_op(graph, node, &operand)) {
+    if (node.inputs[operand] != chain.result) return false;
+    chain.ops.push_back(std::move(*op));
+    chain.result = out;
+    return true;
+  }
+  if (node.op != "Add") return false;
+  const ValueId other = other_input(node, chain.result);
+  if (other == chain.result) return false;
+  if (chain.ops.empty() && !chain.bias.empty() && add_bias(graph, chain, other, channel_rank)) {
+    chain.result = out;
+    return true;
+  }
+  if (before_sum == nullptr) return false;
+  const auto residual = dequantised_from(graph, other);
+  if (!residual || chain.residual || chain.bias.empty() || !same_shape(type, graph.type(other))) {
+    return false;
+  }
+  *before_sum = chain;
+  chain.residual = residual;
+  chain.ops.push_back({"Sum", 1, static_cast<float>(residual->dtype), 3});
+  chain.result = out;
+  return true;
+}
+
 }  // namespace
+
+Chain follow(const Graph& graph, Chain chain, std::size_t channel_rank, bool bytes) {
+  std::optional<Chain> before_sum;
+  for (;;) {
+    if (bytes) chain.to = quantised_to(graph, chain.result);
+    if (chain.to || !take_next(graph, chain, channel_rank, bytes ? &before_sum : nullptr)) break;
+  }
+  // The residual's bytes lie where the result is written: that one has to be of bytes, too.
+  if (!chain.to && before_sum) return *before_sum;
+  return chain;
+}
 
 Steps::Steps(const Chain& chain) : chain_(chain) {
   if (!chain.to) {

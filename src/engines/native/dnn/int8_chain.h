@@ -19,6 +19,10 @@ struct Chain {
   std::optional<Grid> to;        // absent: the result is float32
 };
 
+// Takes what follows chain.result; `channel_rank` is 0 where channels are the last axis. Without
+// `bytes` the result stays float32, whatever it is quantised to.
+Chain follow(const Graph& graph, Chain chain, std::size_t channel_rank, bool bytes = true);
+
 // Translates post-ops from the units of the model to steps of a grid.
 class Steps {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Op "Int8MatMul" of domain kDomain, see dnn/int8.h: A of shape [..., K], constant W of [K, N],
-// or of [N, K] where the attribute trans_b is 1. Op "Int8Sums" is MatMulInteger of A and W [K, N]
+// or of [N, K] where the attribute trans_b is 1; operands of post-ops have Y's shape. Op "Int8Sums" is MatMulInteger of A and W [K, N]
 // without zero points: the library would bring them in with float32, which does not hold large
 // sums.
 #include <algorithm>
@@ -52,10 +52,14 @@ class Int8MatMulKernel final : public PlanKernel {
     const std::int64_t m = element_count(y) / n;
     const memory::desc x = plain_desc({m, k}, dtype_);
     const memory::desc result = plain_desc({m, n}, terms_.to);
-    const PostOpChain chain = make_chain(post_ops_, inputs, terms_.to, {m, n}, false);
+    std::vector<Dims> operands(inputs.begin(), inputs.end());
+    for (const PostOp& op : post_ops_) {
+      if (op.is_binary()) operands[static_cast<std::size_t>(op.input)] = {m, n};  // Y's shape
+    }
+    const PostOpChain chain = make_chain(post_ops_, operands, terms_.to, {m, n}, false);
     dnnl::primitive_attr attributes = base_attributes();
     attributes.set_post_ops(chain.post_ops);
-    attributes.set_scales_mask(DNNL_ARG_WEIGHTS, 2);
+    terms_.declare(attributes, 2);
     const dnnl::matmul::primitive_desc pd(
         cpu_engine(), x, memory::desc({k, n}, memory::data_type::s8, memory::format_tag::any),
         plain_desc({1, n}, DType::kFloat32), result, attributes);
@@ -63,15 +67,21 @@ class Int8MatMulKernel final : public PlanKernel {
                              trans_b_ ? memory::dims{1, k} : memory::dims{n, 1});
     const Operand w = plan->constant(packed(1, weights_, given, pd.weights_desc()));
     const Operand b = plan->constant(packed(2, bias_, pd.bias_desc(), pd.bias_desc()));
-    const Operand factors = packed_vector(
-        *plan, 3,
-        Tensor::from<float>(DType::kFloat32, {n}, std::span<const float>(terms_.factors)));
-    plan->add(dnnl::matmul(pd), pd.scratchpad_desc(),
-              {{DNNL_ARG_SRC, Plan::input(0, x)},
-               {DNNL_ARG_WEIGHTS, w},
-               {DNNL_ARG_BIAS, b},
-               {DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, factors},
-               {DNNL_ARG_DST, Plan::output(0, result)}},
+    std::vector<Plan::Argument> arguments = terms_.arguments(
+        *plan, dtype_,
+        [&](const Tensor& values, std::size_t slot) {
+          return packed_vector(*plan, slot, values);
+        },
+        3);
+    for (Plan::Argument& argument : std::vector<Plan::Argument>{
+             {DNNL_ARG_SRC, Plan::input(0, x)},
+             {DNNL_ARG_WEIGHTS, w},
+             {DNNL_ARG_BIAS, b},
+             {DNNL_ARG_DST, Plan::output(0, result)}}) {
+      arguments.push_back(std::move(argument));
+    }
+    arguments.insert(arguments.end(), chain.arguments.begin(), chain.arguments.end());
+    plan->add(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(arguments),
               int8_name(pd.impl_info_str()));
     return plan;
   }

@@ -136,6 +136,13 @@ std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId bytes, Value
   return result;
 }
 
+bool has_padding(const Node& node) {
+  const std::vector<std::int64_t> pads = node.attr_ints("pads");
+  const std::string mode = node.attr_string("auto_pad", "NOTSET");
+  return (mode != "NOTSET" && mode != "VALID") ||
+         std::any_of(pads.begin(), pads.end(), [](std::int64_t p) { return p != 0; });
+}
+
 std::optional<std::vector<double>> channel_terms(const Graph& graph, ValueId value,
                                                  std::int64_t channels) {
   std::vector<double> terms(static_cast<std::size_t>(channels));

@@ -52,6 +52,9 @@ std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId value, std::
 std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId bytes, ValueId scales,
                                         ValueId zeros, std::size_t axis);
 
+// Whether a convolution pads, or may.
+bool has_padding(const Node& node);
+
 // The numbers of a float32 constant or of a dequantised one, one per channel; nothing for another
 // value or shape. `value` left out: zeros.
 std::optional<std::vector<double>> channel_terms(const Graph& graph, ValueId value,

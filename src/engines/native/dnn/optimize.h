@@ -15,6 +15,9 @@ void optimize(Graph& graph);
 // What stands between DequantizeLinear and QuantizeLinear is computed on bytes. Of its own, before
 // constants are dequantised.
 void fuse_int8(Graph& graph);
+// Sums of bytes whose scale and zero point the run computes (DynamicQuantizeLinear) become one op
+// with the factors, the bias and the activations behind them. Part of fuse_int8().
+void fuse_dynamic_int8(Graph& graph);
 // Spelled-out formulas become one op: Gelu, HardSwish, Swish, LayerNormalization.
 void fuse_formulas(Graph& graph);
 // The gradient of a convolution's weight, spelled out as a convolution, becomes one op.

@@ -210,8 +210,24 @@ Created create_dequantize(const KernelCreateContext& create) {
 void run_dynamic_quantize(KernelContext& k) {
   const Tensor& x = k.input(0);
   const VectorOps& ops = vector_ops();
-  const float low = x.count() == 0 ? 0 : std::min(0.0F, ops.minimum(x.data<float>(), x.count()));
-  const float high = x.count() == 0 ? 0 : std::max(0.0F, ops.maximum(x.data<float>(), x.count()));
+  struct Ends {
+    float low = 0, high = 0;  // zero is among the numbers
+  };
+  std::vector<Ends> parts(static_cast<std::size_t>((x.count() + kGrain - 1) / kGrain));
+  k.parallel_for(static_cast<std::int64_t>(parts.size()), 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (; begin < end; ++begin) {
+                     const float* from = x.data<float>() + begin * kGrain;
+                     const std::int64_t n = std::min(kGrain, x.count() - begin * kGrain);
+                     parts[begin] = {std::min(0.0F, ops.minimum(from, n)),
+                                     std::max(0.0F, ops.maximum(from, n))};
+                   }
+                 });
+  float low = 0, high = 0;
+  for (const Ends& part : parts) {
+    low = std::min(low, part.low);
+    high = std::max(high, part.high);
+  }
   const float scale = (high - low) / 255.0F;
   const float divisor = scale == 0 ? 1.0F : scale;
   const float zero = std::clamp(std::nearbyint(0.0F - low / divisor), 0.0F, 255.0F);
