@@ -270,7 +270,8 @@ class Int8Fusion {
     const std::int64_t channels = weights->bytes.dims()[0];
     auto bias = channel_terms(graph_, node.input(2), channels);
     if (!bias || !graph_.type(node.outputs[0]).has_rank()) return;
-    convolve(node, follow(graph_, {node.outputs[0], std::move(*bias), {}, {}, {}}, rank), *from, *weights);
+    convolve(node, follow(graph_, {node.outputs[0], std::move(*bias), {}, {}, {}}, rank), *from,
+             *weights);
   }
 
   void convolve(const Node& node, const Chain& chain, const Grid& from,

@@ -20,16 +20,27 @@ namespace {
 // So many products of bytes add up to numbers that float32 holds exactly.
 constexpr std::int64_t kExactInFloat = (std::int64_t{1} << 24) / (255 * 255);
 
+std::int32_t byte(const Tensor& t, std::int64_t i) {
+  return t.dtype() == DType::kUInt8 ? std::int32_t{t.data<std::uint8_t>()[i]}
+                                    : std::int32_t{t.data<std::int8_t>()[i]};
+}
+
 // Weights less their zero point, as a sum of int8 numbers: one tensor, or two where a difference
 // does not fit into one.
 struct SplitWeights {
   Tensor first, second;  // second: empty where the first is all
   std::vector<float> differences;
+  std::int32_t zero = 0;  // of `first`
 };
 
-std::int32_t byte(const Tensor& t, std::int64_t i) {
-  return t.dtype() == DType::kUInt8 ? std::int32_t{t.data<std::uint8_t>()[i]}
-                                    : std::int32_t{t.data<std::int8_t>()[i]};
+// Bytes as int8 with a zero point, one for all; nothing where there are several.
+std::optional<SplitWeights> with_zero(const Tensor& w, const Tensor& zero) {
+  if (w.dtype() != DType::kUInt8 || zero.dtype() != DType::kUInt8 || zero.count() != 1) return {};
+  SplitWeights result{Tensor::allocate(DType::kInt8, w.dims()), {}, {}, byte(zero, 0) - 128};
+  for (std::int64_t i = 0; i < w.count(); ++i) {
+    result.first.data<std::int8_t>()[i] = static_cast<std::int8_t>(byte(w, i) - 128);
+  }
+  return result;
 }
 
 // `axis`: along which zero points vary.
@@ -41,9 +52,8 @@ std::optional<SplitWeights> split(const Tensor& w, const Tensor* zero, std::size
     return {};
   std::int64_t inner = 1;
   for (std::size_t i = axis + 1; i < w.rank(); ++i) inner *= w.dims()[i];
-  SplitWeights result{Tensor::allocate(DType::kInt8, w.dims()),
-                      Tensor::allocate(DType::kInt8, w.dims()),
-                      {}};
+  SplitWeights result{
+      Tensor::allocate(DType::kInt8, w.dims()), Tensor::allocate(DType::kInt8, w.dims()), {}, 0};
   bool whole = true;
   for (std::int64_t i = 0; i < w.count(); ++i) {
     const std::int64_t at = zero == nullptr || zero->count() == 1 ? 0 : i / inner % channels;
@@ -147,11 +157,11 @@ class DynamicFusion {
   bool fuse(const Node& node, std::string_view op, const SplitWeights& weights,
             const Scaled& scaled, std::size_t channel_rank) {
     const Chain chain =
-        follow(graph_,
-               {scaled.result, std::vector<double>(scaled.factors.size()), {}, {}, {}},
+        follow(graph_, {scaled.result, std::vector<double>(scaled.factors.size()), {}, {}, {}},
                channel_rank, /*bytes=*/false);
     Int8Terms terms;
     terms.factors = scaled.factors;
+    terms.w_zero = weights.zero;
     terms.to = DType::kFloat32;
     const bool two = weights.second.defined();
     const auto described = [&](bool last) {
@@ -177,9 +187,9 @@ class DynamicFusion {
       std::vector<float> numbers(bias.begin(), bias.end());
       std::vector<ValueId> inputs{
           node.input(0), graph_.add_constant("", w),
-          graph_.add_constant("", Tensor::from<float>(DType::kFloat32,
-                                                      {static_cast<std::int64_t>(numbers.size())},
-                                                      std::span<const float>(numbers)))};
+          graph_.add_constant(
+              "", Tensor::from<float>(DType::kFloat32, {static_cast<std::int64_t>(numbers.size())},
+                                      std::span<const float>(numbers)))};
       if (addend.valid()) inputs.push_back(addend);
       inputs.push_back(scaled.x_scale);
       if (node.input(2).valid()) inputs.push_back(node.input(2));
@@ -203,7 +213,10 @@ class DynamicFusion {
       return;
     }
     const auto found = scaled(node, w->dims()[1], 0);
-    const auto weights = found ? split(*w, zero_of(node), 1) : std::nullopt;
+    auto weights = found ? split(*w, zero_of(node), 1) : std::nullopt;
+    if (weights && weights->second.defined()) {
+      if (auto one = with_zero(*w, *zero_of(node))) weights = std::move(one);
+    }
     if (weights) fuse(node, "Int8MatMul", *weights, *found, 0);
   }
 
@@ -228,14 +241,15 @@ class DynamicFusion {
     const ValueId one = graph_.add_constant("", Tensor::scalar(1.0F));
     const ValueId x = make("", "DequantizeLinear", {node.input(0), one, node.input(2)}, {},
                            graph_.type(node.input(0)), DType::kFloat32);
-    const ValueId w = graph_.add_constant(
-        "", Tensor::from<float>(DType::kFloat32, weights.first.dims(),
-                                std::span<const float>(weights.differences)));
+    const ValueId w =
+        graph_.add_constant("", Tensor::from<float>(DType::kFloat32, weights.first.dims(),
+                                                    std::span<const float>(weights.differences)));
     const Type type = graph_.type(node.outputs[0]);
     const ValueId sums = make("", "Conv", {x, w}, node.attributes, type, DType::kFloat32);
     if (scaled) return replace_value(graph_, scaled->cast, sums);
-    const ValueId whole = make("", "Cast", {sums}, {{"to", static_cast<std::int64_t>(DType::kInt32)}},
-                               type, DType::kInt32);
+    const ValueId whole =
+        make("", "Cast", {sums}, {{"to", static_cast<std::int64_t>(DType::kInt32)}}, type,
+             DType::kInt32);
     replace_value(graph_, node.outputs[0], whole);
   }
 

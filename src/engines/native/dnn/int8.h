@@ -13,6 +13,7 @@
 // DynamicQuantizeLinear), the attributes
 //   scale_input, zero_input (ints)   say which inputs hold them; absent: 1 and x_zero
 // and t = scale * factors[c] * sum((X - zero) * W) + B[c].
+// A product's W may have a zero point w_zero, too; then W - w_zero takes W's place.
 // Sums are exact in 32 bits. Steps and zero point of Y are in factors, B and the post-ops, so that
 // nothing follows but the rounding.
 #pragma once
@@ -32,6 +33,7 @@ namespace xrt::native::dnn {
 struct Int8Terms {
   std::vector<float> factors;
   std::int32_t x_zero = 0;
+  std::int32_t w_zero = 0;
   std::int64_t scale_input = -1;  // -1: none
   std::int64_t zero_input = -1;
   DType to = DType::kUInt8;
@@ -43,8 +45,8 @@ struct Int8Terms {
   bool has_zero() const { return x_zero != 0 || zero_input >= 0; }
   // Makes `attributes` say that the arguments below are coming. `channel_mask`: of the weights.
   void declare(dnnl::primitive_attr& attributes, int channel_mask) const;
-  // Factors, X's scale and zero point, as arguments of a primitive. `x`: X's element type.
-  // `slot`, `slot` + 1: for Kernel::packed_vector().
+  // Factors, X's scale, zero points, as arguments of a primitive. `x`: X's element type.
+  // From `slot` on: for PlanKernel::packed_vector(), three of them.
   using Pack = std::function<Operand(const Tensor&, std::size_t slot)>;
   std::vector<Plan::Argument> arguments(Plan& plan, DType x, const Pack& pack,
                                         std::size_t slot) const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Op "Int8MatMul" of domain kDomain, see dnn/int8.h: A of shape [..., K], constant W of [K, N],
-// or of [N, K] where the attribute trans_b is 1; operands of post-ops have Y's shape. Op "Int8Sums" is MatMulInteger of A and W [K, N]
-// without zero points: the library would bring them in with float32, which does not hold large
-// sums.
+// or of [N, K] where the attribute trans_b is 1; operands of post-ops have Y's shape. Op "Int8Sums"
+// is MatMulInteger of A and W [K, N] without zero points: the library would bring them in with
+// float32, which does not hold large sums.
 #include <algorithm>
 
 #include "engines/native/dnn/families.h"
@@ -69,15 +69,13 @@ class Int8MatMulKernel final : public PlanKernel {
     const Operand b = plan->constant(packed(2, bias_, pd.bias_desc(), pd.bias_desc()));
     std::vector<Plan::Argument> arguments = terms_.arguments(
         *plan, dtype_,
-        [&](const Tensor& values, std::size_t slot) {
-          return packed_vector(*plan, slot, values);
-        },
+        [&](const Tensor& values, std::size_t slot) { return packed_vector(*plan, slot, values); },
         3);
-    for (Plan::Argument& argument : std::vector<Plan::Argument>{
-             {DNNL_ARG_SRC, Plan::input(0, x)},
-             {DNNL_ARG_WEIGHTS, w},
-             {DNNL_ARG_BIAS, b},
-             {DNNL_ARG_DST, Plan::output(0, result)}}) {
+    for (Plan::Argument& argument :
+         std::vector<Plan::Argument>{{DNNL_ARG_SRC, Plan::input(0, x)},
+                                     {DNNL_ARG_WEIGHTS, w},
+                                     {DNNL_ARG_BIAS, b},
+                                     {DNNL_ARG_DST, Plan::output(0, result)}}) {
       arguments.push_back(std::move(argument));
     }
     arguments.insert(arguments.end(), chain.arguments.begin(), chain.arguments.end());
