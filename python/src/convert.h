@@ -53,8 +53,9 @@ Data to_data(nanobind::handle object, const Type& type, std::string_view name, A
 // fault of the program's caller, but kEngine.
 Data to_result(nanobind::handle object, const Type& type, std::string_view name);
 
-// The memory is shared; elements narrower than a byte are unpacked to one per byte.
-nanobind::object to_python(const Data& data);
+// The memory is shared; elements narrower than a byte are unpacked to one per byte. Arrays that are
+// `read_only` stay so: their flag cannot be set again, and DLPack hands it on.
+nanobind::object to_python(const Data& data, bool read_only = false);
 
 // The table of a framework's C functions; null where the type of its tensors has none of a version
 // known here.

@@ -18,6 +18,7 @@ namespace {
 // Lends a tensor's memory to NumPy and keeps it alive.
 struct TensorBuffer {
   Tensor tensor;
+  bool read_only;
 };
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
@@ -26,7 +27,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   Tensor& tensor = buffer->tensor;
   void* data = tensor.bytes() > 0 ? tensor.raw() : &empty;
   return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(tensor.bytes()),
-                           /*readonly=*/0, flags);
+                           buffer->read_only ? 1 : 0, flags);
 }
 
 PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
@@ -40,7 +41,7 @@ nb::object shape_of(const Tensor& tensor) {
   return nb::steal(shape);
 }
 
-nb::object strings_to_python(const Tensor& tensor) {
+nb::object strings_to_python(const Tensor& tensor) {  // a copy: theirs to write
   NumPy& numpy = NumPy::get();
   nb::list items;
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
@@ -69,11 +70,12 @@ Tensor unpack(const Tensor& packed) {
   return bytes;
 }
 
-nb::object tensor_to_python(const Tensor& tensor) {
+nb::object tensor_to_python(const Tensor& tensor, bool read_only) {
   if (tensor.dtype() == DType::kString) return strings_to_python(tensor);
   NumPy& numpy = NumPy::get();
   nb::handle dtype = numpy.dtype(tensor.dtype());
-  nb::object owner = nb::cast(TensorBuffer{is_packed(tensor.dtype()) ? unpack(tensor) : tensor});
+  nb::object owner =
+      nb::cast(TensorBuffer{is_packed(tensor.dtype()) ? unpack(tensor) : tensor, read_only});
   nb::object shape = shape_of(tensor);
   PyObject* arguments[] = {nullptr, shape.ptr(), dtype.ptr(), owner.ptr()};
   PyObject* array = PyObject_Vectorcall(numpy.ndarray.ptr(), arguments + 1,
@@ -157,14 +159,14 @@ nb::object to_framework(const Data& data, const dlpack::ExchangeApi& api) {
   return nb::steal(static_cast<PyObject*>(object));
 }
 
-nb::object to_python(const Data& data) {
+nb::object to_python(const Data& data, bool read_only) {
   if (data.is_tensor()) {
     const Tensor& tensor = data.tensor();
-    return tensor.on_host() ? tensor_to_python(tensor) : device_array(tensor);
+    return tensor.on_host() ? tensor_to_python(tensor, read_only) : device_array(tensor);
   }
   if (data.is_sequence()) {
     nb::list items;
-    for (const Data& item : data.items()) items.append(to_python(item));
+    for (const Data& item : data.items()) items.append(to_python(item, read_only));
     return items;
   }
   return nb::none();

@@ -133,8 +133,7 @@ class PyEngine final : public Engine, public EngineFiles {
     if (!can_load_) return Engine::load(blob, function, options);
     return make("load()", function, options, [&](nb::handle view) {
       // Read-only: the memory is often a mapped file. It lives as long as the view of it.
-      nb::object array = to_python(blob);
-      array.attr("flags").attr("writeable") = false;
+      nb::object array = to_python(blob, /*read_only=*/true);
       nb::object bytes = nb::steal(PyMemoryView_FromObject(array.ptr()));
       if (!bytes.is_valid()) throw nb::python_error();
       return object_.get().attr("load")(bytes, view);

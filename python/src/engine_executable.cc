@@ -168,7 +168,7 @@ class PyExecutable final : public Executable, public TellsThreadUse {
     nb::object arguments = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i),
-                       to_python(inputs[i]).release().ptr());
+                       to_python(inputs[i], /*read_only=*/true).release().ptr());
     }
     nb::object results = nb::steal(PyObject_CallObject(call_.get().ptr(), arguments.ptr()));
     if (!results.is_valid()) throw nb::python_error();
@@ -190,7 +190,8 @@ class PyExecutable final : public Executable, public TellsThreadUse {
                     std::span<Data> outputs) const {
     nb::object in = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      PyList_SET_ITEM(in.ptr(), static_cast<Py_ssize_t>(i), to_python(inputs[i]).release().ptr());
+      PyList_SET_ITEM(in.ptr(), static_cast<Py_ssize_t>(i),
+                      to_python(inputs[i], /*read_only=*/true).release().ptr());
     }
     nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(outputs.size())));
     std::vector<nb::object> given(outputs.size());

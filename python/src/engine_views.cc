@@ -37,7 +37,7 @@ nb::object attribute_object(const T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
     return text_object(value);
   } else if constexpr (std::is_same_v<T, Tensor>) {
-    return to_python(value);
+    return to_python(value, /*read_only=*/true);  // the graph's own memory
   } else if constexpr (std::is_same_v<T, Type>) {
     return text_object(to_string(value));
   } else if constexpr (std::is_same_v<T, std::shared_ptr<Graph>>) {
@@ -52,11 +52,7 @@ nb::object attribute_object(const T& value) {
 }
 
 // A constant as a read-only array: its memory may be a mapped file.
-nb::object constant_object(const Tensor& tensor) {
-  nb::object array = to_python(tensor);
-  array.attr("flags").attr("writeable") = false;
-  return array;
-}
+nb::object constant_object(const Tensor& tensor) { return to_python(tensor, /*read_only=*/true); }
 
 Type relaxed(const Type& type, bool shapes) {
   if (shapes || !type.is_tensor() || !type.shape) return type;

@@ -215,8 +215,8 @@ std::vector<Type> infer(const Callback& callback, const std::vector<OpParameter>
   }
 }
 
-void run(const Callback& callback, const std::vector<OpParameter>& formal, nb::handle keywords,
-         OpRun& run) {
+void run(const Callback& callback, const std::vector<OpParameter>& formal,
+         const std::vector<OpParameter>& formal_outputs, nb::handle keywords, OpRun& run) {
   const Gil gil;
   try {
     std::vector<nb::object> arguments;
@@ -225,15 +225,16 @@ void run(const Callback& callback, const std::vector<OpParameter>& formal, nb::h
         arguments.push_back(nb::none());
         continue;
       }
-      nb::object array = to_python(run.input(i));
-      array.attr("flags").attr("writeable") = false;  // lent, or a constant
-      arguments.push_back(std::move(array));
+      arguments.push_back(to_python(run.input(i), /*read_only=*/true));  // lent, or a constant
     }
     complete(arguments, formal);
     const nb::object given = callback.call(tuple_of(std::move(arguments)), nb::borrow(keywords));
     const std::vector<nb::object> results = results_of(
         given, [](const nb::object& object) { return PyTuple_Check(object.ptr()) == 0; });
-    if (results.size() < run.output_count()) {
+    // Nodes may leave out the last outputs of an op, its kernel need not know.
+    const bool variadic = !formal_outputs.empty() && formal_outputs.back().variadic;
+    const std::size_t most = variadic ? run.output_count() : formal_outputs.size();
+    if (results.size() < run.output_count() || results.size() > most) {
       throw Error(ErrorCode::kEngine,
                   fmt::format("{} returned {} results, {} are wanted", callback.place(),
                               results.size(), run.output_count()));
@@ -256,11 +257,12 @@ void run(const Callback& callback, const std::vector<OpParameter>& formal, nb::h
 
 // The attributes are made to Python objects once per node.
 OpKernel make_kernel(const std::shared_ptr<const Callback>& callback,
-                     const std::vector<OpParameter>& formal, const OpCall& call) {
+                     const std::vector<OpParameter>& formal,
+                     const std::vector<OpParameter>& formal_outputs, const OpCall& call) {
   const Gil gil;
   const auto keywords = std::make_shared<const Held>(keywords_of(call.attributes));
-  return [callback, formal, keywords](OpRun& context) {
-    run(*callback, formal, keywords->get(), context);
+  return [callback, formal, formal_outputs, keywords](OpRun& context) {
+    run(*callback, formal, formal_outputs, keywords->get(), context);
   };
 }
 
@@ -317,8 +319,8 @@ void add_op(std::string domain, std::string name, std::int64_t opset_version, st
   }
   if (!kernel.is_none()) {
     const auto callback = std::make_shared<const Callback>(label + "its kernel", kernel);
-    op.create = [callback, formal = op.inputs](const OpCall& call) {
-      return make_kernel(callback, formal, call);
+    op.create = [callback, formal = op.inputs, outputs = op.outputs](const OpCall& call) {
+      return make_kernel(callback, formal, outputs, call);
     };
   }
   register_op(std::move(op));

@@ -206,7 +206,9 @@ void infer(const OpDefinition& op, onnx::InferenceContext& context) {
     const Type first = call.input_types.empty() ? Type() : call.input_types[0];
     types.assign(context.getNumOutputs(), first);
   }
-  if (types.size() < context.getNumOutputs()) {
+  const bool variadic = !op.outputs.empty() && op.outputs.back().variadic;
+  const std::size_t most = variadic || !op.infer ? types.size() : op.outputs.size();
+  if (types.size() < context.getNumOutputs() || types.size() > most) {
     throw Error(ErrorCode::kInvalidModel,
                 fmt::format("the op's shape function gave {} types, the node has {} outputs",
                             types.size(), context.getNumOutputs()));

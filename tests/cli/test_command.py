@@ -149,7 +149,7 @@ def test_mistakes(model: Path, arguments: list[str], code: int, message: str) ->
 def test_a_full_disk_is_no_success(model: Path, arguments: list[str]) -> None:
     program = next(path for path in _command.programs() if path.is_file())
     words = [str(model) if word == "MODEL" else word for word in arguments]
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         result = subprocess.run(
             [program, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )

@@ -370,6 +370,7 @@ def test_a_body_of_an_if_may_use_it() -> None:
         (lambda x: x.astype(np.float64), r"inferred to be float32\[4\], the kernel wants float64"),
         (lambda x: x[:2], r"inferred to be float32\[4\], the kernel wants float32\[2\]"),
         (lambda _x: (), "returned 0 results, 1 are wanted"),
+        (lambda x: (x, x), "returned 2 results, 1 are wanted"),
         (lambda x: x / "a", "TypeError"),
     ],
 )
@@ -391,6 +392,7 @@ def test_kernels_that_fail_name_node_and_op(kernel: Callable, message: str) -> N
         (lambda _x: ("warp", [1]), "'warp' is no dtype"),
         (lambda _x: ("float32", [1.5]), "no int, str or None"),
         (lambda _x: [], "gave 0 types, the node has 1"),
+        (lambda x: [x, x], "gave 2 types, the node has 1"),
     ],
 )
 def test_shape_functions_that_fail_name_node_and_op(infer: Callable, message: str) -> None:

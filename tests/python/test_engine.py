@@ -116,6 +116,31 @@ def test_it_runs_what_it_supports(model: bytes) -> None:
     assert (report.version, report.op_count) == ("1.0", 1)
 
 
+def test_inputs_and_attributes_are_read_only(model: bytes) -> None:
+    """What an engine is lent belongs to the caller, or to other launches."""
+
+    def scribble(x: np.ndarray) -> np.ndarray:
+        assert not x.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            x.flags.writeable = True
+        with pytest.raises(BufferError, match="readonly"):
+            x.__dlpack__()  # of before DLPack 1.0, which had no flag for it
+        return np.maximum(x, 0, out=x)
+
+    class Scribbler:
+        def supports(self, node: openxrt.NodeView) -> bool:
+            return True if node.op == "Relu" else "not Relu"
+
+        def compile(self, function: openxrt.FunctionView) -> Callable[..., object]:
+            return scribble
+
+    openxrt.engine("python_scribbler", version="1")(Scribbler)
+    x = np.full((2, 3), -1, np.float32)
+    with pytest.raises(openxrt.EngineError, match="read-only"):
+        openxrt.load(model, engine="python_scribbler").run({"x": x})
+    np.testing.assert_array_equal(x, -1)
+
+
 def test_strict_says_why(model: bytes) -> None:
     with pytest.raises(openxrt.Unsupported, match="Neg is not written"):
         openxrt.load(model, engine="python_relu", strict=True)
