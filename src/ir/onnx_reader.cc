@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "ir/schema.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -236,9 +237,16 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
     add_constant(proto, draft, scope);
     return;
   }
-  if (draft.domain.empty() && options_.upgrade && version != kOnnxOpset) {
+  const bool upgrades = draft.domain.empty() && options_.upgrade && version != kOnnxOpset;
+  const bool translates =
+      !draft.domain.empty() && options_.translate && !op_info(draft.domain, draft.op);
+  if (upgrades || translates) {
     try {
-      options_.upgrade(*scope.graph, draft, version);
+      if (upgrades) {
+        options_.upgrade(*scope.graph, draft, version);
+      } else {
+        options_.translate(*scope.graph, draft);
+      }
     } catch (const Error& e) {
       throw Error(e.code(), describe(proto) + ": " + e.what());
     }

@@ -39,6 +39,9 @@ struct ReadOptions {
   // Brings a node of the standard domain from opset `version` to the pinned one. It may add nodes
   // in front of the draft.
   std::function<void(Graph& graph, NodeDraft& draft, std::int64_t version)> upgrade;
+  // Says a node of another domain in ops of the standard, where it knows how. It may add nodes in
+  // front of the draft.
+  std::function<void(Graph& graph, NodeDraft& draft)> translate;
   // Since IR version 4 an initializer that is also a graph input is that input's default; before,
   // every initializer had to be listed as an input.
   bool inputs_have_defaults = true;

@@ -17,6 +17,7 @@
 #include "frontends/onnx/import_files.h"
 #include "ir/onnx_reader.h"
 #include "ir/onnx_upgrade.h"
+#include "ir/onnxruntime_ops.h"
 #include "ir/shape_inference.h"
 #include "ir/verifier.h"
 #include "xrt/error.h"
@@ -63,6 +64,7 @@ Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* extern
   check_opset(options.opsets, "the model");
   options.inputs_have_defaults = model->ir_version() >= 4;
   options.upgrade = upgrade_node;
+  options.translate = translate_onnxruntime_op;
   options.tensors.owner = model;
   if (external != nullptr) {
     options.tensors.external = [external](const onnx::TensorProto& proto, DType dtype,
