@@ -14,6 +14,7 @@
 #include "convert.h"
 #include "errors.h"
 #include "xrt/engine_threads.h"
+#include "xrt/engine_workspace.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;
@@ -91,7 +92,7 @@ bool fits(const Tensor& tensor, const Type& declared) {
   return true;
 }
 
-class PyExecutable final : public Executable, public TellsThreadUse {
+class PyExecutable final : public Executable, public TellsThreadUse, public TellsWorkspace {
  public:
   PyExecutable(std::string engine, std::string function, std::vector<Port> outputs,
                nb::object object, bool can_load, int num_threads)
@@ -101,6 +102,7 @@ class PyExecutable final : public Executable, public TellsThreadUse {
         in_place_(PyCallable_Check(nb::getattr(object, "run", nb::none()).ptr()) != 0),
         has_context_(in_place_ && nb::hasattr(object, "create_context")),
         can_serialize_(can_load && nb::hasattr(object, "serialize")),
+        workspace_known_(!nb::getattr(object, "workspace_bytes", nb::none()).is_none()),
         workspace_bytes_(size_attribute(object, "workspace_bytes")),
         weight_bytes_(size_attribute(object, "weight_bytes")),
         num_threads_(nb::hasattr(object, "num_threads")
@@ -116,6 +118,7 @@ class PyExecutable final : public Executable, public TellsThreadUse {
 
   nb::handle object() const { return object_.get(); }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  bool workspace_known() const override { return workspace_known_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
   ThreadUse thread_use() const override { return {num_threads_, nullptr}; }
 
@@ -261,7 +264,7 @@ class PyExecutable final : public Executable, public TellsThreadUse {
   std::string engine_, function_;
   std::vector<Port> outputs_;
   std::vector<std::string> labels_;
-  bool in_place_, has_context_, can_serialize_;
+  bool in_place_, has_context_, can_serialize_, workspace_known_;
   std::size_t workspace_bytes_, weight_bytes_;
   int num_threads_;
   Held call_, object_;

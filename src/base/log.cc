@@ -4,6 +4,8 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -16,9 +18,18 @@ spdlog::logger& logger() {
     auto made = std::make_shared<spdlog::logger>(
         "xrt", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_pattern("xrt %^%l%$: %v");
-    const char* level = std::getenv("XRT_LOG");
-    made->set_level(level == nullptr || *level == '\0' ? spdlog::level::warn
-                                                       : spdlog::level::from_str(level));
+    made->set_level(spdlog::level::warn);
+    const char* wanted = std::getenv("XRT_LOG");
+    if (wanted == nullptr || *wanted == '\0') return made;
+    std::string name = wanted;
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto level = spdlog::level::from_str(name);  // "off" for what it does not know
+    if (level == spdlog::level::off && name != "off") {
+      made->warn("XRT_LOG is '{}'; debug, info, warning, error or off is wanted", wanted);
+    } else {
+      made->set_level(level);
+    }
     return made;
   }();
   return *instance;

@@ -3,11 +3,13 @@
 #include "xrt/engine.h"
 
 #include "xrt/engine_blobs.h"
+#include "xrt/engine_workspace.h"
 
 namespace xrt {
 
 RunContext::~RunContext() = default;
 Executable::~Executable() = default;
+TellsWorkspace::~TellsWorkspace() = default;
 Engine::~Engine() = default;
 EngineRegistry::~EngineRegistry() = default;
 SelfContainedBlobs::~SelfContainedBlobs() = default;

@@ -186,6 +186,7 @@ class Partitioner {
       for (const NodeId id : nodes) {
         const std::size_t next = pinned_[at(id)] ? kNoEngine : first_engine(id, engine + 1);
         if (next == kNoEngine) continue;  // nobody else can: better small than not at all
+        demotions_.push_back({id, engine, nodes.size()});
         engine_[at(id)] = next;
         changed = true;
       }
@@ -195,6 +196,7 @@ class Partitioner {
 
   Partition finish(std::vector<std::vector<NodeId>> clusters) const {
     Partition result;
+    result.demotions = demotions_;
     result.cluster_of.assign(graph_.node_capacity(), -1);
     for (auto& nodes : clusters) {
       // A convex set cut along its topological order leaves convex pieces.
@@ -223,6 +225,7 @@ class Partitioner {
   std::vector<UpdateWait> waits_;
   std::vector<std::size_t> engine_;
   std::vector<bool> pinned_;
+  std::vector<Demotion> demotions_;
 };
 
 }  // namespace

@@ -53,9 +53,17 @@ struct Cluster {
   std::vector<NodeId> nodes;  // in topological order
 };
 
+// A node that an engine takes and does not get: it was in a cluster below the minimum.
+struct Demotion {
+  NodeId node;
+  std::size_t engine = 0;  // index into the answers
+  std::size_t cluster_nodes = 0;
+};
+
 struct Partition {
   std::vector<Cluster> clusters;         // in an order in which they can be launched
   std::vector<std::int32_t> cluster_of;  // NodeId::index → index into clusters, -1 for dead nodes
+  std::vector<Demotion> demotions;
 };
 
 // Throws kUnsupported naming the first node that no engine takes, with every engine's reason;

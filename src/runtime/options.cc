@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options by name: for Python's load(), the command's --option and XRT_<NAME> variables.
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -138,6 +141,29 @@ constexpr std::string_view kFromEnvironment[] = {"cluster_ignore_pipeline",
                                                  "strict_types",
                                                  "verbose"};
 
+// Others use the prefix too: only what is nearly the name of an option is taken for it.
+void warn_of_misspelt_variables() {
+  constexpr std::size_t kSlips = 2;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view variable = text.substr(0, text.find('='));
+    if (!variable.starts_with("XRT_")) continue;
+    std::string name(variable.substr(4));
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    if (std::find(std::begin(kFromEnvironment), std::end(kFromEnvironment), name) !=
+        std::end(kFromEnvironment)) {
+      continue;
+    }
+    for (const std::string_view known : kFromEnvironment) {
+      if (edit_distance(name, known) > kSlips) continue;
+      log_warning("the environment variable " + std::string(variable) + " is not known; is '" +
+                  std::string(known) + "' meant?");
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> option_names() {
@@ -170,6 +196,8 @@ void set_option(ProgramOptions& options, std::string_view name, std::string_view
 }
 
 ProgramOptions with_environment(ProgramOptions options) {
+  static std::once_flag warned;
+  std::call_once(warned, warn_of_misspelt_variables);
   for (const std::string_view name : kFromEnvironment) {
     std::string variable = "XRT_" + std::string(name);
     std::transform(variable.begin(), variable.end(), variable.begin(),

@@ -105,7 +105,7 @@ void add_fallback(Survey& survey, Placement& placement) {
   const bool listed = std::any_of(placement.engines.begin(), placement.engines.end(),
                                   [](const auto& e) { return e->name() == kFallbackEngine; });
   if (options.strict || listed) return;
-  bool all_taken = options.cluster_minimum_nodes <= 1;
+  bool all_taken = true;
   for (const NodeId id : graph.nodes()) {
     const bool taken = std::any_of(
         placement.answers.begin(), placement.answers.end(), [&](const EngineAnswers& a) {
@@ -113,8 +113,9 @@ void add_fallback(Survey& survey, Placement& placement) {
         });
     all_taken = all_taken && taken;
   }
-  if (all_taken) return;
+  if (all_taken && options.cluster_minimum_nodes <= 1) return;
   add(survey, kFallbackEngine, placement);
+  if (all_taken) return;
   placement.notes.push_back("nodes that no listed engine takes run on 'native'");
 }
 
@@ -192,6 +193,10 @@ Placement place(Survey& survey, const Decision& decision, const std::string& sco
     }
   }
   placement.partition = partition(graph, placement.answers, partition_options);
+  if (const std::size_t count = placement.partition.demotions.size(); count > 0) {
+    placement.notes.push_back("cluster_minimum_nodes: " + std::to_string(count) +
+                              (count == 1 ? " node went" : " nodes went") + " to the next engine");
+  }
   for (const std::string& note : placement.notes) log_debug(note);
   return placement;
 }

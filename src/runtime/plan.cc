@@ -2,6 +2,8 @@
 // Building a plan: place, fold, compile, lay out memory.
 #include "runtime/plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -102,6 +104,11 @@ void fill_rows(const Graph& graph, const Placement& placement, PlanDraft& draft)
     for (const EngineAnswers& a : placement.answers) {
       if (a.engine == kRuntimeEngine) continue;  // what it does not drive it has no say in
       if (!a.nodes[index]) row.refusals[a.engine] = a.nodes[index].reason();
+    }
+    for (const Demotion& demotion : placement.partition.demotions) {
+      if (demotion.node != id) continue;
+      row.refusals[placement.answers[demotion.engine].engine] = fmt::format(
+          "cluster_minimum_nodes: the node would be in a cluster of {}", demotion.cluster_nodes);
     }
     ++explanation.nodes_per_engine[row.engine];
     explanation.nodes.push_back(std::move(row));
@@ -443,6 +450,7 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     row.input_bytes = static_bytes(folded, node.inputs);
     row.output_bytes = static_bytes(folded, node.outputs);
     row.workspace_bytes = launch.executable->workspace_bytes();
+    if (options.max_workspace_bytes > 0) check_workspace_known(launch);
     row.compile_ms =
         std::chrono::duration<double, std::milli>(Profiler::Clock::now() - start).count();
     row.from_cache = result.from_cache;
@@ -451,6 +459,18 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
     launch.row = explanation_.launches.size();
     explanation_.launches.push_back(std::move(row));
   }
+}
+
+// A bound that nothing enforces is said to be none.
+void Plan::check_workspace_known(const Launch& launch) {
+  const auto* told = dynamic_cast<const TellsWorkspace*>(launch.executable.get());
+  if (told == nullptr || told->workspace_known()) return;
+  std::string note = "max_workspace_size does not bind engine '" + launch.engine +
+                     "': it does not tell what scratch memory its functions need";
+  auto& notes = explanation_.notes;
+  if (std::find(notes.begin(), notes.end(), note) != notes.end()) return;
+  log_warning(note);
+  notes.push_back(std::move(note));
 }
 
 // What a run of the launch counts with: launches of a body that the runtime drives count

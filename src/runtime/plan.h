@@ -18,6 +18,7 @@
 #include "runtime/profiler.h"
 #include "xrt/engine.h"
 #include "xrt/engine_threads.h"
+#include "xrt/engine_workspace.h"
 #include "xrt/program.h"
 
 namespace xrt {
@@ -121,6 +122,7 @@ class Plan {
   [[noreturn]] void fail_launch(const Launch& launch, const std::string& cause) const;
   void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
   void compile(PlanDraft& draft, const ProgramOptions& options, const std::string& scope);
+  void check_workspace_known(const Launch& launch);
   static ThreadUse thread_use(const Launch& launch, const CompileOptions& options);
   std::unique_ptr<RunState> make_state() const;
   void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,

@@ -11,10 +11,11 @@
 
 #include "xrt/engine.h"
 #include "xrt/engine_threads.h"
+#include "xrt/engine_workspace.h"
 
 namespace xrt::openvino {
 
-class OpenVinoExecutable : public Executable, public TellsThreadUse {
+class OpenVinoExecutable : public Executable, public TellsThreadUse, public TellsWorkspace {
  public:
   // `function` gives names and dtypes; nothing of it is kept by reference. `blob` is the memory
   // that the model was imported from, if it was.

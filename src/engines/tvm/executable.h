@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "xrt/engine.h"
+#include "xrt/engine_workspace.h"
 
 namespace xrt::tvm_engine {
 
-class TvmExecutable : public Executable {
+class TvmExecutable : public Executable, public TellsWorkspace {
  public:
   // `library` holds the bytes of the shared library, `label` what stands before them when they are
   // kept. kEngine where it cannot be loaded.
