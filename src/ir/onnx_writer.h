@@ -23,7 +23,7 @@ void graph_to_proto(const Graph& graph, const TensorWriter& tensor_writer, onnx:
 void node_to_proto(const Graph& graph, NodeId id, onnx::NodeProto* proto);
 
 // The versions to declare for the ops in use, sub-graphs included. Of the standard domain: the
-// oldest (but not below 19) at which every node, as it is, means what it means at the pinned opset,
+// oldest (but not below 18) at which every node, as it is, means what it means at the pinned opset,
 // so that consumers of older standards read the model.
 std::map<std::string, std::int64_t> opsets_in_use(const Graph& graph);
 

@@ -8,6 +8,9 @@
 // and in front of a convolution likewise, per input channel. With padding it must not if t ≠ 0: the
 // border would be padded with zeros that got no t.
 //
+// The factor that ends a GELU, x·(1 + erf(x/√2))/2, stays where it is: engines that have the whole
+// formula as one kernel know it by that factor.
+//
 // Only where weights and s, t are constants of one floating type (float32 or float64), and where
 // nobody else reads the value between the two. ConvTranspose is folded where group = 1.
 #include <algorithm>
@@ -242,6 +245,25 @@ bool without_padding(const Node& node) {
          std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p == 0; });
 }
 
+const Node* producer(const Graph& graph, ValueId v) {
+  if (!v.valid() || graph.value(v).origin != Origin::kNode) return nullptr;
+  return &graph.node(graph.value(v).producer);
+}
+
+// Whether the value is x·(1 + erf(…)) or x·(1 + tanh(…)).
+bool is_gated(const Graph& graph, ValueId value) {
+  const Node* product = producer(graph, value);
+  if (product == nullptr || !is_op(*product, "Mul")) return false;
+  return std::any_of(product->inputs.begin(), product->inputs.end(), [&](ValueId factor) {
+    const Node* sum = producer(graph, factor);
+    if (sum == nullptr || !is_op(*sum, "Add")) return false;
+    return std::any_of(sum->inputs.begin(), sum->inputs.end(), [&](ValueId term) {
+      const Node* gate = producer(graph, term);
+      return gate != nullptr && (is_op(*gate, "Erf") || is_op(*gate, "Tanh"));
+    });
+  });
+}
+
 // A step in front of a convolution.
 bool fold_before_conv(Graph& graph, NodeId step_id) {
   const ValueId between = graph.node(step_id).output(0);
@@ -260,6 +282,9 @@ bool fold_before_conv(Graph& graph, NodeId step_id) {
   const bool shifts =
       std::any_of(affine->shift.begin(), affine->shift.end(), [](double t) { return t != 0.0; });
   if (shifts && !without_padding(graph.node(*conv_id))) return false;
+  const bool halves =
+      std::all_of(affine->scale.begin(), affine->scale.end(), [](double v) { return v == 0.5; });
+  if (halves && is_gated(graph, step->x)) return false;
   std::vector<double> weights = as_double(*conv->weights);
   std::vector<double> bias = conv->bias;
   const auto outer = static_cast<std::size_t>(dims[0]);

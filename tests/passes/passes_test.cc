@@ -380,6 +380,20 @@ TEST(FoldConvBatchNorm, AScaleGoesIntoAPaddedConvolutionAndAShiftDoesNot) {
   }
 }
 
+TEST(FoldConvBatchNorm, TheFactorOfAGeluStays) {
+  for (const char* gate : {"Erf", "Tanh", "Sigmoid"}) {
+    Graph g;
+    const ValueId x = g.add_input("x", f32({1, 1, 2, 2}));
+    ValueId v = g.add_op(gate, {x});
+    v = g.add_op("Add", {v, g.add_constant("one", Tensor::scalar(1.0F))});
+    v = g.add_op("Mul", {x, v});
+    v = g.add_op("Mul", {v, g.add_constant("half", Tensor::scalar(0.5F))});
+    g.add_output(g.add_op("Conv", {v, floats(g, "w", {1, 1, 1, 1}, {3})}));
+    infer_shapes(g);
+    EXPECT_EQ(fold_conv_batch_norm(g), std::string(gate) == "Sigmoid") << gate;
+  }
+}
+
 TEST(FoldConvBatchNorm, BatchNormalizationTakesWhatFollows) {
   Graph g;
   const ValueId x = g.add_input("x", f32({1, 2, 2}));

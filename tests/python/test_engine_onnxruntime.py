@@ -116,6 +116,29 @@ def test_results_given_away_are_not_used_again() -> None:
     np.testing.assert_array_equal(first, [np.arange(64)])
 
 
+def test_memory_that_is_where_it_was_with_another_shape_or_content() -> None:
+    """What lies where it lay at the last run stays bound to the session."""
+    model = make_model(
+        [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("NonZero", ["x"], ["i"])],
+        [tensor("x", TensorProto.FLOAT, ["a", "b"])],
+        [
+            tensor("y", TensorProto.FLOAT, ["a", "b"]),
+            tensor("i", TensorProto.INT64, [2, "n"]),
+        ],
+    )
+    program = load(model)
+    memory = np.arange(12, dtype=np.float32)
+    other = np.ones((3, 4), np.float32)
+    given = np.zeros(12, np.float32)
+    for x in (memory.reshape(3, 4), memory.reshape(4, 3), memory.reshape(3, 4), other):
+        for _ in range(2):
+            memory += 1
+            y = given.reshape(x.shape)
+            result = program.run({"x": x}, out={"y": y})
+            np.testing.assert_array_equal(y, -x)
+            np.testing.assert_array_equal(result["i"], np.array(np.nonzero(x)))
+
+
 def test_strings_and_sequences() -> None:
     model = make_model(
         [

@@ -141,19 +141,28 @@ class BoundSession(Session):
         self.output_dtypes = [np.dtype(_types.dtype_of(port.type)) for port in function.outputs]
         self.run_bound = session._sess.run_with_iobinding
 
-    def create_context(self) -> Any:
+    def create_context(self) -> _Binding:
         """A binding, for one run at a time."""
-        return self.session.io_binding()._iobinding
+        return _Binding(self.session, len(self.inputs), len(self.outputs))
 
-    def run(self, inputs: list[Any], outputs: list[Any], binding: Any) -> None:
+    def run(self, inputs: list[Any], outputs: list[Any], context: _Binding) -> None:
         """One run. A result whose shape is not known before is memory of ONNX Runtime's."""
-        for (name, number), array in zip(self.inputs, inputs, strict=True):
-            binding.bind_input(name, HOST, number, array.shape, array.ctypes.data)
-        for (name, number), array in zip(self.outputs, outputs, strict=True):
+        binding = context.binding
+        for i, array in enumerate(inputs):
+            at = array.__array_interface__["data"][0], array.shape
+            if at != context.inputs[i]:
+                name, number = self.inputs[i]
+                binding.bind_input(name, HOST, number, at[1], at[0])
+                context.inputs[i] = at
+        for i, array in enumerate(outputs):
             if array is None:
-                binding.bind_output(name, HOST)
-            else:
-                binding.bind_output(name, HOST, number, array.shape, array.ctypes.data)
+                binding.bind_output(self.outputs[i][0], HOST)
+                continue
+            at = array.__array_interface__["data"][0], array.shape
+            if at != context.outputs[i]:
+                name, number = self.outputs[i]
+                binding.bind_output(name, HOST, number, at[1], at[0])
+                context.outputs[i] = at
         try:
             self.run_bound(binding, None)
         except FAILURES as error:
@@ -165,6 +174,19 @@ class BoundSession(Session):
                     outputs[i] = _Memory.array(results[i], self.output_dtypes[i])
             # The binding must not hold on to what is given away.
             binding.clear_binding_outputs()
+            context.outputs = [None] * len(outputs)
+
+
+class _Binding:
+    """What is bound to a session: the address and shape of each array that its runs were given.
+
+    Binding takes as long as some small models: what is where it was at the last run stays bound.
+    """
+
+    def __init__(self, session: onnxruntime.InferenceSession, inputs: int, outputs: int) -> None:
+        self.binding = session.io_binding()._iobinding
+        self.inputs: list[tuple[int, tuple[int, ...]] | None] = [None] * inputs
+        self.outputs: list[tuple[int, tuple[int, ...]] | None] = [None] * outputs
 
 
 class _Memory:
