@@ -60,6 +60,7 @@ PUBLIC_HEADERS = {
     "op.h": "ir",
     "engine.h": "engine",
     "engine_blobs.h": "engine",
+    "engine_stream.h": "base",
     "engine_threads.h": "base",
     "quantize.h": "quantize",
     "program.h": "runtime",

@@ -99,7 +99,7 @@ struct CompileOptions {
 };
 
 struct RunOptions {
-  // Reserved for devices with streams; null means: run() returns when the outputs are written.
+  // Of executables that follow streams (xrt/engine_stream.h). Null: run() returns when all is done.
   void* stream = nullptr;
   // Empty, or per output: an output that is none and marked here is to be a tensor in the memory of
   // Executable::device(), written when run() returns. Without the mark it is one on the host.

@@ -16,6 +16,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -35,12 +36,24 @@ enum class Access { kRead, kWrite, kReadDetached };
 // Where producers have queued the work that writes the memory they lent.
 class ProducerStreams {
  public:
-  void add(int device, void* stream) { streams_.emplace(device, stream); }
+  // A stream of ours that waits for the producer's.
+  void add(int device, void* stream) {
+    streams_.emplace(device, stream);
+    only_callers_ = false;
+  }
+  // The one that the caller works on now.
+  void add_callers(int device, void* stream) { streams_.emplace(device, stream); }
   // Waits for it. The GIL need not be held.
   void wait() const;
+  // Device and handle of the caller's stream, where there is nothing else to wait for.
+  std::optional<std::pair<int, void*>> callers() const {
+    if (!only_callers_ || streams_.size() != 1) return std::nullopt;
+    return *streams_.begin();
+  }
 
  private:
   std::set<std::pair<int, void*>> streams_;
+  bool only_callers_ = true;
 };
 
 // `type` is what the graph declares, `name` what to call the value in messages ("input \"x\"").

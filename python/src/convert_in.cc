@@ -422,7 +422,7 @@ Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::str
       nb::python_error error;
       fail_with_cause(name, fmt::format("the {} has no stream", kind_of(object)), error);
     }
-    streams->add(device.id, stream);
+    streams->add_callers(device.id, stream);
   }
   return from_view(managed->tensor, std::move(owner), read_only, name, access, streams != nullptr);
 }

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/caller_stream.h"
 #include "base/host_threads.h"
 #include "convert.h"
 #include "graph.h"
@@ -162,7 +163,9 @@ class PyProgram {
     Outputs outputs;
     std::optional<LendThreads> lend;
     if (threads != nullptr) lend.emplace(*threads);
-    execute(inputs, outputs, streams, Results::kLikeInputs);
+    // What becomes a tensor of the framework is used on the framework's stream.
+    execute(inputs, outputs, streams, Results::kLikeInputs,
+            api != nullptr ? streams.callers() : std::nullopt);
     nb::list results;
     for (const Data& data : outputs.data) {
       results.append(api != nullptr ? to_framework(data, *api) : to_python(data));
@@ -269,11 +272,18 @@ class PyProgram {
                             device_ == "cpu" ? "" : device_));
   }
 
+  // With `callers`, a device and a stream of it, results may be written behind what is queued
+  // there.
   void execute(const std::vector<Data>& inputs, Outputs& outputs, const ProducerStreams& streams,
-               Results results) {
+               Results results, std::optional<std::pair<int, void*>> callers = std::nullopt) {
     {
       nb::gil_scoped_release release;
-      streams.wait();
+      std::optional<CallerStream> stream;
+      if (callers) {
+        stream.emplace(callers->first, callers->second);
+      } else {
+        streams.wait();
+      }
       program_->run(inputs, outputs.data, results);
     }
     for (std::size_t i = 0; i < outputs.addresses.size(); ++i) {

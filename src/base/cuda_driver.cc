@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -51,7 +52,7 @@ struct CudaDriver::Functions {
   int (*event_create)(void**, unsigned);
   int (*event_record)(void*, void*);
   int (*event_query)(void*);
-  int (*event_destroy)(void*);
+  int (*stream_wait)(void*, void*, unsigned);
   int (*error_name)(int, const char**);
 };
 
@@ -61,14 +62,16 @@ struct CudaDriver::State {
     void* stream = nullptr;
   };
   struct Kept {
-    int device;
     void* event;
     std::shared_ptr<const void> owner;
   };
   std::mutex mutex;
   std::map<int, PerDevice> devices;
   std::mutex kept_mutex;
-  std::vector<Kept> kept;
+  // By device and stream, in the order of recording, which is that of becoming free.
+  std::map<std::pair<int, void*>, std::deque<Kept>> kept;
+  std::mutex events_mutex;
+  std::map<int, std::vector<void*>> events;  // by device: to be recorded again
 };
 
 // Makes a device's primary context the thread's current one for as long as it lives.
@@ -166,7 +169,7 @@ CudaDriver::CudaDriver()
   find(cuda.event_create, "cuEventCreate");
   find(cuda.event_record, "cuEventRecord");
   find(cuda.event_query, "cuEventQuery");
-  find(cuda.event_destroy, "cuEventDestroy_v2");
+  find(cuda.stream_wait, "cuStreamWaitEvent");
   find(cuda.error_name, "cuGetErrorName");
 }
 
@@ -230,31 +233,58 @@ void CudaDriver::copy_between(void* to, const void* from, std::size_t bytes, int
   check(functions_->stream_synchronize(own), "cuStreamSynchronize");
 }
 
+void* CudaDriver::record_event(int device, void* stream) const {
+  void* event = nullptr;
+  {
+    const std::lock_guard lock(state_->events_mutex);
+    std::vector<void*>& free = state_->events[device];
+    if (!free.empty()) {
+      event = free.back();
+      free.pop_back();
+    }
+  }
+  if (event == nullptr) {
+    check(functions_->event_create(&event, kEventDisableTiming), "cuEventCreate");
+  }
+  const int status = functions_->event_record(event, stream);
+  if (status != 0) put_back(device, event);
+  check(status, "cuEventRecord");
+  return event;
+}
+
+void CudaDriver::put_back(int device, void* event) const {
+  const std::lock_guard lock(state_->events_mutex);
+  state_->events[device].push_back(event);
+}
+
+void CudaDriver::follow(int device, void* follower, void* stream) const {
+  const Scope scope(*this, device);
+  void* event = record_event(device, stream);
+  const int status = functions_->stream_wait(follower, event, 0);
+  put_back(device, event);  // who waits has taken note of what was recorded
+  check(status, "cuStreamWaitEvent");
+}
+
 void CudaDriver::release_after(int device, void* stream, std::shared_ptr<const void> owner) const {
   release_finished();
   const Scope scope(*this, device);
-  void* event = nullptr;
-  check(functions_->event_create(&event, kEventDisableTiming), "cuEventCreate");
-  check(functions_->event_record(event, stream), "cuEventRecord");
-  if (functions_->event_query(event) != kNotReady) {
-    functions_->event_destroy(event);
-    return;
-  }
+  void* event = record_event(device, stream);
   const std::lock_guard lock(state_->kept_mutex);
-  state_->kept.push_back({device, event, std::move(owner)});
+  state_->kept[{device, stream}].push_back({event, std::move(owner)});
 }
 
 void CudaDriver::release_finished() const {
   std::vector<State::Kept> finished;  // released after the lock: freeing may take long
   {
     const std::lock_guard lock(state_->kept_mutex);
-    std::vector<State::Kept>& kept = state_->kept;
-    for (std::size_t i = kept.size(); i-- > 0;) {
-      const Scope scope(*this, kept[i].device);
-      if (functions_->event_query(kept[i].event) == kNotReady) continue;
-      functions_->event_destroy(kept[i].event);
-      finished.push_back(std::move(kept[i]));
-      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+    for (auto& [place, kept] : state_->kept) {
+      if (kept.empty()) continue;
+      const Scope scope(*this, place.first);
+      while (!kept.empty() && functions_->event_query(kept.front().event) != kNotReady) {
+        put_back(place.first, kept.front().event);
+        finished.push_back(std::move(kept.front()));
+        kept.pop_front();
+      }
     }
   }
 }

@@ -41,6 +41,10 @@ class XRT_API CudaDriver {
   // the legacy default stream, 2 the thread's.
   void synchronize(int device, void* stream) const;
 
+  // What is queued on `follower` from now on begins when all that is queued on `stream` now is
+  // done. Nobody waits here.
+  void follow(int device, void* follower, void* stream) const;
+
   // Keeps `owner` alive until all that is queued on the stream now is done.
   void release_after(int device, void* stream, std::shared_ptr<const void> owner) const;
   // Lets go of what release_after() keeps without need.
@@ -54,6 +58,10 @@ class XRT_API CudaDriver {
   CudaDriver();
   ~CudaDriver() = delete;  // lives as long as the process: the driver goes first at its end
   void check(int status, const char* function) const;
+  // An event that is recorded on the stream now, one of those that were put back where there is
+  // one. The device's context is current.
+  void* record_event(int device, void* stream) const;
+  void put_back(int device, void* event) const;
 
   std::unique_ptr<Functions> functions_;
   std::unique_ptr<State> state_;

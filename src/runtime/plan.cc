@@ -27,6 +27,7 @@
 #include "runtime/precision.h"
 #include "runtime/run_state.h"
 #include "runtime/survey.h"
+#include "xrt/engine_stream.h"
 #include "xrt/version.h"
 
 namespace xrt {
@@ -274,6 +275,7 @@ std::shared_ptr<Plan> Plan::finish(PlanDraft& draft, const ProgramOptions& optio
   plan->compile(draft, with_precision(options, draft.precision), scope);
   plan->assign_devices();
   plan->plan_memory();
+  plan->follows_stream_ = plan->follows_stream();
   return plan;
 }
 
@@ -370,6 +372,19 @@ void Plan::assign_devices() {
       if (slot.stays_on_device && !is_output) slot.place = Place::kDynamic;
     }
   }
+}
+
+bool Plan::follows_stream() const {
+  if (launches_.size() != 1 || !aliases_.empty() || device_.is_host()) return false;
+  const Launch& launch = *launches_.front();
+  const auto* follower = dynamic_cast<const FollowsStream*>(launch.executable.get());
+  if (follower == nullptr || !follower->follows_stream() || launch.device != device_) return false;
+  const auto is_written_there = [&](const OutputSource& output) {
+    const Slot& slot = slots_[output.slot];
+    return !output.copy && slot.place == Place::kOutput && slot.preallocate &&
+           !is_packed(slot.dtype);
+  };
+  return launch.aliases.empty() && std::all_of(outputs_.begin(), outputs_.end(), is_written_there);
 }
 
 void Plan::plan_memory() {

@@ -124,9 +124,11 @@ class Plan {
   void compile(PlanDraft& draft, const ProgramOptions& options, const std::string& scope);
   void check_workspace_known(const Launch& launch);
   static ThreadUse thread_use(const Launch& launch, const CompileOptions& options);
+  // Whether all that a run on a device does is a launch that can be queued behind others' work.
+  bool follows_stream() const;
   std::unique_ptr<RunState> make_state() const;
   void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,
-                  std::uint64_t run_number, bool device_results);
+                  std::uint64_t run_number, bool device_results, void* stream);
   void prepare_outputs(std::size_t index, RunState& state, std::span<Data> outputs,
                        bool device_results);
   void copy_output(std::size_t index, const Data& source, Data& target) const;
@@ -143,6 +145,7 @@ class Plan {
   std::vector<std::size_t> input_slots_;                      // program input → slot
   std::size_t arena_bytes_ = 0;
   Device device_;  // of the options
+  bool follows_stream_ = false;
   Explanation explanation_;
 
   std::mutex pool_mutex_;

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/caller_stream.h"
 #include "base/thread_gate.h"
 #include "runtime/control_flow.h"
 #include "runtime/engine_failure.h"
@@ -205,7 +206,8 @@ void Plan::check_outputs(const Launch& launch, const std::vector<Data>& ports) c
 }
 
 void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> outputs,
-                      Profiler& profiler, std::uint64_t run_number, bool device_results) {
+                      Profiler& profiler, std::uint64_t run_number, bool device_results,
+                      void* stream) {
   Launch& launch = *launches_[index];
   for (const InputOutputAlias& alias : launch.aliases) {
     state.outputs[index][static_cast<std::size_t>(alias.output)] =
@@ -220,6 +222,7 @@ void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> output
     try {
       RunOptions options;
       options.on_device = {state.on_device.get(), state.outputs[index].size()};
+      options.stream = stream;
       launch.executable->run(state.contexts[index].get(), state.inputs[index], state.outputs[index],
                              options);
     } catch (const std::bad_alloc&) {
@@ -243,6 +246,19 @@ void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> output
 
 void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
                bool device_results) {
+  // What the profiler records is the time until the outputs are written.
+  void* stream = nullptr;
+  if (CallerStream* of_caller = CallerStream::current()) {
+    const bool follows = follows_stream_ && device_results && !profiler.enabled() &&
+                         of_caller->device() == device_.ordinal &&
+                         std::all_of(outputs.begin(), outputs.end(),
+                                     [](const Data& output) { return output.is_none(); });
+    if (follows) {
+      stream = of_caller->handle();
+    } else {
+      of_caller->wait();
+    }
+  }
   const std::uint64_t run_number = profiler.next_run();
   Lease lease(*this);
   RunState& state = lease.state();
@@ -256,7 +272,7 @@ void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& 
     give_to_readers(slots_[input_slots_[i]], inputs[i], state);
   }
   for (std::size_t l = 0; l < launches_.size(); ++l) {
-    run_launch(l, state, outputs, profiler, run_number, device_results);
+    run_launch(l, state, outputs, profiler, run_number, device_results, stream);
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].copy) continue;

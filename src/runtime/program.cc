@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/caller_stream.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/threads.h"
@@ -334,6 +335,8 @@ class ProgramImpl final : public Program {
       }
     }
     try {
+      // Measuring reads them.
+      if (CallerStream* stream = CallerStream::current()) stream->wait();
       std::shared_ptr<ServedPlan> plan = specialise(inputs, key);
       promise.set_value(plan);
       return remember(plan);

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/caller_stream.h"
 #include "base/log.h"
 #include "runtime/auto.h"
 #include "runtime/auto_measure.h"
@@ -125,6 +126,7 @@ std::shared_ptr<Plan> ServedPlan::plan() const {
 void ServedPlan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
                      bool device_results) {
   if (wants_refining_.load(std::memory_order_relaxed) && wants_refining_.exchange(false)) {
+    if (CallerStream* stream = CallerStream::current()) stream->wait();
     refiner_->add(weak_from_this(), copies(inputs));
   }
   plan()->run(inputs, outputs, profiler, device_results);

@@ -6,7 +6,7 @@
 
 static int live = 0;
 static __thread void* current = NULL;
-static int copies_to_device = 0, copies_to_host = 0, waits = 0;
+static int copies_to_device = 0, copies_to_host = 0, waits = 0, followers = 0;
 
 int cuInit(unsigned flags) { return (int)flags; }
 int cuDeviceGetCount(int* count) { return (*count = 1, 0); }
@@ -71,6 +71,11 @@ int cuEventCreate(void** event, unsigned flags) {
 int cuEventRecord(void* event, void* stream) { return ((void)stream, *(char*)event = 0, 0); }
 int cuEventQuery(void* event) { return (*(char*)event)++ == 0 ? 600 : 0; }
 int cuEventDestroy_v2(void* event) { return (free(event), --live, 0); }
+// The legacy default stream has the handle 1; the device's streams are the driver's own.
+int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  if (stream == NULL || event == NULL || flags != 0) return 400;
+  return (++followers, 0);
+}
 int cuGetErrorName(int code, const char** name) {
   *name = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_INVALID_VALUE";
   return 0;
@@ -79,3 +84,4 @@ int fake_live(void) { return live; }
 int fake_copies_to_device(void) { return copies_to_device; }
 int fake_copies_to_host(void) { return copies_to_host; }
 int fake_waits(void) { return waits; }
+int fake_followers(void) { return followers; }

@@ -10,6 +10,57 @@
 
 static const PJRT_Api* real;
 static int views = 0, uploads = 0, downloads = 0;
+static int views_behind = 0, waits = 0, fail_wait = 0, fail_await = 0;
+
+// The layout of XLA's extension for streams, of which there is only one here.
+struct stream_args {
+  size_t struct_size;
+  PJRT_Device* device;
+  intptr_t stream;
+};
+struct wait_args {
+  size_t struct_size;
+  intptr_t stream;
+  PJRT_Buffer* buffer;
+};
+enum { kStream = 4711 };
+
+// Some error of the real plugin's.
+static PJRT_Error* refuse(void) {
+  PJRT_Buffer_Dimensions_Args args = {0};
+  return real->PJRT_Buffer_Dimensions(&args);
+}
+
+static PJRT_Error* stream_of_device(struct stream_args* args) {
+  args->stream = kStream;
+  return NULL;
+}
+
+static PJRT_Error* let_wait(struct wait_args* args) {
+  if (fail_wait) return (fail_wait = 0, refuse());
+  // Those who read on the stream afterwards do so at once, here.
+  PJRT_Buffer_ReadyEvent_Args ready = {PJRT_Buffer_ReadyEvent_Args_STRUCT_SIZE};
+  ready.buffer = args->buffer;
+  PJRT_Error* error = real->PJRT_Buffer_ReadyEvent(&ready);
+  if (error != NULL) return error;
+  PJRT_Event_Await_Args await = {PJRT_Event_Await_Args_STRUCT_SIZE, NULL, ready.event};
+  error = real->PJRT_Event_Await(&await);
+  PJRT_Event_Destroy_Args destroy = {PJRT_Event_Destroy_Args_STRUCT_SIZE, NULL, ready.event};
+  real->PJRT_Event_Destroy(&destroy);
+  if (args->stream != 0) ++waits;
+  return error;
+}
+
+static PJRT_Error* await_event(PJRT_Event_Await_Args* args) {
+  PJRT_Error* error = real->PJRT_Event_Await(args);
+  return fail_await ? (fail_await = 0, refuse()) : error;
+}
+
+static struct {
+  PJRT_Extension_Base base;
+  PJRT_Error* (*stream_of_device)(struct stream_args*);
+  PJRT_Error* (*let_wait)(struct wait_args*);
+} streams = {{sizeof(streams), PJRT_Extension_Type_Stream, NULL}, stream_of_device, let_wait};
 
 static PJRT_Error* platform_name(PJRT_Client_PlatformName_Args* args) {
   args->platform_name = "cuda";
@@ -19,6 +70,8 @@ static PJRT_Error* platform_name(PJRT_Client_PlatformName_Args* args) {
 
 static PJRT_Error* create_view(PJRT_Client_CreateViewOfDeviceBuffer_Args* args) {
   ++views;
+  if (args->stream == kStream) ++views_behind;
+  args->stream = 0;  // unknown to the CPU plugin
   return real->PJRT_Client_CreateViewOfDeviceBuffer(args);
 }
 
@@ -45,9 +98,16 @@ const PJRT_Api* GetPjrtApi(void) {
   fake->PJRT_Client_CreateViewOfDeviceBuffer = create_view;
   fake->PJRT_Client_BufferFromHostBuffer = upload;
   fake->PJRT_Buffer_ToHostBuffer = download;
+  fake->PJRT_Event_Await = await_event;
+  streams.base.next = fake->extension_start;
+  fake->extension_start = &streams.base;
   return fake;
 }
 
+int fake_views_behind(void) { return views_behind; }
+int fake_stream_waits(void) { return waits; }
+void fake_fail_wait(void) { fail_wait = 1; }
+void fake_fail_await(void) { fail_await = 1; }
 int fake_views(void) { return views; }
 int fake_uploads(void) { return uploads; }
 int fake_downloads(void) { return downloads; }

@@ -23,6 +23,8 @@ namespace {
 constexpr const char* kDumpOption = "stablehlo_dir";
 // Whether products of float32 on a GPU may use TensorFloat-32.
 constexpr const char* kTf32Option = "tf32";
+// Whether runs on CUDA tensors return before they have ended.
+constexpr const char* kAsynchronousOption = "asynchronous";
 
 // Why a value cannot exist in a module; nothing if it can.
 std::optional<std::string> refuse_type(const Value& value) {
@@ -59,12 +61,13 @@ XlaFlags flags_of(const CompileOptions& options) {
   // A value that the graph rounds to 16 bits is rounded: XLA may otherwise skip a pair of casts.
   XlaFlags flags{{"xla_allow_excess_precision", "false"}};
   for (const auto& [key, value] : options.engine_options) {
-    if (key == kDumpOption || key == kTf32Option) continue;
+    if (key == kDumpOption || key == kTf32Option || key == kAsynchronousOption) continue;
     if (!key.starts_with("xla_")) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("engine 'xla' has no option '{}'; its options are {}, {} and XLA's "
-                              "compiler flags, which begin with xla_",
-                              key, kDumpOption, kTf32Option));
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("engine 'xla' has no option '{}'; its options are {}, {}, {} and XLA's "
+                      "compiler flags, which begin with xla_",
+                      key, kDumpOption, kTf32Option, kAsynchronousOption));
     }
     flags[key] = value;
   }
@@ -85,18 +88,22 @@ void dump(const Module& module, const std::string& name, const CompileOptions& o
   }
 }
 
+// An option that is "true" or "false".
+bool is_set(const CompileOptions& options, const char* name, bool otherwise) {
+  const auto found = options.engine_options.find(name);
+  if (found == options.engine_options.end()) return otherwise;
+  if (found->second != "true" && found->second != "false") {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("XLA: {} is true or false, not '{}'", name, found->second));
+  }
+  return found->second == "true";
+}
+
 Products products_of(const CompileOptions& options) {
   if (parse_device(options.device).platform == Platform::kCpu) return {};
   Products products;
   products.narrow = true;
-  const auto tf32 = options.engine_options.find(kTf32Option);
-  if (tf32 != options.engine_options.end()) {
-    if (tf32->second != "true" && tf32->second != "false") {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("XLA: {} is true or false, not '{}'", kTf32Option, tf32->second));
-    }
-    products.tf32 = tf32->second == "true";
-  }
+  products.tf32 = is_set(options, kTf32Option, products.tf32);
   return products;
 }
 
@@ -161,6 +168,7 @@ Support can_lower(const Graph& graph, NodeId id) {
 Module lower_function(const Function& function, Products products) {
   const Graph& graph = function.graph;
   Module module;
+  module.name = function.name;
   HloBuilder b(/*measure_only=*/false, products);
   GraphLowerer lowerer(b, LoweringRegistry::get(), graph, 0);
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -236,7 +244,8 @@ std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
   XlaFlags flags = flags_of(options);
   choose_layout(flags, module, products);
   PjrtLoadedExecutable executable = client.compile(module.text, flags);
-  return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
+  return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module),
+                                         is_set(options, kAsynchronousOption, true));
 }
 
 std::shared_ptr<const Executable> XlaEngine::load(const Tensor& blob, const Function& function,
@@ -246,7 +255,8 @@ std::shared_ptr<const Executable> XlaEngine::load(const Tensor& blob, const Func
   const std::string_view bytes(static_cast<const char*>(blob.raw()), blob.bytes());
   PjrtLoadedExecutable executable =
       client.deserialize(XlaExecutable::payload(bytes, module, client));
-  return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module));
+  return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module),
+                                         is_set(options, kAsynchronousOption, true));
 }
 
 }  // namespace xrt::xla

@@ -3,11 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <utility>
 
+#include "base/cuda_driver.h"
 #include "base/hash.h"
+#include "engines/xla/in_flight.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -112,8 +116,11 @@ PJRT_Buffer_Type pjrt_type(DType dtype) {
 }
 
 XlaExecutable::XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable,
-                             Module module)
-    : client_(client), executable_(std::move(executable)), module_(std::move(module)) {
+                             Module module, bool follows_stream)
+    : client_(client),
+      executable_(std::move(executable)),
+      module_(std::move(module)),
+      follows_stream_(follows_stream && client.follows_streams()) {
   for (HloWeight& weight : module_.weights) {
     Tensor tensor = weight.make();
     weight.make = nullptr;
@@ -132,7 +139,8 @@ XlaExecutable::XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable exec
 }
 
 PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tensor,
-                                   std::vector<Tensor>& keep) const {
+                                   std::vector<Tensor>& keep, std::intptr_t written_on,
+                                   bool waits) const {
   if (tensor.dtype() != port.dtype || tensor.dims() != port.dims) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("XLA: '{}' is {}{}, but was compiled for {}{}", port.name,
@@ -149,11 +157,60 @@ PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tenso
     Tensor& view = keep.back();
     // Part of another tensor, at an address that kernels must not assume.
     if (!is_aligned(view.raw())) view = view.clone();
-    return client_.view_of_device(view.raw(), pjrt_type(view.dtype()), view.dims());
+    return client_.view_of_device(view.raw(), pjrt_type(view.dtype()), view.dims(), written_on);
   }
   const Tensor& bytes = keep.back();
+  const HostMemory memory = port.donated ? HostMemory::kDonated : HostMemory::kBorrowed;
   return client_.buffer_from_host(bytes.raw(), pjrt_type(bytes.dtype()), bytes.dims(),
-                                  port.donated ? HostMemory::kDonated : HostMemory::kBorrowed);
+                                  waits ? memory : HostMemory::kDuringCall);
+}
+
+void XlaExecutable::run_behind(void* stream, std::span<const Data> inputs,
+                               std::span<Data> outputs) const {
+  client_.in_flight().settle(client_.api());
+  const auto is_misaligned = [](const Data& input) {
+    const Tensor& tensor = input.tensor();
+    return !tensor.on_host() && !is_aligned(tensor.raw());
+  };
+  const bool has_copies = std::any_of(inputs.begin(), inputs.end(), is_misaligned);
+  if (has_copies) CudaDriver::get().synchronize(client_.device().ordinal, stream);
+  std::intptr_t written_on = client_.stream_to_follow(stream);
+  InFlight::Run run;
+  run.function = module_.name;
+  run.arguments.reserve(inputs.size());
+  std::vector<Tensor> keep;
+  keep.reserve(inputs.size());
+  std::vector<PJRT_Buffer*> arguments;
+  arguments.reserve(inputs.size() + weight_buffers_.size());
+  std::vector<std::int64_t> not_donated;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& tensor = inputs[i].tensor();
+    run.arguments.push_back(argument(module_.inputs[i], tensor, keep, written_on, false));
+    arguments.push_back(run.arguments.back().get());
+    if (tensor.on_host()) continue;
+    if (module_.inputs[i].donated) not_donated.push_back(static_cast<std::int64_t>(i));
+    // Nothing of a run begins before all of its arguments are written: one that waits is enough.
+    if (tensor.count() > 0) written_on = 0;
+  }
+  for (const PjrtBuffer& weight : weight_buffers_) arguments.push_back(weight.get());
+  // The caller's memory is the caller's affair: what he does with it on his stream from now on
+  // waits for this run.
+  if (has_copies) run.copies = std::move(keep);
+
+  PjrtClient::Started started =
+      client_.start(executable_.get(), arguments, module_.outputs.size(), not_donated);
+  try {
+    // One event, at the end of the run, says of all its results that they are written.
+    if (!started.results.empty()) client_.let_wait(stream, started.results.front().get());
+  } catch (...) {  // nothing may read the arguments any longer; why it failed is what counts
+    while (!client_.api().is_ready(started.complete.get())) std::this_thread::yield();
+    throw;
+  }
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    give_on_device(module_.outputs[k], std::move(started.results[k]), outputs[k]);
+  }
+  run.complete = std::move(started.complete);
+  client_.in_flight().add(std::move(run));
 }
 
 void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
@@ -161,6 +218,10 @@ void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
   refuse_after_fork();
   if (inputs.size() != module_.inputs.size() || outputs.size() != module_.outputs.size()) {
     throw Error(ErrorCode::kInvalidArgument, "XLA: wrong count of inputs or outputs");
+  }
+  if (options.stream != nullptr && follows_stream_) {
+    run_behind(options.stream, inputs, outputs);
+    return;
   }
   std::vector<Tensor> keep;
   keep.reserve(inputs.size());

@@ -6,6 +6,9 @@
 // aligned. A result goes straight into the caller's memory if it has some, else XLA's own buffer
 // becomes the tensor. An aliased input on the host is donated: XLA writes the new value over the
 // old one; one on a GPU has it copied over.
+//
+// A run on a GPU with a stream is not waited for: XLA's stream waits for the caller's and the
+// caller's for XLA's.
 #pragma once
 
 #include <memory>
@@ -17,6 +20,7 @@
 #include "engines/xla/hlo_builder.h"
 #include "engines/xla/pjrt_api.h"
 #include "xrt/engine.h"
+#include "xrt/engine_stream.h"
 #include "xrt/engine_threads.h"
 
 namespace xrt::xla {
@@ -29,6 +33,7 @@ struct Module {
     Dims dims;
     bool donated = false;  // an input that an output replaces
   };
+  std::string name;  // of the function
   std::string text;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
@@ -39,9 +44,11 @@ PJRT_Buffer_Type pjrt_type(DType dtype);
 // The type that a value of `dtype` has as parameter or result of a module.
 DType border_dtype(DType dtype);
 
-class XlaExecutable : public Executable, public TellsThreadUse {
+class XlaExecutable : public Executable, public TellsThreadUse, public FollowsStream {
  public:
-  XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable, Module module);
+  // `follows_stream`: where the client can.
+  XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable, Module module,
+                bool follows_stream);
 
   void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
            const RunOptions& options) const override;
@@ -55,6 +62,7 @@ class XlaExecutable : public Executable, public TellsThreadUse {
     return {client_.num_threads(), &client_};
   }
   Device device() const override { return client_.device(); }
+  bool follows_stream() const override { return follows_stream_; }
 
   // The bytes of serialize() without our header, after checking that they belong to `module` and
   // to the client's kind of device.
@@ -62,8 +70,12 @@ class XlaExecutable : public Executable, public TellsThreadUse {
                                   const PjrtClient& client);
 
  private:
-  PjrtBuffer argument(const Module::Port& port, const Tensor& tensor,
-                      std::vector<Tensor>& keep) const;
+  // `written_on` is as for PjrtClient::view_of_device(); with a stream nothing of the host's is
+  // read after the call.
+  PjrtBuffer argument(const Module::Port& port, const Tensor& tensor, std::vector<Tensor>& keep,
+                      std::intptr_t written_on = 0, bool waits = true) const;
+  // Everything lies on the device, and results are given out there.
+  void run_behind(void* stream, std::span<const Data> inputs, std::span<Data> outputs) const;
 
   static void check_target(const Module::Port& port, const Tensor& target);
   // Gives a result out: as the tensor, or into the one that `output` holds.
@@ -78,6 +90,7 @@ class XlaExecutable : public Executable, public TellsThreadUse {
   std::vector<PjrtBuffer> weight_buffers_;
   std::size_t weight_bytes_ = 0;
   std::size_t workspace_bytes_ = 0;
+  bool follows_stream_;
 };
 
 }  // namespace xrt::xla

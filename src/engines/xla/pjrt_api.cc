@@ -402,6 +402,20 @@ void PjrtApi::check(PJRT_Error* error, std::string_view name) const {
               fmt::format("XLA: {} failed: {}", name, text));
 }
 
+const PJRT_Extension_Base* PjrtApi::extension(PJRT_Extension_Type type) const {
+  const PJRT_Extension_Base* found = table_->extension_start;
+  while (found != nullptr && found->type != type) found = found->next;
+  return found;
+}
+
+bool PjrtApi::is_ready(PJRT_Event* event) const {
+  if (event == nullptr) return true;
+  auto args = pjrt_args<PJRT_Event_IsReady_Args>(PJRT_Event_IsReady_Args_STRUCT_SIZE);
+  args.event = event;
+  call<&PJRT_Api::PJRT_Event_IsReady>("PJRT_Event_IsReady", args);
+  return args.is_ready;
+}
+
 void PjrtApi::await(PjrtEvent event, std::string_view what) const {
   if (!event) return;
   auto args = pjrt_args<PJRT_Event_Await_Args>(PJRT_Event_Await_Args_STRUCT_SIZE);

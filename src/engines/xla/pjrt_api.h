@@ -32,6 +32,28 @@
 namespace xrt::xla {
 
 class PjrtApi;
+class InFlight;
+
+// The extension of GPU plugins for work that others queue on streams of the device, whose handles
+// are CUDA's. PyPI's packages hold no header of it; its layout is a fixed binary interface.
+struct StreamExtension {
+  struct StreamOfDevice {
+    std::size_t struct_size;
+    PJRT_Device* device;
+    std::intptr_t stream;  // out
+  };
+  struct BufferOnStream {
+    std::size_t struct_size;
+    std::intptr_t stream;
+    PJRT_Buffer* buffer;
+  };
+  PJRT_Extension_Base base;
+  // A stream for what a view of device memory is to wait for.
+  PJRT_Error* (*stream_of_device)(StreamOfDevice* args);
+  // What is queued on the stream from now on begins when the buffer is written. Returns when the
+  // run that writes it has been queued, with its error if that failed.
+  PJRT_Error* (*let_wait)(BufferOnStream* args);
+};
 
 // What a plugin computes on.
 enum class Platform { kCpu, kCuda };
@@ -75,7 +97,7 @@ class PjrtClient {
   PjrtClient(const PjrtClient&) = delete;
   PjrtClient& operator=(const PjrtClient&) = delete;
   // The plugin's pools are not joined at exit: other threads may still be running then.
-  ~PjrtClient() = default;
+  ~PjrtClient();
 
   // Of the pool; 0 where another device than the CPU computes.
   int num_threads() const { return num_threads_; }
@@ -91,15 +113,35 @@ class PjrtClient {
   // A dense row-major array over host memory. Memory that is not 64-byte aligned is copied.
   PjrtBuffer buffer_from_host(const void* data, PJRT_Buffer_Type type, const Dims& dims,
                               HostMemory memory) const;
-  // A dense row-major array over memory of this client's device, 64-byte aligned and written
-  // already; it must outlive the buffer.
-  PjrtBuffer view_of_device(void* data, PJRT_Buffer_Type type, const Dims& dims) const;
-  // Runs and waits. `arguments` and the returned buffers follow the module's signature. Arguments
-  // at the positions in `kept` are not donated, whatever the module says.
+  // A dense row-major array over memory of this client's device, 64-byte aligned; it must outlive
+  // the buffer. It is written already, or where `written_on`, which stream_to_follow() gave, comes
+  // to what is queued there now.
+  PjrtBuffer view_of_device(void* data, PJRT_Buffer_Type type, const Dims& dims,
+                            std::intptr_t written_on = 0) const;
+  // What a run gives: results that may not be written before `complete` is ready.
+  struct Started {
+    std::vector<PjrtBuffer> results;
+    PjrtEvent complete;
+  };
+  // Starts a run. `arguments` and the results follow the module's signature. Arguments at the
+  // positions in `kept` are not donated, whatever the module says.
+  Started start(PJRT_LoadedExecutable* executable, const std::vector<PJRT_Buffer*>& arguments,
+                std::size_t output_count, const std::vector<std::int64_t>& kept) const;
+  // The same, and waits.
   std::vector<PjrtBuffer> execute(PJRT_LoadedExecutable* executable,
                                   const std::vector<PJRT_Buffer*>& arguments,
                                   std::size_t output_count,
                                   const std::vector<std::int64_t>& kept) const;
+
+  // Whether runs can be queued between what others queue on streams.
+  bool follows_streams() const { return streams_ != nullptr; }
+  // A stream of XLA's that waits for all that is queued on `stream` now.
+  std::intptr_t stream_to_follow(void* stream) const;
+  // What is queued on `stream` from now on waits for the buffer's run. Throws kEngine if that could
+  // not be started.
+  void let_wait(void* stream, PJRT_Buffer* buffer) const;
+  // Runs of this device that were not waited for.
+  InFlight& in_flight() const { return *in_flight_; }
   // Copies a result to `destination` in dense row-major order, and waits.
   void copy_to_host(PJRT_Buffer* buffer, void* destination, std::size_t bytes,
                     std::size_t rank) const;
@@ -129,6 +171,8 @@ class PjrtClient {
   std::int64_t device_id_ = 0;
   std::string platform_;
   std::string device_kind_;
+  const StreamExtension* streams_ = nullptr;
+  std::unique_ptr<InFlight> in_flight_;
 };
 
 class PjrtApi {
@@ -166,6 +210,12 @@ class PjrtApi {
     const auto reach = reinterpret_cast<const std::byte*>(table_) + table_->struct_size;
     return end <= reach && *field != nullptr;
   }
+  // What an extension's entry gave.
+  void check(PJRT_Error* error, std::string_view name) const;
+  // Of a type; null where the plugin has none.
+  const PJRT_Extension_Base* extension(PJRT_Extension_Type type) const;
+  // Whether waiting for it would return at once.
+  bool is_ready(PJRT_Event* event) const;
   // Waits for an event and throws its error.
   void await(PjrtEvent event, std::string_view what) const;
   PjrtDeleter deleter() const { return PjrtDeleter{this}; }
@@ -178,7 +228,6 @@ class PjrtApi {
   }
   PJRT_Client* create_client(int num_threads) const;
   [[noreturn]] void missing(std::string_view name) const;
-  void check(PJRT_Error* error, std::string_view name) const;
 
   Platform platform_;
   std::filesystem::path location_;

@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/cuda_driver.h"
 #include "base/log.h"
+#include "engines/xla/in_flight.h"
 #include "engines/xla/pjrt_api.h"
 #include "xrt/error.h"
 
@@ -58,7 +60,11 @@ void PjrtDeleter::operator()(PJRT_Executable* executable) const {
 // --- PjrtClient ---------------------------------------------------------------------------------
 
 PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal, int num_threads)
-    : api_(api), client_(client), num_threads_(num_threads), ordinal_(ordinal) {
+    : api_(api),
+      client_(client),
+      num_threads_(num_threads),
+      ordinal_(ordinal),
+      in_flight_(std::make_unique<InFlight>()) {
   auto devices = pjrt_args<PJRT_Client_AddressableDevices_Args>(
       PJRT_Client_AddressableDevices_Args_STRUCT_SIZE);
   devices.client = client_;
@@ -89,7 +95,15 @@ PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal, int
   name.client = client_;
   api_.call<&PJRT_Api::PJRT_Client_PlatformName>("PJRT_Client_PlatformName", name);
   platform_.assign(name.platform_name, name.platform_name_size);
+  if (platform_ != "cpu") {
+    const PJRT_Extension_Base* found = api_.extension(PJRT_Extension_Type_Stream);
+    if (found != nullptr && found->struct_size >= sizeof(StreamExtension)) {
+      streams_ = reinterpret_cast<const StreamExtension*>(found);
+    }
+  }
 }
+
+PjrtClient::~PjrtClient() = default;
 
 PjrtLoadedExecutable PjrtClient::compile(const std::string& text, const XlaFlags& flags) const {
   const std::string options = compile_options(flags, device_id_);
@@ -184,7 +198,8 @@ PjrtBuffer PjrtClient::buffer_from_host(const void* data, PJRT_Buffer_Type type,
   return buffer;
 }
 
-PjrtBuffer PjrtClient::view_of_device(void* data, PJRT_Buffer_Type type, const Dims& dims) const {
+PjrtBuffer PjrtClient::view_of_device(void* data, PJRT_Buffer_Type type, const Dims& dims,
+                                      std::intptr_t written_on) const {
   auto args = pjrt_args<PJRT_Client_CreateViewOfDeviceBuffer_Args>(
       PJRT_Client_CreateViewOfDeviceBuffer_Args_STRUCT_SIZE);
   args.client = client_;
@@ -195,16 +210,16 @@ PjrtBuffer PjrtClient::view_of_device(void* data, PJRT_Buffer_Type type, const D
   args.device = device_;
   // Plugins call it unasked. What owns the memory outlives the buffer: nothing is to be done.
   args.on_delete_callback = [](void*, void*) {};
-  // No stream: plugins of several versions refuse or overlook one. The memory is written.
+  args.stream = written_on;
   api_.call<&PJRT_Api::PJRT_Client_CreateViewOfDeviceBuffer>("PJRT_Client_CreateViewOfDeviceBuffer",
                                                              args);
   return {args.buffer, api_.deleter()};
 }
 
-std::vector<PjrtBuffer> PjrtClient::execute(PJRT_LoadedExecutable* executable,
-                                            const std::vector<PJRT_Buffer*>& arguments,
-                                            std::size_t output_count,
-                                            const std::vector<std::int64_t>& kept) const {
+PjrtClient::Started PjrtClient::start(PJRT_LoadedExecutable* executable,
+                                      const std::vector<PJRT_Buffer*>& arguments,
+                                      std::size_t output_count,
+                                      const std::vector<std::int64_t>& kept) const {
   auto options = pjrt_args<PJRT_ExecuteOptions>(PJRT_ExecuteOptions_STRUCT_SIZE);
   options.non_donatable_input_indices = kept.data();
   options.num_non_donatable_input_indices = kept.size();
@@ -222,11 +237,32 @@ std::vector<PjrtBuffer> PjrtClient::execute(PJRT_LoadedExecutable* executable,
   args.output_lists = &result_list;
   args.device_complete_events = &complete;
   api_.call<&PJRT_Api::PJRT_LoadedExecutable_Execute>("PJRT_LoadedExecutable_Execute", args);
-  std::vector<PjrtBuffer> owned;
-  owned.reserve(output_count);
-  for (PJRT_Buffer* buffer : results) owned.emplace_back(buffer, api_.deleter());
-  api_.await(PjrtEvent(complete, api_.deleter()), "PJRT_LoadedExecutable_Execute");
-  return owned;
+  Started started{{}, PjrtEvent(complete, api_.deleter())};
+  started.results.reserve(output_count);
+  for (PJRT_Buffer* buffer : results) started.results.emplace_back(buffer, api_.deleter());
+  return started;
+}
+
+std::vector<PjrtBuffer> PjrtClient::execute(PJRT_LoadedExecutable* executable,
+                                            const std::vector<PJRT_Buffer*>& arguments,
+                                            std::size_t output_count,
+                                            const std::vector<std::int64_t>& kept) const {
+  Started started = start(executable, arguments, output_count, kept);
+  api_.await(std::move(started.complete), "PJRT_LoadedExecutable_Execute");
+  return std::move(started.results);
+}
+
+std::intptr_t PjrtClient::stream_to_follow(void* stream) const {
+  StreamExtension::StreamOfDevice args{sizeof(args), device_, 0};
+  api_.check(streams_->stream_of_device(&args), "PJRT_Get_Stream_For_External_Ready_Events");
+  CudaDriver::get().follow(ordinal_, reinterpret_cast<void*>(args.stream), stream);
+  return args.stream;
+}
+
+void PjrtClient::let_wait(void* stream, PJRT_Buffer* buffer) const {
+  StreamExtension::BufferOnStream args{sizeof(args), reinterpret_cast<std::intptr_t>(stream),
+                                       buffer};
+  api_.check(streams_->let_wait(&args), "PJRT_Wait_Until_Buffer_Ready_On_Stream");
 }
 
 void PjrtClient::copy_to_host(PJRT_Buffer* buffer, void* destination, std::size_t bytes,
