@@ -3,12 +3,14 @@
 #include "xrt/engine.h"
 
 #include "xrt/engine_blobs.h"
+#include "xrt/engine_remarks.h"
 #include "xrt/engine_workspace.h"
 
 namespace xrt {
 
 RunContext::~RunContext() = default;
 Executable::~Executable() = default;
+TellsRemarks::~TellsRemarks() = default;
 TellsWorkspace::~TellsWorkspace() = default;
 Engine::~Engine() = default;
 EngineRegistry::~EngineRegistry() = default;

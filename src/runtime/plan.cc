@@ -27,6 +27,7 @@
 #include "runtime/precision.h"
 #include "runtime/run_state.h"
 #include "runtime/survey.h"
+#include "xrt/engine_remarks.h"
 #include "xrt/engine_stream.h"
 #include "xrt/version.h"
 
@@ -457,6 +458,11 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
       launch.control_flow = std::dynamic_pointer_cast<const ControlFlow>(launch.executable);
     }
     launch.threads = thread_use(launch, compile_options);
+    if (const auto* told = dynamic_cast<const TellsRemarks*>(launch.executable.get())) {
+      for (const std::string& remark : told->remarks()) {
+        explanation_.notes.push_back(fmt::format("{}: {}", launch.name, remark));
+      }
+    }
 
     Explanation::LaunchRow row;
     row.function = launch.name;

@@ -577,3 +577,45 @@ def test_convolution_in_whole_numbers(group: int, zero: int) -> None:
         pads=(0, 0, 0, 0),
     )
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_explanation_tells_what_runs_in_integers(tmp_path: Path) -> None:
+    """Of the same words when the executable comes from the cache."""
+    rng = np.random.default_rng(2)
+    grid = Grid(rng, "uint8", 4)
+    build = Build()
+    x = build.dequantised(build.input(grid.random(rng, (1, 8, 6, 6))), grid)
+    w = build.node(
+        "DequantizeLinear",
+        [
+            build.constant(rng.integers(-127, 128, (8, 8, 3, 3)), "int8"),
+            build.constant(0.01, "float32"),
+        ],
+    )
+
+    def convolved(value: Any, name: str) -> Any:
+        (made,) = build.graph.add_node(
+            "Conv", [value, w], [""], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, name=name
+        )
+        return made
+
+    y = build.dequantised(build.quantised(convolved(x, "first"), grid), grid)
+    y = build.quantised(convolved(y, "second"), grid)
+    (pooled,) = build.graph.add_node(
+        "GlobalMaxPool", [build.dequantised(y, grid)], [""], {}, name="pool"
+    )
+    build.graph.add_output(pooled)
+    build.graph.finish()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(build.graph.to_onnx())
+    for _ in range(2):
+        program = openxrt.load(path, engine="native", cache_dir=tmp_path / "cache")
+        program.run(build.feeds)
+        notes = program.explain()["notes"]
+        assert [n for n in notes if "quantised nodes" in n] == [
+            "native_0: 2 of 3 quantised nodes run in integers"
+        ]
+        (reason,) = [n for n in notes if "in floating point" in n]
+        assert "'pool' (GlobalMaxPool)" in reason
+        assert "its result is not quantised" in reason
+        assert "quantised nodes run in integers" in program.explain().to_html()

@@ -30,7 +30,7 @@ void copy_values(const Tensor& source, Tensor& target) {
   }
 }
 
-constexpr std::string_view kBlobFormat = "native 2";
+constexpr std::string_view kBlobFormat = "native 3";
 
 std::string step_label(const Node& node) {
   return "node '" + node.name + "' (" + node.qualified_op() + ")";
@@ -52,7 +52,7 @@ NativeExecutable::NativeExecutable(const Graph& graph, const KernelRegistry& reg
                                    std::span<const InputOutputAlias> aliases)
     : threads_(std::move(threads)) {
   Graph own(graph);
-  prepare_graph(own, registry, options, aliases);
+  remarks_ = prepare_graph(own, registry, options, aliases);
   build(own, registry, options, aliases);
   describe_for_blob(own, aliases);
 }
@@ -66,6 +66,7 @@ NativeExecutable::NativeExecutable(const Tensor& blob, const KernelRegistry& reg
   if (reader.text() != kBlobFormat) {
     throw Error(ErrorCode::kEngine, "the blob is none of this engine's");
   }
+  for (std::size_t n = reader.count(); n-- > 0;) remarks_.push_back(reader.text());
   const Graph graph = reader.graph();
   std::vector<StoredWeights> stored;
   for (std::size_t n = reader.count(); n-- > 0;) stored.emplace_back(reader);
@@ -147,7 +148,9 @@ void NativeExecutable::describe_for_blob(const Graph& graph,
   }
   for (const ValueId v : graph.outputs()) keep(v.index);
   blob_ = std::make_unique<FlatWriter>();
-  blob_->text(kBlobFormat).graph(graph, is_hollow);
+  blob_->text(kBlobFormat).number(static_cast<std::int64_t>(remarks_.size()));
+  for (const std::string& remark : remarks_) blob_->text(remark);
+  blob_->graph(graph, is_hollow);
   blob_->number(static_cast<std::int64_t>(steps_.size()));
   for (const Step& step : steps_) step.kernel->save(*blob_);
 }

@@ -19,6 +19,7 @@
 #include "engines/native/step_profile.h"
 #include "ir/flat.h"
 #include "xrt/engine.h"
+#include "xrt/engine_remarks.h"
 #include "xrt/engine_threads.h"
 #include "xrt/graph.h"
 
@@ -27,7 +28,7 @@ namespace xrt::native {
 // A deep copy.
 Data clone_data(const Data& data);
 
-class NativeExecutable final : public Executable, public TellsThreadUse {
+class NativeExecutable final : public Executable, public TellsThreadUse, public TellsRemarks {
  public:
   NativeExecutable(const Graph& graph, const KernelRegistry& registry,
                    const CompileOptions& options, std::shared_ptr<const Threads> threads,
@@ -46,6 +47,7 @@ class NativeExecutable final : public Executable, public TellsThreadUse {
   ThreadUse thread_use() const override {
     return uses_arena_ ? ThreadUse{threads_->count(), threads_.get()} : ThreadUse{};
   }
+  std::vector<std::string> remarks() const override { return remarks_; }
   std::size_t weight_bytes() const override;
   std::optional<std::string> serialize() const override;
 
@@ -92,6 +94,7 @@ class NativeExecutable final : public Executable, public TellsThreadUse {
   std::unique_ptr<FlatWriter> blob_;  // what serialize() writes: small, but for what kernels hold
   std::unique_ptr<StepProfile> profile_;  // only where one is wanted
   bool uses_arena_ = false;
+  std::vector<std::string> remarks_;
 };
 
 }  // namespace xrt::native

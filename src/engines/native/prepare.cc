@@ -41,14 +41,16 @@ Support supports_all_of(const Graph& body, const KernelRegistry& registry, int d
 
 }  // namespace
 
-void prepare_graph(Graph& graph, const KernelRegistry& registry, const CompileOptions&,
-                   std::span<const InputOutputAlias> aliases) {
+std::vector<std::string> prepare_graph(Graph& graph, const KernelRegistry& registry,
+                                       const CompileOptions&,
+                                       std::span<const InputOutputAlias> aliases) {
   expand_functions(
       graph, [&](const Graph& g, NodeId id) { return registry.find(NodeView(g, id)) == nullptr; });
   fuse_updates(graph, aliases);
-  dnn::fuse_int8(graph);
+  std::vector<std::string> remarks = dnn::fuse_int8(graph);
   dequantize_constants(graph);
   dnn::optimize(graph);
+  return remarks;
 }
 
 Support supports_node(const Graph& graph, NodeId id, const KernelRegistry& registry) {

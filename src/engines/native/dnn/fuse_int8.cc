@@ -11,6 +11,7 @@
 #include "engines/native/dnn/int8.h"
 #include "engines/native/dnn/int8_chain.h"
 #include "engines/native/dnn/int8_pattern.h"
+#include "engines/native/dnn/int8_report.h"
 #include "engines/native/dnn/optimize.h"
 #include "engines/native/dnn/pattern.h"
 #include "engines/native/dnn/post_ops.h"
@@ -441,11 +442,13 @@ class Int8Fusion {
 
 }  // namespace
 
-void fuse_int8(Graph& graph) {
-  if (!multiplies_bytes()) return;
+std::vector<std::string> fuse_int8(Graph& graph) {
+  if (!multiplies_bytes()) return Int8Report(graph).remarks(graph);
   fuse_formulas(graph);  // functions of one element that are spelled out
-  fuse_dynamic_int8(graph);
+  Int8Report report(graph);
+  fuse_dynamic_int8(graph, report);
   Int8Fusion(graph).run();
+  return report.remarks(graph);
 }
 
 }  // namespace xrt::native::dnn

@@ -10,6 +10,7 @@
 #include "engines/native/dnn/int8.h"
 #include "engines/native/dnn/int8_chain.h"
 #include "engines/native/dnn/int8_pattern.h"
+#include "engines/native/dnn/int8_report.h"
 #include "engines/native/dnn/optimize.h"
 #include "engines/native/dnn/pattern.h"
 #include "engines/native/dnn/post_ops.h"
@@ -78,7 +79,7 @@ struct Scaled {
 
 class DynamicFusion {
  public:
-  explicit DynamicFusion(Graph& graph) : graph_(graph) {}
+  DynamicFusion(Graph& graph, Int8Report& report) : graph_(graph), report_(report) {}
 
   void run() {
     for (const NodeId id : graph_.topological_order()) {
@@ -232,7 +233,9 @@ class DynamicFusion {
     if (!weights) return;
     const auto found = scaled(node, w->dims()[0], w->rank());
     if (found && fuse(node, "Conv", *weights, *found, w->rank())) return;
-    if (w->count() / w->dims()[0] <= kExactInFloat) convolve_floats(node, *weights, found);
+    if (w->count() / w->dims()[0] > kExactInFloat) return;
+    report_.stays_float(id, "float32 holds its sums exactly, and is faster here");
+    convolve_floats(node, *weights, found);
   }
 
   // The sums in float32, which holds them exactly.
@@ -254,10 +257,11 @@ class DynamicFusion {
   }
 
   Graph& graph_;
+  Int8Report& report_;
 };
 
 }  // namespace
 
-void fuse_dynamic_int8(Graph& graph) { DynamicFusion(graph).run(); }
+void fuse_dynamic_int8(Graph& graph, Int8Report& report) { DynamicFusion(graph, report).run(); }
 
 }  // namespace xrt::native::dnn

@@ -5,19 +5,25 @@
 // Each step leaves the graph valid, with types on every new value.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "xrt/graph.h"
 
 namespace xrt::native::dnn {
+
+class Int8Report;
 
 // All of the steps below but the first, in order.
 void optimize(Graph& graph);
 
 // What stands between DequantizeLinear and QuantizeLinear is computed on bytes. Of its own, before
 // constants are dequantised.
-void fuse_int8(Graph& graph);
+// Says what became of quantised nodes.
+std::vector<std::string> fuse_int8(Graph& graph);
 // Sums of bytes whose scale and zero point the run computes (DynamicQuantizeLinear) become one op
 // with the factors, the bias and the activations behind them. Part of fuse_int8().
-void fuse_dynamic_int8(Graph& graph);
+void fuse_dynamic_int8(Graph& graph, Int8Report& report);
 // Spelled-out formulas become one op: Gelu, HardSwish, Swish, LayerNormalization.
 void fuse_formulas(Graph& graph);
 // The gradient of a convolution's weight, spelled out as a convolution, becomes one op.
