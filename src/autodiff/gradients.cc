@@ -147,8 +147,7 @@ class Differentiation {
                                       [&](ValueId v) { return v.valid() && varied_[v.index]; });
       if (!varied) continue;
       if (def != nullptr && def->kind == GradientKind::kExpanded) {
-        expand_by_rule(id, *def);
-        changed = true;
+        changed = expand_by_rule(id, *def) || changed;
       } else if (def == nullptr && has_function_body(graph_, id)) {
         expand_by_body(id);
         changed = true;
@@ -158,11 +157,13 @@ class Differentiation {
     return changed;
   }
 
-  void expand_by_rule(NodeId id, const RuleDef& def) {
+  // False where the node stays as it is.
+  bool expand_by_rule(NodeId id, const RuleDef& def) {
     Emitter emitter(graph_);
     emitter.set_prefix(graph_.node(id).name);
     Rule rule(emitter, id, {}, {});
     const std::vector<Var> made = def.expand(rule);
+    if (made.empty()) return false;
     for (std::size_t k = 0; k < rule.node.outputs.size(); ++k) {
       const ValueId old = rule.node.outputs[k];
       if (!old.valid()) continue;
@@ -170,6 +171,7 @@ class Differentiation {
       replace(old, made[k].id);
     }
     graph_.remove_node(id);
+    return true;
   }
 
   void expand_by_body(NodeId id) {
@@ -305,13 +307,12 @@ class Differentiation {
   ValueId result(Emitter& emitter, ValueId v) {
     if (gradient(v).valid()) return gradient(v);
     const Type type = graph_.type(v);
-    const auto dims = type.static_dims();
-    if (!dims) {
-      throw Error(ErrorCode::kUnsupported,
-                  fmt::format("'{}' does not lead to the loss, and its shape {} is not known",
-                              graph_.value(v).name, to_string(type)));
-    }
-    return expand(emitter.scalar(0, type.dtype), *dims).id;
+    const Var zero = emitter.scalar(0, type.dtype);
+    if (const auto dims = type.static_dims()) return expand(zero, *dims).id;
+    const Var shape = emitter.op_to(DType::kInt64, "Shape", {emitter.var(v)});
+    const ValueId made = emitter.op("Expand", {zero, shape}).id;
+    graph_.set_type(made, type);
+    return made;
   }
 
   Graph& graph_;

@@ -91,7 +91,6 @@ void Rule::give_broadcast(std::size_t i, Var gradient) {
 }
 
 Var Rule::sum_to(Var gradient, const Type& from, const Type& to, Var like) const {
-  if (from == to) return gradient;
   if (!from.has_rank() || !to.has_rank()) refuse("a broadcast of unknown rank");
   const std::size_t lead = from.rank() - to.rank();
   Dims leading;
@@ -108,15 +107,24 @@ Var Rule::sum_to(Var gradient, const Type& from, const Type& to, Var like) const
       continue;
     }
     const bool same = own.is_known() || (own.is_symbol() && own == wide);
-    if (!same) {
-      refuse(fmt::format("whether {} was broadcast to {} is not known", to_string(to),
-                         to_string(from)));
-    }
+    if (!same) return sum_at_run_time(gradient, like, lead);
   }
   if (kept.empty()) return sum(gradient, leading, false);
   if (leading.empty()) return sum(gradient, kept, true);
   leading.insert(leading.end(), kept.begin(), kept.end());
   return reshape_as(sum(gradient, leading, true), like);
+}
+
+Var Rule::sum_at_run_time(Var gradient, Var like, std::size_t lead) const {
+  const auto shape_of = [&](Var v) { return e.op_to(DType::kInt64, "Shape", {v}); };
+  Var own = shape_of(like);
+  if (lead > 0) own = concat({e.ints(Dims(lead, 1)), own}, 0);
+  const Var differs = negate(equal(shape_of(gradient), own));
+  const Var axes = squeeze(e.op_to(DType::kInt64, "NonZero", {differs}), {0});
+  const Var summed =
+      e.op("ReduceSum", {gradient, axes},
+           {{"keepdims", std::int64_t{1}}, {"noop_with_empty_axes", std::int64_t{1}}});
+  return reshape_as(summed, like);
 }
 
 Var Rule::reshape_as(Var x, Var like) const {
@@ -147,6 +155,7 @@ const RuleRegistry& RuleRegistry::get() {
     register_resize(r);
     register_recurrent(r);
     register_control(r);
+    register_loop(r);
     register_sampling(r);
     register_signal(r);
     return r;
@@ -168,8 +177,8 @@ void RuleRegistry::add_zero(std::string_view op) {
 }
 
 void RuleRegistry::add_expanded(std::string_view op, ExpandFunction expand,
-                                std::uint64_t differentiable) {
-  rules_[std::string(op)] = {GradientKind::kExpanded, nullptr, expand, differentiable};
+                                std::uint64_t differentiable, RuleFunction rule) {
+  rules_[std::string(op)] = {GradientKind::kExpanded, rule, expand, differentiable};
 }
 
 const RuleDef* RuleRegistry::find(const Node& node) const { return find(node.domain, node.op); }

@@ -68,6 +68,7 @@ class Rule {
   const std::vector<ValueId>& given_captured() const { return given_captured_; }
 
   // `gradient`, which has the shape of `from`, summed to the shape of `to` (NumPy's broadcasting).
+  // Both ranks are known; what the types leave open of the axes is decided at run time.
   Var sum_to(Var gradient, const Type& from, const Type& to, Var like) const;
   // x under the shape of `like`.
   Var reshape_as(Var x, Var like) const;
@@ -78,6 +79,8 @@ class Rule {
 
  private:
   Dims dims_of(const Type& type, std::string_view what, std::size_t i) const;
+  // Over the axes where the shapes differ, `like` having `lead` fewer of them in front.
+  Var sum_at_run_time(Var gradient, Var like, std::size_t lead) const;
 
   std::vector<ValueId> gradients_;
   std::vector<bool> needs_;
@@ -87,7 +90,8 @@ class Rule {
 };
 
 using RuleFunction = void (*)(Rule&);
-// Builds what computes the same as a node, of ops with rules; returns its outputs.
+// Builds what computes the same as a node, of ops with rules; returns its outputs, or none where
+// the node stays and has a rule.
 using ExpandFunction = std::vector<Var> (*)(Rule&);
 
 inline constexpr std::uint64_t kAllInputs = ~std::uint64_t{0};
@@ -114,7 +118,7 @@ class RuleRegistry {
   void add(std::string_view op, RuleFunction rule, std::uint64_t differentiable = kAllInputs);
   void add_zero(std::string_view op);
   void add_expanded(std::string_view op, ExpandFunction expand,
-                    std::uint64_t differentiable = kAllInputs);
+                    std::uint64_t differentiable = kAllInputs, RuleFunction rule = nullptr);
   void add_own(std::string_view op, RuleFunction rule,
                std::uint64_t differentiable = kAllInputs);  // of the domain "xrt"
   const RuleDef* find(const Node& node) const;
@@ -140,6 +144,7 @@ void register_indexing(RuleRegistry& registry);
 void register_resize(RuleRegistry& registry);
 void register_recurrent(RuleRegistry& registry);
 void register_control(RuleRegistry& registry);
+void register_loop(RuleRegistry& registry);
 void register_sampling(RuleRegistry& registry);
 void register_signal(RuleRegistry& registry);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control flow. Loops whose number of iterations is known are written out; an If's gradient is an
-// If whose branches are the gradients of its branches.
+// Control flow other than Loop. Scans are written out; an If's gradient is an If whose branches are
+// the gradients of its branches.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,19 +9,17 @@
 #include <vector>
 
 #include "autodiff/activity.h"
+#include "autodiff/control.h"
 #include "autodiff/rule.h"
 #include "ir/rewrite.h"
 
 namespace xrt::autodiff {
-namespace {
-
 const Graph& body_of(const Rule& r, std::string_view name) {
   const auto body = r.node.attr_graph(name);
   if (body == nullptr) r.refuse(fmt::format("it has no '{}'", name));
   return *body;
 }
 
-// The body's nodes for one iteration.
 std::vector<Var> iterate(Rule& r, const Graph& body, const std::vector<Var>& inputs,
                          std::int64_t i) {
   std::vector<ValueId> ids;
@@ -33,51 +31,14 @@ std::vector<Var> iterate(Rule& r, const Graph& body, const std::vector<Var>& inp
   return outputs;
 }
 
-// The body's outputs and inputs say what it stays: always true.
-bool goes_on(const Graph& body) {
-  ValueId condition = body.outputs().at(0);
-  while (body.value(condition).origin == Origin::kNode) {
-    const Node& node = body.node(body.value(condition).producer);
-    if (node.op != "Identity" || !node.domain.empty()) return false;
-    condition = node.inputs[0];
+ValueId captured(Graph& body, ValueId outer, const Graph& around) {
+  for (const Capture& c : body.captures()) {
+    if (c.outer == outer) return c.inner;
   }
-  const Tensor* constant = body.constant(condition);
-  if (constant != nullptr) {
-    return constant->dtype() == DType::kBool && constant->count() == 1 &&
-           constant->data<std::uint8_t>()[0] != 0;
-  }
-  return body.inputs().size() > 1 && condition == body.inputs()[1];
+  return body.add_capture(outer, around.value(outer).name, around.type(outer));
 }
 
-std::vector<Var> expand_loop(Rule& r) {
-  const Graph& body = body_of(r, "body");
-  if (!r.has(0)) r.refuse("the number of iterations (input 0) is left out");
-  const Dims count = r.integers(0, "the number of iterations");
-  if (r.has(1)) {
-    const Tensor* condition = r.e.graph().constant(r.node.input(1));
-    if (condition == nullptr || condition->data<std::uint8_t>()[0] == 0) {
-      r.refuse("whether it runs at all (input 1) is not known");
-    }
-  }
-  if (!goes_on(body)) r.refuse("the body decides when it ends");
-  if (count.size() != 1 || count[0] < 1) r.refuse("it makes no iteration");
-  const std::size_t carried = body.inputs().size() - 2;
-  std::vector<Var> state;
-  for (std::size_t i = 0; i < carried; ++i) state.push_back(r.x(2 + i));
-  std::vector<std::vector<Var>> collected(body.outputs().size() - 1 - carried);
-  const Var yes = r.e.constant(filled(DType::kBool, {}, 1));
-  for (std::int64_t i = 0; i < count[0]; ++i) {
-    std::vector<Var> inputs{r.e.constant(Tensor::scalar(i)), yes};
-    inputs.insert(inputs.end(), state.begin(), state.end());
-    const std::vector<Var> outputs = iterate(r, body, inputs, i);
-    state.assign(outputs.begin() + 1, outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried));
-    for (std::size_t k = 0; k < collected.size(); ++k) {
-      collected[k].push_back(unsqueeze(outputs[1 + carried + k], {0}));
-    }
-  }
-  for (const std::vector<Var>& parts : collected) state.push_back(concat(parts, 0));
-  return state;
-}
+namespace {
 
 std::vector<Var> expand_scan(Rule& r) {
   const Graph& body = body_of(r, "body");
@@ -117,13 +78,6 @@ std::vector<Var> expand_scan(Rule& r) {
   }
   for (std::size_t k = 0; k < made; ++k) state.push_back(concat(collected[k], out_axes.at(k)));
   return state;
-}
-
-ValueId captured(Graph& body, ValueId outer, const Graph& around) {
-  for (const Capture& c : body.captures()) {
-    if (c.outer == outer) return c.inner;
-  }
-  return body.add_capture(outer, around.value(outer).name, around.type(outer));
 }
 
 // A branch that gives the gradients of what `wanted` names in the graph around.
@@ -181,7 +135,6 @@ void if_rule(Rule& r) {
 }  // namespace
 
 void register_control(RuleRegistry& registry) {
-  registry.add_expanded("Loop", expand_loop);
   registry.add_expanded("Scan", expand_scan);
   registry.add("If", if_rule, 0);
 }

@@ -7,10 +7,17 @@ namespace {
 
 Var zeros(Rule& r, const Dims& dims, DType dtype) { return expand(r.e.scalar(0, dtype), dims); }
 
+// Of the first input along the axis.
+Var size_of(Rule& r, std::int64_t axis) {
+  const Dim dim = r.x_type().shape->at(static_cast<std::size_t>(axis));
+  if (dim.is_known()) return r.e.scalar(static_cast<double>(dim.value()), DType::kInt64);
+  const Var shape = r.e.op_to(DType::kInt64, "Shape", {r.x()});
+  return gather(shape, r.e.scalar(static_cast<double>(axis), DType::kInt64), 0);
+}
+
 // Rows of dy are added where they came from.
 void gather_rule(Rule& r) {
-  const Dims dims = r.x_dims();
-  const auto rank = static_cast<std::int64_t>(dims.size());
+  const std::int64_t rank = r.x_rank();
   const std::int64_t axis = r.axis("axis", 0, rank);
   const std::int64_t index_rank = r.x_rank(1);
   const Var dy = r.dy();
@@ -23,24 +30,21 @@ void gather_rule(Rule& r) {
   for (const std::int64_t a : range(0, rank)) {
     if (a != axis) order.push_back(a);
   }
-  Dims moved;
-  for (const std::int64_t a : order) moved.push_back(dims[a]);
-  indices = where(less(indices, 0.0), indices + static_cast<double>(dims[axis]), indices);
-  const Var g = r.e.op("ScatterND",
-                       {zeros(r, moved, dy.dtype), unsqueeze(indices, {-1}), transpose(dy, perm)},
+  indices = where(less(indices, 0.0), indices + size_of(r, axis), indices);
+  const Var into = transpose(r.zeros_like(r.x()), order);
+  const Var g = r.e.op("ScatterND", {into, unsqueeze(indices, {-1}), transpose(dy, perm)},
                        {{"reduction", std::string("add")}});
   r.give(0, transpose(g, inverse_permutation(order)));
 }
 
 void gather_elements_rule(Rule& r) {
   const Var dy = r.dy();
-  r.give(0, r.e.op("ScatterElements", {zeros(r, r.x_dims(), dy.dtype), r.x(1), dy},
+  r.give(0, r.e.op("ScatterElements", {r.zeros_like(r.x()), r.x(1), dy},
                    {{"axis", r.attr("axis", 0)}, {"reduction", std::string("add")}}));
 }
 
 void gather_nd_rule(Rule& r) {
   const std::int64_t batch = r.attr("batch_dims", 0);
-  const Dims dims = r.x_dims();
   const Var dy = r.dy();
   Var indices = r.x(1);
   if (batch > 0) {
@@ -59,7 +63,7 @@ void gather_nd_rule(Rule& r) {
     parts.push_back(indices);
     indices = concat(parts, static_cast<std::int64_t>(index_dims.size()) - 1);
   }
-  r.give(0, r.e.op("ScatterND", {zeros(r, dims, dy.dtype), indices, dy},
+  r.give(0, r.e.op("ScatterND", {r.zeros_like(r.x()), indices, dy},
                    {{"reduction", std::string("add")}}));
 }
 

@@ -533,12 +533,42 @@ LOOP = """
 loop (double[3] h, double[3] w) => (double[3] last, double[5,3] all) <int64 count = {5}> {
   last, all = Loop <body = step (int64 i, bool going, double[3] before)
                          => (bool on, double[3] after, double[3] out) {
-    on = Identity (going)
     number = Cast <to: int = 11> (i)
     a = Mul (before, w)
     b = Add (a, number)
     after = Sin (b)
     out = Mul (after, w)
+    on = Identity (going)
+  }> (count, , h)
+}
+"""
+# How each loop goes on and how often it runs, beside LOOP's five times.
+LOOPS_THAT_STAY = {
+    "until a number": ("three = Constant <value_int: int = 3> ()\n    on = Less (i, three)", 4),
+    "until its data say so": (
+        "size = ReduceL1 <keepdims: int = 0> (after)\n"
+        "    bound = Constant <value_float: float = 1.9> ()\n"
+        "    wide = Cast <to: int = 11> (bound)\n    on = Greater (size, wide)",
+        3,
+    ),
+    "not once": ("on = Identity (going)", 0),
+    "more often than can be written out": ("on = Identity (going)", 5000),
+}
+NESTED = """
+<ir_version: 10, opset_import: ["" : 21]>
+nested (double[3] h, double[3] w, int64 count) => (double[3] last) {
+  last = Loop <body = outer (int64 i, bool going, double[3] before)
+                   => (bool on, double[3] after) {
+    on = Identity (going)
+    turns = Cast <to: int = 7> (i)
+    after = Loop <body = inner (int64 j, bool inner_going, double[3] x)
+                        => (bool inner_on, double[3] y) {
+      two = Constant <value_int: int = 2> ()
+      inner_on = Less (j, two)
+      a = Mul (x, w)
+      b = Add (a, before)
+      y = Sin (b)
+    }> (turns, , before)
   }> (count, , h)
 }
 """
@@ -615,10 +645,120 @@ def test_gradient_of_a_branch(flag: bool, used: int) -> None:
     check_model(BRANCH, [np.array(flag), normal(3), w], used)
 
 
-def test_a_loop_that_decides_itself_when_it_ends_is_refused() -> None:
-    text = LOOP.replace(
-        "on = Identity (going)",
-        "three = Constant <value_int: int = 3> ()\n    on = Less (i, three)",
+@pytest.mark.parametrize(
+    ("name", "used"),
+    [
+        (name, used)
+        for name in LOOPS_THAT_STAY
+        for used in (0, 1)
+        if (name, used) != ("not once", 1)
+    ],
+)
+def test_gradient_of_a_loop_that_stays_one(name: str, used: int) -> None:
+    goes_on, times = LOOPS_THAT_STAY[name]
+    text = LOOP.replace("on = Identity (going)", goes_on).replace("5,3", f"{times},3")
+    if times != 3:
+        text = text.replace("{5}", f"{{{max(times, 5) if times else 0}}}")
+    # Far from equal: how often it runs must not change with a step of the differences.
+    h, w = np.array([0.3, -0.4, 0.9]), np.array([0.8, 1.1, -0.5])
+    check_model(text, [h, w], used)
+
+
+def test_how_often_a_loop_runs_may_be_an_input() -> None:
+    text = LOOP.replace("double[3] w)", "double[3] w, int64 count)").replace(
+        " <int64 count = {5}>", ""
     )
-    with pytest.raises(openxrt.Unsupported, match="the body decides when it ends"):
-        check_model(text, [normal(3), normal(3)], 0)
+    check_model(text, [normal(3), normal(3), np.array(5)], 0)
+
+
+def test_gradient_of_a_loop_in_a_loop() -> None:
+    check_model(NESTED, [normal(3), normal(3), np.array(4)], 0)
+
+
+def sines(graph: openxrt.Graph) -> tuple[list[int], int]:
+    """x and w of float64[3] and a number of turns; the sum of x -> sin(w x) done so often."""
+    x, w = (graph.add_input(name, "float64", [3]) for name in "xw")
+    turns = graph.add_input("turns", "int64", [])
+    body = openxrt.Graph("turn")
+    body.add_input("i", "int64", [])
+    going = body.add_input("going", "bool", [])
+    before = body.add_input("before", "float64", [3])
+    factor = body.add_capture(w, "w", "float64", [3])
+    (product,) = body.add_node("Mul", [before, factor], ["product"])
+    (after,) = body.add_node("Sin", [product], ["after"])
+    for value in (body.add_node("Identity", [going], ["on"])[0], after):
+        body.add_output(value)
+    (last,) = graph.add_node("Loop", [turns, None, x], ["last"], {"body": body})
+    graph.set_type(last, "float64", [3])
+    (y,) = graph.add_node("ReduceSum", [last], ["y"], {"keepdims": 0})
+    return [x, w], y
+
+
+@pytest.mark.parametrize("turns", [0, 1, 4])
+@pytest.mark.parametrize("engine", ["native", "xla,native", "openvino,native"])
+def test_gradient_of_the_gradient_of_a_loop(engine: str, turns: int) -> None:
+    graph = openxrt.Graph("hessian")
+    inputs, y = sines(graph)
+    graph.finish()
+    first = graph.gradients(y, inputs)
+    direction = [normal(3), normal(3)]
+    parts = []
+    for gradient, d in zip(first, direction, strict=True):
+        constant = graph.add_constant(d, "float64")
+        (part,) = graph.add_node("Mul", [gradient, constant], ["part"])
+        parts += graph.add_node("ReduceSum", [part], ["slope"], {"keepdims": 0})
+    (slope,) = graph.add_node("Add", parts, ["slope"])
+    second = graph.gradients(slope, inputs, allow_unused=True)
+    for value in (slope, *second):
+        graph.add_output(value)
+    run = openxrt.load(graph, engine=engine.split(","))
+    x, w, n = normal(3), normal(3), np.array(turns)
+    _, *products = run(x, w, n)
+    step = 1e-6
+
+    def slope_at(dx: Array, dw: Array) -> float:
+        return float(run(x + dx, w + dw, n)[0])
+
+    for i, product in enumerate(products):
+        for k in range(3):
+            d = np.zeros((2, 3))
+            d[i, k] = step
+            expected = (slope_at(*d) - slope_at(*-d)) / (2 * step)
+            assert product[k] == pytest.approx(expected, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (2, 3)), ((2, 3), (1, 3)), ((1, 1), (4, 3))])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_what_was_broadcast_is_found_at_run_time(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], rank: int
+) -> None:
+    graph = openxrt.Graph("broadcast")
+    a = graph.add_input("a", "float64", [None, None])
+    b = graph.add_input("b", "float64", [None] * rank)
+    (product,) = graph.add_node("Mul", [a, b], ["product"])
+    (y,) = graph.add_node("ReduceSumSquare", [product], ["y"], {"keepdims": 0})
+    graph.finish()
+    for gradient in graph.gradients(y, [a, b]):
+        graph.add_output(gradient)
+    x, z = normal(*shapes[0]), normal(*shapes[1][2 - rank :])
+    da, db = openxrt.load(graph, engine="native")(x, z)
+    expected_a, expected_b = 2 * x * z * z, 2 * x * x * z  # before they are summed
+    for found, full, like in ((da, expected_a, x), (db, expected_b, z)):
+        while full.ndim > like.ndim:
+            full = full.sum(0)
+        for axis, (wide, own) in enumerate(zip(full.shape, like.shape, strict=True)):
+            full = full.sum(axis, keepdims=True) if own != wide else full
+        np.testing.assert_allclose(found, full, rtol=1e-12)
+
+
+def test_a_loop_whose_values_grow_is_named() -> None:
+    text = LOOP.replace("double[3] h, double[3] w", "double[3] h, double[1] w, int64 count")
+    text = text.replace(" <int64 count = {5}>", "").replace("after = Sin", "grown = Sin")
+    text = text.replace(
+        "out = Mul (after, w)", "out = Mul (w, w)\n    after = Concat <axis: int = 0> (grown, w)"
+    )
+    text = text.replace("5,3", "5,1").replace("double[3] out", "double[1] out")
+    for name in ("last", "before", "after"):
+        text = text.replace(f"double[3] {name}", f"double[N_{name}] {name}")
+    with pytest.raises(openxrt.Unsupported, match=r"\(Loop\).*its shape has to stay"):
+        check_model(text, [normal(3), normal(1), np.array(5)], 1)
