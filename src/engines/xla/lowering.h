@@ -199,6 +199,12 @@ std::string describe(const Hlo& value);
 Hlo cast(HloBuilder& b, const Hlo& x, DType dtype, bool saturate = true);
 // Where XLA's own arithmetic would be too coarse: float32 for the 16-bit floats, else the same.
 DType compute_dtype(DType dtype);
+// "maximum" or "minimum": of two values, along axes, and of windows. A NaN among them is the
+// result.
+Hlo extremum(HloBuilder& b, std::string_view op, const Hlo& x, const Hlo& y);
+Hlo reduce_extremum(HloBuilder& b, std::string_view op, const Hlo& x, const Dims& axes);
+Hlo window_maximum(HloBuilder& b, const Hlo& x, const Dims& window, const Dims& strides,
+                   const Dims& dilations, const Pads& pads);
 // The result of ONNX's integer or float division a / b, floor modulo and C modulo.
 Hlo safe_divide(HloBuilder& b, const Hlo& a, const Hlo& divisor);
 // An int32 sum times a real factor, rounded, plus a zero point, saturated to `dtype`. `zero` may be

@@ -17,7 +17,7 @@ import openxrt.torch  # noqa: E402
 NAN, INF = float("nan"), float("inf")
 ENGINES = [
     pytest.param(name, marks=pytest.mark.skipif(name not in openxrt.engines(), reason="not built"))
-    for name in ("native",)
+    for name in ("native", "xla")
 ]
 SPECIAL = [[NAN, INF, -INF, 0.0], [1.0, -1.5, 2.5, -2.5], [NAN, NAN, NAN, NAN], [4, NAN, 1, -INF]]
 

@@ -67,8 +67,15 @@ void lower_div(NodeContext& c) {
 }
 
 void lower_sum(NodeContext& c) { variadic(c, "add"); }
-void lower_max(NodeContext& c) { variadic(c, "maximum"); }
-void lower_min(NodeContext& c) { variadic(c, "minimum"); }
+void extrema(NodeContext& c, std::string_view op) {
+  c.elementwise([&](const Hlos& x) {
+    Hlo total = x[0];
+    for (std::size_t i = 1; i < x.size(); ++i) total = extremum(c.b, op, total, x[i]);
+    return total;
+  });
+}
+void lower_max(NodeContext& c) { extrema(c, "maximum"); }
+void lower_min(NodeContext& c) { extrema(c, "minimum"); }
 void lower_mean(NodeContext& c) {
   c.elementwise([&](const Hlos& x) {
     Hlo total = x[0];
@@ -276,8 +283,8 @@ void lower_clip(NodeContext& c) {
   c.elementwise(operands, [&](const Hlos& x) {
     Hlo value = x[0];
     std::size_t next = 1;
-    if (c.has(1)) value = c.b.maximum(value, x[next++]);
-    if (c.has(2)) value = c.b.minimum(value, x[next]);
+    if (c.has(1)) value = extremum(c.b, "maximum", value, x[next++]);
+    if (c.has(2)) value = extremum(c.b, "minimum", value, x[next]);
     return value;
   });
 }

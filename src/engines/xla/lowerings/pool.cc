@@ -47,7 +47,9 @@ void lower_max_pool(NodeContext& c) {
   const PoolWindow p = pool_window(c);
   const Hlo x = c.in_last(0);
   if (!c.wants(1)) {
-    c.out_last(0, pool(b, x, "maximum", p));
+    const Hlo wide = b.convert(x, compute_dtype(x.dtype));
+    const Hlo y = window_maximum(b, wide, p.window, p.strides, p.dilations, p.pads);
+    c.out_last(0, b.convert(y, x.dtype));
     return;
   }
   const bool column_major = c.attr("storage_order", 0) != 0;
@@ -79,8 +81,8 @@ void lower_max_pool(NodeContext& c) {
   const Hlos results = b.reduce_window_many(
       {x, position}, {b.neutral("maximum", x.dtype), b.scalar(-1, DType::kInt64)}, p.window,
       p.strides, p.dilations, p.pads, [&](const Hlos& args) {
-        // The first of equal elements, in whatever order XLA compares them; NaN wins; padding
-        // (position −1) never does.
+        // The first of equal elements, in whatever order XLA compares them; NaN wins, the last of
+        // them, as in PyTorch; padding (position −1) never does.
         const Hlo outside = b.compare("LT", args[1], b.scalar(0, DType::kInt64));
         const Hlo inside_other = b.compare("GE", args[3], b.scalar(0, DType::kInt64));
         const Hlo same = b.compare("EQ", args[2], args[0]);
@@ -88,8 +90,9 @@ void lower_max_pool(NodeContext& c) {
                               b.binary("and", same, b.compare("LT", args[3], args[1])));
         if (is_floating(x.dtype)) {
           const Hlo other_nan = b.unary("not", b.compare("EQ", args[2], args[2]));
-          larger =
-              b.binary("or", larger, b.binary("and", other_nan, b.compare("EQ", args[0], args[0])));
+          const Hlo better =
+              b.binary("or", b.compare("EQ", args[0], args[0]), b.compare("GT", args[3], args[1]));
+          larger = b.binary("or", larger, b.binary("and", other_nan, better));
         }
         const Hlo other = b.binary("and", inside_other, b.binary("or", outside, larger));
         return Hlos{b.select(other, args[2], args[0]), b.select(other, args[3], args[1])};
@@ -160,7 +163,13 @@ Hlo global_reduce(HloBuilder& b, const Hlo& x, std::string_view op) {
 }
 
 void lower_global_max_pool(NodeContext& c) {
-  c.out_last(0, global_reduce(c.b, c.in_last(0), "maximum"));
+  const Hlo x = c.in_last(0);
+  const Hlo wide = c.b.convert(x, compute_dtype(x.dtype));
+  const Hlo y = reduce_extremum(c.b, "maximum", wide, range_dims(1, x.rank() - 1));
+  Dims kept(x.dims.size(), 1);
+  kept.front() = x.dims.front();
+  kept.back() = x.dims.back();
+  c.out_last(0, c.b.reshape(c.b.convert(y, x.dtype), kept));
 }
 void lower_global_average_pool(NodeContext& c) {
   HloBuilder& b = c.b;

@@ -105,12 +105,14 @@ void lower_prod(NodeContext& c) {
 }
 void lower_max(NodeContext& c) {
   reduce(c, [](HloBuilder& b, const Hlo& x, const Dims& axes) {
-    return b.reduce(x, x.dtype == DType::kBool ? "or" : "maximum", axes);
+    if (x.dtype == DType::kBool) return b.reduce(x, "or", axes);
+    return reduce_extremum(b, "maximum", x, axes);
   });
 }
 void lower_min(NodeContext& c) {
   reduce(c, [](HloBuilder& b, const Hlo& x, const Dims& axes) {
-    return b.reduce(x, x.dtype == DType::kBool ? "and" : "minimum", axes);
+    if (x.dtype == DType::kBool) return b.reduce(x, "and", axes);
+    return reduce_extremum(b, "minimum", x, axes);
   });
 }
 void lower_mean(NodeContext& c) {
