@@ -5,7 +5,8 @@
     python benchmarks/torch_cuda.py                 # needs a GPU, PyTorch for CUDA, jax-cuda13-pjrt
     python benchmarks/torch_cuda.py --only ResNet-50 --inductor
 
-Medians of the runs of a second, each of which is waited for. Weights and data are random; networks
+Medians of the runs of a second, each of which is waited for; then the mean of runs that are queued
+one after the other ("queued"), as in training that does not look at every loss. Weights and data are random; networks
 are those of the papers, written down here, so that nothing has to be downloaded.
 """
 
@@ -111,6 +112,20 @@ def resnet18() -> nn.Module:
     return ResNet((2, 2, 2, 2), 1)
 
 
+def queued_ms(run: Run, seconds: float) -> float:
+    """Of one of many runs that are queued one after the other, the last of which is waited for."""
+    for _ in range(3):
+        run()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    count = 0
+    while time.perf_counter() < start + seconds or count < 10:
+        run()
+        count += 1
+    torch.cuda.synchronize()
+    return 1e3 * (time.perf_counter() - start) / count
+
+
 def median_ms(run: Run, seconds: float) -> float:
     """Of a run that is waited for."""
     for _ in range(3):
@@ -152,8 +167,11 @@ class Table:
         run()
         torch.cuda.synchronize()
         made = time.perf_counter() - start
-        ms = median_ms(run, self.seconds)
-        print(f"{case:30s} {way:28s} {ms:9.3f} ms   made in {made:.1f} s", flush=True)
+        ms, queued = median_ms(run, self.seconds), queued_ms(run, self.seconds)
+        print(
+            f"{case:30s} {way:28s} {ms:9.3f} ms, queued {queued:9.3f} ms   made in {made:.1f} s",
+            flush=True,
+        )
 
 
 def allow_tf32(allow: bool) -> None:

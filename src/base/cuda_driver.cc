@@ -23,6 +23,8 @@ constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
 constexpr int kOutOfMemory = 2;              // CUDA_ERROR_OUT_OF_MEMORY
 constexpr int kNotReady = 600;               // CUDA_ERROR_NOT_READY
 constexpr const char* kLibrary = "libcuda.so.1";
+// Of one stream, what is kept before somebody looks whether it still has to be.
+constexpr std::size_t kManyKept = 1024;
 
 // The driver's library; it stays open: XLA's plugin uses it too. Null where there is none.
 void* library() {
@@ -52,6 +54,7 @@ struct CudaDriver::Functions {
   int (*event_create)(void**, unsigned);
   int (*event_record)(void*, void*);
   int (*event_query)(void*);
+  int (*event_synchronize)(void*);
   int (*stream_wait)(void*, void*, unsigned);
   int (*error_name)(int, const char**);
 };
@@ -169,6 +172,7 @@ CudaDriver::CudaDriver()
   find(cuda.event_create, "cuEventCreate");
   find(cuda.event_record, "cuEventRecord");
   find(cuda.event_query, "cuEventQuery");
+  find(cuda.event_synchronize, "cuEventSynchronize");
   find(cuda.stream_wait, "cuStreamWaitEvent");
   find(cuda.error_name, "cuGetErrorName");
 }
@@ -266,21 +270,28 @@ void CudaDriver::follow(int device, void* follower, void* stream) const {
 }
 
 void CudaDriver::release_after(int device, void* stream, std::shared_ptr<const void> owner) const {
-  release_finished();
-  const Scope scope(*this, device);
-  void* event = record_event(device, stream);
-  const std::lock_guard lock(state_->kept_mutex);
-  state_->kept[{device, stream}].push_back({event, std::move(owner)});
+  std::size_t count = 0;
+  {
+    const Scope scope(*this, device);
+    void* event = record_event(device, stream);
+    const std::lock_guard lock(state_->kept_mutex);
+    std::deque<State::Kept>& kept = state_->kept[{device, stream}];
+    kept.push_back({event, std::move(owner)});
+    count = kept.size();
+  }
+  // Freeing takes longer than recording, and whoever releases may have a device to feed.
+  if (count >= kManyKept) release_finished();
 }
 
-void CudaDriver::release_finished() const {
+void CudaDriver::release(bool wait) const {
   std::vector<State::Kept> finished;  // released after the lock: freeing may take long
   {
     const std::lock_guard lock(state_->kept_mutex);
     for (auto& [place, kept] : state_->kept) {
       if (kept.empty()) continue;
       const Scope scope(*this, place.first);
-      while (!kept.empty() && functions_->event_query(kept.front().event) != kNotReady) {
+      if (wait) functions_->event_synchronize(kept.back().event);  // an error ends the wait, too
+      while (!kept.empty() && (wait || functions_->event_query(kept.front().event) != kNotReady)) {
         put_back(place.first, kept.front().event);
         finished.push_back(std::move(kept.front()));
         kept.pop_front();
@@ -288,5 +299,9 @@ void CudaDriver::release_finished() const {
     }
   }
 }
+
+void CudaDriver::release_finished() const { release(false); }
+
+void CudaDriver::release_all() const { release(true); }
 
 }  // namespace xrt

@@ -45,10 +45,13 @@ class XRT_API CudaDriver {
   // done. Nobody waits here.
   void follow(int device, void* follower, void* stream) const;
 
-  // Keeps `owner` alive until all that is queued on the stream now is done.
+  // Keeps `owner` alive until all that is queued on the stream now is done, and somebody calls one
+  // of the functions below.
   void release_after(int device, void* stream, std::shared_ptr<const void> owner) const;
   // Lets go of what release_after() keeps without need.
   void release_finished() const;
+  // Waits until there is need for nothing, and lets go of everything.
+  void release_all() const;
 
  private:
   struct Functions;
@@ -62,6 +65,7 @@ class XRT_API CudaDriver {
   // one. The device's context is current.
   void* record_event(int device, void* stream) const;
   void put_back(int device, void* event) const;
+  void release(bool wait) const;
 
   std::unique_ptr<Functions> functions_;
   std::unique_ptr<State> state_;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -364,7 +364,7 @@ class ExchangeApi(ctypes.Structure):
 class Framework(OnGpu):
     """A tensor of a framework that queues its work on a stream, as PyTorch does."""
 
-    kept: list[Any] = []
+    kept: ClassVar[list[Any]] = []
     stream = 5
 
     def is_neg(self) -> bool:
@@ -470,6 +470,37 @@ def test_a_run_that_failed_later_is_told_by_the_next_one() -> None:
     program.call_tensors([x], Framework)
     PLUGIN.fake_fail_await()
     with pytest.raises(openxrt.Error, match=r"function 'xla_0' that was started earlier failed"):
+        program.call_tensors([x], Framework)
+    (y,) = program.call_tensors([x], Framework)
+    np.testing.assert_allclose(y.array, expected(X), rtol=1e-6)
+
+
+def test_views_are_kept_and_one_follows_the_stream() -> None:
+    graph = openxrt.Graph("sum")
+    x, y = (graph.add_input(name, "float32", [2, 3]) for name in "xy")
+    (total,) = graph.add_node("Add", [x, y], ["total"])
+    graph.add_output(total)
+    graph.finish()
+    program = openxrt.load(graph, engine=ENGINES, device="cuda")
+    a, b, c = Framework(X), Framework(X + 1), Framework(X + 2)
+    program.call_tensors([a, b], Framework)
+    views, behind = PLUGIN.fake_views(), PLUGIN.fake_views_behind()
+    for given, added in (([a, b], 1), ([b, c], 2), ([b, b], 1), ([c, c], 1)):
+        (found,) = program.call_tensors(given, Framework)
+        np.testing.assert_allclose(found.array, given[0].array + given[1].array)
+        views, behind = views + added, behind + 1
+        assert (PLUGIN.fake_views(), PLUGIN.fake_views_behind()) == (views, behind)
+
+
+def test_memory_that_waits_to_be_given_back_is_there_when_it_is_needed() -> None:
+    program = affine()
+    x = Framework(X)
+    program.call_tensors([x], Framework)
+    PLUGIN.fake_exhaust(1)
+    (y,) = program.call_tensors([x], Framework)
+    np.testing.assert_allclose(y.array, expected(X), rtol=1e-6)
+    PLUGIN.fake_exhaust(2)
+    with pytest.raises(openxrt.Error, match="exhausted"):
         program.call_tensors([x], Framework)
     (y,) = program.call_tensors([x], Framework)
     np.testing.assert_allclose(y.array, expected(X), rtol=1e-6)

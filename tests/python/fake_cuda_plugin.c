@@ -10,7 +10,7 @@
 
 static const PJRT_Api* real;
 static int views = 0, uploads = 0, downloads = 0;
-static int views_behind = 0, waits = 0, fail_wait = 0, fail_await = 0;
+static int views_behind = 0, waits = 0, fail_wait = 0, fail_await = 0, exhausted_times = 0;
 
 // The layout of XLA's extension for streams, of which there is only one here.
 struct stream_args {
@@ -25,6 +25,26 @@ struct wait_args {
 };
 enum { kStream = 4711 };
 
+// The one error of our own: memory is exhausted.
+static char exhausted;
+
+static PJRT_Error* error_code(PJRT_Error_GetCode_Args* args) {
+  if ((const void*)args->error != &exhausted) return real->PJRT_Error_GetCode(args);
+  args->code = PJRT_Error_Code_RESOURCE_EXHAUSTED;
+  return NULL;
+}
+static void error_message(PJRT_Error_Message_Args* args) {
+  if ((const void*)args->error != &exhausted) {
+    real->PJRT_Error_Message(args);
+    return;
+  }
+  args->message = "exhausted";
+  args->message_size = 9;
+}
+static void destroy_error(PJRT_Error_Destroy_Args* args) {
+  if ((const void*)args->error != &exhausted) real->PJRT_Error_Destroy(args);
+}
+
 // Some error of the real plugin's.
 static PJRT_Error* refuse(void) {
   PJRT_Buffer_Dimensions_Args args = {0};
@@ -37,6 +57,7 @@ static PJRT_Error* stream_of_device(struct stream_args* args) {
 }
 
 static PJRT_Error* let_wait(struct wait_args* args) {
+  if (exhausted_times > 0) return (--exhausted_times, (PJRT_Error*)&exhausted);
   if (fail_wait) return (fail_wait = 0, refuse());
   // Those who read on the stream afterwards do so at once, here.
   PJRT_Buffer_ReadyEvent_Args ready = {PJRT_Buffer_ReadyEvent_Args_STRUCT_SIZE};
@@ -99,6 +120,9 @@ const PJRT_Api* GetPjrtApi(void) {
   fake->PJRT_Client_BufferFromHostBuffer = upload;
   fake->PJRT_Buffer_ToHostBuffer = download;
   fake->PJRT_Event_Await = await_event;
+  fake->PJRT_Error_GetCode = error_code;
+  fake->PJRT_Error_Message = error_message;
+  fake->PJRT_Error_Destroy = destroy_error;
   streams.base.next = fake->extension_start;
   fake->extension_start = &streams.base;
   return fake;
@@ -107,6 +131,7 @@ const PJRT_Api* GetPjrtApi(void) {
 int fake_views_behind(void) { return views_behind; }
 int fake_stream_waits(void) { return waits; }
 void fake_fail_wait(void) { fail_wait = 1; }
+void fake_exhaust(int times) { exhausted_times = times; }
 void fake_fail_await(void) { fail_await = 1; }
 int fake_views(void) { return views; }
 int fake_uploads(void) { return uploads; }

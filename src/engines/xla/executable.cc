@@ -20,6 +20,9 @@ namespace {
 
 constexpr std::string_view kMagic = "XRTXLA2\n";
 
+// Where one input lay lately: a caller that is ahead of the device has several sets of values.
+constexpr std::size_t kViewsPerInput = 4;
+
 constexpr std::uintptr_t kViewAlignment = 64;  // of memory that XLA reads where it lies
 
 bool is_aligned(const void* address) {
@@ -138,9 +141,7 @@ XlaExecutable::XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable exec
   workspace_bytes_ = client_.temporary_bytes(executable_.get());
 }
 
-PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tensor,
-                                   std::vector<Tensor>& keep, std::intptr_t written_on,
-                                   bool waits) const {
+void XlaExecutable::check_input(const Module::Port& port, const Tensor& tensor) const {
   if (tensor.dtype() != port.dtype || tensor.dims() != port.dims) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("XLA: '{}' is {}{}, but was compiled for {}{}", port.name,
@@ -152,6 +153,12 @@ PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tenso
                 fmt::format("XLA: '{}' lies on {}, but was compiled for {}", port.name,
                             to_string(tensor.device()), to_string(client_.device())));
   }
+}
+
+PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tensor,
+                                   std::vector<Tensor>& keep, std::intptr_t written_on,
+                                   bool waits) const {
+  check_input(port, tensor);
   keep.push_back(is_packed(port.dtype) ? unpack(tensor) : tensor);
   if (!tensor.on_host() && tensor.count() > 0) {
     Tensor& view = keep.back();
@@ -165,16 +172,50 @@ PjrtBuffer XlaExecutable::argument(const Module::Port& port, const Tensor& tenso
                                   waits ? memory : HostMemory::kDuringCall);
 }
 
+std::shared_ptr<PJRT_Buffer> XlaExecutable::known_view(std::size_t input,
+                                                       const Tensor& tensor) const {
+  check_input(module_.inputs[input], tensor);
+  const std::lock_guard lock(views_mutex_);
+  views_.resize(module_.inputs.size());
+  std::vector<View>& known = views_[input];
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const View& view) { return view.address == tensor.raw(); });
+  if (found != known.end()) {
+    std::rotate(found, found + 1, known.end());
+  } else {
+    if (known.size() == kViewsPerInput) known.erase(known.begin());
+    std::vector<Tensor> keep;
+    known.push_back({tensor.raw(), argument(module_.inputs[input], tensor, keep)});
+  }
+  return known.back().buffer;
+}
+
+PjrtClient::Started XlaExecutable::start_behind(
+    void* stream, const std::vector<PJRT_Buffer*>& arguments,
+    const std::vector<std::int64_t>& not_donated) const {
+  PjrtClient::Started started =
+      client_.start(executable_.get(), arguments, module_.outputs.size(), not_donated);
+  if (started.results.empty()) return started;
+  try {
+    // One event, at the end of the run, says of all its results that they are written.
+    client_.let_wait(stream, started.results.front().get());
+  } catch (...) {  // nothing may read the arguments any longer; why it failed is what counts
+    while (!client_.api().is_ready(started.complete.get())) std::this_thread::yield();
+    throw;
+  }
+  return started;
+}
+
 void XlaExecutable::run_behind(void* stream, std::span<const Data> inputs,
                                std::span<Data> outputs) const {
-  client_.in_flight().settle(client_.api());
+  // Let go of at the end, when the device has something to do.
+  std::vector<InFlight::Run> ended = client_.in_flight().settle(client_.api());
   const auto is_misaligned = [](const Data& input) {
     const Tensor& tensor = input.tensor();
     return !tensor.on_host() && !is_aligned(tensor.raw());
   };
   const bool has_copies = std::any_of(inputs.begin(), inputs.end(), is_misaligned);
   if (has_copies) CudaDriver::get().synchronize(client_.device().ordinal, stream);
-  std::intptr_t written_on = client_.stream_to_follow(stream);
   InFlight::Run run;
   run.function = module_.name;
   run.arguments.reserve(inputs.size());
@@ -183,34 +224,46 @@ void XlaExecutable::run_behind(void* stream, std::span<const Data> inputs,
   std::vector<PJRT_Buffer*> arguments;
   arguments.reserve(inputs.size() + weight_buffers_.size());
   std::vector<std::int64_t> not_donated;
+  bool waits_for_stream = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Module::Port& port = module_.inputs[i];
     const Tensor& tensor = inputs[i].tensor();
-    run.arguments.push_back(argument(module_.inputs[i], tensor, keep, written_on, false));
+    if (tensor.on_host() || tensor.count() == 0) {
+      run.arguments.push_back(argument(port, tensor, keep, 0, false));
+    } else if (!waits_for_stream) {
+      // Nothing of a run begins before all of its arguments are written: one that waits is enough.
+      run.arguments.push_back(
+          argument(port, tensor, keep, client_.stream_to_follow(stream), false));
+      waits_for_stream = true;
+    } else if (is_misaligned(inputs[i])) {
+      run.arguments.push_back(argument(port, tensor, keep, 0, false));
+    } else {
+      run.arguments.push_back(known_view(i, tensor));
+    }
     arguments.push_back(run.arguments.back().get());
-    if (tensor.on_host()) continue;
-    if (module_.inputs[i].donated) not_donated.push_back(static_cast<std::int64_t>(i));
-    // Nothing of a run begins before all of its arguments are written: one that waits is enough.
-    if (tensor.count() > 0) written_on = 0;
+    if (port.donated && !tensor.on_host()) not_donated.push_back(static_cast<std::int64_t>(i));
   }
   for (const PjrtBuffer& weight : weight_buffers_) arguments.push_back(weight.get());
   // The caller's memory is the caller's affair: what he does with it on his stream from now on
   // waits for this run.
   if (has_copies) run.copies = std::move(keep);
 
-  PjrtClient::Started started =
-      client_.start(executable_.get(), arguments, module_.outputs.size(), not_donated);
+  PjrtClient::Started started;
   try {
-    // One event, at the end of the run, says of all its results that they are written.
-    if (!started.results.empty()) client_.let_wait(stream, started.results.front().get());
-  } catch (...) {  // nothing may read the arguments any longer; why it failed is what counts
-    while (!client_.api().is_ready(started.complete.get())) std::this_thread::yield();
-    throw;
+    started = start_behind(stream, arguments, not_donated);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResource) throw;
+    // Memory that others were done with may not have been given back yet.
+    ended = client_.in_flight().settle(client_.api(), /*all=*/true);
+    CudaDriver::get().release_all();
+    started = start_behind(stream, arguments, not_donated);
   }
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     give_on_device(module_.outputs[k], std::move(started.results[k]), outputs[k]);
   }
   run.complete = std::move(started.complete);
   client_.in_flight().add(std::move(run));
+  CudaDriver::get().release_finished();
 }
 
 void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
@@ -242,8 +295,15 @@ void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
   }
   for (const PjrtBuffer& weight : weight_buffers_) arguments.push_back(weight.get());
 
-  std::vector<PjrtBuffer> results =
-      client_.execute(executable_.get(), arguments, module_.outputs.size(), not_donated);
+  if (client_.follows_streams()) CudaDriver::get().release_finished();
+  std::vector<PjrtBuffer> results;
+  try {
+    results = client_.execute(executable_.get(), arguments, module_.outputs.size(), not_donated);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResource || !client_.follows_streams()) throw;
+    CudaDriver::get().release_all();
+    results = client_.execute(executable_.get(), arguments, module_.outputs.size(), not_donated);
+  }
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Module::Port& port = module_.outputs[k];
     if (!outputs[k].is_none()) check_target(port, std::as_const(outputs[k]).tensor());

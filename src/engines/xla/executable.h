@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,12 +71,18 @@ class XlaExecutable : public Executable, public TellsThreadUse, public FollowsSt
                                   const PjrtClient& client);
 
  private:
+  void check_input(const Module::Port& port, const Tensor& tensor) const;
   // `written_on` is as for PjrtClient::view_of_device(); with a stream nothing of the host's is
   // read after the call.
   PjrtBuffer argument(const Module::Port& port, const Tensor& tensor, std::vector<Tensor>& keep,
                       std::intptr_t written_on = 0, bool waits = true) const;
-  // Everything lies on the device, and results are given out there.
+  // A view of an input on the device that is written already.
+  std::shared_ptr<PJRT_Buffer> known_view(std::size_t input, const Tensor& tensor) const;
+  // Results are given out on the device.
   void run_behind(void* stream, std::span<const Data> inputs, std::span<Data> outputs) const;
+  // Queues a run behind the stream, and the stream behind the run.
+  PjrtClient::Started start_behind(void* stream, const std::vector<PJRT_Buffer*>& arguments,
+                                   const std::vector<std::int64_t>& not_donated) const;
 
   static void check_target(const Module::Port& port, const Tensor& target);
   // Gives a result out: as the tensor, or into the one that `output` holds.
@@ -91,6 +98,14 @@ class XlaExecutable : public Executable, public TellsThreadUse, public FollowsSt
   std::size_t weight_bytes_ = 0;
   std::size_t workspace_bytes_ = 0;
   bool follows_stream_;
+  // Views of memory that was given before: that of weights does not move, and a framework's
+  // allocator gives out the same memory again.
+  struct View {
+    const void* address;
+    std::shared_ptr<PJRT_Buffer> buffer;
+  };
+  mutable std::mutex views_mutex_;
+  mutable std::vector<std::vector<View>> views_;  // per input, the one used last at the end
 };
 
 }  // namespace xrt::xla

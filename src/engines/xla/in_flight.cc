@@ -21,12 +21,12 @@ void InFlight::add(Run run) {
   runs_.push_back(std::move(run));
 }
 
-void InFlight::settle(const PjrtApi& api) {
-  std::vector<Run> ended;  // let go of after the lock
+std::vector<InFlight::Run> InFlight::settle(const PjrtApi& api, bool all) {
+  std::vector<Run> ended;
   {
     const std::lock_guard lock(mutex_);
     while (!runs_.empty() &&
-           (runs_.size() > kMostRuns || api.is_ready(runs_.front().complete.get()))) {
+           (all || runs_.size() > kMostRuns || api.is_ready(runs_.front().complete.get()))) {
       ended.push_back(std::move(runs_.front()));
       runs_.pop_front();
     }
@@ -41,6 +41,7 @@ void InFlight::settle(const PjrtApi& api) {
     }
   }
   if (!failed.empty()) throw Error(ErrorCode::kEngine, failed);
+  return ended;
 }
 
 }  // namespace xrt::xla

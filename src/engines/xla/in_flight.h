@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -19,14 +20,14 @@ class InFlight {
   struct Run {
     std::string function;
     PjrtEvent complete;
-    std::vector<PjrtBuffer> arguments;
+    std::vector<std::shared_ptr<PJRT_Buffer>> arguments;
     std::vector<Tensor> copies;  // memory of our own that arguments are views of
   };
 
   void add(Run run);
-  // Lets go of the runs that have ended, and waits for the oldest ones while there are many.
-  // Throws kEngine, naming the function, if one of them failed.
-  void settle(const PjrtApi& api);
+  // The runs that have ended, which nobody has to keep any longer; waits for the oldest ones while
+  // there are many, or for `all`. Throws kEngine, naming the function, if one of them failed.
+  std::vector<Run> settle(const PjrtApi& api, bool all = false);
 
  private:
   std::mutex mutex_;
