@@ -142,7 +142,7 @@ class ChannelsLast {
     const Node& node = graph_.node(id);
     if (rank < 3 || rank > 5) return;
     if (node.domain == kDomain && node.op == "Conv") return convert_conv(id, rank);
-    if (node.domain == kDomain && node.op == "Int8Add") {
+    if (node.domain == kDomain && (node.op == "Int8Add" || node.op == "Int8Mul")) {
       if (worthwhile(node)) convert_conv(id, rank);
       return;
     }
@@ -156,6 +156,7 @@ class ChannelsLast {
       return;
     }
     if (node.op == "MaxPool") return convert_windowed(id, rank);
+    if (node.op == "Resize") return convert_resize(id, rank);
     if (node.op == "Concat" && worthwhile(node)) return convert_concat(id, rank);
     if (node.op == "Transpose") return compose_transpose(id, rank);
     if (is_scaling(node)) return convert_elementwise(id, rank);
@@ -316,7 +317,8 @@ class ChannelsLast {
     if (rank < 3 || rank > 5) return;
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = last_of(inputs[0]);
-    const std::size_t operands = node.op == "Int8Add" ? 1 : 3;
+    const bool pair = node.op == "Int8Add" || node.op == "Int8Mul";
+    const std::size_t operands = pair ? 1 : 3;
     for (std::size_t i = operands; i < inputs.size(); ++i) {
       if (graph_.type(inputs[i]).rank() > 0) inputs[i] = last_of(inputs[i]);  // no scale
     }

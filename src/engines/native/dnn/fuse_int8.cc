@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "engines/native/dequantize.h"
 #include "engines/native/dnn/int8.h"
 #include "engines/native/dnn/int8_chain.h"
 #include "engines/native/dnn/int8_pattern.h"
@@ -26,6 +27,7 @@ class Int8Fusion {
   explicit Int8Fusion(Graph& graph) : graph_(graph) {}
 
   void run() {
+    dequantise_scalars();
     for (const NodeId id : graph_.topological_order()) {
       if (!graph_.alive(id)) continue;
       const Node& node = graph_.node(id);
@@ -38,12 +40,16 @@ class Int8Fusion {
         fuse_qlinear(id);
       } else if (node.op == "MatMulInteger") {
         fuse_sums(id);
-      } else if (node.op == "Add") {
-        fuse_addition(id);
+      } else if (node.op == "Add" || node.op == "Sub" || node.op == "Mul") {
+        fuse_binary(id);
       } else if (node.op == "AveragePool" || node.op == "GlobalAveragePool") {
         fuse_average(id);
       } else if (node.op == "Concat") {
         sink_concat(id);
+      } else if (node.op == "Split") {
+        sink_split(id);
+      } else if (node.op == "Pad" && node.attr_string("mode", "constant") == "constant") {
+        sink_pad(id);
       } else if (moves(node)) {
         sink(id);
       } else {
@@ -56,11 +62,87 @@ class Int8Fusion {
   static bool moves(const Node& node) {
     return (node.op == "MaxPool" && !node.output(1).valid()) || node.op == "Reshape" ||
            node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze" ||
-           node.op == "Transpose" || node.op == "Identity" || node.op == "Slice";
+           node.op == "Transpose" || node.op == "Identity" || node.op == "Slice" ||
+           node.op == "DepthToSpace" || node.op == "SpaceToDepth" || node.op == "Expand" ||
+           node.op == "Tile" || node.op == "Gather" ||
+           (node.op == "Resize" && node.attr_string("mode", "nearest") == "nearest" &&
+            node.attr_string("coordinate_transformation_mode", "half_pixel") !=
+                "tf_crop_and_resize") ||
+           (node.op == "Pad" && node.attr_string("mode", "constant") != "constant");
+  }
+
+  // op(DQ(x)) = DQ(op(x)) for a Split.
+  void sink_split(NodeId id) {
+    const Node node = graph_.node(id);
+    const auto from = dequantised_from(graph_, node.input(0));
+    if (!from) return;
+    for (const ValueId old : node.outputs) {
+      if (!old.valid() || graph_.is_output(old)) return;
+    }
+    const Node source = *producer(graph_, node.input(0), "DequantizeLinear");
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = from->q;
+    const NodeId made = graph_.add_node(
+        "", node.op, inputs, std::vector<std::string>(node.outputs.size()), node.attributes);
+    const std::vector<ValueId> parts = graph_.node(made).outputs;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      Type type = graph_.type(node.outputs[i]);
+      type.dtype = from->dtype;
+      graph_.set_type(parts[i], std::move(type));
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (!graph_.alive(node.outputs[i])) continue;
+      const auto to = quantised_to(graph_, node.outputs[i]);
+      if (to && to->same_steps(*from)) {
+        replace_quantised(graph_, node.outputs[i], parts[i]);
+      } else {
+        dequantise_instead(node.outputs[i], parts[i], source.input(1), source.input(2));
+      }
+    }
+  }
+
+  // A Pad with a constant: as bytes, that of zero is the zero point.
+  void sink_pad(NodeId id) {
+    const Node node = graph_.node(id);
+    const auto from = dequantised_from(graph_, node.input(0));
+    const ValueId given = node.input(2);
+    if (!from || (given.valid() && scalar_constant(graph_, given) != 0.0F)) return;
+    const Node& source = *producer(graph_, node.input(0), "DequantizeLinear");
+    const Tensor* zero = source.input(2).valid() ? graph_.constant(source.input(2)) : nullptr;
+    Tensor byte = Tensor::allocate(from->dtype, {});
+    *byte.data<char>() = zero != nullptr ? *static_cast<const char*>(zero->raw()) : char{0};
+    sink(id, graph_.add_constant("", std::move(byte)));
+  }
+
+  // Numbers that are read as one for all are easier to recognise as such.
+  void dequantise_scalars() {
+    for (const NodeId id : graph_.topological_order()) {
+      const Node node = graph_.node(id);
+      if (!node.domain.empty() || node.op != "DequantizeLinear") continue;
+      const Tensor* bytes = graph_.constant(node.input(0));
+      if (bytes == nullptr || bytes->count() != 1) continue;
+      const Tensor value = dequantized(graph_, node);
+      if (!value.defined()) continue;
+      const std::vector<Use> uses = graph_.uses(node.outputs[0]);
+      const ValueId constant = graph_.add_constant("", value);
+      for (const Use& use : uses) {
+        if (use.index < 0) continue;
+        const Node& reader = graph_.node(use.node);
+        static constexpr std::string_view kOps[] = {"Add", "Sub", "Mul",  "Div",
+                                                    "Pow", "Max", "Clip", "Min"};
+        if (!reader.domain.empty() ||
+            std::find(std::begin(kOps), std::end(kOps), reader.op) == std::end(kOps)) {
+          continue;
+        }
+        graph_.set_input(use.node, static_cast<std::size_t>(use.index), constant);
+      }
+      remove_unused(graph_, node.outputs[0]);
+      if (graph_.uses(constant).empty()) remove_unused(graph_, constant);
+    }
   }
 
   // op(DQ(x)) = DQ(op(x)) where op moves or selects elements.
-  void sink(NodeId id) {
+  void sink(NodeId id, ValueId constant_value = {}) {
     const Node node = graph_.node(id);
     const auto from = dequantised_from(graph_, node.input(0));
     const ValueId old = node.outputs[0];
@@ -69,6 +151,10 @@ class Int8Fusion {
     const ValueId parameters[] = {source.input(1), source.input(2)};
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = from->q;
+    if (constant_value.valid()) {
+      inputs.resize(std::max<std::size_t>(inputs.size(), 3));
+      inputs[2] = constant_value;
+    }
     const NodeId made = graph_.add_node("", node.op, inputs, {""}, node.attributes);
     const ValueId bytes = graph_.node(made).outputs[0];
     Type type = graph_.type(old);
@@ -186,17 +272,37 @@ class Int8Fusion {
     dequantise_instead(old, bytes, source.input(1), source.input(2));
   }
 
-  void fuse_addition(NodeId id) {
-    const Node node = graph_.node(id);
-    const auto a = dequantised_from(graph_, node.inputs[0]);
-    const auto b = dequantised_from(graph_, node.inputs[1]);
-    const Type& type = graph_.type(node.outputs[0]);
-    if (!a || !b || !same_shape(graph_.type(node.inputs[0]), type) ||
-        !same_shape(graph_.type(node.inputs[1]), type)) {
-      return fuse_table(id);
+  // Bytes on a grid, constant or not, with ones in front of their shape up to `rank`. Nothing where
+  // that takes more than another constant.
+  std::optional<Grid> operand_of(ValueId value, std::size_t rank) {
+    auto grid = dequantised_from(graph_, value);
+    if (grid) {
+      const Type& type = graph_.type(grid->q);
+      return type.has_rank() && type.rank() == rank ? grid : std::nullopt;
     }
+    const Node* node = producer(graph_, value, "DequantizeLinear");
+    const Tensor* bytes = node != nullptr ? graph_.constant(node->input(0)) : nullptr;
+    if (bytes == nullptr || bytes->rank() > rank || node->attr_int("block_size", 0) != 0) return {};
+    grid = grid_of(graph_, node->input(0), node->input(1), node->input(2), bytes->dtype());
+    if (grid && bytes->rank() < rank) {
+      grid->q = graph_.add_constant("", bytes->reshaped(padded_dims(bytes->dims(), rank)));
+    }
+    return grid;
+  }
+
+  // Add, Sub or Mul of two that are on grids, to a grid.
+  void fuse_binary(NodeId id) {
+    const Node node = graph_.node(id);
+    if (!graph_.type(node.outputs[0]).has_rank() || node.inputs.size() != 2) return;
+    const std::size_t rank = graph_.type(node.outputs[0]).rank();
+    const bool scaled = producer(graph_, node.inputs[0], "DequantizeLinear") != nullptr &&
+                        producer(graph_, node.inputs[1], "DequantizeLinear") != nullptr;
+    if (!scaled) return fuse_table(id);
     const Chain chain = follow(graph_, {node.outputs[0], {}, {}, {}, {}}, 0);
     if (!chain.to || chain.residual) return;
+    const auto a = operand_of(node.inputs[0], rank);
+    const auto b = operand_of(node.inputs[1], rank);
+    if (!a || !b) return;
     const Grid& to = *chain.to;
     double low = to.low(), high = to.high();
     for (const PostOp& op : chain.ops) {
@@ -210,18 +316,24 @@ class Int8Fusion {
       const double bottom = step(least), top = step(most);
       low = bottom, high = top;
     }
-    const double a_scale = double{a->scale} / to.scale;
-    const double b_scale = double{b->scale} / to.scale;
-    Attributes attributes{
-        {"a_scale", static_cast<float>(a_scale)},
-        {"b_scale", static_cast<float>(b_scale)},
-        {"shift", static_cast<float>(to.zero - a->zero * a_scale - b->zero * b_scale)},
-        {"low", static_cast<float>(low)},
-        {"high", static_cast<float>(high)},
-        {"to", static_cast<std::int64_t>(to.dtype)}};
+    Attributes attributes{{"low", static_cast<float>(low)},
+                          {"high", static_cast<float>(high)},
+                          {"to", static_cast<std::int64_t>(to.dtype)}};
+    if (node.op == "Mul") {
+      attributes["a_zero"] = std::int64_t{a->zero};
+      attributes["b_zero"] = std::int64_t{b->zero};
+      attributes["scale"] = static_cast<float>(double{a->scale} * b->scale / to.scale);
+      attributes["shift"] = static_cast<float>(to.zero);
+    } else {
+      const double a_scale = double{a->scale} / to.scale;
+      const double b_scale = (node.op == "Sub" ? -1 : 1) * double{b->scale} / to.scale;
+      attributes["a_scale"] = static_cast<float>(a_scale);
+      attributes["b_scale"] = static_cast<float>(b_scale);
+      attributes["shift"] = static_cast<float>(to.zero - a->zero * a_scale - b->zero * b_scale);
+    }
     replace_quantised(graph_, chain.result,
-                      add(kDomain, "Int8Add", {a->q, b->q}, std::move(attributes),
-                          graph_.type(chain.result), to.dtype));
+                      add(kDomain, node.op == "Mul" ? "Int8Mul" : "Int8Add", {a->q, b->q},
+                          std::move(attributes), graph_.type(chain.result), to.dtype));
   }
 
   // Of a pool's window; too many where that is not known.

@@ -4,7 +4,8 @@
 // QuantizeLast(X, scale, zero point): QuantizeLinear of X (batch, channels, spatial …), its result
 // stored as (batch, spatial …, channels).
 // Int8Table(X): bytes to the bytes that the attribute `table` has for them, by their unsigned
-// value. Int8Add(A, B): round(A * a_scale + B * b_scale + shift) within low … high, of one shape.
+// value. Int8Add(A, B): round(A * a_scale + B * b_scale + shift) within low … high.
+// Int8Mul(A, B): round((A - a_zero) * (B - b_zero) * scale + shift), likewise. A and B broadcast.
 // The attribute `to` is the element type of the result.
 #include <algorithm>
 #include <array>
@@ -13,6 +14,8 @@
 
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/post_ops.h"
+#include "engines/native/kernels/axes.h"
+#include "engines/native/kernels/broadcast.h"
 #include "engines/native/kernels/vector_ops.h"
 
 namespace xrt::native::dnn {
@@ -103,10 +106,43 @@ std::unique_ptr<Kernel> create_table(const KernelCreateContext& create) {
         const auto* from = static_cast<const std::uint8_t*>(x.raw());
         auto* result = static_cast<std::uint8_t*>(y.raw());
         k.parallel_for(x.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-          for (; begin < end; ++begin) result[begin] = table[from[begin]];
+          vector_ops().lookup(table.data(), from + begin, result + begin, end - begin);
         });
       },
       {.in_place = {0}});
+}
+
+// y = fn(a, b, y, n), element by element. `scalar`: the same for one of them that is repeated, the
+// first where `swapped`.
+template <typename Rows, typename Scalar>
+void broadcast_bytes(KernelContext& k, DType to, Rows&& rows, Scalar&& scalar) {
+  const std::array<const Tensor*, 2> inputs{&k.input(0), &k.input(1)};
+  const Tensor& a = *inputs[0];
+  const Tensor& b = *inputs[1];
+  Tensor& y = k.output(0, to, broadcast_dims(a.dims(), b.dims()));
+  if (y.count() == 0) return;
+  const auto* x0 = static_cast<const std::byte*>(a.raw());
+  const auto* x1 = static_cast<const std::byte*>(b.raw());
+  auto* result = static_cast<std::byte*>(y.raw());
+  const BroadcastLoop loop(y.dims(), inputs);
+  loop.run(k, 2, [&](std::int64_t out, const auto& offsets, std::int64_t n) {
+    if (loop.dense(0) && loop.dense(1)) {
+      rows(x0 + offsets[0], x1 + offsets[1], result + out, n);
+    } else if (loop.dense(0)) {
+      scalar(x0 + offsets[0], x1[offsets[1]], result + out, n, /*swapped=*/false);
+    } else if (loop.dense(1)) {
+      scalar(x1 + offsets[1], x0[offsets[0]], result + out, n, /*swapped=*/true);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) {
+        rows(x0 + offsets[0], x1 + offsets[1], result + out + i, 1);
+      }
+    }
+  });
+}
+
+float number(std::byte byte, bool is_signed) {
+  return is_signed ? static_cast<float>(static_cast<std::int8_t>(byte))
+                   : static_cast<float>(std::to_integer<std::uint8_t>(byte));
 }
 
 std::unique_ptr<Kernel> create_add(const KernelCreateContext& create) {
@@ -115,23 +151,52 @@ std::unique_ptr<Kernel> create_add(const KernelCreateContext& create) {
                                 node.attr_float("shift", 0), node.attr_float("low", 0),
                                 node.attr_float("high", 0)};
   return make_kernel([how, to = result_type(node)](KernelContext& k) {
-    const Tensor& a = k.input(0);
-    const Tensor& b = k.input(1);
-    if (a.dims() != b.dims()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "the operands have the shapes " +
-                      to_string(std::span<const std::int64_t>(a.dims())) + " and " +
-                      to_string(std::span<const std::int64_t>(b.dims())));
-    }
-    Tensor& y = k.output(0, to, a.dims());
-    const auto add =
-        vector_ops()
-            .add_bytes[a.dtype() == DType::kInt8 ? 1 : 0][b.dtype() == DType::kInt8 ? 1 : 0];
-    k.parallel_for(y.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      add(static_cast<const std::byte*>(a.raw()) + begin,
-          static_cast<const std::byte*>(b.raw()) + begin, static_cast<std::byte*>(y.raw()) + begin,
-          end - begin, how);
-    });
+    const std::array<bool, 2> is_signed{k.input(0).dtype() == DType::kInt8,
+                                        k.input(1).dtype() == DType::kInt8};
+    const auto& add = vector_ops().add_bytes;
+    broadcast_bytes(
+        k, to,
+        [&](const std::byte* a, const std::byte* b, std::byte* y, std::int64_t n) {
+          add[is_signed[0]][is_signed[1]](a, b, y, n, how);
+        },
+        [&](const std::byte* x, std::byte one, std::byte* y, std::int64_t n, bool swapped) {
+          VectorOps::AddBytes rest = how;
+          rest.a_scale = swapped ? how.b_scale : how.a_scale;
+          rest.b_scale = 0;
+          rest.shift +=
+              number(one, is_signed[swapped ? 0 : 1]) * (swapped ? how.a_scale : how.b_scale);
+          const bool s = is_signed[swapped ? 1 : 0];
+          add[s][s](x, x, y, n, rest);
+        });
+  });
+}
+
+std::unique_ptr<Kernel> create_mul(const KernelCreateContext& create) {
+  const Node& node = create.node();
+  const VectorOps::MulBytes how{static_cast<std::int32_t>(node.attr_int("a_zero", 0)),
+                                static_cast<std::int32_t>(node.attr_int("b_zero", 0)),
+                                node.attr_float("scale", 1),
+                                node.attr_float("shift", 0),
+                                node.attr_float("low", 0),
+                                node.attr_float("high", 0)};
+  return make_kernel([how, to = result_type(node)](KernelContext& k) {
+    const std::array<bool, 2> is_signed{k.input(0).dtype() == DType::kInt8,
+                                        k.input(1).dtype() == DType::kInt8};
+    const VectorOps& ops = vector_ops();
+    broadcast_bytes(
+        k, to,
+        [&](const std::byte* a, const std::byte* b, std::byte* y, std::int64_t n) {
+          ops.mul_bytes[is_signed[0]][is_signed[1]](a, b, y, n, how);
+        },
+        [&](const std::byte* x, std::byte one, std::byte* y, std::int64_t n, bool swapped) {
+          const auto factor = number(one, is_signed[swapped ? 0 : 1]) -
+                              static_cast<float>(swapped ? how.a_zero : how.b_zero);
+          const float scale = factor * how.scale;
+          const auto zero = static_cast<float>(swapped ? how.b_zero : how.a_zero);
+          const VectorOps::AddBytes rest{scale, 0, how.shift - zero * scale, how.low, how.high};
+          const bool s = is_signed[swapped ? 1 : 0];
+          ops.add_bytes[s][s](x, x, y, n, rest);
+        });
   });
 }
 
@@ -140,6 +205,7 @@ std::unique_ptr<Kernel> create_add(const KernelCreateContext& create) {
 void register_int8_moves(KernelRegistry& registry) {
   registry.add({.domain = std::string(kDomain), .op = "Int8Table", .create = create_table});
   registry.add({.domain = std::string(kDomain), .op = "Int8Add", .create = create_add});
+  registry.add({.domain = std::string(kDomain), .op = "Int8Mul", .create = create_mul});
   registry.add(
       {.domain = std::string(kDomain), .op = "QuantizeLast", .create = create_quantize_last});
 }

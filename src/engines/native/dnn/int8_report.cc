@@ -26,7 +26,10 @@ bool multiplies(const Node& node) {
 }
 
 bool is_quantised(const Graph& graph, const Node& node) {
-  if (!node.domain.empty() || node.op == "QuantizeLinear") return false;
+  if (!node.domain.empty() || node.op == "QuantizeLinear" || node.op == "Shape" ||
+      node.op == "Size") {
+    return false;
+  }
   if (is_on_bytes(node)) return true;
   return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
     const Node* source = input.valid() ? producer(graph, input, "DequantizeLinear") : nullptr;

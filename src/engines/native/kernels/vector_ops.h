@@ -54,6 +54,15 @@ struct VectorOps {
   };
   void (*add_bytes[2][2])(const void* a, const void* b, void* y, std::int64_t n,
                           const AddBytes& how);
+  // y[i] = round((a[i] - a_zero) * (b[i] - b_zero) * scale + shift), likewise.
+  struct MulBytes {
+    std::int32_t a_zero, b_zero;
+    float scale, shift, low, high;
+  };
+  void (*mul_bytes[2][2])(const void* a, const void* b, void* y, std::int64_t n,
+                          const MulBytes& how);
+  // y[i] = table[x[i]]; y may be x. `table` has 256 bytes.
+  void (*lookup)(const std::uint8_t* table, const std::uint8_t* x, std::uint8_t* y, std::int64_t n);
   // sums[i] += rows[0][i] + … + rows[count - 1][i], of uint8 and int8.
   void (*accumulate_bytes[2])(const void* const* rows, std::int64_t count, std::int32_t* sums,
                               std::int64_t n);
