@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "interrupt.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;
@@ -43,7 +44,7 @@ void translate(const std::exception_ptr& pointer, void* /*payload*/) {
     std::rethrow_exception(pointer);
   } catch (const Error& error) {
     // Ctrl-C, which ended what an engine written in Python was doing, comes out as what it is.
-    if (PyErr_CheckSignals() != 0) return;
+    if (raise_interrupt() || PyErr_CheckSignals() != 0) return;
     const ErrorClasses& classes = error_classes();
     const auto index = static_cast<std::size_t>(error.code());
     PyObject* type = index < classes.by_code.size() ? classes.by_code[index] : classes.base;
@@ -87,6 +88,7 @@ void bind_errors(nb::module_& module) {
     classes.by_code[static_cast<std::size_t>(row.code)] = module.attr(row.name).ptr();
   }
   nb::register_exception_translator(translate, nullptr);
+  check_interrupts();
 }
 
 std::optional<ErrorCode> code_of(nb::handle exception) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/interrupt.h"
 #include "partition/fold.h"
 #include "runtime/body.h"
 #include "runtime/scan.h"
@@ -270,6 +271,7 @@ class LoopFlow final : public Flow {
     CarriedValues values(carried);
     BodyRun run(body, profiler);
     for (std::int64_t t = 0; go_on && t < trips; ++t) {
+      throw_if_interrupted();
       trip.data<std::int64_t>()[0] = t;
       run(read, written);
       go_on = truth(written[0]);

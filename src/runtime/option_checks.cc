@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/nearest.h"
 #include "base/threads.h"
+#include "runtime/auto.h"
 #include "runtime/placement.h"
 #include "xrt/error.h"
 
@@ -35,6 +37,21 @@ void check_limits(const ProgramOptions& options) {
   if (most >= 0 && options.cluster_minimum_nodes > most) {
     fail("cluster_minimum_nodes is " + std::to_string(options.cluster_minimum_nodes) +
          ", which is above cluster_maximum_nodes, " + std::to_string(most));
+  }
+}
+
+void warn_without_effect(const ProgramOptions& options) {
+  const ProgramOptions defaults;
+  const bool measures_precision = options.precision == "auto";
+  if (!measures_precision && options.tolerance != defaults.tolerance) {
+    log_warning("option 'tolerance' has no effect: 'precision' is '" + options.precision +
+                "', not 'auto'");
+  }
+  if (measures_precision || is_auto(options)) return;
+  const char* const cause = "' has no effect: the engines are named, none is 'auto'";
+  if (!options.auto_mode.empty()) log_warning(std::string("option 'auto_mode") + cause);
+  if (options.auto_budget_s != defaults.auto_budget_s) {
+    log_warning(std::string("option 'auto_budget_s") + cause);
   }
 }
 

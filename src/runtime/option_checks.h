@@ -10,6 +10,9 @@ namespace xrt {
 // kInvalidArgument for numbers out of range.
 void check_limits(const ProgramOptions& options);
 
+// A line in the log for options that say something about a choice that is not made.
+void warn_without_effect(const ProgramOptions& options);
+
 // kInvalidArgument where node_engines names a node that the graph as it was imported has not, and
 // suggests the nearest; "loop/body/node" counts where there is such a body.
 void check_node_names(const Graph& imported, const ProgramOptions& options);

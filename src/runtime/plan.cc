@@ -11,11 +11,13 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/threads.h"
 #include "frontends/onnx/exporter.h"
 #include "ir/printer.h"
 #include "partition/fold.h"
+#include "runtime/auto.h"
 #include "runtime/cache_entry.h"
 #include "runtime/compile_cache.h"
 #include "runtime/compile_progress.h"
@@ -413,6 +415,7 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
   const bool has_keys = !draft.keys.empty();
   std::size_t index = 0;
   for (const NodeId id : folded.nodes()) {
+    throw_if_interrupted();
     const Node& node = folded.node(id);
     Launch& launch = *launches_.at(index);
     const bool is_runtime = launch.engine == kRuntimeEngine;
@@ -458,6 +461,7 @@ void Plan::compile(PlanDraft& draft, const ProgramOptions& options, const std::s
       launch.control_flow = std::dynamic_pointer_cast<const ControlFlow>(launch.executable);
     }
     launch.threads = thread_use(launch, compile_options);
+    if (!is_runtime && launch.engine != kFallbackEngine) launch.index_checks = index_checks(*body);
     if (const auto* told = dynamic_cast<const TellsRemarks*>(launch.executable.get())) {
       for (const std::string& remark : told->remarks()) {
         explanation_.notes.push_back(fmt::format("{}: {}", launch.name, remark));
@@ -512,7 +516,8 @@ void Plan::annotate(const Decision& decision) {
   }
   for (const auto& launch : launches_) {
     launch->runs = 0;
-    launch->total_ns = 0;
+    launch->first_ns = 0;
+    launch->later_ns = 0;
   }
 }
 
@@ -521,8 +526,9 @@ Explanation Plan::explain() const {
   for (const auto& launch : launches_) {
     Explanation::LaunchRow& row = copy.launches[launch->row];
     row.runs = launch->runs.load(std::memory_order_relaxed);
-    const auto total = static_cast<double>(launch->total_ns.load(std::memory_order_relaxed));
-    row.mean_us = row.runs == 0 ? 0 : total / 1000.0 / static_cast<double>(row.runs);
+    const bool once = row.runs <= 1;  // else the first run is left out
+    const auto ns = (once ? launch->first_ns : launch->later_ns).load(std::memory_order_relaxed);
+    row.mean_us = static_cast<double>(ns) / 1000.0 / static_cast<double>(once ? 1 : row.runs - 1);
   }
   for (const auto& launch : launches_) {
     if (launch->control_flow != nullptr) launch->control_flow->explain(copy);

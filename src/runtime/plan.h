@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/arena.h"
+#include "runtime/index_checks.h"
 #include "runtime/profiler.h"
 #include "xrt/engine.h"
 #include "xrt/engine_threads.h"
@@ -100,9 +101,10 @@ class Plan {
     std::vector<std::size_t> inputs, outputs;         // slots
     // Input and output of the launch that share memory: a program's alias within one function.
     std::vector<InputOutputAlias> aliases;
+    std::vector<IndexCheck> index_checks;  // of engines that do not look at them
     ThreadUse threads;    // of a run, on the CPU; 0 threads: it takes none of the budget
     std::size_t row = 0;  // in explanation_.launches
-    std::atomic<std::int64_t> runs{0}, total_ns{0};
+    std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
   };
 
   struct OutputSource {

@@ -76,6 +76,7 @@ class ProgramImpl final : public Program {
         cache_(std::move(cache)),
         why_not_kept_(std::move(why_not_kept)) {
     check_limits(options_);
+    warn_without_effect(options_);
     infer_shapes(graph);
     const Graph imported = options_.node_engines.empty() ? Graph() : Graph(graph);
     run_passes(graph, pass_options());
@@ -108,6 +109,7 @@ class ProgramImpl final : public Program {
   ProgramImpl(std::unique_ptr<PlanCache> cache, ProgramOptions options)
       : options_(std::move(options)), ports_(cache->ports()), cache_(std::move(cache)) {
     check_limits(options_);
+    warn_without_effect(options_);
     is_static_ = has_static_inputs();
     // Names of engines and aliases were right when the program was kept, and are part of its key.
     auto_mode(options_);

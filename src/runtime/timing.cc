@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/interrupt.h"
 #include "base/thread_gate.h"
 
 namespace xrt {
@@ -40,6 +41,7 @@ TimedPlan::TimedPlan(std::shared_ptr<Plan> plan, const Graph& graph, const Progr
 }
 
 void TimedPlan::run(Keep keep) {
+  throw_if_interrupted();
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (!reused_[i]) outputs_[i] = Data{};
   }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "engines/tvm/compiler_script.h"
 #include "engines/tvm/temporary_folder.h"
@@ -141,8 +143,10 @@ class Compiler::Process {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
           deadline - std::chrono::steady_clock::now());
       if (left.count() <= 0) return Outcome::kTimeout;
+      throw_if_interrupted();
+      constexpr std::chrono::milliseconds kTurn{100};  // for Ctrl-C to be noticed
       pollfd waiting{from_.get(), POLLIN, 0};
-      const int ready = ::poll(&waiting, 1, static_cast<int>(left.count()));
+      const int ready = ::poll(&waiting, 1, static_cast<int>(std::min(left, kTurn).count()));
       if (ready < 0 && errno != EINTR) fail_errno("cannot wait for the compiler");
       if (ready <= 0) continue;
       char chunk[4096];
@@ -248,7 +252,12 @@ std::string Compiler::compile(const CompileRequest& request) {
     Process::Outcome outcome = Process::Outcome::kEnd;
     if (process_->send(json.dump() + "\n")) {
       for (;;) {
-        outcome = process_->receive(line, request.timeout_seconds);
+        try {
+          outcome = process_->receive(line, request.timeout_seconds);
+        } catch (const Error&) {
+          process_.reset();  // it would go on, and answer the next request with this one's result
+          throw;
+        }
         if (outcome != Process::Outcome::kLine) break;
         const Json reply = Json::parse(line, nullptr, /*allow_exceptions=*/false);
         if (reply.is_discarded()) fail(where + ": the compiler answered '" + line + "'");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/interrupt.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/axes.h"
 #include "engines/native/kernels/register.h"
@@ -154,6 +155,7 @@ class LoopKernel final : public BodyKernel {
     std::vector<Stack> stacks(scanned);
     Tensor condition = Tensor::allocate(DType::kBool, {});
     for (std::int64_t trip = 0; go_on && trip < trips; ++trip) {
+      throw_if_interrupted();
       condition.data<std::uint8_t>()[0] = 1;
       inputs[0] = Tensor::scalar(trip);
       inputs[1] = condition;

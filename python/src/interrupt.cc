@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interrupt.h"
+
+#include <nanobind/nanobind.h>
+
+#include "base/interrupt.h"
+#include "engine_executable.h"
+
+namespace nb = nanobind;
+
+namespace xrt::python {
+namespace {
+
+// What the handler raised (KeyboardInterrupt, an alarm's timeout), until it can be raised where
+// Python goes on. Guarded by the GIL.
+PyObject *raised_type = nullptr, *raised_value = nullptr, *raised_traceback = nullptr;
+
+// Python calls this soon, also where the work succeeded some other way.
+int raise_later(void* /*unused*/) { return raise_interrupt() ? -1 : 0; }
+
+bool is_interrupted() {
+  const Gil gil;
+  if (raised_type != nullptr) return true;
+  if (PyErr_CheckSignals() == 0) return false;
+  PyErr_Fetch(&raised_type, &raised_value, &raised_traceback);
+  Py_AddPendingCall(raise_later, nullptr);
+  return true;
+}
+
+}  // namespace
+
+void check_interrupts() { set_interrupt_check(is_interrupted); }
+
+bool raise_interrupt() {
+  if (raised_type == nullptr) return false;
+  PyErr_Restore(raised_type, raised_value, raised_traceback);
+  raised_type = raised_value = raised_traceback = nullptr;
+  return true;
+}
+
+}  // namespace xrt::python

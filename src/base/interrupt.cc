@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/interrupt.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+std::atomic<InterruptCheck> current{nullptr};
+
+bool is_first_thread() {
+  static thread_local const bool first = ::syscall(SYS_gettid) == ::getpid();
+  return first;
+}
+
+}  // namespace
+
+void set_interrupt_check(InterruptCheck check) { current = check; }
+
+void throw_if_interrupted() {
+  const InterruptCheck check = current.load(std::memory_order_relaxed);
+  if (check == nullptr || !is_first_thread()) return;
+  using Clock = std::chrono::steady_clock;
+  static thread_local Clock::time_point asked;
+  const Clock::time_point now = Clock::now();
+  if (now - asked < std::chrono::milliseconds(50)) return;
+  asked = now;
+  if (!check()) return;
+  asked = {};  // what catches this and goes on is stopped at its next turn
+  throw Error(ErrorCode::kEngine, "interrupted");
+}
+
+}  // namespace xrt

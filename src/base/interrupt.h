@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ctrl-C during work that takes long: whoever waits or repeats asks now and then whether to go on.
+#pragma once
+
+#include "xrt/export.h"
+
+namespace xrt {
+
+// Whether the user has asked to stop. Called on the process's first thread alone, which is where
+// Python runs its signal handlers.
+using InterruptCheck = bool (*)();
+
+// What throw_if_interrupted() asks; none at first: a program without a check of its own is ended by
+// the signal. The check lives as long as the process.
+XRT_API void set_interrupt_check(InterruptCheck check);
+
+// Throws Error(kEngine, "interrupted") where the check says so. It asks at most every 50 ms, so
+// that loops may call it at every turn.
+XRT_API void throw_if_interrupted();
+
+}  // namespace xrt

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C, and whatever else a signal handler raises, ends work in C++ that takes long."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import openxrt
+import pytest
+from onnx import TensorProto, helper
+from small_models import make_model, tensor
+
+
+class Alarm(Exception):
+    """Raised by the handler."""
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """After a second SIGALRM raises Alarm, as scripts that limit a call's time have it."""
+
+    def ring(_signal: int, _frame: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 1)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def endless(inner: str) -> bytes:
+    """A Loop that never says that it is done; float32[2]."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["go_on"]),
+            helper.make_node(inner, ["v"], ["w"], name="inner"),
+        ],
+        "body",
+        [
+            tensor("i", TensorProto.INT64, []),
+            tensor("go", TensorProto.BOOL, []),
+            tensor("v", TensorProto.FLOAT, [2]),
+        ],
+        [tensor("go_on", TensorProto.BOOL, []), tensor("w", TensorProto.FLOAT, [2])],
+    )
+    return make_model(
+        [helper.make_node("Loop", ["", "yes", "x"], ["y"], name="loop", body=body)],
+        [tensor("x", TensorProto.FLOAT, [2]), tensor("yes", TensorProto.BOOL, [])],
+        [tensor("y", TensorProto.FLOAT, [2])],
+    )
+
+
+@pytest.mark.parametrize("engines", [{"loop": "native"}, {"loop": "runtime"}])
+def test_an_endless_loop_ends(alarm: None, engines: dict[str, str]) -> None:
+    program = openxrt.load(endless("Neg"), engine=["openvino", "native"], node_engines=engines)
+    started = time.monotonic()
+    with pytest.raises(Alarm):
+        program.run({"x": np.ones(2, np.float32), "yes": np.array(True)})
+    assert time.monotonic() - started < 10
+    assert openxrt.load(
+        make_model(
+            [helper.make_node("Neg", ["x"], ["y"])],
+            [tensor("x", TensorProto.FLOAT, [2])],
+            [tensor("y", TensorProto.FLOAT, [2])],
+        ),
+        engine="native",
+    )(np.ones(2, np.float32)).tolist() == [-1, -1]
+
+
+def test_a_compiler_that_hangs_is_stopped_by_ctrl_c(tmp_path: Path, mlp_model: bytes) -> None:
+    """TVM's compiler, in a process group of its own, which a terminal's Ctrl-C does not reach."""
+    compiler = tmp_path / "python"
+    pid = tmp_path / "pid"
+    compiler.write_text(f"#!/bin/sh\necho $$ > {pid}\nread line\nsleep 1000\n")
+    compiler.chmod(0o755)
+    model = tmp_path / "model.onnx"
+    model.write_bytes(mlp_model)
+    script = (
+        "import os, signal, sys, threading, openxrt, numpy as np\n"
+        f"os.environ['XRT_PYTHON'] = {str(compiler)!r}\n"
+        "openxrt.engine_ops('tvm')\n"
+        "threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        f"program = openxrt.load({str(model)!r}, engine='tvm', strict=True)\n"
+        "program(np.ones((2, 8), np.float32))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    if "tvm" in result.stderr and not pid.exists():
+        pytest.skip("tvm is not installed")
+    assert "KeyboardInterrupt" in result.stderr
+    assert result.returncode == -signal.SIGINT
+    assert not Path("/proc", pid.read_text().strip()).exists()
