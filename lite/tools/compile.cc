@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/file.h"
 #include "cli/options.h"
 #include "cli/samples.h"
 #include "cli/text.h"
 #include "report.h"
+#include "runtime/option_checks.h"
 #include "tool.h"
 
 namespace xrt::lite {
@@ -75,24 +77,26 @@ int compile_command(int argc, char** argv) {
       options.dims[d.substr(0, at)] = size;
     }
     std::vector<std::string> notes;
-    const Module module = compile(load_model(model), options, notes);
+    Graph graph = load_model(model);
+    check_node_names(graph, "--keep-float", calibration.skip);
+    const Module module = compile(std::move(graph), options, notes);
     for (const std::string& n : notes) fmt::print(stderr, "note: {}\n", n);
     std::string bytes;
     if (emit == "c") {
       const std::filesystem::path base = std::filesystem::path(output).replace_extension();
       const CSources sources = write_c(module, base.stem().string());
-      write_file_atomic(base.string() + ".h", sources.header);
-      write_file_atomic(base.string() + ".c", sources.source);
+      write_output_file(base.string() + ".h", sources.header);
+      write_output_file(base.string() + ".c", sources.source);
       output = base.string() + ".c";
       bytes = sources.source;
     } else {
       bytes = write_file(module);
-      write_file_atomic(output, bytes);
+      write_output_file(output, bytes);
     }
     if (!report.empty()) {
       const std::string title =
           std::filesystem::path(model).filename().string() + " for " + targets;
-      write_file_atomic(report, report_html(module, title, bytes.size()));
+      write_output_file(report, report_html(module, title, bytes.size()));
     }
     std::string devices;
     for (std::size_t t = 0; t < module.targets.size(); ++t) {

@@ -20,6 +20,14 @@ def programs() -> list[Path]:
     return [folder / "bin" / "xrt", folder.parent.parent / "bin" / "xrt"]
 
 
+def failure(code: int, stderr: str) -> Exception:
+    """What to raise for a command that failed, by its exit code and what it wrote."""
+    from ._core import Error, InvalidArgument
+
+    usage = 2
+    return (InvalidArgument if code == usage else Error)(stderr.strip())
+
+
 def main() -> None:
     """Runs the command with the arguments of this process and exits with its code."""
     libraries = [p.parent.parent / "lib" / "libxrt_command.so" for p in programs()]

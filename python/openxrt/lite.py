@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from . import _command
+from ._core import Error
 from .quantize import Samples, sample_folder
 
 _DTYPES = {
@@ -88,7 +89,7 @@ def compile(  # noqa: A001 (the name that users of compilers expect)
     symbols of the inputs; others are 1. `precision="int8"` quantises a model in floating point by
     `calibration`: samples, each a mapping from input names to arrays, or a folder of them.
     `clipping` is "minmax", "percentile", "entropy" or "mse". `report` names an HTML file that
-    shows the plan in memory and work. Raises RuntimeError with the compiler's message, and
+    shows the plan in memory and work. Raises openxrt.Error with the compiler's message, and
     TypeError for a sample that is no mapping.
     """
     names = targets if isinstance(targets, str) else ",".join(targets)
@@ -106,7 +107,7 @@ def compile(  # noqa: A001 (the name that users of compilers expect)
             command, capture_output=True, text=True, check=False, env=_environment()
         )
     if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip())
+        raise _command.failure(done.returncode, done.stderr)
     return done.stdout.strip()
 
 
@@ -140,7 +141,7 @@ def _library() -> ctypes.CDLL:
 
 def _check(lib: ctypes.CDLL, status: int, what: str) -> None:
     if status != 0:
-        raise RuntimeError(f"{what}: {lib.xrt_lite_message(status).decode()}")
+        raise Error(f"{what}: {lib.xrt_lite_message(status).decode()}")
 
 
 class Model:

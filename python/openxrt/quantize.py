@@ -56,7 +56,7 @@ def quantize(
 
     `clipping` is "minmax", "percentile", "entropy" or "mse"; nodes named in `keep_float` stay in
     floating point; `round_sums` quantises also what a residual is added to, which ONNX Runtime
-    needs. Raises RuntimeError with a message that names file and input where samples do
+    needs. Raises openxrt.Error with a message that names file and input where samples do
     not fit, and TypeError for a sample that is no mapping.
     """
     program = next((p for p in _command.programs() if p.is_file()), None)
@@ -71,5 +71,5 @@ def quantize(
         command += ["--calibrate", folder, "--clipping", clipping]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip())
+        raise _command.failure(done.returncode, done.stderr)
     return done.stdout.strip()

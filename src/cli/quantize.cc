@@ -7,9 +7,11 @@
 
 #include "cli/command.h"
 #include "cli/samples.h"
+#include "cli/text.h"
 #include "passes/pass_manager.h"
 #include "runtime/evaluate.h"
 #include "runtime/graph_runner.h"
+#include "runtime/option_checks.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 
@@ -30,6 +32,7 @@ struct Options {
 
 int execute(const Options& options) {
   Graph graph = import_model(options.model);
+  check_node_names(graph, "--keep-float", options.calibration.skip);
   run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
   std::vector<Port> inputs;
   for (const ValueId id : graph.inputs()) {
@@ -47,9 +50,9 @@ int execute(const Options& options) {
                   [&](const std::vector<Tensor>& sample) { calibrator.add(sample); });
   const QuantizeSummary done = quantize(graph, calibrator.ranges(), how);
   export_onnx_file(graph, options.output);
-  fmt::print(
-      "{}: {} of {} Conv, Gemm and MatMul nodes in int8, {} values with a scale, {} samples\n",
-      options.output, done.sums, done.sums + done.kept, done.values, calibrator.samples());
+  fmt::print("{}: {} of {} Conv, Gemm and MatMul nodes in int8, {} values with a scale, {}\n",
+             options.output, done.sums, done.sums + done.kept, done.values,
+             plural(calibrator.samples(), "sample"));
   return kOk;
 }
 

@@ -56,14 +56,21 @@ void warn_without_effect(const ProgramOptions& options) {
 }
 
 void check_node_names(const Graph& imported, const ProgramOptions& options) {
-  for (const auto& [name, engine] : options.node_engines) {
+  std::vector<std::string> names;
+  for (const auto& [name, engine] : options.node_engines) names.push_back(name);
+  check_node_names(imported, "node_engines", names);
+}
+
+void check_node_names(const Graph& imported, const std::string& option,
+                      const std::vector<std::string>& wanted) {
+  for (const std::string& name : wanted) {
     if (imported.find_node(name) || is_within_body(imported, name)) continue;
     std::vector<std::string> names;
     for (const NodeId id : imported.nodes()) names.push_back(imported.node(id).name);
     std::string hint = suggestion(name, names);
     constexpr std::size_t kReadable = 300;  // all names of a large graph help nobody
     if (hint.size() > kReadable) hint = "; `xrt inspect` shows all";
-    fail("node_engines: the graph has no node '" + name + "'" + hint);
+    fail(option + ": the graph has no node '" + name + "'" + hint);
   }
 }
 

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import openxrt
+import openxrt.quantize
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from openxrt import _command
@@ -133,6 +134,26 @@ def test_mistakes(model: Path, arguments: list[str], code: int, message: str) ->
     assert result.returncode == code, result.stderr
     assert message in result.stderr
     assert "internal error" not in result.stderr
+
+
+def test_quantize_knows_its_nodes(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    model = save(
+        tmp_path / "product.onnx",
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
+        [weight],
+    )
+    np.savez(tmp_path / "sample.npz", x=np.ones((2, 4), np.float32))
+    output = tmp_path / "int8.onnx"
+    arguments = ["quantize", model, "-o", output, "--calibrate", tmp_path, "--keep-float"]
+    result = xrt(*arguments, "prodct")
+    assert result.returncode == USAGE
+    assert "no node 'prodct'; did you mean 'product'?" in result.stderr
+    assert not output.exists()
+    with pytest.raises(openxrt.InvalidArgument, match="did you mean 'product'"):
+        openxrt.quantize.quantize(model, output, calibration=tmp_path, keep_float=["prodct"])
 
 
 @pytest.mark.parametrize(
