@@ -16,6 +16,7 @@ import onnx
 import openxrt
 import openxrt.quantize
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 Array = np.ndarray
 NEAR = 2e-3  # of a step, from the middle
@@ -635,6 +636,8 @@ def in_integers(build: Build, capfd, monkeypatch, output: Any) -> Array:
     ("first", "second"),
     [
         ((2, 8, 5, 7), (2, 8, 1, 1)),
+        ((2, 50, 60, 12), (2, 1, 1, 12)),
+        ((1, 1, 1, 12), (2, 50, 60, 12)),
         ((2, 8, 1, 1), (2, 8, 5, 7)),
         ((2, 8, 5, 7), (2, 8, 5, 7)),
         ((3, 5, 70), (1, 5, 1)),
@@ -715,3 +718,21 @@ def test_what_moves_stays_on_bytes(dtype: str, convolved: bool, capfd, monkeypat
     first = np.pad(real[:, :3], ((0, 0), (0, 0), (1, 3), (2, 4)))
     second = real[:, 3:].repeat(2, 2).repeat(2, 3)[:, :, :10, :12]
     grid.check(found, np.concatenate([first, second], 1))
+
+
+@pytest.mark.parametrize(
+    "op", ["Erf", "Neg", "Softplus", "Softsign", "Mish", "Floor", "Ceil", "Round", "Sin", "Cos"]
+)
+def test_functions_of_one_element_are_tables(op: str, capfd, monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    build = Build()
+    x, y = Grid(rng, "int8", 6), Grid(rng, "uint8", 6)
+    xq = np.arange(-128, 128).astype("int8")
+    half = build.node(
+        "Mul", [build.dequantised(build.input(xq), x), build.constant(0.5, "float32")]
+    )
+    value = build.node(op, [half])
+    found = in_integers(build, capfd, monkeypatch, build.quantised(value, y))
+    node = onnx.helper.make_node(op, ["x"], ["y"])
+    real = ReferenceEvaluator(node).run(None, {"x": (x.real(xq) / 2).astype(np.float32)})[0]
+    y.check(found, real.astype(np.float64))

@@ -206,8 +206,10 @@ class Int8Fusion {
     if (node.inputs.empty() || node.outputs.size() != 1) return;
     std::size_t operand = 0;
     const bool again = node.op == "QuantizeLinear";
-    const std::optional<PostOp> first =
-        again ? std::nullopt : unary_post_op(graph_, node, &operand);
+    std::optional<PostOp> first = again ? std::nullopt : unary_post_op(graph_, node, &operand);
+    if (!again && !first && node.inputs.size() == 1 && node.attributes.empty()) {
+      first = PostOp{node.op};
+    }
     if (!again && (!first || !applied(*first, 0))) return;
     const auto from = dequantised_from(graph_, node.inputs[operand]);
     if (!from) return;
@@ -241,6 +243,17 @@ class Int8Fusion {
       const double root = std::sqrt(2 / std::numbers::pi);
       return x * (1 + std::tanh(root * (x + 0.044715 * x * x * x))) / 2;
     }
+    if (op.op == "Erf") return std::erf(x);
+    if (op.op == "Reciprocal") return 1 / x;
+    if (op.op == "Neg") return -x;
+    if (op.op == "Softplus") return std::log1p(std::exp(-std::fabs(x))) + std::max(x, 0.0);
+    if (op.op == "Softsign") return x / (1 + std::fabs(x));
+    if (op.op == "Mish") return x * std::tanh(std::log1p(std::exp(x)));
+    if (op.op == "Floor") return std::floor(x);
+    if (op.op == "Ceil") return std::ceil(x);
+    if (op.op == "Round") return std::nearbyint(x);
+    if (op.op == "Sin") return std::sin(x);
+    if (op.op == "Cos") return std::cos(x);
     const double slope = std::clamp(op.alpha * x + op.beta, 0.0, 1.0);
     if (op.op == "HardSigmoid") return slope;
     if (op.op == "HardSwish") return x * slope;
@@ -300,9 +313,13 @@ class Int8Fusion {
     if (!scaled) return fuse_table(id);
     const Chain chain = follow(graph_, {node.outputs[0], {}, {}, {}, {}}, 0);
     if (!chain.to || chain.residual) return;
-    const auto a = operand_of(node.inputs[0], rank);
-    const auto b = operand_of(node.inputs[1], rank);
+    auto a = operand_of(node.inputs[0], rank);
+    auto b = operand_of(node.inputs[1], rank);
     if (!a || !b) return;
+    // The one that is repeated comes second.
+    const bool swapped =
+        node.op != "Sub" && same_shape(graph_.type(b->q), graph_.type(node.outputs[0]));
+    if (swapped) std::swap(a, b);
     const Grid& to = *chain.to;
     double low = to.low(), high = to.high();
     for (const PostOp& op : chain.ops) {

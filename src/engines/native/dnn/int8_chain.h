@@ -20,7 +20,8 @@ struct Chain {
 };
 
 // Takes what follows chain.result; `channel_rank` is 0 where channels are the last axis. Without
-// `bytes` the result stays float32, whatever it is quantised to.
+// `bytes` the result stays float32, whatever it is quantised to. Of a chain without a bias `ops`
+// may hold any op of one input, under its own name.
 Chain follow(const Graph& graph, Chain chain, std::size_t channel_rank, bool bytes = true);
 
 // Translates post-ops from the units of the model to steps of a grid.

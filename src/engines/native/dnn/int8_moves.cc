@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/post_ops.h"
@@ -112,6 +113,53 @@ std::unique_ptr<Kernel> create_table(const KernelCreateContext& create) {
       {.in_place = {0}});
 }
 
+// Short rows that are repeated: A has the result's shape, B (outer, 1, inner) or (1, 1, inner)
+// where that is (outer, repeats, inner).
+struct Repeated {
+  std::int64_t outer = 1, repeats = 1, inner = 1;
+  bool advances = false;  // B has rows of its own per outer index
+};
+
+constexpr std::int64_t kLongRow = 256;  // that is long enough by itself
+constexpr std::int64_t kTiled = 2048;   // bytes of repeated rows at a time
+
+std::optional<Repeated> repeated_rows(const Dims& a, const Dims& b, const Dims& y) {
+  if (a != y || b.size() != y.size()) return std::nullopt;
+  Repeated found;
+  std::size_t d = y.size();
+  for (; d > 0 && b[d - 1] == y[d - 1]; --d) found.inner *= y[d - 1];
+  for (; d > 0 && b[d - 1] == 1; --d) found.repeats *= y[d - 1];
+  for (; d > 0 && b[d - 1] == y[d - 1]; --d) found.outer *= y[d - 1];
+  found.advances = found.outer > 1;
+  const bool worth = found.inner > 1 && found.inner < kLongRow && found.repeats > 1;
+  return d == 0 && worth ? std::optional(found) : std::nullopt;
+}
+
+// fn(a, b, y, n) over whole tiles of B's rows.
+template <typename Rows>
+void over_tiles(const KernelContext& k, const Repeated& how, const std::byte* a, const std::byte* b,
+                std::byte* y, Rows&& rows) {
+  const std::int64_t tile = std::min(how.repeats, kTiled / how.inner);
+  const std::int64_t tiles = (how.repeats + tile - 1) / tile;
+  k.parallel_for(how.outer * tiles, 8, [&](std::int64_t begin, std::int64_t end) {
+    std::array<std::byte, kTiled> tiled;
+    std::int64_t filled = -1;
+    for (; begin < end; ++begin) {
+      const std::int64_t outer = begin / tiles;
+      const std::int64_t source = how.advances ? outer : 0;
+      if (source != filled) {
+        for (std::int64_t t = 0; t < tile; ++t) {
+          std::copy_n(b + source * how.inner, how.inner, tiled.data() + t * how.inner);
+        }
+        filled = source;
+      }
+      const std::int64_t row = begin % tiles * tile;
+      const std::int64_t at = (outer * how.repeats + row) * how.inner;
+      rows(a + at, tiled.data(), y + at, std::min(tile, how.repeats - row) * how.inner);
+    }
+  });
+}
+
 // y = fn(a, b, y, n), element by element. `scalar`: the same for one of them that is repeated, the
 // first where `swapped`.
 template <typename Rows, typename Scalar>
@@ -124,6 +172,9 @@ void broadcast_bytes(KernelContext& k, DType to, Rows&& rows, Scalar&& scalar) {
   const auto* x0 = static_cast<const std::byte*>(a.raw());
   const auto* x1 = static_cast<const std::byte*>(b.raw());
   auto* result = static_cast<std::byte*>(y.raw());
+  if (const auto repeated = repeated_rows(a.dims(), b.dims(), y.dims())) {
+    return over_tiles(k, *repeated, x0, x1, result, rows);
+  }
   const BroadcastLoop loop(y.dims(), inputs);
   loop.run(k, 2, [&](std::int64_t out, const auto& offsets, std::int64_t n) {
     if (loop.dense(0) && loop.dense(1)) {
