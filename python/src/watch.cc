@@ -56,6 +56,30 @@ class Watch {
     return true;
   }
 
+  // What is watched may lead back to who watches it: Python's collector has to see through.
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!nb::inst_ready(self)) return 0;
+    const auto* watch = nb::inst_ptr<Watch>(self);
+    for (const auto& [dict, key, object] : watch->places_) {
+      Py_VISIT(dict.ptr());
+      Py_VISIT(key.ptr());
+      Py_VISIT(object.ptr());
+    }
+    for (const auto& [dict, size] : watch->sizes_) Py_VISIT(dict.ptr());
+    for (const nb::object& dtype : watch->dtypes_) Py_VISIT(dtype.ptr());
+    return 0;
+  }
+  static int clear(PyObject* self) {
+    auto* watch = nb::inst_ptr<Watch>(self);
+    // Taken out first: what is let go may come back here.
+    const auto places = std::exchange(watch->places_, {});
+    const auto sizes = std::exchange(watch->sizes_, {});
+    const auto dtypes = std::exchange(watch->dtypes_, {});
+    watch->versions_.clear();
+    return 0;
+  }
+
  private:
   // There is one object per dtype.
   static nb::object dtype(nb::handle tensor) {
@@ -112,7 +136,11 @@ class Contents {
 }  // namespace
 
 void bind_watch(nb::module_& module) {
-  nb::class_<Watch>(module, "Watch", "Notices that dictionaries lead to other objects than before.")
+  static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&Watch::traverse)},
+                                {Py_tp_clear, reinterpret_cast<void*>(&Watch::clear)},
+                                {0, nullptr}};
+  nb::class_<Watch>(module, "Watch", nb::type_slots(slots),
+                    "Notices that dictionaries lead to other objects than before.")
       .def(nb::init<std::vector<Watch::Entry>, const std::vector<nb::dict>&, bool, bool>(),
            nb::arg("places"), nb::arg("whole"), nb::arg("versions"), nb::arg("dtypes") = false)
       .def("unchanged", &Watch::unchanged,

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from .exported import State
+
 
 class Forward(torch.nn.Module):
     """A module's own forward(), with its parameters under the same names."""
@@ -42,7 +44,50 @@ class EvaluationModule(torch.nn.Module, abc.ABC):
         leaves = pytree.tree_leaves((args, kwargs))
         if self.training or _is_tracing(leaves) or _wants_gradient(leaves):
             return super().__call__(*args, **kwargs)
-        return self.evaluate(*args, **kwargs)
+        if not (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or torch.nn.modules.module._has_any_global_hook()
+        ):
+            return self.evaluate(*args, **kwargs)
+        return self._evaluate_with_hooks(args, kwargs)
+
+    def _evaluate_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """evaluate() between the hooks that nn.Module.__call__ puts around forward()."""
+        everywhere = torch.nn.modules.module
+        before = {**everywhere._global_forward_pre_hooks, **self._forward_pre_hooks}
+        for key, hook in before.items():
+            if key in self._forward_pre_hooks_with_kwargs:
+                changed = hook(self, args, kwargs)
+                args, kwargs = (args, kwargs) if changed is None else changed
+            else:
+                changed = hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        with_keywords = {
+            **everywhere._global_forward_hooks_with_kwargs,
+            **self._forward_hooks_with_kwargs,
+        }
+        after = {**everywhere._global_forward_hooks, **self._forward_hooks}
+        always = {**everywhere._global_forward_hooks_always_called}
+        always.update(self._forward_hooks_always_called)
+
+        def call(key: int, hook: Any, result: Any) -> Any:
+            given = (args, kwargs) if key in with_keywords else (args,)
+            changed = hook(self, *given, result)
+            return result if changed is None else changed
+
+        left = dict(after)
+        try:
+            result = self.evaluate(*args, **kwargs)
+            for key, hook in after.items():
+                del left[key]
+                result = call(key, hook, result)
+        except BaseException:
+            for key in [key for key in left if key in always]:
+                call(key, left[key], None)
+            raise
+        return result
 
     @abc.abstractmethod
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
@@ -72,13 +117,14 @@ def _wants_gradient(leaves: list[Any]) -> bool:
 
 
 class Weights:
-    """The parameters and buffers of a module as they were; says whether they have changed.
+    """The parameters, buffers and parts of a module as they were; says whether they have changed.
 
     PyTorch counts the writes to a tensor (not those through .data, and not those to a tensor that
     was made in torch.inference_mode()).
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
+        self.state = State(Forward(module))  # without the module's own hooks, which run outside
         self.tensors = _tensors(module)
         self.versions = _versions(self.tensors)
 
@@ -86,7 +132,8 @@ class Weights:
         """Whether they are the module's still."""
         tensors = _tensors(module)
         return (
-            len(tensors) == len(self.tensors)
+            self.state.fits()
+            and len(tensors) == len(self.tensors)
             and all(a is b for a, b in zip(tensors, self.tensors, strict=True))
             and _versions(tensors) == self.versions
         )

@@ -17,7 +17,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
-from .._core import Unsupported
+from .._core import InvalidArgument, Unsupported
 from .aten.decompositions import decompositions
 from .compiled_step import Direct, TrainingGraph
 from .fallback import refused_nodes, split
@@ -121,9 +121,16 @@ def openxrt_backend(
     as inputs from the start; fallback=True lets PyTorch run the ops that cannot be imported, which
     otherwise are an error.
     """
+    if mode not in (None, "default"):
+        raise InvalidArgument(
+            f"torch.compile(mode={mode!r}) is for PyTorch's own backend: 'openxrt' takes options="
+            "{...}, for example {'engine': 'auto', 'auto_mode': 'full'}"
+        )
     chosen = dict(options or {})
-    freeze = bool(chosen.pop("freeze", True))
-    fallback = bool(chosen.pop("fallback", False))
+    freeze, fallback = chosen.pop("freeze", True), chosen.pop("fallback", False)
+    for name, value in (("freeze", freeze), ("fallback", fallback)):
+        if not isinstance(value, bool):
+            raise InvalidArgument(f"option '{name}' is True or False, not {value!r}")
     direct = Direct(samples)
     backend = aot_autograd(
         fw_compiler=_Compiler(chosen, False, fallback, True, direct.made_forward),

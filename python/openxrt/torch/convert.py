@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from .._core import InvalidArgument
 from .graph_module import GraphModule
-from .handlers.context import current_context, trt_network, tvm_network
+from .handlers.context import Context, current_context, trt_network, tvm_network
 
 
 def _names(graph: GraphModule, names: Sequence[str] | None, what: str, count: int) -> list[str]:
@@ -24,14 +24,21 @@ def _names(graph: GraphModule, names: Sequence[str] | None, what: str, count: in
     return list(names)
 
 
-def _called(graph: GraphModule, tensors: Sequence[Any], verbose: bool) -> list[Any]:
-    """The graph's outputs, flat, for its tensors in flat order."""
+def _called(
+    graph: GraphModule, context: Context, tensors: Sequence[Any], verbose: bool
+) -> list[Any]:
+    """Those of the graph's outputs that are tensors, flat, for its tensors in flat order."""
     values = iter(tensors)
     leaves = [
         next(values) if isinstance(leaf, torch.Tensor) else leaf for leaf in graph.example_leaves
     ]
     args, kwargs = pytree.tree_unflatten(leaves, graph.exported.call_spec.in_spec)
-    return pytree.tree_leaves(graph(*args, verbose=verbose, **kwargs))
+    results = pytree.tree_leaves(graph(*args, verbose=verbose, **kwargs))
+    return [
+        context.constant(value)
+        for value in results
+        if isinstance(value, torch.Tensor) or context.is_tensor(value)
+    ]
 
 
 def torch2trt(
@@ -69,7 +76,7 @@ def torch2trt(
                 _names(graph, input_names, "input", len(specs)), specs, strict=True
             )
         ]
-        outputs = [context.constant(value) for value in _called(graph, tensors, verbose)]
+        outputs = _called(graph, context, tensors, verbose)
         for name, output in zip(
             _names(graph, output_names, "output", len(outputs)), outputs, strict=True
         ):
@@ -104,7 +111,7 @@ def torch2tvm(
     builder = relax.BlockBuilder()
     with builder.function("main", parameters):
         with builder.dataflow(), tvm_network(builder) as context:
-            outputs = [context.constant(value) for value in _called(graph, parameters, verbose)]
+            outputs = _called(graph, context, parameters, verbose)
             result = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
         builder.emit_func_output(result)
     return builder.get(), graph

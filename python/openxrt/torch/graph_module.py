@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 from .._core import InvalidArgument, Unsupported
@@ -213,6 +213,15 @@ class GraphModule:
             _spec_of(names[i] or name, val)
             for i, (name, val) in enumerate(samples)
             if isinstance(val, torch.Tensor)
+        ]
+
+    @property
+    def results(self) -> list[tuple[bool, Any]]:
+        """Per flat result whether it is a tensor, and else its value: None, or a number."""
+        return [
+            (isinstance(spec.arg, TensorArgument), getattr(spec.arg, "value", None))
+            for spec in self.exported.graph_signature.output_specs
+            if spec.kind == OutputKind.USER_OUTPUT
         ]
 
     @property

@@ -260,8 +260,11 @@ class TensorRTModule(EvaluationModule):
             outputs = [torch.from_numpy(array) for array in named.values()]
         else:
             outputs = list(context.inference_async(*tensors).values())
-        spec = plan.graph.exported.call_spec.out_spec
-        return pytree.tree_unflatten(outputs[: spec.num_leaves], spec)
+        tensors_of_plan = iter(outputs)
+        results = [
+            next(tensors_of_plan) if is_tensor else known for is_tensor, known in plan.graph.results
+        ]
+        return pytree.tree_unflatten(results, plan.graph.exported.call_spec.out_spec)
 
     def _context(
         self,

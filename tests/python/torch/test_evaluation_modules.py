@@ -5,9 +5,11 @@ networks. TVM really runs; of TensorRT plans are really built, and PyTorch stand
 from __future__ import annotations
 
 import copy
+import gc
 import importlib.util
 import logging
 import pickle
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +20,7 @@ torch = pytest.importorskip("torch")
 
 import openxrt.torch as xt  # noqa: E402
 import unknown_op  # noqa: E402, F401
+from openxrt.torch._evaluation import Weights  # noqa: E402
 from openxrt.torch.tensorrt_module import Plan  # noqa: E402
 
 needs_tvm = pytest.mark.skipif(importlib.util.find_spec("tvm") is None, reason="TVM is missing")
@@ -273,3 +276,70 @@ def test_without_a_gpu_it_says_so_or_falls_back(caplog: pytest.LogCaptureFixture
         check(module, net)
         check(module, net)
     assert caplog.text.count("runs in PyTorch") == 1
+
+
+class _Parts(torch.nn.Module):
+    """Results that are no tensors beside some that are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = torch.nn.Sequential(
+            torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)
+        )
+
+    def forward(self, x: torch.Tensor, *, scale: float = 2.0) -> dict[str, object]:
+        y = self.parts(x)
+        return {"y": y * scale, "rest": (None, 3, y)}
+
+
+@needs_tvm
+def test_hooks_run_in_eval_mode_too() -> None:
+    wrapped = xt.TVMModuleWrapper(
+        torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh())
+    ).eval()
+    x = torch.randn(2, 3)
+    seen: list[str] = []
+    wrapped.register_forward_pre_hook(lambda module, args: (seen.append("pre"), (args[0] + 1,))[1])
+    wrapped.register_forward_hook(lambda module, args, result: (seen.append("post"), result * 2)[1])
+    wrapped.register_forward_hook(
+        lambda module, args, keywords, result: seen.append(type(module).__name__),
+        with_kwargs=True,
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(wrapped(x), wrapped.net(x + 1) * 2, rtol=1e-5, atol=1e-5)
+    assert seen == ["pre", "post", "TVMModuleWrapper"]
+    wrapped.register_forward_hook(lambda *_: seen.append("always"), always_call=True)
+    with pytest.raises(Exception, match=r"2 and 5|mat1|shapes"):
+        wrapped(torch.randn(2, 5))
+    assert seen[-2:] == ["pre", "always"]
+
+
+@needs_tvm
+def test_modules_end_with_their_last_reference() -> None:
+    wrapped = xt.TVMModuleWrapper(torch.nn.Linear(3, 4)).eval()
+    wrapped(torch.randn(2, 3))
+    gone = weakref.ref(wrapped.net)
+    del wrapped
+    gc.collect()
+    assert gone() is None
+
+
+@needs_tvm
+@needs_tensorrt
+def test_results_that_are_no_tensors() -> None:
+    wrapped = xt.TensorRTModuleWrapper(_Parts(), compute_capability=(8, 9)).eval()
+    x = torch.randn(2, 3)
+    plan = wrapped.build(x, scale=3.0)
+    assert plan.graph.results == [(True, None), (False, None), (False, 3), (True, None)]
+    module, _ = xt.torch2tvm(_Parts().eval(), x)
+    assert len(xt.TVMInference(module).inference(x)) == 2
+
+
+def test_parts_that_were_replaced_are_noticed() -> None:
+    wrapped = xt.TensorRTModuleWrapper(
+        torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    ).eval()
+    weights = Weights(wrapped)
+    assert weights.are_current(wrapped)
+    wrapped.net[1] = torch.nn.Tanh()
+    assert not weights.are_current(wrapped)

@@ -11,6 +11,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from ..registry import rewrites
+from .foreach import foreach_rewrites
 
 # Beyond Core ATen's list: PyTorch writes these in ops that have lowerings.
 _FURTHER = (
@@ -49,6 +50,7 @@ def _table(standard: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[...
         op = _overload(name)
         if op in decomposition_table:
             table[op] = decomposition_table[op]
+    table.update(foreach_rewrites())
     table.update({_overload(name): function for name, function in rewrites().items()})
     for name in _WHOLE:
         table.pop(_overload(name), None)

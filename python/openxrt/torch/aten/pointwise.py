@@ -488,6 +488,11 @@ def addcmul(b: Builder, x: Value, first: Value, second: Value, *, value: Number 
     return add(b, x, mul(b, first, second), value)
 
 
+@lowering("prims.fma.default")
+def fma(b: Builder, x: Value, y: Value, z: Value) -> Value:
+    return add(b, mul(b, x, y), z)
+
+
 @lowering("aten.addcdiv.default")
 def addcdiv(b: Builder, x: Value, first: Value, second: Value, *, value: Number = 1) -> Value:
     return add(b, x, div(b, first, second), value)
