@@ -316,6 +316,12 @@ class ChannelsLast {
     const Node node = graph_.node(id);
     if (rank < 3 || rank > 5) return;
     std::vector<ValueId> inputs = node.inputs;
+    if (node.op == "Conv" && !last_.contains(inputs[0])) {
+      if (auto attributes = image_convolution(graph_, node)) {
+        publish(node.outputs[0], add(kDomain, "ImageConv", inputs, std::move(*attributes)));
+        return;
+      }
+    }
     inputs[0] = last_of(inputs[0]);
     const bool pair = node.op == "Int8Add" || node.op == "Int8Mul";
     const std::size_t operands = pair ? 1 : 3;

@@ -12,6 +12,7 @@ inline constexpr int kPriority = 10;
 void register_concat(KernelRegistry& registry);
 void register_conv(KernelRegistry& registry);
 void register_conv_transpose(KernelRegistry& registry);
+void register_image_conv(KernelRegistry& registry);
 void register_int8_matmul(KernelRegistry& registry);
 void register_int8_moves(KernelRegistry& registry);
 void register_int8_pool(KernelRegistry& registry);

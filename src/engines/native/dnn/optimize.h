@@ -5,6 +5,7 @@
 // Each step leaves the graph valid, with types on every new value.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,5 +39,9 @@ void fuse_elementwise(Graph& graph);
 void fuse_gradients(Graph& graph);
 // Convolutions and pools work on channels-last memory; transposes move to where they cancel.
 void use_channels_last(Graph& graph);
+
+// The attributes of the op ImageConv (dnn/image_conv.cc) that computes what `conv`, a fused Conv,
+// does on an image that is given plane by plane; nothing where it does not.
+std::optional<Attributes> image_convolution(const Graph& graph, const Node& conv);
 
 }  // namespace xrt::native::dnn

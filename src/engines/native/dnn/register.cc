@@ -9,6 +9,7 @@ void register_kernels(KernelRegistry& registry) {
   register_concat(registry);
   register_conv(registry);
   register_conv_transpose(registry);
+  register_image_conv(registry);
   register_int8_matmul(registry);
   register_int8_moves(registry);
   register_int8_pool(registry);

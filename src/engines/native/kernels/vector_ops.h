@@ -70,6 +70,19 @@ struct VectorOps {
   // the bytes of y.
   void (*round_sums)(const std::int32_t* sums, void* y, std::int64_t n, float scale, float shift,
                      float low, float high);
+  // One row of a convolution over an image of few channels: y[p][c] = the sum over lines l and
+  // k < width of x[l][p * stride + k] * weights[l][k][c], and bias[c], within low … high.
+  struct ImageRow {
+    const float* const* x;  // a row of the image per line: one per channel and row of the window
+    std::int64_t lines, width, stride;
+    const float* weights;
+    const float* bias;
+    std::int64_t channels;  // a multiple of 16
+    std::int64_t pixels;
+    float low, high;
+    float* y;
+  };
+  void (*image_row)(const ImageRow& row);
   void (*half_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
   void (*float_to_half)(const float* x, std::uint16_t* y, std::int64_t n);
 };
