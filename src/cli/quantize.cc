@@ -41,7 +41,8 @@ int execute(const Options& options) {
       throw UsageError(fmt::format("input '{}' is {}: calibration needs tensors of known rank",
                                    graph.value(id).name, to_string(type)));
     }
-    for (Dim& d : *type.shape) d = d.is_known() ? d : Dim(1);
+    // One sample after the other; other open dimensions are as the samples have them.
+    if (type.rank() > 0 && !(*type.shape)[0].is_known()) (*type.shape)[0] = Dim(1);
     inputs.push_back({graph.value(id).name, type, false});
   }
   const QuantizeOptions how = quantize_options(options.calibration);

@@ -147,19 +147,26 @@ class Samples {
     }
   }
 
+  // How many samples of that shape lie along the first dimension; 0 where it does not fit. The
+  // first dimension of `shape` is known.
+  static std::int64_t samples_in(const Tensor& t, const Shape& shape) {
+    if (t.rank() != shape.size()) return 0;
+    if (shape.empty()) return 1;
+    for (std::size_t d = 1; d < shape.size(); ++d) {
+      if (shape[d].is_known() && shape[d].value() != t.dims()[d]) return 0;
+    }
+    const std::int64_t wanted = shape[0].value();
+    if (t.dims()[0] == wanted) return 1;
+    return t.dims()[0] > 0 && wanted > 0 && t.dims()[0] % wanted == 0 ? t.dims()[0] / wanted : 0;
+  }
+
   // One sample, or several along the first dimension of each array.
   void use(const std::string& origin, const std::vector<Tensor>& values) {
     std::int64_t count = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Tensor& t = values[i];
       const Type& want = inputs_[i].type;
-      const Dims dims = *want.static_dims();
-      std::int64_t here = t.dims() == dims ? 1 : 0;
-      if (here == 0 && !dims.empty() && t.rank() == dims.size() && t.dims()[0] > 0 &&
-          t.dims()[0] % dims[0] == 0 &&
-          std::equal(dims.begin() + 1, dims.end(), t.dims().begin() + 1)) {
-        here = t.dims()[0] / dims[0];
-      }
+      const std::int64_t here = samples_in(t, *want.shape);
       if (here == 0 || t.dtype() != want.dtype || (count != 0 && here != count)) {
         throw Error(ErrorCode::kInvalidArgument,
                     fmt::format("{}: input '{}' must be {} (or several along the first dimension, "
@@ -174,8 +181,10 @@ class Samples {
       for (std::size_t i = 0; i < values.size(); ++i) {
         const Tensor& t = values[i];
         const std::size_t bytes = t.bytes() / static_cast<std::size_t>(count);
+        Dims dims = t.dims();
+        if (!dims.empty()) dims[0] /= count;
         sample.push_back(Tensor::wrap(
-            t.dtype(), *inputs_[i].type.static_dims(),
+            t.dtype(), dims,
             const_cast<char*>(t.data<char>()) + static_cast<std::size_t>(k) * bytes, t.owner()));
       }
       try {

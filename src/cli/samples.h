@@ -35,9 +35,10 @@ struct CalibrationOptions {
 void add_calibration_options(CLI::App& app, CalibrationOptions& options);
 QuantizeOptions quantize_options(const CalibrationOptions& options);
 
-// Calls use(values in order of `inputs`) for each sample, files in order of name; types must be
-// static. Throws xrt::Error: kNotFound (no folder, no samples in it), kInvalidArgument naming file
-// and input (missing, unknown, another shape), and what reading a file throws.
+// Calls use(values in order of `inputs`) for each sample, files in order of name. The first
+// dimension of an input must be known; other open ones are as the samples have them. Throws
+// xrt::Error: kNotFound (no folder, no samples in it), kInvalidArgument naming file and input
+// (missing, unknown, another shape), and what reading a file throws.
 void for_each_sample(const CalibrationOptions& options, const std::vector<Port>& inputs,
                      const std::function<void(const std::vector<Tensor>&)>& use);
 

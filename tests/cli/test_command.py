@@ -156,6 +156,28 @@ def test_quantize_knows_its_nodes(tmp_path: Path) -> None:
         openxrt.quantize.quantize(model, output, calibration=tmp_path, keep_float=["prodct"])
 
 
+def test_samples_of_several_lengths(tmp_path: Path) -> None:
+    """Where the model leaves a dimension open, each sample has its own."""
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(4, 3)).astype(np.float32)
+    model = save(
+        tmp_path / "tokens.onnx",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "tokens", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "tokens", 3])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    samples = [rng.normal(size=(n, 5 + n, 4)).astype(np.float32) for n in (1, 2, 3)]
+    output = tmp_path / "int8.onnx"
+    openxrt.quantize.quantize(model, output, calibration=[{"x": x} for x in samples])
+    wanted = samples[2] @ weight
+    found = openxrt.load(output, engine="native").run({"x": samples[2]})["y"]
+    assert np.abs(found - wanted).max() < 0.03 * np.ptp(wanted)
+    bad = [{"x": np.ones((1, 5, 3), np.float32)}]
+    with pytest.raises(openxrt.InvalidArgument, match="must be float32"):
+        openxrt.quantize.quantize(model, output, calibration=bad)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
