@@ -6,8 +6,9 @@
     python benchmarks/torch_cuda.py --only ResNet-50 --inductor
 
 Medians of the runs of a second, each of which is waited for; then the mean of runs that are queued
-one after the other ("queued"), as in training that does not look at every loss. Weights and data are random; networks
-are those of the papers, written down here, so that nothing has to be downloaded.
+one after the other ("queued"), as in training that does not look at every loss. Weights and data
+are random; networks are those of the papers, written down here, so that nothing has to be
+downloaded.
 """
 
 from __future__ import annotations

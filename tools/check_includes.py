@@ -62,6 +62,8 @@ PUBLIC_HEADERS = {
     "engine_blobs.h": "engine",
     "engine_stream.h": "base",
     "engine_threads.h": "base",
+    "engine_workspace.h": "base",
+    "engine_remarks.h": "base",
     "quantize.h": "quantize",
     "program.h": "runtime",
     "trainer.h": "runtime",

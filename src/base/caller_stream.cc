@@ -5,6 +5,7 @@
 
 #include "base/cuda_driver.h"
 #include "xrt/engine_stream.h"
+#include "xrt/error.h"
 
 namespace xrt {
 namespace {
@@ -20,6 +21,11 @@ FollowsStream::~FollowsStream() = default;
 
 CallerStream::CallerStream(int device, void* stream)
     : device_(device), handle_(stream == nullptr ? legacy_stream() : stream), outer_(innermost) {
+  if (CudaDriver::get().is_capturing(device_, handle_)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the current CUDA stream is being captured: a program's run cannot become part of "
+                "a CUDA graph; run it outside of the capture");
+  }
   innermost = this;
 }
 

@@ -17,7 +17,8 @@ namespace xrt {
 
 class XRT_API CallerStream {
  public:
-  // `stream` is CUDA's handle on that device; 0 is the legacy default stream.
+  // `stream` is CUDA's handle on that device; 0 is the legacy default stream. Throws
+  // kInvalidArgument while it is being captured.
   CallerStream(int device, void* stream);
   ~CallerStream();
   CallerStream(const CallerStream&) = delete;

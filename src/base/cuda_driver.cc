@@ -22,6 +22,8 @@ constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 constexpr unsigned kEventDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
 constexpr int kOutOfMemory = 2;              // CUDA_ERROR_OUT_OF_MEMORY
 constexpr int kNotReady = 600;               // CUDA_ERROR_NOT_READY
+// CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: a stream is captured that the default stream waits for.
+constexpr int kCaptureImplicit = 906;
 constexpr const char* kLibrary = "libcuda.so.1";
 // Of one stream, what is kept before somebody looks whether it still has to be.
 constexpr std::size_t kManyKept = 1024;
@@ -46,6 +48,7 @@ struct CudaDriver::Functions {
   int (*set_current)(void*);
   int (*stream_create)(void**, unsigned);
   int (*stream_synchronize)(void*);
+  int (*stream_is_capturing)(void*, int*);
   int (*allocate)(DevicePointer*, std::size_t);
   int (*free)(DevicePointer);
   int (*to_device)(DevicePointer, const void*, std::size_t, void*);
@@ -164,6 +167,7 @@ CudaDriver::CudaDriver()
   find(cuda.set_current, "cuCtxSetCurrent");
   find(cuda.stream_create, "cuStreamCreate");
   find(cuda.stream_synchronize, "cuStreamSynchronize");
+  find(cuda.stream_is_capturing, "cuStreamIsCapturing");
   find(cuda.allocate, "cuMemAlloc_v2");
   find(cuda.free, "cuMemFree_v2");
   find(cuda.to_device, "cuMemcpyHtoDAsync_v2");
@@ -259,6 +263,15 @@ void* CudaDriver::record_event(int device, void* stream) const {
 void CudaDriver::put_back(int device, void* event) const {
   const std::lock_guard lock(state_->events_mutex);
   state_->events[device].push_back(event);
+}
+
+bool CudaDriver::is_capturing(int device, void* stream) const {
+  const Scope scope(*this, device);
+  int status = 0;
+  const int error = functions_->stream_is_capturing(stream, &status);
+  if (error == kCaptureImplicit) return true;
+  check(error, "cuStreamIsCapturing");
+  return status != 0;
 }
 
 void CudaDriver::follow(int device, void* follower, void* stream) const {

@@ -41,6 +41,9 @@ class XRT_API CudaDriver {
   // the legacy default stream, 2 the thread's.
   void synchronize(int device, void* stream) const;
 
+  // Whether what is queued on the stream becomes a CUDA graph instead of being done.
+  bool is_capturing(int device, void* stream) const;
+
   // What is queued on `follower` from now on begins when all that is queued on `stream` now is
   // done. Nobody waits here.
   void follow(int device, void* follower, void* stream) const;

@@ -504,3 +504,14 @@ def test_memory_that_waits_to_be_given_back_is_there_when_it_is_needed() -> None
         program.call_tensors([x], Framework)
     (y,) = program.call_tensors([x], Framework)
     np.testing.assert_allclose(y.array, expected(X), rtol=1e-6)
+
+
+def test_a_run_is_no_part_of_a_graph_that_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = affine()
+    x = Framework(X)
+    program.call_tensors([x], Framework)
+    monkeypatch.setattr(Framework, "stream", 9)
+    waits = DRIVER.fake_waits()
+    with pytest.raises(openxrt.InvalidArgument, match="is being captured"):
+        program.call_tensors([x], Framework)
+    assert DRIVER.fake_waits() == waits, "which would end the capture"

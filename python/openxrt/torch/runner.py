@@ -299,7 +299,7 @@ class Runner:
             if (
                 all(map(torch.is_tensor, given))
                 and [t.device for t in given] == self.input_devices  # type: ignore[attr-defined]
-                and all([t.is_contiguous() for t in given])  # type: ignore[attr-defined]
+                and all(t.is_contiguous() for t in given)  # type: ignore[attr-defined]
             ):
                 return given
         tensors = []

@@ -157,6 +157,23 @@ def test_modules_are_queued_between_what_the_stream_holds() -> None:
         near(found[i], wanted[i], 1e-4)
 
 
+def test_a_run_is_no_part_of_a_graph_that_is_captured() -> None:
+    module = torch.nn.Linear(8, 8).to(GPU).eval()
+    fast = xt.XRTModule(module, engine="xla", device="cuda")
+    x = torch.randn(2, 8, device=GPU)
+    with torch.no_grad():
+        wanted = fast(x) + 0
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            with pytest.raises(openxrt.InvalidArgument, match="is being captured"):
+                fast(x)
+            y = x * 2
+        graph.replay()
+        near(y, x * 2)
+        near(fast(x), wanted)
+
+
 def test_gradients_are_as_near_to_float64_as_pytorchs() -> None:
     x = torch.randn(8, 3, 32, 32, device=GPU)
     labels = torch.arange(8, device=GPU)
