@@ -98,4 +98,21 @@ struct QuantizeSummary {
 XRT_API QuantizeSummary quantize(Graph& graph, const ValueRanges& ranges,
                                  const QuantizeOptions& options);
 
+struct AccuracySearch {
+  double decibels = 0;            // signal over noise of the outputs that was reached
+  std::vector<std::string> kept;  // nodes that stay in floating point for it, the worst first
+  ValueRanges ranges;             // for quantize() with those nodes skipped
+};
+
+// Finds which Conv, Gemm and MatMul nodes have to stay in floating point so that the outputs for
+// `samples`, float32 ones together, have at least `decibels` of signal over noise against the
+// graph as it is. Each node's noise is measured with all others in floating point; the noisiest
+// are kept, as few as will do. Takes about as many compilations as there are such nodes.
+// `samples` calibrate, too; the first `judged` of them are judged. Throws what Calibrator throws,
+// and kInvalidArgument without a sample or an output of float32.
+XRT_API AccuracySearch reach_accuracy(const Graph& graph,
+                                      const std::vector<std::vector<Tensor>>& samples,
+                                      std::size_t judged, double decibels,
+                                      const QuantizeOptions& options, const GraphRunner& runner);
+
 }  // namespace xrt

@@ -51,12 +51,15 @@ def quantize(
     clipping: str = "minmax",
     keep_float: Sequence[str] = (),
     round_sums: bool = False,
+    accuracy: float | None = None,
 ) -> str:
     """Writes the model (an ONNX file or a OneFlow folder) in int8; returns what was done.
 
     `clipping` is "minmax", "percentile", "entropy" or "mse"; nodes named in `keep_float` stay in
     floating point; `round_sums` quantises also what a residual is added to, which ONNX Runtime
-    needs. Raises openxrt.Error with a message that names file and input where samples do
+    needs. With `accuracy`, in decibels of signal over noise of the outputs on the samples, nodes
+    that cost most stay in floating point, as few as will do. Raises openxrt.Error with a message
+    that names file and input where samples do
     not fit, and TypeError for a sample that is no mapping.
     """
     program = next((p for p in _command.programs() if p.is_file()), None)
@@ -65,6 +68,8 @@ def quantize(
     command = [str(program), "quantize", fspath(model), "-o", fspath(output)]
     if round_sums:
         command.append("--round-sums")
+    if accuracy is not None:
+        command += ["--accuracy", str(accuracy)]
     for node in keep_float:
         command += ["--keep-float", node]
     with sample_folder(calibration) as folder:

@@ -178,6 +178,48 @@ def test_samples_of_several_lengths(tmp_path: Path) -> None:
         openxrt.quantize.quantize(model, output, calibration=bad)
 
 
+def test_accuracy_keeps_what_costs_most(tmp_path: Path) -> None:
+    """One product reads numbers of very different sizes, which one scale does not suit."""
+    rng = np.random.default_rng(0)
+    sizes = np.ones(32, np.float32)
+    sizes[:2] = 100
+    first, second = (rng.normal(size=(32, 32)).astype(np.float32) for _ in range(2))
+    second[:2] *= 0.01
+    model = save(
+        tmp_path / "net.onnx",
+        [
+            helper.make_node("MatMul", ["x", "w0"], ["a"], name="harmless"),
+            helper.make_node("Tanh", ["a"], ["b"]),
+            helper.make_node("Mul", ["b", "sizes"], ["c"]),
+            helper.make_node("MatMul", ["c", "w1"], ["y"], name="delicate"),
+        ],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 32])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 32])],
+        [
+            numpy_helper.from_array(v, n)
+            for n, v in [("w0", first), ("w1", second), ("sizes", sizes)]
+        ],
+    )
+    samples = [{"x": rng.normal(size=(8, 32)).astype(np.float32)} for _ in range(6)]
+    output = tmp_path / "int8.onnx"
+
+    def decibels() -> float:
+        x = rng.normal(size=(8, 32)).astype(np.float32)
+        wanted = openxrt.load(model, engine="native").run({"x": x})["y"].astype(np.float64)
+        found = openxrt.load(output, engine="native").run({"x": x})["y"]
+        return 10 * np.log10((wanted**2).sum() / ((found - wanted) ** 2).sum())
+
+    openxrt.quantize.quantize(model, output, calibration=samples)
+    assert decibels() < 20
+    said = openxrt.quantize.quantize(model, output, calibration=samples, accuracy=25)
+    assert decibels() > 22
+    assert "1 of 2 Conv, Gemm and MatMul nodes in int8" in said
+    assert "kept in floating point: delicate" in said
+    said = openxrt.quantize.quantize(model, output, calibration=samples, accuracy=1)
+    assert "2 of 2" in said
+    assert "kept" not in said
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
