@@ -19,6 +19,7 @@ PyObject *raised_type = nullptr, *raised_value = nullptr, *raised_traceback = nu
 int raise_later(void* /*unused*/) { return raise_interrupt() ? -1 : 0; }
 
 bool is_interrupted() {
+  if (Py_IsInitialized() == 0) return false;  // the signal's own action is back
   const Gil gil;
   if (raised_type != nullptr) return true;
   if (PyErr_CheckSignals() == 0) return false;

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "base/interrupt.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -153,8 +154,10 @@ FileLock::FileLock(const std::filesystem::path& path)
     : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
   if (descriptor_ < 0) fail("open the lock", path);
   while (::flock(descriptor_, LOCK_EX) != 0) {
-    if (errno == EINTR) continue;
+    const int error = errno;
+    if (error == EINTR && !is_interrupted()) continue;
     ::close(descriptor_);
+    errno = error;
     fail("lock", path);
   }
 }

@@ -23,15 +23,19 @@ bool is_first_thread() {
 
 void set_interrupt_check(InterruptCheck check) { current = check; }
 
-void throw_if_interrupted() {
+bool is_interrupted() {
   const InterruptCheck check = current.load(std::memory_order_relaxed);
-  if (check == nullptr || !is_first_thread()) return;
+  return check != nullptr && is_first_thread() && check();
+}
+
+void throw_if_interrupted() {
+  if (current.load(std::memory_order_relaxed) == nullptr || !is_first_thread()) return;
   using Clock = std::chrono::steady_clock;
   static thread_local Clock::time_point asked;
   const Clock::time_point now = Clock::now();
   if (now - asked < std::chrono::milliseconds(50)) return;
   asked = now;
-  if (!check()) return;
+  if (!is_interrupted()) return;
   asked = {};  // what catches this and goes on is stopped at its next turn
   throw Error(ErrorCode::kEngine, "interrupted");
 }

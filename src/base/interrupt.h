@@ -14,6 +14,9 @@ using InterruptCheck = bool (*)();
 // the signal. The check lives as long as the process.
 XRT_API void set_interrupt_check(InterruptCheck check);
 
+// Whether the check says so: false on other threads than the first.
+XRT_API bool is_interrupted();
+
 // Throws Error(kEngine, "interrupted") where the check says so. It asks at most every 50 ms, so
 // that loops may call it at every turn.
 XRT_API void throw_if_interrupted();

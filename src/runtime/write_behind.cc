@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -10,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/interrupt.h"
+#include "base/log.h"
 #include "runtime/cache_entry.h"
 #include "runtime/engine_failure.h"
 
@@ -42,8 +45,18 @@ class Writer {
   }
 
   void wait() {
+    constexpr std::chrono::milliseconds kTurn{100};
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return jobs_.empty() && !busy_; });
+    while (
+        !done_.wait_for(lock, kTurn, [this] { return given_up_ || (jobs_.empty() && !busy_); })) {
+      lock.unlock();  // the check may wait for Python, which the writer has
+      const bool stop = is_interrupted();
+      lock.lock();
+      if (!stop) continue;
+      log_warning("the compile cache: interrupted, what was still to be kept is not");
+      jobs_.clear();
+      given_up_ = true;
+    }
   }
 
  private:
@@ -67,6 +80,7 @@ class Writer {
       job = {};  // with what it holds
       const std::lock_guard lock(mutex_);
       busy_ = false;
+      given_up_ = false;
       done_.notify_all();
     }
   }
@@ -76,6 +90,7 @@ class Writer {
   std::deque<Job> jobs_;
   bool busy_ = false;
   bool started_ = false;
+  bool given_up_ = false;  // nobody waits for the job at hand any longer
 };
 
 }  // namespace

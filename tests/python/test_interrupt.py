@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C, and whatever else a signal handler raises, ends work in C++ that takes long."""
 
+import fcntl
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import openxrt
 import pytest
 from onnx import TensorProto, helper
+from openxrt._core import finish_writing
 from small_models import make_model, tensor
 
 
@@ -70,6 +72,73 @@ def test_an_endless_loop_ends(alarm: None, engines: dict[str, str]) -> None:
         ),
         engine="native",
     )(np.ones(2, np.float32)).tolist() == [-1, -1]
+
+
+SERIALISES_FOREVER = """
+import os, signal, sys, threading, time
+import numpy as np
+import openxrt
+
+class Executable:
+    def run(self, inputs, outputs):
+        outputs[0][...] = inputs[0]
+
+    def serialize(self):
+        time.sleep(1000)
+
+@openxrt.engine("slow_to_serialise", version="1")
+class Engine:
+    def supports(self, node):
+        return True
+
+    def compile(self, function):
+        return Executable()
+
+    def load(self, blob, function):
+        return Executable()
+
+x = np.ones(2, np.float32)
+program = openxrt.load(sys.argv[1], engine="slow_to_serialise", cache_dir=sys.argv[2])
+assert program(x).tolist() == [1, 1]
+threading.Thread(
+    target=lambda: (time.sleep(2), os.kill(os.getpid(), signal.SIGINT)), daemon=True
+).start()
+"""
+
+
+def test_the_end_of_a_process_is_not_held_up(tmp_path: Path) -> None:
+    """An engine that never gives its bytes for the disk cache: Ctrl-C gives that up."""
+    model = tmp_path / "model.onnx"
+    model.write_bytes(
+        make_model(
+            [helper.make_node("Identity", ["x"], ["y"])],
+            [tensor("x", TensorProto.FLOAT, [2])],
+            [tensor("y", TensorProto.FLOAT, [2])],
+        )
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", SERIALISES_FOREVER, str(model), str(tmp_path / "cache")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "AssertionError" not in result.stderr
+    assert "interrupted, what was still to be kept is not" in result.stderr
+
+
+def test_waiting_for_another_process_ends(alarm: None, tmp_path: Path, mlp_model: bytes) -> None:
+    """Who compiles the same function holds a lock; if that process hangs, others need not."""
+    openxrt.load(mlp_model, engine="native", cache_dir=tmp_path)(np.ones((2, 8), np.float32))
+    finish_writing()  # the cache is written behind
+    locks = [path.open() for path in tmp_path.rglob("*") if path.suffix == ".lock"]
+    assert locks
+    for file in locks:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    with pytest.raises(Alarm):
+        openxrt.load(mlp_model, engine="native", cache_dir=tmp_path, force_compile=True)(
+            np.ones((2, 8), np.float32)
+        )
 
 
 def test_a_compiler_that_hangs_is_stopped_by_ctrl_c(tmp_path: Path, mlp_model: bytes) -> None:
