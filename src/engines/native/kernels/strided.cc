@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engines/native/kernels/convert.h"
+#include "engines/native/kernels/vector_ops.h"
 
 namespace xrt::native {
 
@@ -89,6 +90,11 @@ void copy_transposed(const KernelContext& k, const T* source, StridedView view, 
       const std::int64_t count = std::min(kTile, rows - first);
       for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
         const std::int64_t c1 = std::min(c0 + kTile, columns);
+        if constexpr (sizeof(T) == 4) {
+          vector_ops().transpose(source + in + first + c0 * column_step, column_step,
+                                 target + out + first * row_step + c0, row_step, count, c1 - c0);
+          continue;
+        }
         for (std::int64_t r = 0; r < count; ++r) {
           const T* from = source + in + first + r;
           T* to = target + out + (first + r) * row_step;
