@@ -69,6 +69,11 @@ def integers(**values: Any) -> dict[str, int]:
             found[name] = operator.index(value)
         except TypeError:
             raise InvalidArgument(f"{name} is {value!r}; a whole number is wanted") from None
+        # What C++ has for them; its own checks know the limits that mean something.
+        narrow = name in ("num_threads", "max_specializations")
+        least, end = (0 if name == "max_workspace_bytes" else -1 << 31), 1 << (31 if narrow else 63)
+        if not least <= found[name] < end:
+            raise InvalidArgument(f"{name} is {value!r}; from {least} to {end - 1} are possible")
     return found
 
 

@@ -259,6 +259,11 @@ EngineDifference compare_engines(const Graph& graph, std::span<const Data> input
   if (options.first.empty() || options.second.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "two engines are compared; one is not named");
   }
+  if (!(options.tolerance >= 0)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "tolerance is " + std::to_string(options.tolerance) +
+                    "; a share of a value's range from 0 on is wanted");
+  }
   if (inputs.size() != graph.inputs().size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the graph takes " + std::to_string(graph.inputs().size()) + " inputs, " +

@@ -33,6 +33,10 @@ void check_limits(const ProgramOptions& options) {
     fail("tolerance is " + std::to_string(options.tolerance) +
          "; a share of an output's range from 0 on is wanted");
   }
+  if (options.max_batch_size < 0) {
+    fail("max_batch_size is " + std::to_string(options.max_batch_size) +
+         "; a number from 1 on is wanted, or 0 for none");
+  }
   const auto most = options.cluster_maximum_nodes;
   if (most >= 0 && options.cluster_minimum_nodes > most) {
     fail("cluster_minimum_nodes is " + std::to_string(options.cluster_minimum_nodes) +

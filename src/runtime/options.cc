@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <type_traits>
 
 #include "base/log.h"
 #include "base/nearest.h"
@@ -75,7 +76,9 @@ struct Option {
 template <typename T>
 Option integer(T ProgramOptions::*field, T least) {
   return {[=](ProgramOptions& o, std::string_view name, std::string_view value) {
-            o.*field = number<T>(name, value, "a whole number");
+            constexpr const char* kWanted =
+                std::is_signed_v<T> ? "a whole number" : "a whole number from 0 on";
+            o.*field = number<T>(name, value, kWanted);
             if (o.*field < least) bad_value(name, value, "large enough");
           },
           [=](const ProgramOptions& a, const ProgramOptions& b) { return a.*field == b.*field; }};

@@ -181,6 +181,10 @@ def test_wrong_options(add_model: bytes) -> None:
     for engines in ("native", ("native",), ("native", "native", "native")):
         with pytest.raises(openxrt.InvalidArgument, match="two are compared"):
             openxrt.compare(add_model, engines)
+    pair = {name: np.ones((1, 3), np.float32) for name in ("a", "b")}
+    for tolerance in (float("nan"), -1):
+        with pytest.raises(openxrt.InvalidArgument, match="tolerance is"):
+            openxrt.compare(add_model, ("native", "native"), pair, tolerance=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +199,11 @@ def test_wrong_options(add_model: bytes) -> None:
         ({"num_threads": "two"}, "num_threads is 'two'; a whole number"),
         ({"tolerance": "0.1"}, "tolerance is '0.1'; a number"),
         ({"precision": None}, "precision is None; a str"),
+        ({"max_batch_size": -1}, "max_batch_size is -1"),
+        ({"max_workspace_bytes": -1}, "max_workspace_bytes is -1"),
+        ({"max_workspace_size": -1}, "'-1' is not a whole number from 0 on"),
+        ({"num_threads": 1 << 40}, "num_threads is 1099511627776"),
+        ({"cluster_maximum_nodes": 1 << 70}, "cluster_maximum_nodes is 1180591620717411303424"),
         ({"engine": None}, "engine is None: give a name"),
         ({"engine": [3]}, r"engine is \[3\]: give a name"),
         ({"engine_options": {"precision": "bf16"}}, "write engine_options={engine: {option"),
