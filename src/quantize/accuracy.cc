@@ -71,6 +71,7 @@ class Search {
   std::vector<std::string> by_noise() {
     const std::set<std::string> all(names_.begin(), names_.end());
     std::vector<std::pair<double, std::string>> noise;
+    noise.reserve(names_.size());
     for (const std::string& name : names_) {
       std::set<std::string> others = all;
       others.erase(name);
@@ -80,6 +81,7 @@ class Search {
     std::stable_sort(noise.begin(), noise.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> names;
+    names.reserve(noise.size());
     for (auto& [unused, name] : noise) names.push_back(std::move(name));
     return names;
   }
