@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,6 +24,10 @@ struct Options {
 std::string folder_of(const Options& options) {
   const std::string folder = options.dir.empty() ? default_cache_dir().string() : options.dir;
   if (folder.empty()) throw UsageError("there is no cache: set XRT_CACHE_DIR, or say --dir DIR");
+  // The folder of the variable may be one that nothing was written to yet.
+  if (!options.dir.empty() && !std::filesystem::is_directory(folder)) {
+    throw UsageError(fmt::format("--dir '{}': there is no such folder", folder));
+  }
   return folder;
 }
 

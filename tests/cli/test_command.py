@@ -127,6 +127,8 @@ def test_the_python_module_is_the_command() -> None:
         (["doctor", "warp"], USAGE, "warp"),
         (["cache", "list"], USAGE, "XRT_CACHE_DIR"),
         (["cache"], USAGE, "subcommand"),
+        (["cache", "clear", "--dir", "nowhere"], USAGE, "'nowhere': there is no such folder"),
+        (["cache", "list", "--dir", "MODEL"], USAGE, "there is no such folder"),
     ],
 )
 def test_mistakes(model: Path, arguments: list[str], code: int, message: str) -> None:
