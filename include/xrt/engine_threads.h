@@ -10,12 +10,27 @@
 
 namespace xrt {
 
+// Threads of a pool that look for work in a loop for a while when a run has ended, so that the next
+// one need not wake them.
+class XRT_API LingeringThreads {
+ public:
+  virtual ~LingeringThreads();
+  // Others compute: unless a run in the pool is under way, its threads are to sleep until one
+  // begins. Does not wait for them. May be called by any thread, before and during runs.
+  virtual void rest() const = 0;
+};
+
 // Threads that compute during a run, the caller's included.
 struct ThreadUse {
   int threads = 1;
-  // Runs that name the same pool share its `threads`: up to that many of them run at once and count
-  // together as one. Null: each run has threads of its own.
+  // Runs that name the same pool share its `threads`: up to `launches` of them run at once, as many
+  // as there are threads where that is 0, and count together as one. Null: each run has threads of
+  // its own.
   const void* pool = nullptr;
+  // Those of the pool, where they can be told to sleep. Its end is to be told
+  // ThreadGate::process() (base/thread_gate.h).
+  const LingeringThreads* lingering = nullptr;
+  int launches = 0;
 };
 
 // An executable derives from this class too where a run takes other threads than

@@ -79,7 +79,8 @@ int ThreadGate::try_take(const ThreadUse& use, bool by_force) {
                         : std::find_if(pools_.begin(), pools_.end(),
                                        [&](const Pool& p) { return p.pool == use.pool; });
   if (pool != pools_.end()) {
-    if (pool->launches >= use.threads && !by_force) return -1;
+    const int most = use.launches > 0 ? use.launches : use.threads;
+    if (pool->launches >= most && !by_force) return -1;
     ++pool->launches;
     ++running_;
     return 0;  // the last one to leave gives back what the first one took
@@ -161,6 +162,47 @@ int ThreadGate::wait(const ThreadUse& use, std::unique_lock<std::mutex>& lock) {
   return mine.taken;
 }
 
+void ThreadGate::update_lingering() {
+  const void* who = nullptr;
+  if (!lingering_.empty()) who = lingering_.size() == 1 ? lingering_.front().threads : static_cast<const void*>(this);
+  who_lingers_.store(who, std::memory_order_release);
+}
+
+void ThreadGate::note_lingering(const ThreadUse& use) {
+  if (use.lingering == nullptr || use.threads <= 1) return;
+  if (who_lingers_.load(std::memory_order_acquire) == use.lingering) return;
+  const std::lock_guard held(lingering_mutex_);
+  const bool known =
+      std::any_of(lingering_.begin(), lingering_.end(),
+                  [&](const Lingering& each) { return each.threads == use.lingering; });
+  if (!known) lingering_.push_back({use.lingering, use.threads - 1});
+  update_lingering();
+}
+
+void ThreadGate::let_others_rest(const ThreadUse& use, int computing) {
+  const void* who = who_lingers_.load(std::memory_order_acquire);
+  if (who == nullptr || who == use.lingering) return;
+  const std::lock_guard held(lingering_mutex_);
+  int others = 0;
+  for (const Lingering& each : lingering_) {
+    if (each.threads != use.lingering) others += each.others;
+  }
+  if (computing + others <= budget_) return;
+  // Whoever has a launch under way does not rest, and is noted again when that has ended.
+  std::erase_if(lingering_, [&](const Lingering& each) {
+    if (each.threads == use.lingering) return false;
+    each.threads->rest();
+    return true;
+  });
+  update_lingering();
+}
+
+void ThreadGate::forget(const LingeringThreads* threads) {
+  const std::lock_guard held(lingering_mutex_);
+  std::erase_if(lingering_, [&](const Lingering& each) { return each.threads == threads; });
+  update_lingering();
+}
+
 ThreadGate::Pass::Pass(ThreadGate& gate, const ThreadUse& use)
     : gate_(gate), outer_(inside), use_(use) {
   if (outer_ == &gate_ || use_.threads <= 0) return;
@@ -169,6 +211,7 @@ ThreadGate::Pass::Pass(ThreadGate& gate, const ThreadUse& use)
   std::uint64_t idle = kIdle;
   if (mark_ != kIdle &&
       gate_.state_.compare_exchange_strong(idle, mark_, std::memory_order_acq_rel)) {
+    gate_.let_others_rest(use_, use_.threads);
     return;
   }
   mark_ = kIdle;
@@ -182,11 +225,15 @@ ThreadGate::Pass::Pass(ThreadGate& gate, const ThreadUse& use)
     // What is left may do for the next in line.
     if (!gate_.waiting_.empty()) gate_.serve();
   }
+  const int computing = gate_.used_;
+  held.unlock();
+  gate_.let_others_rest(use_, computing);
 }
 
 ThreadGate::Pass::~Pass() {
   if (outer_ == &gate_ || use_.threads <= 0) return;
   inside = outer_;
+  gate_.note_lingering(use_);
   std::uint64_t mark = mark_;
   if (mark != kIdle &&
       gate_.state_.compare_exchange_strong(mark, kIdle, std::memory_order_acq_rel)) {
@@ -196,6 +243,7 @@ ThreadGate::Pass::~Pass() {
   gate_.leave(use_, mark_ != kIdle ? gate_.lone_taken_ : taken_);
 }
 
+LingeringThreads::~LingeringThreads() = default;
 TellsThreadUse::~TellsThreadUse() = default;
 
 ThreadGate::Inherited::Inherited(const ThreadGate* launch) : outer_(inside) { inside = launch; }

@@ -9,6 +9,9 @@
 // microseconds do not wait for a sleeper to wake up. Who has waited for a millisecond is served
 // before all that come later.
 //
+// Threads that look for work in a loop after a launch (LingeringThreads) are told to sleep when
+// others begin that would have to share the budget with them.
+//
 // What a launch calls in its own thread belongs to it: it passes. A launch that waits in another
 // thread for one that already runs on its behalf would wait forever, if that one waited here for
 // it; where nothing has moved for a second and the process does not compute, the first in line
@@ -40,6 +43,9 @@ class XRT_API ThreadGate {
   int budget() const;
   // Launches that run already keep what they have.
   void set_budget(int budget);
+
+  // Such threads are no more.
+  void forget(const LingeringThreads* threads);
 
   // One launch: begins when the gate lets it, ends with the object, in the same thread.
   class XRT_API Pass {
@@ -95,6 +101,16 @@ class XRT_API ThreadGate {
   static std::uint64_t mark_of(const ThreadUse& use);  // kIdle where it cannot be had
   static ThreadUse use_of(std::uint64_t mark);
 
+  // Of a launch that ended: its threads may look for work for a while.
+  struct Lingering {
+    const LingeringThreads* threads;
+    int others;  // than the caller
+  };
+  // `computing` threads do, those of a launch with `use` that begins among them.
+  void let_others_rest(const ThreadUse& use, int computing);
+  void note_lingering(const ThreadUse& use);
+  void update_lingering();
+
   // In a process that was just forked: nobody runs but, perhaps, the launch that this thread is in.
   void forget_others();
 
@@ -115,6 +131,11 @@ class XRT_API ThreadGate {
   std::uint64_t ended_ = 0;  // launches
   std::vector<Pool> pools_;  // that launches run in; few
   std::deque<Waiter*> waiting_;
+
+  // The only one that lingers, null where nobody does, or this gate's address for several.
+  std::atomic<const void*> who_lingers_{nullptr};
+  std::mutex lingering_mutex_;  // taken after mutex_, never before
+  std::vector<Lingering> lingering_;
 };
 
 }  // namespace xrt

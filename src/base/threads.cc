@@ -92,8 +92,9 @@ ThreadGate& ThreadGate::process() {
     }
     ThreadGate gate{read_budget()};
   };
-  static Process instance;
-  return instance.gate;
+  // Never destroyed: a program may live until the process ends.
+  static Process* const instance = new Process;
+  return instance->gate;
 }
 
 }  // namespace xrt

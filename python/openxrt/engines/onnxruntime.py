@@ -8,6 +8,7 @@ the caller's own memory, bound to the session.
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import threading
@@ -21,7 +22,7 @@ import onnxruntime
 from onnxruntime.capi import _pybind_state as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as library
 
-from .._core import EngineError, FunctionView, GraphView, NodeView
+from .._core import EngineError, FunctionView, GraphView, NodeView, thread_budget
 from ..custom import engine
 from . import _onnxruntime_rules, _options, _types
 from ._onnxruntime_rules import refusal
@@ -350,10 +351,11 @@ class OnnxRuntimeEngine:
         """What holds for compiling and for loading, and whether threads without work wait for it in
         a loop when a run has ended. Threads that sleep at once cost the next run their waking
         (0.1 ms, SqueezeNet takes 3.6); of several sessions, whose runs alternate, they would wait
-        beside one another and take more processors than there are threads to use.
+        beside one another, and on processors that are not in the budget beside other engines' runs,
+        and take more processors than there are threads to use.
         """
         options = _session_options(function.num_threads)
-        spins = not self.spinning
+        spins = not self.spinning and thread_budget() >= len(os.sched_getaffinity(0))
         if spins:
             options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))
         else:

@@ -45,7 +45,8 @@ class NativeExecutable final : public Executable, public TellsThreadUse, public 
   std::size_t workspace_bytes() const override { return arena_bytes_; }
   // Work that is all small runs in the caller's thread.
   ThreadUse thread_use() const override {
-    return uses_arena_ ? ThreadUse{threads_->count(), threads_.get()} : ThreadUse{};
+    return uses_arena_ ? ThreadUse{threads_->count(), threads_.get(), threads_->lingering()}
+                       : ThreadUse{};
   }
   std::vector<std::string> remarks() const override { return remarks_; }
   std::size_t weight_bytes() const override;

@@ -11,6 +11,7 @@
 // caller's for XLA's.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -56,11 +57,13 @@ class XlaExecutable : public Executable, public TellsThreadUse, public FollowsSt
   std::optional<std::string> serialize() const override;
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
-  // All executables of a client share its pool. On a GPU the caller waits, and nobody computes
-  // here.
+  // All executables of a client share its pool. A run also has a thread of its own, which computes
+  // what is not worth dividing: a few runs at once already keep the pool and the cores busy. On a
+  // GPU the caller waits, and nobody computes here.
   ThreadUse thread_use() const override {
     if (!client_.device().is_host()) return {};
-    return {client_.num_threads(), &client_};
+    const int threads = client_.num_threads();
+    return {.threads = threads, .pool = &client_, .launches = std::max(1, threads / 4)};
   }
   Device device() const override { return client_.device(); }
   bool follows_stream() const override { return follows_stream_; }
