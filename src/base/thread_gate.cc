@@ -164,7 +164,8 @@ int ThreadGate::wait(const ThreadUse& use, std::unique_lock<std::mutex>& lock) {
 
 void ThreadGate::update_lingering() {
   const void* who = nullptr;
-  if (!lingering_.empty()) who = lingering_.size() == 1 ? lingering_.front().threads : static_cast<const void*>(this);
+  if (!lingering_.empty())
+    who = lingering_.size() == 1 ? lingering_.front().threads : static_cast<const void*>(this);
   who_lingers_.store(who, std::memory_order_release);
 }
 
@@ -172,9 +173,9 @@ void ThreadGate::note_lingering(const ThreadUse& use) {
   if (use.lingering == nullptr || use.threads <= 1) return;
   if (who_lingers_.load(std::memory_order_acquire) == use.lingering) return;
   const std::lock_guard held(lingering_mutex_);
-  const bool known =
-      std::any_of(lingering_.begin(), lingering_.end(),
-                  [&](const Lingering& each) { return each.threads == use.lingering; });
+  const bool known = std::any_of(lingering_.begin(), lingering_.end(), [&](const Lingering& each) {
+    return each.threads == use.lingering;
+  });
   if (!known) lingering_.push_back({use.lingering, use.threads - 1});
   update_lingering();
 }

@@ -99,6 +99,60 @@ TEST(ThreadGate, LaunchesOfOnePoolCountOnce) {
   EXPECT_EQ(used[1].value(), 2);
 }
 
+TEST(ThreadGate, APoolMayTakeFewerLaunchesThanItHasThreads) {
+  ThreadGate gate(4);
+  const int pool = 0;
+  Peak launches;
+  in_threads(8, [&](int) {
+    for (int i = 0; i < 40; ++i) {
+      const ThreadGate::Pass pass(gate, {.threads = 4, .pool = &pool, .launches = 2});
+      launches.begin(1);
+      std::this_thread::sleep_for(microseconds(200));
+      launches.end(1);
+    }
+  });
+  EXPECT_EQ(launches.value(), 2);
+}
+
+struct Lingerers final : LingeringThreads {
+  void rest() const override { ++told; }
+  mutable std::atomic<int> told{0};
+};
+
+TEST(ThreadGate, ThreadsThatLingerRestWhenOthersNeedTheBudget) {
+  ThreadGate gate(4);
+  const Lingerers a, b;
+  const ThreadUse use_a{3, &a, &a}, use_b{2, &b, &b}, one{1, nullptr};
+  const auto run = [&](const ThreadUse& use) { const ThreadGate::Pass pass(gate, use); };
+  run(use_a);
+  run(use_a);
+  run(one);  // beside two that linger
+  EXPECT_EQ(a.told, 0);
+  run(use_b);  // two beside two
+  EXPECT_EQ(a.told, 0);
+  run({2, nullptr});  // beside two and one
+  EXPECT_EQ(a.told, 1);
+  EXPECT_EQ(b.told, 1);
+  run({4, nullptr});  // nobody lingers any more
+  EXPECT_EQ(a.told + b.told, 2);
+  run(use_a);
+  run({4, nullptr});
+  EXPECT_EQ(a.told, 2);
+  run(use_b);
+  gate.forget(&b);
+  run({4, nullptr});
+  EXPECT_EQ(b.told, 1);
+  {
+    // Launches that are counted, because they are not alone.
+    run(use_a);
+    const ThreadGate::Pass outer(gate, one);
+    in_threads(1, [&](int) { run(one); });
+    EXPECT_EQ(a.told, 2);
+    in_threads(1, [&](int) { run({2, nullptr}); });
+    EXPECT_EQ(a.told, 3);
+  }
+}
+
 TEST(ThreadGate, NobodyStarves) {
   // One wants all of the budget while seven take small launches without a pause.
   ThreadGate gate(2);

@@ -2,7 +2,9 @@
 """ONNX Runtime as an engine, against ONNX Runtime by itself and the native engine."""
 
 import gc
+import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -244,7 +246,16 @@ def test_many_threads(mlp_model: bytes) -> None:
     assert not wrong
 
 
-def test_threads_of_one_session_wait_for_work_in_a_loop() -> None:
+@pytest.fixture
+def cores() -> Iterator[int]:
+    """How many there are; the thread budget is as large."""
+    before, count = openxrt.thread_budget(), len(os.sched_getaffinity(0))
+    openxrt.set_num_threads(count)
+    yield count
+    openxrt.set_num_threads(before)
+
+
+def test_threads_of_one_session_wait_for_work_in_a_loop(cores: int) -> None:
     """Those of several would, beside one another, use more processors than the budget."""
     engine = OnnxRuntimeEngine()
     function = SimpleNamespace(num_threads=2, options={})
@@ -264,3 +275,9 @@ def test_threads_of_one_session_wait_for_work_in_a_loop() -> None:
     gc.collect()
     assert engine.settings(function)[1]
     del second
+    # With cores to spare they would do so beside other engines' threads.
+    if cores > 1:
+        openxrt.set_num_threads(cores - 1)
+        options, spins = engine.settings(function)
+        assert not spins
+        assert options.get_session_config_entry("session.force_spinning_stop") == "1"

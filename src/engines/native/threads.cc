@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <map>
@@ -29,6 +30,9 @@ namespace {
 // A little more than TBB's threads stay awake without work (2021.13: 1 ms).
 constexpr std::chrono::microseconds kAwake{1200};
 
+// Then it goes back to TBB, which may have other work for it, or wait for its end.
+constexpr std::chrono::milliseconds kLongestRest{100};
+
 std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 // The threads of an arena, between two times that it has work. A thread that rests may outlive the
@@ -38,10 +42,18 @@ struct Rest {
   std::atomic<int> under_way{0};
   std::atomic<bool> asked{false};  // since work began
   std::atomic<std::int64_t> ended{0};
+  std::mutex mutex;
+  std::condition_variable over;
 
+  void sleep_during(int this_round) {
+    std::unique_lock lock(mutex);
+    over.wait_for(lock, kLongestRest, [&] { return round.load() != this_round; });
+  }
   void end_rest() {
     round.fetch_add(1);
-    if (asked.exchange(false)) round.notify_all();
+    if (!asked.exchange(false)) return;
+    { const std::lock_guard lock(mutex); }  // who has not seen it yet waits by now
+    over.notify_all();
   }
 };
 
@@ -166,11 +178,12 @@ void Threads::rest() const {
   const std::shared_ptr<Rest>& rest = arena_->rest;
   const int round = rest->round.load();
   if (rest->under_way.load() > 0) return;
-  const auto idle = std::chrono::nanoseconds(now_ns() - rest->ended.load(std::memory_order_relaxed));
+  const auto idle =
+      std::chrono::nanoseconds(now_ns() - rest->ended.load(std::memory_order_relaxed));
   if (idle > kAwake || rest->asked.exchange(true)) return;
   // Work that begins meanwhile ends the round: nobody sleeps any more then.
   for (int i = 1; i < count_; ++i) {
-    arena_->arena.enqueue([rest, round] { rest->round.wait(round); });
+    arena_->arena.enqueue([rest, round] { rest->sleep_during(round); });
   }
 }
 

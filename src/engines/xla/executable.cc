@@ -23,6 +23,9 @@ constexpr std::string_view kMagic = "XRTXLA2\n";
 // Where one input lay lately: a caller that is ahead of the device has several sets of values.
 constexpr std::size_t kViewsPerInput = 4;
 
+// A function over less memory is not worth dividing, and each run computes in one thread.
+constexpr std::size_t kSmallBytes = 64 << 10;
+
 constexpr std::uintptr_t kViewAlignment = 64;  // of memory that XLA reads where it lies
 
 bool is_aligned(const void* address) {
@@ -139,6 +142,13 @@ XlaExecutable::XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable exec
     weights_.push_back(std::move(tensor));
   }
   workspace_bytes_ = client_.temporary_bytes(executable_.get());
+  std::size_t bytes = weight_bytes_ + workspace_bytes_;
+  for (const auto* ports : {&module_.inputs, &module_.outputs}) {
+    for (const Module::Port& port : *ports) {
+      bytes += static_cast<std::size_t>(element_count(port.dims) * bit_width(port.dtype)) / 8;
+    }
+  }
+  is_small_ = bytes <= kSmallBytes;
 }
 
 void XlaExecutable::check_input(const Module::Port& port, const Tensor& tensor) const {

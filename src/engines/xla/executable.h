@@ -58,12 +58,14 @@ class XlaExecutable : public Executable, public TellsThreadUse, public FollowsSt
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
   // All executables of a client share its pool. A run also has a thread of its own, which computes
-  // what is not worth dividing: a few runs at once already keep the pool and the cores busy. On a
-  // GPU the caller waits, and nobody computes here.
+  // what is not worth dividing: where there is much to divide, a few runs at once already keep the
+  // pool and the cores busy. On a GPU the caller waits, and nobody computes here.
   ThreadUse thread_use() const override {
     if (!client_.device().is_host()) return {};
     const int threads = client_.num_threads();
-    return {.threads = threads, .pool = &client_, .launches = std::max(1, threads / 4)};
+    return {.threads = threads,
+            .pool = &client_,
+            .launches = is_small_ ? threads : std::max(1, threads / 4)};
   }
   Device device() const override { return client_.device(); }
   bool follows_stream() const override { return follows_stream_; }
@@ -101,6 +103,7 @@ class XlaExecutable : public Executable, public TellsThreadUse, public FollowsSt
   std::size_t weight_bytes_ = 0;
   std::size_t workspace_bytes_ = 0;
   bool follows_stream_;
+  bool is_small_ = false;
   // Views of memory that was given before: that of weights does not move, and a framework's
   // allocator gives out the same memory again.
   struct View {
