@@ -45,8 +45,21 @@ class _Compiler:
     freeze: bool
     fallback: bool
     training: bool = False
+    backward: bool = False
     # Told of a training graph that one program runs.
     made: Callable[[TrainingGraph], None] | None = None
+
+    def _results_of_users(self, module: torch.fx.GraphModule) -> int:
+        """How many of a graph's first results PyTorch's code gets to see, and not only the backward
+        graph."""
+        if self.backward:
+            return 0
+        if not self.training:
+            (output,) = module.graph.find_nodes(op="output")
+            return len(output.args[0])  # type: ignore[arg-type]
+        context = torch._guards.TracingContext.try_get()
+        metadata = context.fw_metadata if context is not None else None
+        return metadata.num_forward_returns if metadata is not None else 0
 
     def __call__(
         self, module: torch.fx.GraphModule, samples: Sequence[object]
@@ -57,8 +70,10 @@ class _Compiler:
         static = _static_positions(len(samples)) if self.freeze else []
         options = dict(self.options)
 
+        laid_out = self._results_of_users(module)
+
         def live() -> Runner:
-            return Runner(import_fx(module, samples), options, self.training)
+            return Runner(import_fx(module, samples, laid_out=laid_out), options, self.training)
 
         if not static:
             try:
@@ -86,7 +101,8 @@ class _Compiler:
 
         def frozen() -> Runner:
             constants = dict(zip(static, known, strict=True))
-            return Runner(import_fx(module, samples, constants=constants), options)
+            imported = import_fx(module, samples, constants=constants, laid_out=laid_out)
+            return Runner(imported, options)
 
         choice = FrozenWhileUnchanged(frozen, live)
 
@@ -133,8 +149,8 @@ def openxrt_backend(
             raise InvalidArgument(f"option '{name}' is True or False, not {value!r}")
     direct = Direct(samples)
     backend = aot_autograd(
-        fw_compiler=_Compiler(chosen, False, fallback, True, direct.made_forward),
-        bw_compiler=_Compiler(chosen, False, fallback, True, direct.made_backward),
+        fw_compiler=_Compiler(chosen, False, fallback, True, False, direct.made_forward),
+        bw_compiler=_Compiler(chosen, False, fallback, True, True, direct.made_backward),
         inference_compiler=_Compiler(chosen, freeze, fallback),
         decompositions=decompositions(),
         partition_fn=partition,

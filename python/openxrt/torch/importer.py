@@ -62,6 +62,8 @@ class Result:
     is_number: bool = False  # a symbolic integer: a Python number and no tensor
     is_complex: bool = False  # the output's last dimension holds real and imaginary part
     device: torch.device = CPU  # where PyTorch's result lies
+    # The output's dimensions in PyTorch's order, where it lies in memory in another one.
+    order: tuple[int, ...] | None = None
 
 
 def where(node: torch.fx.Node) -> str:
@@ -299,7 +301,7 @@ class _Importer:
         self.outputs += 1
         return graph.name_of(key)
 
-    def add_result(self, result: object, name: str) -> None:
+    def add_result(self, result: object, name: str, laid_out: bool = False) -> None:
         is_node = isinstance(result, torch.fx.Node)
         value = self.values[result] if is_node else result
         sample = result.meta.get("val") if is_node else None  # type: ignore[attr-defined]
@@ -311,10 +313,15 @@ class _Importer:
             self.add_output(to_pair(self.builder, value), name)
             self.imported.results.append(Result(self.outputs - 1, is_complex=True, device=device))
         elif isinstance(value, Value):
+            order = _memory_order(sample) if laid_out else None
+            places = None
+            if order is not None:
+                value = self.builder.transpose(value, order)
+                places = tuple(order.index(dim) for dim in range(len(order)))
             self.add_output(value, name)
             is_number = sample is not None and not isinstance(sample, torch.Tensor)
             self.imported.results.append(
-                Result(self.outputs - 1, is_number=is_number, device=device)
+                Result(self.outputs - 1, is_number=is_number, device=device, order=places)
             )
         else:
             self.imported.results.append(Result(-1, value))
@@ -337,6 +344,28 @@ class _Importer:
                 self.lower(node)
         self.imported.graph.finish()
         return self.imported
+
+
+def _memory_order(sample: object) -> list[int] | None:
+    """A tensor's dimensions from the outermost to the innermost, where it is dense in memory and
+    not row-major (channels last, for example)."""
+    if not isinstance(sample, torch.Tensor) or sample.layout != torch.strided:
+        return None
+    sizes, strides = (
+        [n.node.hint if isinstance(n, torch.SymInt) else n for n in numbers]
+        for numbers in (sample.shape, sample.stride())
+    )
+    if None in sizes or None in strides or 0 in sizes:
+        return None
+    order = sorted(range(len(sizes)), key=lambda dim: (-strides[dim], dim))
+    expected = 1
+    for dim in reversed(order):
+        if sizes[dim] != 1 and strides[dim] != expected:
+            return None
+        expected *= sizes[dim]
+    # Dimensions of size 1 may have any stride.
+    wide = [dim for dim in order if sizes[dim] != 1]
+    return None if wide == sorted(wide) else order
 
 
 def _is_token(node: torch.fx.Node) -> bool:
@@ -434,9 +463,12 @@ def import_fx(
     *,
     constants: Mapping[int, torch.Tensor] | None = None,
     keep_views: bool = False,
+    laid_out: int = 0,
     name: str = "graph",
 ) -> Imported:
     """An FX graph of ATen ops; `samples` are its inputs (fake tensors will do), in order.
+
+    The first `laid_out` results lie in memory as PyTorch's would.
 
     Arguments at the positions in `constants` are built into the graph with these values. Results
     that are views of arguments are such with `keep_views`, and wherever sizes are symbols.
@@ -472,7 +504,7 @@ def import_fx(
             elif result in added:  # given out and saved: one tensor, whose changes PyTorch counts
                 importer.imported.results.append(added[result])
             else:
-                importer.add_result(result, f"result_{i}")
+                importer.add_result(result, f"result_{i}", laid_out=i < laid_out)
                 if result in viewed:  # the graph has to have an output
                     importer.imported.results[-1] = Result(-1, view=viewed[result])
                 elif isinstance(result, torch.fx.Node):

@@ -197,7 +197,7 @@ class Runner:
         # Per result whether it is an argument, and the place among those or the outputs.
         self.places: list[tuple[bool, int]] | None = None
         if all(r.argument >= 0 or r.output >= 0 for r in self.results) and not any(
-            r.is_number or r.is_complex or r.view >= 0 for r in self.results
+            r.is_number or r.is_complex or r.view >= 0 or r.order for r in self.results
         ):
             self.places = [(r.argument >= 0, max(r.argument, r.output)) for r in self.results]
         self.comes_as_array = [
@@ -239,6 +239,8 @@ class Runner:
                 results.append(outputs[result.output].item())
             elif result.is_complex:
                 results.append(torch.view_as_complex(outputs[result.output]))
+            elif result.order:
+                results.append(outputs[result.output].permute(result.order))
             else:
                 results.append(outputs[result.output])
         return results

@@ -352,3 +352,44 @@ def test_threads_are_lent_while_that_is_faster() -> None:
     run(lending, 10, own=2.0, lent=30.0)  # other processes want the cores: noticed at once
     assert run(lending, 5000, own=2.0, lent=30.0) < 0.02
     assert run(lending, 20000, own=2.0, lent=1.0) > 0.5  # and they are done
+
+
+def _channels_last(*shape: int) -> torch.Tensor:
+    return torch.randn(shape).to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_results_lie_in_memory_as_pytorchs(gradients: bool, dynamic: bool) -> None:
+    """What comes after the graph may look at strides, as view() does."""
+    weight = torch.randn(5, 3, 3, 3)
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x.t() * 2
+        torch._dynamo.graph_break()
+        return y.t().view(-1) + 1
+
+    cases = [
+        (lambda x: torch.relu(x) * 2, _channels_last(2, 3, 4, 4)),
+        (lambda x: torch.conv2d(x, weight), _channels_last(2, 3, 6, 6)),
+        (lambda x: (x + 1, torch.conv2d(x, weight).relu(), x.mean(1)), _channels_last(2, 3, 6, 6)),
+        (lambda x: (x * 2).permute(0, 2, 3, 1), _channels_last(2, 3, 4, 4)),
+        (lambda x: x.permute(2, 0, 1) + 1, torch.randn(2, 3, 4)),
+        (lambda x: x[:, :, ::2] + 1, torch.randn(2, 3, 4)),
+        (broken, torch.randn(3, 4)),
+    ]
+    for function, x in cases:
+        torch._dynamo.reset()
+        options = {"engine": "native"}
+        compiled = torch.compile(function, backend="openxrt", options=options, dynamic=dynamic)
+        for _ in range(3):
+            given = x.clone(memory_format=torch.preserve_format).requires_grad_(gradients)
+            actual, expected = compiled(given), function(given)
+            if isinstance(actual, torch.Tensor):
+                actual, expected = (actual,), (expected,)
+            for one, other in zip(actual, expected, strict=True):
+                assert one.stride() == other.stride()
+                torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+            if gradients:
+                sum(one.sum() for one in actual).backward()
+                assert given.grad is not None
