@@ -302,6 +302,7 @@ Gil::Checked Gil::checked() {
 Held::~Held() {
   if (!is_up()) return;
   const nb::gil_scoped_acquire gil;
+  const WithinWork within;  // a finalizer may run
   Py_DECREF(object_);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "interrupt.h"
 #include "xrt/engine.h"
 #include "xrt/program.h"
 
@@ -39,6 +40,7 @@ class Gil {
   };
   static Checked checked();
   Acquire gil_;
+  WithinWork within_;
 };
 
 // A Python object that C++ owns. The interpreter may be gone before the last owner is.

@@ -141,8 +141,13 @@ def test_waiting_for_another_process_ends(alarm: None, tmp_path: Path, mlp_model
         )
 
 
-def test_a_compiler_that_hangs_is_stopped_by_ctrl_c(tmp_path: Path, mlp_model: bytes) -> None:
-    """TVM's compiler, in a process group of its own, which a terminal's Ctrl-C does not reach."""
+@pytest.mark.parametrize("options", ["strict=True", "fallback=True"])
+def test_a_compiler_that_hangs_is_stopped_by_ctrl_c(
+    tmp_path: Path, mlp_model: bytes, options: str
+) -> None:
+    """TVM's compiler, in a process group of its own, which a terminal's Ctrl-C does not reach. With
+    `fallback` the program is made without TVM, and the interrupt is raised all the same.
+    """
     compiler = tmp_path / "python"
     pid = tmp_path / "pid"
     compiler.write_text(f"#!/bin/sh\necho $$ > {pid}\nread line\nsleep 1000\n")
@@ -154,7 +159,7 @@ def test_a_compiler_that_hangs_is_stopped_by_ctrl_c(tmp_path: Path, mlp_model: b
         f"os.environ['XRT_PYTHON'] = {str(compiler)!r}\n"
         "openxrt.engine_ops('tvm')\n"
         "threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
-        f"program = openxrt.load({str(model)!r}, engine='tvm', strict=True)\n"
+        f"program = openxrt.load({str(model)!r}, engine='tvm', {options})\n"
         "program(np.ones((2, 8), np.float32))\n"
     )
     result = subprocess.run(
