@@ -23,14 +23,9 @@ class XRT_API LingeringThreads {
 // Threads that compute during a run, the caller's included.
 struct ThreadUse {
   int threads = 1;
-  // Runs that name the same pool share its `threads`: up to `launches` of them run at once, as many
-  // as there are threads where that is 0, and count together as one. Null: each run has threads of
-  // its own.
+  // Runs that name the same pool share its `threads`: up to that many of them run at once and count
+  // together as one. Null: each run has threads of its own.
   const void* pool = nullptr;
-  // Those of the pool, where they can be told to sleep. Its end is to be told
-  // ThreadGate::process() (base/thread_gate.h).
-  const LingeringThreads* lingering = nullptr;
-  int launches = 0;
 };
 
 // An executable derives from this class too where a run takes other threads than
@@ -40,6 +35,17 @@ class XRT_API TellsThreadUse {
   virtual ~TellsThreadUse();
   // Always the same answer; the pool lives as long as the executable.
   virtual ThreadUse thread_use() const = 0;
+};
+
+// An executable that names a pool derives from this class too where the pool is not like others.
+class XRT_API TellsPoolUse {
+ public:
+  virtual ~TellsPoolUse();
+  // How many runs in the pool may be under way at once; 0: as many as it has threads.
+  virtual int runs_at_once() const;
+  // The pool's threads, where they can be told to sleep. Their end is to be told
+  // ThreadGate::process() (base/thread_gate.h).
+  virtual const LingeringThreads* lingering() const;
 };
 
 }  // namespace xrt

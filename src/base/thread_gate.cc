@@ -34,16 +34,18 @@ nanoseconds ThreadGate::waited() { return waited_here; }
 int ThreadGate::budget() const { return budget_; }
 
 // The address of the pool above 16 bits of the number of threads, shifted by one: never kCounted.
-std::uint64_t ThreadGate::mark_of(const ThreadUse& use) {
+std::uint64_t ThreadGate::mark_of(const LaunchUse& use) {
   constexpr int kAddressBits = 47, kMostThreads = 0x7fff;
   const auto pool = reinterpret_cast<std::uintptr_t>(use.pool);
   if (pool >> kAddressBits != 0 || use.threads > kMostThreads) return kIdle;
   return std::uint64_t{pool} << 16 | static_cast<std::uint64_t>(use.threads) << 1;
 }
 
-ThreadUse ThreadGate::use_of(std::uint64_t mark) {
-  return {static_cast<int>((mark & 0xffff) >> 1),
-          reinterpret_cast<const void*>(static_cast<std::uintptr_t>(mark >> 16))};
+LaunchUse ThreadGate::use_of(std::uint64_t mark) {
+  LaunchUse use;
+  use.threads = static_cast<int>((mark & 0xffff) >> 1);
+  use.pool = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(mark >> 16));
+  return use;
 }
 
 void ThreadGate::count_the_lone_one() {
@@ -73,7 +75,7 @@ std::unique_lock<std::mutex> ThreadGate::lock() const {
   return held;
 }
 
-int ThreadGate::try_take(const ThreadUse& use, bool by_force) {
+int ThreadGate::try_take(const LaunchUse& use, bool by_force) {
   const auto pool = use.pool == nullptr
                         ? pools_.end()
                         : std::find_if(pools_.begin(), pools_.end(),
@@ -94,7 +96,7 @@ int ThreadGate::try_take(const ThreadUse& use, bool by_force) {
   return wanted;
 }
 
-void ThreadGate::leave(const ThreadUse& use, int taken) {
+void ThreadGate::leave(const LaunchUse& use, int taken) {
   ++ended_;
   if (use.pool == nullptr) {
     used_ -= taken;
@@ -134,7 +136,7 @@ void ThreadGate::serve() {
   }
 }
 
-int ThreadGate::wait(const ThreadUse& use, std::unique_lock<std::mutex>& lock) {
+int ThreadGate::wait(const LaunchUse& use, std::unique_lock<std::mutex>& lock) {
   Waiter mine{&use, Clock::now(), {}};
   waiting_.push_back(&mine);
   std::uint64_t seen = ended_;
@@ -169,7 +171,7 @@ void ThreadGate::update_lingering() {
   who_lingers_.store(who, std::memory_order_release);
 }
 
-void ThreadGate::note_lingering(const ThreadUse& use) {
+void ThreadGate::note_lingering(const LaunchUse& use) {
   if (use.lingering == nullptr || use.threads <= 1) return;
   if (who_lingers_.load(std::memory_order_acquire) == use.lingering) return;
   const std::lock_guard held(lingering_mutex_);
@@ -180,7 +182,7 @@ void ThreadGate::note_lingering(const ThreadUse& use) {
   update_lingering();
 }
 
-void ThreadGate::let_others_rest(const ThreadUse& use, int computing) {
+void ThreadGate::let_others_rest(const LaunchUse& use, int computing) {
   const void* who = who_lingers_.load(std::memory_order_acquire);
   if (who == nullptr || who == use.lingering) return;
   const std::lock_guard held(lingering_mutex_);
@@ -204,7 +206,7 @@ void ThreadGate::forget(const LingeringThreads* threads) {
   update_lingering();
 }
 
-ThreadGate::Pass::Pass(ThreadGate& gate, const ThreadUse& use)
+ThreadGate::Pass::Pass(ThreadGate& gate, const LaunchUse& use)
     : gate_(gate), outer_(inside), use_(use) {
   if (outer_ == &gate_ || use_.threads <= 0) return;
   inside = &gate_;
@@ -246,6 +248,9 @@ ThreadGate::Pass::~Pass() {
 
 LingeringThreads::~LingeringThreads() = default;
 TellsThreadUse::~TellsThreadUse() = default;
+TellsPoolUse::~TellsPoolUse() = default;
+int TellsPoolUse::runs_at_once() const { return 0; }
+const LingeringThreads* TellsPoolUse::lingering() const { return nullptr; }
 
 ThreadGate::Inherited::Inherited(const ThreadGate* launch) : outer_(inside) { inside = launch; }
 ThreadGate::Inherited::~Inherited() { inside = outer_; }

@@ -31,6 +31,12 @@
 
 namespace xrt {
 
+// What a launch takes, and how its pool is (TellsPoolUse).
+struct LaunchUse : ThreadUse {
+  const LingeringThreads* lingering = nullptr;
+  int launches = 0;
+};
+
 class XRT_API ThreadGate {
  public:
   explicit ThreadGate(int budget) : budget_(budget) {}
@@ -50,7 +56,7 @@ class XRT_API ThreadGate {
   // One launch: begins when the gate lets it, ends with the object, in the same thread.
   class XRT_API Pass {
    public:
-    Pass(ThreadGate& gate, const ThreadUse& use);
+    Pass(ThreadGate& gate, const LaunchUse& use);
     ~Pass();
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
@@ -58,7 +64,7 @@ class XRT_API ThreadGate {
    private:
     ThreadGate& gate_;
     const ThreadGate* outer_;
-    ThreadUse use_;
+    LaunchUse use_;
     std::uint64_t mark_ = 0;  // of a launch that was alone
     int taken_ = 0;
   };
@@ -83,7 +89,7 @@ class XRT_API ThreadGate {
  private:
   using Clock = std::chrono::steady_clock;
   struct Waiter {
-    const ThreadUse* use;
+    const LaunchUse* use;
     Clock::time_point since;
     std::condition_variable woken;
     bool called = false;    // to try for itself
@@ -98,8 +104,8 @@ class XRT_API ThreadGate {
   // state_: nobody runs or waits, or those that do are counted below; else the mark of the one
   // launch that runs, of which nothing is known but its use.
   static constexpr std::uint64_t kIdle = 0, kCounted = 1;
-  static std::uint64_t mark_of(const ThreadUse& use);  // kIdle where it cannot be had
-  static ThreadUse use_of(std::uint64_t mark);
+  static std::uint64_t mark_of(const LaunchUse& use);  // kIdle where it cannot be had
+  static LaunchUse use_of(std::uint64_t mark);
 
   // Of a launch that ended: its threads may look for work for a while.
   struct Lingering {
@@ -107,8 +113,8 @@ class XRT_API ThreadGate {
     int others;  // than the caller
   };
   // `computing` threads do, those of a launch with `use` that begins among them.
-  void let_others_rest(const ThreadUse& use, int computing);
-  void note_lingering(const ThreadUse& use);
+  void let_others_rest(const LaunchUse& use, int computing);
+  void note_lingering(const LaunchUse& use);
   void update_lingering();
 
   // In a process that was just forked: nobody runs but, perhaps, the launch that this thread is in.
@@ -117,10 +123,10 @@ class XRT_API ThreadGate {
   std::unique_lock<std::mutex> lock() const;
   // These need the lock. try_take() says no by -1, else what leave() is to give back.
   void count_the_lone_one();
-  int try_take(const ThreadUse& use, bool by_force = false);
+  int try_take(const LaunchUse& use, bool by_force = false);
   void serve();
-  int wait(const ThreadUse& use, std::unique_lock<std::mutex>& lock);
-  void leave(const ThreadUse& use, int taken);
+  int wait(const LaunchUse& use, std::unique_lock<std::mutex>& lock);
+  void leave(const LaunchUse& use, int taken);
 
   std::atomic<std::uint64_t> state_{kIdle};
   mutable std::mutex mutex_;

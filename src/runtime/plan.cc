@@ -500,10 +500,16 @@ void Plan::check_workspace_known(const Launch& launch) {
 
 // What a run of the launch counts with: launches of a body that the runtime drives count
 // themselves.
-ThreadUse Plan::thread_use(const Launch& launch, const CompileOptions& options) {
+LaunchUse Plan::thread_use(const Launch& launch, const CompileOptions& options) {
   if (launch.control_flow != nullptr || !options.device.starts_with("cpu")) return {0, nullptr};
   const auto* told = dynamic_cast<const TellsThreadUse*>(launch.executable.get());
-  return told != nullptr ? told->thread_use() : ThreadUse{options.num_threads, nullptr};
+  if (told == nullptr) return {options.num_threads, nullptr};
+  LaunchUse use{told->thread_use()};
+  if (const auto* pool = dynamic_cast<const TellsPoolUse*>(launch.executable.get())) {
+    use.lingering = pool->lingering();
+    use.launches = pool->runs_at_once();
+  }
+  return use;
 }
 
 void Plan::annotate(const Decision& decision) {

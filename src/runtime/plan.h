@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_gate.h"
 #include "runtime/arena.h"
 #include "runtime/index_checks.h"
 #include "runtime/profiler.h"
 #include "xrt/engine.h"
-#include "xrt/engine_threads.h"
 #include "xrt/engine_workspace.h"
 #include "xrt/program.h"
 
@@ -102,7 +102,7 @@ class Plan {
     // Input and output of the launch that share memory: a program's alias within one function.
     std::vector<InputOutputAlias> aliases;
     std::vector<IndexCheck> index_checks;  // of engines that do not look at them
-    ThreadUse threads;    // of a run, on the CPU; 0 threads: it takes none of the budget
+    LaunchUse threads;    // of a run, on the CPU; 0 threads: it takes none of the budget
     std::size_t row = 0;  // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
   };
@@ -125,7 +125,7 @@ class Plan {
   void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
   void compile(PlanDraft& draft, const ProgramOptions& options, const std::string& scope);
   void check_workspace_known(const Launch& launch);
-  static ThreadUse thread_use(const Launch& launch, const CompileOptions& options);
+  static LaunchUse thread_use(const Launch& launch, const CompileOptions& options);
   // Whether all that a run on a device does is a launch that can be queued behind others' work.
   bool follows_stream() const;
   std::unique_ptr<RunState> make_state() const;

@@ -105,7 +105,7 @@ TEST(ThreadGate, APoolMayTakeFewerLaunchesThanItHasThreads) {
   Peak launches;
   in_threads(8, [&](int) {
     for (int i = 0; i < 40; ++i) {
-      const ThreadGate::Pass pass(gate, {.threads = 4, .pool = &pool, .launches = 2});
+      const ThreadGate::Pass pass(gate, {4, &pool, nullptr, 2});
       launches.begin(1);
       std::this_thread::sleep_for(microseconds(200));
       launches.end(1);
@@ -122,8 +122,8 @@ struct Lingerers final : LingeringThreads {
 TEST(ThreadGate, ThreadsThatLingerRestWhenOthersNeedTheBudget) {
   ThreadGate gate(4);
   const Lingerers a, b;
-  const ThreadUse use_a{3, &a, &a}, use_b{2, &b, &b}, one{1, nullptr};
-  const auto run = [&](const ThreadUse& use) { const ThreadGate::Pass pass(gate, use); };
+  const LaunchUse use_a{3, &a, &a}, use_b{2, &b, &b}, one{1, nullptr};
+  const auto run = [&](const LaunchUse& use) { const ThreadGate::Pass pass(gate, use); };
   run(use_a);
   run(use_a);
   run(one);  // beside two that linger

@@ -28,7 +28,10 @@ namespace xrt::native {
 // A deep copy.
 Data clone_data(const Data& data);
 
-class NativeExecutable final : public Executable, public TellsThreadUse, public TellsRemarks {
+class NativeExecutable final : public Executable,
+                               public TellsThreadUse,
+                               public TellsPoolUse,
+                               public TellsRemarks {
  public:
   NativeExecutable(const Graph& graph, const KernelRegistry& registry,
                    const CompileOptions& options, std::shared_ptr<const Threads> threads,
@@ -45,8 +48,10 @@ class NativeExecutable final : public Executable, public TellsThreadUse, public 
   std::size_t workspace_bytes() const override { return arena_bytes_; }
   // Work that is all small runs in the caller's thread.
   ThreadUse thread_use() const override {
-    return uses_arena_ ? ThreadUse{threads_->count(), threads_.get(), threads_->lingering()}
-                       : ThreadUse{};
+    return uses_arena_ ? ThreadUse{threads_->count(), threads_.get()} : ThreadUse{};
+  }
+  const LingeringThreads* lingering() const override {
+    return uses_arena_ ? threads_->lingering() : nullptr;
   }
   std::vector<std::string> remarks() const override { return remarks_; }
   std::size_t weight_bytes() const override;

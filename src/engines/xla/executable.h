@@ -46,7 +46,10 @@ PJRT_Buffer_Type pjrt_type(DType dtype);
 // The type that a value of `dtype` has as parameter or result of a module.
 DType border_dtype(DType dtype);
 
-class XlaExecutable : public Executable, public TellsThreadUse, public FollowsStream {
+class XlaExecutable : public Executable,
+                      public TellsThreadUse,
+                      public TellsPoolUse,
+                      public FollowsStream {
  public:
   // `follows_stream`: where the client can.
   XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable, Module module,
@@ -57,15 +60,16 @@ class XlaExecutable : public Executable, public TellsThreadUse, public FollowsSt
   std::optional<std::string> serialize() const override;
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
-  // All executables of a client share its pool. A run also has a thread of its own, which computes
-  // what is not worth dividing: where there is much to divide, a few runs at once already keep the
-  // pool and the cores busy. On a GPU the caller waits, and nobody computes here.
+  // All executables of a client share its pool. On a GPU the caller waits, and nobody computes
+  // here.
   ThreadUse thread_use() const override {
     if (!client_.device().is_host()) return {};
-    const int threads = client_.num_threads();
-    return {.threads = threads,
-            .pool = &client_,
-            .launches = is_small_ ? threads : std::max(1, threads / 4)};
+    return {client_.num_threads(), &client_};
+  }
+  // A run also has a thread of its own, which computes what is not worth dividing: where there is
+  // much to divide, a few runs at once already keep the pool and the cores busy.
+  int runs_at_once() const override {
+    return is_small_ ? 0 : std::max(1, client_.num_threads() / 4);
   }
   Device device() const override { return client_.device(); }
   bool follows_stream() const override { return follows_stream_; }

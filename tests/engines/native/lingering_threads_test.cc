@@ -30,9 +30,9 @@ TEST(LingeringThreads, RestUntilTheNextRun) {
   for (int i = 0; i < 4; ++i) v = g.add_op("MatMul", {v, w});
   g.add_output(v);
   const auto executable = compile(g);
-  const auto* told = dynamic_cast<const TellsThreadUse*>(executable.get());
+  const auto* told = dynamic_cast<const TellsPoolUse*>(executable.get());
   ASSERT_NE(told, nullptr);
-  const LingeringThreads* threads = told->thread_use().lingering;
+  const LingeringThreads* threads = told->lingering();
   if (threads == nullptr) GTEST_SKIP() << "TBB has too few threads here to have any at rest";
 
   // w is 1 / kSize everywhere: what comes out is the mean of x.
