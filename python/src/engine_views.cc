@@ -9,7 +9,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -30,7 +29,6 @@ namespace {
 constexpr const char* kConstantsLocation = "openxrt-constants";
 // Constants up to this size are told apart by value in a node's signature: shapes, axes, scales.
 constexpr std::size_t kSignatureBytes = 1024;
-constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 template <typename T>
 nb::object attribute_object(const T& value) {

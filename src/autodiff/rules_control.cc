@@ -23,6 +23,7 @@ const Graph& body_of(const Rule& r, std::string_view name) {
 std::vector<Var> iterate(Rule& r, const Graph& body, const std::vector<Var>& inputs,
                          std::int64_t i) {
   std::vector<ValueId> ids;
+  ids.reserve(inputs.size());
   for (const Var v : inputs) ids.push_back(v.id);
   std::vector<Var> outputs;
   for (const ValueId v : splice(r.e.graph(), body, ids, fmt::format("{}/{}/", r.node.name, i))) {

@@ -33,6 +33,12 @@ namespace xrt {
 
 // What a launch takes, and how its pool is (TellsPoolUse).
 struct LaunchUse : ThreadUse {
+  LaunchUse() = default;
+  explicit LaunchUse(const ThreadUse& use) : ThreadUse(use) {}
+  LaunchUse(int threads, const void* pool, const LingeringThreads* lingering = nullptr,
+            int launches = 0)
+      : ThreadUse{threads, pool}, lingering(lingering), launches(launches) {}
+
   const LingeringThreads* lingering = nullptr;
   int launches = 0;
 };

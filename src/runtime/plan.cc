@@ -62,12 +62,14 @@ std::size_t static_bytes(const Graph& graph, const std::vector<ValueId>& values)
 
 std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<std::string> names;
+  names.reserve(values.size());
   for (const ValueId v : values) names.push_back(v.valid() ? graph.value(v).name : std::string{});
   return names;
 }
 
 std::vector<std::string> types_of(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<std::string> types;
+  types.reserve(values.size());
   for (const ValueId v : values) types.push_back(v.valid() ? to_string(graph.type(v)) : "");
   return types;
 }

@@ -69,7 +69,9 @@ void covered_lines(const float* x, const Axes& a, std::int64_t line, std::int64_
 // Images of `channels` numbers per pixel.
 void pool_pixels(const KernelContext& k, const float* x, float* y, const Axes& a,
                  std::int64_t images, std::int64_t channels) {
-  const auto& [d, h, w] = a;
+  const Axis& d = a[0];
+  const Axis& h = a[1];
+  const Axis& w = a[2];
   const std::int64_t length = w.size * channels;
   // Windows that share much have the maxima of their columns made first, and once.
   const std::int64_t column = d.kernel * h.kernel;
@@ -104,7 +106,9 @@ void pool_pixels(const KernelContext& k, const float* x, float* y, const Axes& a
 // Images of one number per pixel: the maxima of columns, then along the line.
 void pool_planes(const KernelContext& k, const float* x, float* y, const Axes& a,
                  std::int64_t planes) {
-  const auto& [d, h, w] = a;
+  const Axis& d = a[0];
+  const Axis& h = a[1];
+  const Axis& w = a[2];
   const std::int64_t grain = std::max<std::int64_t>(8192 / std::max<std::int64_t>(w.size, 1), 1);
   k.parallel_for(planes * d.out * h.out, grain, [&](std::int64_t begin, std::int64_t end) {
     std::vector<const float*> lines;
