@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that several tests of the Python interface use."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 sys.path.insert(0, str(Path(__file__).parent))
 
 from small_models import make_model, tensor
+
+# Shells start what runs in the background with SIGINT ignored, and its children inherit that. The
+# tests of Ctrl-C mean programs that somebody started.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -175,15 +175,16 @@ def test_training_page(folder: Path) -> None:
 def test_custom_op_page(folder: Path) -> None:
     names = {"np": np}
     first, *others = in_order("docs/custom-op.md")
-    exec(first.text, names)
+    # Other tests register the op of the page, too.
+    exec(first.text.replace('"example"', '"documented"'), names)
     model = helper.make_model(
         helper.make_graph(
-            [helper.make_node("SoftShrink", ["x"], ["y"], domain="example", lambd=0.25)],
+            [helper.make_node("SoftShrink", ["x"], ["y"], domain="documented", lambd=0.25)],
             "test",
             [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
             [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
         ),
-        opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("example", 1)],
+        opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("documented", 1)],
         ir_version=10,
     ).SerializeToString()
     y = openxrt.load(model)(np.array([-1, 0.1, 2], np.float32))
