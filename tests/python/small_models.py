@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 import onnx
+import openxrt
 from onnx import helper
 
 OPSET = 21
@@ -33,3 +34,12 @@ def identity_model(dtype: int, shape: Sequence[int | str | None]) -> bytes:
         [tensor("x", dtype, shape)],
         [tensor("y", dtype, shape)],
     )
+
+
+def usable(engine: str) -> bool:
+    """Whether the engine loads here."""
+    try:
+        openxrt.engine_ops(engine)
+    except openxrt.Error:
+        return False
+    return True

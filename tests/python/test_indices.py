@@ -6,18 +6,10 @@ import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from small_models import make_model, tensor
+from small_models import make_model, tensor, usable
 
 TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
 ENGINES = ["native", "openvino", "xla", "onnxruntime"]
-
-
-def usable(engine: str) -> bool:
-    try:
-        openxrt.engine_ops(engine)
-    except openxrt.Error:
-        return False
-    return True
 
 
 def embedding(*, cast: bool = False, op: str = "Gather") -> bytes:

@@ -9,16 +9,9 @@ from pathlib import Path
 import numpy as np
 import openxrt
 import pytest
+from small_models import usable
 
 X = np.ones((2, 8), np.float32)
-
-
-def usable(engine: str) -> bool:
-    try:
-        openxrt.engine_ops(engine)
-    except openxrt.Error:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("engine", ["native", "openvino", "xla", "onnxruntime"])
