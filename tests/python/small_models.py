@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds small models with the onnx package."""
+"""Builds small models with the onnx package; says which engines there are."""
 
 from collections.abc import Sequence
 
