@@ -26,7 +26,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NO_SANITIZER_LABEL = "no_sanitizer"
 # What ThreadSanitizer is for: the code that threads share.
-THREADED_TESTS = ("base_test", "runtime_test", "partition_test")
+THREADED_TESTS = (
+    "base_test",
+    "device_test",
+    "partition_test",
+    "cache_test",
+    "exec_test",
+    "measure_test",
+    "program_test",
+    "training_test",
+)
 
 
 @dataclass

@@ -44,7 +44,7 @@ class XRT_API TellsPoolUse {
   // How many runs in the pool may be under way at once; 0: as many as it has threads.
   virtual int runs_at_once() const;
   // The pool's threads, where they can be told to sleep. Their end is to be told
-  // ThreadGate::process() (base/thread_gate.h).
+  // ThreadGate::process() (device/thread_gate.h).
   virtual const LingeringThreads* lingering() const;
 };
 

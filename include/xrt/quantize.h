@@ -3,7 +3,7 @@
 // DequantizeLinear are put around what engines compute in integers. The graph stays a standard
 // ONNX graph; every engine maps Q/DQ to its own int8.
 //
-//   Calibrator calibrator(graph, options, program_runner());   // runtime/graph_runner.h
+//   Calibrator calibrator(graph, options, program_runner());   // program/graph_runner.h
 //   for (const std::vector<Tensor>& sample : samples) calibrator.add(sample);
 //   quantize(graph, calibrator.ranges(), options);
 //

@@ -5,12 +5,12 @@
 
 #include "base/file.h"
 #include "constants.h"
+#include "exec/native_evaluator.h"
 #include "ir/parser.h"
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
 #include "precision.h"
 #include "quantize/sink_dequantize.h"
-#include "runtime/evaluate.h"
 #include "xrt/error.h"
 #include "xrt/model.h"
 

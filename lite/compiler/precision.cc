@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "runtime/graph_runner.h"
+#include "program/graph_runner.h"
 #include "xrt/error.h"
 
 namespace xrt::lite {

@@ -12,8 +12,8 @@
 #include "cli/options.h"
 #include "cli/samples.h"
 #include "cli/text.h"
+#include "program/option_checks.h"
 #include "report.h"
-#include "runtime/option_checks.h"
 #include "tool.h"
 
 namespace xrt::lite {

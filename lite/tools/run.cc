@@ -14,7 +14,7 @@
 #include "compile.h"
 #include "host_model.h"
 #include "kernel_names.h"
-#include "runtime/difference.h"
+#include "measure/difference.h"
 #include "tool.h"
 #include "xrt/error.h"
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "convert.h"
-#include "runtime/auto_measure.h"
-#include "runtime/compare_engines.h"
+#include "measure/compare_engines.h"
+#include "measure/measure.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 

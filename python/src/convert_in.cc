@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/cuda_driver.h"
 #include "convert.h"
+#include "device/cuda_driver.h"
 #include "dlpack.h"
 #include "numpy.h"
 #include "xrt/error.h"

@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/cuda_driver.h"
 #include "base/log.h"
 #include "convert.h"
+#include "device/cuda_driver.h"
 #include "dlpack.h"
 #include "numpy.h"
 #include "xrt/error.h"

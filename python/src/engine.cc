@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include "cache/cache_entry.h"
 #include "convert.h"
 #include "engine_executable.h"
 #include "engine_views.h"
-#include "ir/schema.h"
-#include "runtime/cache_entry.h"
-#include "runtime/engine_provider.h"
+#include "ops/schema.h"
+#include "registry/engine_provider.h"
 #include "xrt/engine.h"
 #include "xrt/error.h"
 #include "xrt/program.h"

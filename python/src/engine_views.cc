@@ -14,8 +14,8 @@
 #include <variant>
 
 #include "convert.h"
-#include "ir/fingerprint.h"
 #include "ir/printer.h"
+#include "ops/fingerprint.h"
 #include "partition/fold.h"
 #include "xrt/error.h"
 #include "xrt/onnx.h"

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "convert.h"
-#include "frontends/onnx/exporter.h"
+#include "exec/native_evaluator.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/shape_inference.h"
 #include "ir/verifier.h"
+#include "onnx/exporter.h"
+#include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
-#include "runtime/evaluate.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <variant>
 
+#include "exec/native_evaluator.h"
 #include "passes/pass_manager.h"
-#include "runtime/evaluate.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/caller_stream.h"
-#include "base/host_threads.h"
 #include "convert.h"
+#include "device/caller_stream.h"
+#include "device/host_threads.h"
 #include "graph.h"
 #include "numpy.h"
 #include "report/html.h"

@@ -20,8 +20,8 @@
 
 #include "convert.h"
 #include "graph.h"
+#include "program/calibration.h"
 #include "quantize/plan.h"
-#include "runtime/calibration.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 #include "xrt/quantize.h"

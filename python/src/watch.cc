@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "base/threads.h"
+#include "device/threads.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;

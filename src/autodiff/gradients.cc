@@ -10,8 +10,8 @@
 #include "autodiff/activity.h"
 #include "autodiff/rule.h"
 #include "ir/rewrite.h"
-#include "ir/schema.h"
-#include "ir/shape_inference.h"
+#include "ops/schema.h"
+#include "ops/shape_inference.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"
 

@@ -12,7 +12,7 @@
 #include "autodiff/recompute.h"
 #include "autodiff/training_mode.h"
 #include "ir/rewrite.h"
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "xrt/error.h"
 
 namespace xrt::autodiff {

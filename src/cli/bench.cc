@@ -21,7 +21,7 @@
 #include "cli/peers.h"
 #include "cli/progress.h"
 #include "cli/text.h"
-#include "runtime/difference.h"
+#include "measure/difference.h"
 #include "xrt/error.h"
 #include "xrt/version.h"
 

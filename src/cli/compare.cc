@@ -15,7 +15,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/text.h"
-#include "runtime/compare_engines.h"
+#include "measure/compare_engines.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "image/decode.h"
+#include "data/decode.h"
 #include "xrt/tensor.h"
 #include "xrt/type.h"
 

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/threads.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/text.h"
-#include "runtime/control_flow.h"
+#include "device/threads.h"
+#include "exec/control_flow.h"
 #include "xrt/error.h"
 #include "xrt/op.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/text.h"
-#include "runtime/difference.h"
+#include "measure/difference.h"
 
 namespace xrt::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/compile_progress.h"
+#include "plan/compile_progress.h"
 
 namespace xrt::cli {
 

@@ -12,10 +12,10 @@
 #include "cli/command.h"
 #include "cli/samples.h"
 #include "cli/text.h"
+#include "exec/native_evaluator.h"
 #include "passes/pass_manager.h"
-#include "runtime/evaluate.h"
-#include "runtime/graph_runner.h"
-#include "runtime/option_checks.h"
+#include "program/graph_runner.h"
+#include "program/option_checks.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 

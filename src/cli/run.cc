@@ -17,7 +17,7 @@
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/text.h"
-#include "runtime/difference.h"
+#include "measure/difference.h"
 
 namespace xrt::cli {
 namespace {

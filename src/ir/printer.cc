@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/hash.h"
-#include "base/type_text.h"
 #include "ir/text.h"
+#include "ir/type_text.h"
 
 namespace xrt {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "ir/printer.h"
 #include "ir/rewrite.h"
-#include "ir/schema.h"
+#include "ops/schema.h"
 #include "passes/passes.h"
 
 namespace xrt {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ir/rewrite.h"
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "passes/passes.h"
 #include "xrt/error.h"
 

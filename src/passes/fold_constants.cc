@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "ir/rewrite.h"
-#include "ir/schema.h"
+#include "ops/schema.h"
 #include "passes/passes.h"
 #include "xrt/error.h"
 

@@ -4,7 +4,7 @@
 // other parts are symbols. The nodes that made them are left to dead code removal.
 //
 // Graph outputs stay computed.
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "passes/passes.h"
 
 namespace xrt {

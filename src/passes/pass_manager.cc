@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "ir/printer.h"
-#include "ir/shape_inference.h"
 #include "ir/verifier.h"
+#include "ops/shape_inference.h"
 #include "passes/passes.h"
 #include "xrt/error.h"
 

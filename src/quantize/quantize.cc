@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "quantize/plan.h"
 #include "xrt/error.h"
 

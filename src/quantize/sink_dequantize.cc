@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "ir/rewrite.h"
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 
 namespace xrt {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/half.h"
 #include "cli/image.h"
 #include "cli/npy.h"
-#include "runtime/difference.h"
+#include "measure/difference.h"
 #include "xrt/error.h"
 
 namespace xrt::cli {

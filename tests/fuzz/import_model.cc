@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "frontends/onnx/exporter.h"
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
+#include "onnx/exporter.h"
 #include "xrt/error.h"
 #include "xrt/graph.h"
 

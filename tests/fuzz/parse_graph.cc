@@ -11,8 +11,8 @@
 
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/shape_inference.h"
 #include "ir/verifier.h"
+#include "ops/shape_inference.h"
 #include "xrt/error.h"
 #include "xrt/graph.h"
 

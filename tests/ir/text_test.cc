@@ -12,8 +12,8 @@
 
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/shape_inference.h"
 #include "ir/verifier.h"
+#include "ops/shape_inference.h"
 #include "xrt/error.h"
 
 namespace xrt {

@@ -17,7 +17,7 @@
 #include "host_model.h"
 #include "internal.h"
 #include "ir/parser.h"
-#include "runtime/difference.h"
+#include "measure/difference.h"
 #include "vector_math.h"
 #include "xrt/error.h"
 #include "xrt/program.h"

@@ -22,7 +22,7 @@
 #include "host_model.h"
 #include "internal.h"
 #include "ir/parser.h"
-#include "runtime/difference.h"
+#include "measure/difference.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/shape_inference.h"
 #include "ir/verifier.h"
+#include "ops/shape_inference.h"
 #include "quantize/histogram.h"
 #include "quantize/sink_dequantize.h"
 #include "xrt/error.h"

@@ -13,9 +13,9 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "exec/native_evaluator.h"
 #include "passes/pass_manager.h"
 #include "raise.h"
-#include "runtime/evaluate.h"
 #include "targets/target.h"
 #include "xrt/error.h"
 #include "xrt/onnx.h"

@@ -4,7 +4,7 @@
 #include "engines/native/dequantize.h"
 #include "engines/native/dnn/optimize.h"
 #include "engines/native/updates.h"
-#include "ir/schema.h"
+#include "ops/schema.h"
 
 namespace xrt::native {
 

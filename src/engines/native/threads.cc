@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/host_threads.h"
-#include "base/thread_gate.h"
-#include "base/threads.h"
+#include "device/host_threads.h"
+#include "device/thread_gate.h"
+#include "device/threads.h"
 
 namespace xrt::native {
 namespace {

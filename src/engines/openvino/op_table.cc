@@ -8,7 +8,7 @@
 #include "engines/openvino/convert.h"
 #include "engines/openvino/lowerings.h"
 #include "engines/openvino/rules.h"
-#include "ir/schema.h"
+#include "ops/schema.h"
 
 namespace xrt::openvino {
 

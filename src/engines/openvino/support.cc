@@ -15,7 +15,7 @@
 #include "engines/openvino/library.h"
 #include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
-#include "ir/schema.h"
+#include "ops/schema.h"
 
 namespace xrt::openvino {
 namespace {

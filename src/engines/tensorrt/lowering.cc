@@ -7,8 +7,8 @@
 #include <mutex>
 #include <utility>
 
-#include "ir/host_fold.h"
-#include "ir/lower_by_body.h"
+#include "ops/host_fold.h"
+#include "ops/lower_by_body.h"
 #include "xrt/error.h"
 
 namespace xrt::tensorrt {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "ir/onnx_op_registry.h"
+#include "ops/op_registry.h"
 #include "xrt/error.h"
 
 namespace xrt::tvm_engine {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/cuda_driver.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "device/cuda_driver.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {

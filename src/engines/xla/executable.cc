@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/cuda_driver.h"
 #include "base/hash.h"
+#include "device/cuda_driver.h"
 #include "engines/xla/in_flight.h"
 #include "xrt/error.h"
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "engines/xla/user_code.h"
-#include "ir/host_fold.h"
-#include "ir/lower_by_body.h"
-#include "ir/onnx_op_registry.h"
+#include "ops/host_fold.h"
+#include "ops/lower_by_body.h"
+#include "ops/op_registry.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "base/cuda_driver.h"
 #include "base/log.h"
+#include "device/cuda_driver.h"
 #include "engines/xla/in_flight.h"
 #include "engines/xla/pjrt_api.h"
 #include "xrt/error.h"

@@ -17,8 +17,8 @@
 #include "frontends/oneflow/lowering.h"
 #include "frontends/oneflow/mlir.h"
 #include "frontends/oneflow/variables.h"
-#include "ir/shape_inference.h"
 #include "ir/verifier.h"
+#include "ops/shape_inference.h"
 #include "xrt/error.h"
 #include "xrt/oneflow.h"
 

@@ -15,11 +15,11 @@
 #include "base/file.h"
 #include "frontends/onnx/external_data.h"
 #include "frontends/onnx/import_files.h"
-#include "ir/onnx_reader.h"
-#include "ir/onnx_upgrade.h"
-#include "ir/onnxruntime_ops.h"
-#include "ir/shape_inference.h"
 #include "ir/verifier.h"
+#include "onnx/onnxruntime_ops.h"
+#include "onnx/reader.h"
+#include "onnx/upgrade.h"
+#include "ops/shape_inference.h"
 #include "xrt/error.h"
 
 namespace xrt {

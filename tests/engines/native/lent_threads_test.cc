@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "base/host_threads.h"
+#include "device/host_threads.h"
 #include "native_fixture.h"
 
 namespace xrt {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "xrt/engine.h"
 
 namespace xrt::testing_native {

@@ -17,7 +17,7 @@
 #include "engines/tensorrt/library.h"
 #include "engines/tensorrt/lowering.h"
 #include "engines/tensorrt/plan.h"
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 

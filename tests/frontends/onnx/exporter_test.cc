@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exported models are read back here; that ONNX's checker accepts them is tested in tests/python.
-#include "frontends/onnx/exporter.h"
+#include "onnx/exporter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
-#include "ir/shape_inference.h"
+#include "ops/shape_inference.h"
 #include "xrt/error.h"
 #include "xrt/graph.h"
 

@@ -10,9 +10,9 @@
 
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/schema.h"
-#include "ir/shape_inference.h"
 #include "ir/verifier.h"
+#include "ops/schema.h"
+#include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
 #include "xrt/error.h"
 #include "xrt/onnx.h"

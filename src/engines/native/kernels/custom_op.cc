@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "ir/onnx_op_registry.h"
+#include "ops/op_registry.h"
 #include "xrt/op.h"
 
 namespace xrt::native {

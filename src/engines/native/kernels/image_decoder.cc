@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "data/decode.h"
 #include "engines/native/kernels/axes.h"
 #include "engines/native/kernels/register.h"
-#include "image/decode.h"
 
 namespace xrt::native {
 

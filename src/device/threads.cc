@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "device/thread_gate.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+int affinity_count() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::optional<long long> read_number(const std::string& path) {
+  std::ifstream file(path);
+  long long value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+// Control group version 2 states "quota period" or "max period" in one file, version 1 in two.
+std::optional<int> cgroup_quota() {
+  const auto cpus = [](long long quota, long long period) -> std::optional<int> {
+    if (quota <= 0 || period <= 0) return std::nullopt;
+    return static_cast<int>(std::max<long long>(1, (quota + period - 1) / period));
+  };
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  long long quota = 0;
+  long long period = 0;
+  if (v2 >> quota >> period) return cpus(quota, period);
+  const auto v1_quota = read_number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  const auto v1_period = read_number("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (v1_quota && v1_period) return cpus(*v1_quota, *v1_period);
+  return std::nullopt;
+}
+
+int read_budget() {
+  const char* text = std::getenv("XRT_NUM_THREADS");
+  if (text != nullptr && *text != '\0') {
+    int value = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, status] = std::from_chars(text, end, value);
+    if (status != std::errc{} || stop != end || value < 1 || value > kMaxThreads) {
+      throw Error(ErrorCode::kInvalidArgument, "XRT_NUM_THREADS is '" + std::string(text) +
+                                                   "'; a number from 1 to " +
+                                                   std::to_string(kMaxThreads) + " is wanted");
+    }
+    return value;
+  }
+  int budget = affinity_count();
+  if (const auto quota = cgroup_quota()) budget = std::min(budget, *quota);
+  return budget;
+}
+
+}  // namespace
+
+int thread_budget() { return ThreadGate::process().budget(); }
+
+void set_thread_budget(int threads) {
+  if (threads < 1 || threads > kMaxThreads) {
+    throw Error(ErrorCode::kInvalidArgument, "a thread budget of " + std::to_string(threads) +
+                                                 "; a number from 1 to " +
+                                                 std::to_string(kMaxThreads) + " is wanted");
+  }
+  ThreadGate::process().set_budget(threads);
+}
+
+int granted_threads(int wanted) {
+  const int budget = thread_budget();
+  return wanted > 0 ? std::min(wanted, budget) : budget;
+}
+
+ThreadGate& ThreadGate::process() {
+  struct Process {
+    Process() {
+      // Of fork() a child gets one thread: launches of the others never end there.
+      ::pthread_atfork(nullptr, nullptr, [] { process().forget_others(); });
+    }
+    ThreadGate gate{read_budget()};
+  };
+  // Never destroyed: a program may live until the process ends.
+  static Process* const instance = new Process;
+  return instance->gate;
+}
+
+}  // namespace xrt

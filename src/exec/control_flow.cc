@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/control_flow.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "base/interrupt.h"
+#include "exec/body.h"
+#include "exec/scan.h"
+#include "partition/fold.h"
+#include "xrt/version.h"
+
+namespace xrt {
+namespace {
+
+bool truth(const Data& data) {
+  const Tensor& condition = data.tensor();
+  if (condition.dtype() != DType::kBool || condition.count() != 1) {
+    throw Error(ErrorCode::kInvalidArgument, "the condition is no single bool");
+  }
+  return condition.data<std::uint8_t>()[0] != 0;
+}
+
+// The type of one slice.
+Type slice_type(const Type& whole, std::int64_t given_axis) {
+  if (!whole.has_rank()) return whole;
+  const auto rank = static_cast<std::int64_t>(whole.rank());
+  const std::int64_t axis = given_axis < 0 ? given_axis + rank : given_axis;
+  if (axis < 0 || axis >= rank) return Type::tensor(whole.dtype);  // an error once it runs
+  Type part = whole;
+  part.shape->erase(part.shape->begin() + axis);
+  return part;
+}
+
+std::int64_t at(const std::vector<std::int64_t>& list, std::size_t i) {
+  return i < list.size() ? list[i] : 0;
+}
+
+std::size_t scanned_inputs(const Node& node) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(0, node.attr_int("num_scan_inputs", 0)));
+}
+
+// A value that the node reads: an input of the function, a constant, or left out.
+struct Operand {
+  std::size_t input = 0;
+  bool is_input = false;
+  Data constant;
+
+  const Data& get(std::span<const Data> inputs) const {
+    return is_input ? inputs[input] : constant;
+  }
+};
+
+class Flow : public ControlFlow {
+ public:
+  Flow(const Graph& graph, const ProgramOptions& options, const std::string& scope)
+      : node_name_(graph.node(graph.nodes().at(0)).name), op_(graph.node(graph.nodes()[0]).op) {
+    const NodeId id = graph.nodes()[0];
+    const Node& node = graph.node(id);
+    for (const ValueId v : node.inputs) operands_.push_back(operand(graph, v));
+    // The returned values are those of the node's outputs that somebody reads.
+    for (const ValueId v : graph.outputs()) {
+      const Value& value = graph.value(v);
+      returned_.push_back(static_cast<std::size_t>(value.output_index));
+    }
+    output_count_ = node.outputs.size();
+    const std::vector<const Graph*> originals = Graph::subgraphs(node);
+    for (auto& [attribute, body] : detached_bodies(graph, id)) {
+      BodyPart part;
+      const Graph& original = *originals.at(bodies_.size());
+      part.declared = original.inputs().size();
+      part.input_names.resize(part.declared);
+      for (const Capture& c : original.captures()) {
+        part.captures.push_back(operand(graph, c.outer));
+        part.input_names.push_back(graph.value(c.outer).name);
+      }
+      ProgramOptions own = options;
+      own.node_engines = overrides_within(options.node_engines, node_name_, attribute);
+      const std::string name = node_name_ + "/" + attribute;
+      if (!own.dump_dir.empty()) own.dump_dir /= file_name(name);
+      part.body = std::make_unique<Body>(std::move(body), name, scope, std::move(own));
+      bodies_.push_back(std::move(part));
+    }
+  }
+
+  std::size_t workspace_bytes() const override {
+    std::size_t bytes = 0;
+    for (const BodyPart& part : bodies_) bytes = std::max(bytes, part.body->workspace_bytes());
+    return bytes;
+  }
+
+  void explain(Explanation& to) const override {
+    for (const BodyPart& part : bodies_) part.body->explain(part.input_names, to);
+  }
+
+  void run(std::span<const Data> inputs, std::span<Data> outputs,
+           Profiler& profiler) const override {
+    std::vector<Data> results(output_count_);
+    for (std::size_t i = 0; i < outputs.size(); ++i) results[returned_[i]] = outputs[i];
+    try {
+      compute(inputs, results, profiler);
+      for (std::size_t i = 0; i < outputs.size(); ++i) deliver(results[returned_[i]], outputs[i]);
+    } catch (const Error& error) {
+      throw Error(error.code(), "node '" + node_name_ + "' (" + op_ + "): " + error.what());
+    }
+  }
+
+ protected:
+  struct BodyPart {
+    std::unique_ptr<Body> body;
+    std::size_t declared = 0;  // inputs without captures
+    std::vector<Operand> captures;
+    std::vector<std::string> input_names;  // outer names of captures; "" for declared inputs
+  };
+
+  // `outputs` has one entry per output of the node; a tensor in it is an offer of memory. What is
+  // set must be memory of its own, never that of an input.
+  virtual void compute(std::span<const Data> inputs, std::span<Data> outputs,
+                       Profiler& profiler) const = 0;
+
+  const BodyPart& part(std::size_t i) const { return bodies_[i]; }
+  std::size_t operand_count() const { return operands_.size(); }
+  const Data& operand(std::span<const Data> inputs, std::size_t i) const {
+    static const Data kNone;
+    return i < operands_.size() ? operands_[i].get(inputs) : kNone;
+  }
+
+  // Room for the body's inputs, its captures in place.
+  std::vector<Data> body_inputs(const BodyPart& part, std::span<const Data> inputs) const {
+    std::vector<Data> values(part.declared);
+    for (const Operand& capture : part.captures) values.push_back(capture.get(inputs));
+    return values;
+  }
+
+  // A carried value that no iteration has replaced is still the node's input.
+  static Data own_copy(const Data& data) {
+    return data.is_tensor() ? Data(data.tensor().clone()) : data;
+  }
+
+ private:
+  static Operand operand(const Graph& graph, ValueId v) {
+    if (!v.valid()) return {};
+    if (const Tensor* constant = graph.constant(v)) return {0, false, *constant};
+    const auto it = std::find(graph.inputs().begin(), graph.inputs().end(), v);
+    if (it == graph.inputs().end()) {
+      throw Error(ErrorCode::kInternal,
+                  "the value '" + graph.value(v).name + "' comes from nowhere");
+    }
+    return {static_cast<std::size_t>(it - graph.inputs().begin()), true, {}};
+  }
+
+  static std::string file_name(std::string name) {
+    std::replace(name.begin(), name.end(), '/', '.');
+    return name;
+  }
+
+  void deliver(Data& result, Data& output) const {
+    if (!output.is_tensor()) {
+      output = std::move(result);
+      return;
+    }
+    const Tensor& from = std::as_const(result).tensor();
+    Tensor& to = output.tensor();
+    if (from.raw() == to.raw() && from.dims() == to.dims()) return;
+    if (from.dtype() != to.dtype() || from.dims() != to.dims()) {
+      throw Error(ErrorCode::kInvalidModel,
+                  "an output was to be " + std::string(to_string(to.dtype())) +
+                      to_string(to.dims()) + " and turned out " +
+                      std::string(to_string(from.dtype())) + to_string(from.dims()));
+    }
+    if (from.dtype() == DType::kString) {
+      std::copy_n(from.strings(), from.count(), to.strings());
+    } else if (from.bytes() > 0) {
+      std::memcpy(to.raw(), from.raw(), from.bytes());
+    }
+  }
+
+  std::string node_name_, op_;
+  std::vector<Operand> operands_;
+  std::vector<std::size_t> returned_;  // function output → output of the node
+  std::size_t output_count_ = 0;
+  std::vector<BodyPart> bodies_;
+};
+
+class IfFlow final : public Flow {
+ public:
+  using Flow::Flow;
+
+ private:
+  void compute(std::span<const Data> inputs, std::span<Data> outputs,
+               Profiler& profiler) const override {
+    // In order of attribute name: else_branch, then_branch.
+    const BodyPart& taken = part(truth(operand(inputs, 0)) ? 1 : 0);
+    const std::vector<Data> values = body_inputs(taken, inputs);
+    std::vector<Data> results(outputs.begin(), outputs.end());
+    results.resize(taken.body->output_count());
+    BodyRun run(*taken.body, profiler);
+    run(values, results);
+    std::move(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(outputs.size()),
+              outputs.begin());
+  }
+};
+
+// The values that iterations hand on. Memory that a value leaves behind is offered to the body two
+// iterations later, so that a loop allocates nothing once it runs.
+class CarriedValues {
+ public:
+  explicit CarriedValues(std::size_t count) : is_ours_(count, false) {}
+
+  // Moves what iteration n wrote to what iteration n + 1 reads.
+  void hand_on(std::size_t i, Data& read, Data& written) {
+    Data old = std::exchange(read, std::move(written));
+    written = is_ours_[i] && is_free(old) ? std::move(old) : Data{};
+    is_ours_[i] = true;
+  }
+  bool is_ours(std::size_t i) const { return is_ours_[i]; }
+
+  // Nobody else can see its memory.
+  static bool is_free(const Data& data) {
+    if (!data.is_tensor()) return false;
+    const Tensor& tensor = data.tensor();
+    return tensor.dtype() != DType::kString && tensor.owner().use_count() == 1;
+  }
+
+ private:
+  std::vector<bool> is_ours_;  // made by the body, not the caller's
+};
+
+class LoopFlow final : public Flow {
+ public:
+  using Flow::Flow;
+
+ private:
+  static Tensor shaped(DType dtype, const Type& declared) {
+    const bool is_vector = declared.has_rank() && declared.rank() == 1;
+    return Tensor::allocate(dtype, is_vector ? Dims{1} : Dims{});
+  }
+
+  void compute(std::span<const Data> inputs, std::span<Data> outputs,
+               Profiler& profiler) const override {
+    const BodyPart& part = this->part(0);
+    Body& body = *part.body;
+    const std::size_t carried = part.declared - 2;
+    const std::size_t scanned = body.output_count() - 1 - carried;
+    std::int64_t trips = std::numeric_limits<std::int64_t>::max();
+    if (const Data& limit = operand(inputs, 0); !limit.is_none()) {
+      const std::vector<std::int64_t> values = limit.tensor().to_int64();
+      if (values.size() != 1) {
+        throw Error(ErrorCode::kInvalidArgument, "the trip count is no single number");
+      }
+      trips = values[0];
+    }
+    const Data& start = operand(inputs, 1);
+    bool go_on = start.is_none() || truth(start);
+
+    std::vector<Data> read = body_inputs(part, inputs);
+    for (std::size_t i = 0; i < carried; ++i) read[2 + i] = operand(inputs, 2 + i);
+    Tensor trip = shaped(DType::kInt64, body.input_type(0));
+    Tensor condition = shaped(DType::kBool, body.input_type(1));
+    condition.data<std::uint8_t>()[0] = 1;
+    read[0] = trip;
+    read[1] = condition;
+    std::vector<ScanOutput> scans;
+    for (std::size_t i = 0; i < scanned; ++i) {
+      scans.emplace_back(carried + i < outputs.size() ? outputs[carried + i] : Data{}, trips);
+    }
+    std::vector<Data> written(body.output_count());
+    CarriedValues values(carried);
+    BodyRun run(body, profiler);
+    for (std::int64_t t = 0; go_on && t < trips; ++t) {
+      throw_if_interrupted();
+      trip.data<std::int64_t>()[0] = t;
+      run(read, written);
+      go_on = truth(written[0]);
+      for (std::size_t i = 0; i < scanned; ++i) {
+        Data& part_written = written[1 + carried + i];
+        scans[i].add(std::as_const(part_written).tensor());
+        if (!CarriedValues::is_free(part_written)) part_written = Data{};
+      }
+      for (std::size_t i = 0; i < carried; ++i) values.hand_on(i, read[2 + i], written[1 + i]);
+      if (!CarriedValues::is_free(written[0])) written[0] = Data{};
+    }
+    for (std::size_t i = 0; i < carried && i < outputs.size(); ++i) {
+      outputs[i] = values.is_ours(i) ? std::move(read[2 + i]) : own_copy(read[2 + i]);
+    }
+    for (std::size_t i = 0; i < scanned && carried + i < outputs.size(); ++i) {
+      outputs[carried + i] = scans[i].finish(body.output_type(1 + carried + i));
+    }
+  }
+};
+
+class ScanFlow final : public Flow {
+ public:
+  ScanFlow(const Graph& graph, const ProgramOptions& options, const std::string& scope)
+      : Flow(graph, options, scope) {
+    const Node& node = graph.node(graph.nodes()[0]);
+    scanned_inputs_ = scanned_inputs(node);
+    input_axes_ = node.attr_ints("scan_input_axes");
+    input_directions_ = node.attr_ints("scan_input_directions");
+    output_axes_ = node.attr_ints("scan_output_axes");
+    output_directions_ = node.attr_ints("scan_output_directions");
+  }
+
+ private:
+  void compute(std::span<const Data> inputs, std::span<Data> outputs,
+               Profiler& profiler) const override {
+    const BodyPart& part = this->part(0);
+    Body& body = *part.body;
+    const std::size_t states = operand_count() - scanned_inputs_;
+    const std::size_t scanned = body.output_count() - states;
+    std::vector<ScanInput> slices;
+    for (std::size_t i = 0; i < scanned_inputs_; ++i) {
+      slices.emplace_back(operand(inputs, states + i).tensor(), at(input_axes_, i),
+                          at(input_directions_, i) != 0);
+      if (slices[i].length() != slices[0].length()) {
+        throw Error(ErrorCode::kInvalidArgument, "the scanned inputs have different lengths: " +
+                                                     std::to_string(slices[0].length()) + " and " +
+                                                     std::to_string(slices[i].length()));
+      }
+    }
+    const std::int64_t length = slices[0].length();
+    std::vector<ScanOutput> scans;
+    for (std::size_t i = 0; i < scanned; ++i) {
+      scans.emplace_back(states + i < outputs.size() ? outputs[states + i] : Data{}, length,
+                         at(output_axes_, i), at(output_directions_, i) != 0);
+    }
+    std::vector<Data> read = body_inputs(part, inputs);
+    for (std::size_t i = 0; i < states; ++i) read[i] = operand(inputs, i);
+    std::vector<Data> written(body.output_count());
+    CarriedValues values(states);
+    BodyRun run(body, profiler);
+    for (std::int64_t t = 0; t < length; ++t) {
+      for (std::size_t i = 0; i < scanned_inputs_; ++i) read[states + i] = slices[i].at(t);
+      run(read, written);
+      for (std::size_t i = 0; i < scanned; ++i) {
+        Data& part_written = written[states + i];
+        scans[i].add(std::as_const(part_written).tensor());
+        if (!CarriedValues::is_free(part_written)) part_written = Data{};
+      }
+      for (std::size_t i = 0; i < states; ++i) values.hand_on(i, read[i], written[i]);
+    }
+    for (std::size_t i = 0; i < states && i < outputs.size(); ++i) {
+      outputs[i] = values.is_ours(i) ? std::move(read[i]) : own_copy(read[i]);
+    }
+    for (std::size_t i = 0; i < scanned && states + i < outputs.size(); ++i) {
+      outputs[states + i] = scans[i].finish(body.output_type(states + i));
+    }
+  }
+
+  std::size_t scanned_inputs_ = 0;
+  std::vector<std::int64_t> input_axes_, input_directions_, output_axes_, output_directions_;
+};
+
+bool is_scannable(const Type& type) {
+  return type.is_tensor() && (type.dtype == DType::kUndefined || can_scan(type.dtype));
+}
+
+// Why the runtime cannot run the node, or nothing.
+std::optional<std::string> misfit(const Graph& graph, const Node& node) {
+  const std::vector<const Graph*> bodies = Graph::subgraphs(node);
+  if (bodies.size() != (node.op == "If" ? 2U : 1U)) return "it lacks a body";
+  const Graph& body = *bodies[0];
+  std::size_t first = 0;    // outputs of the body that are handed on
+  std::size_t carried = 0;  // … how many
+  if (node.op == "If") {
+    for (const Graph* branch : bodies) {
+      if (!branch->inputs().empty() || branch->outputs().size() < node.outputs.size()) {
+        return "a branch does not fit the node";
+      }
+    }
+    return std::nullopt;
+  }
+  if (node.op == "Loop") {
+    if (body.inputs().size() < 2 || body.inputs().size() < node.inputs.size()) {
+      return "the body does not fit the node's inputs";
+    }
+    first = 1;
+    carried = body.inputs().size() - 2;
+  } else {
+    const std::size_t scanned = scanned_inputs(node);
+    if (scanned < 1 || scanned > node.inputs.size() || body.inputs().size() != node.inputs.size()) {
+      return "'num_scan_inputs' does not fit the inputs";
+    }
+    carried = node.inputs.size() - scanned;
+    for (std::size_t i = carried; i < node.inputs.size(); ++i) {
+      if (!is_scannable(graph.type(node.inputs[i]))) {
+        return "'" + graph.value(node.inputs[i]).name + "' is " +
+               to_string(graph.type(node.inputs[i])) + ", which it does not scan";
+      }
+    }
+  }
+  if (body.outputs().size() < first + carried ||
+      body.outputs().size() - first < node.outputs.size()) {
+    return "the body does not fit the node's outputs";
+  }
+  for (std::size_t i = first + carried; i < body.outputs().size(); ++i) {
+    if (!is_scannable(body.type(body.outputs()[i]))) {
+      return "the body's output '" + body.value(body.outputs()[i]).name + "' is " +
+             to_string(body.type(body.outputs()[i])) + ", which it does not scan";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_control_flow(const Node& node) {
+  return node.domain.empty() && (node.op == "If" || node.op == "Loop" || node.op == "Scan");
+}
+
+std::vector<std::pair<std::string, Graph>> detached_bodies(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  std::vector<std::pair<std::string, Graph>> result;
+  for (const auto& [attribute, value] : node.attributes) {
+    const auto* original = std::get_if<std::shared_ptr<Graph>>(&value);
+    if (original == nullptr) continue;
+    Graph body = detach(**original, attribute);
+    const std::size_t declared = (*original)->inputs().size();
+    const auto refine = [&](std::size_t i, const Type& given) {
+      const ValueId v = body.inputs().at(i);
+      // The shape that the body declares need not be that of the value that it is given.
+      const bool is_known = given.is_tensor() && given.dtype != DType::kUndefined;
+      if (body.type(v).is_tensor() && is_known) body.set_type(v, given);
+    };
+    if (node.op == "Loop" && declared >= 2) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        const Type& type = body.type(body.inputs()[i]);
+        const bool is_vector = type.has_rank() && type.rank() == 1;
+        refine(i, Type::tensor(i == 0 ? DType::kInt64 : DType::kBool,
+                               is_vector ? Shape{Dim(1)} : Shape{}));
+      }
+      for (std::size_t i = 2; i < declared && i < node.inputs.size(); ++i) {
+        if (node.inputs[i].valid()) refine(i, graph.type(node.inputs[i]));
+      }
+    }
+    if (node.op == "Scan" && declared == node.inputs.size()) {
+      const std::vector<std::int64_t> axes = node.attr_ints("scan_input_axes");
+      const std::size_t states = declared - std::min(declared, scanned_inputs(node));
+      for (std::size_t i = 0; i < declared; ++i) {
+        const Type& given = graph.type(node.inputs[i]);
+        refine(i, i < states ? given : slice_type(given, at(axes, i - states)));
+      }
+    }
+    const std::vector<Capture>& captures = (*original)->captures();
+    for (std::size_t i = 0; i < captures.size(); ++i) {
+      refine(declared + i, graph.type(captures[i].outer));
+    }
+    result.emplace_back(attribute, std::move(body));
+  }
+  return result;
+}
+
+std::map<std::string, std::string> overrides_within(
+    const std::map<std::string, std::string>& overrides, const std::string& node,
+    const std::string& attribute) {
+  const std::string prefix = node + "/" + attribute + "/";
+  std::map<std::string, std::string> inner;
+  for (auto it = overrides.lower_bound(prefix);
+       it != overrides.end() && it->first.starts_with(prefix); ++it) {
+    inner.emplace(it->first.substr(prefix.size()), it->second);
+  }
+  return inner;
+}
+
+void ControlFlow::run(RunContext*, std::span<const Data> inputs, std::span<Data> outputs,
+                      const RunOptions&) const {
+  Profiler nobody;
+  run(inputs, outputs, nobody);
+}
+
+std::string RuntimeEngine::version() const { return std::string(xrt::version()); }
+
+Support RuntimeEngine::supports(const SupportQuery& query) const {
+  const Node& node = query.graph.node(query.node);
+  if (!is_control_flow(node)) return Support::no("it runs If, Loop and Scan, nothing else");
+  if (const auto reason = misfit(query.graph, node)) return Support::no(*reason);
+  return Support::yes();
+}
+
+std::shared_ptr<const Executable> RuntimeEngine::compile(const Function& function,
+                                                         const CompileOptions&) const {
+  const Graph& graph = function.graph;
+  const std::vector<NodeId> nodes = graph.nodes();
+  if (nodes.size() != 1) {
+    throw Error(ErrorCode::kInternal,
+                "the runtime was given a function of " + std::to_string(nodes.size()) + " nodes");
+  }
+  if (const Support answer = supports({graph, nodes[0]}); !answer) {
+    throw Error(ErrorCode::kUnsupported,
+                "node '" + graph.node(nodes[0]).name + "': " + answer.reason());
+  }
+  const std::string& op = graph.node(nodes[0]).op;
+  if (op == "If") return std::make_shared<IfFlow>(graph, options_, scope_);
+  if (op == "Loop") return std::make_shared<LoopFlow>(graph, options_, scope_);
+  return std::make_shared<ScanFlow>(graph, options_, scope_);
+}
+
+}  // namespace xrt

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/profiler.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace xrt {
+
+void Profiler::record(const std::string& function, const std::string& engine,
+                      Clock::time_point start, Clock::time_point end, std::uint64_t run) {
+  using Microseconds = std::chrono::duration<double, std::micro>;
+  LaunchEvent event;
+  event.function = function;
+  event.engine = engine;
+  event.start_us = Microseconds(start - origin_).count();
+  event.duration_us = Microseconds(end - start).count();
+  event.thread = static_cast<std::uint64_t>(::syscall(SYS_gettid));
+  event.run = run;
+  const std::lock_guard lock(mutex_);
+  if (events_.size() == kMaxEvents) events_.pop_front();
+  events_.push_back(std::move(event));
+}
+
+std::vector<LaunchEvent> Profiler::events() const {
+  const std::lock_guard lock(mutex_);
+  return {events_.begin(), events_.end()};
+}
+
+// The Trace Event format:
+// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+std::string Program::trace_json() const {
+  nlohmann::json events = nlohmann::json::array();
+  for (const LaunchEvent& e : profile()) {
+    events.push_back({{"name", e.function},
+                      {"cat", e.engine},
+                      {"ph", "X"},
+                      {"ts", e.start_us},
+                      {"dur", e.duration_us},
+                      {"pid", static_cast<std::int64_t>(::getpid())},
+                      {"tid", e.thread},
+                      {"args", {{"engine", e.engine}, {"run", e.run}}}});
+  }
+  return nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump();
+}
+
+}  // namespace xrt

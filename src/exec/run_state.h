@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one run of a plan needs for itself.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace xrt {
+
+struct Plan::RunState {
+  Tensor arena;                                       // all values between launches, as bytes
+  std::vector<std::vector<Data>> inputs;              // per launch; arena values are set once
+  std::vector<std::vector<Data>> outputs;             // likewise
+  std::vector<std::unique_ptr<RunContext>> contexts;  // per launch
+  std::unique_ptr<bool[]> on_device;  // of the outputs of the launch that runs: RunOptions'
+};
+
+}  // namespace xrt

@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "cache/cache_entry.h"
+#include "measure/contention.h"
+#include "measure/contest.h"
+#include "measure/difference.h"
+#include "measure/pieces.h"
+#include "measure/profile_cache.h"
+#include "measure/timing.h"
+#include "placement/estimates.h"
+#include "placement/precision.h"
+
+namespace xrt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// An engine whose estimate is this much above the best one's is not worth compiling for, nor
+// loading.
+constexpr double kHopeless = 4;
+// Within this much of the fastest, candidates are timed again, in turns.
+constexpr double kClose = 1.3;
+// Within this much of the fastest then, they are compared round by round (measure/contest.h).
+constexpr double kNear = 1.1;
+// A float32 candidate that differs by more than this, over the range of an output, computes
+// something else; where a graph quantises there is no telling.
+constexpr double kWrong = 0.1;
+// What a plan over several engines must save to be kept.
+constexpr double kWorthwhile = 0.98;
+// A plan over several engines is timed whole if the sum of its parts is at most this much of the
+// best single engine's time.
+constexpr double kPromising = 1.05;
+// Engines slower than this, relative to the best, are not tried on pieces.
+constexpr double kFarBehind = 3;
+constexpr std::size_t kPieces = 6;
+// What is measured on a busy machine must be below this share of the expected best's time.
+constexpr double kFarAhead = 0.33;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+constexpr std::string_view kRandomOps[] = {
+    "RandomNormal",      "RandomNormalLike", "RandomUniform",
+    "RandomUniformLike", "Bernoulli",        "Multinomial",
+};
+
+// Whether a node, of a body too, is one of those that `test` is about.
+template <typename Test>
+bool any_op(const Graph& graph, const Test& test) {
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (test(std::string_view(node.op))) return true;
+    for (const Graph* body : Graph::subgraphs(node)) {
+      if (any_op(*body, test)) return true;
+    }
+  }
+  return false;
+}
+
+bool is_random(std::string_view op) {
+  return std::find(std::begin(kRandomOps), std::end(kRandomOps), op) != std::end(kRandomOps);
+}
+
+// Rounds to few values: a difference in the last bit may become one of a whole step, and that may
+// grow from layer to layer.
+bool is_quantising(std::string_view op) {
+  return op == "QuantizeLinear" || op == "DynamicQuantizeLinear" || op.starts_with("QLinear");
+}
+
+// The largest difference over the range of floats, the share of elements that differ of all else;
+// -1 where the two cannot be compared element by element.
+double error_of(const Data& actual, const Data& expected) {
+  if (!actual.is_tensor() || !expected.is_tensor()) return -1;
+  const Tensor& a = actual.tensor();
+  const Tensor& e = expected.tensor();
+  if (a.dtype() != e.dtype() || a.dims() != e.dims()) return -1;
+  if (e.count() == 0) return 0;
+  if (is_floating(e.dtype())) {
+    const Difference difference = compare(a, e, 0, std::numeric_limits<double>::max());
+    return difference.within ? difference.max_of_range : std::numeric_limits<double>::infinity();
+  }
+  std::int64_t different = 0;
+  for (std::int64_t i = 0; i < e.count(); ++i) {
+    const bool same = e.dtype() == DType::kString
+                          ? a.strings()[i] == e.strings()[i]
+                          : element_as_double(a, i) == element_as_double(e, i);
+    if (!same) ++different;
+  }
+  return static_cast<double>(different) / static_cast<double>(e.count());
+}
+
+double error_of(std::span<const Data> actual, std::span<const Data> expected) {
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double error = error_of(actual[i], expected[i]);
+    if (error < 0) return -1;
+    worst = std::max(worst, error);
+  }
+  return worst;
+}
+
+std::string times(double factor) {
+  const auto tenths = static_cast<std::int64_t>(std::lround(factor * 10));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+class Measurement {
+ public:
+  Measurement(Survey& survey, std::span<const Data> inputs, const std::function<bool()>& stop)
+      : survey_(survey), inputs_(inputs), user_stop_(stop) {}
+
+  Measured run() {
+    collect();
+    build_all();
+    Candidate* best = fastest();
+    if (best == nullptr) {
+      // What the first of them said is what loading without measuring would have said.
+      if (first_failure_) throw Error(*first_failure_);
+      std::string message = "no candidate can run this graph";
+      for (const Candidate& c : candidates_) message += "\n  " + c.row.plan + ": " + c.row.note;
+      throw Error(ErrorCode::kUnsupported, message);
+    }
+    best = time_closely(best);
+    busy_ = contention_.disturbed();
+    if (busy_) best = prefer_expected(best);
+    if (is_auto(survey_.options()) && !busy_) best = try_pieces(best);
+    return finish(best);
+  }
+
+ private:
+  struct Candidate {
+    Decision decision;
+    Explanation::CandidateRow row;
+    std::unique_ptr<TimedPlan> timed;  // null: could not be had, or is out of the race
+  };
+
+  double spent() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double budget() const { return survey_.options().auto_budget_s; }
+  bool stopped() const { return user_stop_ && user_stop_(); }
+  bool over() const { return stopped() || spent() > budget(); }
+
+  // All candidates in the order in which they are tried: float32 first, each by its estimate.
+  void collect() {
+    const ProgramOptions& options = survey_.options();
+    std::vector<std::string> precisions = {options.precision};
+    if (options.precision == "auto") {
+      precisions = {"f32"};
+      for (const std::string& p : fast_precisions()) precisions.push_back(p);
+    }
+    std::vector<Candidate> base;
+    if (is_auto(options)) {
+      for (EngineEstimate& entry : estimates(survey_, kHopeless)) {
+        Candidate candidate;
+        candidate.decision.engines = {entry.engine};
+        candidate.row = std::move(entry.row);
+        base.push_back(std::move(candidate));
+      }
+    } else {
+      Candidate candidate;
+      candidate.decision.engines = options.engines;
+      for (const std::string& name : options.engines) {
+        candidate.row.plan += (candidate.row.plan.empty() ? "" : ",") + name;
+      }
+      base.push_back(std::move(candidate));
+    }
+    // The oracle first: the others are compared with it.
+    std::stable_partition(base.begin(), base.end(), [](const Candidate& c) {
+      return c.decision.engines[0] == kFallbackEngine;
+    });
+    for (const std::string& precision : precisions) {
+      for (const Candidate& candidate : base) {
+        const auto& engines = candidate.decision.engines;
+        const bool offered = std::any_of(
+            engines.begin(), engines.end(),
+            [&](const std::string& engine) { return offers_precision(engine, precision); });
+        if (options.precision == "auto" && !offered) continue;
+        Candidate copy;
+        copy.decision = candidate.decision;
+        copy.decision.precision = precision;
+        copy.row = candidate.row;
+        copy.row.precision = precision;
+        add_engines_of_nodes(options, copy.decision);
+        candidates_.push_back(std::move(copy));
+      }
+    }
+    for (const Candidate& c : candidates_) {
+      if (c.row.estimated_us > 0 && c.row.note.empty()) {
+        least_estimate_ = std::min(least_estimate_, c.row.estimated_us);
+      }
+    }
+  }
+
+  void build_all() {
+    comparable_ = !any_op(survey_.graph(), is_random);
+    const bool quantised = any_op(survey_.graph(), is_quantising);
+    wrong_ = quantised ? kNever : kWrong;
+    bool first = true;
+    for (Candidate& candidate : candidates_) {
+      if (!candidate.row.note.empty()) continue;
+      if (!first && over()) {
+        candidate.row.note = "not measured: the time for measuring was over";
+        continue;
+      }
+      if (!first && candidate.row.estimated_us > kHopeless * least_estimate_) {
+        candidate.row.note = "not measured: estimated " +
+                             times(candidate.row.estimated_us / least_estimate_) +
+                             " times the time of the best";
+        continue;
+      }
+      try {
+        build(candidate);
+        first = false;
+      } catch (const Error& error) {
+        candidate.row.note = std::string("failed: ") + error.what();
+        candidate.timed.reset();
+        if (!first_failure_) first_failure_ = error;
+      }
+    }
+  }
+
+  void build(Candidate& candidate) {
+    candidate.timed = std::make_unique<TimedPlan>(Plan::build(survey_, candidate.decision),
+                                                  survey_.graph(), survey_.options(), inputs_);
+    TimedPlan& timed = *candidate.timed;
+    timed.run(TimedPlan::Keep::kNot);
+    constexpr int kRuns = 4;
+    constexpr double kEnoughUs = 50e3;
+    for (int i = 0; i < kRuns && (i == 0 || timed.total_us() < kEnoughUs) && !stopped(); ++i) {
+      timed.run(TimedPlan::Keep::kSample);
+    }
+    candidate.row.measured_us = timed.us();
+    judge(candidate);
+    const Candidate* best = fastest();
+    if (best != nullptr && candidate.row.measured_us > kClose * best->row.measured_us) {
+      candidate.timed.reset();  // its weights are memory
+    }
+  }
+
+  // Compares with float32 and takes out of the race what is wrong.
+  void judge(Candidate& candidate) {
+    const bool exact = candidate.row.precision == "f32";
+    const std::vector<Data>& outputs = candidate.timed->outputs();
+    const bool oracle = exact && candidate.decision.engines[0] == kFallbackEngine;
+    if (exact && (reference_.empty() || oracle)) {
+      reference_.clear();
+      for (const Data& data : outputs) {
+        reference_.push_back(data.is_tensor() ? Data(data.tensor().clone()) : data);
+      }
+      if (oracle) candidate.row.error = 0;
+    }
+    if (!comparable_) {
+      if (!exact && survey_.options().precision == "auto") {
+        reject(candidate, "its outputs are random, so its error cannot be measured");
+      }
+      return;
+    }
+    if (reference_.empty()) return;
+    const double error = error_of(outputs, reference_);
+    if (!std::isfinite(error)) {
+      reject(candidate, "its outputs are not finite where those in float32 are, or the reverse");
+      return;
+    }
+    candidate.row.error = error;
+    if (exact) {
+      if (candidate.row.error > wrong_) {
+        reject(candidate, "its outputs differ from those of '" + std::string(kFallbackEngine) +
+                              "'; `xrt compare` finds the node");
+      }
+      return;
+    }
+    if (survey_.options().precision != "auto") return;
+    if (candidate.row.error < 0 || candidate.row.error > survey_.options().tolerance) {
+      reject(candidate, "its error is beyond the tolerance");
+    }
+  }
+
+  static void reject(Candidate& candidate, std::string reason) {
+    candidate.row.note = std::move(reason);
+    candidate.timed.reset();
+  }
+
+  Candidate* fastest() {
+    Candidate* best = nullptr;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.timed == nullptr) continue;
+      if (best == nullptr || candidate.row.measured_us < best->row.measured_us) best = &candidate;
+    }
+    return best;
+  }
+
+  // Quick timings only tell who is far behind.
+  Candidate* time_closely(Candidate* best) {
+    std::vector<TimedPlan*> close;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.timed == nullptr) continue;
+      if (candidate.row.measured_us > kClose * best->row.measured_us) {
+        candidate.timed.reset();
+        continue;
+      }
+      candidate.timed->forget();
+      close.push_back(candidate.timed.get());
+    }
+    const double share = std::min(1.0, 0.1 * budget());
+    time_in_turns(close, 3, 25, share, [this] { return stopped(); });
+    for (Candidate& candidate : candidates_) {
+      if (candidate.timed != nullptr) candidate.row.measured_us = candidate.timed->us();
+    }
+    best = decide_between_the_nearest(fastest());
+    for (Candidate& candidate : candidates_) {
+      if (&candidate != best) candidate.timed.reset();
+    }
+    return best;
+  }
+
+  // The longest time that plans which are about as fast are compared for.
+  double contest_seconds() const { return std::min(3.0, 0.2 * budget()); }
+
+  // Medians of a few turns say little about plans that are about as fast.
+  Candidate* decide_between_the_nearest(Candidate* best) {
+    std::vector<Candidate*> nearest;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.timed == nullptr) continue;
+      if (candidate.row.measured_us <= kNear * best->row.measured_us) nearest.push_back(&candidate);
+    }
+    if (nearest.size() < 2 || over()) return best;
+    ContestLimits limits;
+    limits.seconds = contest_seconds();
+    return compete(nearest, limits);
+  }
+
+  // In the order of preference; all have a plan.
+  Candidate* compete(const std::vector<Candidate*>& candidates, ContestLimits limits) {
+    limits.seconds = std::min(limits.seconds, budget() - spent());
+    for (Candidate* candidate : candidates) candidate->timed->forget();
+    ContestRules rules;
+    rules.turn = [&](std::size_t i) { return candidates[i]->timed->turn(); };
+    rules.now_s = [this] { return spent(); };
+    rules.stop = [this] { return stopped(); };
+    Candidate* best = candidates[contest(candidates.size(), limits, rules)];
+    for (Candidate* candidate : candidates) {
+      // Not a single turn where time was over at once: what was measured before stays.
+      const double us = candidate->timed->us();
+      if (us > 0) candidate->row.measured_us = us;
+    }
+    return best;
+  }
+
+  // Beside other work times say little: the estimated best of the same precision stays unless it is
+  // far behind.
+  Candidate* prefer_expected(Candidate* best) {
+    const auto percent = [](double share) { return std::to_string(std::lround(100 * share)); };
+    notes_.push_back(
+        "auto: measured while other programs took " + percent(contention_.others_share()) +
+        " % of the processors and threads waited " + percent(contention_.waiting_share()) +
+        " % of the time: only large differences count, and nothing is kept");
+    Candidate* expected = nullptr;
+    for (Candidate& c : candidates_) {
+      const bool eligible = c.row.measured_us > 0 && c.row.note.empty() &&
+                            c.row.precision == best->row.precision && c.row.estimated_us > 0;
+      if (!eligible) continue;
+      if (expected == nullptr || c.row.estimated_us < expected->row.estimated_us) expected = &c;
+    }
+    if (expected == nullptr || expected == best) return best;
+    if (best->row.measured_us < kFarAhead * expected->row.measured_us) return best;
+    if (expected->timed == nullptr) {
+      expected->timed = std::make_unique<TimedPlan>(Plan::build(survey_, expected->decision),
+                                                    survey_.graph(), survey_.options(), inputs_);
+    }
+    return expected;
+  }
+
+  // Single engines that were not far behind, the best first, in the best's precision.
+  std::vector<Pieces::Way> ways(const Candidate& best) const {
+    std::vector<Pieces::Way> list;
+    for (const Candidate& c : candidates_) {
+      const bool same = c.row.precision == best.row.precision;
+      const bool near =
+          c.row.measured_us > 0 && c.row.measured_us < kFarBehind * best.row.measured_us;
+      if (same && near && c.row.note.empty()) {
+        list.push_back({c.decision.engines[0], c.row.measured_us});
+      }
+    }
+    std::stable_sort(list.begin(), list.end(),
+                     [](const auto& a, const auto& b) { return a.whole_us < b.whole_us; });
+    return list;
+  }
+
+  // The best plan over several engines, if it wins against the best single one.
+  Candidate* try_pieces(Candidate* best) {
+    std::vector<Pieces::Way> engines = ways(*best);
+    if (engines.size() < 2 || over()) return best;
+    const auto stop = [this] { return over(); };
+    Pieces pieces(survey_, inputs_, std::move(engines), best->row.precision, kPieces);
+    if (pieces.count() < 2) {
+      notes_.push_back("auto: the graph has no narrow place to change engines at");
+      return best;
+    }
+    if (!pieces.measure(stop)) return best;
+    const ChainPlan plan = pieces.best(/*several=*/true, stop);
+    if (!std::isfinite(plan.us)) return best;
+    Candidate mixed;
+    mixed.decision = pieces.decision(plan);
+    add_engines_of_nodes(survey_.options(), mixed.decision);
+    mixed.row.plan = pieces.describe(plan);
+    mixed.row.precision = best->row.precision;
+    mixed.row.estimated_us = plan.us;
+    if (plan.us > kPromising * best->row.measured_us) {
+      mixed.row.note = "not measured whole: the sum of its parts is slower than one engine";
+    } else {
+      try {
+        race(mixed, *best);
+      } catch (const Error& error) {
+        mixed.row.note = std::string("failed: ") + error.what();
+        mixed.timed.reset();
+      }
+    }
+    const auto index = static_cast<std::size_t>(best - candidates_.data());
+    candidates_.push_back(std::move(mixed));
+    return candidates_.back().timed != nullptr ? &candidates_.back() : &candidates_[index];
+  }
+
+  // Compares both turn by turn; `mixed` keeps its plan only if it wins.
+  void race(Candidate& mixed, Candidate& best) {
+    mixed.timed = std::make_unique<TimedPlan>(Plan::build(survey_, mixed.decision), survey_.graph(),
+                                              survey_.options(), inputs_);
+    mixed.timed->run(TimedPlan::Keep::kNot);
+    if (comparable_ && !reference_.empty()) {
+      const double error = error_of(mixed.timed->outputs(), reference_);
+      if (!std::isfinite(error)) {
+        reject(mixed, "its outputs are not finite where those in float32 are, or the reverse");
+        return;
+      }
+      mixed.row.error = error;
+    }
+    ContestLimits limits;
+    limits.seconds = contest_seconds();
+    limits.tie = 1 - kWorthwhile;
+    const bool wins = compete({&best, &mixed}, limits) == &mixed;
+    const bool precise = mixed.row.precision == "f32" || survey_.options().precision != "auto";
+    const double bound = precise ? wrong_ : survey_.options().tolerance;
+    if (mixed.row.error > bound) {
+      reject(mixed, "its error is beyond the tolerance");
+    } else if (!wins || mixed.row.measured_us > kWorthwhile * best.row.measured_us) {
+      reject(mixed, "measured whole, it does not beat one engine");
+    }
+  }
+
+  Measured finish(Candidate* best) {
+    best->row.chosen = true;
+    Measured result;
+    result.plan = best->timed->plan();
+    result.decision = best->decision;
+    result.decision.placement = busy_ ? kMeasuredBusy : kMeasured;
+    result.decision.notes = std::move(notes_);
+    std::vector<const Candidate*> sorted;
+    for (const Candidate& c : candidates_) sorted.push_back(&c);
+    std::stable_sort(sorted.begin(), sorted.end(), [](const Candidate* a, const Candidate* b) {
+      const auto rank = [](const Candidate& c) {
+        return std::pair(!c.row.chosen, c.row.measured_us > 0 ? c.row.measured_us : kNever);
+      };
+      return rank(*a) < rank(*b);
+    });
+    for (const Candidate* c : sorted) result.decision.candidates.push_back(c->row);
+    result.plan->annotate(result.decision);
+    log_info("auto: measured for " + times(spent()) + " s: " + best->row.plan + " " +
+             best->row.precision);
+    return result;
+  }
+
+  Survey& survey_;
+  std::span<const Data> inputs_;
+  const std::function<bool()>& user_stop_;
+  Clock::time_point start_ = Clock::now();
+  Contention contention_;
+  bool busy_ = false;
+  std::vector<Candidate> candidates_;
+  std::vector<Data> reference_;  // outputs in float32, of the fallback engine where it is there
+  std::vector<std::string> notes_;
+  double least_estimate_ = kNever;
+  bool comparable_ = true;
+  double wrong_ = kWrong;
+  std::optional<Error> first_failure_;
+};
+
+}  // namespace
+
+bool wants_measuring(const ProgramOptions& options) {
+  if (options.precision == "auto") return true;
+  return is_auto(options) && auto_mode(options) != AutoMode::kFast;
+}
+
+namespace {
+
+std::optional<Measured> known(Survey& survey, const std::string& key) {
+  std::optional<Decision> decision = find_profile(key, survey.options());
+  if (!decision) return std::nullopt;
+  Measured result;
+  result.plan = Plan::build(survey, *decision);
+  result.decision = std::move(*decision);
+  return result;
+}
+
+// One measurement at a time in a process: they would disturb each other. False if stopped first.
+bool wait_for_turn(std::unique_lock<std::timed_mutex>& turn, const std::function<bool()>& stop) {
+  while (!turn.try_lock_for(std::chrono::milliseconds(50))) {
+    if (stop && stop()) return false;
+  }
+  return true;
+}
+
+// Another process that measures the same is waited for, as the compile cache does.
+std::unique_ptr<FileLock> lock_between_processes(const std::string& key,
+                                                 const ProgramOptions& options) {
+  const std::filesystem::path dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
+  if (dir.empty()) return nullptr;
+  try {
+    prepare_folder(dir);
+    return std::make_unique<FileLock>(dir / (key + ".lock"));
+  } catch (const Error& error) {
+    log_warning(std::string("profile cache: ") + error.what() + ": measuring without it");
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Measured measure(Survey& survey, std::span<const Data> inputs, const std::function<bool()>& stop) {
+  const std::string key = profile_key(survey.graph(), survey.options());
+  if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
+  static std::timed_mutex measuring;
+  std::unique_lock turn(measuring, std::defer_lock);
+  if (!wait_for_turn(turn, stop)) {
+    throw Error(ErrorCode::kResource, "the program went before its turn to be measured came");
+  }
+  const std::unique_ptr<FileLock> lock = lock_between_processes(key, survey.options());
+  if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
+  Measured result = Measurement(survey, inputs, stop).run();
+  release_free_memory();  // of the engines that lost
+  const bool reliable = result.decision.placement == kMeasured;
+  if (reliable && (!stop || !stop())) keep_profile(key, survey.options(), result.decision);
+  return result;
+}
+
+}  // namespace xrt

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/profile_cache.h"
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "cache/cache_entry.h"
+#include "device/threads.h"
+#include "ops/fingerprint.h"
+#include "placement/estimates.h"
+
+namespace xrt {
+namespace {
+
+// A decision and the versions that its engines had when it was made.
+struct Profile {
+  Decision decision;
+  std::map<std::string, std::string> versions;
+};
+
+class Memory {
+ public:
+  static Memory& instance() {
+    static Memory memory;
+    return memory;
+  }
+  std::optional<Profile> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto it = profiles_.find(key);
+    return it == profiles_.end() ? std::nullopt : std::optional(it->second);
+  }
+  void keep(const std::string& key, Profile profile) {
+    const std::lock_guard lock(mutex_);
+    profiles_[key] = std::move(profile);
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    profiles_.clear();
+  }
+  bool empty() {
+    const std::lock_guard lock(mutex_);
+    return profiles_.empty();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Profile> profiles_;
+};
+
+constexpr const char* kEntryKind = "profile";
+
+std::filesystem::path folder_of(const ProgramOptions& options) {
+  return options.cache_dir ? *options.cache_dir : default_cache_dir();
+}
+
+EntryHeader header_of(const std::string& key) { return entry_header(kEntryKind, "", key); }
+
+void write(const std::filesystem::path& dir, const std::string& key, const Profile& profile) {
+  const nlohmann::json json = {{"decision", to_json(profile.decision)},
+                               {"versions", profile.versions}};
+  const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string_view blocks[] = {text};
+  try {
+    prepare_folder(dir);
+    write_entry(dir, key, header_of(key), blocks);
+  } catch (const Error& error) {
+    log_trouble(dir, std::string(error.what()) + ": what was measured is not kept");
+  }
+}
+
+std::optional<Profile> read(const std::filesystem::path& dir, const std::string& key) {
+  try {
+    std::error_code missing;
+    if (!std::filesystem::exists(entry_path(dir, key), missing)) return std::nullopt;
+    prepare_folder(dir);
+    const std::optional<Tensor> payload = read_entry(entry_path(dir, key), header_of(key));
+    if (!payload) return std::nullopt;
+    const nlohmann::json json = nlohmann::json::parse(std::string_view(
+        reinterpret_cast<const char*>(payload->data<std::uint8_t>()), payload->bytes()));
+    std::optional<Decision> decision = decision_from_json(json.at("decision").get<std::string>());
+    if (!decision) return std::nullopt;
+    return Profile{std::move(*decision),
+                   json.at("versions").get<std::map<std::string, std::string>>()};
+  } catch (const Error& error) {
+    log_warning(std::string("profile cache: ") + error.what() + ": measuring again");
+  } catch (const nlohmann::json::exception&) {
+    log_warning("profile cache: entry '" + key + "' makes no sense: measuring again");
+  }
+  return std::nullopt;
+}
+
+// Empty where all engines are what they were.
+std::string what_changed(const Profile& profile) {
+  for (const auto& [name, version] : profile.versions) {
+    try {
+      const std::string now = engine_identity(name);
+      if (now != version) return "engine '" + name + "' was " + version + " and is " + now;
+    } catch (const Error& error) {
+      return "engine '" + name + "' is gone: " + error.what();
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string profile_key(const Graph& graph, const ProgramOptions& options) {
+  Hasher hasher;
+  const Digest content = fingerprint(graph);
+  hasher.add_bytes(&content, sizeof(content));
+  for (const std::string& name : options.engines) hasher.add(name);
+  if (is_auto(options)) {
+    for (const std::string& name : auto_candidates(options)) hasher.add(name);
+  }
+  hasher.add(static_cast<std::int64_t>(options.strict)).add(options.device);
+  hasher.add(granted_threads(options.num_threads));
+  hasher.add(options.cluster_minimum_nodes).add(options.cluster_maximum_nodes);
+  hasher.add(static_cast<std::int64_t>(options.fallback));
+  hasher.add(static_cast<std::int64_t>(options.training));
+  hasher.add(options.max_batch_size).add(static_cast<std::int64_t>(options.max_workspace_bytes));
+  for (const auto& [node, engine] : options.node_engines) hasher.add(node).add(engine);
+  for (const auto& [input, output] : options.aliases) hasher.add(input).add(output);
+  for (const auto& [engine, own] : options.engine_options) {
+    hasher.add(engine);
+    for (const auto& [key, value] : own) hasher.add(key).add(value);
+  }
+  hasher.add(options.precision).add_bytes(&options.tolerance, sizeof(options.tolerance));
+  hasher.add_bytes(&options.auto_budget_s, sizeof(options.auto_budget_s));
+  hasher.add(machine_identity());
+  return "profile-" + hasher.digest().hex();
+}
+
+void forget_profiles() { Memory::instance().clear(); }
+
+bool profiles_exist(const ProgramOptions& options) {
+  return !Memory::instance().empty() || !folder_of(options).empty();
+}
+
+std::optional<Decision> find_profile(const std::string& key, const ProgramOptions& options) {
+  std::optional<Profile> profile = Memory::instance().find(key);
+  const std::filesystem::path dir = folder_of(options);
+  if (!profile && !dir.empty()) profile = read(dir, key);
+  if (!profile) return std::nullopt;
+  if (const std::string changed = what_changed(*profile); !changed.empty()) {
+    log_info("auto: measurements are stale: " + changed);
+    return std::nullopt;
+  }
+  profile->decision.placement = kMeasuredEarlier;
+  return std::move(profile->decision);
+}
+
+void keep_profile(const std::string& key, const ProgramOptions& options, const Decision& decision) {
+  Profile profile{decision, {}};
+  bool on_disk = true;
+  for (const std::string& name : decision.engines) {
+    profile.versions[name] = engine_identity(name);
+    on_disk = on_disk && !engine_stamp(name).empty();
+  }
+  const std::filesystem::path dir = folder_of(options);
+  if (on_disk && !dir.empty()) write(dir, key, profile);
+  Memory::instance().keep(key, std::move(profile));
+}
+
+}  // namespace xrt

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/reader.h"
+
+#include <fmt/format.h>
+#include <onnx/checker.h>
+#include <onnx/defs/schema.h>
+
+#include <utility>
+
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+// Functions that call functions multiply: a model of a few bytes may ask for any number of nodes.
+constexpr std::int64_t kMaxInlinedNodes = 200'000;
+
+[[noreturn]] void invalid(const std::string& message) {
+  throw Error(ErrorCode::kInvalidModel, message);
+}
+
+std::string describe(const onnx::NodeProto& node) {
+  const std::string op =
+      normal_domain(node.domain()).empty() ? node.op_type() : node.domain() + "." + node.op_type();
+  if (!node.name().empty()) return fmt::format("node '{}' ({})", node.name(), op);
+  for (const auto& output : node.output()) {
+    if (!output.empty()) return fmt::format("the {} node that makes '{}'", op, output);
+  }
+  return fmt::format("a {} node without a name", op);
+}
+
+}  // namespace
+
+std::string function_key(std::string_view domain, std::string_view name,
+                         std::string_view overload) {
+  return fmt::format("{}:{}:{}", normal_domain(domain), name, overload);
+}
+
+// Names of one graph or one inlined function body.
+struct Reader::Scope {
+  Graph* graph = nullptr;
+  Scope* outer = nullptr;  // lexically around; it belongs to the graph around
+  const Opsets* opsets = nullptr;
+  const Bindings* bindings = nullptr;  // attributes of the call, in a function
+  std::string prefix;                  // of names made by an inlined function
+  int depth = 0;                       // graphs and calls around this one
+  std::unordered_map<std::string, ValueId> values;
+  std::unordered_map<std::string, Type> declared;
+  std::unordered_map<std::string, std::string> renamed;  // a function's outputs, as the call says
+
+  std::string value_name(const std::string& name) const {
+    const auto it = renamed.find(name);
+    return it != renamed.end() ? it->second : prefix + name;
+  }
+};
+
+Graph Reader::read(const onnx::GraphProto& proto) {
+  Graph graph(proto.name().empty() ? "graph" : proto.name());
+  graph.opsets() = options_.opsets;
+  graph.opsets()[""] = kOnnxOpset;
+  Scope scope;
+  scope.graph = &graph;
+  scope.opsets = &options_.opsets;
+  read_graph(proto, scope);
+  return graph;
+}
+
+void Reader::read_graph(const onnx::GraphProto& proto, Scope& scope) {
+  if (scope.depth > kMaxGraphNesting) {
+    invalid(fmt::format("graph '{}': sub-graphs and function calls are nested deeper than {}",
+                        proto.name(), kMaxGraphNesting));
+  }
+  const auto declare = [&](const onnx::ValueInfoProto& info) {
+    if (!info.has_type()) return;
+    scope.declared[info.name()] = type_from_proto(info.type(), "value '" + info.name() + "'");
+  };
+  for (const auto& info : proto.value_info()) declare(info);
+  for (const auto& info : proto.output()) declare(info);
+  read_inputs(proto, scope);
+  for (const auto& node : proto.node()) read_node(node, scope);
+  read_outputs(proto, scope);
+}
+
+void Reader::read_inputs(const onnx::GraphProto& proto, Scope& scope) {
+  Graph& graph = *scope.graph;
+  std::unordered_map<std::string, Tensor> initial;
+  const auto add_initial = [&](const std::string& name, const auto& tensor) {
+    const std::string what = "initializer '" + name + "'";
+    if (name.empty()) invalid("graph '" + proto.name() + "': an initializer without a name");
+    if (!initial.emplace(name, tensor_from_proto(tensor, options_.tensors, what)).second) {
+      invalid(what + " is defined twice");
+    }
+  };
+  for (const auto& tensor : proto.initializer()) add_initial(tensor.name(), tensor);
+  for (const auto& tensor : proto.sparse_initializer()) {
+    add_initial(tensor.values().name(), tensor);
+  }
+  for (const auto& info : proto.input()) {
+    const std::string what = "input '" + info.name() + "'";
+    if (info.name().empty()) invalid("graph '" + proto.name() + "': an input without a name");
+    const auto it = initial.find(info.name());
+    if (it != initial.end() && !options_.inputs_have_defaults) continue;  // a plain constant
+    Type type = info.has_type() ? type_from_proto(info.type(), what) : Type{};
+    const ValueId id = graph.add_input(scope.value_name(info.name()), std::move(type));
+    define(scope, info.name(), id, what);
+    if (it == initial.end()) continue;
+    if (scope.outer != nullptr) invalid(what + " of a sub-graph must not have an initializer");
+    const Type& declared = graph.type(id);
+    const Type actual = Type::tensor(it->second.dtype(), it->second.dims());
+    if (declared.dtype != DType::kUndefined && declared.dtype != actual.dtype) {
+      invalid(fmt::format("{}: its default is {}, declared is {}", what, to_string(actual),
+                          to_string(declared)));
+    }
+    if (declared.dtype == DType::kUndefined) graph.set_type(id, actual);
+    graph.input_defaults()[id] = it->second;
+    initial.erase(it);
+  }
+  // In the order of the message.
+  const auto add_constant = [&](const std::string& name) {
+    const auto it = initial.find(name);
+    if (it == initial.end()) return;
+    const ValueId id = graph.add_constant(scope.value_name(name), it->second);
+    define(scope, name, id, "initializer '" + name + "'");
+  };
+  for (const auto& tensor : proto.initializer()) add_constant(tensor.name());
+  for (const auto& tensor : proto.sparse_initializer()) add_constant(tensor.values().name());
+}
+
+void Reader::read_outputs(const onnx::GraphProto& proto, Scope& scope) {
+  Graph& graph = *scope.graph;
+  for (const auto& info : proto.output()) {
+    const auto value = resolve(scope, info.name());
+    if (!value || !value->valid()) {
+      invalid(fmt::format("graph '{}': output '{}' is not made by any node", proto.name(),
+                          info.name()));
+    }
+    ValueId id = *value;
+    // Outputs are known by name: one that an inlined function passes through keeps its own.
+    if (graph.value(id).name != info.name() || graph.is_output(id)) {
+      const NodeId node = graph.add_node("", "Identity", {id}, {info.name()});
+      id = graph.node(node).outputs[0];
+    }
+    graph.add_output(id);
+  }
+}
+
+void Reader::define(Scope& scope, const std::string& name, ValueId value, const std::string& what) {
+  if (!scope.values.emplace(name, value).second) {
+    invalid(what + fmt::format(": the name '{}' is taken by another value", name));
+  }
+}
+
+std::optional<ValueId> Reader::resolve(Scope& scope, const std::string& name) {
+  const auto it = scope.values.find(name);
+  if (it != scope.values.end()) return it->second;
+  if (scope.outer == nullptr) return std::nullopt;
+  const auto outer = resolve(*scope.outer, name);
+  if (!outer || !outer->valid()) return outer;
+  const Type& type = scope.outer->graph->type(*outer);
+  const ValueId inner = scope.graph->add_capture(*outer, scope.value_name(name), type);
+  scope.values.emplace(name, inner);
+  return inner;
+}
+
+ValueId Reader::resolve_input(Scope& scope, const std::string& name, const onnx::NodeProto& node) {
+  if (name.empty()) return {};
+  const auto value = resolve(scope, name);
+  if (!value) {
+    invalid(
+        fmt::format("{}: its input '{}' is not defined before it (nodes must be sorted, without "
+                    "cycles)",
+                    describe(node), name));
+  }
+  return *value;
+}
+
+std::int64_t Reader::opset_of(const Scope& scope, const onnx::NodeProto& node) const {
+  const std::string domain(normal_domain(node.domain()));
+  const auto it = scope.opsets->find(domain);
+  if (it != scope.opsets->end()) return it->second;
+  if (domain.empty()) invalid(describe(node) + ": the standard opset is not imported");
+  return 1;  // a domain that nothing is known of
+}
+
+void Reader::check_schema(const onnx::NodeProto& node, std::int64_t version) const {
+  const std::string domain(normal_domain(node.domain()));
+  const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Instance()->GetSchema(
+      node.op_type(), static_cast<int>(version), domain);
+  // GroupNormalization of opset 18 was withdrawn for its definition, but is upgraded.
+  const bool withdrawn =
+      schema != nullptr && schema->deprecated() && node.op_type() != "GroupNormalization";
+  if (schema == nullptr || withdrawn) {
+    // Other domains may be known to an engine.
+    if (domain.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("{}: {} in opset {} of the ONNX standard", describe(node),
+                              schema == nullptr ? "no such op" : "the op is deprecated", version));
+    }
+    return;
+  }
+  if (schema->deprecated()) return;
+  try {
+    schema->Verify(node);
+  } catch (const std::exception& e) {
+    invalid(fmt::format("{}: {}", describe(node), e.what()));
+  }
+}
+
+void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
+  if (scope.bindings != nullptr && ++nodes_inlined_ > kMaxInlinedNodes) {
+    throw Error(
+        ErrorCode::kResource,
+        fmt::format("inlining the model's functions makes more than {} nodes", kMaxInlinedNodes));
+  }
+  if (proto.op_type().empty()) invalid(describe(proto) + ": it names no op");
+  const auto function =
+      options_.functions.find(function_key(proto.domain(), proto.op_type(), proto.overload()));
+  if (function != options_.functions.end()) {
+    call_function(proto, *function->second, scope);
+    return;
+  }
+  const std::int64_t version = opset_of(scope, proto);
+  if (options_.check_schemas) check_schema(proto, version);
+  NodeDraft draft;
+  draft.name = proto.name().empty() ? std::string() : scope.prefix + proto.name();
+  draft.domain = normal_domain(proto.domain());
+  draft.op = proto.op_type();
+  for (const auto& name : proto.input()) {
+    draft.inputs.push_back(resolve_input(scope, name, proto));
+  }
+  for (const auto& name : proto.output()) {
+    draft.outputs.push_back(name.empty() ? std::string() : scope.value_name(name));
+  }
+  draft.attributes = read_attributes(proto, scope);
+  if (draft.domain.empty() && draft.op == "Constant") {
+    add_constant(proto, draft, scope);
+    return;
+  }
+  const bool upgrades = draft.domain.empty() && options_.upgrade && version != kOnnxOpset;
+  const bool translates = !draft.domain.empty() && options_.translate &&
+                          onnx::OpSchemaRegistry::Schema(draft.op, draft.domain) == nullptr;
+  if (upgrades || translates) {
+    try {
+      if (upgrades) {
+        options_.upgrade(*scope.graph, draft, version);
+      } else {
+        options_.translate(*scope.graph, draft);
+      }
+    } catch (const Error& e) {
+      throw Error(e.code(), describe(proto) + ": " + e.what());
+    }
+  }
+  add_node(proto, std::move(draft), scope);
+}
+
+void Reader::add_node(const onnx::NodeProto& proto, NodeDraft draft, Scope& scope) {
+  Graph& graph = *scope.graph;
+  const NodeId id = graph.add_node(draft.domain, draft.op, std::move(draft.inputs), draft.outputs,
+                                   std::move(draft.attributes), draft.name, /*omit_empty=*/true);
+  const std::vector<ValueId> outputs = graph.node(id).outputs;
+  for (int i = 0; i < proto.output_size(); ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    const ValueId value = k < outputs.size() ? outputs[k] : ValueId{};
+    if (!value.valid()) continue;
+    define(scope, proto.output(i), value, describe(proto));
+    const auto declared = scope.declared.find(proto.output(i));
+    if (declared != scope.declared.end()) graph.set_type(value, declared->second);
+  }
+}
+
+void Reader::add_constant(const onnx::NodeProto& proto, const NodeDraft& draft, Scope& scope) {
+  if (draft.attributes.size() != 1 || draft.outputs.size() != 1 || draft.outputs[0].empty()) {
+    invalid(describe(proto) + ": it must have one output and exactly one value");
+  }
+  const auto& [name, attribute] = *draft.attributes.begin();
+  Tensor tensor;
+  if (const auto* t = std::get_if<Tensor>(&attribute)) {
+    tensor = *t;
+  } else if (const auto* i = std::get_if<std::int64_t>(&attribute)) {
+    tensor = Tensor::scalar(*i);
+  } else if (const auto* f = std::get_if<float>(&attribute)) {
+    tensor = Tensor::scalar(*f);
+  } else if (const auto* s = std::get_if<std::string>(&attribute)) {
+    tensor = Tensor::from_strings({}, {*s});
+  } else if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute)) {
+    tensor = Tensor::from_int64(*ints);
+  } else if (const auto* floats = std::get_if<std::vector<float>>(&attribute)) {
+    tensor = Tensor::from<float>(DType::kFloat32, {static_cast<std::int64_t>(floats->size())},
+                                 std::span<const float>(*floats));
+  } else if (const auto* strings = std::get_if<std::vector<std::string>>(&attribute)) {
+    tensor = Tensor::from_strings({static_cast<std::int64_t>(strings->size())}, *strings);
+  } else {
+    invalid(fmt::format("{}: its attribute '{}' is no value", describe(proto), name));
+  }
+  const ValueId id = scope.graph->add_constant(draft.outputs[0], std::move(tensor));
+  define(scope, proto.output(0), id, describe(proto));
+}
+
+Attributes Reader::read_attributes(const onnx::NodeProto& proto, Scope& scope) {
+  Attributes attributes;
+  for (const auto& given : proto.attribute()) {
+    const std::string what = fmt::format("{}, attribute '{}'", describe(proto), given.name());
+    if (given.name().empty()) invalid(describe(proto) + ": an attribute without a name");
+    const onnx::AttributeProto* attribute = &given;
+    Scope* names = &scope;
+    if (!given.ref_attr_name().empty()) {
+      if (scope.bindings == nullptr) invalid(what + " refers to another outside of a function");
+      const auto it = scope.bindings->find(given.ref_attr_name());
+      if (it == scope.bindings->end()) continue;  // the call leaves it out
+      attribute = it->second.proto;
+      names = it->second.scope;
+    }
+    Attribute value;
+    if (attribute->type() == onnx::AttributeProto::GRAPH ||
+        attribute->type() == onnx::AttributeProto::GRAPHS) {
+      if (names == nullptr || names->graph != scope.graph) {
+        throw Error(ErrorCode::kUnsupported,
+                    what + ": a graph handed to a function is used inside another graph");
+      }
+      if (attribute->type() == onnx::AttributeProto::GRAPH) {
+        value = read_subgraph(attribute->g(), *names, what);
+      } else {
+        std::vector<std::shared_ptr<Graph>> graphs;
+        for (const auto& g : attribute->graphs()) {
+          graphs.push_back(read_subgraph(g, *names, what));
+        }
+        value = std::move(graphs);
+      }
+    } else {
+      value = attribute_from_proto(*attribute, options_.tensors, what);
+    }
+    if (!attributes.emplace(given.name(), std::move(value)).second) {
+      invalid(what + " is given twice");
+    }
+  }
+  return attributes;
+}
+
+std::shared_ptr<Graph> Reader::read_subgraph(const onnx::GraphProto& proto, Scope& scope,
+                                             const std::string& what) {
+  auto graph = std::make_shared<Graph>(proto.name().empty() ? "body" : proto.name());
+  graph->opsets() = scope.graph->opsets();
+  Scope inner;
+  inner.graph = graph.get();
+  inner.outer = &scope;
+  inner.opsets = scope.opsets;
+  inner.bindings = scope.bindings;
+  inner.depth = scope.depth + 1;
+  try {
+    read_graph(proto, inner);
+  } catch (const Error& e) {
+    // Innermost place first; the chain of graphs stays readable for the usual depth of one or two.
+    if (scope.depth > 2) throw;
+    throw Error(e.code(), std::string(e.what()) + " [in " + what + "]");
+  }
+  return graph;
+}
+
+void Reader::call_function(const onnx::NodeProto& proto, const onnx::FunctionProto& function,
+                           Scope& scope) {
+  if (proto.input_size() > function.input_size() || proto.output_size() > function.output_size()) {
+    invalid(fmt::format("{}: it has {} inputs and {} outputs, the function takes {} and {}",
+                        describe(proto), proto.input_size(), proto.output_size(),
+                        function.input_size(), function.output_size()));
+  }
+  Bindings bindings;
+  for (const auto& attribute : function.attribute_proto()) {
+    bindings[attribute.name()] = {&attribute, nullptr};  // defaults
+  }
+  for (const auto& attribute : proto.attribute()) {
+    if (attribute.ref_attr_name().empty()) {
+      bindings[attribute.name()] = {&attribute, &scope};
+    } else if (scope.bindings != nullptr) {
+      const auto it = scope.bindings->find(attribute.ref_attr_name());
+      if (it != scope.bindings->end()) bindings[attribute.name()] = it->second;
+    }
+  }
+  std::vector<ValueId> inputs;
+  for (const auto& name : proto.input()) inputs.push_back(resolve_input(scope, name, proto));
+  const Opsets opsets = opsets_of(function);
+  Scope body;
+  body.graph = scope.graph;
+  body.opsets = &opsets;
+  body.bindings = &bindings;
+  body.depth = scope.depth + 1;
+  body.prefix = scope.prefix + (proto.name().empty() ? proto.op_type() : proto.name()) + "/";
+  for (int i = 0; i < proto.output_size(); ++i) {
+    if (!proto.output(i).empty()) {
+      body.renamed[function.output(i)] = scope.value_name(proto.output(i));
+    }
+  }
+  const std::vector<ValueId> outputs = run_function(function, body, inputs);
+  for (int i = 0; i < proto.output_size(); ++i) {
+    if (proto.output(i).empty()) continue;
+    const ValueId value = outputs[static_cast<std::size_t>(i)];
+    if (!value.valid()) {
+      invalid(fmt::format("{}: the function does not make its output {}", describe(proto), i));
+    }
+    define(scope, proto.output(i), value, describe(proto));
+    const auto declared = scope.declared.find(proto.output(i));
+    if (declared != scope.declared.end() && scope.graph->value(value).origin == Origin::kNode) {
+      scope.graph->set_type(value, declared->second);
+    }
+  }
+}
+
+std::vector<ValueId> Reader::run_function(const onnx::FunctionProto& function, Scope& body,
+                                          const std::vector<ValueId>& inputs) {
+  const std::string what = fmt::format("function '{}.{}'", function.domain(), function.name());
+  if (body.depth > kMaxGraphNesting) {
+    invalid(fmt::format("{}: calls are nested deeper than {}; does it call itself?", what,
+                        kMaxGraphNesting));
+  }
+  for (int i = 0; i < function.input_size(); ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    define(body, function.input(i), k < inputs.size() ? inputs[k] : ValueId{}, what);
+  }
+  for (const auto& info : function.value_info()) {
+    if (info.has_type()) body.declared[info.name()] = type_from_proto(info.type(), what);
+  }
+  for (const auto& node : function.node()) read_node(node, body);
+  std::vector<ValueId> outputs;
+  for (const auto& name : function.output()) {
+    outputs.push_back(resolve(body, name).value_or(ValueId{}));  // an optional one may be missing
+  }
+  return outputs;
+}
+
+std::vector<ValueId> Reader::inline_function(Graph& graph, const onnx::FunctionProto& function,
+                                             const std::vector<ValueId>& inputs,
+                                             const std::vector<onnx::AttributeProto>& attributes,
+                                             const std::string& prefix) {
+  Scope caller;
+  caller.graph = &graph;
+  Bindings bindings;
+  for (const auto& attribute : function.attribute_proto()) {
+    bindings[attribute.name()] = {&attribute, nullptr};
+  }
+  for (const auto& attribute : attributes) bindings[attribute.name()] = {&attribute, &caller};
+  const Opsets opsets = opsets_of(function);
+  Scope body;
+  body.graph = &graph;
+  body.opsets = &opsets;
+  body.bindings = &bindings;
+  body.prefix = prefix;
+  return run_function(function, body, inputs);
+}
+
+}  // namespace xrt

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/inference_guards.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+[[noreturn]] void invalid(const std::string& message) {
+  throw Error(ErrorCode::kInvalidModel, message);
+}
+
+// The rule of Einsum does not move on at a character that it does not know.
+void check_einsum(const Node& node) {
+  const std::string equation = node.attr_string("equation", "");
+  const auto refuse = [&](const char* why) { invalid("its equation '" + equation + "' " + why); };
+  std::size_t dots = 0;  // in this term
+  for (std::size_t i = 0; i < equation.size(); ++i) {
+    const char c = equation[i];
+    const std::string_view rest = std::string_view(equation).substr(i);
+    if (rest.starts_with("...")) {
+      if (++dots > 1) refuse("has two ellipses in one term");
+      i += 2;
+    } else if (rest.starts_with("->") || c == ',') {
+      dots = 0;
+      if (c == '-') ++i;
+    } else if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ')) {
+      refuse("holds a character that is no label");
+    }
+  }
+}
+
+// The rule of Split makes a list of 'num_outputs' numbers.
+void check_split(const Node& node) {
+  constexpr std::int64_t kMaxUnnamed = 1 << 16;
+  const std::int64_t count = node.attr_int("num_outputs", 1);
+  const auto named = static_cast<std::int64_t>(node.outputs.size());
+  if (count < 1 || count > std::max(named, kMaxUnnamed)) {
+    invalid("'num_outputs' is " + std::to_string(count) + ", but it has " + std::to_string(named) +
+            " outputs");
+  }
+}
+
+}  // namespace
+
+void guard_inference(const Graph&, const Node& node) {
+  if (!node.domain.empty()) return;
+  if (node.op == "Einsum") check_einsum(node);
+  if (node.op == "Split") check_split(node);
+}
+
+bool may_build_function(const Graph& graph, const Node& node) {
+  for (const ValueId v : node.inputs) {
+    if (!v.valid()) continue;
+    const Type& type = graph.type(v);
+    if (type.is_tensor() && type.dtype == DType::kUndefined) return false;
+  }
+  if (!node.domain.empty() || node.op != "SequenceMap") return true;
+  const auto body = node.attr_graph("body");
+  if (body == nullptr || body->inputs().empty() || body->outputs().empty()) return false;
+  if (body->inputs().size() != node.inputs.size() ||
+      body->outputs().size() != node.outputs.size()) {
+    return false;
+  }
+  for (const ValueId v : node.inputs) {
+    if (!v.valid()) return false;
+  }
+  return graph.type(node.inputs[0]).kind == Type::Kind::kSequence;
+}
+
+}  // namespace xrt

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement/decision.h"
+
+#include <nlohmann/json.hpp>
+
+namespace xrt {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Explanation::CandidateRow, plan, precision, estimated_us,
+                                   measured_us, error, chosen, note)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Decision, engines, node_engines, precision, placement,
+                                   candidates, notes)
+
+Decision named(const ProgramOptions& options) {
+  Decision decision;
+  decision.engines = options.engines;
+  decision.precision = options.precision;
+  return decision;
+}
+
+std::string to_json(const Decision& decision) {
+  return nlohmann::json(decision).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::optional<Decision> decision_from_json(std::string_view text) {
+  try {
+    return nlohmann::json::parse(text).get<Decision>();
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;  // the caller decides anew
+  }
+}
+
+}  // namespace xrt

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement by estimates: what each engine needs for each kind of work, roughly.
+#include "placement/estimates.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "device/threads.h"
+#include "partition/cost.h"
+
+namespace xrt {
+namespace {
+
+// What an engine does per thread: thousands of operations per microsecond (10⁹ per second) by kind
+// of work, bytes per nanosecond, microseconds per launch and per node. float32, measured with
+// `./dev bench peers` on CPUs with AVX-512; only their ratios matter here.
+struct Rates {
+  std::string_view engine;
+  double convolution, depthwise, matrix, quantised, bytes, launch_us, node_us;
+};
+
+constexpr Rates kRates[] = {
+    {"native", 90, 20, 80, 300, 8, 1, 0.3},
+    {"openvino", 90, 20, 80, 250, 8, 25, 0.4},
+    {"onnxruntime", 80, 18, 70, 100, 7, 10, 0.7},
+    {"xla", 45, 10, 60, 40, 7, 20, 0.5},
+};
+// An engine that nobody measured: worth trying where "full" measures, never a guess.
+constexpr Rates kUnknown = {"", 1, 1, 1, 1, 1, 20, 1};
+
+// Default candidates. Others (TVM compiles for minutes, a user's own may do anything) are tried
+// where the user lists them: {"auto", "tvm", "native"}.
+constexpr const char* kCandidates[] = {"native", "openvino", "onnxruntime", "xla"};
+constexpr const char* kAcceleratorCandidates[] = {"tensorrt", "xla", "tvm"};
+
+const Rates& rates_of(std::string_view engine) {
+  for (const Rates& rates : kRates) {
+    if (rates.engine == engine) return rates;
+  }
+  return kUnknown;
+}
+
+// On bytes. The native engine computes them in float32 where the CPU has no VNNI.
+double quantised_speed(const Rates& rates) {
+#if defined(__x86_64__)
+  static const bool has_vnni = [] {
+    __builtin_cpu_init();
+    return static_cast<bool>(__builtin_cpu_supports("avx512vnni"));
+  }();
+#else
+  constexpr bool has_vnni = false;
+#endif
+  constexpr double kAsFloat = 60;
+  return rates.engine == "native" && !has_vnni ? kAsFloat : rates.quantised;
+}
+
+double node_us(const NodeWork& work, const Rates& rates, int threads) {
+  double speed = rates.matrix;
+  if (work.kind == WorkKind::kConvolution) speed = rates.convolution;
+  if (work.kind == WorkKind::kDepthwise) speed = rates.depthwise;
+  if (work.quantised) speed = quantised_speed(rates);
+  const double arithmetic = work.operations / (speed * 1e3 * threads);
+  const double memory = work.bytes / (rates.bytes * 1e3 * threads);
+  return std::max(arithmetic, memory) + rates.node_us;
+}
+
+class Estimator {
+ public:
+  explicit Estimator(Survey& survey)
+      : survey_(survey), threads_(granted_threads(survey.options().num_threads)) {
+    const Graph& graph = survey.graph();
+    work_.resize(graph.node_capacity());
+    for (const NodeId id : graph.nodes()) work_[at(id)] = node_work(graph, id);
+  }
+
+  // The time if this engine took every node: the least that it can need.
+  double least_us(const std::string& engine) const {
+    const Rates& rates = rates_of(engine);
+    double us = rates.launch_us;
+    for (const NodeId id : survey_.graph().nodes()) us += node_us(work_[at(id)], rates, threads_);
+    return us;
+  }
+
+  // The time if this engine gets what it takes, and the fallback the rest.
+  double split_us(const std::string& engine) const {
+    const Graph& graph = survey_.graph();
+    const auto& nodes = survey_.of(engine).answers.nodes;
+    const Rates& own = rates_of(engine);
+    const Rates& other = rates_of(kFallbackEngine);
+    double us = own.launch_us;
+    for (const NodeId id : graph.nodes()) {
+      const bool mine = static_cast<bool>(nodes[at(id)]);
+      us += node_us(work_[at(id)], mine ? own : other, threads_);
+      // Where a value changes engines, one launch ends and another one begins.
+      for (const ValueId v : graph.dependencies(id)) {
+        const Value& value = graph.value(v);
+        if (value.origin != Origin::kNode) continue;
+        if (static_cast<bool>(nodes[at(value.producer)]) == mine) continue;
+        us += own.launch_us;
+        us += static_cast<double>(value_bytes(graph, v)) / (own.bytes * 1e3);
+        break;
+      }
+    }
+    return us;
+  }
+
+ private:
+  static std::size_t at(NodeId id) { return static_cast<std::size_t>(id.index); }
+
+  Survey& survey_;
+  int threads_;
+  std::vector<NodeWork> work_;
+};
+
+bool is_known(std::string_view engine) { return !rates_of(engine).engine.empty(); }
+
+}  // namespace
+
+void add_engines_of_nodes(const ProgramOptions& options, Decision& decision) {
+  for (const auto& [node, engine] : options.node_engines) {
+    if (engine == kRuntimeEngine) continue;
+    if (std::find(decision.engines.begin(), decision.engines.end(), engine) ==
+        decision.engines.end()) {
+      decision.engines.push_back(engine);
+    }
+  }
+}
+
+bool is_auto(const ProgramOptions& options) {
+  return !options.engines.empty() && options.engines[0] == "auto";
+}
+
+AutoMode auto_mode(const ProgramOptions& options) {
+  const char* variable = std::getenv("XRT_AUTO");
+  const bool own = !options.auto_mode.empty();
+  const std::string mode = own ? options.auto_mode : variable != nullptr ? variable : "";
+  if (mode.empty() || mode == "fast") return AutoMode::kFast;
+  if (mode == "full") return AutoMode::kFull;
+  if (mode == "background") return AutoMode::kBackground;
+  throw Error(ErrorCode::kInvalidArgument, std::string(own ? "auto_mode" : "XRT_AUTO") + " is '" +
+                                               mode + "'; fast, full or background is wanted");
+}
+
+std::vector<std::string> auto_candidates(const ProgramOptions& options) {
+  if (options.engines.size() > 1) return {options.engines.begin() + 1, options.engines.end()};
+  if (options.device == "cpu") return {std::begin(kCandidates), std::end(kCandidates)};
+  return {std::begin(kAcceleratorCandidates), std::end(kAcceleratorCandidates)};
+}
+
+std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {
+  const Estimator estimator(survey);
+  const std::size_t total = survey.graph().node_count();
+  std::vector<EngineEstimate> list;
+  const EngineEstimate* best = nullptr;
+  const std::vector<std::string> names = auto_candidates(survey.options());
+  list.reserve(names.size());
+  for (const std::string& name : names) {
+    EngineEstimate& own = list.emplace_back();
+    own.engine = name;
+    own.row.plan = name == kFallbackEngine ? name : name + "," + kFallbackEngine;
+    own.us = estimator.least_us(name);
+    // Where it is to be measured, an engine of unknown speed may turn out to be any.
+    const bool guessed = is_known(name) || hopeless <= 1;
+    if (guessed && best != nullptr && best->takes_all && own.us >= hopeless * best->us) {
+      own.row.note = "not loaded: estimated slower";
+    } else {
+      try {
+        const Survey::Entry& entry = survey.of(name);
+        own.takes_all = entry.taken == total;
+        if (entry.taken == 0 && total > 0) {
+          const NodeId id = survey.graph().topological_order().front();
+          const Node& first = survey.graph().node(id);
+          own.row.note = "it takes no node; not '" + first.name + "' (" + first.qualified_op() +
+                         "): " + entry.answers.nodes[static_cast<std::size_t>(id.index)].reason();
+        }
+        if (survey.options().strict && !own.takes_all) {
+          own.row.note = "it takes " + std::to_string(entry.taken) + " of " +
+                         std::to_string(total) + " nodes, and `strict` rules others out";
+        }
+        own.us = estimator.split_us(name);
+      } catch (const Error& error) {
+        own.row.note = std::string("not available: ") + error.what();
+      }
+    }
+    if (is_known(name)) own.row.estimated_us = own.us;
+    if (own.row.note.empty() && (best == nullptr || own.us < best->us)) best = &own;
+  }
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
+    return std::pair(!a.row.note.empty(), a.us) < std::pair(!b.row.note.empty(), b.us);
+  });
+  return list;
+}
+
+Decision estimate(Survey& survey) {
+  std::vector<EngineEstimate> list = estimates(survey, /*hopeless=*/1);
+  if (!list[0].row.note.empty()) {
+    std::string message = "engine 'auto' found no engine that takes a node; `xrt doctor` says more";
+    for (const auto& entry : list) message += "\n  " + entry.row.plan + ": " + entry.row.note;
+    throw Error(ErrorCode::kNotFound, message);
+  }
+  Decision decision;
+  decision.placement = kEstimated;
+  list[0].row.chosen = true;
+  decision.engines.push_back(list[0].engine);
+  add_engines_of_nodes(survey.options(), decision);
+  for (auto& entry : list) decision.candidates.push_back(std::move(entry.row));
+  return decision;
+}
+
+}  // namespace xrt

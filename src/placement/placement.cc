@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement/placement.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "exec/control_flow.h"
+#include "ops/shape_inference.h"
+#include "placement/estimates.h"
+#include "placement/precision.h"
+
+namespace xrt {
+namespace {
+
+void add(Survey& survey, const std::string& name, Placement& placement) {
+  const Survey::Entry& entry = survey.of(name);
+  placement.engines.push_back(entry.engine);
+  placement.answers.push_back(entry.answers);
+}
+
+// Whether one of the first `count` engines takes a node of the node's bodies, at any depth.
+bool want_bodies(const Graph& graph, NodeId id, const Placement& placement, std::size_t count,
+                 const ProgramOptions& options) {
+  for (auto& [attribute, body] : detached_bodies(graph, id)) {
+    try {
+      infer_shapes(body, /*reset=*/true);
+    } catch (const Error& error) {
+      // A branch for other inputs than these: it says nothing.
+      if (error.code() != ErrorCode::kInvalidModel) throw;
+      continue;
+    }
+    for (std::size_t e = 0; e < count; ++e) {
+      if (taken(ask(*placement.engines[e], body, options), body) > 0) return true;
+    }
+    for (const NodeId inner : body.nodes()) {
+      if (!is_control_flow(body.node(inner))) continue;
+      if (want_bodies(body, inner, placement, count, options)) return true;
+    }
+  }
+  return false;
+}
+
+bool overrides_bodies(const Node& node, const ProgramOptions& options) {
+  return std::any_of(node.attributes.begin(), node.attributes.end(), [&](const auto& attribute) {
+    return !overrides_within(options.node_engines, node.name, attribute.first).empty();
+  });
+}
+
+// Whether the runtime is to drive this control-flow node, by the rule of control_flow.h.
+bool belongs_to_runtime(const Graph& graph, NodeId id, const Placement& placement,
+                        const ProgramOptions& options) {
+  const Node& node = graph.node(id);
+  const auto own = options.node_engines.find(node.name);
+  if (own != options.node_engines.end()) return own->second == kRuntimeEngine;
+  if (overrides_bodies(node, options)) return true;
+  const auto index = static_cast<std::size_t>(id.index);
+  std::size_t before = 0;  // engines before the first that takes it whole
+  while (before < placement.answers.size() && !placement.answers[before].nodes[index]) ++before;
+  if (before == 0) return false;
+  if (want_bodies(graph, id, placement, before, options)) return true;
+  // Nobody can do anything with it but the fallback; where that is ruled out, an error shall name
+  // the node of the body that nobody takes.
+  return options.strict && before == placement.answers.size();
+}
+
+void take_control_flow(const Graph& graph, const ProgramOptions& options, const std::string& scope,
+                       Placement& placement) {
+  std::vector<NodeId> candidates;
+  for (const NodeId id : graph.nodes()) {
+    if (is_control_flow(graph.node(id))) candidates.push_back(id);
+  }
+  if (candidates.empty()) return;
+  ProgramOptions own = options;
+  own.engines.clear();
+  for (const auto& engine : placement.engines) own.engines.push_back(engine->name());
+  own.aliases.clear();
+  const auto runtime = std::make_shared<RuntimeEngine>(std::move(own), scope);
+  EngineAnswers answers{kRuntimeEngine, {}};
+  answers.nodes.assign(graph.node_capacity(), Support::no("it is no control flow"));
+  bool any = false;
+  for (const NodeId id : candidates) {
+    const auto index = static_cast<std::size_t>(id.index);
+    answers.nodes[index] = Support::no("an engine of the list takes it whole");
+    if (!belongs_to_runtime(graph, id, placement, options)) continue;
+    answers.nodes[index] = runtime->supports({graph, id});
+    any = true;
+    if (!answers.nodes[index]) continue;
+    for (EngineAnswers& other : placement.answers) {
+      if (other.nodes[index]) {
+        other.nodes[index] =
+            Support::no("it takes the node whole, but nodes of its bodies go to other engines");
+      }
+    }
+  }
+  if (!any) return;
+  placement.engines.push_back(runtime);
+  placement.answers.push_back(std::move(answers));
+}
+
+// What no listed engine takes runs natively: the documented default, reported by explain().
+void add_fallback(Survey& survey, Placement& placement) {
+  const Graph& graph = survey.graph();
+  const ProgramOptions& options = survey.options();
+  const bool listed = std::any_of(placement.engines.begin(), placement.engines.end(),
+                                  [](const auto& e) { return e->name() == kFallbackEngine; });
+  if (options.strict || listed) return;
+  bool all_taken = true;
+  for (const NodeId id : graph.nodes()) {
+    const bool taken = std::any_of(
+        placement.answers.begin(), placement.answers.end(), [&](const EngineAnswers& a) {
+          return static_cast<bool>(a.nodes[static_cast<std::size_t>(id.index)]);
+        });
+    all_taken = all_taken && taken;
+  }
+  if (all_taken && options.cluster_minimum_nodes <= 1) return;
+  add(survey, kFallbackEngine, placement);
+  if (all_taken) return;
+  placement.notes.push_back("nodes that no listed engine takes run on 'native'");
+}
+
+// The decision's engines of nodes, as indices into the answers.
+std::vector<std::int32_t> preferences(const Graph& graph, const Decision& decision,
+                                      const Placement& placement) {
+  std::vector<std::int32_t> preferred;
+  if (decision.node_engines.empty()) return preferred;
+  const std::vector<NodeId> order = graph.topological_order();
+  if (order.size() != decision.node_engines.size()) {
+    throw Error(ErrorCode::kInternal,
+                "a placement of " + std::to_string(decision.node_engines.size()) +
+                    " nodes was applied to a graph of " + std::to_string(order.size()));
+  }
+  preferred.assign(graph.node_capacity(), -1);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (std::size_t e = 0; e < placement.answers.size(); ++e) {
+      if (placement.answers[e].engine != decision.node_engines[i]) continue;
+      preferred[static_cast<std::size_t>(order[i].index)] = static_cast<std::int32_t>(e);
+    }
+  }
+  return preferred;
+}
+
+}  // namespace
+
+bool is_within_body(const Graph& graph, const std::string& name) {
+  for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1)) {
+    const auto id = graph.find_node(name.substr(0, at));
+    if (!id || !is_control_flow(graph.node(*id))) continue;
+    for (const auto& [attribute, value] : graph.node(*id).attributes) {
+      if (name.compare(at + 1, attribute.size() + 1, attribute + "/") == 0) return true;
+    }
+  }
+  return false;
+}
+
+Placement place(Survey& survey, const Decision& decision, const std::string& scope) {
+  const Graph& graph = survey.graph();
+  const ProgramOptions& options = survey.options();
+  Placement placement;
+  placement.notes = decision.notes;
+  placement.notes.insert(placement.notes.end(), survey.notes().begin(), survey.notes().end());
+  for (const std::string& name : decision.engines) {
+    const bool twice = std::any_of(placement.engines.begin(), placement.engines.end(),
+                                   [&](const auto& e) { return e->name() == name; });
+    if (twice) {
+      throw Error(ErrorCode::kInvalidArgument, "engine '" + name + "' is listed twice");
+    }
+    add(survey, name, placement);
+  }
+  ProgramOptions body_options = with_precision(options, decision.precision);
+  body_options.precision = decision.precision;
+  take_control_flow(graph, body_options, scope, placement);
+  add_fallback(survey, placement);
+  for (const EngineAnswers& answers : placement.answers) {
+    if (answers.engine == kRuntimeEngine || offers_precision(answers.engine, decision.precision)) {
+      continue;
+    }
+    placement.notes.push_back("engine '" + answers.engine + "' computes in float32: it has no " +
+                              decision.precision);
+  }
+  PartitionOptions partition_options;
+  partition_options.single_node_engine = kRuntimeEngine;
+  partition_options.minimum_nodes = options.cluster_minimum_nodes;
+  partition_options.maximum_nodes = options.cluster_maximum_nodes;
+  partition_options.updates = updates_of(graph, options);
+  partition_options.preferred = preferences(graph, decision, placement);
+  // A pass may have removed a node that the user placed; that override has nothing to say then.
+  for (const auto& [name, engine] : options.node_engines) {
+    if (graph.find_node(name)) {
+      partition_options.node_engines.emplace(name, engine);
+    } else if (!is_within_body(graph, name)) {
+      placement.notes.push_back("node_engines: node '" + name + "' was removed by a pass");
+    }
+  }
+  placement.partition = partition(graph, placement.answers, partition_options);
+  if (const std::size_t count = placement.partition.demotions.size(); count > 0) {
+    placement.notes.push_back("cluster_minimum_nodes: " + std::to_string(count) +
+                              (count == 1 ? " node went" : " nodes went") + " to the next engine");
+  }
+  for (const std::string& note : placement.notes) log_debug(note);
+  return placement;
+}
+
+}  // namespace xrt

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement/survey.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "ir/updates.h"
+#include "ops/op_registry.h"
+#include "placement/estimates.h"
+#include "registry/engine_failure.h"
+#include "registry/op_lowering.h"
+
+namespace xrt {
+namespace {
+
+// The first value of the node whose shape is not fully known, or an invalid id.
+ValueId dynamic_value(const Graph& graph, NodeId id) {
+  const auto is_dynamic = [&](ValueId v) {
+    return v.valid() && graph.type(v).is_tensor() && !graph.type(v).is_static();
+  };
+  for (const ValueId v : graph.dependencies(id)) {
+    if (is_dynamic(v)) return v;
+  }
+  for (const ValueId v : graph.node(id).outputs) {
+    if (is_dynamic(v)) return v;
+  }
+  return {};
+}
+
+bool drives(const Engine& engine, const std::string& device) {
+  const std::vector<std::string> devices = engine.devices();
+  return std::find(devices.begin(), devices.end(), device) != devices.end();
+}
+
+// Positions of the node's inputs that the program's aliases have its outputs written into.
+std::vector<std::int32_t> mutable_inputs(const Graph& graph, NodeId id,
+                                         const ProgramOptions& options) {
+  std::vector<std::int32_t> positions;
+  const Node& node = graph.node(id);
+  for (const auto& [input, output] : options.aliases) {
+    const bool writes =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&, &wanted = output](ValueId v) {
+          return v.valid() && graph.is_output(v) && graph.value(v).name == wanted;
+        });
+    if (!writes) continue;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId v = node.inputs[i];
+      if (!v.valid() || graph.value(v).origin != Origin::kInput) continue;
+      if (graph.value(v).name == input) positions.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  return positions;
+}
+
+bool others_work_in_place(const Engine& engine, const ProgramOptions& options) {
+  if (!options.strict) return true;  // the fallback
+  return std::any_of(options.engines.begin(), options.engines.end(), [&](const std::string& name) {
+    return name != "auto" && name != engine.name() && get_engine(name)->in_place();
+  });
+}
+
+// New values of variables are left to engines that write them over the old ones.
+void refuse_updates(const Graph& graph, const ProgramOptions& options,
+                    std::vector<Support>& answers) {
+  std::vector<ValueId> written;
+  for (const Update& update : updates_of(graph, options)) written.push_back(update.second);
+  std::vector<bool> updates = update_nodes(graph, written);
+  for (const ValueId v : written) {
+    if (graph.value(v).origin != Origin::kNode) continue;
+    updates[static_cast<std::size_t>(graph.value(v).producer.index)] = true;
+  }
+  for (const NodeId id : graph.nodes()) {
+    const auto i = static_cast<std::size_t>(id.index);
+    if (!updates[i] || !answers[i]) continue;
+    answers[i] = Support::no(
+        "it makes new values of variables, and this engine cannot write them "
+        "over the old ones");
+  }
+}
+
+// The engine's own words.
+std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const std::string& device,
+                                const ProgramOptions& options) {
+  const Phase phase = options.training ? Phase::kTraining : Phase::kInference;
+  std::vector<Support> answers = engine.supports_all(graph, device, phase);
+  if (answers.size() < graph.node_capacity()) {
+    throw Error(ErrorCode::kEngine, "it gave " + std::to_string(answers.size()) + " answers for " +
+                                        std::to_string(graph.node_capacity()) + " nodes");
+  }
+  for (const NodeId id : graph.nodes()) {
+    if (registered_op(graph, graph.node(id)) == nullptr) continue;
+    Support& answer = answers[static_cast<std::size_t>(id.index)];
+    answer = lowered_support(engine, graph, id, device, phase, answer);
+  }
+  if (options.training) {
+    for (const NodeId id : graph.nodes()) {
+      Support& answer = answers[static_cast<std::size_t>(id.index)];
+      if (answer && !engine.traits(graph.node(id).qualified_op()).training) {
+        answer = Support::no("its lowering of " + graph.node(id).qualified_op() +
+                             " is not for training");
+      }
+    }
+  }
+  if (options.aliases.empty()) return answers;
+  if (!engine.in_place() && others_work_in_place(engine, options))
+    refuse_updates(graph, options, answers);
+  for (const NodeId id : graph.nodes()) {
+    Support& answer = answers[static_cast<std::size_t>(id.index)];
+    if (!answer) continue;
+    const std::vector<std::int32_t> written = mutable_inputs(graph, id, options);
+    if (!written.empty()) answer = engine.supports({graph, id, device, phase, written});
+  }
+  return answers;
+}
+
+}  // namespace
+
+std::string device_for(const Engine& engine, const ProgramOptions& options) {
+  if (drives(engine, options.device)) return options.device;
+  // What crosses functions lies on the host: what is left over can run there.
+  const bool is_leftover =
+      engine.name() == kFallbackEngine &&
+      std::any_of(options.engines.begin(), options.engines.end(), [&](const std::string& name) {
+        return name == "auto" ||
+               (name != kFallbackEngine && drives(*get_engine(name), options.device));
+      });
+  return is_leftover ? "cpu" : std::string();
+}
+
+std::vector<Update> updates_of(const Graph& graph, const ProgramOptions& options) {
+  std::vector<Update> updates;
+  for (const auto& [input, output] : options.aliases) {
+    const auto from = graph.find_value(input);
+    const auto to = graph.find_value(output);
+    if (from && to) updates.emplace_back(*from, *to);
+  }
+  return updates;
+}
+
+EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options) {
+  EngineAnswers answers{engine.name(), {}};
+  const std::string device = device_for(engine, options);
+  if (device.empty()) {
+    answers.nodes.assign(
+        graph.node_capacity(),
+        Support::no(fmt::format("it does not drive the device '{}', but {}", options.device,
+                                fmt::join(engine.devices(), ", "))));
+    return answers;
+  }
+  const auto failed = [&](const std::string& cause) {
+    return "engine '" + engine.name() + "' failed when it was asked which nodes of graph '" +
+           graph.name() + "' it takes: " + cause;
+  };
+  try {
+    answers.nodes = answers_of(engine, graph, device, options);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), failed(error.what()));
+  } catch (...) {
+    throw Error(ErrorCode::kEngine, failed(exception_text()));
+  }
+  if (engine.dynamic_shapes()) return answers;
+  for (const NodeId id : graph.nodes()) {
+    Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];
+    const ValueId v = answer ? dynamic_value(graph, id) : ValueId{};
+    if (!v.valid()) continue;
+    answer = Support::no("it needs static shapes; '" + graph.value(v).name + "' is " +
+                         to_string(graph.type(v)));
+  }
+  return answers;
+}
+
+std::size_t taken(const EngineAnswers& answers, const Graph& graph) {
+  std::size_t count = 0;
+  for (const NodeId id : graph.nodes()) {
+    if (answers.nodes[static_cast<std::size_t>(id.index)]) ++count;
+  }
+  return count;
+}
+
+bool Survey::refuse(const std::string& engine, const std::vector<std::string>& nodes,
+                    const std::string& reason) {
+  bool changed = false;
+  for (Entry& entry : entries_) {
+    if (entry.answers.engine != engine) continue;
+    for (const std::string& name : nodes) {
+      const auto id = graph_.find_node(name);
+      if (!id) continue;
+      Support& answer = entry.answers.nodes[static_cast<std::size_t>(id->index)];
+      changed = changed || static_cast<bool>(answer);
+      answer = Support::no(reason);
+    }
+    entry.taken = xrt::taken(entry.answers, graph_);
+  }
+  if (changed) {
+    notes_.push_back("fallback: " + reason + "; " + std::to_string(nodes.size()) +
+                     (nodes.size() == 1 ? " node goes" : " nodes go") + " to the next engine");
+  }
+  return changed;
+}
+
+const Survey::Entry& Survey::of(const std::string& name) {
+  for (const Entry& entry : entries_) {
+    if (entry.answers.engine == name) return entry;
+  }
+  Entry entry;
+  entry.engine = get_engine(name);
+  entry.answers = ask(*entry.engine, graph_, options_);
+  entry.taken = xrt::taken(entry.answers, graph_);
+  entries_.push_back(std::move(entry));
+  return entries_.back();
+}
+
+}  // namespace xrt

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What engines say about every node of one graph: each is loaded and asked once, when it is needed.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "partition/partition.h"
+#include "xrt/engine.h"
+#include "xrt/options.h"
+#include "xrt/registry.h"
+
+namespace xrt {
+
+// The device that the engine is to use in a program: the program's own, or, for the fallback where
+// another engine drives that one, the host. Empty: none, it does not drive the program's.
+std::string device_for(const Engine& engine, const ProgramOptions& options);
+
+// What one engine says about every node; a node of a shape that the engine cannot take is a no.
+// Throws kEngine, naming the engine, where it throws or leaves nodes without an answer.
+EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options);
+// The program's aliases as values of the graph; those that name no value are left out.
+std::vector<Update> updates_of(const Graph& graph, const ProgramOptions& options);
+// Live nodes that it takes.
+std::size_t taken(const EngineAnswers& answers, const Graph& graph);
+
+class Survey {
+ public:
+  struct Entry {
+    std::shared_ptr<const Engine> engine;
+    EngineAnswers answers;
+    std::size_t taken = 0;  // live nodes that it takes
+  };
+
+  // Both live at least as long as the survey.
+  Survey(const Graph& graph, const ProgramOptions& options) : graph_(graph), options_(options) {}
+
+  // Throws as get_engine(). The entry stays where it is.
+  const Entry& of(const std::string& name);
+  const Graph& graph() const { return graph_; }
+  const ProgramOptions& options() const { return options_; }
+
+  // Turns the engine's yes to these nodes into a no. False if it had taken none of them.
+  bool refuse(const std::string& engine, const std::vector<std::string>& nodes,
+              const std::string& reason);
+  // What refuse() was told, for explain().
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  const Graph& graph_;
+  const ProgramOptions& options_;
+  std::list<Entry> entries_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace xrt

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan is before its functions are compiled: all that placement, partition and folding
+// found out about one graph. It can be kept in the disk cache and taken up again.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/flat.h"
+#include "xrt/explanation.h"
+#include "xrt/graph.h"
+
+namespace xrt {
+
+struct PlanDraft {
+  Graph folded;                      // launch nodes only (partition/fold.h)
+  std::vector<std::string> engines;  // in order of priority; "runtime" where it drives control flow
+  std::vector<std::string> output_names;
+  std::vector<std::pair<std::size_t, std::size_t>> aliases;  // position of input and of output
+  std::vector<std::string> identities;  // of the engines when this was made; "": not to be kept
+  std::string precision;
+  // Names of the functions' entries in the compile cache, by launch; empty: not known yet.
+  std::vector<std::string> keys;
+  Explanation explanation;  // without the rows of launches
+  // To be called before anybody reads elements of the graphs' constants, where they lie in memory
+  // that was not checked yet: throws kInvalidModel if they are damaged. May be empty.
+  std::function<void()> check_constants = {};
+};
+
+void write_draft(FlatWriter& writer, const PlanDraft& draft);
+// Throws kInvalidModel where the block holds no draft.
+PlanDraft read_draft(FlatReader& reader);
+
+}  // namespace xrt

@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "xrt/program.h"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <list>
+#include <mutex>
+#include <utility>
+
+#include "base/log.h"
+#include "base/nearest.h"
+#include "device/caller_stream.h"
+#include "device/threads.h"
+#include "exec/control_flow.h"
+#include "exec/native_evaluator.h"
+#include "frontends/model_files.h"
+#include "frontends/onnx/importer.h"
+#include "ir/printer.h"
+#include "ops/shape_inference.h"
+#include "passes/pass_manager.h"
+#include "placement/estimates.h"
+#include "placement/precision.h"
+#include "placement/survey.h"
+#include "plan/plan.h"
+#include "program/option_checks.h"
+#include "program/plan_cache.h"
+#include "program/served_plan.h"
+#include "xrt/op.h"
+
+namespace xrt {
+namespace {
+
+// The engine whose options these are, or null where an engine that it can do without is not
+// installed: one list of options serves machines with different engines.
+std::shared_ptr<const Engine> engine_of_options(const std::string& name,
+                                                const ProgramOptions& options) {
+  try {
+    return get_engine(name);
+  } catch (const Error& error) {
+    const std::vector<std::string> all = engine_names();
+    const bool exists = std::find(all.begin(), all.end(), name) != all.end();
+    const auto& engines = options.engines;
+    const bool is_named = std::find(engines.begin(), engines.end(), name) != engines.end();
+    if (!exists || is_named) throw;
+    log_info("engine_options of '" + name + "' are not looked at: " + error.what());
+    return nullptr;
+  }
+}
+
+// Options of engines that do not exist, and keys that their engines do not know.
+void check_engine_options(const ProgramOptions& options) {
+  for (const auto& [name, own] : options.engine_options) {
+    const std::shared_ptr<const Engine> engine = engine_of_options(name, options);
+    if (engine == nullptr) continue;
+    const auto known = engine->option_names();
+    if (!known) continue;
+    for (const auto& [key, value] : own) {
+      if (std::find(known->begin(), known->end(), key) != known->end()) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  "engine '" + name + "' has no option '" + key + "'" + suggestion(key, *known));
+    }
+  }
+}
+
+// The concrete types of all inputs of one run, as a key.
+using ShapeKey = std::vector<std::int64_t>;
+
+class ProgramImpl final : public Program {
+ public:
+  // `cache`: where the program is kept in the disk cache, which imported it with `files`.
+  // `why_not_kept`: for explain(), where `cache` is null.
+  ProgramImpl(Graph graph, ProgramOptions options, std::unique_ptr<PlanCache> cache = nullptr,
+              const std::vector<ExternalFile>& files = {}, std::string why_not_kept = {})
+      : options_(std::move(options)),
+        cache_(std::move(cache)),
+        why_not_kept_(std::move(why_not_kept)) {
+    check_limits(options_);
+    warn_without_effect(options_);
+    infer_shapes(graph);
+    const Graph imported = options_.node_engines.empty() ? Graph() : Graph(graph);
+    run_passes(graph, pass_options());
+    for (const ValueId v : graph.inputs()) {
+      const auto defaults = graph.input_defaults().find(v);
+      const bool has_default = defaults != graph.input_defaults().end();
+      ports_.inputs.push_back({graph.value(v).name, graph.type(v), has_default});
+      ports_.defaults.push_back(has_default ? defaults->second : Tensor());
+    }
+    for (const ValueId v : graph.outputs()) {
+      ports_.outputs.push_back({graph.value(v).name, graph.type(v), false});
+    }
+    graph_ = std::make_shared<const Graph>(std::move(graph));
+    is_static_ = has_static_inputs();
+    check_options(imported);
+    if (cache_ != nullptr) {
+      why_not_kept_ = PlanCache::why_not(*graph_);
+      if (!why_not_kept_.empty()) cache_.reset();
+    }
+    if (cache_ == nullptr) {
+      if (is_static_) static_plan_ = serve(graph_, {});
+      return;
+    }
+    std::optional<PlanDraft> draft;
+    if (is_static_) static_plan_ = ServedPlan::of(plan_to_keep(*graph_, {}, draft.emplace()));
+    cache_->keep(graph_, ports_, files, draft ? &*draft : nullptr);
+  }
+
+  // From what the disk cache holds.
+  ProgramImpl(std::unique_ptr<PlanCache> cache, ProgramOptions options)
+      : options_(std::move(options)), ports_(cache->ports()), cache_(std::move(cache)) {
+    check_limits(options_);
+    warn_without_effect(options_);
+    is_static_ = has_static_inputs();
+    // Names of engines and aliases were right when the program was kept, and are part of its key.
+    auto_mode(options_);
+    check_precision(options_);
+    if (!is_static_) return;
+    std::optional<PlanDraft> draft = cache_->take_static_draft();
+    if (!draft) throw Error(ErrorCode::kInvalidModel, "the plan of a static program is missing");
+    static_plan_ = ServedPlan::of(Plan::finish(*draft, options_));
+  }
+
+  // What the disk cache shall hold is there when a program is gone.
+  ~ProgramImpl() override {
+    if (cache_ != nullptr || keeps_executables()) finish_writing();
+  }
+
+  const std::vector<Port>& inputs() const override { return ports_.inputs; }
+  const std::vector<Port>& outputs() const override { return ports_.outputs; }
+
+  using Program::run;
+  void run(std::span<const Data> inputs, std::vector<Data>& outputs, Results results) override {
+    if (inputs.size() != ports_.inputs.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the program takes " + std::to_string(ports_.inputs.size()) + " inputs, " +
+                      std::to_string(inputs.size()) + " were given");
+    }
+    if (!outputs.empty() && outputs.size() != ports_.outputs.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the program has " + std::to_string(ports_.outputs.size()) +
+                      " outputs, room for " + std::to_string(outputs.size()) + " was given");
+    }
+    outputs.resize(ports_.outputs.size());
+    std::vector<Data> completed;  // only where a default stands in
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].is_none() || !ports_.inputs[i].has_default) continue;
+      if (completed.empty()) completed.assign(inputs.begin(), inputs.end());
+      completed[i] = ports_.defaults[i];
+    }
+    if (!completed.empty()) inputs = completed;
+    const bool device_results = check_inputs(inputs, results);
+    if (is_static_) {
+      static_plan_->run(inputs, outputs, profiler_, device_results);
+      return;
+    }
+    const std::shared_ptr<ServedPlan> plan = plan_for(inputs);
+    plan->run(inputs, outputs, profiler_, device_results);
+  }
+
+  Explanation explain() override {
+    Explanation explanation = explain_plan();
+    if (options_.num_threads > granted_) {
+      explanation.notes.push_back("num_threads is " + std::to_string(options_.num_threads) +
+                                  ": the process's budget of " + std::to_string(granted_) +
+                                  " is what it gets");
+    }
+    if (!why_not_kept_.empty()) {
+      explanation.notes.push_back("the plan is not kept in the disk cache: " + why_not_kept_);
+    }
+    return explanation;
+  }
+
+  void enable_profile(bool on) override { profiler_.enable(on); }
+  std::vector<LaunchEvent> profile() const override { return profiler_.events(); }
+  std::string graph_text() const override { return print(*graph()); }
+
+ private:
+  Explanation explain_plan() {
+    if (is_static_) return static_plan_->explain();
+    {
+      const std::lock_guard lock(plans_mutex_);
+      if (last_ != nullptr) return last_->explain();
+    }
+    return serve(graph(), {})->explain();
+  }
+
+  PassOptions pass_options() const {
+    PassOptions options;
+    options.evaluate = native_evaluator();
+    options.dump_dir = options_.dump_dir;
+    return options;
+  }
+
+  // What can be known before the shapes are: a program with dynamic inputs is planned at its first
+  // run, and a name that is wrong must not wait until then.
+  void check_options(const Graph& imported) const {
+    if (options_.engines.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, "no engine is named; {\"auto\"} is the default");
+    }
+    auto_mode(options_);
+    check_precision(options_);
+    for (std::size_t i = 0; i < options_.engines.size(); ++i) {
+      if (options_.engines[i] == "auto") {
+        if (i == 0) continue;
+        throw Error(ErrorCode::kInvalidArgument,
+                    "'auto' stands first in a list of engines: those behind it are its candidates");
+      }
+      get_engine(options_.engines[i]);
+    }
+    for (const auto& [node, name] : options_.node_engines) {
+      if (name != kRuntimeEngine) get_engine(name);
+    }
+    check_engine_options(options_);
+    // Passes make nodes whose names explanations show; those of a training graph are the trainer's.
+    if (!options_.training) {
+      ProgramOptions unknown;
+      for (const auto& [node, name] : options_.node_engines) {
+        if (!graph_->find_node(node)) unknown.node_engines.emplace(node, name);
+      }
+      check_node_names(imported, unknown);
+    }
+    const auto require = [](const std::vector<Port>& ports, const std::string& name,
+                            const char* kind) {
+      for (const Port& port : ports) {
+        if (port.name == name) return;
+      }
+      throw Error(ErrorCode::kInvalidArgument,
+                  std::string("aliases: the graph has no ") + kind + " '" + name + "'");
+    };
+    for (const auto& [input, output] : options_.aliases) {
+      require(ports_.inputs, input, "input");
+      require(ports_.outputs, output, "output");
+    }
+  }
+
+  // Whether outputs that the caller brought no memory for are to lie on the device.
+  bool check_inputs(std::span<const Data> inputs, Results results) const {
+    // Symbols are few: a list beats a map.
+    std::vector<std::pair<const std::string*, std::int64_t>> symbols;
+    const std::optional<Device> own = device_of(options_.device);
+    bool on_device = false;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      check_input(ports_.inputs[i], inputs[i], symbols);
+      if (!inputs[i].is_tensor() || inputs[i].tensor().on_host()) continue;
+      on_device = true;
+      const Device found = inputs[i].tensor().device();
+      if (own != found) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "input '" + ports_.inputs[i].name +
+                        "': expected all tensors to be on the same device, but it is on " +
+                        to_string(found) + " and the program on " + options_.device +
+                        ": copy it to the CPU, or load the program with device=\"" +
+                        to_string(found) + "\"");
+      }
+    }
+    if (results == Results::kDevice && (!own || own->is_host())) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "results on a device were asked for, but the program's device is '" +
+                      options_.device + "'");
+    }
+    return results == Results::kDevice || (results == Results::kLikeInputs && on_device);
+  }
+
+  static void check_input(const Port& port, const Data& data,
+                          std::vector<std::pair<const std::string*, std::int64_t>>& symbols) {
+    const auto fail = [&](const std::string& problem) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "input '" + port.name + "' (" + to_string(port.type) + "): " + problem);
+    };
+    const Type* type = &port.type;
+    if (type->kind == Type::Kind::kOptional) {
+      if (data.is_none()) return;
+      type = type->element.get();
+    }
+    if (data.is_none()) fail("nothing was given for it");
+    if (type->kind == Type::Kind::kSequence) {
+      if (!data.is_sequence()) fail("a sequence is wanted, a tensor was given");
+      return;
+    }
+    if (!data.is_tensor()) fail("a tensor is wanted, a sequence was given");
+    const Tensor& tensor = data.tensor();
+    if (tensor.dtype() != type->dtype) {
+      fail("a tensor of dtype " + std::string(to_string(tensor.dtype())) + " was given");
+    }
+    if (!type->shape) return;
+    const auto given = [&] {
+      return "a tensor of shape " + to_string(tensor.dims()) + " was given";
+    };
+    if (tensor.rank() != type->shape->size()) fail(given());
+    for (std::size_t d = 0; d < tensor.rank(); ++d) {
+      const Dim& dim = (*type->shape)[d];
+      const std::int64_t size = tensor.dims()[d];
+      if (dim.is_known() && dim.value() != size) fail(given());
+      if (!dim.is_symbol()) continue;
+      const auto bound = std::find_if(symbols.begin(), symbols.end(),
+                                      [&](const auto& s) { return *s.first == dim.symbol(); });
+      if (bound == symbols.end()) {
+        symbols.emplace_back(&dim.symbol(), size);
+      } else if (bound->second != size) {
+        fail(given() + ", but '" + dim.symbol() + "' is already " + std::to_string(bound->second));
+      }
+    }
+  }
+
+  static ShapeKey key_of(std::span<const Data> inputs) {
+    ShapeKey key;
+    for (const Data& data : inputs) {
+      if (!data.is_tensor()) {
+        key.push_back(-1);
+        continue;
+      }
+      const Dims& dims = data.tensor().dims();
+      key.push_back(static_cast<std::int64_t>(dims.size()));
+      key.insert(key.end(), dims.begin(), dims.end());
+    }
+    return key;
+  }
+
+  // The plan for these shapes; concurrent first runs of one shape build it once. The plans used
+  // longest ago make room.
+  std::shared_ptr<ServedPlan> plan_for(std::span<const Data> inputs) {
+    const ShapeKey key = key_of(inputs);
+    std::promise<std::shared_ptr<ServedPlan>> promise;
+    {
+      std::unique_lock lock(plans_mutex_);
+      const auto it = std::find_if(plans_.begin(), plans_.end(),
+                                   [&](const Entry& entry) { return entry.key == key; });
+      if (it != plans_.end()) {
+        plans_.splice(plans_.begin(), plans_, it);
+        const auto future = it->plan;
+        lock.unlock();
+        return remember(future.get());
+      }
+      plans_.push_front({key, promise.get_future().share()});
+      if (plans_.size() > static_cast<std::size_t>(options_.max_specializations)) {
+        plans_.pop_back();
+      }
+    }
+    try {
+      // Measuring reads them.
+      if (CallerStream* stream = CallerStream::current()) stream->wait();
+      std::shared_ptr<ServedPlan> plan = specialise(inputs, key);
+      promise.set_value(plan);
+      return remember(plan);
+    } catch (...) {  // handed on to whoever waits for this plan, and rethrown here
+      promise.set_exception(std::current_exception());
+      const std::lock_guard lock(plans_mutex_);
+      plans_.remove_if([&](const Entry& entry) { return entry.key == key; });
+      throw;
+    }
+  }
+
+  std::shared_ptr<ServedPlan> remember(std::shared_ptr<ServedPlan> plan) {
+    const std::lock_guard lock(plans_mutex_);
+    last_ = plan;
+    return plan;
+  }
+
+  // The graph after passes; read from the cache when it is first asked for.
+  std::shared_ptr<const Graph> graph() const {
+    const std::lock_guard lock(graph_mutex_);
+    if (graph_ == nullptr) graph_ = std::make_shared<const Graph>(cache_->graph());
+    return graph_;
+  }
+
+  bool keeps_executables() const {
+    return !(options_.cache_dir ? *options_.cache_dir : default_cache_dir()).empty();
+  }
+
+  bool has_static_inputs() const {
+    return std::all_of(ports_.inputs.begin(), ports_.inputs.end(), [](const Port& port) {
+      return !port.type.is_tensor() || port.type.is_static();
+    });
+  }
+
+  // A plan whose draft can be kept.
+  std::shared_ptr<Plan> plan_to_keep(const Graph& graph, std::span<const Data> inputs,
+                                     PlanDraft& draft) {
+    Survey survey(graph, options_);
+    // Where placement was measured its plan lives on here: its executables are compiled already.
+    const Choice choice = choose(survey, inputs, refiner_.account());
+    return Plan::build(survey, choice.decision, {}, &draft);
+  }
+
+  std::shared_ptr<ServedPlan> serve(std::shared_ptr<const Graph> graph,
+                                    std::span<const Data> inputs) {
+    return ServedPlan::build(std::move(graph), options_, inputs, refiner_);
+  }
+
+  std::shared_ptr<ServedPlan> specialise(std::span<const Data> inputs, const ShapeKey& key) {
+    if (cache_ != nullptr) {
+      if (std::optional<PlanDraft> draft = cache_->find_shapes(key)) {
+        return ServedPlan::of(Plan::finish(*draft, options_));
+      }
+    }
+    auto specialised = std::make_shared<Graph>(*this->graph());
+    Graph& graph = *specialised;
+    std::string shapes;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].is_tensor() || !ports_.inputs[i].type.is_tensor()) continue;
+      const Tensor& tensor = inputs[i].tensor();
+      graph.set_type(graph.inputs()[i], Type::tensor(tensor.dtype(), tensor.dims()));
+      shapes += " " + ports_.inputs[i].name + to_string(tensor.dims());
+    }
+    tell_larger_batch(inputs);
+    log_debug("specialising '" + graph.name() + "' for" + shapes);
+    infer_shapes(graph, /*reset=*/true);
+    run_passes(graph, pass_options());
+    if (cache_ == nullptr) return serve(std::move(specialised), inputs);
+    PlanDraft draft;
+    std::shared_ptr<Plan> plan = plan_to_keep(graph, inputs, draft);
+    cache_->keep_shapes(key, std::move(draft));
+    return ServedPlan::of(std::move(plan));
+  }
+
+  // A batch beyond max_batch_size costs a compilation: worth a word, once.
+  void tell_larger_batch(std::span<const Data> inputs) {
+    if (options_.max_batch_size == 0) return;
+    for (const Data& data : inputs) {
+      if (!data.is_tensor() || data.tensor().rank() == 0) continue;
+      const std::int64_t batch = data.tensor().dims()[0];
+      if (batch <= options_.max_batch_size || told_larger_batch_.exchange(true)) continue;
+      log_warning("a batch of " + std::to_string(batch) + " came, max_batch_size is " +
+                  std::to_string(options_.max_batch_size) + ": functions are compiled anew for it");
+    }
+  }
+
+  struct Entry {
+    ShapeKey key;
+    std::shared_future<std::shared_ptr<ServedPlan>> plan;
+  };
+
+  ProgramOptions options_;
+  const int granted_ = granted_threads(options_.num_threads);
+  ProgramPorts ports_;
+  bool is_static_ = true;
+  std::atomic<bool> told_larger_batch_{false};
+  mutable std::mutex graph_mutex_;
+  mutable std::shared_ptr<const Graph> graph_;  // see graph()
+  std::unique_ptr<PlanCache> cache_;            // null: the program is not kept
+  std::string why_not_kept_;                    // empty where there is nothing to wonder about
+  std::shared_ptr<ServedPlan> static_plan_;
+  Profiler profiler_;
+
+  std::mutex plans_mutex_;
+  std::list<Entry> plans_;  // most recently used first
+  std::shared_ptr<ServedPlan> last_;
+  Refiner refiner_;  // last: its thread ends before what it reads goes
+};
+
+// The program as the disk cache holds it. Null: it is to be built, and kept in `cache` unless that
+// is null too. `open` opens the cache.
+template <typename Open>
+std::shared_ptr<Program> from_cache(std::unique_ptr<PlanCache>& cache,
+                                    const ProgramOptions& options, Open&& open) {
+  cache = open();
+  if (cache == nullptr || !cache->find()) return nullptr;
+  try {
+    return std::make_shared<ProgramImpl>(std::move(cache), options);
+  } catch (const Error& error) {
+    // What the caller did, or the machine lacks, is no fault of the entry.
+    const bool fails = dynamic_cast<const CompileFailure*>(&error) != nullptr && options.fallback;
+    if (error.code() == ErrorCode::kInvalidArgument) throw;
+    if (error.code() == ErrorCode::kResource && !fails) throw;
+    log_warning(std::string("plan cache: ") + error.what() + ": the program is built anew");
+  }
+  cache = open();  // what could not be used is replaced
+  return nullptr;
+}
+
+}  // namespace
+
+Program::~Program() = default;
+
+std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& options) {
+  load_op_path();
+  return std::make_shared<ProgramImpl>(std::move(graph), with_environment(options));
+}
+
+std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
+                                       const ProgramOptions& given) {
+  load_op_path();
+  const ProgramOptions options = with_environment(given);
+  std::unique_ptr<PlanCache> cache;
+  std::string why_not;
+  const auto open = [&] { return PlanCache::open(model_file(path), {}, options, &why_not); };
+  if (auto program = from_cache(cache, options, open)) return program;
+  std::vector<ExternalFile> files;
+  Graph graph = import_model(path, files);
+  return std::make_shared<ProgramImpl>(std::move(graph), options, std::move(cache), files,
+                                       std::move(why_not));
+}
+
+std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
+                                             const ProgramOptions& given) {
+  load_op_path();
+  const ProgramOptions options = with_environment(given);
+  std::unique_ptr<PlanCache> cache;
+  std::string why_not;
+  const auto open = [&] { return PlanCache::open({}, onnx_bytes, options, &why_not); };
+  if (auto program = from_cache(cache, options, open)) return program;
+  return std::make_shared<ProgramImpl>(import_onnx_bytes(onnx_bytes), options, std::move(cache),
+                                       std::vector<ExternalFile>{}, std::move(why_not));
+}
+
+std::vector<Data> Program::run(const std::map<std::string, Data>& named) {
+  const std::vector<Port>& ports = inputs();
+  std::vector<Data> ordered(ports.size());
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const auto it = named.find(ports[i].name);
+    if (it == named.end()) continue;
+    ordered[i] = it->second;
+    ++used;
+  }
+  if (used != named.size()) {
+    std::string known;
+    for (const Port& port : ports) known += (known.empty() ? "" : ", ") + port.name;
+    for (const auto& entry : named) {
+      const std::string& name = entry.first;
+      const bool is_port =
+          std::any_of(ports.begin(), ports.end(), [&](const Port& p) { return p.name == name; });
+      if (is_port) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  "there is no input '" + name + "'; the inputs are: " + known);
+    }
+  }
+  std::vector<Data> results;
+  run(ordered, results);
+  return results;
+}
+
+}  // namespace xrt

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// One program per set of input shapes. Its outputs that are new values of variables (weights,
+// optimizer states, running statistics) are written over the old ones by aliases. Only where
+// anomalies are looked for has each variable a second buffer: the step writes there, and they
+// change places when all is well.
+#include "xrt/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <list>
+#include <optional>
+#include <utility>
+
+#include "autodiff/training_graph.h"
+#include "exec/native_evaluator.h"
+#include "ir/rewrite.h"
+#include "ops/shape_inference.h"
+#include "passes/pass_manager.h"
+#include "training/parts.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+constexpr std::size_t kMaximumPrograms = 16;
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInvalidArgument, what); }
+
+struct State {
+  std::string name;
+  Tensor now;
+  Tensor next;  // only where anomalies are looked for
+};
+
+using Signature = std::vector<std::pair<DType, Dims>>;
+
+// Where an input of a step's program comes from.
+struct Source {
+  enum class Kind : std::uint8_t { kData, kState, kScalar, kKey } kind = Kind::kData;
+  std::size_t index = 0;
+};
+
+struct StepProgram {
+  Signature signature;
+  std::shared_ptr<Program> program;
+  std::vector<Source> sources;
+  std::vector<std::pair<std::size_t, std::size_t>> updates;  // output, state
+  std::vector<Data> inputs;
+  std::vector<Tensor> scalars;  // what kScalar inputs are
+  Tensor key;
+  Tensor loss;
+  std::optional<Graph> watched;  // kept where anomalies are looked for
+};
+
+void put(Tensor& tensor, double value) {
+  if (tensor.dtype() == DType::kFloat64) {
+    *tensor.data<double>() = value;
+  } else {
+    *tensor.data<float>() = static_cast<float>(value);
+  }
+}
+
+double scalar_value(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kFloat64:
+      return *tensor.data<double>();
+    case DType::kFloat32:
+      return *tensor.data<float>();
+    default:
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("a loss of type {}; cast it to float32", to_string(tensor.dtype())));
+  }
+}
+
+void simplify(Graph& graph) { run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}}); }
+
+autodiff::TrainingSetup setup_of(const TrainerOptions& options) {
+  autodiff::TrainingSetup setup;
+  setup.loss = options.loss;
+  setup.optimizer = options.optimizer;
+  setup.parameters = options.parameters;
+  setup.frozen = options.frozen;
+  setup.prediction = options.prediction;
+  setup.train_mode = options.train_mode;
+  setup.recompute = options.recompute;
+  return setup;
+}
+
+class TrainerImpl final : public Trainer {
+ public:
+  TrainerImpl(Graph model, const TrainerOptions& options)
+      : options_(options),
+        setup_(setup_of(options)),
+        optimizer_(options.optimizer),
+        model_(autodiff::open_model(std::move(model), setup_)),
+        rate_(options.optimizer.learning_rate) {
+    for (const autodiff::Variable& variable : model_.variables) {
+      if (variable.trained) parameters_.push_back(variable.name);
+      add_state(variable.name, variable.initial);
+    }
+    for (autodiff::Variable& variable : model_.variables) {
+      const Tensor initial = std::exchange(variable.initial, {});
+      if (!variable.trained) continue;
+      for (const autodiff::OptimizerState& state : optimizer_.states()) {
+        add_state(variable.name + ":" + state.suffix,
+                  autodiff::filled(initial.dtype(), initial.dims(), state.initial));
+      }
+    }
+    inputs_ = model_.data_inputs;
+    if (setup_.loss.kind != "output") inputs_.emplace_back(autodiff::kTargetName);
+    // What is wrong with model and loss is found here where shapes allow, not at the first step.
+    bool known = true;
+    for (const ValueId v : model_.graph.inputs()) known = known && model_.graph.type(v).is_static();
+    if (known) build_graph(model_.graph, std::nullopt);
+  }
+
+  double step(const std::map<std::string, Data>& inputs) override {
+    if (schedule_) rate_ = schedule_(step_);
+    StepProgram& step = program_for(inputs);
+    fill(step, inputs);
+    std::vector<Data> outputs(step.program->outputs().size());
+    outputs[0] = step.loss;
+    if (options_.detect_anomaly) {
+      for (const auto& [output, state] : step.updates) outputs[output] = states_[state].next;
+    }
+    step.program->run(step.inputs, outputs);
+    const double loss = scalar_value(outputs[0].tensor());
+    if (options_.detect_anomaly) {
+      check_finite(step, loss);
+      for (const auto& [output, state] : step.updates) {
+        std::swap(states_[state].now, states_[state].next);
+      }
+    }
+    ++step_;
+    return loss;
+  }
+
+  double loss(const std::map<std::string, Data>& inputs) override {
+    const Signature signature = check_inputs(inputs);
+    auto found = std::find_if(losses_.begin(), losses_.end(),
+                              [&](const auto& entry) { return entry.first == signature; });
+    if (found == losses_.end()) {
+      autodiff::OpenModel model{specialised(signature), {}, {}};
+      simplify(model.graph);
+      Graph graph = autodiff::make_loss_graph(model, setup_, given_target(signature));
+      losses_.emplace_front(signature, Program::compile(std::move(graph), program_options()));
+      if (losses_.size() > kMaximumPrograms) losses_.pop_back();
+      found = losses_.begin();
+    }
+    return scalar_value(run_with_state(*found->second, inputs)[0].tensor());
+  }
+
+  std::vector<Data> evaluate(const std::map<std::string, Data>& inputs) override {
+    if (!evaluation_) evaluation_ = Program::compile(Graph(model_.graph), program_options());
+    return run_with_state(*evaluation_, inputs);
+  }
+
+  double learning_rate() const override { return rate_; }
+  void set_learning_rate(double rate) override {
+    if (!(rate >= 0)) fail("a learning rate must not be negative");
+    rate_ = rate;
+    schedule_ = {};
+  }
+  void set_schedule(std::function<double(std::int64_t)> schedule) override {
+    schedule_ = std::move(schedule);
+  }
+  std::int64_t step_count() const override { return step_; }
+  std::vector<std::string> input_names() const override { return inputs_; }
+  std::vector<std::string> parameter_names() const override { return parameters_; }
+
+  std::map<std::string, Tensor> state() const override {
+    std::map<std::string, Tensor> values;
+    for (const State& s : states_) values.emplace(s.name, s.now);
+    return values;
+  }
+
+  void set_state(const std::map<std::string, Tensor>& values) override {
+    for (const auto& [name, value] : values) {
+      const auto found = index_.find(name);
+      if (found == index_.end()) fail(fmt::format("the training state has no '{}'", name));
+      const Tensor& own = states_[found->second].now;
+      if (own.dtype() != value.dtype() || own.dims() != value.dims()) {
+        fail(fmt::format("'{}' is {}{}; {}{} was given", name, to_string(own.dtype()),
+                         to_string(own.dims()), to_string(value.dtype()), to_string(value.dims())));
+      }
+    }
+    for (const auto& [name, value] : values) {
+      Tensor& own = states_[index_.at(name)].now;
+      if (own.bytes() > 0) std::memmove(own.raw(), value.raw(), own.bytes());
+    }
+  }
+
+  void save(const std::filesystem::path& path) const override {
+    write_checkpoint(path, {step_, rate_, state()});
+  }
+
+  void load(const std::filesystem::path& path) override {
+    const Checkpoint checkpoint = read_checkpoint(path);
+    std::string missing;
+    for (const State& s : states_) {
+      if (!checkpoint.state.contains(s.name)) missing = s.name;
+    }
+    try {
+      if (!missing.empty()) fail(fmt::format("'{}' is missing", missing));
+      set_state(checkpoint.state);
+    } catch (const Error& error) {
+      throw Error(ErrorCode::kInvalidModel,
+                  fmt::format("checkpoint '{}' is of another model or optimizer: {}", path.string(),
+                              error.what()));
+    }
+    step_ = checkpoint.step;
+    rate_ = checkpoint.learning_rate;
+  }
+
+  Graph model() const override {
+    Graph graph(model_.graph.name());
+    graph.opsets() = model_.graph.opsets();
+    graph.metadata() = model_.graph.metadata();
+    std::vector<ValueId> arguments;
+    for (const ValueId v : model_.graph.inputs()) {
+      const std::string& name = model_.graph.value(v).name;
+      const auto found = index_.find(name);
+      arguments.push_back(found == index_.end()
+                              ? graph.add_input(name, model_.graph.type(v))
+                              : graph.add_constant(name, states_[found->second].now.clone()));
+    }
+    const std::vector<ValueId> outputs = splice(graph, model_.graph, arguments, "");
+    for (const ValueId v : outputs) graph.add_output(v);
+    return graph;
+  }
+
+  Explanation explain() override { return newest().program->explain(); }
+  std::string graph_text() const override { return newest().program->graph_text(); }
+
+ private:
+  // `initial` belongs to the trainer from here on.
+  void add_state(const std::string& name, const Tensor& initial) {
+    if (!index_.emplace(name, states_.size()).second) {
+      fail(fmt::format("two values of the training state are named '{}'", name));
+    }
+    states_.push_back({name, initial, {}});
+    if (options_.detect_anomaly) {
+      states_.back().next = Tensor::allocate(initial.dtype(), initial.dims());
+    }
+  }
+
+  const StepProgram& newest() const {
+    if (programs_.empty()) fail("no step has been made: there is no training program yet");
+    return programs_.front();
+  }
+
+  ProgramOptions program_options() const {
+    ProgramOptions program;
+    program.engines = options_.engines;
+    program.strict = options_.strict;
+    program.num_threads = options_.num_threads;
+    program.engine_options = options_.engine_options;
+    program.dump_dir = options_.dump_dir;
+    return program;
+  }
+
+  // dtypes and shapes of the inputs, in order of inputs_.
+  Signature check_inputs(const std::map<std::string, Data>& inputs) const {
+    Signature signature;
+    for (const std::string& name : inputs_) {
+      const auto found = inputs.find(name);
+      if (found == inputs.end() || !found->second.is_tensor()) {
+        fail(fmt::format("input '{}' was not given; the inputs are {}", name,
+                         fmt::join(inputs_, ", ")));
+      }
+      signature.emplace_back(found->second.tensor().dtype(), found->second.tensor().dims());
+    }
+    if (inputs.size() != inputs_.size()) {
+      for (const auto& [name, value] : inputs) {
+        if (std::find(inputs_.begin(), inputs_.end(), name) == inputs_.end()) {
+          fail(fmt::format("there is no input '{}'; the inputs are {}", name,
+                           fmt::join(inputs_, ", ")));
+        }
+      }
+    }
+    return signature;
+  }
+
+  std::optional<Type> given_target(const Signature& signature) const {
+    if (setup_.loss.kind == "output") return std::nullopt;
+    return Type::tensor(signature.back().first, signature.back().second);
+  }
+
+  // The model with inputs of these shapes.
+  Graph specialised(const Signature& signature) const {
+    Graph graph(model_.graph);
+    for (std::size_t i = 0; i < model_.data_inputs.size(); ++i) {
+      const ValueId input = *graph.find_value(model_.data_inputs[i]);
+      const Type type = Type::tensor(signature[i].first, signature[i].second);
+      const Type& declared = graph.type(input);
+      bool fits = declared.dtype == type.dtype || declared.dtype == DType::kUndefined;
+      if (declared.has_rank()) {
+        fits = fits && declared.rank() == type.rank();
+        for (std::size_t d = 0; fits && d < type.rank(); ++d) {
+          const Dim& dim = (*declared.shape)[d];
+          fits = !dim.is_known() || dim == (*type.shape)[d];
+        }
+      }
+      if (!fits) {
+        fail(fmt::format("input '{}' is {}; {} was given", model_.data_inputs[i],
+                         to_string(declared), to_string(type)));
+      }
+      graph.set_type(input, type);
+    }
+    infer_shapes(graph, /*reset=*/true);
+    return graph;
+  }
+
+  autodiff::TrainingGraph build_graph(Graph model, const std::optional<Type>& target) const {
+    autodiff::OpenModel open{std::move(model), model_.variables, model_.data_inputs};
+    return autodiff::make_training_graph(open, setup_, optimizer_, target, simplify);
+  }
+
+  StepProgram& program_for(const std::map<std::string, Data>& inputs) {
+    Signature signature = check_inputs(inputs);
+    for (auto it = programs_.begin(); it != programs_.end(); ++it) {
+      if (it->signature != signature) continue;
+      programs_.splice(programs_.begin(), programs_, it);
+      return programs_.front();
+    }
+    programs_.push_front(compile(std::move(signature)));
+    if (programs_.size() > kMaximumPrograms) programs_.pop_back();
+    return programs_.front();
+  }
+
+  StepProgram compile(Signature signature) const {
+    autodiff::TrainingGraph training = build_graph(specialised(signature), given_target(signature));
+    StepProgram step;
+    step.signature = std::move(signature);
+    if (options_.detect_anomaly) step.watched = training.graph;
+    ProgramOptions program = program_options();
+    if (!options_.detect_anomaly) program.aliases = training.aliases;
+    step.program = Program::compile(std::move(training.graph), program);
+    for (const Port& port : step.program->inputs()) {
+      step.sources.push_back(source_of(port, training, step));
+    }
+    step.inputs.resize(step.sources.size());
+    const std::vector<Port>& outputs = step.program->outputs();
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      for (const auto& [input, output] : training.aliases) {
+        if (output == outputs[i].name) step.updates.emplace_back(i, index_.at(input));
+      }
+    }
+    step.loss = Tensor::allocate(outputs[0].type.dtype, *outputs[0].type.static_dims());
+    return step;
+  }
+
+  Source source_of(const Port& port, const autodiff::TrainingGraph& training,
+                   StepProgram& step) const {
+    if (const auto found = index_.find(port.name); found != index_.end()) {
+      return {Source::Kind::kState, found->second};
+    }
+    const auto data = std::find(inputs_.begin(), inputs_.end(), port.name);
+    if (data != inputs_.end()) {
+      return {Source::Kind::kData, static_cast<std::size_t>(data - inputs_.begin())};
+    }
+    if (port.name == training.drop_key) {
+      step.key = Tensor::allocate(DType::kUInt32, {});
+      return {Source::Kind::kKey, 0};
+    }
+    const auto scalar = std::find(training.scalars.begin(), training.scalars.end(), port.name);
+    if (scalar == training.scalars.end()) {
+      throw Error(ErrorCode::kInternal, "the training program has an input '" + port.name + "'");
+    }
+    step.scalars.resize(training.scalars.size());
+    const auto i = static_cast<std::size_t>(scalar - training.scalars.begin());
+    step.scalars[i] = Tensor::allocate(port.type.dtype, {});
+    return {Source::Kind::kScalar, i};
+  }
+
+  void fill(StepProgram& step, const std::map<std::string, Data>& inputs) {
+    for (std::size_t i = 0; i < step.scalars.size(); ++i) {
+      put(step.scalars[i], optimizer_.scalars()[i].value(step_ + 1, rate_));
+    }
+    if (step.key.defined()) {
+      // One key per seed and step; the multiplications keep neighbours apart.
+      std::uint64_t key = options_.seed * 0xD1342543DE82EF95U +
+                          static_cast<std::uint64_t>(step_) * 0x9E3779B97F4A7C15U;
+      key = (key ^ key >> 32U) * 0xBF58476D1CE4E5B9U;
+      *step.key.data<std::uint32_t>() = static_cast<std::uint32_t>(key >> 32U);
+    }
+    for (std::size_t i = 0; i < step.sources.size(); ++i) {
+      const Source& source = step.sources[i];
+      switch (source.kind) {
+        case Source::Kind::kData:
+          step.inputs[i] = inputs.at(inputs_[source.index]);
+          break;
+        case Source::Kind::kState:
+          step.inputs[i] = states_[source.index].now;
+          break;
+        case Source::Kind::kScalar:
+          step.inputs[i] = step.scalars[source.index];
+          break;
+        case Source::Kind::kKey:
+          step.inputs[i] = step.key;
+          break;
+      }
+    }
+  }
+
+  void check_finite(const StepProgram& step, double loss) const {
+    std::string what;
+    if (!std::isfinite(loss)) what = fmt::format("the loss is {}", loss);
+    for (const auto& [output, state] : step.updates) {
+      if (what.empty() && first_not_finite(states_[state].next)) {
+        what = fmt::format("the next value of '{}' is not finite", states_[state].name);
+      }
+    }
+    if (what.empty()) return;
+    std::map<std::string, Data> inputs;
+    for (std::size_t i = 0; i < step.sources.size(); ++i) {
+      inputs.emplace(step.program->inputs()[i].name, step.inputs[i]);
+    }
+    fail(fmt::format("step {}: {}: {}. The weights are as they were before the step", step_, what,
+                     find_not_finite(*step.watched, inputs)));
+  }
+
+  std::vector<Data> run_with_state(Program& program, const std::map<std::string, Data>& inputs) {
+    std::vector<Data> values;
+    for (const Port& port : program.inputs()) {
+      const auto found = index_.find(port.name);
+      if (found != index_.end()) {
+        values.emplace_back(states_[found->second].now);
+        continue;
+      }
+      const auto given = inputs.find(port.name);
+      if (given == inputs.end()) fail(fmt::format("input '{}' was not given", port.name));
+      values.push_back(given->second);
+    }
+    std::vector<Data> outputs;
+    program.run(values, outputs);
+    return outputs;
+  }
+
+  TrainerOptions options_;
+  autodiff::TrainingSetup setup_;
+  autodiff::Optimizer optimizer_;
+  autodiff::OpenModel model_;
+  std::vector<State> states_;
+  std::map<std::string, std::size_t> index_;
+  std::vector<std::string> parameters_;
+  std::vector<std::string> inputs_;
+  std::list<StepProgram> programs_;  // newest first
+  std::list<std::pair<Signature, std::shared_ptr<Program>>> losses_;
+  std::shared_ptr<Program> evaluation_;
+  double rate_;
+  std::int64_t step_ = 0;
+  std::function<double(std::int64_t)> schedule_;
+};
+
+}  // namespace
+
+Trainer::~Trainer() = default;
+
+std::unique_ptr<Trainer> Trainer::create(Graph model, const TrainerOptions& options) {
+  return std::make_unique<TrainerImpl>(std::move(model), options);
+}
+
+}  // namespace xrt

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace xrt {
+namespace {
+
+TEST(Arena, BuffersThatLiveTogetherAreDisjoint) {
+  std::mt19937 rng(1);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<BufferLife> buffers(1 + rng() % 40);
+    for (BufferLife& b : buffers) {
+      b.bytes = rng() % 5000;
+      b.first = rng() % 20;
+      b.last = b.first + rng() % 6;
+    }
+    const ArenaPlan plan = plan_arena(buffers);
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      EXPECT_EQ(plan.offsets[i] % 64, 0U);
+      EXPECT_LE(plan.offsets[i] + buffers[i].bytes, plan.bytes);
+      for (std::size_t j = 0; j < i; ++j) {
+        const bool together =
+            buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
+        if (!together || buffers[i].bytes == 0 || buffers[j].bytes == 0) continue;
+        const bool apart = plan.offsets[i] + buffers[i].bytes <= plan.offsets[j] ||
+                           plan.offsets[j] + buffers[j].bytes <= plan.offsets[i];
+        EXPECT_TRUE(apart) << i << " and " << j;
+      }
+    }
+  }
+}
+
+TEST(Arena, MemoryIsReused) {
+  const ArenaPlan plan = plan_arena({{1024, 0, 1}, {1024, 1, 2}, {1024, 2, 3}, {1024, 3, 4}});
+  EXPECT_EQ(plan.bytes, 2048U);
+}
+
+}  // namespace
+}  // namespace xrt

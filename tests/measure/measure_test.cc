@@ -1,0 +1,628 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement by estimates and by measuring, with engines whose speed is known: they sleep.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "measure/chain_search.h"
+#include "measure/contention.h"
+#include "measure/profile_cache.h"
+#include "partition/cut_points.h"
+#include "tests/support/test_engines.h"
+#include "xrt/onnx.h"
+
+namespace xrt {
+namespace {
+
+// Engines that sleep take as long on a busy machine.
+const bool kDisregard = Contention::disregarded = true;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Cost tables with some impossible functions; joining pieces may cost less or more than their sum.
+struct RandomChain {
+  explicit RandomChain(std::mt19937& rng, std::size_t n, std::size_t m) : pieces(n), engines(m) {
+    function.resize(n * (n + 1) * m);
+    for (double& us : function) us = rng() % 8 == 0 ? kNever : static_cast<double>(1 + rng() % 50);
+    transfer.resize((n + 1) * m * m);
+    for (double& us : transfer) us = static_cast<double>(rng() % 20);
+  }
+  double function_us(std::size_t first, std::size_t last, std::size_t engine) const {
+    return function[(first * (pieces + 1) + last) * engines + engine];
+  }
+  double transfer_us(std::size_t piece, std::size_t from, std::size_t to) const {
+    return transfer[(piece * engines + from) * engines + to];
+  }
+  ChainCosts costs() const {
+    return {pieces, engines,
+            [this](std::size_t a, std::size_t b, std::size_t e) { return function_us(a, b, e); },
+            [this](std::size_t p, std::size_t a, std::size_t b) { return transfer_us(p, a, b); }};
+  }
+  // The least over all assignments of pieces to engines, runs of one engine being one function.
+  double brute_force() const {
+    std::size_t total = 1;
+    for (std::size_t i = 0; i < pieces; ++i) total *= engines;
+    double best = kNever;
+    for (std::size_t code = 0; code < total; ++code) {
+      std::vector<std::size_t> engine(pieces);
+      std::size_t rest = code;
+      for (auto& e : engine) {
+        e = rest % engines;
+        rest /= engines;
+      }
+      double us = 0;
+      std::size_t first = 0;
+      for (std::size_t i = 1; i <= pieces; ++i) {
+        if (i < pieces && engine[i] == engine[first]) continue;
+        us += function_us(first, i, engine[first]);
+        if (i < pieces) us += transfer_us(i, engine[first], engine[i]);
+        first = i;
+      }
+      best = std::min(best, us);
+    }
+    return best;
+  }
+  std::size_t pieces, engines;
+  std::vector<double> function, transfer;
+};
+
+TEST(AutoSearch, AgreesWithBruteForce) {
+  std::mt19937 rng(3);
+  for (int round = 0; round < 400; ++round) {
+    const RandomChain chain(rng, 1 + rng() % 6, 1 + rng() % 3);
+    const ChainPlan plan = best_chain(chain.costs());
+    ASSERT_DOUBLE_EQ(plan.us, chain.brute_force()) << "round " << round;
+    if (plan.us == kNever) continue;
+    double us = 0;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+      const ChainPart& part = plan.parts[i];
+      ASSERT_EQ(part.first, next);
+      next = part.last;
+      us += chain.function_us(part.first, part.last, part.engine);
+      if (i == 0) continue;
+      ASSERT_NE(part.engine, plan.parts[i - 1].engine);
+      us += chain.transfer_us(part.first, plan.parts[i - 1].engine, part.engine);
+    }
+    ASSERT_EQ(next, chain.pieces);
+    ASSERT_DOUBLE_EQ(us, plan.us) << "the parts do not cost what the plan says";
+  }
+}
+
+// x → Relu → Exp → Abs → Neg, with a side branch around the two in the middle where `branch`.
+Graph chain(bool branch = false) {
+  Graph g("chain");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{4}));
+  const ValueId relu = g.add_op("Relu", {x});
+  const ValueId exp = g.add_op("Exp", {relu});
+  const ValueId abs = g.add_op("Abs", {exp});
+  const ValueId last = branch ? g.add_op("Add", {abs, relu}) : g.add_op("Neg", {abs});
+  g.add_output(last);
+  return g;
+}
+
+TEST(CutPoints, AreWhereFewValuesCross) {
+  for (const bool branch : {false, true}) {
+    Graph g = chain(branch);
+    for (std::size_t i = 0; i < g.value_capacity(); ++i) {
+      g.set_type(ValueId{static_cast<std::int32_t>(i)}, Type::tensor(DType::kFloat32, Dims{4}));
+    }
+    const auto order = g.topological_order();
+    std::vector<std::size_t> positions;
+    for (const Cut& cut : narrow_cuts(g, order)) {
+      positions.push_back(cut.position);
+      EXPECT_EQ(cut.values, 1U);
+      EXPECT_EQ(cut.bytes, 16U);
+    }
+    EXPECT_EQ(positions,
+              branch ? (std::vector<std::size_t>{1}) : (std::vector<std::size_t>{1, 2, 3}));
+    EXPECT_EQ(narrow_cuts(g, order, 2).size(), 3U);
+  }
+}
+
+TEST(CutPoints, ChoiceSplitsWeightEvenlyAndCheaply) {
+  const std::vector<double> weights(10, 1.0);
+  std::vector<Cut> cuts;
+  for (std::size_t p = 1; p < 10; ++p) cuts.push_back({p, 1, p == 4 ? 1U : 100U});
+  const std::vector<Cut> two = choose_cuts(cuts, weights, 2);
+  ASSERT_EQ(two.size(), 1U);
+  EXPECT_EQ(two[0].position, 4U) << "one off the middle, but cheaper";
+  EXPECT_EQ(choose_cuts(cuts, weights, 5).size(), 4U);
+  EXPECT_TRUE(choose_cuts(cuts, weights, 1).empty());
+  EXPECT_TRUE(choose_cuts({}, weights, 4).empty());
+}
+
+// An engine that takes everything and sleeps by op.
+class SleepyEngine : public testing::PickyEngine {
+ public:
+  using Microseconds = std::map<std::string, int>;
+  SleepyEngine(std::string name, Microseconds sleep, int launch_us)
+      : PickyEngine(std::move(name), {}), sleep_(std::move(sleep)), launch_us_(launch_us) {}
+
+  Support supports(const SupportQuery&) const override { return Support::yes(); }
+  std::shared_ptr<const Executable> compile(const Function& function,
+                                            const CompileOptions& options) const override {
+    ++compiled;
+    int us = launch_us_;
+    for (const NodeId id : function.graph.nodes()) {
+      const auto it = sleep_.find(function.graph.node(id).op);
+      if (it != sleep_.end()) us += it->second;
+    }
+    return std::make_shared<Sleepy>(get_engine("native")->compile(function, options), us);
+  }
+
+ private:
+  class Sleepy : public Executable {
+   public:
+    Sleepy(std::shared_ptr<const Executable> inner, int us) : inner_(std::move(inner)), us_(us) {}
+    std::unique_ptr<RunContext> create_context() const override { return inner_->create_context(); }
+    void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
+             const RunOptions& options) const override {
+      std::this_thread::sleep_for(std::chrono::microseconds(us_));
+      inner_->run(context, inputs, outputs, options);
+    }
+
+   private:
+    std::shared_ptr<const Executable> inner_;
+    int us_;
+  };
+
+  Microseconds sleep_;
+  int launch_us_;
+};
+
+std::shared_ptr<SleepyEngine> sleepy(const std::string& name, SleepyEngine::Microseconds sleep,
+                                     int launch_us = 0) {
+  auto engine = std::make_shared<SleepyEngine>(name, std::move(sleep), launch_us);
+  register_engine(engine);
+  return engine;
+}
+
+std::map<std::string, std::string> engines_by_op(Program& program) {
+  std::map<std::string, std::string> engines;
+  for (const auto& row : program.explain().nodes) engines[row.op] = row.engine;
+  return engines;
+}
+
+void expect_right(Program& program) {
+  const std::vector<float> x = {-1, 0, 0.5F, 2};
+  const Tensor input = Tensor::from<float>(DType::kFloat32, {4}, std::span<const float>(x));
+  const std::vector<Data> y = program.run({{"x", input}});
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_NEAR(y.at(0).tensor().data<float>()[i], -std::exp(std::max(x[i], 0.0F)), 1e-5F);
+  }
+}
+
+TEST(Auto, MeasuresAndSharesTheGraphWhereThatPays) {
+  sleepy("mix_a", {{"Relu", 200}, {"Exp", 200}, {"Abs", 4000}, {"Neg", 4000}});
+  sleepy("mix_b", {{"Relu", 4000}, {"Exp", 4000}, {"Abs", 200}, {"Neg", 200}});
+  const auto program =
+      Program::compile(chain(), {.engines = {"auto", "mix_a", "mix_b"}, .auto_mode = "full"});
+  const Explanation e = program->explain();
+  EXPECT_EQ(e.placement, "measured");
+  ASSERT_EQ(e.launches.size(), 2U);
+  const auto engines = engines_by_op(*program);
+  EXPECT_EQ(engines.at("Exp"), "mix_a");
+  EXPECT_EQ(engines.at("Abs"), "mix_b");
+  ASSERT_EQ(e.candidates.size(), 3U);
+  EXPECT_TRUE(e.candidates[0].chosen);
+  EXPECT_EQ(e.candidates[0].plan.substr(0, 17), "mix_a, mix_b from") << e.candidates[0].plan;
+  EXPECT_LT(e.candidates[0].measured_us, 0.5 * e.candidates[1].measured_us);
+  expect_right(*program);
+}
+
+TEST(Auto, CountsWhatALaunchCosts) {
+  // Two launches would save 1 ms of work and cost 3 ms of launching.
+  sleepy("launch_a", {{"Exp", 500}, {"Abs", 1500}}, 3000);
+  sleepy("launch_b", {{"Exp", 2500}, {"Abs", 500}}, 3000);
+  const auto program =
+      Program::compile(chain(), {.engines = {"auto", "launch_a", "launch_b"}, .auto_mode = "full"});
+  EXPECT_EQ(program->explain().launches.size(), 1U);
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), "launch_a");
+  expect_right(*program);
+}
+
+TEST(Auto, DropsAPlanThatIsSlowerWholeThanItsParts) {
+  // Fast at Exp while the graph and its four pieces are compiled, slow ever after.
+  class Fickle : public SleepyEngine {
+   public:
+    Fickle() : SleepyEngine("fickle", {{"Relu", 2000}, {"Abs", 2000}, {"Neg", 2000}}, 0) {}
+    std::shared_ptr<const Executable> compile(const Function& function,
+                                              const CompileOptions& options) const override {
+      if (compiled < 5) return SleepyEngine::compile(function, options);
+      ++compiled;
+      return slow_.compile(function, options);
+    }
+
+   private:
+    SleepyEngine slow_{"fickle", {{"Exp", 8000}}, 0};
+  };
+  sleepy("steady", {{"Relu", 1000}, {"Exp", 1000}, {"Abs", 1000}, {"Neg", 1000}});
+  register_engine(std::make_shared<Fickle>());
+  const auto program =
+      Program::compile(chain(), {.engines = {"auto", "steady", "fickle"}, .auto_mode = "full"});
+  const Explanation e = program->explain();
+  EXPECT_EQ(e.nodes_per_engine.at("steady"), 4U);
+  bool said = false;
+  for (const auto& row : e.candidates) {
+    said = said || row.note == "measured whole, it does not beat one engine";
+  }
+  EXPECT_TRUE(said);
+  expect_right(*program);
+}
+
+TEST(Auto, WhatWasMeasuredIsNotMeasuredAgain) {
+  const auto a = sleepy("once_a", {{"Exp", 2000}});
+  const auto b = sleepy("once_b", {{"Exp", 200}});
+  const ProgramOptions options = {.engines = {"auto", "once_a", "once_b"}, .auto_mode = "full"};
+  { const auto first = Program::compile(chain(), options); }
+  const int compiled_a = a->compiled;
+  const int compiled_b = b->compiled;
+  EXPECT_GT(compiled_a, 0);
+  const auto second = Program::compile(chain(), options);
+  EXPECT_EQ(a->compiled, compiled_a);
+  EXPECT_EQ(b->compiled, compiled_b + 1) << "the plan itself, nothing to measure with";
+  EXPECT_EQ(second->explain().placement, "measured earlier");
+  EXPECT_EQ(engines_by_op(*second).at("Exp"), "once_b");
+  // "fast" uses what is known.
+  ProgramOptions fast = options;
+  fast.auto_mode = "fast";
+  EXPECT_EQ(engines_by_op(*Program::compile(chain(), fast)).at("Exp"), "once_b");
+  // Another version of an engine: measured anew.
+  b->set_version("2");
+  EXPECT_EQ(Program::compile(chain(), options)->explain().placement, "measured");
+}
+
+TEST(Auto, WhatWasMeasuredIsKeptOnDisk) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("xrt_profile_test_" + std::to_string(::getpid()));
+  const ProgramOptions options = {
+      .engines = {"auto", "native", "xla"}, .cache_dir = folder, .auto_mode = "full"};
+  const Graph graph = chain();
+  const std::string key = profile_key(graph, options);
+  EXPECT_FALSE(find_profile(key, options));
+  Decision decision;
+  decision.engines = {"native"};
+  decision.node_engines = {"native", "", "native", ""};
+  decision.precision = "bf16";
+  decision.placement = kMeasured;
+  decision.candidates.emplace_back().measured_us = 12.5;
+  keep_profile(key, options, decision);
+  forget_profiles();  // as another process would
+  const auto found = find_profile(key, options);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->engines, decision.engines);
+  EXPECT_EQ(found->node_engines, decision.node_engines);
+  EXPECT_EQ(found->precision, "bf16");
+  EXPECT_EQ(found->placement, kMeasuredEarlier);
+  ASSERT_EQ(found->candidates.size(), 1U);
+  EXPECT_EQ(found->candidates[0].measured_us, 12.5);
+  // A damaged entry is as good as none.
+  const auto file = folder / (key + ".xrtc");
+  ASSERT_TRUE(std::filesystem::exists(file));
+  std::string bytes = read_file(file);
+  bytes[bytes.size() / 2] ^= 1;
+  write_file_atomic(file, bytes);
+  forget_profiles();
+  EXPECT_FALSE(find_profile(key, options));
+  // Other shapes, threads and choices have other keys.
+  ProgramOptions other = options;
+  other.num_threads = 1;
+  EXPECT_NE(profile_key(graph, other), key);
+  other = options;
+  other.engines = {"auto", "native"};
+  EXPECT_NE(profile_key(graph, other), key);
+  EXPECT_NE(profile_key(chain(true), options), key);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Auto, AnEngineThatFailsIsNoCandidate) {
+  class Broken : public testing::PickyEngine {
+   public:
+    Broken() : PickyEngine("broken", {}) {}
+    Support supports(const SupportQuery&) const override { return Support::yes(); }
+    std::shared_ptr<const Executable> compile(const Function&,
+                                              const CompileOptions&) const override {
+      throw Error(ErrorCode::kEngine, "out of order");
+    }
+  };
+  register_engine(std::make_shared<Broken>());
+  const auto program =
+      Program::compile(chain(), {.engines = {"auto", "broken", "native"}, .auto_mode = "full"});
+  expect_right(*program);
+  bool said = false;
+  for (const auto& row : program->explain().candidates) {
+    said = said || row.note.find("out of order") != std::string::npos;
+  }
+  EXPECT_TRUE(said);
+}
+
+TEST(Auto, AnEngineThatComputesSomethingElseIsNoCandidate) {
+  class Wrong : public SleepyEngine {
+   public:
+    Wrong() : SleepyEngine("wrong", {}, 0) {}
+    std::shared_ptr<const Executable> compile(const Function&,
+                                              const CompileOptions&) const override {
+      return std::make_shared<Constant>();
+    }
+    class Constant : public Executable {
+     public:
+      void run(RunContext*, std::span<const Data>, std::span<Data> outputs,
+               const RunOptions&) const override {
+        for (Data& data : outputs) {
+          Tensor& t = data.tensor();
+          for (std::int64_t i = 0; i < t.count(); ++i) t.data<float>()[i] = 1e6F;
+        }
+      }
+    };
+  };
+  register_engine(std::make_shared<Wrong>());
+  sleepy("slow_but_right", {}, 2000);
+  const auto program = Program::compile(
+      chain(), {.engines = {"auto", "slow_but_right", "wrong"}, .auto_mode = "full"});
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), "slow_but_right");
+  expect_right(*program);
+}
+
+TEST(Auto, SwapsTheBetterPlanInWhileThreadsRun) {
+  sleepy("swap_slow", {{"Exp", 3000}});
+  sleepy("swap_fast", {{"Exp", 100}});
+  const auto program = Program::compile(
+      chain(), {.engines = {"auto", "swap_slow", "swap_fast"}, .auto_mode = "background"});
+  EXPECT_EQ(program->explain().placement, "estimated, to be measured beside the runs");
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), "swap_slow") << "nothing is known, so the first";
+  std::atomic<bool> swapped{false};
+  std::vector<std::thread> threads;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      int after = 0;
+      while (after < 20 && std::chrono::steady_clock::now() < deadline) {
+        ASSERT_NO_FATAL_FAILURE(expect_right(*program));
+        if (program->explain().placement == "measured") swapped = true;
+        if (swapped) ++after;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(swapped);
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), "swap_fast");
+}
+
+TEST(Auto, AProgramMayGoWhileItIsMeasured) {
+  sleepy("gone_a", {}, 2000);
+  sleepy("gone_b", {}, 2000);
+  auto program = Program::compile(
+      chain(), {.engines = {"auto", "gone_a", "gone_b"}, .auto_mode = "background"});
+  expect_right(*program);
+  program.reset();
+}
+
+TEST(Auto, SymbolicShapesAreMeasuredOnTheFirstRun) {
+  sleepy("sym_a", {{"Exp", 3000}});
+  sleepy("sym_b", {{"Exp", 100}});
+  Graph g("symbolic");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim("N")}));
+  g.add_output(g.add_op("Exp", {g.add_op("Relu", {x})}));
+  const auto program =
+      Program::compile(std::move(g), {.engines = {"auto", "sym_a", "sym_b"}, .auto_mode = "full"});
+  program->run({{"x", Tensor::scalar(1.0F).reshaped({1})}});
+  EXPECT_EQ(program->explain().placement, "measured");
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), "sym_b");
+}
+
+// y = x·w of 64 columns each.
+Graph product() {
+  std::mt19937 rng(5);
+  Tensor w = Tensor::allocate(DType::kFloat32, {64, 64});
+  for (std::int64_t i = 0; i < w.count(); ++i) {
+    w.data<float>()[i] = static_cast<float>(rng() % 2000) / 1000.0F - 1.0F;
+  }
+  Graph g("product");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{64, 64}));
+  g.add_output(g.add_op("MatMul", {x, g.add_constant("w", w)}, {}, "y"));
+  return g;
+}
+
+TEST(AutoPrecision, StaysWithinTheTolerance) {
+  for (const double tolerance : {0.0, 1.0}) {
+    const auto program = Program::compile(
+        product(), {.engines = {"native"}, .precision = "auto", .tolerance = tolerance});
+    const Explanation e = program->explain();
+    ASSERT_FALSE(e.candidates.empty());
+    EXPECT_EQ(e.placement, "measured");
+    EXPECT_EQ(e.candidates[0].precision, e.precision);
+    EXPECT_LE(e.candidates[0].error, tolerance);
+    if (tolerance == 0) {
+      EXPECT_EQ(e.precision, "f32");
+    }
+    for (const auto& row : e.candidates) {
+      if (row.precision == "f32" || row.error < 0) continue;
+      EXPECT_GT(row.error, 0) << "bf16 rounds";
+      EXPECT_LT(row.error, 0.02);
+    }
+  }
+}
+
+TEST(AutoPrecision, IsNeverLoweredUnasked) {
+  const auto program = Program::compile(product(), {.engines = {"auto"}, .auto_mode = "full"});
+  for (const auto& row : program->explain().candidates) EXPECT_EQ(row.precision, "f32");
+  EXPECT_EQ(program->explain().precision, "f32");
+}
+
+TEST(AutoPrecision, AnExplicitOneIsHandedToTheEngine) {
+  const Graph graph = product();
+  const auto run = [&](const std::string& precision) {
+    const auto program = Program::compile(graph, {.engines = {"native"}, .precision = precision});
+    EXPECT_EQ(program->explain().precision, precision);
+    Tensor x = Tensor::allocate(DType::kFloat32, {64, 64});
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      x.data<float>()[i] = std::sin(static_cast<float>(i));
+    }
+    return program->run({{"x", x}}).at(0).tensor();
+  };
+  const Tensor exact = run("f32");
+  const Tensor rounded = run("bf16");
+  for (std::int64_t i = 0; i < exact.count(); ++i) {
+    ASSERT_NEAR(rounded.data<float>()[i], exact.data<float>()[i], 0.2F);
+  }
+  // What an engine does not understand is an error, also where the user wrote it himself.
+  EXPECT_THROW(Program::compile(graph, {.engines = {"native"},
+                                        .engine_options = {{"native", {{"precision", "f8"}}}}}),
+               Error);
+}
+
+// Eight convolutions of 16 channels; as int8 between QuantizeLinear and DequantizeLinear.
+Graph convolutions(bool quantised) {
+  Graph g("convolutions");
+  const Type type = Type::tensor(DType::kFloat32, Dims{1, 16, 32, 32});
+  ValueId x = g.add_input("x", type);
+  const ValueId scale = g.add_constant("scale", Tensor::scalar(0.05F));
+  const std::uint8_t middle = 128;
+  const ValueId zero =
+      g.add_constant("zero", Tensor::from<std::uint8_t>(DType::kUInt8, {}, std::span(&middle, 1)));
+  Tensor w = Tensor::allocate(DType::kFloat32, {16, 16, 3, 3});
+  for (std::int64_t i = 0; i < w.count(); ++i) w.data<float>()[i] = 0.01F;
+  const ValueId weights = g.add_constant("w", w);
+  Tensor q = Tensor::allocate(DType::kInt8, {16, 16, 3, 3});
+  for (std::int64_t i = 0; i < q.count(); ++i) q.data<std::int8_t>()[i] = 3;
+  const ValueId bytes = g.add_constant("q", q);
+  for (int i = 0; i < 8; ++i) {
+    ValueId factors = weights;
+    if (quantised) {
+      x = g.add_op("QuantizeLinear", {x, scale, zero});
+      x = g.add_op("DequantizeLinear", {x, scale, zero});
+      factors = g.add_op("DequantizeLinear", {bytes, scale});
+    }
+    x = g.add_op("Conv", {x, factors}, {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
+  }
+  g.add_output(x);
+  return g;
+}
+
+TEST(AutoFast, GoesByTheKindOfWork) {
+  const auto has = [](const std::string& name) {
+    try {
+      get_engine(name);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  const Explanation plain = Program::compile(convolutions(false))->explain();
+  EXPECT_EQ(plain.placement, "estimated");
+  ASSERT_FALSE(plain.candidates.empty());
+  EXPECT_EQ(plain.nodes_per_engine.at("native"), 8U);
+  EXPECT_EQ(plain.candidates[0].plan, "native");
+  double last = 0;
+  for (const auto& row : plain.candidates) {
+    EXPECT_EQ(row.measured_us, 0);
+    if (row.plan == "xla,native") {
+      EXPECT_EQ(row.note, "not loaded: estimated slower");
+      EXPECT_GT(row.estimated_us, plain.candidates[0].estimated_us);
+    }
+    if (row.note.empty()) {
+      EXPECT_GE(row.estimated_us, last);
+      last = row.estimated_us;
+    }
+  }
+  if (!has("openvino")) GTEST_SKIP() << "the rest is about OpenVINO's int8";
+  const Explanation quantised = Program::compile(convolutions(true))->explain();
+  bool native = false;  // it computes in float32 where the CPU has no VNNI
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  native = __builtin_cpu_supports("avx512vnni");
+#endif
+  EXPECT_EQ(quantised.candidates[0].plan, native ? "native" : "openvino,native");
+}
+
+TEST(AutoFast, StrictLeavesNobodyElse) {
+  testing::picky("strict_part", {"Exp"});
+  sleepy("strict_all", {});
+  const auto program =
+      Program::compile(chain(), {.engines = {"auto", "strict_part", "strict_all"}, .strict = true});
+  EXPECT_EQ(program->explain().nodes_per_engine.at("strict_all"), 4U);
+  for (const char* mode : {"fast", "full"}) {
+    try {
+      Program::compile(chain(),
+                       {.engines = {"auto", "strict_part"}, .strict = true, .auto_mode = mode});
+      ADD_FAILURE() << mode;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("it takes 1 of 4 nodes"), std::string::npos);
+    }
+  }
+}
+
+TEST(AutoPrecision, AnEngineWithoutItIsNamed) {
+  sleepy("only_f32", {});
+  const auto program = Program::compile(chain(), {.engines = {"only_f32"}, .precision = "bf16"});
+  ASSERT_FALSE(program->explain().notes.empty());
+  EXPECT_NE(program->explain().notes[0].find("only_f32"), std::string::npos);
+}
+
+TEST(AutoFast, NodesThatTheUserPlacedBringTheirEngine) {
+  testing::picky("fast_own", {"Exp"});
+  Graph g = chain();
+  const std::string node = g.node(g.nodes()[1]).name;
+  const auto program = Program::compile(g, {.node_engines = {{node, "fast_own"}}});
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), "fast_own");
+  EXPECT_EQ(engines_by_op(*program).at("Abs"), "native");
+}
+
+TEST(Auto, ASecondStartTakesThePlanFromDisk) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("xrt_auto_test_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  export_onnx_file(product(), folder / "m.onnx");
+  ProgramOptions options = {.engines = {"auto", "native"}, .cache_dir = folder / "cache"};
+  const auto placement = [&](const char* mode) {
+    options.auto_mode = mode;
+    forget_profiles();  // as another process would
+    return Program::load(folder / "m.onnx", options)->explain().placement;
+  };
+  EXPECT_EQ(placement("fast"), "estimated");
+  EXPECT_EQ(placement("fast"), "estimated");
+  EXPECT_EQ(placement("full"), "measured") << "an estimate will not do";
+  EXPECT_EQ(placement("full"), "measured earlier");
+  EXPECT_EQ(placement("fast"), "measured earlier");
+  EXPECT_EQ(placement("background"), "measured earlier") << "from the profile";
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Auto, OneBudgetForAllShapes) {
+  const auto a = sleepy("shapes_a", {{"Exp", 3000}});
+  const auto b = sleepy("shapes_b", {{"Exp", 100}});
+  Graph g("shapes");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim("N")}));
+  g.add_output(g.add_op("Exp", {g.add_op("Relu", {x})}));
+  const auto program = Program::compile(
+      std::move(g),
+      {.engines = {"auto", "shapes_a", "shapes_b"}, .auto_mode = "full", .auto_budget_s = 0.001});
+  program->run({{"x", Tensor::allocate(DType::kFloat32, {1})}});
+  EXPECT_EQ(program->explain().placement, "measured");
+  const std::string first = engines_by_op(*program).at("Exp");
+  const int compiled = a->compiled + b->compiled;
+  program->run({{"x", Tensor::allocate(DType::kFloat32, {2})}});
+  EXPECT_EQ(program->explain().placement, "measured for other shapes");
+  EXPECT_EQ(engines_by_op(*program).at("Exp"), first);
+  EXPECT_EQ(a->compiled + b->compiled, compiled + 1);
+}
+
+TEST(Auto, OptionsAreChecked) {
+  EXPECT_THROW(Program::compile(chain(), {.auto_mode = "slow"}), Error);
+  EXPECT_THROW(Program::compile(chain(), {.precision = "f8"}), Error);
+  EXPECT_THROW(Program::compile(chain(), {.engines = {"native", "auto"}}), Error);
+}
+
+}  // namespace
+}  // namespace xrt
