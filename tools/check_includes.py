@@ -61,6 +61,7 @@ PUBLIC_HEADERS = {
     "dtype.h": "base",
     "error.h": "base",
     "export.h": "base",
+    "precision.h": "base",
     "tensor.h": "base",
     "type.h": "base",
     "version.h": "base",
