@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "background" / "performance.md"
 BEGIN, END = "<!-- frontends: begin -->", "<!-- frontends: end -->"
 
 
@@ -188,7 +188,7 @@ def main() -> int:
     parser.add_argument("--engine", action="append", help="of training: a,b (repeatable)")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="into docs/background/performance.md")
     options = parser.parse_args()
     os.environ["XRT_NUM_THREADS"] = str(options.threads)
 

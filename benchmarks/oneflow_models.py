@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OneFlow's networks through the engines: that they compute what OneFlow computes.
 
-    ./dev run python benchmarks/oneflow_models.py --write      # the table in docs/frontends.md
+    ./dev run python benchmarks/oneflow_models.py --write      # the table in docs/guides/oneflow.md
 
 flowvision's networks (random weights of a fixed seed) are run and saved by OneFlow 0.9.0
 (tools/oneflow_env.sh installs it) and read by openxrt without it; a cell is the largest difference
@@ -20,7 +20,7 @@ import numpy as np
 import openxrt
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "frontends.md"
+DOCUMENT = ROOT / "docs" / "guides" / "oneflow.md"
 BEGIN, END = "<!-- oneflow models: begin -->", "<!-- oneflow models: end -->"
 
 NETWORKS = [
@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("models", nargs="*", default=NETWORKS)
     parser.add_argument("--engines", default="native,openvino,xla,auto")
     parser.add_argument("--folder", type=Path, help="keep and reuse what OneFlow saved here")
-    parser.add_argument("--write", action="store_true", help="into docs/frontends.md")
+    parser.add_argument("--write", action="store_true", help="into docs/guides/oneflow.md")
     options = parser.parse_args()
     engines = options.engines.split(",")
     rows = [["network", "nodes", *engines], ["---"] * (2 + len(engines))]

@@ -3,8 +3,8 @@
 """Measures this project's engines beside ONNX Runtime, OpenVINO and PyTorch in one run.
 
     ./dev bench peers                                  # every model of the zoo that is benched
-    ./dev bench peers resnet50 minilm --rounds 20 --json peers.json --svg docs/peers.svg
-    ./dev bench peers --from peers.json --svg docs/peers.svg          # draw and report again
+    ./dev bench peers resnet50 minilm --rounds 20 --json peers.json --svg docs/background/peers.svg
+    ./dev bench peers --from peers.json --svg docs/background/peers.svg   # draw and report again
 
 Every runtime has a process of its own, so that threads and memory are its own; the processes take
 turns, a few runs each, so that drift of the machine meets all alike. They do so there and back,

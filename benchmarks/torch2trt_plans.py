@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of TensorRT from PyTorch's networks: how long they take to make and how large they are.
 
-    ./dev run python benchmarks/torch2trt_plans.py --write      # the table in docs/torch2trt.md
+    ./dev run python benchmarks/torch2trt_plans.py --write   # the table in docs/guides/torch2trt.md
 
 Each network (random weights, one picture) is traced by GraphModule, its layers are added to a
 TensorRT network, and a plan for the GPU named by --capability is built, in float32 and in float16.
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from torch_models import network
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "torch2trt.md"
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "guides" / "torch2trt.md"
 BEGIN, END = "<!-- plans: begin -->", "<!-- plans: end -->"
 NETWORKS = [
     "resnet18",
@@ -67,7 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=NETWORKS)
     parser.add_argument("--capability", default="89", help="default: %(default)s")
-    parser.add_argument("--write", action="store_true", help="into docs/torch2trt.md")
+    parser.add_argument("--write", action="store_true", help="into docs/guides/torch2trt.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     capability = (int(options.capability[:-1]), int(options.capability[-1]))

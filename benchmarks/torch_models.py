@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch models through openxrt.torch: that the engines compute what PyTorch computes.
 
-    ./dev run python benchmarks/torch_models.py --write      # the table in docs/frontends.md
+    ./dev run python benchmarks/torch_models.py --write      # the table in docs/guides/pytorch.md
 
 Each network (random weights of a fixed seed) is exported, imported and run; a cell is the largest
 difference from PyTorch in float32, as a part of the output's range.
@@ -20,7 +20,7 @@ import openxrt.torch as xt
 import torch
 from export_models import import_torchvision
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "frontends.md"
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "guides" / "pytorch.md"
 BEGIN, END = "<!-- models: begin -->", "<!-- models: end -->"
 
 TORCHVISION = [
@@ -120,7 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=[*TORCHVISION, *TRANSFORMERS])
     parser.add_argument("--engines", default="native,openvino,xla,auto")
-    parser.add_argument("--write", action="store_true", help="into docs/frontends.md")
+    parser.add_argument("--write", action="store_true", help="into docs/guides/pytorch.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     engines = options.engines.split(",")

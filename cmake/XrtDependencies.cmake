@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds what the core links, and defines one macro per engine for what only that engine links.
-# docs/dependencies.md lists every dependency with its version, reason and licence.
+# docs/reference/dependencies.md lists every dependency with its version, reason and licence.
 
-set(XRT_HOW_TO_INSTALL "Run ./dev setup, which installs it, or see docs/dependencies.md.")
+set(XRT_HOW_TO_INSTALL "Run ./dev setup, which installs it, or see docs/reference/dependencies.md.")
 
 # --- the Python whose site-packages hold oneDNN, OpenVINO, XLA and nanobind --------------------
 if(NOT Python_EXECUTABLE AND NOT SKBUILD AND EXISTS "${CMAKE_SOURCE_DIR}/.venv/bin/python")

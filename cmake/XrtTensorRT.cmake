@@ -46,7 +46,7 @@ macro(xrt_find_tensorrt)
     endif()
     set(xrt_tensorrt_message
         "TensorRT engine: ${xrt_tensorrt_missing} was not found (set TENSORRT_ROOT, see \
-docs/engines.md)")
+docs/reference/engines.md)")
     if(XRT_ENGINE_TENSORRT STREQUAL "AUTO")
       message(STATUS "${xrt_tensorrt_message}; the engine is not built")
     else()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks who includes whom.
 
-The rooms of the source (docs/architecture.md) stand in one order, ORDER below.
+The rooms of the source (docs/background/architecture.md) stand in one order, ORDER below.
 A file may include its own room and the rooms below it. Engines never see a frontend, a pass or each
 other; whoever is not an engine knows engines by the engine interface alone. A vendor's header stays
 in the one room that wraps it.

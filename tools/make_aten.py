@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/aten.md: how PyTorch's own op tests fare through openxrt.torch, op by op.
+"""Writes docs/reference/aten.md: how PyTorch's own op tests fare through openxrt.torch, op by op.
 
     PYTHONPATH=build/release/python python tools/make_aten.py
 
@@ -19,7 +19,7 @@ import torch
 from openxrt.torch.registry import imported_ops
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "aten.md"
+PAGE = ROOT / "docs" / "reference" / "aten.md"
 RECORDS = ROOT / "docs" / "conformance"
 ENGINES = ("native", "xla")
 WAYS = ("forward", "gradient")

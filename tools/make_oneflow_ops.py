@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/oneflow-ops.md: the ops of OneFlow that have a handler, and what compares each.
+"""Writes docs/reference/oneflow-ops.md: the ops of OneFlow that have a handler, what compares each.
 
     PYTHONPATH=build/release/python python tools/make_oneflow_ops.py           # writes the page
     PYTHONPATH=build/release/python python tools/make_oneflow_ops.py --check   # exit 1 if stale
@@ -25,7 +25,7 @@ from pathlib import Path
 from openxrt._core import oneflow_ops
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "oneflow-ops.md"
+PAGE = ROOT / "docs" / "reference" / "oneflow-ops.md"
 RECORD = ROOT / "docs" / "conformance" / "oneflow.json"
 DATA = ROOT / "tests" / "frontends" / "oneflow" / "data"
 
@@ -55,7 +55,7 @@ HEADER = """\
 # Ops of OneFlow
 
 Made by `tools/make_oneflow_ops.py`; do not edit. A job with an op that is not here is
-`Unsupported`, naming each of them ([frontends](frontends.md#oneflow)).
+`Unsupported`, naming each of them ([OneFlow](../guides/oneflow.md)).
 
 - **networks**: of how many of flowvision's {networks} networks below the op is a part; *t*: in a
   training step only.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/operators.md: which engine has a lowering or kernel for which ONNX op, and how many
-of ONNX's node tests it passes.
+"""Writes docs/reference/operators.md: which engine has a lowering or kernel for which ONNX
+op, and how many of ONNX's node tests it passes.
 
     PYTHONPATH=build/release/python python tools/make_operators.py           # writes the page
     PYTHONPATH=build/release/python python tools/make_operators.py --check   # exit 1 if stale
@@ -23,10 +23,11 @@ import onnx.defs
 import openxrt
 from openxrt._core import gradient_kind
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reference" / "operators.md"
 ENGINES = ("native", "openvino", "xla", "onnxruntime")
 DOMAINS = ("", "ai.onnx.ml")
-RECORDS = PAGE.parent / "conformance"
+RECORDS = ROOT / "docs" / "conformance"
 KINDS = {"node": 1884, "simple": 23, "pytorch-operator": 35, "pytorch-converted": 82}
 
 GRADIENTS = {"rule": "●", "expanded": "ƒ", "zero": "0", "none": ""}
@@ -45,7 +46,7 @@ Made by `tools/make_operators.py` from the registries of the engines and from wh
   engine (what the engine leaves to native is not counted). Why a test does not pass at all:
   tests/conformance/expectations.json.
 - **gradient**: ● there is a rule; ƒ through the ops that define it, where those have rules; 0 no
-  gradient passes; nothing: an error where a gradient is wanted ([training](training.md)).
+  gradient passes; nothing: an error where a gradient is wanted ([training](../guides/training.md)).
 
 """
 
@@ -137,7 +138,7 @@ def page() -> str:
 
 def main() -> int:
     """Writes or checks the page."""
-    parser = argparse.ArgumentParser(description="Write docs/operators.md from the registries.")
+    parser = argparse.ArgumentParser(description="Write docs/reference/operators.md.")
     parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
     arguments = parser.parse_args()
     text = page()
@@ -146,7 +147,7 @@ def main() -> int:
         return 0
     if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
         return 0
-    print("docs/operators.md is stale: run tools/make_operators.py", file=sys.stderr)
+    print("docs/reference/operators.md is stale: run tools/make_operators.py", file=sys.stderr)
     return 1
 
 

@@ -51,7 +51,7 @@ struct Explanation {
   // "named", "estimated", "measured", "measured earlier", "estimated, measuring in the background"
   std::string placement = "named";
   std::string precision = "f32";
-  std::string to_json() const;  // documented in docs/architecture.md
+  std::string to_json() const;  // documented in docs/background/architecture.md
 };
 
 // One launch of one run, for traces; times in microseconds since the program was loaded.

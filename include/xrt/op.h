@@ -133,7 +133,7 @@ struct OpDefinition {
   // Code in one engine's own language, made for each node from what `create` is called with: engine
   // → maker. "xla": StableHLO, a module or functions, whose @main takes the inputs that the node
   // has and returns its outputs. "tvm": Python that defines build(bb, *inputs, **attributes), which
-  // returns Relax expressions (docs/custom-op.md). It is called when an engine is asked what it
+  // returns Relax expressions (docs/guides/op.md). It is called when an engine is asked what it
   // supports, too.
   std::map<std::string, std::function<std::string(const OpCall&)>> code = {};
 };

@@ -59,7 +59,7 @@ struct ProgramOptions {
   std::size_t max_workspace_bytes = 0;
 };
 
-// Every name that set_option() knows, sorted; docs/options.md describes them.
+// Every name that set_option() knows, sorted; docs/reference/options.md describes them.
 XRT_API std::vector<std::string> option_names();
 // Sets an option by its name, as Python and the XRT_<NAME> variables of the environment spell it.
 // Names that OneFlow-XRT knew and that have no meaning here are accepted with a line in the log

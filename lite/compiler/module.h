@@ -91,7 +91,7 @@ void merge_functions(Module& module);
 std::size_t storage_bytes(const Module& module, const Storage& storage);
 // Offsets in one arena per memory; sets arena_bytes, largest_live_bytes, device_arena_bytes.
 void plan_memory(Module& module);
-// The bytes of a file (docs/lite-format.md).
+// The bytes of a file (docs/reference/lite-format.md).
 std::string write_file(const Module& module);
 
 struct CSources {

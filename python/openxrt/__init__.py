@@ -199,8 +199,8 @@ def load(
             0: as the model declares it.
         max_workspace_bytes: bound on scratch memory of one run of a function, for engines that
             plan it; 0: none.
-        options: further options by name (docs/options.md): fallback, force_compile, training,
-            verbose, dump_subgraph_dir, max_workspace_size, …
+        options: further options by name (docs/reference/options.md): fallback, force_compile,
+            training, verbose, dump_subgraph_dir, max_workspace_size, …
 
     Raises:
         NotFound: the file or an engine does not exist.

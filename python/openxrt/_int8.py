@@ -52,7 +52,7 @@ class Calibration:
               module of one argument, in order of name;
             - a table: what ptq_calibration_mode(path) wrote, or the folder it lies in;
             - None: calls within ptq_calibration_mode() are the samples.
-        clipping, percentile: as in `xrt quantize` (docs/quantization.md).
+        clipping, percentile: as in `xrt quantize` (docs/guides/quantization.md).
         keep_float: names of nodes that stay in floating point.
         round_sums: what a residual is added to is quantised, too: for the engine onnxruntime.
     """

@@ -109,7 +109,7 @@ def register_op(
             returned. "tvm": a function, or Python source that defines one called ``build``:
             ``build(bb, *inputs, **attributes)`` makes Relax expressions in the relax.BlockBuilder
             `bb`, of relax.Expr (None for an input that is left out), and returns one or a tuple. It
-            runs in the compiler's process: docs/custom-op.md says what goes with it.
+            runs in the compiler's process: docs/guides/op.md says what goes with it.
         deterministic: False for ops that may give another result next time.
         revision: of what `kernel` and `infer` do, e.g. "1", to be changed with them; part of cache
             keys. "": nothing tells when they change, and plans of programs whose models import the

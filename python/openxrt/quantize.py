@@ -22,7 +22,7 @@ from ._int8 import Calibration, ptq_calibration_mode
 
 __all__ = ["Calibration", "Samples", "ptq_calibration_mode", "quantize", "sample_folder"]
 
-# A folder (docs/quantization.md says what it holds), or samples: arrays by the inputs' names.
+# A folder (docs/guides/quantization.md), or samples: arrays by the inputs' names.
 Samples = Iterable[Mapping[str, np.ndarray]] | str | PathLike[str]
 
 

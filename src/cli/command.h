@@ -9,7 +9,7 @@
 
 namespace xrt::cli {
 
-// What scripts may rely on; listed in `xrt --help` and docs/cli.md.
+// What scripts may rely on; listed in `xrt --help` and docs/reference/command.md.
 enum ExitCode : int {
   kOk = 0,
   kFailed = 1,             // the model, the run or the machine: the message says what

@@ -121,7 +121,8 @@ void add_placement_options(CLI::App& app, PlacementOptions& options) {
       ->type_name("FILE")
       ->allow_extra_args(false)
       ->group(group);
-  app.add_option("--option", options.options, "any option of docs/options.md (repeatable)")
+  app.add_option("--option", options.options,
+                 "any option of docs/reference/options.md (repeatable)")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
       ->group(group);

@@ -20,7 +20,8 @@ std::string install_hint(const std::string& engine) {
   }
   if (engine == "onnxruntime") return "pip install onnxruntime==1.31.1";
   if (engine == "tensorrt") {
-    return "it runs on an NVIDIA GPU with a driver; docs/engines.md says how to build plans "
+    return "it runs on an NVIDIA GPU with a driver; docs/reference/engines.md says how to build "
+           "plans "
            "without";
   }
   return "see the documentation of the engine; its library is found through XRT_ENGINE_PATH";

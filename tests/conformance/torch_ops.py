@@ -3,7 +3,7 @@
 """PyTorch's own op tests as a judge of openxrt.torch: the samples of `op_db`, forward and gradient.
 
     ./dev conformance torch native       # five samples of each op and dtype on the native engine
-    ./dev conformance torch xla,native --record       # keeps the counts for docs/aten.md
+    ./dev conformance torch xla,native --record       # keeps the counts for docs/reference/aten.md
     ./dev conformance torch native -k 'conv|pool' --samples 0     # all samples of some ops
 
     ./dev conformance torch native --dtypes float64,float16,bfloat16,int32,uint8 --samples 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of users: schema, kernel in NumPy, statements for other engines (docs/custom-op.md)."""
+"""Ops of users: schema, kernel in NumPy, statements for other engines (docs/guides/op.md)."""
 
 import itertools
 import json

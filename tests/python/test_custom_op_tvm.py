@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of users that bring code for TVM (docs/custom-op.md), against NumPy."""
+"""Ops of users that bring code for TVM (docs/guides/op.md), against NumPy."""
 
 from __future__ import annotations
 

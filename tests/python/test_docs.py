@@ -29,7 +29,7 @@ from openxrt import _command
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
 
@@ -109,9 +109,9 @@ ELSEWHERE = {
 }
 # Pages whose blocks are parts of programs that other tests hold: their syntax alone is looked at.
 EXCERPTS = {
-    "docs/torch2trt.md": "tests/python/torch/test_torch2trt_examples.py",
-    "docs/engines.md": "test_engine_tensorrt.py",
-    "docs/custom-engine.md": "test_custom_engine_example.py",
+    "docs/guides/torch2trt.md": "tests/python/torch/test_torch2trt_examples.py",
+    "docs/reference/engines.md": "test_engine_tensorrt.py",
+    "docs/guides/engine.md": "test_custom_engine_example.py",
 }
 
 
@@ -151,7 +151,7 @@ def test_python_page(folder: Path) -> None:
     save_model(folder / "model.onnx", scale=True)
     x = np.ones((1, 3, 224, 224), np.float32)
     names = {"x": x, "buffer": np.empty((1, 5), np.float32), "model": "model.onnx"}
-    run_page("docs/python.md", names)
+    run_page("docs/reference/python.md", names)
     assert (folder / "page.html").is_file()
     assert (folder / "trace.json").is_file()
 
@@ -168,13 +168,13 @@ def test_readme(folder: Path) -> None:
 
 def test_training_page(folder: Path) -> None:
     images = np.random.default_rng(1).random((1, 3, 224, 224), np.float32)
-    run_page("docs/training.md", {"images": images, "labels": np.array([2])})
+    run_page("docs/guides/training.md", {"images": images, "labels": np.array([2])})
     assert (folder / "run.state").is_file()
 
 
 def test_custom_op_page(folder: Path) -> None:
     names = {"np": np}
-    first, *others = in_order("docs/custom-op.md")
+    first, *others = in_order("docs/guides/op.md")
     # Other tests register the op of the page, too.
     exec(first.text.replace('"example"', '"documented"'), names)
     model = helper.make_model(
@@ -202,7 +202,7 @@ def test_frontends_page(folder: Path) -> None:
         "inputs": (torch.ones(2, 3),),
         "xt": __import__("openxrt.torch").torch,
     }
-    first = in_order("docs/frontends.md")[0]
+    first = in_order("docs/guides/pytorch.md")[0]
     exec(compile(first.text, str(first), "exec"), names)
     fast, program = names["fast"], names["program"]
     with torch.no_grad():
@@ -230,9 +230,10 @@ def test_python_of_lite_and_quantize(folder: Path) -> None:
 
 def test_every_page_with_python_is_run() -> None:
     pages = {block.page for block in of("python")}
-    run = {"README.md", "docs/python.md", "docs/training.md", "docs/custom-op.md"}
+    run = {"README.md", "docs/reference/python.md", "docs/guides/training.md", "docs/guides/op.md"}
     # The fenced block of quantization.md: tests/python/torch/test_int8.py.
-    assert pages == run | set(EXCERPTS) | {"docs/frontends.md", "docs/quantization.md"}
+    guides = {f"docs/guides/{name}.md" for name in ("pytorch", "oneflow", "quantization")}
+    assert pages == run | set(EXCERPTS) | guides
 
 
 # --- C and C++ ------------------------------------------------------------------------------------
@@ -266,7 +267,7 @@ def template_sources() -> str:
 
 @pytest.mark.parametrize("block", of("cpp"), ids=str)
 def test_cpp(block: Block) -> None:
-    if block.page == "docs/custom-engine.md":  # excerpts
+    if block.page == "docs/guides/engine.md":  # excerpts
         for line in block.text.split("\n"):
             assert "…" in line or line.strip() in template_sources(), line
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/oneflow-ops.md is what the importer's registry and the records say."""
+"""docs/reference/oneflow-ops.md is what the importer's registry and the records say."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operators.md is what the engines' registries say."""
+"""docs/reference/operators.md is what the engines' registries say."""
 
 import subprocess
 import sys

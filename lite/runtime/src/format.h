@@ -7,7 +7,8 @@
  *
  * Each table begins at a multiple of 8, the weights at a multiple of 64. What lies before
  * meta_bytes is covered by meta_checksum and read at load; blobs and weights have checksums of
- * their own, compared on request, so that loading does not touch them. docs/lite-format.md. */
+ * their own, compared on request, so that loading does not touch them.
+ * docs/reference/lite-format.md. */
 #ifndef XRT_LITE_FORMAT_H_
 #define XRT_LITE_FORMAT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A complete small engine on reference kernels: Add, MatMul and Relu, and Momentum as an op that
-// updates variables. Copy this folder to begin one of your own; docs/custom-engine.md walks through
+// updates variables. Copy this folder to begin one of your own; docs/guides/engine.md walks through
 // it. It uses public headers alone, so that the same files build in the tree and outside of it.
 #include "xrt/engine.h"
 

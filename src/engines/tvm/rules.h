@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which nodes TVM's ONNX frontend brings to code that computes what the standard says: found by
-// compiling and running ONNX's own test cases with it, see docs/engines.md.
+// compiling and running ONNX's own test cases with it, see docs/reference/engines.md.
 #pragma once
 
 #include <string>
