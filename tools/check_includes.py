@@ -12,6 +12,7 @@ in the one room that wraps it.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -49,11 +50,41 @@ ORDER = (
 # Rooms beside the order -> rooms they may include besides themselves.
 ALLOWED: dict[str, frozenset[str]] = {
     "data": frozenset({"base"}),
-    "engines": frozenset({"base", "device", "data", "ir", "ops", "engine"}),
+    "engines": frozenset({"base", "device", "data", "ir", "ops", "engine", "engines/common"}),
     "python": frozenset(ORDER) - {"cli", "data"},
+    # The C runtime of lite: its interface, the core that loads and runs files, the drivers with the
+    # tiles that several of them share, and what a host system gives.
+    "lite/runtime/include": frozenset(),
+    "lite/runtime/src": frozenset({"lite/runtime/include"}),
+    "lite/runtime/drivers": frozenset({"lite/runtime/include", "lite/runtime/src"}),
+    "lite/runtime/platform": frozenset({"lite/runtime/include", "lite/runtime/src"}),
+    # The compiler knows the file format and how the kernels want their weights.
+    "lite/compiler": frozenset(ORDER[: ORDER.index("training")])
+    | {"lite/runtime/include", "lite/runtime/src", "lite/runtime/drivers"},
+    "lite/tools": frozenset(ORDER)
+    | {"lite/compiler", "lite/runtime/include", "lite/runtime/src", "lite/runtime/drivers"},
 }
 
 ROOMS = frozenset(ORDER) | frozenset(ALLOWED)
+
+# Folders that lite's targets search for headers, besides the folder of the file itself
+# (lite/*/CMakeLists.txt).
+LITE_FOLDERS = {
+    "lite/runtime": ("lite/runtime/include", "lite/runtime/src"),
+    "lite/compiler": (
+        "lite/compiler",
+        "lite/runtime/include",
+        "lite/runtime/src",
+        "lite/runtime",
+    ),
+    "lite/tools": (
+        "lite/tools",
+        "lite/compiler",
+        "lite/runtime/include",
+        "lite/runtime/src",
+        "lite/runtime",
+    ),
+}
 
 # Public header -> the room it belongs to.
 PUBLIC_HEADERS = {
@@ -90,9 +121,12 @@ PUBLIC_HEADERS = {
 # Sources that belong to another room than their folder: the engine interface has none of its own.
 SOURCES = {"src/ir/engine.cc": "engine"}
 
+# Folders of the C runtime that belong to another one's room.
+RUNTIME_FOLDERS = {"tiles": "drivers"}
+
 # Header prefix of a library -> the files that may include it, as a regular expression.
 VENDORS: dict[str, str] = {
-    "CLI/": r"src/cli/",
+    "CLI/": r"(src/cli|lite/tools)/",
     "dnnl": r"src/engines/native/",
     "google/protobuf/": r"src/(frontends/onnx|onnx|ops)/",
     "jerror": r"src/data/",
@@ -115,6 +149,10 @@ def room_of(path: str) -> str | None:
         return PUBLIC_HEADERS.get(parts[-1])
     if parts[0] == "python":
         return "python"
+    if parts[0] == "lite" and len(parts) > 2:
+        if parts[1] != "runtime":
+            return f"lite/{parts[1]}"
+        return f"lite/runtime/{RUNTIME_FOLDERS.get(parts[2], parts[2])}"
     if parts[0] != "src" or len(parts) < 3:
         return None
     if parts[1] == "engines":
@@ -130,11 +168,27 @@ def room_of_include(name: str) -> str | None:
     return room_of(f"src/{name}") if first in ROOMS and "/" in name else None
 
 
+def lite_include(root: Path, path: Path, name: str) -> str | None:
+    """Path of the file of lite that a file includes by `name`; None where it is no file of lite."""
+    relative = path.relative_to(root)
+    folders = LITE_FOLDERS.get("/".join(relative.parts[:2]), ())
+    for folder in (path.parent, root, *(root / folder for folder in folders)):
+        found = Path(os.path.normpath(folder / name))
+        if found.is_file() and found.is_relative_to(root / "lite"):
+            return found.relative_to(root).as_posix()
+    return None
+
+
+def rule_of(room: str) -> str:
+    """The name under which ORDER or ALLOWED knows a room: every engine is one of "engines"."""
+    return "engines" if room.startswith("engines/") else room
+
+
 def may_include(room: str, other: str) -> bool:
     """Whether a file of `room` may include a header of `other`."""
     if room == other:
         return True
-    name = room.split("/")[0]
+    name = rule_of(room)
     if name in ALLOWED:
         return other in ALLOWED[name]
     return other in ORDER[: ORDER.index(name)]
@@ -147,9 +201,10 @@ def check_file(root: Path, path: Path) -> list[str]:
     problems = []
     if relative.startswith("include/xrt/") and room is None:
         problems.append(f"{relative}:1: public header without a room; name it in PUBLIC_HEADERS")
-    if room and room.split("/")[0] not in ROOMS:
+    if room and rule_of(room) not in ROOMS:
         problems.append(f"{relative}:1: unknown room {room}; name it in ORDER")
         room = None
+    lite = relative.startswith("lite/")
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
@@ -163,7 +218,10 @@ def check_file(root: Path, path: Path) -> list[str]:
         if relative.startswith("include/xrt/") and internal:
             problems.append(f"{relative}:{number}: a public header includes internal {name}")
             continue
-        other = room_of_include(name)
+        inside = lite_include(root, path, name)
+        other = room_of(inside) if inside else room_of_include(name)
+        if lite and match.group(1) == '"' and other is None:
+            problems.append(f"{relative}:{number}: {name} is in none of lite's folders")
         if room and other and not may_include(room, other):
             problems.append(f"{relative}:{number}: {room} may not include {name} ({other})")
     return problems
@@ -172,9 +230,9 @@ def check_file(root: Path, path: Path) -> list[str]:
 def check_tree(root: Path) -> list[str]:
     """The violations of the whole tree."""
     problems = []
-    for folder in ("include", "src", "python"):
+    for folder in ("include", "src", "python", "lite"):
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".h", ".cc"):
+            if path.suffix in (".h", ".cc", ".c", ".inc"):
                 problems += check_file(root, path)
     return problems
 
