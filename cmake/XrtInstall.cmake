@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${XRT_INSTALL_LIBDIR}/cmake/OpenXRT")
 install(DIRECTORY include/xrt DESTINATION "${XRT_INSTALL_INCLUDEDIR}" COMPONENT OpenXRT
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 configure_package_config_file(cmake/OpenXRTConfig.cmake.in
                               "${CMAKE_BINARY_DIR}/OpenXRTConfig.cmake"
                               INSTALL_DESTINATION "${package_dir}")

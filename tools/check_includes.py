@@ -110,6 +110,7 @@ PUBLIC_HEADERS = {
     "engine_remarks.h": "base",
     "quantize.h": "quantize",
     "options.h": "options",
+    "options.inc": "options",
     "threads.h": "device",
     "registry.h": "registry",
     "explanation.h": "placement",
