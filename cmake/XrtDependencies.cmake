@@ -33,7 +33,7 @@ list(GET xrt_python_paths 1 XRT_PYTHON_PREFIX)
 execute_process(
   COMMAND
     "${Python_EXECUTABLE}" -c
-    "import importlib.util as u, pathlib; s = u.find_spec('openvino'); \
+    "import importlib.util as u, pathlib; s = u.find_spec('nanobind'); \
 print(pathlib.Path(s.origin).parent.parent if s else '')"
   OUTPUT_VARIABLE xrt_overlay
   OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -116,77 +116,7 @@ target_link_libraries(xrt_onnx INTERFACE "${XRT_ONNX_ROOT}/lib/libonnx.a"
                                          "${XRT_ONNX_ROOT}/lib/libonnx_proto.a"
                                          protobuf::libprotobuf)
 
-# --- what single engines link, each found only when that engine is built ----------------------
-# oneDNN: defines DNNL::dnnl.
-macro(xrt_find_onednn)
-  set(XRT_ONEDNN_DIR "${XRT_PYTHON_PREFIX}/lib/cmake/dnnl" CACHE PATH "oneDNN's CMake package")
-  if(NOT EXISTS "${XRT_ONEDNN_DIR}/dnnl-config.cmake")
-    message(FATAL_ERROR "oneDNN was not found in ${XRT_ONEDNN_DIR} (PyPI: "
-                        "onednn-devel-cpu-tbb). ${XRT_HOW_TO_INSTALL}")
-  endif()
-  if(NOT TARGET DNNL::dnnl)
-    add_library(DNNL::dnnl SHARED IMPORTED)
-    set_target_properties(
-      DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${XRT_PYTHON_PREFIX}/lib/libdnnl.so.3"
-                            INTERFACE_INCLUDE_DIRECTORIES "${XRT_PYTHON_PREFIX}/include")
-  endif()
-  set(XRT_ONEDNN_LIBRARY_DIR "${XRT_PYTHON_PREFIX}/lib")
-endmacro()
-
-# OpenVINO: defines openvino::runtime.
-macro(xrt_find_openvino)
-  set(OpenVINO_DIR "${XRT_SITE_PACKAGES}/openvino/cmake" CACHE PATH "OpenVINO's CMake package")
-  find_package(OpenVINO QUIET COMPONENTS Runtime)
-  if(NOT OpenVINO_FOUND)
-    message(FATAL_ERROR "OpenVINO was not found in ${OpenVINO_DIR} (PyPI: openvino). "
-                        "${XRT_HOW_TO_INSTALL}")
-  endif()
-  set(XRT_OPENVINO_LIBRARY_DIR "${XRT_SITE_PACKAGES}/openvino/libs")
-endmacro()
-
-# XLA: defines xrt::pjrt, headers only. The plugin itself is opened at run time.
-macro(xrt_find_pjrt)
-  find_path(XRT_PJRT_INCLUDE NAMES pjrt_c_api.h
-            HINTS "${XRT_SITE_PACKAGES}/xla_plugins/xla_cpu_pjrt/include" NO_DEFAULT_PATH)
-  mark_as_advanced(XRT_PJRT_INCLUDE)
-  if(NOT XRT_PJRT_INCLUDE)
-    message(FATAL_ERROR "pjrt_c_api.h was not found in ${XRT_SITE_PACKAGES}/xla_plugins (PyPI: "
-                        "xla-cpu-pjrt). ${XRT_HOW_TO_INSTALL}")
-  endif()
-  if(NOT TARGET xrt::pjrt)
-    add_library(xrt_pjrt INTERFACE)
-    add_library(xrt::pjrt ALIAS xrt_pjrt)
-    target_include_directories(xrt_pjrt SYSTEM INTERFACE "${XRT_PJRT_INCLUDE}")
-    target_link_libraries(xrt_pjrt INTERFACE ${CMAKE_DL_LIBS})
-  endif()
-endmacro()
-
-# TVM: defines xrt::tvm_runtime where the wheels apache-tvm and apache-tvm-ffi are installed, and sets
-# XRT_TVM_FOUND. The runtime only: the compiler runs in a process of its own.
-macro(xrt_find_tvm)
-  set(XRT_TVM_LIBRARY_DIR "${XRT_SITE_PACKAGES}/tvm/lib")
-  set(XRT_TVM_FFI_LIBRARY_DIR "${XRT_SITE_PACKAGES}/tvm_ffi/lib")
-  set(XRT_TVM_FOUND FALSE)
-  if(EXISTS "${XRT_TVM_LIBRARY_DIR}/libtvm_runtime.so"
-     AND EXISTS "${XRT_TVM_FFI_LIBRARY_DIR}/libtvm_ffi.so")
-    set(XRT_TVM_FOUND TRUE)
-    if(NOT TARGET xrt::tvm_runtime)
-      add_library(xrt_tvm_runtime INTERFACE)
-      add_library(xrt::tvm_runtime ALIAS xrt_tvm_runtime)
-      target_include_directories(
-        xrt_tvm_runtime SYSTEM INTERFACE "${XRT_SITE_PACKAGES}/tvm/include"
-                                         "${XRT_SITE_PACKAGES}/tvm_ffi/include")
-      # The parts register themselves: none is named by a symbol, all are needed.
-      target_link_libraries(
-        xrt_tvm_runtime
-        INTERFACE "-Wl,--push-state,--no-as-needed"
-                  "${XRT_TVM_FFI_LIBRARY_DIR}/libtvm_ffi.so"
-                  "${XRT_TVM_LIBRARY_DIR}/libtvm_runtime.so"
-                  "${XRT_TVM_LIBRARY_DIR}/libtvm_runtime_extra.so" "-Wl,--pop-state")
-    endif()
-  endif()
-endmacro()
-
+# --- what the Python bindings alone need ---------------------------------------------------------
 # nanobind, for the Python bindings.
 macro(xrt_find_nanobind)
   execute_process(

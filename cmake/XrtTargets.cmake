@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The functions with which the folders of the project declare their targets.
 #
-# The build tree and the wheel share one layout, so one set of relative RPATHs serves both:
-#   bin/xrt   lib/libxrt.so   lib/xrt/engines/libxrt_engine_<name>.so
+# The build tree, an installed tree and the wheel share one layout, so one set of relative RPATHs serves
+# them, and none of an installed file names a folder of the machine that built it:
+#   bin/xrt   lib/libxrt.so.<version>   lib/xrt/engines/libxrt_engine_<name>.so   lib/xrt/vendor/
+include(OpenXRTEngine)
 
 if(SKBUILD)
   set(XRT_INSTALL_BINDIR "openxrt/bin")
@@ -13,16 +15,6 @@ else()
   set(XRT_INSTALL_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
   set(XRT_INSTALL_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
-
-# Link options of a shared library. The RPATH is written in the form that also serves the libraries
-# it depends on, because the vendors' wheels leave theirs without a search path of their own. What
-# the library needs must be found at link time (sanitizers leave their symbols to the program).
-function(xrt_library_link_options target)
-  target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
-  if(NOT XRT_SANITIZE)
-    target_link_options(${target} PRIVATE "LINKER:--no-undefined")
-  endif()
-endfunction()
 
 # libxrt.so itself, still without sources.
 function(xrt_add_core_library)
@@ -43,10 +35,12 @@ function(xrt_add_core_library)
   target_compile_options(xrt PRIVATE -fno-semantic-interposition)
   xrt_library_link_options(xrt)
   target_link_options(xrt PRIVATE "LINKER:--version-script,${CMAKE_SOURCE_DIR}/cmake/libxrt.map")
-  # In a wheel, TBB lies where pip puts the data files of packages: lib/ of the environment.
-  set(install_rpath "$ORIGIN;$ORIGIN/../../../..")
-  if(NOT SKBUILD)
-    list(APPEND install_rpath "${XRT_PYTHON_PREFIX}/lib")
+  if(SKBUILD)
+    # TBB lies where pip puts the data files of packages: lib/ of the environment.
+    set(install_rpath "$ORIGIN;$ORIGIN/../../../..")
+  else()
+    set(install_rpath "$ORIGIN;$ORIGIN/xrt/vendor/tbb")
+    xrt_install_vendor(tbb "${XRT_TBB_LIBRARY}")
   endif()
   set_target_properties(
     xrt
@@ -55,15 +49,15 @@ function(xrt_add_core_library)
                LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/libxrt.map"
                BUILD_RPATH "${XRT_PYTHON_PREFIX}/lib"
                INSTALL_RPATH "${install_rpath}"
+               SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
                EXPORT_NAME xrt)
-  # A wheel holds no links: there the library bears its plain name only.
-  if(NOT SKBUILD)
-    set_target_properties(
-      xrt PROPERTIES VERSION "${PROJECT_VERSION}"
-                     SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+  # A wheel holds no links: there the library bears the name that engines ask for, and no other.
+  set(namelink "")
+  if(SKBUILD)
+    set(namelink NAMELINK_SKIP)
   endif()
   install(TARGETS xrt EXPORT OpenXRTTargets
-          LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}" COMPONENT OpenXRT)
+          LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}" COMPONENT OpenXRT ${namelink})
 endfunction()
 
 # Adds the sources of src/<room> to libxrt.
@@ -83,53 +77,58 @@ function(xrt_add_optional_folder folder)
   endif()
 endfunction()
 
-# Reads src/engines/<name>/CMakeLists.txt when the engine is switched on.
-function(xrt_add_engine_folder name option)
-  if(${option})
-    xrt_add_optional_folder("src/engines/${name}")
-  endif()
-endfunction()
-
 # xrt_internal_target(TARGET): gives a target of this repository the internal headers (src/).
 function(xrt_internal_target target)
-  target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
+  target_include_directories(${target} BEFORE PRIVATE "${CMAKE_SOURCE_DIR}/src")
   target_link_libraries(${target} PRIVATE xrt)
 endfunction()
 
-# xrt_add_engine(NAME [SOURCES file...] [LIBS target...] [RPATH folder...])
-#
-# Builds libxrt_engine_<NAME>.so, which libxrt opens on first use. SOURCES defaults to every *.cc
-# of the folder. RPATH lists further places of the vendor's libraries: relative to the engine
-# ($ORIGIN/...) for the wheel, absolute for the build tree.
-function(xrt_add_engine name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBS;RPATH" ${ARGN})
-  if(NOT arg_SOURCES)
-    file(GLOB arg_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
-  endif()
-  set(target "xrt_engine_${name}")
-  add_library(${target} MODULE ${arg_SOURCES})
-  xrt_internal_target(${target})
-  target_link_libraries(${target} PRIVATE ${arg_LIBS})
-  xrt_library_link_options(${target})
-  set(build_rpath "$ORIGIN/../..")
-  set(install_rpath "$ORIGIN/../..")
-  foreach(folder IN LISTS arg_RPATH)
-    if(folder MATCHES "^\\$ORIGIN")
-      list(APPEND install_rpath "${folder}")
-    else()
-      list(APPEND build_rpath "${folder}")
-      if(NOT SKBUILD)
-        list(APPEND install_rpath "${folder}")
-      endif()
+# Reads the CMakeLists.txt of every folder of src/engines. What they add with xrt_add_engine becomes part
+# of this tree: it has the internal headers, lies in lib/xrt/engines and is installed, with VENDOR, the
+# vendor's libraries, in lib/xrt/vendor/<name>. An engine whose target has the property XRT_FOLDER lies
+# in that folder instead and is not installed.
+function(xrt_add_engine_folders)
+  file(GLOB folders CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/engines/*/CMakeLists.txt")
+  foreach(file IN LISTS folders)
+    cmake_path(GET file PARENT_PATH folder)
+    add_subdirectory("${folder}")
+  endforeach()
+  get_property(engines GLOBAL PROPERTY XRT_ENGINES)
+  foreach(target IN LISTS engines)
+    xrt_internal_target(${target})
+    get_target_property(folder ${target} XRT_FOLDER)
+    if(folder)
+      set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY
+                                                 "${CMAKE_BINARY_DIR}/lib/xrt/${folder}")
+      continue()
+    endif()
+    set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY
+                                               "${CMAKE_BINARY_DIR}/lib/xrt/engines")
+    install(TARGETS ${target} LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}/xrt/engines"
+                                      COMPONENT OpenXRT)
+    get_target_property(vendor ${target} XRT_VENDOR)
+    if(vendor AND NOT SKBUILD)
+      string(REPLACE "xrt_engine_" "" name ${target})
+      set_property(TARGET ${target} APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../vendor/${name}")
+      xrt_install_vendor("${name}" ${vendor})
     endif()
   endforeach()
-  set_target_properties(
-    ${target}
-    PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/xrt/engines"
-               BUILD_RPATH "${build_rpath}"
-               INSTALL_RPATH "${install_rpath}")
-  install(TARGETS ${target} LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}/xrt/engines"
-                                    COMPONENT OpenXRT)
+endfunction()
+
+# xrt_install_vendor(FOLDER path...): libraries that the installed tree brings along, in a component of
+# its own: files, or a folder's libraries where the path ends with a slash. Links are followed.
+function(xrt_install_vendor folder)
+  set(destination "${XRT_INSTALL_LIBDIR}/xrt/vendor/${folder}")
+  foreach(path IN LISTS ARGN)
+    if(path MATCHES "/$")
+      install(DIRECTORY "${path}" DESTINATION "${destination}" COMPONENT Vendors
+              FILES_MATCHING PATTERN "*.so*")
+    else()
+      file(REAL_PATH "${path}" real)
+      cmake_path(GET path FILENAME name)
+      install(FILES "${real}" DESTINATION "${destination}" RENAME "${name}" COMPONENT Vendors)
+    endif()
+  endforeach()
 endfunction()
 
 # xrt_add_command(TARGET [SOURCES file...] [LIBS target...]): the program bin/xrt.

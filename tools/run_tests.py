@@ -4,7 +4,8 @@
 
 A suite is ``python`` (pytest over tests/) or the name of a CMake preset, whose CTest programs are
 run; each is a GoogleTest program and counts by its single tests. A program that crashes or runs out
-of time counts as one failure more.
+of time counts as one failure more. Before the sum stand the tests that were skipped, by reason, and
+those that failed.
 
     python tools/run_tests.py release python asan
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,6 +48,7 @@ class Result:
     failed: int = 0
     skipped: int = 0
     failures: list[str] = field(default_factory=list)
+    skips: list[tuple[str, str]] = field(default_factory=list)  # the reason, the test
 
     def add(self, other: Result) -> None:
         """Adds another result to this one."""
@@ -53,10 +56,35 @@ class Result:
         self.failed += other.failed
         self.skipped += other.skipped
         self.failures += other.failures
+        self.skips += other.skips
 
     def summary(self) -> str:
         """The closing line."""
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def skip_reason(case: ElementTree.Element) -> str:
+    """Why a case was skipped, on one line: as pytest and GoogleTest tell it."""
+    skipped = case.find("skipped")
+    told = "" if skipped is None else skipped.get("message") or skipped.text or ""
+    # GoogleTest begins with "file:line"; GTEST_SKIP() may have nothing after it.
+    lines = [line for line in told.strip().splitlines() if not re.fullmatch(r"\S+:\d+", line)]
+    return lines[0].strip() if lines else "no reason given"
+
+
+def skip_lines(skips: list[tuple[str, str]]) -> list[str]:
+    """The skipped tests by reason; the cases of a parametrised test are one, with their number."""
+    by_reason: dict[str, dict[str, int]] = {}
+    for reason, name in skips:
+        # pytest's test[case]; GoogleTest's Prefix/Suite.Test/case.
+        test = re.sub(r"\[.*\]$|/[^/. ]+$", "", name)
+        tests = by_reason.setdefault(reason, {})
+        tests[test] = tests.get(test, 0) + 1
+    lines = []
+    for reason, tests in by_reason.items():
+        lines.append(f"  {reason} ({sum(tests.values())}):")
+        lines += [f"    {test}" + (f" ({n} cases)" if n > 1 else "") for test, n in tests.items()]
+    return lines
 
 
 def read_junit(path: Path, prefix: str) -> Result:
@@ -69,6 +97,7 @@ def read_junit(path: Path, prefix: str) -> Result:
             result.failures.append(name)
         elif case.find("skipped") is not None or case.get("result") == "skipped":
             result.skipped += 1
+            result.skips.append((skip_reason(case), name))
         elif case.get("status") != "notrun":
             result.passed += 1
     return result
@@ -217,6 +246,9 @@ def main() -> int:
     if not total.passed and not total.failed and not total.skipped:
         print("no test matched", file=sys.stderr)
         total.failed = 1
+    if total.skips:
+        print("skipped:")
+        print("\n".join(skip_lines(total.skips)))
     if total.failures:
         print("failed:")
         for failure in total.failures:

@@ -22,7 +22,7 @@ def read(path: str) -> str:
 
 
 def test_pyproject_pins_what_the_build_uses() -> None:
-    used = pins(read("tools/requirements.txt"))
+    used = pins(read("tools/requirements.txt")) | pins(read("tools/requirements-test.txt"))
     declared = pins(read("pyproject.toml"))
     assert declared
     assert {name: used.get(name) for name in declared} == declared
