@@ -4,8 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 namespace xrt {
 
 void Profiler::record(const std::string& function, const std::string& engine,
@@ -26,23 +24,6 @@ void Profiler::record(const std::string& function, const std::string& engine,
 std::vector<LaunchEvent> Profiler::events() const {
   const std::lock_guard lock(mutex_);
   return {events_.begin(), events_.end()};
-}
-
-// The Trace Event format:
-// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
-std::string Program::trace_json() const {
-  nlohmann::json events = nlohmann::json::array();
-  for (const LaunchEvent& e : profile()) {
-    events.push_back({{"name", e.function},
-                      {"cat", e.engine},
-                      {"ph", "X"},
-                      {"ts", e.start_us},
-                      {"dur", e.duration_us},
-                      {"pid", static_cast<std::int64_t>(::getpid())},
-                      {"tid", e.thread},
-                      {"args", {{"engine", e.engine}, {"run", e.run}}}});
-  }
-  return nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump();
 }
 
 }  // namespace xrt

@@ -24,6 +24,7 @@
 #include "measure/timing.h"
 #include "placement/estimates.h"
 #include "placement/precision.h"
+#include "xrt/cache.h"
 
 namespace xrt {
 namespace {

@@ -15,6 +15,7 @@
 #include "device/threads.h"
 #include "ops/fingerprint.h"
 #include "placement/estimates.h"
+#include "xrt/cache.h"
 
 namespace xrt {
 namespace {

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/nearest.h"
+#include "xrt/error.h"
 
 namespace xrt {
 namespace {

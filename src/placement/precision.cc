@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "xrt/error.h"
+
 namespace xrt {
 namespace {
 

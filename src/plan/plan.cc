@@ -29,6 +29,7 @@
 #include "plan/plan_draft.h"
 #include "registry/engine_failure.h"
 #include "registry/op_lowering.h"
+#include "xrt/cache.h"
 #include "xrt/engine_remarks.h"
 #include "xrt/engine_stream.h"
 #include "xrt/version.h"
