@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import os
+import shlex
 import statistics
 import sys
 import time
@@ -22,9 +23,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
-
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "background" / "performance.md"
-BEGIN, END = "<!-- frontends: begin -->", "<!-- frontends: end -->"
 
 
 def median_ms(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -188,7 +186,7 @@ def main() -> int:
     parser.add_argument("--engine", action="append", help="of training: a,b (repeatable)")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="into docs/background/performance.md")
+    parser.add_argument("--write", action="store_true", help="keep the figures for the docs")
     options = parser.parse_args()
     os.environ["XRT_NUM_THREADS"] = str(options.threads)
 
@@ -208,10 +206,19 @@ def main() -> int:
     text = "\n".join("| " + " | ".join(cells) + " |" for cells in table)
     print(text)
     if options.write:
-        page = DOCUMENT.read_text(encoding="utf-8")
-        before, rest = page.split(BEGIN)
-        after = rest.split(END)[1]
-        DOCUMENT.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        from figures import machine, versions, write_section
+
+        arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+        write_section(
+            "frontends",
+            {
+                "command": shlex.join(["./dev", "bench", "frontends", *arguments]),
+                "machine": machine(),
+                "threads": options.threads,
+                "versions": versions(["openxrt", "torch"]),
+                "tables": [{"title": "", "columns": table[0], "rows": rows}],
+            },
+        )
     return 0
 
 

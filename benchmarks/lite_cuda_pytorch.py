@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's times on a GPU for the table of docs/guides/lite.md: ResNet-50 and MobileNet-v2 with
+"""PyTorch's times on a GPU beside lite's (figures.json, lite_cuda): ResNet-50 and MobileNet-v2 with
 batch normalisation already in the convolutions, batch 1, as the compiled files hold them. Ours are
 printed by ``xrt-lite-run FILE --repeat 200``.
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares lite's CPU drivers with the native engine and with one another, model by model.
 
-    ./dev bench lite_drivers [NAME...]                 # docs/guides/lite.md, "Checked models"
+    ./dev bench lite_drivers [NAME...]                 # docs/reference/lite.md, "Checked models"
     ./dev bench lite_drivers --int8 mobilenet_v2
 
 In float32: the largest difference from the native engine over the output's range, the worst of all

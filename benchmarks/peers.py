@@ -3,8 +3,9 @@
 """Measures this project's engines beside ONNX Runtime, OpenVINO and PyTorch in one run.
 
     ./dev bench peers                                  # every model of the zoo that is benched
-    ./dev bench peers resnet50 minilm --rounds 20 --json peers.json --svg docs/background/peers.svg
-    ./dev bench peers --from peers.json --svg docs/background/peers.svg   # draw and report again
+    ./dev bench peers --write                          # and keep the figures that the docs show
+    ./dev bench peers resnet50 minilm --rounds 20 --json peers.json --svg peers.svg
+    ./dev bench peers --from peers.json --svg peers.svg               # draw and report again
 
 Every runtime has a process of its own, so that threads and memory are its own; the processes take
 turns, a few runs each, so that drift of the machine meets all alike. They do so there and back,
@@ -36,9 +37,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import os
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
@@ -50,64 +51,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import peers_jax
+from figures import machine, versions, write_section
 from peers_picture import draw
+from peers_report import INT8, OPTIONAL, ROUNDED, RUNTIMES, choice_of, columns, report
 from zoo import ZOO, Feeds, ZooModel
 
-RUNTIMES = (
-    "onnxruntime",
-    "openvino",
-    "openvino bf16",
-    "pytorch",
-    "pytorch compiled",
-    "xrt native",
-    "xrt openvino,native",
-    "xrt xla,native",
-    "xrt onnxruntime,native",
-    "xrt tvm,native",
-    "xrt auto",
-    "xrt auto-low",
-)
-# Measured where they are asked for, with --runtime or --all: what takes minutes per model, or needs
-# packages that nothing else here does.
-OPTIONAL = ("jax", "xrt tvm-tuned,native")
-# Columns of --int8: each in float32, and on the model that openxrt.quantize made.
-INT8 = tuple(
-    f"{runtime}{kind}"
-    for runtime in (
-        "onnxruntime",
-        "openvino",
-        "xrt native",
-        "xrt openvino,native",
-        "xrt onnxruntime,native",
-    )
-    for kind in ("", " int8")
-)
-# The same quantised with round_sums, which ONNX Runtime needs.
-ROUNDED = ("onnxruntime int8-rounded", "xrt onnxruntime,native int8-rounded")
-# What computes in less than float32, and is compared with nobody who does not.
-LOW = ("openvino bf16", "xrt auto-low")
+# The package whose version counts, by the first word of a runtime's name.
+PACKAGES = {
+    "jax": "jax",
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "pytorch": "torch",
+    "xrt": "openxrt",
+}
 # What has a cache of compiled models on disk.
 CACHING = ("openvino", "xrt ")
-# Ours against the peer it has to match.
-PAIRS = (
-    ("xrt native", "onnxruntime"),
-    ("xrt openvino,native", "openvino"),
-    ("xrt xla,native", "onnxruntime"),
-    ("xrt onnxruntime,native", "onnxruntime"),
-    ("xrt tvm,native", "onnxruntime"),
-    ("jax", "onnxruntime"),
-    ("xrt xla,native", "jax"),
-    ("xrt tvm-tuned,native", "onnxruntime"),
-    ("xrt tvm-tuned,native", "xrt tvm,native"),
-    ("pytorch", "onnxruntime"),
-    ("xrt auto", "onnxruntime"),
-    ("xrt auto-low", "onnxruntime"),
-    ("openvino bf16", "onnxruntime"),
-    *((f"{runtime} int8", runtime) for runtime in INT8[::2]),
-    *((f"{r} int8-rounded", r) for r in ("onnxruntime", "xrt onnxruntime,native")),
-    ("xrt native int8", "onnxruntime int8"),
-    ("xrt native int8", "openvino int8"),
-)
 
 
 class Tuned(NamedTuple):
@@ -236,9 +194,7 @@ def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tun
     first["run"] = time.perf_counter() - again
     first["run_cpu"] = time.process_time() - again_cpu
     if runtime.startswith("xrt auto"):
-        explanation = run.explain()
-        first["candidates"] = explanation["candidates"]
-        first["placement"] = explanation["placement"]
+        first["candidates"] = run.explain()["candidates"]
     print(json.dumps(first), flush=True)
     for line in sys.stdin:
         seconds = []
@@ -370,9 +326,8 @@ def measure_runs(
             "start_s": worker.first["start"],
             "peak_mb": worker.peak / 2**20,
         }
-        for key in ("candidates", "placement"):
-            if key in worker.first:
-                results[worker.runtime][key] = worker.first[key]
+        if choice := choice_of(worker.first.get("candidates", [])):
+            results[worker.runtime]["choice"] = choice
 
 
 def measure_starts(
@@ -402,194 +357,6 @@ def measure_starts(
                         for kind in ("", "_cpu"):
                             times = figures.setdefault(f"{which}_{key}s{kind}_s", [])
                             times.append(worker.first[f"{key}{kind}"])
-
-
-# --- report ------------------------------------------------------------------------------------
-
-
-def geometric_mean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
-
-
-def report(results: dict[str, dict[str, Any]], wanted: list[str]) -> str:
-    """Markdown tables: latency, ratios, start and memory."""
-
-    def cell(model: str, runtime: str, key: str, form: str) -> str:
-        value = results[model].get(runtime, {}).get(key)
-        return "–" if value is None else format(value, form)
-
-    lines = []
-    for title, key, form in (
-        ("median ms", "median_ms", ".2f"),
-        ("import of its package, s", "import_s", ".2f"),
-        ("start, s", "start_s", ".2f"),
-        ("peak memory, MB", "peak_mb", ".0f"),
-    ):
-        if not any(key in r.get(runtime, {}) for r in results.values() for runtime in wanted):
-            continue
-        lines += [f"| {title} | {' | '.join(wanted)} |", "| --- |" + " ---: |" * len(wanted)]
-        for model in results:
-            cells = " | ".join(cell(model, runtime, key, form) for runtime in wanted)
-            lines.append(f"| {model} | {cells} |")
-        lines.append("")
-    pairs = []
-    for ours, peer in PAIRS:
-        ratios = [
-            r[ours]["median_ms"] / r[peer]["median_ms"]
-            for r in results.values()
-            if "median_ms" in r.get(ours, {}) and "median_ms" in r.get(peer, {})
-        ]
-        if ratios:
-            pairs.append(
-                f"| {ours} / {peer} | {geometric_mean(ratios):.2f} | {min(ratios):.2f} "
-                f"| {max(ratios):.2f} |"
-            )
-    if pairs:
-        lines += ["| ratio of medians | geometric mean | lowest | highest |"]
-        lines += ["| --- | ---: | ---: | ---: |", *pairs]
-    lines += auto_report(results)
-    lines += start_report(results, wanted)
-    failures = [
-        f"| {model} | {runtime} | {runtimes[runtime]['error'].replace('|', '/')} |"
-        for model, runtimes in results.items()
-        for runtime in wanted
-        if "error" in runtimes.get(runtime, {})
-    ]
-    if failures:
-        lines += ["", "| model | not measured | why |", "| --- | --- | --- |", *failures]
-    return "\n".join(lines)
-
-
-def start_report(results: dict[str, dict[str, Any]], wanted: list[str]) -> list[str]:
-    """First and second starts per model, their ratios, and ours against OpenVINO's own cache."""
-    caching = [
-        r for r in wanted if any("second_starts_s" in of.get(r, {}) for of in results.values())
-    ]
-    if not caching:
-        return []
-
-    def median(model: str, runtime: str, key: str) -> float:
-        return statistics.median(results[model].get(runtime, {}).get(key) or [math.nan])
-
-    def ratios(runtime: str, key: str, over: str = "", over_key: str = "") -> list[float]:
-        """Per model where both are known: `key` over `over_key` of another runtime."""
-        found = (
-            median(m, runtime, key) / median(m, over or runtime, over_key or key) for m in results
-        )
-        return [ratio for ratio in found if not math.isnan(ratio)]
-
-    lines = [
-        "",
-        f"| first → second start, s (ratio) | {' | '.join(caching)} |",
-        "| --- |" + " ---: |" * len(caching),
-    ]
-    for model in results:
-        cells = []
-        for runtime in caching:
-            first, second = (median(model, runtime, f"{w}_starts_s") for w in ("first", "second"))
-            missing = math.isnan(first) or math.isnan(second)
-            cells.append("–" if missing else f"{first:.3f} → {second:.3f} ({second / first:.2f})")
-        lines.append(f"| {model} | {' | '.join(cells)} |")
-    for title, name, over in (
-        ("geometric mean", "second_starts_s", "first_starts_s"),
-        ("the same of CPU time", "second_starts_cpu_s", "first_starts_cpu_s"),
-        ("one more run / first start", "second_runs_s", "first_starts_s"),
-        ("the same of CPU time", "second_runs_cpu_s", "first_starts_cpu_s"),
-    ):
-        means = (geometric_mean(ratios(r, name, over_key=over)) for r in caching)
-        lines.append(f"| {title} | {' | '.join(format(mean, '.2f') for mean in means)} |")
-    ours = next((r for r in caching if r.startswith("xrt openvino")), None)
-    if ours and "openvino" in caching:
-        for which in ("first", "second"):
-            parts = []
-            for title, kind in (("", ""), (" of CPU time", "_cpu")):
-                name = f"{which}_starts{kind}_s"
-                parts.append(f"{geometric_mean(ratios(ours, name, over='openvino')):.2f}{title}")
-                with_import = [
-                    (median(m, ours, name) + median(m, ours, f"{which}_imports{kind}_s"))
-                    / (
-                        median(m, "openvino", name)
-                        + median(m, "openvino", f"{which}_imports{kind}_s")
-                    )
-                    for m in results
-                ]
-                known = [ratio for ratio in with_import if not math.isnan(ratio)]
-                parts.append(f"{geometric_mean(known):.2f}{title} with the packages' imports")
-            lines += ["", f"{which} start, {ours} / openvino: {'; '.join(parts)}"]
-    return lines
-
-
-def turn_by_turn(ours: dict[str, Any], other: dict[str, Any]) -> float:
-    """The median over the rounds of the ratio of two runtimes' times: what drifts meets both."""
-    if "median_ms" not in ours or "median_ms" not in other:
-        return math.nan
-    if "turns_ms" not in ours or "turns_ms" not in other:  # figures of before
-        return ours["median_ms"] / other["median_ms"]
-    pairs = zip(ours["turns_ms"], other["turns_ms"], strict=True)
-    return statistics.median(own / others for own, others in pairs)
-
-
-def auto_report(results: dict[str, dict[str, Any]]) -> list[str]:
-    """How placement by measuring fares: what it chose, and against the best of all others."""
-    lines = []
-    against_best = {}
-    for model, runtimes in results.items():
-        auto = runtimes.get("xrt auto", {})
-        others = {
-            runtime: turn_by_turn(auto, figures)
-            for runtime, figures in runtimes.items()
-            if runtime not in LOW and runtime != "xrt auto" and "median_ms" in figures
-        }
-        if "median_ms" in auto and others:
-            best = max(others, key=others.get)
-            against_best[model] = (others[best], best)
-    if against_best:
-        ratios = {model: ratio for model, (ratio, _) in against_best.items()}
-        worst = max(ratios, key=ratios.get)
-        lines += [
-            "",
-            f"xrt auto / best of all others in fp32: geometric mean "
-            f"{geometric_mean(list(ratios.values())):.2f}, worst {ratios[worst]:.2f} ({worst})",
-            "",
-            "| model | xrt auto / best of the others | which is |",
-            "| --- | ---: | --- |",
-            *(
-                f"| {model} | {ratio:.2f} | {best} |"
-                for model, (ratio, best) in against_best.items()
-            ),
-        ]
-    rows = []
-    for model, runtimes in results.items():
-        for runtime in ("xrt auto", "xrt auto-low"):
-            candidates = runtimes.get(runtime, {}).get("candidates", [])
-            chosen = next((c for c in candidates if c["chosen"]), None)
-            if chosen is None:
-                continue
-            mixed = next((c for c in candidates if " from '" in c["plan"]), None)
-            single = [
-                c["measured_us"]
-                for c in candidates
-                if c["measured_us"] and " from '" not in c["plan"]
-                if c["precision"] == chosen["precision"]
-            ]
-            margin = "–"
-            if mixed and single:
-                us = mixed["measured_us"] or mixed["estimated_us"]
-                kind = "" if mixed["measured_us"] else " (sum of parts)"
-                margin = f"{us / min(single):.2f}{kind}"
-            error = "–" if chosen["error"] < 0 else f"{chosen['error']:.1e}"
-            rows.append(
-                f"| {model} | {runtime} | {chosen['plan']} | {chosen['precision']} | {error} "
-                f"| {margin} |"
-            )
-    if rows:
-        lines += [
-            "",
-            "| model | | plan chosen | precision | error | best plan over engines / best engine |",
-            "| --- | --- | --- | --- | ---: | ---: |",
-            *rows,
-        ]
-    return lines
 
 
 def main() -> int:
@@ -629,12 +396,17 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--svg", type=Path, help="file for a picture of the ratios")
     parser.add_argument("--from", type=Path, dest="stored", help="measure nothing: read --json's")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="keep the figures in docs/background/figures.json and make the page of them",
+    )
     options = parser.parse_args()
+    if options.write and options.models:
+        parser.error("--write keeps runs over all models: name none")
     if options.stored:
         results = json.loads(options.stored.read_text(encoding="utf-8"))
-        present = {runtime for runtimes in results.values() for runtime in runtimes}
-        known = dict.fromkeys(RUNTIMES + OPTIONAL + INT8 + ROUNDED)
-        print(report(results, [runtime for runtime in known if runtime in present]))
+        print(report(results, columns(results)))
         if options.svg:
             options.svg.write_text(draw(results), encoding="utf-8")
         return 0
@@ -669,6 +441,19 @@ def main() -> int:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     if options.svg:
         options.svg.write_text(draw(results), encoding="utf-8")
+    if options.write:
+        kind = "int8" if options.int8 else "peers" if options.rounds > 0 else "starts"
+        arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+        write_section(
+            kind,
+            {
+                "command": shlex.join(["./dev", "bench", "peers", *arguments]),
+                "machine": machine(),
+                "threads": options.threads,
+                "versions": versions(sorted({PACKAGES[r.split()[0]] for r in wanted})),
+                "models": results,
+            },
+        )
     return 0
 
 

@@ -105,10 +105,17 @@ def check_licences(files: list[str]) -> bool:
     return clean
 
 
-def check_with(tool: str) -> bool:
-    """A check that is a program beside this one."""
-    command = [sys.executable, str(ROOT / "tools" / tool)]
+def check_with(tool: str, *arguments: str) -> bool:
+    """A check that is a program beside this one, or one in another folder ("benchmarks/x.py")."""
+    path = ROOT / tool if "/" in tool else ROOT / "tools" / tool
+    command = [sys.executable, str(path), *arguments]
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def check_made_pages() -> bool:
+    """Pages and pictures that are made of files of the source alone."""
+    picture = check_with("make_architecture.py", "--check")
+    return check_with("benchmarks/make_performance.py", "--check") and picture
 
 
 def check_python(files: list[str], fix: bool) -> bool:
@@ -251,6 +258,7 @@ def main() -> int:
         "licence headers": lambda: check_licences(files),
         "layers": lambda: check_with("check_includes.py"),
         "names of engines": lambda: check_with("check_engine_names.py"),
+        "made pages": check_made_pages,
         "clang-format": lambda: check_format(files, arguments.fix),
         "ruff": lambda: check_python(files, arguments.fix),
         "clang-tidy": lambda: check_tidy(

@@ -46,7 +46,7 @@ Made by `tools/make_operators.py` from the registries of the engines and from wh
   engine (what the engine leaves to native is not counted). Why a test does not pass at all:
   tests/conformance/expectations.json.
 - **gradient**: ● there is a rule; ƒ through the ops that define it, where those have rules; 0 no
-  gradient passes; nothing: an error where a gradient is wanted ([training](../guides/training.md)).
+  gradient passes; nothing: an error where a gradient is wanted ([gradients](gradients.md)).
 
 """
 

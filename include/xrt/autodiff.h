@@ -5,8 +5,8 @@
 //   std::vector<ValueId> g = xrt::gradients(graph, loss, {w1, w2});
 //
 // The rules are written in ops of the ONNX standard, so that every engine runs the result; the few
-// gradients that the standard has no good form for are ops of the domain "xrt"
-// (docs/guides/training.md lists them with their formulas), which the native and XLA engines have.
+// gradients that the standard has no good form for are ops of the domain "xrt", which the native
+// and XLA engines have (docs/reference/gradients.md).
 #pragma once
 
 #include <cstdint>

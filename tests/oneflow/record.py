@@ -4,7 +4,8 @@ tests/oneflow/test_ops.py compares with OneFlow's.
 
     PYTHONPATH=build/release/python tools/oneflow_env.sh python tests/oneflow/record.py
 
-Writes docs/conformance/oneflow.json, of which tools/make_oneflow_ops.py makes docs/reference/oneflow-ops.md.
+Writes docs/conformance/oneflow.json, of which tools/make_oneflow_ops.py makes
+docs/reference/oneflow-ops.md.
 Every network's job is imported; one that cannot be ends the program, as does a difference from
 OneFlow.
 """

@@ -13,9 +13,8 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Arenas of megabytes lie in huge pages where the system has them: fewer addresses of pages to keep
- * (docs/guides/lite.md has what it gives). The end that fills less than three quarters of one stays
- * in small pages. */
+/* Arenas of megabytes lie in huge pages where the system has them: fewer addresses of pages to keep.
+ * The end that fills less than three quarters of one stays in small pages. */
 static void* allocate(void* user, size_t bytes, size_t alignment) {
   void* memory = NULL;
   (void)user;

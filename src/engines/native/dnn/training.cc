@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training in float32: batch normalisation over a batch's own statistics, and the gradients of the
-// domain "xrt" (docs/guides/training.md) that oneDNN has primitives for.
+// domain "xrt" (docs/reference/gradients.md) that oneDNN has primitives for.
 //
 // Ops of domain kDomain have their image operands and results stored as (batch, spatial …,
 // channels). "ReluGradient" of kDomain, (Y, dY) -> dX with Y the result of Relu, is elementwise.

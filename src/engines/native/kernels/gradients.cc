@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that have no good form among the standard ops (domain "xrt", docs/guides/training.md),
-// for any rank, in float32 and float64. The folder dnn/ has faster ones for float32.
+// Gradients that have no good form among the standard ops (domain "xrt",
+// docs/reference/gradients.md), for any rank, in float32 and float64. The folder dnn/ has faster
+// ones for float32.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of the domain "xrt" (docs/guides/training.md).
+// Gradients of the domain "xrt" (docs/reference/gradients.md).
 #include <algorithm>
 
 #include "engines/xla/lowerings/window.h"

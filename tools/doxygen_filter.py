@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints a header for Doxygen: its plain // comments become documentation comments.
+
+    python3 tools/doxygen_filter.py include/xrt/program.h
+
+A comment above a declaration belongs to it, a comment behind one on the same line too. The first
+comment describes the file. Lines that are indented within a comment are an example.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+# Markdown and Doxygen would read these as commands, tags and emphasis.
+SPECIAL = re.compile(r"([\\<>@*_#])")
+COMMENT = re.compile(r"^(\s*)//( ?)(.*)$")
+BEHIND = re.compile(r"^(\s*\S.*?[;,{}]|\s*\w+)\s+// (.*)$")
+SKIPPED = ("SPDX-License-Identifier", "NOLINT", "clang-format")
+
+
+def comment_text(text: str) -> str:
+    """The text of a comment line for Doxygen; an example keeps its indentation."""
+    example = text.startswith("  ")
+    return f"    {text}" if example else SPECIAL.sub(r"\\\1", text)
+
+
+def documented(lines: list[str]) -> list[str]:
+    """The lines with documentation comments."""
+    result: list[str] = []
+    column = -1  # of the comment behind the last declaration; its next lines stand there too
+    in_file_comment = False
+    for number, line in enumerate(lines):
+        match = COMMENT.match(line)
+        if match:
+            indent, _, text = match.groups()
+            if any(word in text for word in SKIPPED):
+                result.append("")
+                in_file_comment = number == 0
+                continue
+            marker = "///<" if 0 <= column <= len(indent) else "///"
+            column = column if marker == "///<" else -1
+            if in_file_comment:
+                result.append("/// \\file")
+                in_file_comment = False
+                marker = "///"
+            result.append(f"{indent}{marker} {comment_text(text)}")
+            continue
+        in_file_comment = False
+        column = -1
+        trailing = BEHIND.match(line)
+        if not trailing or line.startswith(("}", "#")):
+            result.append(line)
+        elif any(word in trailing[2] for word in SKIPPED):
+            result.append(trailing[1])
+        else:
+            column = line.index("// ", len(trailing[1]))
+            result.append(f"{trailing[1]}  ///< {comment_text(trailing[2])}")
+    return result
+
+
+def main() -> int:
+    """Command line."""
+    lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
+    print("\n".join(documented(lines)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
