@@ -22,10 +22,7 @@ from pathlib import Path
 
 import onnx
 import openxrt
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "conformance"))
-
-from cases import Case, load_cases
+from openxrt.conformance.onnx_tests import Case, load_cases
 
 NEEDS_GPU = "a plan of TensorRT runs on a GPU"
 

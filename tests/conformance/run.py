@@ -19,25 +19,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import queue
 import re
-import selectors
-import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import onnx
+from openxrt.conformance.judge import reason_class
+from openxrt.conformance.onnx_tests import KINDS, Case, load_cases, op_names
+from openxrt.conformance.pool import WorkerLost, run_all
+
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import onnx  # noqa: E402
-from cases import KINDS, Case, load_cases, op_names  # noqa: E402
 from runners import BASELINES, DEVICE  # noqa: E402
 
 FLOORS = HERE / "expectations.json"
@@ -45,146 +42,33 @@ RECORDS = HERE.parents[1] / "docs" / "conformance"
 START_SECONDS = 120  # for a worker to import its engines on a busy machine
 
 
-class Worker:
-    """One worker process; restarted by the caller when it dies or hangs."""
-
-    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
-        self.log = tempfile.TemporaryFile()  # noqa: SIM115 closed with the worker
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            env=environment,
-            start_new_session=True,
-            bufsize=0,
-        )
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.process.stdout, selectors.EVENT_READ)
-        self.buffer = b""
-        try:
-            started = self.read(START_SECONDS) is not None
-        except TimeoutError:
-            started = False
-        if not started:
-            reason = self.tail(4000)
-            self.stop()
-            raise RuntimeError(f"a worker did not start:\n{reason}")
-
-    def read(self, seconds: float) -> dict[str, Any] | None:
-        """The next answer; None at the end of the stream; TimeoutError when none came."""
-        deadline = time.monotonic() + seconds
-        while b"\n" not in self.buffer:
-            if not self.selector.select(max(0.0, deadline - time.monotonic())):
-                raise TimeoutError
-            chunk = os.read(self.process.stdout.fileno(), 1 << 16)
-            if not chunk:
-                return None
-            self.buffer += chunk
-        line, _, self.buffer = self.buffer.partition(b"\n")
-        return json.loads(line)
-
-    def ask(self, case: Case, seconds: float) -> dict[str, Any]:
-        """The test's answer. A dead or hanging worker fails it and is `lost` afterwards."""
-        request = {
+def run_tests(cases: list[Case], runner: list[str], jobs: int, seconds: float) -> dict[str, dict]:
+    """Results by `kind/name`, in the order of `cases`."""
+    by_name = {f"{case.kind}/{case.name}": case for case in cases}
+    requests = [
+        {
             "name": case.name,
             "kind": case.kind,
             "folder": str(case.folder),
             "rtol": case.rtol,
             "atol": case.atol,
         }
-        start = time.monotonic()
-        try:
-            self.process.stdin.write(json.dumps(request).encode() + b"\n")
-            answer = self.read(seconds)
-            if answer is not None:
-                return answer
-            reason = self.death()
-        except TimeoutError:
-            reason = f"hang: no result within {seconds:g} s"
-        except BrokenPipeError:
-            reason = self.death()
-        self.stop()
-        return {
-            "status": "fail",
-            "reason": reason,
-            "seconds": round(time.monotonic() - start, 4),
-            "ops": op_names(onnx.load_from_string(case.model_bytes())),
+        for case in cases
+    ]
+
+    def lost(request: dict[str, Any], loss: WorkerLost) -> dict[str, Any]:
+        case = by_name[f"{request['kind']}/{request['name']}"]
+        ops = op_names(onnx.load_from_string(case.model_bytes()))
+        return {"status": "fail", "reason": str(loss), "ops": ops}
+
+    with tempfile.TemporaryDirectory(prefix="xrt-conformance-") as cache:
+        environment = os.environ | {
+            "XRT_CACHE_DIR": cache,  # of this run only: an old cache entry must not answer
+            "OMP_NUM_THREADS": "1",
         }
-
-    def death(self) -> str:
-        code = self.process.wait()
-        how = f"exit status {code}" if code >= 0 else signal.Signals(-code).name
-        last = self.tail(300).strip().splitlines()
-        return f"crash: {how}" + (f": {last[-1]}" if last else "")
-
-    def tail(self, size: int) -> str:
-        end = self.log.seek(0, os.SEEK_END)
-        self.log.seek(max(0, end - size))
-        return self.log.read().decode(errors="replace")
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self.selector.close()
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.log.close()
-
-    @property
-    def lost(self) -> bool:
-        return self.process.poll() is not None
-
-
-def run_all(cases: list[Case], runner: list[str], jobs: int, seconds: float) -> dict[str, dict]:
-    """Results by `kind/name`, in the order of `cases`."""
-    waiting: queue.SimpleQueue[Case] = queue.SimpleQueue()
-    for case in cases:
-        waiting.put(case)
-    results: dict[str, dict] = {}
-    errors: list[BaseException] = []
-    cache = tempfile.mkdtemp(prefix="xrt-conformance-")
-    environment = os.environ | {
-        "XRT_CACHE_DIR": cache,  # of this run only: an old cache entry must not answer for new code
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
-    }
-    command = [sys.executable, str(HERE / "worker.py"), *runner]
-    progress = sys.stderr.isatty()
-
-    def serve() -> None:
-        worker = None
-        try:
-            while not errors:
-                try:
-                    case = waiting.get_nowait()
-                except queue.Empty:
-                    break
-                if worker is None or worker.lost:
-                    worker = Worker(command, environment)
-                results[f"{case.kind}/{case.name}"] = worker.ask(case, seconds)
-                if progress and len(results) % 25 == 0:
-                    print(f"\r{len(results)}/{len(cases)}", end="", file=sys.stderr, flush=True)
-        except BaseException as error:  # handed to the main thread, which raises it
-            errors.append(error)
-        finally:
-            if worker is not None:
-                worker.stop()
-
-    threads = [threading.Thread(target=serve) for _ in range(max(1, min(jobs, len(cases))))]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        shutil.rmtree(cache, ignore_errors=True)
-    if progress:
-        print("\r", end="", file=sys.stderr)
-    if errors:
-        raise errors[0]
-    return {key: results[key] for key in (f"{c.kind}/{c.name}" for c in cases)}
+        command = [sys.executable, str(HERE / "worker.py"), *runner]
+        answers = run_all(requests, command, environment, jobs=jobs, seconds=seconds, lost=lost)
+    return dict(zip(by_name, answers, strict=True))
 
 
 def summarize(results: dict[str, dict]) -> dict[str, Any]:
@@ -218,13 +102,6 @@ def operator_table(results: dict[str, dict]) -> dict[str, dict[str, int]]:
         for op in result["ops"]:
             table[op][result["status"]] += 1
     return {op: dict(table[op]) for op in sorted(table)}
-
-
-def reason_class(reason: str) -> str:
-    """A reason without what is particular to one test: numbers, quoted names and shapes."""
-    reason = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "…", reason)
-    reason = re.sub(r"\[[^\]]*\]", "[…]", reason)
-    return re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?%?", "N", reason)[:140]
 
 
 def report(title: str, results: dict[str, dict], summary: dict[str, Any], options: Any) -> None:
@@ -386,7 +263,7 @@ def main() -> int:
     engines = options.engines.split(",") if options.engines else []
     runner = options.runner or options.baseline or "openxrt"
     start = time.monotonic()
-    results = run_all(cases, [runner, *engines], options.jobs, options.timeout)
+    results = run_tests(cases, [runner, *engines], options.jobs, options.timeout)
     seconds = time.monotonic() - start
     summary = summarize(results)
     report(title, results, summary, options)

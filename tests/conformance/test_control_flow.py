@@ -5,17 +5,11 @@ expected outputs: its semantics, not those of an engine's own loops.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import onnx
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 import openxrt
-from cases import Case, load_cases
-from compare import mismatch
+import pytest
+from openxrt.conformance.judge import mismatch
+from openxrt.conformance.onnx_tests import Case, load_cases
 
 CONTROL_FLOW = {"If", "Loop", "Scan"}
 CASES = [

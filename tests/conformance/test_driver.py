@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from openxrt.conformance.judge import mismatch, reason_class
+from openxrt.conformance.onnx_tests import load_cases
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from cases import load_cases  # noqa: E402
-from compare import mismatch  # noqa: E402
-from run import below_floors, reason_class, record, unexplained  # noqa: E402
+from run import below_floors, record, unexplained  # noqa: E402
 
 TESTS = "^test_(relu|sigmoid|add|split_to_sequence_1|cast_FLOAT_to_BFLOAT16)$"
 

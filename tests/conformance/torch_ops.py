@@ -29,43 +29,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import queue
 import re
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
+from openxrt.conformance.pool import WorkerLost, run_all
+
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-
-from run import Worker  # noqa: E402
 
 RECORDS = HERE.parents[1] / "docs" / "conformance"
 WAYS = ("forward", "gradient")
 FLOOR = 0.95
 DTYPES = "float32,int64,bool"
-
-
-class OpWorker(Worker):
-    """A worker that is asked for ops."""
-
-    def ask_op(self, name: str, seconds: float) -> dict[str, Any]:
-        """The op's answer; a worker that dies or hangs fails the op and is `lost` afterwards."""
-        try:
-            self.process.stdin.write(json.dumps({"name": name}).encode() + b"\n")
-            answer = self.read(seconds)
-            if answer is not None:
-                return answer
-            reason = self.death()
-        except TimeoutError:
-            reason = f"hang: no result within {seconds:g} s"
-        except BrokenPipeError:
-            reason = self.death()
-        self.stop()
-        counts = {way: {"fail": 1} if way == "forward" else {} for way in WAYS}
-        nothing = {"dtypes": {}, "missing": [], "nodes": {}, "seconds": 0.0}
-        return {**counts, **nothing, "reasons": [reason]}
 
 
 def run_ops(
@@ -78,45 +55,16 @@ def run_ops(
     way: str = "aot",
 ) -> dict[str, dict[str, Any]]:
     """Answers by op, in the order of `names`."""
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for name in names:
-        waiting.put(name)
-    results: dict[str, dict[str, Any]] = {}
-    errors: list[BaseException] = []
-    environment = os.environ | {
-        "XRT_CACHE_DIR": "",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
-    }
+    environment = os.environ | {"XRT_CACHE_DIR": "", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "torch_worker.py"), engines, str(samples), dtypes, way]
 
-    def serve() -> None:
-        worker = None
-        try:
-            while not errors:
-                try:
-                    name = waiting.get_nowait()
-                except queue.Empty:
-                    break
-                if worker is None or worker.lost:
-                    worker = OpWorker(command, environment)
-                results[name] = worker.ask_op(name, seconds)
-                if sys.stderr.isatty():
-                    print(f"\r{len(results)}/{len(names)}", end="", file=sys.stderr, flush=True)
-        except BaseException as error:  # handed to the main thread, which raises it
-            errors.append(error)
-        finally:
-            if worker is not None and not worker.lost:
-                worker.stop()
+    def lost(_: dict[str, Any], loss: WorkerLost) -> dict[str, Any]:
+        counts = {way: {"fail": 1} if way == "forward" else {} for way in WAYS}
+        return {**counts, "dtypes": {}, "missing": [], "nodes": {}, "reasons": [str(loss)]}
 
-    threads = [threading.Thread(target=serve) for _ in range(max(1, min(jobs, len(names))))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return {name: results[name] for name in names}
+    requests = [{"name": name} for name in names]
+    answers = run_all(requests, command, environment, jobs=jobs, seconds=seconds, lost=lost)
+    return dict(zip(names, answers, strict=True))
 
 
 def is_supported(answer: dict[str, Any], way: str) -> bool:

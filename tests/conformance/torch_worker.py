@@ -4,17 +4,14 @@ torch_ops.py.
 
 Started with the engines, the number of samples per op and dtype, the dtypes, and the way to compile
 (aot, compile or dynamic) as arguments; reads one JSON request per line from standard input and
-answers each with one JSON line, as worker.py does.
+answers each with one JSON line (openxrt.conformance.pool).
 """
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +19,7 @@ import numpy as np
 import torch
 from functorch.compile import aot_function
 from openxrt import Unsupported
+from openxrt.conformance.pool import first_lines, serve
 from openxrt.torch import importer
 from openxrt.torch.aten.decompositions import decompositions
 from openxrt.torch.joint_graph import partition
@@ -34,7 +32,6 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
-from worker import first_lines
 
 # Their results hold whatever the memory held.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
@@ -360,17 +357,12 @@ class Judge:
                 yield {"forward": first_lines(f"{type(error).__name__}: {error}", 300)}
 
 
-def main() -> None:
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    warnings.simplefilter("ignore")
+def start() -> Callable[[dict[str, Any]], dict[str, Any]]:
     torch.set_num_threads(1)
     dtypes = [getattr(torch, dtype) for dtype in sys.argv[3].split(",")]
     judge = Judge(sys.argv[1].split(","), int(sys.argv[2]), dtypes, sys.argv[4])
-    print(json.dumps({"ready": True}), file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(judge.run(json.loads(line)["name"])), file=answers, flush=True)
+    return lambda request: judge.run(request["name"])
 
 
 if __name__ == "__main__":
-    main()
+    serve(start)

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs conformance tests one by one in a process of its own, for run.py.
 
-Started with the runner's name and the engines as arguments; reads one JSON request per line from
-standard input and answers each with one JSON line. What engines print goes to standard error, so it
-cannot be mistaken for an answer.
+Started with the runner's name and the engines as arguments; requests and answers are those of
+openxrt.conformance.pool.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import sys
 import time
-import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import onnx
-from cases import Case, op_names
-from compare import mismatch
+from openxrt.conformance.judge import mismatch
+from openxrt.conformance.onnx_tests import Case, op_names
+from openxrt.conformance.pool import first_lines, serve
 from runners import RUNNERS, NotSupportedError
 
 
@@ -34,11 +32,6 @@ def make_runner(name: str, engines: list[str]) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, class_name)(engines)
-
-
-def first_lines(text: str, limit: int = 600) -> str:
-    text = " | ".join(line.strip() for line in text.splitlines() if line.strip())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def run_case(runner: Any, case: Case) -> dict[str, Any]:
@@ -64,17 +57,11 @@ def run_case(runner: Any, case: Case) -> dict[str, Any]:
     return answer
 
 
-def main() -> None:
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    warnings.simplefilter("ignore")
+def start() -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Makes the runner; what answers a request."""
     runner = make_runner(sys.argv[1], sys.argv[2:])
-    print(json.dumps({"ready": True}), file=answers, flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        case = Case(**(request | {"folder": Path(request["folder"])}))
-        print(json.dumps(run_case(runner, case)), file=answers, flush=True)
+    return lambda request: run_case(runner, Case(**(request | {"folder": Path(request["folder"])})))
 
 
 if __name__ == "__main__":
-    main()
+    serve(start)

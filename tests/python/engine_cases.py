@@ -9,14 +9,11 @@ since a name belongs to the first engine that bears it.
 
 import runpy
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
 import openxrt
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
-from cases import load_cases
+from openxrt.conformance.onnx_tests import load_cases
 
 
 def main() -> None:

@@ -16,11 +16,12 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "conformance"))
-import cases
+# As a file: C++ tests of a build without the Python package run this.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python/openxrt/conformance"))
+from onnx_tests import Case, load_cases
 
 
-def with_constants(model: onnx.ModelProto, case: cases.Case) -> onnx.ModelProto | None:
+def with_constants(model: onnx.ModelProto, case: Case) -> onnx.ModelProto | None:
     sets = case.data_sets(model)
     if len(model.graph.input) < 2 or not sets:
         return None
@@ -39,7 +40,7 @@ def with_constants(model: onnx.ModelProto, case: cases.Case) -> onnx.ModelProto 
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for case in cases.load_cases(["node"]):
+    for case in load_cases(["node"]):
         model = onnx.load_from_string(case.model_bytes())
         (folder / f"{case.name}.onnx").write_bytes(model.SerializeToString())
         constant = with_constants(model, case)

@@ -39,6 +39,7 @@ class Case:
     atol: float
 
     def model_bytes(self) -> bytes:
+        """The model, as the package wrote it."""
         return (self.folder / "model.onnx").read_bytes()
 
     def data_sets(self, model: onnx.ModelProto) -> list[tuple[dict[str, Any], list[Any]]]:
@@ -81,6 +82,7 @@ def read_value(path: Path, declared: onnx.TypeProto) -> Any:
 
 
 def value_proto(value: Any, declared: onnx.TypeProto, name: str) -> Any:
+    """A value as the message that the graph's declaration asks for."""
     if declared.HasField("sequence_type"):
         return sequence_proto(value, declared.sequence_type, name)
     if declared.HasField("optional_type"):

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether outputs are what a test of the onnx package expects, by the package's own comparison."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from onnx.backend.test.runner import Runner
+
+
+def mismatch(expected: list[Any], outputs: list[Any], rtol: float, atol: float) -> str | None:
+    """None when the outputs agree; else where and how they differ, in one line.
+
+    Tensors go through the onnx package's `Runner.assert_similar_outputs`: shape, dtype, values
+    within its tolerances, strings equal. That function takes neither absent optionals nor sequences
+    of scalars, so lists and None are walked here.
+    """
+    if len(outputs) != len(expected):
+        return f"{len(outputs)} outputs, expected {len(expected)}"
+    for index, (want, got) in enumerate(zip(expected, outputs, strict=True)):
+        reason = _differs(want, got, rtol, atol)
+        if reason:
+            return f"output {index}: {reason}"
+    return None
+
+
+def _differs(want: Any, got: Any, rtol: float, atol: float) -> str | None:
+    if want is None or got is None:
+        return None if want is got else f"{_kind(got)}, expected {_kind(want)}"
+    if isinstance(want, (list, tuple)) or isinstance(got, (list, tuple)):
+        if not isinstance(got, (list, tuple)) or not isinstance(want, (list, tuple)):
+            return f"{_kind(got)}, expected {_kind(want)}"
+        if len(got) != len(want):
+            return f"sequence of {len(got)}, expected {len(want)}"
+        for index, (a, b) in enumerate(zip(want, got, strict=True)):
+            reason = _differs(a, b, rtol, atol)
+            if reason:
+                return f"element {index}: {reason}"
+        return None
+    if not isinstance(got, np.ndarray):
+        return f"{_kind(got)}, expected {_kind(want)}"
+    want = np.asarray(want)
+    if got.shape != want.shape:
+        return f"shape {list(got.shape)}, expected {list(want.shape)}"
+    if want.dtype != object and got.dtype != want.dtype:
+        return f"dtype {got.dtype}, expected {want.dtype}"
+    try:
+        Runner.assert_similar_outputs([want], [got], rtol, atol)
+    except AssertionError as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        useful = [
+            line for line in lines if line.startswith(("Mismatched", "Max absolute", "First"))
+        ]
+        return "values differ: " + "; ".join(useful or lines[:2])
+    return None
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, (list, tuple)):
+        return "a sequence"
+    if isinstance(value, np.ndarray):
+        return f"a tensor {value.dtype}{list(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+# The largest difference of floats over the range of the expected values that rounding explains: a
+# sum of a few hundred terms in the dtype.
+TOLERANCES = {
+    "float64": 1e-10,
+    "float32": 2e-5,
+    "float16": 1e-2,
+    "bfloat16": 4e-2,
+    "float8_e4m3fn": 0.15,
+    "float8_e4m3fnuz": 0.15,
+    "float8_e5m2": 0.3,
+    "float8_e5m2fnuz": 0.3,
+    "complex64": 2e-5,
+    "complex128": 1e-10,
+}
+
+
+def difference(
+    expected: list[Any], outputs: list[Any], tolerance: float | None = None
+) -> str | None:
+    """None where the outputs have the expected shapes, dtypes and values; else what differs first.
+
+    Floats may differ by `tolerance` (TOLERANCES of the dtype) times the largest finite magnitude of
+    the expected array; NaN and infinities have to be where they are expected, all else is equal.
+    """
+    if len(outputs) != len(expected):
+        return f"{len(outputs)} outputs, expected {len(expected)}"
+    for index, (want, got) in enumerate(zip(expected, outputs, strict=True)):
+        reason = _array_differs(want, got, tolerance)
+        if reason:
+            return f"output {index}: {reason}"
+    return None
+
+
+def _array_differs(want: Any, got: Any, tolerance: float | None) -> str | None:
+    if not isinstance(want, np.ndarray) or not isinstance(got, np.ndarray):
+        return _differs(want, got, tolerance or 0.0, tolerance or 0.0)
+    if got.shape != want.shape:
+        return f"shape {list(got.shape)}, expected {list(want.shape)}"
+    if want.dtype != object and got.dtype != want.dtype:
+        return f"dtype {got.dtype}, expected {want.dtype}"
+    bound = TOLERANCES.get(want.dtype.name)
+    if bound is None:
+        wrong = want != got
+        text = "values differ"
+    else:
+        bound = bound if tolerance is None else tolerance
+        wide = np.complex128 if want.dtype.kind == "c" else np.float64
+        a, b = want.astype(wide), got.astype(wide)
+        finite = np.isfinite(a)
+        span = float(np.abs(a[finite]).max(initial=0.0))
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(a - b)
+            same = (a == b) | (np.isnan(a) & np.isnan(b))
+        wrong = ~(same | (finite & (gap <= bound * span)))
+        worst = float(np.nanmax(np.where(finite, gap, 0.0), initial=0.0))
+        text = f"values differ by {worst:.3g}, allowed {bound * span:.3g}"
+    if not np.any(wrong):
+        return None
+    places = np.argwhere(wrong)
+    first = tuple(int(i) for i in places[0])
+    return (
+        f"{text}: {len(places)} of {want.size} elements; at {list(first)} {got[first]!s}, "
+        f"expected {want[first]!s}"
+    )
+
+
+def reason_class(reason: str) -> str:
+    """A reason without what is particular to one test: numbers, quoted names and shapes."""
+    reason = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "…", reason)
+    reason = re.sub(r"\[[^\]]*\]", "[…]", reason)
+    return re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?%?", "N", reason)[:140]
