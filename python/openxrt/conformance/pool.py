@@ -124,8 +124,11 @@ def run_all(
     jobs: int,
     seconds: float,
     lost: Callable[[Request, WorkerLost], Answer],
+    skip: Callable[[Request], Answer | None] = lambda _: None,
 ) -> list[Answer]:
-    """Answers in the order of the requests; `lost` gives that of a request that lost its worker."""
+    """Answers in the order of the requests. `lost` gives that of a request that lost its worker;
+    where `skip` gives one, no worker is asked.
+    """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(requests)):
         waiting.put(index)
@@ -141,6 +144,9 @@ def run_all(
                     index = waiting.get_nowait()
                 except queue.Empty:
                     break
+                if (answer := skip(requests[index])) is not None:
+                    answers[index] = answer
+                    continue
                 if worker is None or worker.lost:
                     worker = Worker(command, environment)
                 start = time.monotonic()
