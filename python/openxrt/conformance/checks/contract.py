@@ -168,6 +168,9 @@ def _wrong_feeds(feeds: dict[str, np.ndarray]) -> Iterator[tuple[str, dict[str, 
 def _wrong_cases(ops: Sequence[str]) -> Iterator[Case]:
     for row in rows_of(ops):
         yield Case("wrong_inputs", f"wrong_inputs/{row.op}/types", row.op, {"what": "types"})
+        if row.sample(5, 0).inputs[0].dtype == np.float32:
+            name = f"wrong_inputs/{row.op}/not-finite"
+            yield Case("wrong_inputs", name, row.op, {"what": "not finite"})
     for op in WRONG_VALUES:
         if not ops or op in ops:
             yield Case("wrong_inputs", f"wrong_inputs/{op}/values", op, {"what": "values"})
@@ -175,13 +178,16 @@ def _wrong_cases(ops: Sequence[str]) -> Iterator[Case]:
 
 @check(
     "wrong_inputs",
-    "wrong dtypes, ranks, sizes and indices are errors of OpenXRT; the next run is right",
+    "wrong dtypes, ranks, sizes, indices and NaN: errors of OpenXRT, and the next run is right",
     _wrong_cases,
 )
 def wrong_inputs(run: Run) -> None:
     """What runs are given that they must refuse, or at least survive."""
     if run.values["what"] == "values":
         _wrong_values(run)
+        return
+    if run.values["what"] == "not finite":
+        _not_finite(run)
         return
     sample = run.sample(9)
     model, feeds = sample.model(), sample.feeds()
@@ -198,6 +204,22 @@ def wrong_inputs(run: Run) -> None:
                 f"{what}: {type(error).__name__} instead of an error of OpenXRT: {error}"
             ) from error
         raise Failed(f"{what}: the run succeeds")
+    run.expect(expected, run.subject.run(program, feeds), "a right run after wrong ones")
+
+
+def _not_finite(run: Run) -> None:
+    """NaN, infinities and the largest numbers: results are not judged, the process lives."""
+    sample = run.sample(17)
+    model, feeds = sample.model(), sample.feeds()
+    program = run.subject.load(model)
+    run.subject.require_nodes(program)
+    for value in (np.nan, np.inf, -np.inf, np.finfo(np.float32).max):
+        odd = {n: np.full_like(a, value) if a.dtype.kind == "f" else a for n, a in feeds.items()}
+        try:
+            program.run(odd)
+        except openxrt.Error:
+            continue
+    expected = run.subject.expected(model, feeds)
     run.expect(expected, run.subject.run(program, feeds), "a right run after wrong ones")
 
 
