@@ -101,6 +101,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_doctor(app, chosen);
   add_engines(app, chosen);
   add_cache(app, chosen);
+  add_conformance(app, chosen);
   if (argc < 2) {
     fmt::print("{}", app.help());
     return kUsage;

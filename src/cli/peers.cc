@@ -16,31 +16,13 @@
 #include <system_error>
 #include <vector>
 
+#include "cli/python.h"
 #include "xrt/error.h"
 
 extern char** environ;
 
 namespace xrt::cli {
 namespace {
-
-// Beside this program in an installed package (openxrt/bin/xrt) or in a build folder (bin/xrt).
-std::filesystem::path script_path() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    const std::filesystem::path root = program.parent_path().parent_path();
-    for (const char* place : {"bench_peers.py", "python/openxrt/bench_peers.py"}) {
-      if (std::filesystem::exists(root / place)) return root / place;
-    }
-  }
-  throw Error(ErrorCode::kNotFound,
-              fmt::format("bench_peers.py was not found beside {}", program.string()));
-}
-
-std::string python_path() {
-  const char* python = std::getenv("XRT_PYTHON");
-  return python != nullptr && *python != '\0' ? python : "python3";
-}
 
 struct Pipe {
   int read = -1, write = -1;
@@ -72,9 +54,11 @@ Peer::Peer(std::string name, const std::string& model, const std::filesystem::pa
     : name_(std::move(name)) {
   Pipe requests;
   Pipe answers;
-  const std::string python = python_path();
-  std::vector<std::string> words = {python, script_path().string(), name_,
-                                    model,  inputs.string(),        std::to_string(threads)};
+  const std::string python = python_program();
+  // As a file: a peer is measured without openxrt in its process.
+  const std::string script = (package_folder("a peer") / "bench_peers.py").string();
+  std::vector<std::string> words = {python, script,          name_,
+                                    model,  inputs.string(), std::to_string(threads)};
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());

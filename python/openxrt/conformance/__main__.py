@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = words.parse_args(arguments)
     try:
         from .checks import CHECKS, ORDER
-        from .driver import Engine, WorkerLost, choose_cases, conformance
+        from .driver import Engine, EngineUnavailable, choose_cases, conformance
     except ModuleNotFoundError as error:
         if error.name != "onnx":
             raise
@@ -103,7 +103,9 @@ def main(arguments: list[str] | None = None) -> int:
     engine = Engine(given.engine, given.engine_path, given.device, options)
     try:
         if given.list:
-            for case in choose_cases(engine.ops(given.timeout), checks, given.pattern):
+            worker, ops = engine.start(given.timeout)
+            worker.stop()
+            for case in choose_cases(ops, checks, given.pattern):
                 print(case.name)
             return 0
         report = conformance(
@@ -114,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
             jobs=given.jobs,
             timeout_s=given.timeout,
         )
-    except (ValueError, WorkerLost) as error:
+    except EngineUnavailable as error:
         print(f"xrt conformance: {error}", file=sys.stderr)
         return 3
     if not report.results:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import onnx
+
 from .checks import CHECKS, ORDER, Case
 from .judge import reason_class
 from .pool import Answer, Request, Worker, WorkerLost, run_all
@@ -22,6 +24,10 @@ from .subject import engine_environment
 BATCH = 16  # cases of a check that runs several at once
 # A check whose cases crash or hang so often is not gone through to its end.
 MOST_LOST = {"crash": 20, "hang": 3}
+
+
+class EngineUnavailable(Exception):
+    """The engine cannot be loaded; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +48,17 @@ class Engine:
         settings = {"XRT_CACHE_DIR": "", "OMP_NUM_THREADS": "1"}
         return os.environ | settings | engine_environment(self.path)
 
-    def ops(self, seconds: float) -> list[str]:
-        """The ops that it lists. Raises WorkerLost where it ends the process, ValueError with the
-        cause where it cannot be loaded.
-        """
+    def start(self, seconds: float) -> tuple[Worker, list[str]]:
+        """A worker, and the ops that the engine lists. Raises EngineUnavailable."""
         try:
             worker = Worker(self.command(), self.environment())
-        except RuntimeError as error:
-            raise ValueError(str(error)) from error
-        try:
             answer = worker.ask({"ops": True}, seconds)
-        finally:
-            if not worker.lost:
-                worker.stop()
+        except (RuntimeError, WorkerLost) as error:
+            raise EngineUnavailable(f"engine '{self.name}' ends its process: {error}") from error
         if "error" in answer:
-            raise ValueError(answer["error"])
-        return answer["ops"]
+            worker.stop()
+            raise EngineUnavailable(answer["error"])
+        return worker, answer["ops"]
 
 
 def choose_cases(ops: Sequence[str], checks: Sequence[str], pattern: str) -> list[Case]:
@@ -73,7 +74,13 @@ def choose_cases(ops: Sequence[str], checks: Sequence[str], pattern: str) -> lis
 
 
 def run_cases(
-    engine: Engine, cases: Sequence[Case], *, seed: int, jobs: int, seconds: float
+    engine: Engine,
+    cases: Sequence[Case],
+    *,
+    seed: int,
+    jobs: int,
+    seconds: float,
+    ready: Worker | None = None,
 ) -> list[dict[str, Any]]:
     """One result per case: check, name, op, types, status, reason and seconds."""
     requests: list[Request] = []
@@ -109,6 +116,7 @@ def run_cases(
         seconds=seconds,
         lost=lost,
         skip=given_up,
+        ready=ready,
     )
     results = []
     for request, answer in zip(requests, answers, strict=True):
@@ -140,7 +148,6 @@ class Report:
     seed: int
     results: list[dict[str, Any]]
     seconds: float
-    onnx: str
 
     def by_check(self) -> dict[str, Counter[str]]:
         """Per check how many cases passed, failed and were skipped."""
@@ -173,7 +180,7 @@ class Report:
         """All of it, for programs."""
         return {
             "engine": asdict(self.engine),
-            "onnx": self.onnx,
+            "onnx": onnx.__version__,
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
             "checks": {
@@ -190,7 +197,7 @@ class Report:
     def text(self, verbose: bool = False) -> str:
         """For people: a line per check, its first failing case, and why cases are skipped."""
         lines = [
-            f"engine {self.engine.name} on {self.engine.device}, onnx {self.onnx}, "
+            f"engine {self.engine.name} on {self.engine.device}, onnx {onnx.__version__}, "
             f"seed {self.seed}",
             "",
             f"  {'check':<16}{'passed':>8}{'failed':>8}{'skipped':>9}",
@@ -256,16 +263,11 @@ def conformance(
     jobs: int = 0,
     timeout_s: float = 60.0,
 ) -> Report:
-    """Runs checks on an engine; ValueError where the engine cannot be loaded."""
-    import onnx
-
+    """Runs checks on an engine. Raises EngineUnavailable where it cannot be loaded."""
     started = time.monotonic()
-    try:
-        ops = engine.ops(timeout_s)
-    except WorkerLost as loss:
-        raise ValueError(f"engine '{engine.name}': loading it ends the process: {loss}") from loss
+    worker, ops = engine.start(timeout_s)
     cases = choose_cases(ops, checks, pattern)
     results = run_cases(
-        engine, cases, seed=seed, jobs=jobs or os.cpu_count() or 1, seconds=timeout_s
+        engine, cases, seed=seed, jobs=jobs or os.cpu_count() or 1, seconds=timeout_s, ready=worker
     )
-    return Report(engine, seed, results, time.monotonic() - started, onnx.__version__)
+    return Report(engine, seed, results, time.monotonic() - started)

@@ -125,9 +125,10 @@ def run_all(
     seconds: float,
     lost: Callable[[Request, WorkerLost], Answer],
     skip: Callable[[Request], Answer | None] = lambda _: None,
+    ready: Worker | None = None,
 ) -> list[Answer]:
     """Answers in the order of the requests. `lost` gives that of a request that lost its worker;
-    where `skip` gives one, no worker is asked.
+    where `skip` gives one, no worker is asked. `ready` is a worker that runs already, and ends.
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(requests)):
@@ -136,8 +137,7 @@ def run_all(
     errors: list[BaseException] = []
     progress = sys.stderr.isatty()
 
-    def serve_requests() -> None:
-        worker = None
+    def serve_requests(worker: Worker | None) -> None:
         try:
             while not errors:
                 try:
@@ -164,7 +164,8 @@ def run_all(
                 worker.stop()
 
     threads = [
-        threading.Thread(target=serve_requests) for _ in range(max(1, min(jobs, len(requests))))
+        threading.Thread(target=serve_requests, args=(None if i else ready,))
+        for i in range(max(1, min(jobs, len(requests))))
     ]
     for thread in threads:
         thread.start()

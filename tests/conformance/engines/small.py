@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small correct engine in NumPy, which `xrt conformance` has to pass, and what its copies with one
-fault each (faulty.py) are made of.
+"""A small correct engine in NumPy, which `xrt conformance` has to pass.
+
+faulty.py has copies of it with one fault each.
 """
 
 from __future__ import annotations
@@ -110,9 +111,8 @@ class Engine:
         if node.domain or node.op not in KERNELS:
             return f"there is no kernel for {node.op}"
         kinds = [*node.input_types, *node.output_types]
-        if node.op == "Gather":
-            if not kinds.pop(1).startswith(("int64[", "int32[")):
-                return "indices are integers"
+        if node.op == "Gather" and not kinds.pop(1).startswith(("int64[", "int32[")):
+            return "indices are integers"
         for kind in kinds:
             if not kind.startswith(DTYPES):
                 return f"it computes in float32 and float64, not {kind}"
