@@ -534,6 +534,30 @@ def test_bench_with_a_peer(model: Path) -> None:
     assert "/no/python" in missing.stderr
 
 
+def test_bench_with_a_peer_from_python(model: Path) -> None:
+    """The process is then the Python interpreter, which does not lie beside the package."""
+    pytest.importorskip("onnxruntime")
+    arguments = ["bench", str(model), "-e", "native", "--peer", "onnxruntime", "--rounds", "3"]
+    result = subprocess.run(
+        [sys.executable, "-m", "openxrt", *arguments], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == OK, result.stderr
+
+
+def test_conformance_runs_in_python() -> None:
+    listed = xrt("conformance", "--list")
+    assert listed.returncode == OK, listed.stderr
+    assert listed.stdout.startswith("engine ")
+    assert "usage: xrt conformance" in xrt("conformance", "--help").stdout
+    small = xrt("conformance", "-e", "native", "--check", "sizes", "-k", "^sizes/Relu/7$")
+    assert small.returncode == OK, small.stderr
+    assert "1 checks passed" in small.stdout
+    assert xrt("conformance", "-e", "no_such_engine").returncode == UNAVAILABLE
+    missing = xrt("conformance", "--list", XRT_PYTHON="/no/python")
+    assert missing.returncode == FAILED
+    assert "/no/python" in missing.stderr and "XRT_PYTHON" in missing.stderr
+
+
 def test_cache(tmp_path: Path) -> None:
     weight = numpy_helper.from_array(np.ones((3, 3), np.float32), "w")
     model = save(
