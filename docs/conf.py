@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.ext.napoleon import Config, GoogleDocstring
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -19,7 +20,6 @@ version = release = re.search(
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "breathe",
 ]
 exclude_patterns = ["conformance"]
@@ -31,8 +31,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autoclass_content = "class"
-napoleon_numpy_docstring = False
-napoleon_use_rtype = False
 
 breathe_projects = {"openxrt": str(ROOT / "build" / "docs" / "doxygen" / "xml")}
 breathe_default_project = "openxrt"
@@ -44,6 +42,12 @@ cpp_index_common_prefix = ["xrt::"]
 cpp_id_attributes = ["XRT_API"]
 # Types of members that stand in no header.
 nitpick_ignore = [("cpp:identifier", "Index"), ("cpp:identifier", "State")]
+# What other projects document, and names that are not for users.
+nitpick_ignore_regex = [
+    ("py:.*", r"(collections|os|typing|types|enum|numpy|np|torch|tensorrt|tvm|relax|trt)\..*"),
+    ("py:.*", r"(PathLike|ArrayLike|ndarray|optional)"),
+    ("py:.*", r"openxrt\.torch\.graph_module\.TensorSpec|openxrt\._core\.HostThreads"),
+]
 
 html_theme = "furo"
 html_title = f"OpenXRT {release}"
@@ -62,6 +66,21 @@ def add_headers(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] += "\n" + "\n".join(sections)
 
 
+GOOGLE_STYLE = Config(napoleon_google_docstring=True, napoleon_use_rtype=False)
+
+
+def read_docstring(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Reads Google's style, and `code` as Markdown has it. Plain text of C++ is escaped."""
+    if getattr(obj, "__module__", "") == "openxrt._core" or what == "property":
+        lines[:] = [re.sub(r"(?<![`\\])([*_|])", r"\\\1", line) for line in lines]
+        return
+    lines[:] = [re.sub(r"(?<![`:])`([^`]+)`(?!`)", r"``\1``", line) for line in lines]
+    lines[:] = GoogleDocstring(lines, GOOGLE_STYLE, app, what, name, obj, options).lines()
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", add_headers)
+    app.connect("autodoc-process-docstring", read_docstring)

@@ -42,6 +42,7 @@ class Calibration:
 
     Args:
         source: one of
+
             - samples: an iterable of what the module is called with; a tuple or list has one entry
               per positional argument, a mapping names arguments, anything else is the only
               argument. It is read when the module is evaluated first, and again when its weights
@@ -52,7 +53,7 @@ class Calibration:
               module of one argument, in order of name;
             - a table: what ptq_calibration_mode(path) wrote, or the folder it lies in;
             - None: calls within ptq_calibration_mode() are the samples.
-        clipping, percentile: as in `xrt quantize` (docs/guides/quantization.md).
+        clipping, percentile: as in `xrt quantize`.
         keep_float: names of nodes that stay in floating point.
         round_sums: what a residual is added to is quantised, too: for the engine onnxruntime.
     """

@@ -45,7 +45,7 @@ def register_node_handler(*names: str) -> Callable[[Handler], Handler]:
     ...     return NotImplemented  # elsewhere as without this handler
 
     "aten::sum" is every overload of the op, "aten::sum.dim_IntList" is one and goes first. In-place
-    ops ("aten::relu_") are the ops that they are in place of.
+    ops (`aten::relu_`) are the ops that they are in place of.
 
     Raises:
         InvalidArgument: a name is not of this form.
