@@ -51,8 +51,8 @@ nitpick_ignore_regex = [
 
 html_theme = "furo"
 html_title = f"OpenXRT {release}"
-html_static_path: list[str] = []
-html_theme_options = {"source_directory": "docs/"}
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 
 
 def add_headers(app: Sphinx, docname: str, source: list[str]) -> None:
