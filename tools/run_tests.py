@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs test suites and ends with the sum of all of them: ``N passed, N failed, N skipped``.
 
-A suite is ``python`` (pytest over tests/) or the name of a CMake preset, whose CTest programs are
-run; each is a GoogleTest program and counts by its single tests. A program that crashes or runs out
-of time counts as one failure more. Before the sum stand the tests that were skipped, by reason, and
-those that failed.
+A suite is ``python`` (pytest over tests/), ``wheel`` (pytest over what tests a wheel) or the name
+of a CMake preset, whose CTest programs are run; each is a GoogleTest program and counts by its
+single tests. A program that crashes or runs out of time counts as one failure more. Before the sum
+stand the tests that were skipped, by reason, and those that failed.
 
     python tools/run_tests.py release python asan
 """
@@ -209,25 +209,30 @@ def run_cpp(preset: str, test_filter: str, jobs: int, folder: Path) -> Result:
     return total
 
 
-def run_python(test_filter: str, folder: Path) -> Result:
-    """Runs pytest over tests/."""
-    report = folder / "python.xml"
+def run_pytest(suite: str, test_filter: str, folder: Path) -> Result:
+    """Runs pytest over tests/, or over the tests of a wheel."""
+    report = folder / f"{suite}.xml"
     command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", "--durations=8"]
     if test_filter:
         command += ["-k", test_filter]
-    status = subprocess.run([*command, "tests"], cwd=ROOT, check=False).returncode
-    result = read_junit(report, "python: ") if report.exists() else Result()
+    tests, environment = "tests", dict(os.environ)
+    if suite == "wheel":
+        tests, environment["XRT_TEST_WHEEL"] = "tests/packaging/test_wheel.py", "1"
+    status = subprocess.run([*command, tests], cwd=ROOT, env=environment, check=False).returncode
+    result = read_junit(report, f"{suite}: ") if report.exists() else Result()
     nothing_collected = 5
     if status not in (0, nothing_collected) and not result.failed:
         result.failed += 1
-        result.failures.append(f"python: pytest ended with status {status}")
+        result.failures.append(f"{suite}: pytest ended with status {status}")
     return result
 
 
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suites", nargs="+", help="python, or presets such as release and asan")
+    parser.add_argument(
+        "suites", nargs="+", help="python, wheel, or presets such as release and asan"
+    )
     parser.add_argument("--filter", default="", help="part of the names of the tests to run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
@@ -237,8 +242,8 @@ def main() -> int:
         for suite in arguments.suites:
             start = time.monotonic()
             print(f"==> {suite} tests", flush=True)
-            if suite == "python":
-                result = run_python(arguments.filter, Path(name))
+            if suite in ("python", "wheel"):
+                result = run_pytest(suite, arguments.filter, Path(name))
             else:
                 result = run_cpp(suite, arguments.filter, arguments.jobs, Path(name))
             print(f"==> {suite}: {result.summary()} ({time.monotonic() - start:.0f} s)", flush=True)

@@ -28,6 +28,14 @@ def test_pyproject_pins_what_the_build_uses() -> None:
     assert {name: used.get(name) for name in declared} == declared
 
 
+def test_every_engine_has_an_extra_or_is_in_the_package() -> None:
+    libraries = {f.parent.name for f in (ROOT / "src" / "engines").glob("*/CMakeLists.txt")}
+    modules = {f.stem for f in (ROOT / "python" / "openxrt" / "engines").glob("[a-z]*.py")}
+    extras = re.findall(r"^([\w-]+) = \[", read("pyproject.toml"), re.MULTILINE)
+    # The native engine is what the package itself depends on; the template is an example.
+    assert (libraries | modules) - {"native", "template", "common"} <= set(extras)
+
+
 def test_pyproject_pins_agree_with_each_other() -> None:
     versions: dict[str, set[str]] = {}
     for match in re.finditer(r"\"([\w-]+)==([\w.]+)\"", read("pyproject.toml")):
