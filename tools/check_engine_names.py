@@ -147,8 +147,7 @@ def write_exceptions(root: Path, exceptions: dict[str, tuple[int, str]]) -> None
     """Keeps the comment at the head of the file."""
     file = root / EXCEPTIONS
     head = [line for line in file.read_text(encoding="utf-8").splitlines() if line[:1] == "#"]
-    width = max((len(path) for path in exceptions), default=0)
-    rows = [f"{n:3} {path:{width}} {reason}" for path, (n, reason) in sorted(exceptions.items())]
+    rows = [f"{n} {path} {reason}" for path, (n, reason) in sorted(exceptions.items())]
     file.write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
 
 

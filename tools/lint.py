@@ -257,6 +257,7 @@ def main() -> int:
     checks: dict[str, Callable[[], bool]] = {
         "licence headers": lambda: check_licences(files),
         "layers": lambda: check_with("check_includes.py"),
+        "circular imports": lambda: check_with("check_imports.py"),
         "names of engines": lambda: check_with("check_engine_names.py"),
         "made pages": check_made_pages,
         "clang-format": lambda: check_format(files, arguments.fix),

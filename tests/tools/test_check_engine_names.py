@@ -115,7 +115,7 @@ def test_write_lowers_the_numbers_and_keeps_the_reasons(tree: Path) -> None:
     write(tree, "src/a.cc", 'f("swift");\n')
     assert check(tree, "--write").returncode == 0
     kept = (tree / "tools/engine_names.txt").read_text(encoding="utf-8")
-    assert kept == "# head\n  1 src/a.cc its reason\n"
+    assert kept == "# head\n1 src/a.cc its reason\n"
 
 
 def test_write_adds_nothing(tree: Path) -> None:

@@ -56,7 +56,7 @@ def torch2trt(
     arguments of the module, outputs output_0, output_1, … unless names are given. Symbolic sizes
     (`dynamic_shapes`) become open dimensions: the build needs an optimisation profile.
     """
-    from .handlers.tensorrt import trt_dtype
+    from .handlers.constants import trt_dtype
 
     graph = (
         net

@@ -57,13 +57,13 @@ class TensorRT:
         self.network = self.library.builder.create_network(flags)
 
     def add_input(self, name: str, tensor: torch.Tensor, shape: list[int] | None = None) -> Any:
-        from openxrt.torch.handlers.tensorrt import trt_dtype
+        from openxrt.torch.handlers.constants import trt_dtype
 
         dtype = trt_dtype(self.trt, tensor.dtype)
         return self.network.add_input(name, dtype, shape or list(tensor.shape))
 
     def type_of(self, tensor: Any) -> tuple[torch.dtype, list[int]]:
-        from openxrt.torch.handlers.tensorrt import torch_dtype
+        from openxrt.torch.handlers.constants import torch_dtype
 
         return torch_dtype(self.trt, tensor.dtype), list(tensor.shape)
 

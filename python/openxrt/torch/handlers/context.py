@@ -19,6 +19,7 @@ import torch
 
 from ..._core import InvalidArgument
 from ...engines._tensorrt_library import MODULES
+from .constants import constant_tensor
 
 
 class Context:
@@ -101,8 +102,6 @@ class TensorRTContext(Context):
         """A constant layer's output; a tensor of the network as it is."""
         if self.is_tensor(value):
             return value
-        from .tensorrt import constant_tensor
-
         return constant_tensor(self, torch.as_tensor(value, dtype=dtype), "constant")
 
 

@@ -18,21 +18,11 @@ import torch
 from ..._core import Unsupported
 from ...engines._tensorrt_library import Library, Rejected, import_tensorrt
 from ..importer import op_name, where
+from .constants import torch_dtype
 from .context import TensorRTContext
 from .fragment import make_fragment
 from .layers import copy_layer, in_order, unsupported_layer
 from .slices import native_handler
-
-_DTYPES = {
-    "FLOAT": torch.float32,
-    "HALF": torch.float16,
-    "BF16": torch.bfloat16,
-    "INT64": torch.int64,
-    "INT32": torch.int32,
-    "INT8": torch.int8,
-    "UINT8": torch.uint8,
-    "BOOL": torch.bool,
-}
 
 _libraries: dict[str, Library] = {}
 _libraries_lock = threading.Lock()
@@ -49,35 +39,6 @@ def library_of(trt: ModuleType) -> Library:
         if trt.__name__ not in _libraries:
             _libraries[trt.__name__] = Library(trt)
         return _libraries[trt.__name__]
-
-
-def torch_dtype(trt: ModuleType, dtype: Any) -> torch.dtype:
-    """PyTorch's name of a TensorRT dtype."""
-    for name, known in _DTYPES.items():
-        if getattr(trt.DataType, name, None) == dtype:
-            return known
-    raise Unsupported(f"TensorRT's {dtype} has no counterpart in PyTorch")
-
-
-def trt_dtype(trt: ModuleType, dtype: torch.dtype) -> Any:
-    """TensorRT's name of a PyTorch dtype."""
-    for name, known in _DTYPES.items():
-        if known == dtype and hasattr(trt.DataType, name):
-            return getattr(trt.DataType, name)
-    raise Unsupported(f"TensorRT has no tensors of {dtype}")
-
-
-def constant_tensor(context: TensorRTContext, tensor: torch.Tensor, name: str) -> Any:
-    """The output of a constant layer that holds the tensor's values."""
-    trt = context.trt
-    dense = tensor.detach().cpu().contiguous()
-    context.keep(dense)
-    weights = trt.Weights(trt_dtype(trt, dense.dtype), dense.data_ptr(), dense.numel())
-    layer = context.network.add_constant(tuple(dense.shape), weights)
-    layer.name = context.unique_name(name)
-    output = layer.get_output(0)
-    output.name = layer.name
-    return output
 
 
 def describe(context: TensorRTContext, tensor: Any) -> tuple[torch.dtype, list[int]]:
