@@ -106,13 +106,6 @@ class CacheEntry:
     @property
     def valid(self) -> bool: ...
 
-class HostThreads:
-    """Threads of an OpenMP pool, lent to a run."""
-
-    def __init__(self, parallel: int, thread_num: int, num_threads: int, count: int) -> None: ...
-    @property
-    def count(self) -> int: ...
-
 class DeviceArray:
     """A result in a device's memory, which other libraries take through DLPack."""
 
@@ -140,9 +133,7 @@ class Program:
     """A graph placed on engines, compiled and ready to run."""
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
-    def call_tensors(
-        self, tensors: list[Any], kind: type, threads: HostThreads | None = None
-    ) -> list[Any]: ...
+    def call_tensors(self, tensors: list[Any], kind: type) -> list[Any]: ...
     def run(
         self, inputs: Mapping[str, Any], *, out: Any = None, device: str | None = None
     ) -> dict[str, Any]: ...

@@ -18,7 +18,6 @@
 
 #include "convert.h"
 #include "device/caller_stream.h"
-#include "device/host_threads.h"
 #include "graph.h"
 #include "numpy.h"
 #include "report/html.h"
@@ -142,7 +141,7 @@ class PyProgram {
     return results;
   }
 
-  nb::list call_tensors(const nb::list& arguments, nb::handle kind, const HostThreads* threads) {
+  nb::list call_tensors(const nb::list& arguments, nb::handle kind) {
     const std::vector<Port>& ports = program_->inputs();
     const std::size_t count = nb::len(arguments);
     if (count != ports.size()) {
@@ -161,8 +160,6 @@ class PyProgram {
       inputs[i] = to_data(arguments[i], ports[i].type, input_labels_[i], access, &streams);
     }
     Outputs outputs;
-    std::optional<LendThreads> lend;
-    if (threads != nullptr) lend.emplace(*threads);
     // What becomes a tensor of the framework is used on the framework's stream.
     execute(inputs, outputs, streams, Results::kLikeInputs,
             api != nullptr ? streams.callers() : std::nullopt);
@@ -407,21 +404,6 @@ nb::object explanation_object(Explanation explanation, std::vector<Port> inputs,
 }
 
 void bind_program(nb::module_& module) {
-  nb::class_<HostThreads>(module, "HostThreads",
-                          "Threads of an OpenMP pool, lent to a run: addresses of GOMP_parallel, "
-                          "omp_get_thread_num and omp_get_num_threads, and the pool's size.")
-      .def(
-          "__init__",
-          [](HostThreads* self, std::uintptr_t parallel, std::uintptr_t thread_num,
-             std::uintptr_t num_threads, int count) {
-            new (self) HostThreads{
-                reinterpret_cast<decltype(HostThreads::parallel)>(parallel),
-                reinterpret_cast<decltype(HostThreads::thread_num)>(thread_num),
-                reinterpret_cast<decltype(HostThreads::num_threads)>(num_threads), count};
-          },
-          nb::arg("parallel"), nb::arg("thread_num"), nb::arg("num_threads"), nb::arg("count"))
-      .def_ro("count", &HostThreads::count, "Threads of the pool, the calling one included.");
-
   nb::class_<Port>(module, "Port", "A named input or output of a program.")
       .def_prop_ro("name", [](const Port& port) { return port.name; })
       .def_prop_ro(
@@ -477,12 +459,11 @@ void bind_program(nb::module_& module) {
            "(DeviceArrays); by default on the GPU if an input does.")
       .def(
           "call_tensors", &PyProgram::call_tensors, nb::arg("tensors"), nb::arg("kind"),
-          nb::arg("threads").none() = nb::none(),
-          "call_tensors(tensors: list, type, threads=None) -> list\n\n"
+          "call_tensors(tensors: list, type) -> list\n\n"
           "Runs with one value per input and gives one per output: where `type` has DLPack's table "
           "of C functions (torch.Tensor), tensors of that type, save for dtypes that are not "
           "everywhere known, which come as NumPy arrays. Tensors that require grad are read as "
-          "they are. Engines that can compute on `threads`.")
+          "they are.")
       .def_prop_ro(
           "inputs", [](const PyProgram& self) { return self.inputs(); },
           "The inputs in graph order: a list of Port.")

@@ -19,7 +19,6 @@ from torch._functorch.aot_autograd import make_boxed_func
 
 from .._core import InvalidArgument, Unsupported
 from .aten.decompositions import decompositions
-from .compiled_step import Direct, TrainingGraph
 from .fallback import refused_nodes, split
 from .importer import import_fx
 from .joint_graph import partition
@@ -46,8 +45,6 @@ class _Compiler:
     fallback: bool
     training: bool = False
     backward: bool = False
-    # Told of a training graph that one program runs.
-    made: Callable[[TrainingGraph], None] | None = None
 
     def _results_of_users(self, module: torch.fx.GraphModule) -> int:
         """How many of a graph's first results PyTorch's code gets to see, and not only the backward
@@ -73,7 +70,7 @@ class _Compiler:
         laid_out = self._results_of_users(module)
 
         def live() -> Runner:
-            return Runner(import_fx(module, samples, laid_out=laid_out), options, self.training)
+            return Runner(import_fx(module, samples, laid_out=laid_out), options)
 
         if not static:
             try:
@@ -81,19 +78,15 @@ class _Compiler:
             except Unsupported:
                 if not is_symbolic(samples):
                     raise
-                programs = PerShape(module, samples, options, self.training)
+                programs = PerShape(module, samples, options)
                 return make_boxed_func(lambda *arguments: programs(arguments))
-            if self.made is not None:
-                context = torch._guards.TracingContext.try_get()
-                metadata = context.fw_metadata if context is not None else None
-                self.made(TrainingGraph(module, runner, metadata))
             return make_boxed_func(lambda *arguments: runner(arguments))
 
         if is_symbolic(samples):
             try:
                 import_fx(module, samples)
             except Unsupported:  # weights stay inputs
-                specialised = PerShape(module, samples, options, self.training)
+                specialised = PerShape(module, samples, options)
                 return make_boxed_func(lambda *arguments: specialised(arguments))
 
         known: list[torch.Tensor] = []
@@ -147,14 +140,12 @@ def openxrt_backend(
     for name, value in (("freeze", freeze), ("fallback", fallback)):
         if not isinstance(value, bool):
             raise InvalidArgument(f"option '{name}' is True or False, not {value!r}")
-    direct = Direct(samples)
     backend = aot_autograd(
-        fw_compiler=_Compiler(chosen, False, fallback, True, False, direct.made_forward),
-        bw_compiler=_Compiler(chosen, False, fallback, True, True, direct.made_backward),
+        fw_compiler=_Compiler(chosen, False, fallback, training=True),
+        bw_compiler=_Compiler(chosen, False, fallback, training=True, backward=True),
         inference_compiler=_Compiler(chosen, freeze, fallback),
         decompositions=decompositions(),
         partition_fn=partition,
     )
-    # The engines write into no memory of PyTorch's, so a graph that is kept can be run again.
-    with torch._functorch.config.patch(donated_buffer=False), attention_as_products(samples):
-        return direct.function(backend(module, samples))
+    with attention_as_products(samples):
+        return backend(module, samples)

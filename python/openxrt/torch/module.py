@@ -18,7 +18,6 @@ from .._xrt_module import program_options
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
 from .exported import Exported, Signature, State, has_substitutes
-from .guarded_call import GuardedCall, is_possible
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .runner import FrozenWhileUnchanged, Runner
 from .tracing import cannot_be_traced, register_known_containers
@@ -114,7 +113,6 @@ class EngineModule(torch.nn.Module):
         self._programs_lock = threading.Lock()
         # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
         self.__dict__["_compiled"] = None
-        self.__dict__["_guarded"] = None
         self.__dict__["_quantiser"] = None
         self.__dict__["_module"] = module  # from now on attributes may be the module's
 
@@ -254,21 +252,9 @@ class EngineModule(torch.nn.Module):
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
         if self._compiled is None:
             self._compile_through_dynamo(dynamic=None)
-        guarded: GuardedCall | None = None
-        if not kwargs and not torch.compiler.is_compiling() and is_possible(self._compiled):
-            guarded = self._guarded
-            if guarded is None:
-                guarded = GuardedCall(self.wrapped, self._compiled)
-                self.__dict__["_guarded"] = guarded
-            call = guarded.find(args)
-            if call is not None:
-                return call(*args)
         try:
             # Its forward() is what was compiled; its __call__ would look for hooks of its own.
-            result = self._compiled.forward(*args, **kwargs)
-            if guarded is not None:
-                guarded.learn(args)
-            return result
+            return self._compiled.forward(*args, **kwargs)
         except torch._dynamo.exc.TorchRuntimeError as error:
             self._judge(error, args, kwargs)
             raise
@@ -296,7 +282,6 @@ class EngineModule(torch.nn.Module):
             dynamic=dynamic,
             **{name: value for name, value in limits.items() if name in known},
         )
-        self.__dict__["_guarded"] = None
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inference:
         flat, _ = pytree.tree_flatten((args, kwargs))

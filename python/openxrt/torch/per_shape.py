@@ -49,11 +49,9 @@ class PerShape:
         module: torch.fx.GraphModule,
         samples: Sequence[object],
         options: Mapping[str, Any],
-        training: bool,
     ) -> None:
         self.module = module
         self.options = options
-        self.training = training
         self.runners: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
         self._make(samples)  # what cannot be imported at all is refused now
 
@@ -63,7 +61,7 @@ class PerShape:
             known = [_like(x, mode) for x in arguments]
             with mode:
                 graph = make_fx(self.module, decomposition_table=decompositions())(*known)
-            return Runner(import_fx(graph, known, keep_views=True), self.options, self.training)
+            return Runner(import_fx(graph, known, keep_views=True), self.options)
 
     def __call__(self, arguments: Sequence[object]) -> list[object]:
         """The results for flat arguments."""

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +10,7 @@ import numpy as np
 import torch
 
 from .. import load
-from .._core import DeviceArray, HostThreads, InvalidArgument, Program
+from .._core import DeviceArray, InvalidArgument, Program
 from .importer import Imported
 
 # NumPy has no bfloat16 of its own: the bits travel as integers.
@@ -70,113 +67,12 @@ _AS_ARRAYS = {
     *("float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2"),
 }
 
-_OMP_PAUSE_SOFT = 1
-# Of a program's last run, above which threads that spin beside it cost more than new ones.
-_LONG_S = 5e-3
-
-
-@functools.cache
-def _openmp() -> ctypes.CDLL | None:
-    """The OpenMP library that PyTorch runs its ops on, if it does."""
-    if "ATen parallel backend: OpenMP" not in torch.__config__.parallel_info():
-        return None
-    library = ctypes.CDLL(torch._C.__file__)
-    return library if hasattr(library, "GOMP_parallel") else None
-
-
-def let_openmp_threads_go() -> None:
-    """Ends the threads that PyTorch's last parallel op on this thread left behind.
-
-    GNU's OpenMP has its threads spin for some 15 ms after a parallel region (the optimizer's step,
-    say) in wait of the next. While an engine computes they hold the cores that its own threads
-    need. PyTorch's next parallel op makes new ones, which takes tens of microseconds.
-    """
-    pause = getattr(_openmp(), "omp_pause_resource_all", None)
-    if pause is not None:
-        pause(_OMP_PAUSE_SOFT)
-
-
-@functools.cache
-def _threads_to_lend(count: int) -> HostThreads | None:
-    """Those threads, `count` with the calling one, for an engine that can compute on them: nobody
-    waits for a core, and PyTorch finds them awake afterwards."""
-    library = _openmp()
-    if library is None or count < 2:
-        return None
-    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
-    addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
-    return HostThreads(*addresses, count)
-
-
-class _Lending:
-    """Whether a program is lent PyTorch's threads, by the times of its runs.
-
-    On idle cores that is faster: nobody waits for a core that another pool's thread spins on. Where
-    other processes want the cores it is much slower, for the calling thread waits at the end until
-    each thread that it lent has been given a core. So the other way is tried now and then, ever
-    more seldom while it loses, and at once when runs become slow.
-    """
-
-    _TRIED = 3  # runs, of which the best counts
-    _SLOW = 3.0  # times the best run of late
-
-    def __init__(self) -> None:
-        self.lends = False
-        self._recent: list[float] = []
-        self._other: list[float] | None = None  # times of the way being tried
-        self._interval = 4
-        self._until_trial = self._interval
-        self._slow_runs = 0
-        self._best = float("inf")
-
-    def lends_now(self) -> bool:
-        """For the run that comes."""
-        return self.lends if self._other is None else not self.lends
-
-    def took(self, seconds: float) -> None:
-        """The run's time."""
-        if self._other is not None:
-            self._other.append(seconds)
-            if len(self._other) == self._TRIED:
-                self._decide(min(self._other))
-            return
-        self._recent = [*self._recent[1 - self._TRIED :], seconds]
-        self._best = min(self._best, seconds)
-        self._slow_runs = self._slow_runs + 1 if seconds > self._SLOW * self._best else 0
-        self._until_trial -= 1
-        if self._slow_runs == self._TRIED or self._until_trial <= 0:
-            self._other = []
-
-    def _decide(self, other: float) -> None:
-        own = min(self._recent)
-        if other < own:
-            self.lends = not self.lends
-            self._interval = 64
-        else:
-            self._interval = min(2 * self._interval, 4096)
-        self._until_trial = self._interval
-        self._best = min(own, other)
-        self._recent = []
-        self._other = None
-        self._slow_runs = 0
-
 
 class Runner:
-    """One imported graph, compiled. Called with flat arguments and the state it reads.
+    """One imported graph, compiled. Called with flat arguments and the state it reads."""
 
-    With `beside_pytorch` it runs between parallel ops of PyTorch's: it computes on PyTorch's idle
-    threads where it can and that is faster, and else lets go of them before a long run.
-    """
-
-    def __init__(
-        self, imported: Imported, options: Mapping[str, Any], beside_pytorch: bool = False
-    ) -> None:
-        # Where tensors lie on the GPU, the host's threads have little to do.
+    def __init__(self, imported: Imported, options: Mapping[str, Any]) -> None:
         self.on_gpu = any(device.type == "cuda" for device in imported.devices)
-        self.beside_pytorch = beside_pytorch and not self.on_gpu
-        self.seconds = 0.0  # of the last run beside PyTorch on threads of its own
-        self.has_run = False
-        self.lending: _Lending | None = None  # of a program that can compute on lent threads
         device = _device_for(imported, options.get("device"))
         if device is not None:
             options = {**options, "device": device}
@@ -220,7 +116,9 @@ class Runner:
             ]
         for place in self.complex_inputs:
             tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())  # type: ignore[attr-defined]
-        outputs = self._run_beside(tensors) if self.beside_pytorch else self._run(tensors, None)
+        outputs = self.program.call_tensors(tensors, torch.Tensor)
+        for place in self.comes_as_array:
+            outputs[place] = to_torch(outputs[place])
         return self._results(arguments, outputs)
 
     def _results(self, arguments: Sequence[object], outputs: list[Any]) -> list[object]:
@@ -244,34 +142,6 @@ class Runner:
             else:
                 results.append(outputs[result.output])
         return results
-
-    def _run(self, tensors: list[object], threads: HostThreads | None) -> list[Any]:
-        outputs = self.program.call_tensors(tensors, torch.Tensor, threads)
-        for place in self.comes_as_array:
-            outputs[place] = to_torch(outputs[place])
-        return outputs
-
-    def _run_beside(self, tensors: list[object]) -> list[Any]:
-        lending = self.lending
-        if lending is not None and lending.lends_now():
-            threads = _threads_to_lend(torch.get_num_threads())
-        else:
-            threads = None
-            if self.seconds > _LONG_S:
-                let_openmp_threads_go()
-        began = time.perf_counter()
-        outputs = self._run(tensors, threads)
-        seconds = time.perf_counter() - began
-        if threads is None:
-            self.seconds = seconds
-        if lending is not None:
-            lending.took(seconds)
-        elif not self.has_run:
-            self.has_run = True
-            launches = self.program.explain()["launches"]
-            if all(launch["engine"] == "native" for launch in launches):
-                self.lending = _Lending()
-        return outputs
 
     def _run_on_gpu(
         self, arguments: Sequence[object], state: Mapping[str, torch.Tensor] | None

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 
@@ -214,28 +213,3 @@ def test_saved_images_are_not_moved_in_memory() -> None:
     saved = [node.meta["val"].shape for node in output.args[0][1:] if node.meta["val"].dim() == 4]
     assert saved.count((2, 10, 10, 8)) == 3  # before and after the normalisation, and the result
     compare(module, torch.randn(2, 8, 10, 10))
-
-
-def test_idle_threads_of_pytorch_do_not_spin_beside_a_program() -> None:
-    """GNU's OpenMP keeps them busy for a while after a parallel op."""
-    from openxrt.torch.runner import let_openmp_threads_go
-
-    def threads() -> set[str]:
-        return {path.name for path in tasks.iterdir()}
-
-    tasks = Path("/proc/self/task")
-    if "OpenMP" not in torch.__config__.parallel_info() or not tasks.is_dir():
-        pytest.skip("PyTorch has no OpenMP here")
-    count = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        let_openmp_threads_go()
-        before = threads()
-        x = torch.ones(1 << 20)
-        x.add_(1)
-        assert len(threads() - before) == 2
-        let_openmp_threads_go()
-        assert not threads() - before
-        assert float(x.add_(1).sum()) == 3 * (1 << 20)  # and it goes on with new ones
-    finally:
-        torch.set_num_threads(count)

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XRTModule in training past Dynamo's wrapper: it must see what Dynamo's guards see."""
+"""XRTModule in training mode follows changes of what it wraps, judged by PyTorch eager."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
+import openxrt
 import openxrt.torch as xt
 import pytest
 import torch
+from openxrt.torch import runner
 
 Linear = torch.nn.Linear
 
@@ -38,7 +41,6 @@ def pair(make: Callable[[], torch.nn.Module]) -> tuple[torch.nn.Module, xt.XRTMo
     fast = xt.XRTModule(copy.deepcopy(module), engine="native").train()
     for _ in range(3):
         same(module, fast)
-    assert fast._guarded.find((torch.randn(4, 6),)) is not None
     return module, fast
 
 
@@ -99,18 +101,24 @@ def test_hooks(make: Callable[[], torch.nn.Module]) -> None:
 
 
 @pytest.mark.parametrize("make", MODULES)
-def test_modules_of_other_engines_keep_theirs(make: Callable[[], torch.nn.Module]) -> None:
+def test_modules_of_other_engines_keep_theirs(
+    make: Callable[[], torch.nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Dynamo keeps the code of all in one place, with guards that do not tell them apart."""
+    loaded: list[object] = []
+
+    def load(graph: openxrt.Graph, **options: Any) -> openxrt.Program:
+        loaded.append(options["engine"])
+        return openxrt.load(graph, **options)
+
+    monkeypatch.setattr(runner, "load", load)
     module = make()
     engines = ("native", ["xla", "native"])
     runs = [xt.XRTModule(copy.deepcopy(module), engine=engine).train() for engine in engines]
     for _ in range(3):
         for run in runs:
             same(module, run)
-    found = [run._guarded.find((torch.randn(4, 6),)) for run in runs]
-    codes = [getattr(call, "func", call).__code__ for call in found]
-    assert codes[0] is not codes[1]
-    assert [run._guarded.backend.kwargs["options"]["engine"] for run in runs] == [*engines]
+    assert loaded == [engine for engine in engines for _ in ("forward", "backward")]
 
 
 def test_grad_mode_and_autocast() -> None:
@@ -140,7 +148,6 @@ def test_stances_and_graph_breaks() -> None:
     fast = xt.XRTModule(copy.deepcopy(module), engine="native").train()
     for _ in range(4):
         same(module, fast)
-    assert fast._guarded.find((torch.randn(4, 6),)) is None
 
 
 def test_inside_of_another_compiled_function() -> None:
@@ -153,15 +160,3 @@ def test_inside_of_another_compiled_function() -> None:
     outer = torch.compile(fresh, backend="aot_eager")
     for _ in range(3):
         same(module, outer)
-
-
-def test_compiled_autograd() -> None:
-    module, fast = pair(sequential)
-    x = torch.randn(4, 6)
-    for run in (module, fast):
-        run.zero_grad()
-    module(x).sum().backward()
-    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
-        fast(x).sum().backward()
-    for wanted, found in zip(module.parameters(), fast.parameters(), strict=True):
-        torch.testing.assert_close(found.grad, wanted.grad)
