@@ -1,56 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the XRTModules of PyTorch and of OneFlow share: their arguments as program options."""
+"""What the XRTModules of PyTorch and of OneFlow share: their arguments and what they report."""
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from ._core import InvalidArgument
+from ._core import InvalidArgument, Program
+from ._int8 import Calibration, calibration_of
+
+if TYPE_CHECKING:
+    from .explanation import Explanation
 
 
-def program_options(
-    options: dict[str, Any],
-    *,
-    use_fp16: bool = False,
-    max_batch_size: int | None = None,
-    max_workspace_size: int | None = None,
-    strict_types: bool = False,
-    force_precision_constraints: bool = True,
-    force_compile: bool = False,
-    cluster_minimum_nodes: int = 1,
-    cluster_maximum_nodes: int | None = None,
-    cluster_ignore_pipeline: bool = True,
-    cluster_max_iteration: int = 20,
-    cluster_strict_sbp_policy: bool = True,
-    dump_subgraph_dir: str | os.PathLike[str] | None = None,
-    verbose: bool = False,
-) -> dict[str, Any]:
-    """An XRTModule's arguments as keyword arguments of openxrt.load().
+class XRTModuleCore:
+    """To derive from, before the framework's module class."""
 
-    Returns `options`, keyword arguments of openxrt.load() that were given as such, with those that
-    the named arguments stand for. What is left at its default adds nothing, so that the
-    environment's XRT_… still counts.
+    programs: Callable[[], Iterator[Program]]  # those in use, the newest first
 
-    Raises:
-        InvalidArgument: arguments contradict each other.
-    """
-    if use_fp16 and options.get("precision", "f16") != "f16":
-        raise InvalidArgument(f"use_fp16 and precision={options['precision']!r}")
-    given = {
-        "precision": "f16" if use_fp16 else None,
-        "max_batch_size": max_batch_size,
-        "max_workspace_size": max_workspace_size,
-        "force_compile": force_compile or None,
-        "cluster_minimum_nodes": None if cluster_minimum_nodes == 1 else cluster_minimum_nodes,
-        "cluster_maximum_nodes": cluster_maximum_nodes,
-        "dump_subgraph_dir": None if dump_subgraph_dir is None else os.fspath(dump_subgraph_dir),
-        "verbose": verbose or None,
-        # Those below change nothing, which the log says where they are not left at rest.
-        "strict_types": strict_types or None,
-        "force_precision_constraints": None if force_precision_constraints else False,
-        "cluster_ignore_pipeline": None if cluster_ignore_pipeline else False,
-        "cluster_max_iteration": None if cluster_max_iteration == 20 else cluster_max_iteration,
-        "cluster_strict_sbp_policy": None if cluster_strict_sbp_policy else False,
-    }
-    return {**options, **{name: value for name, value in given.items() if value is not None}}
+    def __init__(
+        self,
+        module: Any,
+        engine: str | list[str] = "auto",
+        *,
+        use_fp16: bool = False,
+        use_int8: bool = False,
+        int8_calibration: object = None,
+        **options: Any,
+    ) -> None:
+        """Wraps a module.
+
+        Args:
+            module: what is wrapped; it stays usable by itself.
+            engine: as in openxrt.load().
+            use_fp16: engines that can do so compute float32 in float16: precision="f16".
+            use_int8: evaluation computes convolutions and products by constants in int8. What is
+                quantised is made at the first call, and anew at the next call after weights have
+                changed.
+            int8_calibration: samples, a function, a number of calls, or the path of samples or of a
+                table: see openxrt.quantize.Calibration, which may be given itself.
+            options: further arguments of openxrt.load(), such as max_batch_size; None stands for an
+                argument's default. Those of OneFlow-XRT that change nothing are accepted.
+
+        Raises:
+            InvalidArgument: arguments contradict each other.
+        """
+        calibration = calibration_of(use_int8, int8_calibration)
+        options = {name: value for name, value in options.items() if value is not None}
+        if use_fp16 and options.setdefault("precision", "f16") != "f16":
+            raise InvalidArgument(f"use_fp16 and precision={options['precision']!r}")
+        self._wrap(module, {"engine": engine, **options}, calibration)
+
+    def _wrap(self, module: Any, options: dict[str, Any], calibration: Calibration | None) -> None:
+        """Begins the framework's module. `options` are arguments of openxrt.load(), and the
+        framework's own; `calibration` is None where nothing is quantised."""
+        raise NotImplementedError
+
+    def explain(self) -> Explanation:
+        """Which engine runs what, and why, of the newest program: `programs()` has the others.
+
+        Raises:
+            InvalidArgument: the module has not been called.
+        """
+        program = next(self.programs(), None)
+        if program is None:
+            raise InvalidArgument("there is no program yet: call the module first")
+        return program.explain()

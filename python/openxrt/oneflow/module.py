@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -18,8 +17,8 @@ from oneflow import nn
 from .. import load
 from .._core import Contents, InvalidArgument, Program, Unsupported, Watch, import_oneflow_job
 from .._folding import Refolding
-from .._int8 import Call, Quantiser, Ranges, calibration_of, united
-from .._xrt_module import program_options
+from .._int8 import Calibration, Call, Quantiser, Ranges, united
+from .._xrt_module import XRTModuleCore
 from .job import STEP, Job, capture, flatten, rebuild
 from .memory import Weights, shared, structure
 
@@ -286,6 +285,7 @@ class _Training:
         self.result_count = len(like)
         weights = Weights(self.job.variables)
         own: dict[str, np.ndarray] = {}
+        options = {**options, "training": True}
 
         def part(phase: str) -> _Compiled:
             imported = import_oneflow_job(
@@ -336,7 +336,7 @@ class _Steps:
         (self.results,) = graph._eager_outputs
         weights = Weights(self.job.variables)
         imported = import_oneflow_job(self.job.text)
-        self.compiled = _Compiled(imported, self.job, weights, state, options)
+        self.compiled = _Compiled(imported, self.job, weights, state, {**options, "training": True})
 
     def run(self, args: list[flow.Tensor]) -> Any:
         outputs = self.compiled.program.run(self.compiled.feeds(args))
@@ -344,7 +344,7 @@ class _Steps:
         return rebuild(self.results, made)
 
 
-class XRTModule(nn.Module):
+class XRTModule(XRTModuleCore, nn.Module):
     """A module or graph of OneFlow that runs and trains through the engines.
 
     Wrapping an nn.Module shares its parameters, buffers and sub-modules under the same names:
@@ -358,75 +358,21 @@ class XRTModule(nn.Module):
     on for as long as a compilation takes, they are built in again. OneFlow counts no writes, so a
     digest of every byte is compared at each call: see watch_weights.
 
-    Args:
-        module: an nn.Module, or an nn.Graph that was not compiled by OneFlow with other arguments.
-        engine: as in openxrt.load().
-        use_fp16: let engines that can do so compute in fp16.
-        use_int8: evaluation computes convolutions and products by constants in int8; training
-            stays in floating point. What is quantised is made at the first call, and anew at the
-            next call after weights have changed.
-        int8_calibration: samples, a function, a number of calls, or the path of samples or of a
-            table: see openxrt.quantize.Calibration, which may be given itself.
-        max_batch_size: the largest first dimension that engines are to build for.
-        max_workspace_size: bytes of scratch memory that one function may use.
-        strict_types, force_precision_constraints: engines always compute in the types of the
-            graph, whatever these say.
-        force_compile: compile anew whatever the cache holds.
-        cluster_minimum_nodes: smaller clusters go to the next engine.
-        cluster_maximum_nodes: larger clusters are split; None: no limit.
-        cluster_ignore_pipeline, cluster_max_iteration, cluster_strict_sbp_policy: accepted, as
-            OneFlow-XRT had them; graphs here have no stages, clusters are complete after one pass,
-            and values are not distributed within a graph.
-        dump_subgraph_dir: where to write the graph before and after each pass, and every function.
-        verbose: print every line of the log.
-        watch_weights: compare all weights with those that are built in at each call in evaluation
-            mode. False saves that time; then training mode, load_state_dict() and refresh() alone
-            say that weights changed.
-        options: further arguments of openxrt.load().
+    Its arguments are those of every XRTModule (see __init__), for an nn.Module, or an nn.Graph that
+    OneFlow has not compiled with other arguments; and `watch_weights`: compare all weights with
+    those that are built in at each call in evaluation mode. False saves that time; then training
+    mode, load_state_dict() and refresh() alone say that weights changed.
     """
 
-    def __init__(
+    def _wrap(
         self,
         module: nn.Module | nn.Graph,
-        engine: str | list[str] = "auto",
-        *,
-        use_fp16: bool = False,
-        use_int8: bool = False,
-        int8_calibration: object = None,
-        max_batch_size: int | None = None,
-        max_workspace_size: int | None = None,
-        strict_types: bool = False,
-        force_precision_constraints: bool = True,
-        force_compile: bool = False,
-        cluster_minimum_nodes: int = 1,
-        cluster_maximum_nodes: int | None = None,
-        cluster_ignore_pipeline: bool = True,
-        cluster_max_iteration: int = 20,
-        cluster_strict_sbp_policy: bool = True,
-        dump_subgraph_dir: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-        watch_weights: bool = True,
-        **options: Any,
+        options: dict[str, Any],
+        calibration: Calibration | None,
     ) -> None:
-        super().__init__()
-        calibration = calibration_of(use_int8, int8_calibration)
-        options = program_options(
-            options,
-            use_fp16=use_fp16,
-            max_batch_size=max_batch_size,
-            max_workspace_size=max_workspace_size,
-            strict_types=strict_types,
-            force_precision_constraints=force_precision_constraints,
-            force_compile=force_compile,
-            cluster_minimum_nodes=cluster_minimum_nodes,
-            cluster_maximum_nodes=cluster_maximum_nodes,
-            cluster_ignore_pipeline=cluster_ignore_pipeline,
-            cluster_max_iteration=cluster_max_iteration,
-            cluster_strict_sbp_policy=cluster_strict_sbp_policy,
-            dump_subgraph_dir=dump_subgraph_dir,
-            verbose=verbose,
-        )
-        object.__setattr__(self, "options", {"engine": engine, **options})
+        nn.Module.__init__(self)
+        watch_weights = options.pop("watch_weights", True)
+        object.__setattr__(self, "options", options)
         object.__setattr__(self, "_wrapped", module)
         object.__setattr__(self, "_programs", {})
         object.__setattr__(self, "_state", {})
@@ -480,9 +426,9 @@ class XRTModule(nn.Module):
         return self._state
 
     def programs(self) -> Iterator[Program]:
-        """The openxrt.Programs made so far."""
-        for made in self._programs.values():
-            for name in ("frozen", "live", "forward", "backward", "compiled"):
+        """The openxrt.Programs in use, the newest first."""
+        for made in reversed(self._programs.values()):
+            for name in ("compiled", "backward", "forward", "live", "frozen"):
                 compiled = getattr(made, name, None)
                 if compiled is not None:
                     yield compiled.program

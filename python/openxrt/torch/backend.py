@@ -10,6 +10,7 @@ and backward alike, is imported and run by the engines.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,10 +21,10 @@ from torch._functorch.aot_autograd import make_boxed_func
 from .._core import InvalidArgument, Unsupported
 from .aten.decompositions import decompositions
 from .fallback import refused_nodes, split
-from .importer import import_fx
+from .importer import Imported, import_fx
 from .joint_graph import partition
 from .per_shape import PerShape, is_symbolic
-from .runner import FrozenWhileUnchanged, Runner
+from .runner import FrozenWhileUnchanged, Runner, Runners
 from .tracing import attention_as_products
 
 
@@ -40,7 +41,7 @@ class _Compiler:
     """Turns one FX graph into a callable; `freeze` builds parameters into the graph, `training`
     is for forward and backward graphs."""
 
-    options: Mapping[str, Any]
+    make: Callable[[Imported], Runner]
     freeze: bool
     fallback: bool
     training: bool = False
@@ -62,15 +63,13 @@ class _Compiler:
         self, module: torch.fx.GraphModule, samples: Sequence[object]
     ) -> Callable[..., object]:
         if self.fallback and (refused := refused_nodes(module, samples)):
-            parts = split(module, refused, self.options)
+            parts = split(module, refused, self.make)
             return make_boxed_func(lambda *arguments: parts(*arguments))
         static = _static_positions(len(samples)) if self.freeze else []
-        options = dict(self.options)
-
         laid_out = self._results_of_users(module)
 
         def live() -> Runner:
-            return Runner(import_fx(module, samples, laid_out=laid_out), options)
+            return self.make(import_fx(module, samples, laid_out=laid_out))
 
         if not static:
             try:
@@ -78,7 +77,7 @@ class _Compiler:
             except Unsupported:
                 if not is_symbolic(samples):
                     raise
-                programs = PerShape(module, samples, options)
+                programs = PerShape(module, samples, self.make)
                 return make_boxed_func(lambda *arguments: programs(arguments))
             return make_boxed_func(lambda *arguments: runner(arguments))
 
@@ -86,7 +85,7 @@ class _Compiler:
             try:
                 import_fx(module, samples)
             except Unsupported:  # weights stay inputs
-                specialised = PerShape(module, samples, options)
+                specialised = PerShape(module, samples, self.make)
                 return make_boxed_func(lambda *arguments: specialised(arguments))
 
         known: list[torch.Tensor] = []
@@ -94,8 +93,7 @@ class _Compiler:
 
         def frozen() -> Runner:
             constants = dict(zip(static, known, strict=True))
-            imported = import_fx(module, samples, constants=constants, laid_out=laid_out)
-            return Runner(imported, options)
+            return self.make(import_fx(module, samples, constants=constants, laid_out=laid_out))
 
         choice = FrozenWhileUnchanged(frozen, live)
 
@@ -123,12 +121,15 @@ def openxrt_backend(
     *,
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
+    runners: Runners | None = None,
 ) -> Callable[..., object]:
     """torch.compile's entry point.
 
     `options` are the arguments of openxrt.load(), and two of its own: freeze=False keeps weights
     as inputs from the start; fallback=True lets PyTorch run the ops that cannot be imported, which
-    otherwise are an error.
+    otherwise are an error. `runners` is for XRTModule, which lists what was made.
+
+    Engines are asked for a training step where PyTorch derives a backward graph.
     """
     if mode not in (None, "default"):
         raise InvalidArgument(
@@ -140,10 +141,13 @@ def openxrt_backend(
     for name, value in (("freeze", freeze), ("fallback", fallback)):
         if not isinstance(value, bool):
             raise InvalidArgument(f"option '{name}' is True or False, not {value!r}")
+    runners = runners or Runners()
+    make = functools.partial(runners.make, options=chosen)
+    make_training = functools.partial(runners.make, options={**chosen, "training": True})
     backend = aot_autograd(
-        fw_compiler=_Compiler(chosen, False, fallback, training=True),
-        bw_compiler=_Compiler(chosen, False, fallback, training=True, backward=True),
-        inference_compiler=_Compiler(chosen, freeze, fallback),
+        fw_compiler=_Compiler(make_training, False, fallback, training=True),
+        bw_compiler=_Compiler(make_training, False, fallback, training=True, backward=True),
+        inference_compiler=_Compiler(make, freeze, fallback),
         decompositions=decompositions(),
         partition_fn=partition,
     )

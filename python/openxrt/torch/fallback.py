@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -14,7 +13,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from .._core import Unsupported
 from .builder import NeedsStaticShape
-from .importer import import_fx, missing_nodes, where
+from .importer import Imported, import_fx, missing_nodes, where
 from .runner import Runner
 
 _log = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ class _Imported(OperatorSupportBase):
 
 
 def split(
-    module: torch.fx.GraphModule, refused: set[str], options: Mapping[str, Any]
+    module: torch.fx.GraphModule, refused: set[str], make: Callable[[Imported], Runner]
 ) -> torch.fx.GraphModule:
     """The graph with everything but the refused nodes in parts that the engines run; what a part
     turns out to refuse is refused, too."""
@@ -76,7 +75,7 @@ def split(
                     raise
                 found.add(name)
                 continue
-            setattr(whole, str(call.target), _Part(Runner(imported, options), _is_single(part)))
+            setattr(whole, str(call.target), _Part(make(imported), _is_single(part)))
         if not found:
             break
         refused |= found

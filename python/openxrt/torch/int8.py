@@ -25,11 +25,16 @@ class QuantisedWhileUnchanged:
     live = None
 
     def __init__(
-        self, exported: Exported, quantiser: Quantiser, options: Mapping[str, Any]
+        self,
+        exported: Exported,
+        quantiser: Quantiser,
+        options: Mapping[str, Any],
+        make: Callable[[Imported], Runner],
     ) -> None:
         self._exported = exported
         self._quantiser = quantiser
-        self._options = options
+        self._cache_dir = options.get("cache_dir")
+        self._make = make
         self._unchanged: Callable[[], bool] | None = None
         self.frozen: Runner | None = None
 
@@ -41,13 +46,13 @@ class QuantisedWhileUnchanged:
             imported = self._exported.imported_anew()
             ranges = self._quantiser.calibration.table() or self._calibrated(imported)
             imported.graph = self._quantiser.quantised(imported.graph, ranges)
-            self.frozen = Runner(imported, self._options)
+            self.frozen = self._make(imported)
         return self.frozen, True
 
     def _calibrated(self, imported: Imported) -> Ranges:
         calls = self._quantiser.calls()
         flat = [pytree.tree_flatten(call) for call in calls]
-        cache_dir = self._options.get("cache_dir")
+        cache_dir = self._cache_dir
         if not all(self._exported.signature.fits(*kind) for kind in flat):
             # A graph of other sizes: its values are those of this one, in the same order.
             return ranges_of(self._exported.module, self._quantiser, calls, cache_dir)

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,13 +13,13 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .._core import Error, InternalError, InvalidModel, Unsupported
-from .._int8 import Call, Quantiser, Ranges, calibration_of
-from .._xrt_module import program_options
+from .._int8 import Calibration, Call, Quantiser, Ranges
+from .._xrt_module import XRTModuleCore
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
 from .exported import Exported, Signature, State, has_substitutes
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
-from .runner import FrozenWhileUnchanged, Runner
+from .runner import FrozenWhileUnchanged, Runners
 from .tracing import cannot_be_traced, register_known_containers
 
 # Programs kept for distinct signatures of the arguments; the oldest makes room.
@@ -38,17 +38,19 @@ class _Inference(Exported):
         kwargs: dict[str, object],
         wide: list[dict[int, Any] | None] | None,
         options: Mapping[str, Any],
+        runners: Runners,
         quantiser: Quantiser | None = None,
     ) -> None:
         super().__init__(module, args, kwargs, wide)
+        make = functools.partial(runners.make, options=options)
         self.choice: FrozenWhileUnchanged | QuantisedWhileUnchanged
         if quantiser is None:
             self.choice = FrozenWhileUnchanged(
-                lambda: Runner(self.imported(False), options),
-                lambda: Runner(self.imported(True), options),
+                lambda: make(self.imported(False)),
+                lambda: make(self.imported(True)),
             )
         else:
-            self.choice = QuantisedWhileUnchanged(self, quantiser, options)
+            self.choice = QuantisedWhileUnchanged(self, quantiser, options, make)
         self.unchanged = self.watch()
         self._lock = threading.Lock()
 
@@ -113,6 +115,7 @@ class EngineModule(torch.nn.Module):
         self._programs_lock = threading.Lock()
         # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
         self.__dict__["_compiled"] = None
+        self.__dict__["_runners"] = Runners()
         self.__dict__["_quantiser"] = None
         self.__dict__["_module"] = module  # from now on attributes may be the module's
 
@@ -277,7 +280,7 @@ class EngineModule(torch.nn.Module):
         known = inspect.signature(torch.compile).parameters
         self.__dict__["_compiled"] = torch.compile(
             self.wrapped,
-            backend=openxrt_backend,
+            backend=functools.partial(openxrt_backend, runners=self._runners),
             options=options,
             dynamic=dynamic,
             **{name: value for name, value in limits.items() if name in known},
@@ -294,7 +297,9 @@ class EngineModule(torch.nn.Module):
                     wide = None
                 if wide is not None:
                     break
-            made = _Inference(self.wrapped, args, kwargs, wide, self.options, self._quantiser)
+            made = _Inference(
+                self.wrapped, args, kwargs, wide, self.options, self._runners, self._quantiser
+            )
             self._programs.insert(0, made)
             del self._programs[_MAX_PROGRAMS:]
         return made
@@ -311,6 +316,7 @@ class EngineModule(torch.nn.Module):
             self._left = []
             self._one_program_per_size = False
         self.__dict__["_compiled"] = None
+        self.__dict__["_runners"] = Runners()
 
     @staticmethod
     def _wants_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -319,11 +325,9 @@ class EngineModule(torch.nn.Module):
         )
 
     def programs(self) -> Iterator[Any]:
-        """The openxrt.Programs compiled so far for evaluation mode, the newest first."""
-        for program in self._programs:
-            for runner in (program.choice.frozen, program.choice.live):
-                if runner is not None:
-                    yield runner.program
+        """The openxrt.Programs in use, the newest first: those of evaluation, and a forward and a
+        backward one of each graph that trains."""
+        yield from self._runners.programs()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EngineModule:
         import copy
@@ -344,80 +348,25 @@ def _rebuild(
     return kind(module, **arguments)
 
 
-class XRTModule(EngineModule):
+class XRTModule(XRTModuleCore, EngineModule):
     """The engines in training and in evaluation: forward, backward and inference go through them.
 
+    >>> fast = openxrt.torch.XRTModule(model, engine=["openvino", "native"])
+
     In training mode PyTorch derives the backward graph and the engines run both (torch.compile's
-    backend "openxrt"); optimizers stay PyTorch's.
+    backend "openxrt"); optimizers stay PyTorch's. What is quantised (use_int8) is evaluation alone:
+    training, calls that want gradients, and what `fallback` leaves to PyTorch stay in floating
+    point.
 
-    Args:
-        module, engine, fallback: as in EngineModule.
-        use_fp16: engines that can do so compute float32 in float16 (precision="f16").
-        use_int8: evaluation computes convolutions and products by constants in int8; training,
-            and calls that want gradients, stay in floating point. What is quantised is made at the
-            first call, and anew at the next call after weights have changed. With `fallback`, what
-            goes through PyTorch stays in floating point, too.
-        int8_calibration: samples, a function, a number of calls, or the path of samples or of a
-            table: see openxrt.quantize.Calibration, which may be given itself.
-        max_batch_size: the largest first dimension that engines are to build for.
-        max_workspace_size: bytes of scratch memory that one function may use.
-        strict_types, force_precision_constraints: engines always compute in the types of the
-            graph, whatever these say.
-        force_compile: compile anew whatever the caches hold.
-        cluster_minimum_nodes: smaller clusters go to the next engine.
-        cluster_maximum_nodes: larger clusters are split; None: no limit.
-        cluster_ignore_pipeline, cluster_max_iteration, cluster_strict_sbp_policy: accepted, as
-            OneFlow-XRT had them; graphs here have no stages, clusters are complete after one pass,
-            and values are not distributed within a graph.
-        dump_subgraph_dir: where to write the graph before and after each pass, and every function.
-        verbose: print every line of the log.
-        options: further arguments of openxrt.load().
-
-    Raises:
-        InvalidArgument: the arguments contradict each other.
+    Its arguments are those of every XRTModule (see __init__), and `fallback`: where an op has no
+    lowering or tracing fails, PyTorch runs what the engines cannot (a graph break), instead of an
+    error.
     """
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        engine: str | list[str] = "auto",
-        *,
-        use_fp16: bool = False,
-        use_int8: bool = False,
-        int8_calibration: object = None,
-        max_batch_size: int | None = None,
-        max_workspace_size: int | None = None,
-        strict_types: bool = False,
-        force_precision_constraints: bool = True,
-        force_compile: bool = False,
-        cluster_minimum_nodes: int = 1,
-        cluster_maximum_nodes: int | None = None,
-        cluster_ignore_pipeline: bool = True,
-        cluster_max_iteration: int = 20,
-        cluster_strict_sbp_policy: bool = True,
-        dump_subgraph_dir: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-        fallback: bool = False,
-        **options: Any,
+    def _wrap(
+        self, module: torch.nn.Module, options: dict[str, Any], calibration: Calibration | None
     ) -> None:
-        calibration = calibration_of(use_int8, int8_calibration)
-        options = program_options(
-            options,
-            use_fp16=use_fp16,
-            max_batch_size=max_batch_size,
-            max_workspace_size=max_workspace_size,
-            strict_types=strict_types,
-            force_precision_constraints=force_precision_constraints,
-            force_compile=force_compile,
-            cluster_minimum_nodes=cluster_minimum_nodes,
-            cluster_maximum_nodes=cluster_maximum_nodes,
-            cluster_ignore_pipeline=cluster_ignore_pipeline,
-            cluster_max_iteration=cluster_max_iteration,
-            cluster_strict_sbp_policy=cluster_strict_sbp_policy,
-            dump_subgraph_dir=dump_subgraph_dir,
-            verbose=verbose,
-        )
-        super().__init__(module, engine, fallback=fallback, **options)
+        EngineModule.__init__(self, module, **options)
         if calibration is not None:
             self.__dict__["_quantiser"] = Quantiser(calibration, self, own_tensor)
 

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .aten.decompositions import decompositions
-from .importer import import_fx
+from .importer import Imported, import_fx
 from .runner import Runner
 
 _MOST_PROGRAMS = 32
@@ -48,10 +47,10 @@ class PerShape:
         self,
         module: torch.fx.GraphModule,
         samples: Sequence[object],
-        options: Mapping[str, Any],
+        make: Callable[[Imported], Runner],
     ) -> None:
         self.module = module
-        self.options = options
+        self.make = make
         self.runners: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
         self._make(samples)  # what cannot be imported at all is refused now
 
@@ -61,7 +60,7 @@ class PerShape:
             known = [_like(x, mode) for x in arguments]
             with mode:
                 graph = make_fx(self.module, decomposition_table=decompositions())(*known)
-            return Runner(import_fx(graph, known, keep_views=True), self.options)
+            return self.make(import_fx(graph, known, keep_views=True))
 
     def __call__(self, arguments: Sequence[object]) -> list[object]:
         """The results for flat arguments."""

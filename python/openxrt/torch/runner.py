@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,27 @@ class Runner:
         for place in self.complex_inputs:
             tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())
         return tensors
+
+
+class Runners:
+    """Makes the runners of one module, and lists those in use."""
+
+    def __init__(self) -> None:
+        self._made: list[weakref.ref[Runner]] = []
+
+    def make(self, imported: Imported, options: Mapping[str, Any]) -> Runner:
+        """A runner; `options` are those of openxrt.load()."""
+        runner = Runner(imported, options)
+        self._made = [known for known in self._made if known() is not None]
+        self._made.append(weakref.ref(runner))
+        return runner
+
+    def programs(self) -> Iterator[Program]:
+        """The programs of runners that still exist, the newest first."""
+        for known in reversed(self._made):
+            runner = known()
+            if runner is not None:
+                yield runner.program
 
 
 class FrozenWhileUnchanged:
