@@ -279,6 +279,7 @@ def _names(cause: str, name: str) -> bool:
     version=onnxruntime.__version__,
     dynamic_shapes=True,
     ops=kernels(),
+    training=True,
     options=OPTIONS,
     files=[__file__, *(m.__file__ for m in (_onnxruntime_rules, _options, _types, library))],
 )
