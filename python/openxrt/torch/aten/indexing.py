@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ..._core import Unsupported
 from ..builder import Builder, Int, Number, Value
-from ..registry import lowering
+from ..registry import lowering, rewriting
 from .pointwise import as_bool
 
 
@@ -316,3 +317,16 @@ def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
 def nonzero(b: Builder, x: Value) -> Value:
     found = b.op("NonZero", as_bool(b, x), dtype=torch.int64, rank=2)
     return b.transpose(found, [1, 0])
+
+
+@rewriting("aten.take.default")
+def take(x: Tensor, index: Tensor) -> Tensor:
+    return torch.gather(x.reshape(-1), 0, index.reshape(-1)).reshape(index.shape)
+
+
+@rewriting("aten._index_put_impl.default")
+def index_put_of_either_kind(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False,
+    unsafe: bool = False,
+) -> Tensor:  # fmt: skip
+    return torch.ops.aten.index_put(x, indices, values, accumulate)

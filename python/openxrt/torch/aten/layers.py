@@ -424,3 +424,19 @@ def batch_norm_backward(
     return aten.native_batch_norm_backward(
         gradient, x, weight, *statistics, update, eps, output_mask
     )
+
+
+def _upsample(name: str) -> None:
+    def rewrite(
+        x: Tensor, output_size: Sequence[int], align_corners: bool, *scales: float | None
+    ) -> Tensor:
+        known = [s for s in scales if s is not None]
+        if len(known) == len(output_size):
+            return getattr(aten, name).vec(x, None, align_corners, known)
+        return getattr(aten, name).vec(x, output_size, align_corners, None)
+
+    rewriting(f"aten.{name}.default")(rewrite)
+
+
+for _name in ("upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d"):
+    _upsample(_name)

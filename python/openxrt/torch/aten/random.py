@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import torch
 
 from ..._core import Unsupported
-from ..builder import Builder, Int, Value
+from ..builder import Builder, Int, Operand, Value
 from ..registry import lowering
 from .creation import filled
+from .pointwise import add, mul
 
 
 def draw(b: Builder, op: str, like: Value, dtype: torch.dtype) -> Value:
@@ -83,3 +84,71 @@ def randperm(b: Builder, n: Int, *, dtype: torch.dtype | None = None, **_: objec
     drawn = draw(b, "RandomUniformLike", filled(b, [n], 0, torch.float32), torch.float32)
     _, order = b.ops("TopK", drawn, b.ints([n]), dtypes=[torch.float32, torch.int64], axis=0)
     return b.cast(order, dtype or torch.int64)
+
+
+def _integers(b: Builder, like: Value, low: int, high: int, dtype: torch.dtype) -> Value:
+    drawn = b.cast(draw(b, "RandomUniformLike", like, torch.float32), torch.float64)
+    span = b.op("Mul", drawn, b.scalar(float(high - low), torch.float64))
+    return b.cast(
+        b.op("Add", b.op("Floor", span), b.scalar(float(low), torch.float64), shape=like.shape),
+        dtype,
+    )
+
+
+@lowering("aten.randint.default")
+def randint(
+    b: Builder, high: int, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
+) -> Value:
+    like = filled(b, size, 0, torch.float32)
+    return _integers(b, like, 0, high, dtype or torch.int64)
+
+
+@lowering("aten.randint.low")
+def randint_low(
+    b: Builder,
+    low: int,
+    high: int,
+    size: Sequence[Int],
+    *,
+    dtype: torch.dtype | None = None,
+    **_: object,
+) -> Value:
+    like = filled(b, size, 0, torch.float32)
+    return _integers(b, like, low, high, dtype or torch.int64)
+
+
+@lowering("aten.randint_like.default")
+def randint_like(
+    b: Builder, x: Value, high: int, *, dtype: torch.dtype | None = None, **_: object
+) -> Value:
+    return _integers(b, x, 0, high, dtype or x.dtype)
+
+
+@lowering("aten.randint_like.low_dtype")
+def randint_like_low(
+    b: Builder, x: Value, low: int, high: int, *, dtype: torch.dtype | None = None, **_: object
+) -> Value:
+    return _integers(b, x, low, high, dtype or x.dtype)
+
+
+@lowering("aten.uniform.default")
+def uniform(b: Builder, x: Value, begin: float = 0.0, end: float = 1.0, **_: object) -> Value:
+    return add(b, mul(b, draw(b, "RandomUniformLike", x, x.dtype), end - begin), begin)
+
+
+@lowering("aten.normal_functional.default")
+def normal(b: Builder, x: Value, mean: float = 0.0, std: float = 1.0, **_: object) -> Value:
+    return add(b, mul(b, draw(b, "RandomNormalLike", x, x.dtype), std), mean)
+
+
+@lowering("aten.normal.Tensor_Tensor", "aten.normal.Tensor_float", "aten.normal.float_Tensor")
+def normal_of(b: Builder, mean: Operand, std: Operand = 1.0, **_: object) -> Value:
+    total = add(b, mean, std)  # has the shape of the result
+    return add(b, mul(b, draw(b, "RandomNormalLike", total, total.dtype), std), mean)
+
+
+@lowering("aten.exponential.default")
+def exponential(b: Builder, x: Value, lambd: float = 1.0, **_: object) -> Value:
+    drawn = draw(b, "RandomUniformLike", x, x.dtype)
+    rest = b.op("Sub", b.scalar(1.0, x.dtype), drawn, shape=x.shape)
+    return b.op("Div", b.op("Log", rest), b.scalar(-lambd, x.dtype), shape=x.shape)

@@ -318,6 +318,67 @@ def segment_reduce(
     return torch.where(count == 0, empty, total / count.clamp(min=1))
 
 
+@rewriting("aten._segment_reduce_backward.default")
+def segment_reduce_backward(
+    gradient: Tensor,
+    output: Tensor,
+    x: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    initial: float | None = None,
+) -> Tensor:
+    given = lengths if lengths is not None else offsets
+    if given is None or axis != given.dim() - 1:
+        return NotImplemented
+    if axis > 0:
+        return torch.stack(
+            [
+                segment_reduce_backward(
+                    gradient[i],
+                    output[i],
+                    x[i],
+                    reduce,
+                    lengths=None if lengths is None else lengths[i],
+                    offsets=None if offsets is None else offsets[i],
+                    axis=axis - 1,
+                    initial=initial,
+                )
+                for i in range(given.shape[0])
+            ]
+        )
+    counts = given if lengths is not None else given[1:] - given[:-1]
+    ends = torch.cumsum(counts, 0)
+    places = torch.arange(x.shape[0])
+    segment = (places.unsqueeze(-1) >= ends).to(torch.int64).sum(-1)
+    rest = [1] * (x.dim() - 1)
+
+    def spread(per_segment: Tensor) -> Tensor:
+        """To the elements; 0 behind the last segment."""
+        none = torch.zeros((1, *per_segment.shape[1:]), dtype=per_segment.dtype)
+        return torch.cat([per_segment, none]).index_select(0, segment)
+
+    def total(values: Tensor, kind: str, start: float | None) -> Tensor:
+        return segment_reduce(values, kind, lengths=counts, initial=start)
+
+    seeds = spread(gradient)
+    if reduce == "sum":
+        return seeds
+    if reduce == "mean":
+        return seeds / spread(counts.clamp(min=1)).reshape(-1, *rest).to(x.dtype).clamp(min=1)
+    if reduce in ("max", "min"):  # shared by equal ones
+        hits = (x == spread(output)) | torch.isnan(x)
+        number = spread(total(hits.to(x.dtype), "sum", 0.0))
+        return torch.where(hits, seeds / number.clamp(min=1), 0)
+    is_zero = x == 0
+    zeros = spread(total(is_zero.to(x.dtype), "sum", 0.0))
+    others = spread(total(torch.where(is_zero, 1, x), "prod", initial))
+    alone = torch.where(zeros == 1, others, 0)
+    return seeds * torch.where(is_zero, alone, spread(output) / torch.where(is_zero, 1, x))
+
+
 @rewriting("aten._weight_norm_interface_backward.default")
 def weight_norm_backward(
     gradient: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int

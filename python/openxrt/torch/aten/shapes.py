@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..._core import Unsupported
 from ..builder import Builder, Int, Number, Value
-from ..registry import lowering
+from ..registry import lowering, rewriting
 
 _END = 2**63 - 1
 
@@ -576,3 +578,19 @@ def im2col(
     picked = b.op("Gather", planes, b.array(flat.reshape(window, places)), axis=2, rank=4)
     result = b.reshape(picked, [b.dim_size(batched, 0), channels * window, places])
     return result if x.rank == 4 else b.squeeze(result, 0)
+
+
+@rewriting("aten.resize.default")
+def resize(x: Tensor, size: Sequence[int], *, memory_format: object = None) -> Tensor:
+    """What there is of a dense tensor, and zeros."""
+    if not x.is_contiguous():
+        return NotImplemented
+    flat, count = x.reshape(-1), math.prod(size)
+    if count > x.numel():
+        flat = torch.cat([flat, flat.new_zeros(count - x.numel())])
+    return flat[:count].reshape(size)
+
+
+@rewriting("aten.lift.default", "aten._lazy_clone.default")
+def lift(x: Tensor) -> Tensor:
+    return x.clone()

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ..builder import Builder, Int, Value
-from ..registry import lowering
+from ..registry import lowering, rewriting
 from .pointwise import as_bool
 
 
@@ -122,3 +123,10 @@ def repeat_interleave(b: Builder, repeats: Value, *, output_size: Int | None = N
     along = b.op("Range", b.scalar(0, torch.int64), total, b.scalar(1, torch.int64), rank=1)
     passed = b.op("GreaterOrEqual", b.unsqueeze(along, 1), ends, dtype=torch.bool, rank=2)
     return b.cast(b.reduce("ReduceSum", b.cast(passed, torch.int64), [1], False), repeats.dtype)
+
+
+@rewriting("aten._unique.default")
+def unique_values(
+    x: Tensor, sorted: bool = True, return_inverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    return torch.ops.aten._unique2(x, sorted, return_inverse)[:2]

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gamma functions and Hurwitz' zeta function, written in ops that have lowerings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ..registry import rewriting
+from .approximations import computed, polynomial, result_as
+
+# Lanczos' approximation with g = 7.
+_LANCZOS = (
+    0.99999999999980993,
+    676.5203681218851,
+    -1259.1392167224028,
+    771.32342877765313,
+    -176.61502916214059,
+    12.507343278686905,
+    -0.13857109526572012,
+    9.9843695780195716e-6,
+    1.5056327351493116e-7,
+)
+
+
+@rewriting("aten.lgamma.default")
+def lgamma(x: Tensor) -> Tensor:
+    value = computed(x)
+    left = value < 0.5
+    z = torch.where(left, 1 - value, value) - 1
+    series = torch.full_like(z, _LANCZOS[0])
+    for i, coefficient in enumerate(_LANCZOS[1:]):
+        series = series + coefficient / (z + (i + 1))
+    t = z + 7.5
+    right = 0.5 * math.log(2 * math.pi) + (z + 0.5) * t.log() - t + series.log()
+    # Γ(x)·Γ(1−x) = π / sin πx
+    sine = torch.sin(math.pi * (value - torch.round(value))).abs()
+    result = torch.where(left, math.log(math.pi) - sine.log() - right, right)
+    pole = (value <= 0) & (value == torch.floor(value))
+    return result_as(torch.where(pole | torch.isinf(value), math.inf, result), x)
+
+
+@rewriting("aten.digamma.default")
+def digamma(x: Tensor) -> Tensor:
+    value = computed(x)
+    left = value < 0
+    z = torch.where(left, 1 - value, value)
+    shifted = z + 6
+    inverse = 1 / (shifted * shifted)
+    tail = polynomial(inverse, (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760))
+    result = shifted.log() - 0.5 / shifted + inverse * tail
+    for k in range(6):
+        result = result - 1 / (z + k)
+    # ψ(1−x) − ψ(x) = π / tan πx
+    turn = math.pi / torch.tan(math.pi * (value - torch.round(value)))
+    result = torch.where(left, result - turn, result)
+    result = torch.where(left & (value == torch.floor(value)), math.nan, result)
+    at_zero = torch.copysign(torch.full_like(value, math.inf), -value)
+    return result_as(torch.where(value == 0, at_zero, result), x)
+
+
+def _bernoulli(count: int) -> list[float]:
+    """B₂ⱼ / (2j)! from j = 1 on."""
+    return [
+        2 * (-1) ** (j + 1) / (2 * math.pi) ** (2 * j) * sum(n ** (-2 * j) for n in range(1, 60))
+        for j in range(1, count + 1)
+    ]
+
+
+def _hurwitz(s: Tensor | int, q: Tensor) -> Tensor:
+    """Σ (q + k)^−s by Euler and Maclaurin's formula."""
+    terms = 20
+    total = torch.zeros_like(q)
+    for k in range(terms):
+        total = total + torch.pow(q + k, -s)
+    a = q + terms
+    power = torch.pow(a, -s)
+    total = total + power * a / (s - 1) + 0.5 * power
+    factor = s * power / a
+    for j, number in enumerate(_bernoulli(6)):
+        total = total + number * factor
+        factor = factor * (s + 2 * j + 1) * (s + 2 * j + 2) / (a * a)
+    return total
+
+
+@rewriting("aten.polygamma.default")
+def polygamma(n: int, x: Tensor) -> Tensor:
+    if n == 0:
+        return digamma(x)
+    value = computed(x)
+    result = (-1) ** (n + 1) * math.factorial(n) * _hurwitz(n + 1, value)
+    pole = (value <= 0) & (value == torch.floor(value))
+    return result_as(torch.where(pole, (-1) ** (n + 1) * math.inf, result), x)
+
+
+@rewriting("aten.special_zeta.default")
+def zeta(s: Tensor, q: Tensor) -> Tensor:
+    value, shift = torch.broadcast_tensors(computed(s), computed(q))
+    result = _hurwitz(value, shift)
+    pole = (shift <= 0) & (shift == torch.floor(shift))
+    undefined = (shift <= 0) & (value != torch.floor(value))
+    result = torch.where(undefined, math.nan, result)
+    result = torch.where(pole | (value == 1), math.inf, result)
+    return torch.where(value < 1, math.nan, result).to(torch.result_type(value, shift))
+
+
+def _zeta(place: str, apply: Callable[[object, object], Tensor]) -> None:
+    rewriting(f"aten.special_zeta.{place}")(apply)
+
+
+_zeta("other_scalar", lambda s, q: torch.special.zeta(s, torch.full([], q, dtype=s.dtype)))
+_zeta("self_scalar", lambda s, q: torch.special.zeta(torch.full([], s, dtype=q.dtype), q))
