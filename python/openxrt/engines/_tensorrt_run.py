@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import ml_dtypes  # noqa: F401 gives NumPy the name bfloat16
 import numpy as np
@@ -15,10 +16,16 @@ from .._core import EngineError, FunctionView, InvalidArgument
 from . import _cuda
 from ._tensorrt_library import Library, read_record, write_record
 
-if TYPE_CHECKING:
-    from .tensorrt import Source
-
 LOG = logging.getLogger("openxrt.tensorrt")
+
+
+class Source(Protocol):
+    """What a plan is built from."""
+
+    name: str
+
+    def build(self, grown: Mapping[str, list[int]]) -> tuple[bytes, Any]:
+        """A plan for inputs as large as `grown` says, by name, and its bounds."""
 
 
 class GpuPlan:
