@@ -44,6 +44,7 @@ ORDER = (
     "training",
     "report",
     "data",
+    "capi",
     "cli",
 )
 
@@ -92,6 +93,7 @@ PUBLIC_HEADERS = {
     "dtype.h": "base",
     "error.h": "base",
     "export.h": "base",
+    "log.h": "base",
     "precision.h": "base",
     "tensor.h": "base",
     "type.h": "base",
@@ -115,8 +117,10 @@ PUBLIC_HEADERS = {
     "registry.h": "registry",
     "explanation.h": "placement",
     "cache.h": "cache",
+    "graph_runner.h": "program",
     "program.h": "program",
     "trainer.h": "training",
+    "xrt.h": "capi",
 }
 
 # Sources that belong to another room than their folder: the engine interface has none of its own.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Post-training quantisation to int8: samples give the ranges of values, then QuantizeLinear and
 // DequantizeLinear are put around what engines compute in integers. The graph stays a standard
-// ONNX graph; every engine maps Q/DQ to its own int8.
+// ONNX graph; an engine with integer kernels computes what stands between Q and DQ in int8.
 //
-//   Calibrator calibrator(graph, options, program_runner());   // program/graph_runner.h
+//   Calibrator calibrator(graph, options, program_runner());   // xrt/graph_runner.h
 //   for (const std::vector<Tensor>& sample : samples) calibrator.add(sample);
 //   quantize(graph, calibrator.ranges(), options);
 //

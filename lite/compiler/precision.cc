@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "program/graph_runner.h"
 #include "xrt/error.h"
+#include "xrt/graph_runner.h"
 
 namespace xrt::lite {
 

@@ -8,10 +8,21 @@
 #include <cctype>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "xrt/error.h"
+#include "xrt/log.h"
 
 namespace xrt {
 namespace {
+
+// Nothing where the word is none of those of log.h.
+std::optional<spdlog::level::level_enum> level_of(const std::string& word) {
+  const auto level = spdlog::level::from_str(word);  // "off" for what it does not know
+  if (level == spdlog::level::off && word != "off") return std::nullopt;
+  return level;
+}
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
@@ -24,11 +35,10 @@ spdlog::logger& logger() {
     std::string name = wanted;
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const auto level = spdlog::level::from_str(name);  // "off" for what it does not know
-    if (level == spdlog::level::off && name != "off") {
-      made->warn("XRT_LOG is '{}'; debug, info, warning, error or off is wanted", wanted);
+    if (const auto level = level_of(name)) {
+      made->set_level(*level);
     } else {
-      made->set_level(level);
+      made->warn("XRT_LOG is '{}'; debug, info, warning, error or off is wanted", wanted);
     }
     return made;
   }();
@@ -41,6 +51,14 @@ void log_debug(std::string_view message) { logger().debug(message); }
 void log_info(std::string_view message) { logger().info(message); }
 void log_warning(std::string_view message) { logger().warn(message); }
 void log_everything() { logger().set_level(spdlog::level::debug); }
+void set_log_level(std::string_view level) {
+  const auto wanted = level_of(std::string(level));
+  if (!wanted) {
+    throw Error(ErrorCode::kInvalidArgument, "the log level is '" + std::string(level) +
+                                                 "'; debug, info, warning, error or off is wanted");
+  }
+  logger().set_level(*wanted);
+}
 bool log_debug_enabled() { return logger().should_log(spdlog::level::debug); }
 
 }  // namespace xrt

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // xrt cache: look into the compile cache, and empty it.
+#include "xrt/cache.h"
+
 #include <fmt/format.h>
 
 #include <ctime>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/text.h"
-#include "xrt/program.h"
+#include "report/machine.h"
 
 namespace xrt::cli {
 namespace {
@@ -42,20 +43,11 @@ std::string date_text(std::int64_t unix_seconds) {
 
 int list(const Options& options) {
   const std::string folder = folder_of(options);
-  const std::vector<CacheEntry> entries = list_cache(folder);
   if (options.json) {
-    nlohmann::ordered_json json = {{"dir", folder}, {"entries", nlohmann::json::array()}};
-    for (const CacheEntry& entry : entries) {
-      json["entries"].push_back({{"key", entry.key},
-                                 {"engine", entry.engine},
-                                 {"function", entry.function},
-                                 {"bytes", entry.bytes},
-                                 {"last_used_unix", entry.last_used_unix},
-                                 {"valid", entry.valid}});
-    }
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", report::cache_json(folder, 2));
     return kOk;
   }
+  const std::vector<CacheEntry> entries = list_cache(folder);
   std::vector<std::vector<std::string>> rows = {{"function", "engine", "size", "last used", "key"}};
   std::size_t total = 0;
   for (const CacheEntry& entry : entries) {

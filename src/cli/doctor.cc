@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/text.h"
-#include "xrt/program.h"
+#include "report/machine.h"
 #include "xrt/version.h"
 
 namespace xrt::cli {
@@ -32,32 +28,6 @@ lacks its device, and compiles for it elsewhere, counts where it was named.
 Examples:
   xrt doctor
   xrt doctor xla                       only this engine)";
-
-// The first processor's model name and the instruction sets that engines choose by.
-std::pair<std::string, std::string> processor() {
-  constexpr std::array<const char*, 9> kInteresting = {"avx2",        "fma",         "f16c",
-                                                       "avx512f",     "avx512_vnni", "avx512_bf16",
-                                                       "avx512_fp16", "amx_int8",    "amx_bf16"};
-  std::ifstream file("/proc/cpuinfo");
-  std::string model = "unknown";
-  std::string features;
-  std::string line;
-  while (std::getline(file, line)) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      model = line.substr(colon + 2);
-    } else if (line.starts_with("flags") && colon != std::string::npos) {
-      const std::string flags = line.substr(colon + 1) + " ";
-      for (const char* feature : kInteresting) {
-        if (flags.find(fmt::format(" {} ", feature)) != std::string::npos) {
-          features += fmt::format("{}{}", features.empty() ? "" : " ", feature);
-        }
-      }
-      break;
-    }
-  }
-  return {model, features};
-}
 
 std::string join(const std::vector<std::string>& items) {
   std::string text;
@@ -97,11 +67,12 @@ int execute(const Options& options) {
       throw UsageError(fmt::format("no engine is called '{}'; there are {}", name, join(known)));
     }
   }
-  std::vector<EngineReport> reports;
+  report::Machine machine;
   {
     const Progress progress("probing engines");
-    reports = probe_engines();
+    machine = report::probe_machine();
   }
+  std::vector<EngineReport>& reports = machine.engines;
   if (!options.engines.empty()) {
     std::erase_if(reports, [&](const EngineReport& report) {
       return std::find(options.engines.begin(), options.engines.end(), report.name) ==
@@ -111,31 +82,15 @@ int execute(const Options& options) {
   const bool all = std::all_of(reports.begin(), reports.end(), [&](const EngineReport& report) {
     return report.available || (report.builds && options.engines.empty());
   });
-  const auto [model, features] = processor();
-  const std::filesystem::path cache = default_cache_dir();
   if (options.json) {
-    nlohmann::ordered_json json = {
-        {"version", version()},        {"processor", model},
-        {"features", features},        {"threads", thread_budget()},
-        {"cache_dir", cache.string()}, {"engines", nlohmann::json::array()}};
-    for (const EngineReport& report : reports) {
-      json["engines"].push_back({{"name", report.name},
-                                 {"available", report.available},
-                                 {"builds", report.builds},
-                                 {"version", report.version},
-                                 {"location", report.location},
-                                 {"error", report.error},
-                                 {"install_hint", report.install_hint},
-                                 {"devices", report.devices},
-                                 {"op_count", report.op_count}});
-    }
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", to_json(machine, 2));
   } else {
     fmt::print("xrt {}\n", version());
-    fmt::print("processor   {} ({})\n", model, features);
-    fmt::print("threads     {}\n", thread_budget());
-    fmt::print("disk cache  {}\n\n",
-               cache.empty() ? "off; set XRT_CACHE_DIR to a folder" : cache.string());
+    fmt::print("processor   {} ({})\n", machine.processor, machine.features);
+    fmt::print("threads     {}\n", machine.threads);
+    fmt::print("disk cache  {}\n\n", machine.cache_dir.empty()
+                                         ? "off; set XRT_CACHE_DIR to a folder"
+                                         : machine.cache_dir.string());
     for (const EngineReport& report : reports) print_report(report);
   }
   return all ? kOk : kEngineUnavailable;

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,11 +11,12 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/text.h"
-#include "xrt/error.h"
-#include "xrt/program.h"
+#include "report/machine.h"
 
 namespace xrt::cli {
 namespace {
+
+using report::EngineRow;
 
 struct Options {
   bool ops = false;
@@ -31,35 +31,9 @@ Examples:
   xrt engines
   xrt engines --ops | grep Conv)";
 
-struct Row {
-  std::string name, version, error;
-  std::vector<std::string> devices;
-  bool dynamic_shapes = false;
-  std::vector<std::string> ops;
-};
-
-std::vector<Row> load_all() {
-  const Progress progress("loading engines");
-  std::vector<Row> rows;
-  for (const std::string& name : engine_names()) {
-    Row row{name, {}, {}, {}, false, {}};
-    try {
-      const std::shared_ptr<const Engine> engine = get_engine(name);
-      row.version = engine->version();
-      row.devices = engine->devices();
-      row.dynamic_shapes = engine->dynamic_shapes();
-      row.ops = engine->ops();
-    } catch (const Error& error) {
-      row.error = error.what();
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-void print_engines(const std::vector<Row>& rows) {
+void print_engines(const std::vector<EngineRow>& rows) {
   std::vector<std::vector<std::string>> cells = {{"engine", "ops", "shapes", "devices", "version"}};
-  for (const Row& row : rows) {
+  for (const EngineRow& row : rows) {
     if (!row.error.empty()) {
       cells.push_back({row.name, "-", "-", "-", "not available: xrt doctor says why"});
       continue;
@@ -72,35 +46,31 @@ void print_engines(const std::vector<Row>& rows) {
   fmt::print("{}", table(cells, {1}));
 }
 
-void print_ops(const std::vector<Row>& rows) {
+void print_ops(const std::vector<EngineRow>& rows) {
   std::map<std::string, std::set<std::string>> engines_of;
   std::vector<std::string> head = {"op"};
-  for (const Row& row : rows) {
+  for (const EngineRow& row : rows) {
     head.push_back(row.name);
     for (const std::string& op : row.ops) engines_of[op].insert(row.name);
   }
   std::vector<std::vector<std::string>> cells = {head};
   for (const auto& [op, engines] : engines_of) {
     std::vector<std::string> line = {op};
-    for (const Row& row : rows) line.emplace_back(engines.contains(row.name) ? row.name : "-");
+    for (const EngineRow& row : rows)
+      line.emplace_back(engines.contains(row.name) ? row.name : "-");
     cells.push_back(line);
   }
   fmt::print("{}", table(cells));
 }
 
 int execute(const Options& options) {
-  const std::vector<Row> rows = load_all();
+  std::vector<EngineRow> rows;
+  {
+    const Progress progress("loading engines");
+    rows = report::list_engines();
+  }
   if (options.json) {
-    nlohmann::ordered_json json = nlohmann::json::array();
-    for (const Row& row : rows) {
-      nlohmann::ordered_json entry = {
-          {"name", row.name},       {"available", row.error.empty()},
-          {"version", row.version}, {"error", row.error},
-          {"devices", row.devices}, {"dynamic_shapes", row.dynamic_shapes}};
-      if (options.ops) entry["ops"] = row.ops;
-      json.push_back(entry);
-    }
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", to_json(rows, options.ops, 2));
   } else if (options.ops) {
     print_ops(rows);
   } else {

@@ -14,8 +14,8 @@
 #include "cli/text.h"
 #include "exec/native_evaluator.h"
 #include "passes/pass_manager.h"
-#include "program/graph_runner.h"
 #include "program/option_checks.h"
+#include "xrt/graph_runner.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 

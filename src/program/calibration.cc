@@ -12,8 +12,8 @@
 #include "cache/cache_entry.h"
 #include "device/threads.h"
 #include "ops/fingerprint.h"
-#include "program/graph_runner.h"
 #include "xrt/error.h"
+#include "xrt/graph_runner.h"
 
 namespace xrt {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program/graph_runner.h"
+#include "xrt/graph_runner.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs graphs for those that stand below the runtime: calibration.
+// Runs graphs as programs, for calibration (xrt/quantize.h).
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace xrt {
 
-// Graphs run as programs on `engines`; outputs must be tensors.
+// Runs a graph as a program on `engines`, in order of priority. Outputs must be tensors. A graph
+// that cannot be compiled or run throws what Program::compile() and Program::run() throw.
 XRT_API GraphRunner program_runner(std::vector<std::string> engines = {"native"});
 
 }  // namespace xrt

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/machine.h"
+
+#include <array>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
+
+#include "xrt/cache.h"
+#include "xrt/error.h"
+#include "xrt/threads.h"
+#include "xrt/version.h"
+
+namespace xrt::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Paths and names may hold any bytes.
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+// The first processor's model name and the instruction sets that engines choose by.
+std::pair<std::string, std::string> processor() {
+  constexpr std::array<const char*, 9> kInteresting = {"avx2",        "fma",         "f16c",
+                                                       "avx512f",     "avx512_vnni", "avx512_bf16",
+                                                       "avx512_fp16", "amx_int8",    "amx_bf16"};
+  std::ifstream file("/proc/cpuinfo");
+  std::string model = "unknown";
+  std::string features;
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      model = line.substr(colon + 2);
+    } else if (line.starts_with("flags") && colon != std::string::npos) {
+      const std::string flags = line.substr(colon + 1) + " ";
+      for (const char* feature : kInteresting) {
+        if (flags.find(" " + std::string(feature) + " ") == std::string::npos) continue;
+        features += (features.empty() ? "" : " ") + std::string(feature);
+      }
+      break;
+    }
+  }
+  return {model, features};
+}
+
+}  // namespace
+
+std::vector<EngineRow> list_engines() {
+  std::vector<EngineRow> rows;
+  for (const std::string& name : engine_names()) {
+    EngineRow row;
+    row.name = name;
+    try {
+      const std::shared_ptr<const Engine> engine = get_engine(name);
+      row.version = engine->version();
+      row.devices = engine->devices();
+      row.dynamic_shapes = engine->dynamic_shapes();
+      row.ops = engine->ops();
+    } catch (const Error& error) {
+      row.error = error.what();
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string to_json(const std::vector<EngineRow>& engines, bool with_ops, int indent) {
+  Json json = Json::array();
+  for (const EngineRow& row : engines) {
+    Json entry = {{"name", row.name},       {"available", row.error.empty()},
+                  {"version", row.version}, {"error", row.error},
+                  {"devices", row.devices}, {"dynamic_shapes", row.dynamic_shapes}};
+    if (with_ops) entry["ops"] = row.ops;
+    json.push_back(std::move(entry));
+  }
+  return dump(json, indent);
+}
+
+Machine probe_machine() {
+  Machine machine;
+  std::tie(machine.processor, machine.features) = processor();
+  machine.threads = thread_budget();
+  machine.cache_dir = default_cache_dir();
+  machine.engines = probe_engines();
+  return machine;
+}
+
+std::string to_json(const Machine& machine, int indent) {
+  Json json = {{"version", version()},
+               {"processor", machine.processor},
+               {"features", machine.features},
+               {"threads", machine.threads},
+               {"cache_dir", machine.cache_dir.string()},
+               {"engines", Json::array()}};
+  for (const EngineReport& report : machine.engines) {
+    json["engines"].push_back({{"name", report.name},
+                               {"available", report.available},
+                               {"builds", report.builds},
+                               {"version", report.version},
+                               {"location", report.location},
+                               {"error", report.error},
+                               {"install_hint", report.install_hint},
+                               {"devices", report.devices},
+                               {"op_count", report.op_count}});
+  }
+  return dump(json, indent);
+}
+
+std::string cache_json(const std::filesystem::path& dir, int indent) {
+  Json json = {{"dir", dir.string()}, {"entries", Json::array()}};
+  for (const CacheEntry& entry : list_cache(dir)) {
+    json["entries"].push_back({{"key", entry.key},
+                               {"engine", entry.engine},
+                               {"function", entry.function},
+                               {"bytes", entry.bytes},
+                               {"last_used_unix", entry.last_used_unix},
+                               {"valid", entry.valid}});
+  }
+  return dump(json, indent);
+}
+
+}  // namespace xrt::report
