@@ -18,15 +18,14 @@ install(FILES "${CMAKE_BINARY_DIR}/OpenXRTConfig.cmake"
 install(EXPORT OpenXRTTargets NAMESPACE OpenXRT:: DESTINATION "${package_dir}" COMPONENT OpenXRT)
 
 # The same for other build systems and other languages: pkg-config --cflags --libs openxrt. An
-# installed tree may be moved: its paths are relative to the file. The build tree has one of its own,
+# installed tree may be moved: paths are relative to the file. The build tree has one of its own,
 # build/<preset>/lib/pkgconfig.
 set(XRT_PC_PREFIX "${CMAKE_SOURCE_DIR}")
 set(XRT_PC_LIBDIR "${CMAKE_BINARY_DIR}/lib")
 set(XRT_PC_INCLUDEDIR "${CMAKE_SOURCE_DIR}/include")
 configure_file(cmake/openxrt.pc.in "${CMAKE_BINARY_DIR}/lib/pkgconfig/openxrt.pc" @ONLY)
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY
-           "${CMAKE_INSTALL_PREFIX}/${XRT_INSTALL_LIBDIR}/pkgconfig" OUTPUT_VARIABLE up)
-set(XRT_PC_PREFIX "\${pcfiledir}/${up}")
+file(RELATIVE_PATH XRT_PC_PREFIX "/p/${XRT_INSTALL_LIBDIR}/pkgconfig" "/p")
+set(XRT_PC_PREFIX "\${pcfiledir}/${XRT_PC_PREFIX}")
 set(XRT_PC_LIBDIR "\${prefix}/${XRT_INSTALL_LIBDIR}")
 set(XRT_PC_INCLUDEDIR "\${prefix}/${XRT_INSTALL_INCLUDEDIR}")
 configure_file(cmake/openxrt.pc.in "${CMAKE_BINARY_DIR}/openxrt.pc" @ONLY)

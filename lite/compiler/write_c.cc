@@ -63,7 +63,8 @@ CSources write_c(const Module& m, const std::string& model_name) {
   CSources out;
   out.header = fmt::format(
       "/* Made by xrt-lite-compile --emit=c. */\n#ifndef {0}_H_\n#define {0}_H_\n\n"
-      "#include \"xrt_lite.h\"\n\n#define {0}_ARENA_BYTES {1}u\n",
+      "#include \"xrt_lite.h\"\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
+      "#define {0}_ARENA_BYTES {1}u\n",
       upper, std::max<std::size_t>(m.arena_bytes, 64));
   append_ports(out.header, name, "INPUT", m.inputs);
   append_ports(out.header, name, "OUTPUT", m.outputs);
@@ -71,13 +72,14 @@ CSources write_c(const Module& m, const std::string& model_name) {
       std::back_inserter(out.header),
       "\n/* `arena` is aligned to 64 bytes and free between runs; threads with arenas of "
       "their own may\n * run at once. */\nxrt_lite_status {}_run(const void* const* "
-      "inputs, void* const* outputs, void* arena);\n\n#endif\n",
+      "inputs, void* const* outputs, void* arena);\n\n#ifdef __cplusplus\n}}\n#endif\n#endif\n",
       name);
 
   std::string& c = out.source;
   c = fmt::format(
-      "/* Made by xrt-lite-compile --emit=c. */\n#include \"{}.h\"\n\n#include "
-      "\"kernel.h\"\n\n",
+      "/* Made by xrt-lite-compile --emit=c: C11, and C++11. */\n#include \"{}.h\"\n\n"
+      "#include <stdalign.h>\n\n#include \"kernel.h\"\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n",
       name);
   std::set<std::string> used;
   std::vector<std::string> functions;
@@ -96,6 +98,7 @@ CSources write_c(const Module& m, const std::string& model_name) {
   for (const std::string& function : used) {
     c += fmt::format("xrt_lite_status {}(const xrt_kernel_call* call);\n", function);
   }
+  c += "#ifdef __cplusplus\n}\n#endif\n";
   // Constants, one after the other.
   std::string data;
   std::vector<std::size_t> place;
@@ -107,7 +110,7 @@ CSources write_c(const Module& m, const std::string& model_name) {
   data.resize((data.size() + 16) / 16 * 16);
   std::vector<std::uint32_t> words(data.size() / 4);
   std::memcpy(words.data(), data.data(), data.size());
-  c += "\nstatic const _Alignas(64) uint32_t weights[] = {";
+  c += "\nalignas(64) static const uint32_t weights[] = {";
   append_words(c, words.data(), words.size());
   c += "};\n\nstatic const uint32_t parameters[] = {";
   for (const ModuleOp& op : m.ops) append_words(c, op.params.data(), op.params.size());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C runtime: what it refuses, what memory it takes, and results against the native engine.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -251,6 +252,26 @@ TEST(LiteRuntime, SaysWhatIsMissing) {
                "the file needs a driver that is not registered");
   xrt_lite_model* model = nullptr;
   EXPECT_EQ(xrt_lite_load_file("/nonexistent/model.bin", nullptr, &model), XRT_LITE_IO);
+}
+
+TEST(LiteRuntime, LoadsADriverFromALibrary) {
+  Bytes file(compiled(small_network()));
+  auto* name = reinterpret_cast<char*>(
+      file.data() + file.header()->strings.offset +
+      reinterpret_cast<xrt_file_target*>(file.data() + file.header()->targets.offset)->name);
+  ASSERT_STREQ(name, "generic");
+  std::memcpy(name, "counted", sizeof("counted"));
+  file.fix_checksum();
+  EXPECT_EQ(load_status(file.data(), file.size()), XRT_LITE_NO_DRIVER);
+  EXPECT_EQ(xrt_lite_load_driver(nullptr), XRT_LITE_INVALID_ARGUMENT);
+  EXPECT_EQ(xrt_lite_load_driver("/nonexistent/driver.so"), XRT_LITE_IO);
+  EXPECT_EQ(xrt_lite_load_driver("libm.so.6"), XRT_LITE_NO_DRIVER);
+  ASSERT_EQ(xrt_lite_load_driver(XRT_TEST_DRIVER), XRT_LITE_OK);
+  EXPECT_EQ(load_status(file.data(), file.size()), XRT_LITE_OK);
+  void* library = dlopen(XRT_TEST_DRIVER, RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr);
+  EXPECT_EQ(*static_cast<int*>(dlsym(library, "times_opened")), 1);
+  dlclose(library);
 }
 
 // Run by hand when the format's version changes: the file is committed and then left alone.

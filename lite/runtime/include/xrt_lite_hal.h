@@ -94,7 +94,7 @@ typedef xrt_lite_status (*xrt_lite_kernel)(const struct xrt_kernel_call* call);
 typedef struct xrt_lite_driver {
   uint32_t version; /* XRT_LITE_HAL_VERSION */
   const char* name; /* what files call it: "generic", "x86", "cuda" … */
-  /* Opens the machine's device: XRT_LITE_DEVICE_ERROR where there is none. Null for kernel tables
+  /* Opens the machine's device: XRT_LITE_NO_DEVICE where there is none. Null for kernel tables
    * that run on any machine the runtime was built for. */
   xrt_lite_status (*open)(const xrt_lite_allocator* allocator, xrt_lite_device** device);
   void (*close)(xrt_lite_device* device);
@@ -120,7 +120,9 @@ XRT_LITE_API const xrt_lite_driver* xrt_lite_arm_driver(void); /* NEON of 64-bit
 XRT_LITE_API const xrt_lite_driver* xrt_lite_cortex_m_driver(void);
 
 /* Platform layer: opens a shared library and registers what its function
- * `const xrt_lite_driver* xrt_lite_driver_entry(void)` returns. */
+ * `const xrt_lite_driver* xrt_lite_driver_entry(void)` returns. Before the first load of a model.
+ * The library stays open. XRT_LITE_IO: it cannot be opened; XRT_LITE_NO_DRIVER: it has no such
+ * function; else what xrt_lite_register_driver returns. */
 XRT_LITE_API xrt_lite_status xrt_lite_load_driver(const char* path);
 
 #ifdef __cplusplus

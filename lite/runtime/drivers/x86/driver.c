@@ -58,7 +58,7 @@ static const xrt_lite_kernel* best(void) {
 static xrt_lite_status open_device(const xrt_lite_allocator* allocator, xrt_lite_device** device) {
   (void)allocator;
   *device = NULL; /* there is nothing to keep */
-  return best() ? XRT_LITE_OK : XRT_LITE_DEVICE_ERROR;
+  return best() ? XRT_LITE_OK : XRT_LITE_NO_DEVICE;
 }
 
 static void close_device(xrt_lite_device* device) { (void)device; }
