@@ -37,6 +37,7 @@ THREADED_TESTS = (
     "measure_test",
     "program_test",
     "training_test",
+    "capi_test",
 )
 
 

@@ -304,10 +304,13 @@ static void damaged_models(void) {
   const char* model = (const char*)capi_model("add", &size);
   size_t length;
   xrt_program* program = NULL;
+  xrt_options* options = NULL;
   xrt_status* status = NULL;
   int refused = 0;
+  CHECK(xrt_options_create(&options, NULL) == XRT_OK);
+  CHECK(xrt_options_set(options, "engine", "native", NULL) == XRT_OK);
   for (length = 0; length < size; ++length) {
-    xrt_code code = xrt_program_load_bytes(model, length, NULL, &program, &status);
+    xrt_code code = xrt_program_load_bytes(model, length, options, &program, &status);
     if (code == XRT_OK) { /* what is missing was no part of the graph */
       xrt_program_free(program);
       program = NULL;
@@ -319,6 +322,7 @@ static void damaged_models(void) {
     xrt_status_free(status);
   }
   CHECK(refused > (int)size / 2);
+  xrt_options_free(options);
   CHECK_FAILS(XRT_ERROR_NOT_FOUND,
               xrt_program_load("/no/such/model.onnx", NULL, &program, &status));
 }
