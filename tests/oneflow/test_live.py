@@ -422,3 +422,27 @@ def test_the_training_example(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == 4
     assert picture.read_text().count("<polyline") == 3
+
+
+def test_the_toy_example() -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "oneflow" / "toy.py"
+    done = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    difference = done.stdout.splitlines()[-1]
+    assert difference.startswith("largest difference from OneFlow: ")
+    assert float(difference.split(": ")[1]) < 1e-6
+
+
+def test_the_example_that_saves_resnet50(tmp_path: Path) -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "oneflow" / "save_resnet50.py"
+    folder = tmp_path / "model"
+    done = subprocess.run(
+        [sys.executable, example, folder], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    program = openxrt.load(folder, engine="native")
+    (output,) = program.outputs
+    assert output.name == "output_0"
+    found = program(np.zeros((1, 3, 224, 224), np.float32))
+    assert found.shape == (1, 1000)
+    assert np.isfinite(found).all()
