@@ -53,7 +53,9 @@ xrt_code guarded(xrt_status** status, Body&& body) noexcept {
   }
 }
 
-// kInvalidArgument where a pointer that has to be there is null.
+// kInvalidArgument where a pointer that has to be there is null. It comes before the result is
+// made:
+// `*need(p) = make()` would call make() first.
 template <typename T>
 T* need(T* pointer, const char* name) {
   if (pointer == nullptr) {

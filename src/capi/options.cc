@@ -45,7 +45,10 @@ bool set_here(xrt::ProgramOptions& options, std::string_view name, const std::st
 }  // namespace
 
 xrt_code xrt_options_create(xrt_options** options, xrt_status** status) {
-  return guarded(status, [&] { *need(options, "options") = new xrt_options; });
+  return guarded(status, [&] {
+    need(options, "options");
+    *options = new xrt_options;
+  });
 }
 
 void xrt_options_free(xrt_options* options) { delete options; }
@@ -88,6 +91,8 @@ xrt_code xrt_options_add_alias(xrt_options* options, const char* input, const ch
 }
 
 xrt_code xrt_options_names_json(char** json, xrt_status** status) {
-  return guarded(
-      status, [&] { *need(json, "json") = copy_text(nlohmann::json(xrt::option_names()).dump()); });
+  return guarded(status, [&] {
+    need(json, "json");
+    *json = copy_text(nlohmann::json(xrt::option_names()).dump());
+  });
 }

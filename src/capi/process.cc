@@ -28,7 +28,10 @@ xrt_code xrt_doctor_json(char** json, xrt_status** status) {
 }
 
 xrt_code xrt_cache_default_dir(char** dir, xrt_status** status) {
-  return guarded(status, [&] { *need(dir, "dir") = copy_text(xrt::default_cache_dir().string()); });
+  return guarded(status, [&] {
+    need(dir, "dir");
+    *dir = copy_text(xrt::default_cache_dir().string());
+  });
 }
 
 xrt_code xrt_cache_list_json(const char* dir, char** json, xrt_status** status) {
