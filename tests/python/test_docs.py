@@ -196,6 +196,24 @@ def test_every_page_is_in_its_index(page: str) -> None:
     assert names - set(index) == set()
 
 
+def test_pages_build_without_warnings(tmp_path: Path) -> None:
+    """What `./dev docs` does, which installs Sphinx and Doxygen."""
+    pytest.importorskip("sphinx")
+    pytest.importorskip("torch")
+    (ROOT / "build" / "docs").mkdir(parents=True, exist_ok=True)
+    subprocess.run([compiler("doxygen"), "docs/Doxyfile"], cwd=ROOT, check=True)
+    command = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", "docs", tmp_path]
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+
+
 # Words that tell of the past, which is CHANGELOG.md's.
 PAST = re.compile(
     r"\b(since then|at the last run|no longer|used to be|formerly|previously)\b", re.I
