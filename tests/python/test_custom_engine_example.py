@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -211,6 +212,39 @@ def test_the_command_finds_the_engine_outside_the_tree(model: Path, out_of_tree:
     inputs = ["-i", "x=[[1,-2,0.5],[0,0,0]]"]
     output = call(program, "run", model, "-e", "template,native", *inputs, **path)
     assert "y: float32[2,3] 7.3891, 0.13534, 2.7183, 1, 1, 1" in output
+
+
+def conformance(folder: Path, *checks: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "openxrt", "conformance", "--engine", "template"]
+    for check in checks:
+        command += ["--check", check]
+    return subprocess.run(
+        [*command, "--engine-path", str(folder)], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_engine_outside_the_tree_keeps_the_contract(out_of_tree: Path) -> None:
+    checks = ("engine", "dtypes", "sizes", "constants", "outputs", "aliases", "threads", "cache")
+    done = conformance(out_of_tree, *checks)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_conformance_finds_a_fault_in_a_library(out_of_tree: Path, tmp_path: Path) -> None:
+    """The same sources with one file that leaves elements unwritten."""
+    sources, folder = tmp_path / "sources", tmp_path / "build"
+    shutil.copytree(ROOT / "src" / "engines" / "template", sources)
+    faulty = ROOT / "tests" / "conformance" / "engines" / "cpp" / "elementwise.cc"
+    shutil.copy(faulty, sources / "elementwise.cc")
+    cmake = Path(sys.executable).parent / "cmake"
+    cmake = cmake if cmake.is_file() else Path("cmake")
+    prefix = out_of_tree.parent / "prefix"
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DENGINE_SOURCES={sources}"]
+    call(cmake, "-S", EXAMPLE / "cpp", "-B", folder, *options)
+    call(cmake, "--build", folder)
+    done = conformance(folder, "engine", "outputs")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "1 checks passed, 1 failed: outputs"
+    assert "outputs/Relu" in done.stdout and "nan" in done.stdout
 
 
 def test_a_cached_plan_whose_engine_is_gone(model: Path, out_of_tree: Path, tmp_path: Path) -> None:

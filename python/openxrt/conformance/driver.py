@@ -174,7 +174,8 @@ class Report:
         if self.seed:
             words += ["--seed", str(self.seed)]
         check = result["name"].split("/")[0]
-        return " ".join([*words, "--check", check, "-k", f"'^{re.escape(result['name'])}$'"])
+        name = re.sub(r"([.+])", r"\\\1", result["name"])
+        return " ".join([*words, "--check", check, "-k", f"'^{name}$'"])
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for programs."""
@@ -212,8 +213,9 @@ class Report:
             lines += ["", f"FAILED {name}: {CHECKS[name].text}"]
             for result in failures if verbose else failures[:1]:
                 lines += [
-                    f"  {result['name']}: {result['op']} on {result['types'] or 'no inputs'}, "
-                    f"seed {self.seed}",
+                    f"  {result['name']}: {result['op']}"
+                    + (f" on {result['types']}" if result["types"] else "")
+                    + f", seed {self.seed}",
                     f"    {result['reason']}",
                     f"    again: {self.again(result)}",
                 ]

@@ -21,7 +21,7 @@ from ..models import (
     type_variables,
 )
 from ..samples import ROWS
-from ..subject import Failed, Skipped
+from ..subject import Failed, Skipped, reference
 from .registry import (
     RANDOM,
     Case,
@@ -273,8 +273,6 @@ def _precision_cases(ops: Sequence[str]) -> Iterator[Case]:
 )
 def precisions(run: Run) -> None:
     """Judged by the reference evaluator in float64."""
-    from ..subject import reference
-
     precision = run.values["precision"]
     sample = run.sample(60)
     wide = sample
