@@ -16,19 +16,20 @@ using namespace xrt;  // NOLINT(google-build-using-namespace): a benchmark progr
 
 class NothingExecutable : public Executable {
  public:
-  void run(RunContext* /*context*/, std::span<const Data> /*inputs*/, std::span<Data> /*outputs*/,
-           const RunOptions& /*options*/) const override {}
+  void run(const RunArgs& /*args*/) const override {}
 };
 
 class NothingEngine : public Engine {
  public:
-  std::string name() const override { return "nothing"; }
-  std::string version() const override { return "1"; }
+  const EngineInfo& info() const override { return info_; }
   Support supports(const SupportQuery& /*query*/) const override { return Support::yes(); }
   std::shared_ptr<const Executable> compile(const Function& /*function*/,
                                             const CompileOptions& /*options*/) const override {
     return std::make_shared<NothingExecutable>();
   }
+
+ private:
+  EngineInfo info_ = {.name = "nothing", .version = "1"};
 };
 
 void launch(benchmark::State& state, const std::string& engine, std::int64_t size) {

@@ -106,13 +106,25 @@ function(xrt_add_engine_folders)
                                                "${CMAKE_BINARY_DIR}/lib/xrt/engines")
     install(TARGETS ${target} LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}/xrt/engines"
                                       COMPONENT OpenXRT)
+    get_target_property(sources ${target} SOURCE_DIR)
+    string(REPLACE "xrt_engine_" "" name ${target})
+    if(EXISTS "${sources}/engine.json")
+      xrt_engine_manifest("${name}" "${sources}/engine.json")
+    endif()
     get_target_property(vendor ${target} XRT_VENDOR)
     if(vendor AND NOT SKBUILD)
-      string(REPLACE "xrt_engine_" "" name ${target})
       set_property(TARGET ${target} APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../vendor/${name}")
       xrt_install_vendor("${name}" ${vendor})
     endif()
   endforeach()
+endfunction()
+
+# xrt_engine_manifest(NAME file): what must be known of an engine that is not open, beside its library
+# (src/registry/engine_manifest.h).
+function(xrt_engine_manifest name file)
+  set(manifest "${CMAKE_BINARY_DIR}/lib/xrt/engines/libxrt_engine_${name}.json")
+  configure_file("${file}" "${manifest}" COPYONLY)
+  install(FILES "${manifest}" DESTINATION "${XRT_INSTALL_LIBDIR}/xrt/engines" COMPONENT OpenXRT)
 endfunction()
 
 # xrt_install_vendor(FOLDER path...): libraries that the installed tree brings along, in a component of

@@ -3,12 +3,11 @@
 // table is needed between the two.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
-
-#include "xrt/export.h"
 
 namespace xrt {
 
@@ -44,17 +43,71 @@ enum class DType : std::uint8_t {
 
 inline constexpr int kDTypeCount = 27;
 
-// Bits of one element; 0 for kUndefined and kString (which has no fixed size in a file).
-XRT_API int bit_width(DType dtype);
-// "float32", "int4", "bfloat16", "float8_e4m3fn", "string", … as NumPy and ml_dtypes name them.
-XRT_API std::string_view to_string(DType dtype);
-XRT_API std::optional<DType> parse_dtype(std::string_view name);
+namespace detail {
 
-XRT_API bool is_floating(DType dtype);  // every float format, float8 and float4 included
-XRT_API bool is_integer(DType dtype);   // signed and unsigned integers of any width, not bool
-XRT_API bool is_signed_integer(DType dtype);
+struct DTypeRow {
+  std::string_view name;
+  int bits;
+  char kind;  // f: float, i: signed, u: unsigned, c: complex, -: other
+};
+
+inline constexpr std::array<DTypeRow, kDTypeCount> kDTypeRows = {{
+    {"undefined", 0, '-'},
+    {"float32", 32, 'f'},
+    {"uint8", 8, 'u'},
+    {"int8", 8, 'i'},
+    {"uint16", 16, 'u'},
+    {"int16", 16, 'i'},
+    {"int32", 32, 'i'},
+    {"int64", 64, 'i'},
+    {"string", 0, '-'},
+    {"bool", 8, '-'},
+    {"float16", 16, 'f'},
+    {"float64", 64, 'f'},
+    {"uint32", 32, 'u'},
+    {"uint64", 64, 'u'},
+    {"complex64", 64, 'c'},
+    {"complex128", 128, 'c'},
+    {"bfloat16", 16, 'f'},
+    {"float8_e4m3fn", 8, 'f'},
+    {"float8_e4m3fnuz", 8, 'f'},
+    {"float8_e5m2", 8, 'f'},
+    {"float8_e5m2fnuz", 8, 'f'},
+    {"uint4", 4, 'u'},
+    {"int4", 4, 'i'},
+    {"float4_e2m1fn", 4, 'f'},
+    {"float8_e8m0fnu", 8, 'f'},
+    {"uint2", 2, 'u'},
+    {"int2", 2, 'i'},
+}};
+
+constexpr const DTypeRow& row(DType dtype) {
+  const auto index = static_cast<std::size_t>(dtype);
+  return kDTypeRows[index < kDTypeRows.size() ? index : 0];
+}
+
+}  // namespace detail
+
+// Bits of one element; 0 for kUndefined and kString (which has no fixed size in a file).
+constexpr int bit_width(DType dtype) { return detail::row(dtype).bits; }
+// "float32", "int4", "bfloat16", "float8_e4m3fn", "string", … as NumPy and ml_dtypes name them.
+constexpr std::string_view to_string(DType dtype) { return detail::row(dtype).name; }
+constexpr std::optional<DType> parse_dtype(std::string_view name) {
+  for (std::size_t i = 1; i < detail::kDTypeRows.size(); ++i) {
+    if (detail::kDTypeRows[i].name == name) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+// Every float format, float8 and float4 included.
+constexpr bool is_floating(DType dtype) { return detail::row(dtype).kind == 'f'; }
+// Signed and unsigned integers of any width, not bool.
+constexpr bool is_integer(DType dtype) {
+  return detail::row(dtype).kind == 'i' || detail::row(dtype).kind == 'u';
+}
+constexpr bool is_signed_integer(DType dtype) { return detail::row(dtype).kind == 'i'; }
 // Two or four elements share a byte (int4, uint4, float4, int2, uint2), low bits first.
-inline bool is_packed(DType dtype) {
+constexpr bool is_packed(DType dtype) {
   const int bits = bit_width(dtype);
   return bits > 0 && bits < 8;
 }

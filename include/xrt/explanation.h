@@ -26,6 +26,7 @@ struct Explanation {
     std::size_t nodes = 0;
     std::size_t input_bytes = 0, output_bytes = 0;  // 0 where shapes are not static
     std::size_t workspace_bytes = 0;
+    std::size_t weight_bytes = 0;  // that the executable holds for itself
     double compile_ms = 0;
     bool from_cache = false;
     double mean_us = 0;  // over the runs since loading

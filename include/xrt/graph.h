@@ -19,7 +19,6 @@
 // Thread-safety: const calls may run at once, a mutating call needs the graph for itself.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,22 +30,11 @@
 #include <vector>
 
 #include "xrt/export.h"
+#include "xrt/ids.h"
 #include "xrt/tensor.h"
 #include "xrt/type.h"
 
 namespace xrt {
-
-struct ValueId {
-  std::int32_t index = -1;  // -1: absent (an optional input or output that is left out)
-  bool valid() const { return index >= 0; }
-  auto operator<=>(const ValueId&) const = default;
-};
-
-struct NodeId {
-  std::int32_t index = -1;
-  bool valid() const { return index >= 0; }
-  auto operator<=>(const NodeId&) const = default;
-};
 
 class Graph;
 
@@ -86,16 +74,6 @@ struct XRT_API Node {
   // "ai.onnx.ml.Scaler", or just "Relu" for the standard domain.
   std::string qualified_op() const;
 };
-
-// One place where a value is read: the `index`-th input of `node`, or index -1: captured by a
-// sub-graph of that node.
-struct Use {
-  NodeId node;
-  std::int32_t index = 0;
-  auto operator<=>(const Use&) const = default;
-};
-
-enum class Origin : std::uint8_t { kInput, kConstant, kCapture, kNode };
 
 struct Value {
   std::string name;

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "xrt/device.h"
 #include "xrt/dtype.h"
 #include "xrt/export.h"
 
@@ -35,19 +36,6 @@ XRT_API std::int64_t element_count(std::span<const std::int64_t> dims);
 XRT_API std::size_t byte_count(DType dtype, std::span<const std::int64_t> dims);
 // "[2,3]"
 XRT_API std::string to_string(std::span<const std::int64_t> dims);
-
-// Where memory lies; the numbers are DLPack's.
-enum class DeviceKind : std::int32_t { kCpu = 1, kCuda = 2 };
-struct Device {
-  DeviceKind kind = DeviceKind::kCpu;
-  std::int32_t ordinal = 0;  // which GPU, as CUDA's driver counts them
-  bool is_host() const { return kind == DeviceKind::kCpu; }
-  friend bool operator==(const Device&, const Device&) = default;
-};
-// "cpu", "cuda:1"
-XRT_API std::string to_string(Device device);
-// Of "cpu", "cuda" (the first GPU) or "cuda:N"; nothing for any other text.
-XRT_API std::optional<Device> device_of(std::string_view name);
 
 class XRT_API Tensor {
  public:

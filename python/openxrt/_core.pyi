@@ -239,23 +239,6 @@ class FunctionView(GraphView):
     def aliases(self) -> list[tuple[int, int]]: ...
     def progress(self, what: str, part: float) -> None: ...
 
-class OpTraits:
-    """What an engine says about an op as a whole."""
-
-    def __init__(
-        self,
-        *,
-        training: bool = False,
-        optimizer: bool = False,
-        mutable_inputs: Sequence[int] = (),
-    ) -> None: ...
-    @property
-    def training(self) -> bool: ...
-    @property
-    def optimizer(self) -> bool: ...
-    @property
-    def mutable_inputs(self) -> list[int]: ...
-
 def register_engine(
     object: Any,  # noqa: A002
     name: str,
@@ -264,11 +247,11 @@ def register_engine(
     dynamic_shapes: bool,
     location: str,
     ops: Sequence[str],
-    traits: Mapping[str, OpTraits],
-    training: bool,
+    trained: Sequence[str] | None,
     options: Sequence[str] | None,
     in_place: bool,
     files: Sequence[str],
+    offline_options: Mapping[str, str],
 ) -> None: ...
 def register_op(
     domain: str,

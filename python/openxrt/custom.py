@@ -27,7 +27,6 @@ from ._core import (
     GraphView,
     InvalidArgument,
     NodeView,
-    OpTraits,
     register_engine,
 )
 
@@ -89,10 +88,6 @@ class PythonEngine(Protocol):
         """
         ...
 
-    def refit(self, executable: object, function: FunctionView) -> object:
-        """Optional. An executable like the one given, with the constants of `function`."""
-        ...
-
 
 T = TypeVar("T", bound=type)
 
@@ -129,11 +124,11 @@ def engine(
     devices: Sequence[str] = ("cpu",),
     dynamic_shapes: bool = False,
     ops: Sequence[str] = (),
-    training: bool = False,
-    traits: Mapping[str, OpTraits] | None = None,
+    training: bool | Sequence[str] = False,
     options: Sequence[str] | None = None,
     in_place: bool = False,
     files: Sequence[str | os.PathLike[str]] = (),
+    offline_options: Mapping[str, str] | None = None,
 ) -> Callable[[T], T]:
     """A class decorator: makes an instance of the class the engine `name` of this process.
 
@@ -146,8 +141,8 @@ def engine(
         devices: what ``device=`` may name. Arrays lie in the memory of the host on every device.
         dynamic_shapes: functions with symbolic or unknown dimensions may be compiled.
         ops: qualified names of ops with a lowering, for tables.
-        training: nodes of training steps may be offered to it.
-        traits: qualified names of ops to what differs from that, and who updates variables.
+        training: nodes of training steps may be offered to it: of every op, or of the ops that are
+            listed by their qualified names.
         options: the names that ``engine_options={name: ...}`` may have; another one is
             InvalidArgument, with the nearest of these. None: compile() judges them itself.
         in_place: the memory of an output may be that of the input that ``function.aliases`` names;
@@ -158,6 +153,8 @@ def engine(
             made anew when one of these files changes, so that a second start asks supports()
             nothing. Without them nothing tells when the code changes: executables are kept (see
             load()), plans are not.
+        offline_options: engine options with which it compiles for a device that this machine does
+            not have; `xrt doctor` tries them where the engine cannot run.
     """
     for what, text in (("name", name), ("version", version)):
         if not isinstance(text, str):
@@ -165,15 +162,13 @@ def engine(
                 f"engine {name!r}: {what} is {text!r}; give a str"
                 + (", as in @openxrt.engine('mine', version='1')" if what == "name" else "")
             )
-    flags = {"dynamic_shapes": dynamic_shapes, "training": training, "in_place": in_place}
+    flags = {"dynamic_shapes": dynamic_shapes, "in_place": in_place}
     for what, flag in flags.items():
         if not isinstance(flag, bool):
             raise InvalidArgument(f"engine {name!r}: {what} is {flag!r}; give True or False")
-    for op, trait in (traits or {}).items():
-        if not isinstance(trait, OpTraits):
-            raise InvalidArgument(
-                f"engine {name!r}: traits[{op!r}] is {trait!r}; give an openxrt.OpTraits"
-            )
+    trained: list[str] | None = None  # every op
+    if training is not True:
+        trained = [] if training is False else _texts(name, "training", training)
 
     def decorate(cls: T) -> T:
         for method in ("supports", "compile"):
@@ -188,9 +183,10 @@ def engine(
             devices=_texts(name, "devices", devices),
             location=_source_of(cls),
             ops=sorted(_texts(name, "ops", ops)),
-            traits=dict(traits or {}),
+            trained=trained,
             options=None if options is None else sorted(_texts(name, "options", options)),
             files=[os.fspath(file) for file in _several(name, "files", files)],
+            offline_options=dict(offline_options or {}),
             **flags,
         )
         return cls

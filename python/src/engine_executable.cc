@@ -12,9 +12,8 @@
 #include <utility>
 
 #include "convert.h"
+#include "engine/handles.h"
 #include "errors.h"
-#include "xrt/engine_threads.h"
-#include "xrt/engine_workspace.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;
@@ -92,7 +91,7 @@ bool fits(const Tensor& tensor, const Type& declared) {
   return true;
 }
 
-class PyExecutable final : public Executable, public TellsThreadUse, public TellsWorkspace {
+class PyExecutable final : public Executable {
  public:
   PyExecutable(std::string engine, std::string function, std::vector<Port> outputs,
                nb::object object, bool can_load, int num_threads)
@@ -116,11 +115,14 @@ class PyExecutable final : public Executable, public TellsThreadUse, public Tell
     }
   }
 
-  nb::handle object() const { return object_.get(); }
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
-  bool workspace_known() const override { return workspace_known_; }
-  std::size_t weight_bytes() const override { return weight_bytes_; }
-  ThreadUse thread_use() const override { return {num_threads_, nullptr}; }
+  ExecutableInfo info() const override {
+    ExecutableInfo info;
+    info.workspace_bytes.reset();
+    if (workspace_known_) info.workspace_bytes = workspace_bytes_;
+    info.weight_bytes = weight_bytes_;
+    info.threads = num_threads_;
+    return info;
+  }
 
   std::unique_ptr<RunContext> create_context() const override {
     if (!has_context_) return nullptr;
@@ -129,13 +131,13 @@ class PyExecutable final : public Executable, public TellsThreadUse, public Tell
     });
   }
 
-  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-           const RunOptions& /*options*/) const override {
+  void run(const RunArgs& args) const override {
+    const RunData& data = data_of(args);
     guarded("", [&] {
       if (in_place_) {
-        run_in_place(context, inputs, outputs);
+        run_in_place(args.context(), data.inputs, data.outputs);
       } else {
-        call(inputs, outputs);
+        call(data.inputs, data.outputs);
       }
     });
   }
@@ -321,14 +323,6 @@ std::shared_ptr<const Executable> make_executable(const std::string& engine,
   }
   return std::make_shared<PyExecutable>(engine, function, std::move(outputs), std::move(object),
                                         can_load, num_threads);
-}
-
-nb::handle object_of(const Executable& executable) {
-  const auto* mine = dynamic_cast<const PyExecutable*>(&executable);
-  if (mine == nullptr) {
-    throw Error(ErrorCode::kInvalidArgument, "the executable is of no engine written in Python");
-  }
-  return mine->object();
 }
 
 }  // namespace xrt::python

@@ -10,6 +10,7 @@
 
 #include "interrupt.h"
 #include "xrt/engine.h"
+#include "xrt/graph.h"
 #include "xrt/program.h"
 
 namespace xrt::python {
@@ -62,8 +63,5 @@ class Held {
 std::shared_ptr<const Executable> make_executable(
     const std::string& engine, const std::string& method, const std::string& function,
     std::vector<Port> outputs, nanobind::object object, bool can_load, int num_threads);
-
-// The object behind an executable of make_executable(); throws kInvalidArgument for another.
-nanobind::handle object_of(const Executable& executable);
 
 }  // namespace xrt::python

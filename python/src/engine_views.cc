@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "convert.h"
+#include "engine/host.h"
 #include "ir/printer.h"
 #include "ops/fingerprint.h"
 #include "partition/fold.h"
@@ -193,8 +194,9 @@ nb::list GraphView::nodes() const {
   const Graph& graph = source->get();
   nb::list nodes;
   for (const NodeId id : graph.topological_order()) {
-    nodes.append(nb::cast(
-        view_of(source, {graph, id, device, training ? Phase::kTraining : Phase::kInference, {}})));
+    nodes.append(nb::cast(view_of(
+        source,
+        {xrt::view_of(graph), id, device, training ? Phase::kTraining : Phase::kInference, {}})));
   }
   return nodes;
 }
@@ -253,7 +255,7 @@ void FunctionView::progress(const std::string& what, double part) const {
 }
 
 NodeView view_of(const std::shared_ptr<Source>& source, const SupportQuery& query) {
-  const Graph& graph = query.graph;
+  const Graph& graph = graph_of(query.graph);
   const Node& node = graph.node(query.node);
   NodeView view;
   view.source = source;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "xrt/engine.h"
+#include "xrt/graph.h"
 #include "xrt/program.h"
 
 namespace xrt::python {
@@ -56,7 +57,7 @@ struct GraphView {
   nanobind::dict constants(std::size_t larger_than) const;
 };
 
-// What compile(), load() and refit() are given.
+// What compile() and load() are given.
 struct FunctionView : GraphView {
   int num_threads = 1;
   std::int64_t max_batch_size = 0;

@@ -264,20 +264,18 @@ const std::string& machine_identity() {
 std::string engine_stamp(const std::string& name) {
   if (const fs::path library = engine_library(name); !library.empty()) return file_stamp(library);
   const std::shared_ptr<const Engine> engine = get_engine(name);
-  const auto* made_of = dynamic_cast<const EngineFiles*>(engine.get());
-  if (made_of == nullptr) return {};
-  const std::vector<fs::path> files = made_of->files();
+  const std::vector<std::string>& files = engine->info().files;
   Hasher hasher;
-  for (const fs::path& file : files) {
+  for (const std::string& file : files) {
     const std::string stamp = file_stamp(file);
     if (stamp.empty()) return {};
-    hasher.add(file.native()).add(stamp);
+    hasher.add(file).add(stamp);
   }
   return files.empty() ? std::string{} : hasher.digest().hex();
 }
 
 std::string engine_identity(const std::string& name) {
-  const std::string version = get_engine(name)->version();
+  const std::string version = get_engine(name)->info().version;
   const std::string stamp = engine_stamp(name);
   return stamp.empty() ? version : version + " (" + stamp + ")";
 }

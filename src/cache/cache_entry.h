@@ -45,9 +45,9 @@ const std::string& machine_identity();
 // as new. Throws as get_engine().
 std::string engine_identity(const std::string& name);
 // Size and time of the library that the engine comes from, or would be loaded from: then nothing is
-// loaded. Else of the files that the engine names (EngineFiles). Empty for an engine that was made
-// in this process and names none, or one that is gone: nothing tells when its code changes. Throws
-// as get_engine().
+// loaded. Else of the files that the engine names (EngineInfo::files). Empty for an engine that was
+// made in this process and names none, or one that is gone: nothing tells when its code changes.
+// Throws as get_engine().
 std::string engine_stamp(const std::string& name);
 
 std::filesystem::path entry_path(const std::filesystem::path& dir, const std::string& key);

@@ -11,10 +11,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "cache/cache_entry.h"
+#include "engine/host.h"
 #include "ops/fingerprint.h"
 #include "ops/op_registry.h"
 #include "registry/engine_failure.h"
-#include "xrt/engine_blobs.h"
 #include "xrt/registry.h"
 
 namespace xrt {
@@ -30,7 +30,7 @@ ino_t inode_of(const fs::path& path) {
 
 EntryHeader header_for(const Engine& engine, const Function& function) {
   // An engine that is not registered has no stamp: its version is all there is.
-  std::string identity = engine.version();
+  std::string identity = engine.info().version;
   try {
     if (get_engine(engine.name()).get() == &engine) identity = engine_identity(engine.name());
   } catch (const Error& error) {
@@ -55,9 +55,11 @@ std::shared_ptr<const Executable> load_entry(const fs::path& path, const Request
   const Engine& engine = request.engine;
   const std::optional<Tensor> payload = read_entry(path, header_for(engine, request.function));
   if (!payload) return nullptr;
-  if (dynamic_cast<const SelfContainedBlobs*>(&engine) == nullptr) request.constants_are_read();
+  if (!engine.info().self_contained) request.constants_are_read();
   try {
-    return engine.load(*payload, request.function, request.options);
+    auto executable = engine.load(view_of(*payload), request.function, request.options);
+    if (executable == nullptr) throw Error(ErrorCode::kEngine, "load() returned no executable");
+    return executable;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (...) {  // whatever it is: there is a way without the entry
@@ -108,12 +110,21 @@ Found find_on_disk(const Request& request, const fs::path& dir, const std::strin
   return {nullptr, std::move(lock)};
 }
 
-CompileResult compile_on_disk(const Request& request, const fs::path& dir, const std::string& key,
-                              bool anew) {
-  Found found = find_on_disk(request, dir, key, anew);
-  if (found.executable) return {std::move(found.executable), true};
+std::shared_ptr<const Executable> compile(const Request& request) {
   request.constants_are_read();
   auto executable = request.engine.compile(request.function, request.options);
+  if (executable == nullptr) throw Error(ErrorCode::kEngine, "compile() returned no executable");
+  return executable;
+}
+
+// The executable, and whether it comes from the folder.
+std::pair<std::shared_ptr<const Executable>, bool> compile_on_disk(const Request& request,
+                                                                   const fs::path& dir,
+                                                                   const std::string& key,
+                                                                   bool anew) {
+  Found found = find_on_disk(request, dir, key, anew);
+  if (found.executable) return {std::move(found.executable), true};
+  auto executable = compile(request);
   if (found.lock != nullptr) {
     keep(executable, header_for(request.engine, request.function), dir, key, std::move(found.lock));
   }
@@ -156,15 +167,16 @@ void add_code_of_ops(const Graph& graph, const std::string& engine, Hasher& hash
 std::string compile_key(const Engine& engine, const Function& function,
                         const CompileOptions& options) {
   Hasher hasher;
-  const Digest graph = fingerprint(function.graph);
+  const Digest graph = fingerprint(graph_of(function.graph));
   hasher.add(engine.name()).add_bytes(&graph, sizeof(graph));
   hasher.add(static_cast<std::int64_t>(function.aliases.size()));
   for (const InputOutputAlias& a : function.aliases) hasher.add(a.input).add(a.output);
   hasher.add(options.device).add(options.num_threads);
+  hasher.add(static_cast<std::int64_t>(options.precision));
   hasher.add(static_cast<std::int64_t>(options.phase));
   hasher.add(options.max_batch_size).add(static_cast<std::int64_t>(options.max_workspace_bytes));
   for (const auto& [name, value] : options.engine_options) hasher.add(name).add(value);
-  add_code_of_ops(function.graph, engine.name(), hasher);
+  add_code_of_ops(graph_of(function.graph), engine.name(), hasher);
   return engine.name() + "-" + hasher.digest().hex();
 }
 
@@ -175,19 +187,18 @@ CompileResult compile_cached(const Engine& engine, const Function& function,
   static MemoryCache memory;
   const auto entry = memory.entry(key);
   const std::lock_guard lock(entry->mutex);
+  const auto result_of = [](std::shared_ptr<const Executable> executable, bool from_cache) {
+    ExecutableInfo info = executable->info();
+    return CompileResult{std::move(executable), std::move(info), from_cache};
+  };
   if (!anew) {
-    if (auto executable = entry->executable.lock()) return {executable, true};
+    if (auto executable = entry->executable.lock()) return result_of(std::move(executable), true);
   }
   const Request request{engine, function, options, check_constants};
-  CompileResult result;
-  if (dir.empty()) {
-    request.constants_are_read();
-    result = {engine.compile(function, options), false};
-  } else {
-    result = compile_on_disk(request, dir, key, anew);
-  }
-  entry->executable = result.executable;
-  return result;
+  auto [executable, from_cache] =
+      dir.empty() ? std::pair(compile(request), false) : compile_on_disk(request, dir, key, anew);
+  entry->executable = executable;
+  return result_of(std::move(executable), from_cache);
 }
 
 CompileResult compile_cached(const Engine& engine, const Function& function,

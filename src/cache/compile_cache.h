@@ -17,7 +17,8 @@
 namespace xrt {
 
 struct CompileResult {
-  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<const Executable> executable;  // never null
+  ExecutableInfo info;
   bool from_cache = false;  // loaded from disk, or shared with another program in memory
 };
 

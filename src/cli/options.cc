@@ -12,7 +12,7 @@
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "device/threads.h"
-#include "exec/control_flow.h"
+#include "registry/engine_names.h"
 #include "xrt/error.h"
 #include "xrt/op.h"
 

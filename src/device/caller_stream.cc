@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "device/cuda_driver.h"
-#include "xrt/engine_stream.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -17,7 +16,6 @@ void* legacy_stream() {
 }
 }  // namespace
 
-FollowsStream::~FollowsStream() = default;
 
 CallerStream::CallerStream(int device, void* stream)
     : device_(device), handle_(stream == nullptr ? legacy_stream() : stream), outer_(innermost) {

@@ -138,7 +138,7 @@ std::shared_ptr<const Body::Variant> Body::build(Signature signature) const {
   }
 }
 
-std::shared_ptr<Plan> Body::plan_for(const Signature& signature) const {
+std::shared_ptr<Executor> Body::plan_for(const Signature& signature) const {
   Graph graph = graph_;
   for (std::size_t i = 0; i < signature.size(); ++i) {
     const Type& type = input_type(i);
@@ -153,11 +153,11 @@ std::shared_ptr<Plan> Body::plan_for(const Signature& signature) const {
   pass_options.dump_dir = options_.dump_dir;
   run_passes(graph, pass_options);
   Survey survey(graph, options_);
-  return Plan::build(survey, named(options_), scope_);
+  return Executor::build(survey, named(options_), scope_);
 }
 
 void Body::explain(const std::vector<std::string>& input_names, Explanation& to) const {
-  std::shared_ptr<Plan> plan;
+  std::shared_ptr<Executor> plan;
   {
     const std::lock_guard lock(mutex_);
     if (!variants_.empty()) plan = variants_.front()->plan;

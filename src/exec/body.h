@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/executor.h"
 #include "exec/profiler.h"
-#include "plan/plan.h"
 #include "xrt/explanation.h"
 #include "xrt/graph.h"
 #include "xrt/options.h"
@@ -56,7 +56,7 @@ class Body {
 
   struct Variant {
     Signature signature;
-    std::shared_ptr<Plan> plan;
+    std::shared_ptr<Executor> plan;
     bool fits(std::span<const Data> inputs) const;
   };
 
@@ -66,7 +66,7 @@ class Body {
   // What all variants and these inputs have in common.
   Signature common_signature(std::span<const Data> inputs) const;
   std::shared_ptr<const Variant> build(Signature signature) const;
-  std::shared_ptr<Plan> plan_for(const Signature& signature) const;
+  std::shared_ptr<Executor> plan_for(const Signature& signature) const;
 
   Graph graph_;
   std::string name_, scope_;

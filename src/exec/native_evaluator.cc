@@ -4,7 +4,8 @@
 #include <memory>
 
 #include "base/log.h"
-#include "onnx/exporter.h"
+#include "engine/host.h"
+#include "registry/engine_names.h"
 #include "xrt/engine.h"
 #include "xrt/registry.h"
 
@@ -13,20 +14,16 @@ namespace {
 
 std::vector<Data> evaluate(const Engine& engine, const Graph& graph) {
   for (const NodeId id : graph.nodes()) {
-    if (const Support answer = engine.supports({graph, id}); !answer) {
+    if (const Support answer = engine.supports({view_of(graph), id}); !answer) {
       throw Error(ErrorCode::kUnsupported, answer.reason());
     }
   }
-  const Function function{"constants", graph, {}, [&](std::size_t inline_limit) {
-                            ExportOptions options;
-                            options.inline_limit = inline_limit;
-                            return export_onnx(graph, options);
-                          }};
   // One thread: these graphs are tiny.
-  const auto executable = engine.compile(function, CompileOptions{});
+  const auto executable = engine.compile(function_of("constants", graph), CompileOptions{});
   const auto context = executable->create_context();
   std::vector<Data> outputs(graph.outputs().size());
-  executable->run(context.get(), {}, outputs, {});
+  RunData data{{}, outputs};
+  executable->run(run_args(data, context.get()));
   return outputs;
 }
 
@@ -35,7 +32,7 @@ std::vector<Data> evaluate(const Engine& engine, const Graph& graph) {
 Evaluator native_evaluator() {
   std::shared_ptr<const Engine> engine;
   try {
-    engine = get_engine("native");
+    engine = get_engine(kFallbackEngine);
   } catch (const Error& error) {
     log_info(std::string("constants are not folded: ") + error.what());
     return {};

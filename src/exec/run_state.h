@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "plan/plan.h"
+#include "exec/executor.h"
 
 namespace xrt {
 
-struct Plan::RunState {
+struct Executor::RunState {
   Tensor arena;                                       // all values between launches, as bytes
   std::vector<std::vector<Data>> inputs;              // per launch; arena values are set once
   std::vector<std::vector<Data>> outputs;             // likewise

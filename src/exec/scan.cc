@@ -49,8 +49,6 @@ void copy_elements(const Tensor& source, std::int64_t from, Tensor& target, std:
 
 }  // namespace
 
-bool can_scan(DType dtype) { return bit_width(dtype) % 8 == 0; }
-
 ScanInput::ScanInput(Tensor whole, std::int64_t axis, bool reverse)
     : whole_(std::move(whole)), reverse_(reverse), dims_(whole_.dims()) {
   const std::size_t a = normalize(axis, dims_.size());

@@ -9,9 +9,6 @@
 
 namespace xrt {
 
-// False where elements are packed into bytes: then a slice may begin within one.
-bool can_scan(DType dtype);
-
 // Cuts a tensor along one axis.
 class ScanInput {
  public:

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "exec/executor.h"
 #include "exec/native_evaluator.h"
 #include "measure/difference.h"
 #include "ops/shape_inference.h"
@@ -15,7 +16,6 @@
 #include "passes/pass_manager.h"
 #include "placement/decision.h"
 #include "placement/survey.h"
-#include "plan/plan.h"
 
 namespace xrt {
 namespace {
@@ -77,7 +77,7 @@ class Comparison {
     own.aliases.clear();
     own.dump_dir.clear();
     Survey survey(graph, own);
-    const std::shared_ptr<Plan> plan = Plan::build(survey, named(own));
+    const std::shared_ptr<Executor> plan = Executor::build(survey, named(own));
     std::vector<Data> outputs(graph.outputs().size());
     Profiler profiler;
     plan->run(inputs, outputs, profiler);

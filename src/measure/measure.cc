@@ -184,10 +184,15 @@ class Measurement {
     for (const std::string& precision : precisions) {
       for (const Candidate& candidate : base) {
         const auto& engines = candidate.decision.engines;
-        const bool offered = std::any_of(
-            engines.begin(), engines.end(),
-            [&](const std::string& engine) { return offers_precision(engine, precision); });
-        if (options.precision == "auto" && !offered) continue;
+        // One that is out of the question need not be opened to ask it.
+        const auto offers = [&](const std::string& name) {
+          const Engine& engine = *survey_.of(name).engine;
+          return offers_precision(engine, device_for(engine, options), precision);
+        };
+        if (options.precision == "auto" && precision != "f32" &&
+            (!candidate.row.note.empty() || std::none_of(engines.begin(), engines.end(), offers))) {
+          continue;
+        }
         Candidate copy;
         copy.decision = candidate.decision;
         copy.decision.precision = precision;
@@ -233,7 +238,7 @@ class Measurement {
   }
 
   void build(Candidate& candidate) {
-    candidate.timed = std::make_unique<TimedPlan>(Plan::build(survey_, candidate.decision),
+    candidate.timed = std::make_unique<TimedPlan>(Executor::build(survey_, candidate.decision),
                                                   survey_.graph(), survey_.options(), inputs_);
     TimedPlan& timed = *candidate.timed;
     timed.run(TimedPlan::Keep::kNot);
@@ -377,7 +382,7 @@ class Measurement {
     if (expected == nullptr || expected == best) return best;
     if (best->row.measured_us < kFarAhead * expected->row.measured_us) return best;
     if (expected->timed == nullptr) {
-      expected->timed = std::make_unique<TimedPlan>(Plan::build(survey_, expected->decision),
+      expected->timed = std::make_unique<TimedPlan>(Executor::build(survey_, expected->decision),
                                                     survey_.graph(), survey_.options(), inputs_);
     }
     return expected;
@@ -435,8 +440,8 @@ class Measurement {
 
   // Compares both turn by turn; `mixed` keeps its plan only if it wins.
   void race(Candidate& mixed, Candidate& best) {
-    mixed.timed = std::make_unique<TimedPlan>(Plan::build(survey_, mixed.decision), survey_.graph(),
-                                              survey_.options(), inputs_);
+    mixed.timed = std::make_unique<TimedPlan>(Executor::build(survey_, mixed.decision),
+                                              survey_.graph(), survey_.options(), inputs_);
     mixed.timed->run(TimedPlan::Keep::kNot);
     if (comparable_ && !reference_.empty()) {
       const double error = error_of(mixed.timed->outputs(), reference_);
@@ -509,7 +514,7 @@ std::optional<Measured> known(Survey& survey, const std::string& key) {
   std::optional<Decision> decision = find_profile(key, survey.options());
   if (!decision) return std::nullopt;
   Measured result;
-  result.plan = Plan::build(survey, *decision);
+  result.plan = Executor::build(survey, *decision);
   result.decision = std::move(*decision);
   return result;
 }

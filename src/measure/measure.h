@@ -16,16 +16,16 @@
 #include <span>
 #include <vector>
 
+#include "exec/executor.h"
 #include "placement/decision.h"
 #include "placement/survey.h"
-#include "plan/plan.h"
 #include "xrt/export.h"
 
 namespace xrt {
 
 struct Measured {
   Decision decision;
-  std::shared_ptr<Plan> plan;  // ready to run, its explanation complete
+  std::shared_ptr<Executor> plan;  // ready to run, its explanation complete
 };
 
 // Whether measuring has anything to say: engines or the precision are to be chosen.

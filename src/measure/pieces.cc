@@ -67,8 +67,8 @@ void Pieces::time(std::size_t first, std::size_t last, const std::vector<std::si
       Decision decision;
       decision.engines = {ways_[way].engine};
       decision.precision = precision_;
-      auto plan =
-          std::make_unique<TimedPlan>(Plan::build(survey, decision), part.graph, options, inputs);
+      auto plan = std::make_unique<TimedPlan>(Executor::build(survey, decision), part.graph,
+                                              options, inputs);
       plan->run(TimedPlan::Keep::kNot);
       plans.back() = std::move(plan);
       timed.push_back(plans.back().get());

@@ -28,8 +28,8 @@ double median(std::vector<double> samples) {
 
 }  // namespace
 
-TimedPlan::TimedPlan(std::shared_ptr<Plan> plan, const Graph& graph, const ProgramOptions& options,
-                     std::span<const Data> inputs)
+TimedPlan::TimedPlan(std::shared_ptr<Executor> plan, const Graph& graph,
+                     const ProgramOptions& options, std::span<const Data> inputs)
     : plan_(std::move(plan)), inputs_(inputs), outputs_(graph.outputs().size()) {
   for (const ValueId v : graph.outputs()) {
     const Type& type = graph.type(v);

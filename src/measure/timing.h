@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/plan.h"
+#include "exec/executor.h"
 #include "xrt/graph.h"
 
 namespace xrt {
@@ -16,7 +16,7 @@ namespace xrt {
 class TimedPlan {
  public:
   // `graph` is what the plan was built from; it and the inputs outlive this object.
-  TimedPlan(std::shared_ptr<Plan> plan, const Graph& graph, const ProgramOptions& options,
+  TimedPlan(std::shared_ptr<Executor> plan, const Graph& graph, const ProgramOptions& options,
             std::span<const Data> inputs);
 
   // What a run's time is good for: nothing, the first run after another plan's, any other.
@@ -32,10 +32,10 @@ class TimedPlan {
   void forget();                                 // all times
   // Of the last run.
   const std::vector<Data>& outputs() const { return outputs_; }
-  const std::shared_ptr<Plan>& plan() const { return plan_; }
+  const std::shared_ptr<Executor>& plan() const { return plan_; }
 
  private:
-  std::shared_ptr<Plan> plan_;
+  std::shared_ptr<Executor> plan_;
   std::span<const Data> inputs_;
   std::vector<Data> outputs_;
   std::vector<bool> reused_;  // outputs whose memory serves the next run, as a caller's would

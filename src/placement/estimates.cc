@@ -4,45 +4,17 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
+#include <iterator>
 
 #include "device/threads.h"
 #include "partition/cost.h"
+#include "registry/engine_manifest.h"
 
 namespace xrt {
 namespace {
 
-// What an engine does per thread: thousands of operations per microsecond (10⁹ per second) by kind
-// of work, bytes per nanosecond, microseconds per launch and per node. float32, measured with
-// `./dev bench peers` on CPUs with AVX-512; only their ratios matter here.
-struct Rates {
-  std::string_view engine;
-  double convolution, depthwise, matrix, quantised, bytes, launch_us, node_us;
-};
-
-constexpr Rates kRates[] = {
-    {"native", 90, 20, 80, 300, 8, 1, 0.3},
-    {"openvino", 90, 20, 80, 250, 8, 25, 0.4},
-    {"onnxruntime", 80, 18, 70, 100, 7, 10, 0.7},
-    {"xla", 45, 10, 60, 40, 7, 20, 0.5},
-};
-// An engine that nobody measured: worth trying where "full" measures, never a guess.
-constexpr Rates kUnknown = {"", 1, 1, 1, 1, 1, 20, 1};
-
-// Default candidates. Others (TVM compiles for minutes, a user's own may do anything) are tried
-// where the user lists them: {"auto", "tvm", "native"}.
-constexpr const char* kCandidates[] = {"native", "openvino", "onnxruntime", "xla"};
-constexpr const char* kAcceleratorCandidates[] = {"tensorrt", "xla", "tvm"};
-
-const Rates& rates_of(std::string_view engine) {
-  for (const Rates& rates : kRates) {
-    if (rates.engine == engine) return rates;
-  }
-  return kUnknown;
-}
-
-// On bytes. The native engine computes them in float32 where the CPU has no VNNI.
-double quantised_speed(const Rates& rates) {
+// On bytes. Some engines compute them in float32 where the CPU has no VNNI.
+double quantised_speed(const EngineEstimates& rates) {
 #if defined(__x86_64__)
   static const bool has_vnni = [] {
     __builtin_cpu_init();
@@ -51,11 +23,16 @@ double quantised_speed(const Rates& rates) {
 #else
   constexpr bool has_vnni = false;
 #endif
-  constexpr double kAsFloat = 60;
-  return rates.engine == "native" && !has_vnni ? kAsFloat : rates.quantised;
+  return has_vnni ? rates.quantised : rates.quantised_without_vnni.value_or(rates.quantised);
 }
 
-double node_us(const NodeWork& work, const Rates& rates, int threads) {
+// An engine that nobody measured has the defaults: worth trying where "full" measures, never a
+// guess.
+EngineEstimates rates_of(const std::string& engine) {
+  return engine_manifest(engine).estimates.value_or(EngineEstimates{});
+}
+
+double node_us(const NodeWork& work, const EngineEstimates& rates, int threads) {
   double speed = rates.matrix;
   if (work.kind == WorkKind::kConvolution) speed = rates.convolution;
   if (work.kind == WorkKind::kDepthwise) speed = rates.depthwise;
@@ -76,7 +53,7 @@ class Estimator {
 
   // The time if this engine took every node: the least that it can need.
   double least_us(const std::string& engine) const {
-    const Rates& rates = rates_of(engine);
+    const EngineEstimates rates = rates_of(engine);
     double us = rates.launch_us;
     for (const NodeId id : survey_.graph().nodes()) us += node_us(work_[at(id)], rates, threads_);
     return us;
@@ -86,8 +63,8 @@ class Estimator {
   double split_us(const std::string& engine) const {
     const Graph& graph = survey_.graph();
     const auto& nodes = survey_.of(engine).answers.nodes;
-    const Rates& own = rates_of(engine);
-    const Rates& other = rates_of(kFallbackEngine);
+    const EngineEstimates own = rates_of(engine);
+    const EngineEstimates other = rates_of(kFallbackEngine);
     double us = own.launch_us;
     for (const NodeId id : graph.nodes()) {
       const bool mine = static_cast<bool>(nodes[at(id)]);
@@ -113,7 +90,7 @@ class Estimator {
   std::vector<NodeWork> work_;
 };
 
-bool is_known(std::string_view engine) { return !rates_of(engine).engine.empty(); }
+bool is_known(const std::string& engine) { return engine_manifest(engine).estimates.has_value(); }
 
 }  // namespace
 
@@ -144,8 +121,8 @@ AutoMode auto_mode(const ProgramOptions& options) {
 
 std::vector<std::string> auto_candidates(const ProgramOptions& options) {
   if (options.engines.size() > 1) return {options.engines.begin() + 1, options.engines.end()};
-  if (options.device == "cpu") return {std::begin(kCandidates), std::end(kCandidates)};
-  return {std::begin(kAcceleratorCandidates), std::end(kAcceleratorCandidates)};
+  if (options.device == "cpu") return {std::begin(kAutoEngines), std::end(kAutoEngines)};
+  return {std::begin(kAutoEnginesOnAccelerators), std::end(kAutoEnginesOnAccelerators)};
 }
 
 std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {

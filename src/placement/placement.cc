@@ -2,11 +2,12 @@
 #include "placement/placement.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/log.h"
-#include "exec/control_flow.h"
 #include "ops/shape_inference.h"
+#include "placement/control_flow.h"
 #include "placement/estimates.h"
 #include "placement/precision.h"
 
@@ -15,12 +16,11 @@ namespace {
 
 void add(Survey& survey, const std::string& name, Placement& placement) {
   const Survey::Entry& entry = survey.of(name);
-  placement.engines.push_back(entry.engine);
   placement.answers.push_back(entry.answers);
 }
 
-// Whether one of the first `count` engines takes a node of the node's bodies, at any depth.
-bool want_bodies(const Graph& graph, NodeId id, const Placement& placement, std::size_t count,
+// Whether one of the engines takes a node of the node's bodies, at any depth.
+bool want_bodies(const Graph& graph, NodeId id, std::span<const EngineAnswers> engines,
                  const ProgramOptions& options) {
   for (auto& [attribute, body] : detached_bodies(graph, id)) {
     try {
@@ -30,12 +30,12 @@ bool want_bodies(const Graph& graph, NodeId id, const Placement& placement, std:
       if (error.code() != ErrorCode::kInvalidModel) throw;
       continue;
     }
-    for (std::size_t e = 0; e < count; ++e) {
-      if (taken(ask(*placement.engines[e], body, options), body) > 0) return true;
+    for (const EngineAnswers& asked : engines) {
+      if (taken(ask(*get_engine(asked.engine), body, options), body) > 0) return true;
     }
     for (const NodeId inner : body.nodes()) {
       if (!is_control_flow(body.node(inner))) continue;
-      if (want_bodies(body, inner, placement, count, options)) return true;
+      if (want_bodies(body, inner, engines, options)) return true;
     }
   }
   return false;
@@ -58,32 +58,22 @@ bool belongs_to_runtime(const Graph& graph, NodeId id, const Placement& placemen
   std::size_t before = 0;  // engines before the first that takes it whole
   while (before < placement.answers.size() && !placement.answers[before].nodes[index]) ++before;
   if (before == 0) return false;
-  if (want_bodies(graph, id, placement, before, options)) return true;
+  if (want_bodies(graph, id, std::span(placement.answers).first(before), options)) return true;
   // Nobody can do anything with it but the fallback; where that is ruled out, an error shall name
   // the node of the body that nobody takes.
   return options.strict && before == placement.answers.size();
 }
 
-void take_control_flow(const Graph& graph, const ProgramOptions& options, const std::string& scope,
-                       Placement& placement) {
-  std::vector<NodeId> candidates;
-  for (const NodeId id : graph.nodes()) {
-    if (is_control_flow(graph.node(id))) candidates.push_back(id);
-  }
-  if (candidates.empty()) return;
-  ProgramOptions own = options;
-  own.engines.clear();
-  for (const auto& engine : placement.engines) own.engines.push_back(engine->name());
-  own.aliases.clear();
-  const auto runtime = std::make_shared<RuntimeEngine>(std::move(own), scope);
+void take_control_flow(const Graph& graph, const ProgramOptions& options, Placement& placement) {
   EngineAnswers answers{kRuntimeEngine, {}};
   answers.nodes.assign(graph.node_capacity(), Support::no("it is no control flow"));
   bool any = false;
-  for (const NodeId id : candidates) {
+  for (const NodeId id : graph.nodes()) {
+    if (!is_control_flow(graph.node(id))) continue;
     const auto index = static_cast<std::size_t>(id.index);
     answers.nodes[index] = Support::no("an engine of the list takes it whole");
     if (!belongs_to_runtime(graph, id, placement, options)) continue;
-    answers.nodes[index] = runtime->supports({graph, id});
+    answers.nodes[index] = can_drive(graph, id);
     any = true;
     if (!answers.nodes[index]) continue;
     for (EngineAnswers& other : placement.answers) {
@@ -93,17 +83,15 @@ void take_control_flow(const Graph& graph, const ProgramOptions& options, const 
       }
     }
   }
-  if (!any) return;
-  placement.engines.push_back(runtime);
-  placement.answers.push_back(std::move(answers));
+  if (any) placement.answers.push_back(std::move(answers));
 }
 
 // What no listed engine takes runs natively: the documented default, reported by explain().
 void add_fallback(Survey& survey, Placement& placement) {
   const Graph& graph = survey.graph();
   const ProgramOptions& options = survey.options();
-  const bool listed = std::any_of(placement.engines.begin(), placement.engines.end(),
-                                  [](const auto& e) { return e->name() == kFallbackEngine; });
+  const bool listed = std::any_of(placement.answers.begin(), placement.answers.end(),
+                                  [](const auto& a) { return a.engine == kFallbackEngine; });
   if (options.strict || listed) return;
   bool all_taken = true;
   for (const NodeId id : graph.nodes()) {
@@ -153,28 +141,26 @@ bool is_within_body(const Graph& graph, const std::string& name) {
   return false;
 }
 
-Placement place(Survey& survey, const Decision& decision, const std::string& scope) {
+Placement place(Survey& survey, const Decision& decision) {
   const Graph& graph = survey.graph();
   const ProgramOptions& options = survey.options();
   Placement placement;
   placement.notes = decision.notes;
   placement.notes.insert(placement.notes.end(), survey.notes().begin(), survey.notes().end());
   for (const std::string& name : decision.engines) {
-    const bool twice = std::any_of(placement.engines.begin(), placement.engines.end(),
-                                   [&](const auto& e) { return e->name() == name; });
+    const bool twice = std::any_of(placement.answers.begin(), placement.answers.end(),
+                                   [&](const auto& a) { return a.engine == name; });
     if (twice) {
       throw Error(ErrorCode::kInvalidArgument, "engine '" + name + "' is listed twice");
     }
     add(survey, name, placement);
   }
-  ProgramOptions body_options = with_precision(options, decision.precision);
-  body_options.precision = decision.precision;
-  take_control_flow(graph, body_options, scope, placement);
+  take_control_flow(graph, options, placement);
   add_fallback(survey, placement);
   for (const EngineAnswers& answers : placement.answers) {
-    if (answers.engine == kRuntimeEngine || offers_precision(answers.engine, decision.precision)) {
-      continue;
-    }
+    if (answers.engine == kRuntimeEngine) continue;
+    const Engine& engine = *survey.of(answers.engine).engine;
+    if (offers_precision(engine, device_for(engine, options), decision.precision)) continue;
     placement.notes.push_back("engine '" + answers.engine + "' computes in float32: it has no " +
                               decision.precision);
   }

@@ -14,17 +14,16 @@
 namespace xrt {
 
 struct Placement {
-  std::vector<std::shared_ptr<const Engine>> engines;  // in order of priority
-  std::vector<EngineAnswers> answers;                  // as engines
+  std::vector<EngineAnswers> answers;  // in order of priority
   Partition partition;
   std::vector<std::string> notes;  // what the runtime decided by itself, for explain()
 };
 
 // What the decision's engines do not take runs on "native" unless options.strict. Control-flow
-// nodes that the runtime is to drive (exec/control_flow.h) go to a RuntimeEngine among the
-// engines; `scope` is for that one. Throws kNotFound or kEngine for an engine that cannot be had,
+// nodes that the runtime is to drive (placement/control_flow.h) go to "runtime", whose answers
+// stand among those of the engines. Throws kNotFound or kEngine for an engine that cannot be had,
 // kUnsupported where no engine takes a node (with `strict`: no named engine).
-Placement place(Survey& survey, const Decision& decision, const std::string& scope = {});
+Placement place(Survey& survey, const Decision& decision);
 
 // Whether a name is one like "loop/body/node", of a node in a body that the graph has; whether the
 // body has that node its own program says.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -10,16 +11,6 @@
 
 namespace xrt {
 namespace {
-
-struct Offer {
-  std::string_view engine, precision, key, value;
-};
-
-constexpr Offer kOffers[] = {
-    {"native", "bf16", "precision", "bf16"},
-    {"openvino", "bf16", "INFERENCE_PRECISION_HINT", "bf16"},
-    {"openvino", "f16", "INFERENCE_PRECISION_HINT", "f16"},
-};
 
 // The words of the first "flags" line of /proc/cpuinfo; none elsewhere.
 std::vector<std::string> cpu_flags() {
@@ -58,21 +49,22 @@ std::vector<std::string> fast_precisions() {
   return precisions;
 }
 
-bool offers_precision(const std::string& engine, const std::string& precision) {
-  if (precision == "f32") return true;
-  return std::any_of(std::begin(kOffers), std::end(kOffers), [&](const Offer& offer) {
-    return offer.engine == engine && offer.precision == precision;
+bool offers_precision(const Engine& engine, const std::string& device,
+                      const std::string& precision) {
+  const std::optional<Precision> wanted = parse_precision(precision);
+  if (!wanted) return false;
+  if (*wanted == Precision::kF32) return true;
+  const std::vector<DeviceInfo>& devices = engine.info().devices;
+  return std::any_of(devices.begin(), devices.end(), [&](const DeviceInfo& info) {
+    const auto& list = info.precisions;
+    return info.name == device && std::find(list.begin(), list.end(), *wanted) != list.end();
   });
 }
 
-ProgramOptions with_precision(const ProgramOptions& options, const std::string& precision) {
-  ProgramOptions result = options;
-  for (const Offer& offer : kOffers) {
-    if (offer.precision != precision) continue;
-    // emplace keeps what the user wrote.
-    result.engine_options[std::string(offer.engine)].emplace(offer.key, offer.value);
-  }
-  return result;
+Precision precision_for(const Engine& engine, const std::string& device,
+                        const std::string& precision) {
+  if (!offers_precision(engine, device, precision)) return Precision::kF32;
+  return parse_precision(precision).value_or(Precision::kF32);
 }
 
 }  // namespace xrt

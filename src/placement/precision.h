@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lower precision for float32 arithmetic, by the options of the engines that have it.
+// Lower precision for float32 arithmetic, on engines that offer it (DeviceInfo::precisions).
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "xrt/engine.h"
 #include "xrt/options.h"
 
 namespace xrt {
@@ -15,11 +16,12 @@ void check_precision(const ProgramOptions& options);
 // The precisions below float32 that this machine's CPU computes in faster than in float32.
 std::vector<std::string> fast_precisions();
 
-// Whether the engine has a way to compute float32 graphs in `precision`.
-bool offers_precision(const std::string& engine, const std::string& precision);
+// Whether the engine computes float32 graphs in `precision` on the device.
+bool offers_precision(const Engine& engine, const std::string& device,
+                      const std::string& precision);
 
-// The options with each engine told of `precision` in its own words. What the user wrote himself
-// stays. Engines without such a thing compute in float32.
-ProgramOptions with_precision(const ProgramOptions& options, const std::string& precision);
+// What the engine is told to compute in: `precision` where it offers that, else float32.
+Precision precision_for(const Engine& engine, const std::string& device,
+                        const std::string& precision);
 
 }  // namespace xrt

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/host.h"
 #include "ir/updates.h"
 #include "ops/op_registry.h"
 #include "placement/estimates.h"
@@ -34,8 +35,15 @@ ValueId dynamic_value(const Graph& graph, NodeId id) {
 }
 
 bool drives(const Engine& engine, const std::string& device) {
-  const std::vector<std::string> devices = engine.devices();
-  return std::find(devices.begin(), devices.end(), device) != devices.end();
+  const std::vector<DeviceInfo>& devices = engine.info().devices;
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const DeviceInfo& info) { return info.name == device; });
+}
+
+std::vector<std::string> device_names(const Engine& engine) {
+  std::vector<std::string> names;
+  for (const DeviceInfo& info : engine.info().devices) names.push_back(info.name);
+  return names;
 }
 
 // Positions of the node's inputs that the program's aliases have its outputs written into.
@@ -61,7 +69,7 @@ std::vector<std::int32_t> mutable_inputs(const Graph& graph, NodeId id,
 bool others_work_in_place(const Engine& engine, const ProgramOptions& options) {
   if (!options.strict) return true;  // the fallback
   return std::any_of(options.engines.begin(), options.engines.end(), [&](const std::string& name) {
-    return name != "auto" && name != engine.name() && get_engine(name)->in_place();
+    return name != "auto" && name != engine.name() && get_engine(name)->info().in_place;
   });
 }
 
@@ -88,7 +96,7 @@ void refuse_updates(const Graph& graph, const ProgramOptions& options,
 std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const std::string& device,
                                 const ProgramOptions& options) {
   const Phase phase = options.training ? Phase::kTraining : Phase::kInference;
-  std::vector<Support> answers = engine.supports_all(graph, device, phase);
+  std::vector<Support> answers = engine.supports_all({view_of(graph), {}, device, phase});
   if (answers.size() < graph.node_capacity()) {
     throw Error(ErrorCode::kEngine, "it gave " + std::to_string(answers.size()) + " answers for " +
                                         std::to_string(graph.node_capacity()) + " nodes");
@@ -98,23 +106,14 @@ std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const 
     Support& answer = answers[static_cast<std::size_t>(id.index)];
     answer = lowered_support(engine, graph, id, device, phase, answer);
   }
-  if (options.training) {
-    for (const NodeId id : graph.nodes()) {
-      Support& answer = answers[static_cast<std::size_t>(id.index)];
-      if (answer && !engine.traits(graph.node(id).qualified_op()).training) {
-        answer = Support::no("its lowering of " + graph.node(id).qualified_op() +
-                             " is not for training");
-      }
-    }
-  }
   if (options.aliases.empty()) return answers;
-  if (!engine.in_place() && others_work_in_place(engine, options))
+  if (!engine.info().in_place && others_work_in_place(engine, options))
     refuse_updates(graph, options, answers);
   for (const NodeId id : graph.nodes()) {
     Support& answer = answers[static_cast<std::size_t>(id.index)];
     if (!answer) continue;
     const std::vector<std::int32_t> written = mutable_inputs(graph, id, options);
-    if (!written.empty()) answer = engine.supports({graph, id, device, phase, written});
+    if (!written.empty()) answer = engine.supports({view_of(graph), id, device, phase, written});
   }
   return answers;
 }
@@ -150,7 +149,7 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
     answers.nodes.assign(
         graph.node_capacity(),
         Support::no(fmt::format("it does not drive the device '{}', but {}", options.device,
-                                fmt::join(engine.devices(), ", "))));
+                                fmt::join(device_names(engine), ", "))));
     return answers;
   }
   const auto failed = [&](const std::string& cause) {
@@ -166,7 +165,7 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
   } catch (...) {
     throw Error(ErrorCode::kEngine, failed(exception_text()));
   }
-  if (engine.dynamic_shapes()) return answers;
+  if (engine.info().shapes == Shapes::kAny) return answers;
   for (const NodeId id : graph.nodes()) {
     Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];
     const ValueId v = answer ? dynamic_value(graph, id) : ValueId{};

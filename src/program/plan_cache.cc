@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "cache/file_digest.h"
 #include "device/threads.h"
-#include "exec/control_flow.h"
+#include "registry/engine_names.h"
 #include "measure/measure.h"
 #include "ops/op_registry.h"
 #include "placement/decision.h"
@@ -97,7 +97,7 @@ const Node* unknown_node(const Graph& graph) {
 }
 
 // Whether all its engines can be recognised in another process, and placement was not disturbed.
-bool is_lasting(const PlanDraft& draft) {
+bool is_lasting(const Plan& draft) {
   if (draft.explanation.placement == kMeasuredBusy) return false;
   return std::find(draft.identities.begin(), draft.identities.end(), "") == draft.identities.end();
 }
@@ -263,7 +263,7 @@ bool PlanCache::read(const EntryFile& entry) {
     ports_.defaults.push_back(port.has_default ? fields.tensor() : Tensor());
   }
   if (fields.number() != 0) {
-    static_draft_ = read_draft(fields);
+    static_draft_ = read_plan(fields);
     static_draft_->check_constants = check_constants_;
     if (const std::string wrong = what_is_wrong(*static_draft_); !wrong.empty()) {
       return stale(wrong);
@@ -279,7 +279,7 @@ bool PlanCache::read(const EntryFile& entry) {
   return true;
 }
 
-std::string PlanCache::what_is_wrong(const PlanDraft& draft) const {
+std::string PlanCache::what_is_wrong(const Plan& draft) const {
   if (measures_ && draft.explanation.placement == kEstimated) return "it was not measured";
   std::size_t said_something = 0;
   for (const NodeId id : draft.folded.nodes()) {
@@ -308,7 +308,7 @@ Graph PlanCache::graph() const {
 }
 
 void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& ports,
-                     const std::vector<ExternalFile>& files, const PlanDraft* draft) {
+                     const std::vector<ExternalFile>& files, const Plan* draft) {
   if (draft != nullptr && !is_lasting(*draft)) return;
   if (!model_.empty() && file_state(model_) != state_) {
     log_info("plan cache: '" + model_.string() + "' changed while it was read: not kept");
@@ -317,7 +317,7 @@ void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& por
   base_ = std::make_shared<Base>();
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   base_->id = std::to_string(now) + "-" + std::to_string(::getpid());
-  std::optional<PlanDraft> own;
+  std::optional<Plan> own;
   if (draft != nullptr) own = *draft;
   std::map<std::string, std::string> domains;
   for (const auto& [domain, version] : graph->opsets()) {
@@ -346,7 +346,7 @@ void PlanCache::keep(std::shared_ptr<const Graph> graph, const ProgramPorts& por
       if (ports.inputs[i].has_default) writer.tensor(ports.defaults[i]);
     }
     writer.number(draft ? 1 : 0);
-    if (draft) write_draft(writer, *draft);
+    if (draft) write_plan(writer, *draft);
     writer.graph(*graph);
     write_entry(dir, key, header, writer.finish(), kFrontPieces);
     base->owners.push_back(graph);  // addresses in the block stay theirs
@@ -359,7 +359,7 @@ std::string PlanCache::shapes_key(const std::vector<std::int64_t>& shapes) const
   return key_ + "-" + hash_bytes(shapes.data(), shapes.size() * sizeof(shapes[0])).hex();
 }
 
-std::optional<PlanDraft> PlanCache::find_shapes(const std::vector<std::int64_t>& shapes) const {
+std::optional<Plan> PlanCache::find_shapes(const std::vector<std::int64_t>& shapes) const {
   if (base_ == nullptr || base_->tensors.empty()) return std::nullopt;
   const std::string key = shapes_key(shapes);
   try {
@@ -373,7 +373,7 @@ std::optional<PlanDraft> PlanCache::find_shapes(const std::vector<std::int64_t>&
     for (std::size_t n = reader.count(), i = 0; i < n; ++i) {
       if (reader.number() != (i < shapes.size() ? shapes[i] : -2)) return std::nullopt;
     }
-    PlanDraft draft = read_draft(reader);
+    Plan draft = read_plan(reader);
     reader.end();
     if (const std::string wrong = what_is_wrong(draft); !wrong.empty()) {
       log_info("cache entry '" + key + "' is stale: " + wrong);
@@ -389,7 +389,7 @@ std::optional<PlanDraft> PlanCache::find_shapes(const std::vector<std::int64_t>&
   }
 }
 
-void PlanCache::keep_shapes(const std::vector<std::int64_t>& shapes, PlanDraft draft) {
+void PlanCache::keep_shapes(const std::vector<std::int64_t>& shapes, Plan draft) {
   if (base_ == nullptr || !is_lasting(draft)) return;
   write_behind(dir_, [shapes, draft = std::move(draft), base = base_, dir = dir_,
                       key = shapes_key(shapes), header = header_] {
@@ -397,7 +397,7 @@ void PlanCache::keep_shapes(const std::vector<std::int64_t>& shapes, PlanDraft d
     FlatWriter writer(base->blocks);
     writer.text(base->id).number(static_cast<std::int64_t>(shapes.size()));
     for (const std::int64_t n : shapes) writer.number(n);
-    write_draft(writer, draft);
+    write_plan(writer, draft);
     write_entry(dir, key, header, writer.finish());
   });
 }

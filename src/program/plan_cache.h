@@ -35,7 +35,7 @@
 #include "base/file.h"
 #include "cache/cache_entry.h"
 #include "frontends/onnx/import_files.h"
-#include "plan/plan_draft.h"
+#include "plan/plan.h"
 #include "xrt/program.h"
 
 namespace xrt {
@@ -61,18 +61,18 @@ class PlanCache {
   bool find();
   const ProgramPorts& ports() const { return ports_; }
   // The draft for the declared shapes, where these are static. To be called once.
-  std::optional<PlanDraft> take_static_draft() { return std::move(static_draft_); }
+  std::optional<Plan> take_static_draft() { return std::move(static_draft_); }
   // The graph after passes. Throws kInvalidModel where its constants are damaged.
   Graph graph() const;
 
   // Keeps a program that was not found, which was imported with these files and for which why_not()
   // is empty. `draft`: where input shapes are static.
   void keep(std::shared_ptr<const Graph> graph, const ProgramPorts& ports,
-            const std::vector<ExternalFile>& files, const PlanDraft* draft);
+            const std::vector<ExternalFile>& files, const Plan* draft);
 
   // The draft for one set of input shapes, and keeping it; only after find() or keep().
-  std::optional<PlanDraft> find_shapes(const std::vector<std::int64_t>& shapes) const;
-  void keep_shapes(const std::vector<std::int64_t>& shapes, PlanDraft draft);
+  std::optional<Plan> find_shapes(const std::vector<std::int64_t>& shapes) const;
+  void keep_shapes(const std::vector<std::int64_t>& shapes, Plan draft);
 
  private:
   // What drafts written later refer to: set when the program's entry is written, or read.
@@ -86,7 +86,7 @@ class PlanCache {
   PlanCache() = default;
   bool read(const EntryFile& entry);
   // Why a draft is of no use; empty if it is.
-  std::string what_is_wrong(const PlanDraft& draft) const;
+  std::string what_is_wrong(const Plan& draft) const;
   std::string shapes_key(const std::vector<std::int64_t>& shapes) const;
   void explain_miss() const;
 
@@ -98,7 +98,7 @@ class PlanCache {
   bool measures_ = false;  // placement measures
   EntryHeader header_;
   ProgramPorts ports_;
-  std::optional<PlanDraft> static_draft_;
+  std::optional<Plan> static_draft_;
   std::optional<FlatReader> graph_reader_;  // at the graph
   std::function<void()> check_constants_;   // of the entry that was read
   std::shared_ptr<Base> base_;

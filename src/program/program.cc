@@ -12,7 +12,7 @@
 #include "base/nearest.h"
 #include "device/caller_stream.h"
 #include "device/threads.h"
-#include "exec/control_flow.h"
+#include "exec/executor.h"
 #include "exec/native_evaluator.h"
 #include "frontends/model_files.h"
 #include "frontends/onnx/importer.h"
@@ -22,10 +22,12 @@
 #include "placement/estimates.h"
 #include "placement/precision.h"
 #include "placement/survey.h"
-#include "plan/plan.h"
+#include "plan/functions.h"
 #include "program/option_checks.h"
 #include "program/plan_cache.h"
 #include "program/served_plan.h"
+#include "registry/engine_names.h"
+#include "registry/engine_options.h"
 #include "xrt/op.h"
 
 namespace xrt {
@@ -49,17 +51,11 @@ std::shared_ptr<const Engine> engine_of_options(const std::string& name,
 }
 
 // Options of engines that do not exist, and keys that their engines do not know.
-void check_engine_options(const ProgramOptions& options) {
+void check_options_of_engines(const ProgramOptions& options) {
   for (const auto& [name, own] : options.engine_options) {
     const std::shared_ptr<const Engine> engine = engine_of_options(name, options);
     if (engine == nullptr) continue;
-    const auto known = engine->option_names();
-    if (!known) continue;
-    for (const auto& [key, value] : own) {
-      if (std::find(known->begin(), known->end(), key) != known->end()) continue;
-      throw Error(ErrorCode::kInvalidArgument,
-                  "engine '" + name + "' has no option '" + key + "'" + suggestion(key, *known));
-    }
+    check_engine_options(*engine, own);
   }
 }
 
@@ -100,7 +96,7 @@ class ProgramImpl final : public Program {
       if (is_static_) static_plan_ = serve(graph_, {});
       return;
     }
-    std::optional<PlanDraft> draft;
+    std::optional<Plan> draft;
     if (is_static_) static_plan_ = ServedPlan::of(plan_to_keep(*graph_, {}, draft.emplace()));
     cache_->keep(graph_, ports_, files, draft ? &*draft : nullptr);
   }
@@ -115,9 +111,9 @@ class ProgramImpl final : public Program {
     auto_mode(options_);
     check_precision(options_);
     if (!is_static_) return;
-    std::optional<PlanDraft> draft = cache_->take_static_draft();
+    std::optional<Plan> draft = cache_->take_static_draft();
     if (!draft) throw Error(ErrorCode::kInvalidModel, "the plan of a static program is missing");
-    static_plan_ = ServedPlan::of(Plan::finish(*draft, options_));
+    static_plan_ = ServedPlan::of(Executor::finish(*draft, options_));
   }
 
   // What the disk cache shall hold is there when a program is gone.
@@ -210,7 +206,7 @@ class ProgramImpl final : public Program {
     for (const auto& [node, name] : options_.node_engines) {
       if (name != kRuntimeEngine) get_engine(name);
     }
-    check_engine_options(options_);
+    check_options_of_engines(options_);
     // Passes make nodes whose names explanations show; those of a training graph are the trainer's.
     if (!options_.training) {
       ProgramOptions unknown;
@@ -374,12 +370,12 @@ class ProgramImpl final : public Program {
   }
 
   // A plan whose draft can be kept.
-  std::shared_ptr<Plan> plan_to_keep(const Graph& graph, std::span<const Data> inputs,
-                                     PlanDraft& draft) {
+  std::shared_ptr<Executor> plan_to_keep(const Graph& graph, std::span<const Data> inputs,
+                                         Plan& draft) {
     Survey survey(graph, options_);
     // Where placement was measured its plan lives on here: its executables are compiled already.
     const Choice choice = choose(survey, inputs, refiner_.account());
-    return Plan::build(survey, choice.decision, {}, &draft);
+    return Executor::build(survey, choice.decision, {}, &draft);
   }
 
   std::shared_ptr<ServedPlan> serve(std::shared_ptr<const Graph> graph,
@@ -389,8 +385,8 @@ class ProgramImpl final : public Program {
 
   std::shared_ptr<ServedPlan> specialise(std::span<const Data> inputs, const ShapeKey& key) {
     if (cache_ != nullptr) {
-      if (std::optional<PlanDraft> draft = cache_->find_shapes(key)) {
-        return ServedPlan::of(Plan::finish(*draft, options_));
+      if (std::optional<Plan> draft = cache_->find_shapes(key)) {
+        return ServedPlan::of(Executor::finish(*draft, options_));
       }
     }
     auto specialised = std::make_shared<Graph>(*this->graph());
@@ -407,8 +403,8 @@ class ProgramImpl final : public Program {
     infer_shapes(graph, /*reset=*/true);
     run_passes(graph, pass_options());
     if (cache_ == nullptr) return serve(std::move(specialised), inputs);
-    PlanDraft draft;
-    std::shared_ptr<Plan> plan = plan_to_keep(graph, inputs, draft);
+    Plan draft;
+    std::shared_ptr<Executor> plan = plan_to_keep(graph, inputs, draft);
     cache_->keep_shapes(key, std::move(draft));
     return ServedPlan::of(std::move(plan));
   }

@@ -106,19 +106,19 @@ std::shared_ptr<ServedPlan> ServedPlan::build(std::shared_ptr<const Graph> graph
                         !refiner.account().settled(options.auto_budget_s);
     if (refine) choice.decision.placement += ", to be measured beside the runs";
     served->wants_refining_ = refine;
-    choice.plan = Plan::build(survey, choice.decision);
+    choice.plan = Executor::build(survey, choice.decision);
   }
   served->plan_ = std::move(choice.plan);
   return served;
 }
 
-std::shared_ptr<ServedPlan> ServedPlan::of(std::shared_ptr<Plan> plan) {
+std::shared_ptr<ServedPlan> ServedPlan::of(std::shared_ptr<Executor> plan) {
   auto served = std::make_shared<ServedPlan>();
   served->plan_ = std::move(plan);
   return served;
 }
 
-std::shared_ptr<Plan> ServedPlan::plan() const {
+std::shared_ptr<Executor> ServedPlan::plan() const {
   const std::lock_guard lock(mutex_);
   return plan_;
 }

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "exec/executor.h"
 #include "placement/decision.h"
-#include "plan/plan.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
 #include "xrt/program.h"
@@ -43,7 +43,7 @@ class MeasuringAccount {
 // by estimates.
 struct Choice {
   Decision decision;
-  std::shared_ptr<Plan> plan;  // where it was built on the way
+  std::shared_ptr<Executor> plan;  // where it was built on the way
 };
 // `inputs` are those of the run that wants the plan, empty where there is none yet.
 Choice choose(Survey& survey, std::span<const Data> inputs, MeasuringAccount& account);
@@ -58,7 +58,7 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
                                            std::span<const Data> inputs, Refiner& refiner);
 
   // Serves a plan that is made already and is not to be refined.
-  static std::shared_ptr<ServedPlan> of(std::shared_ptr<Plan> plan);
+  static std::shared_ptr<ServedPlan> of(std::shared_ptr<Executor> plan);
 
   // As Plan::run. The first run hands its inputs to the refiner, if there is something to refine.
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
@@ -68,7 +68,7 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
  private:
   friend class Refiner;
 
-  std::shared_ptr<Plan> plan() const;
+  std::shared_ptr<Executor> plan() const;
   // Measures, and swaps the winner in: runs that have begun end on the plan they began with.
   void refine(std::span<const Data> inputs, const std::atomic<bool>& stop);
 
@@ -77,7 +77,7 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   Refiner* refiner_ = nullptr;
   std::atomic<bool> wants_refining_{false};
   mutable std::mutex mutex_;
-  std::shared_ptr<Plan> plan_;  // never null after build()
+  std::shared_ptr<Executor> plan_;  // never null after build()
 };
 
 // One per program: a thread that measures plans, started when there is one to measure.

@@ -22,15 +22,6 @@ class XRT_API EngineProvider {
   virtual bool load(const std::string& name) const = 0;
 };
 
-// An engine that is made in a process, not by a library, derives from this class too if it can name
-// the files that its code lies in, so that another process can tell whether it is the same engine.
-class XRT_API EngineFiles {
- public:
-  virtual ~EngineFiles();
-  // Empty: it cannot, and plans that it has a part in are not kept on disk.
-  virtual std::vector<std::filesystem::path> files() const = 0;
-};
-
 // Libraries come first: a provider is asked for names that no library bears. Replaces the one
 // before.
 XRT_API void set_engine_provider(std::shared_ptr<const EngineProvider> provider);

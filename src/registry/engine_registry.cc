@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines by name: libraries beside libxrt and on XRT_ENGINE_PATH, opened on first use, engines
 // registered by this process, and those of a provider.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -16,6 +14,8 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "registry/engine_failure.h"
+#include "registry/engine_library.h"
+#include "registry/engine_manifest.h"
 #include "registry/engine_names.h"
 #include "registry/engine_provider.h"
 #include "registry/library_file.h"
@@ -29,22 +29,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "libxrt_engine_";
 constexpr std::string_view kSuffix = ".so";
-// Engines of ours that may be written in Python: a program without Python says what it lacks.
-constexpr std::string_view kPythonEngines[] = {"onnxruntime", "tensorrt"};
 
 // "native" for ".../libxrt_engine_native.so", "" for any other file.
 std::string engine_of(const fs::path& file) {
   const std::string name = file.filename().string();
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
   return name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-}
-
-fs::path libxrt_folder() {
-  Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&libxrt_folder), &info) == 0) return {};
-  std::error_code error;
-  const fs::path file = fs::canonical(info.dli_fname, error);
-  return error ? fs::path{} : file.parent_path();
 }
 
 void list_folder(const fs::path& folder, std::vector<fs::path>& files) {
@@ -80,7 +70,7 @@ void warn_of_hidden(const std::vector<fs::path>& files) {
 // Built-in libraries first, then what XRT_ENGINE_PATH (folders or files, separated by ':') adds.
 std::vector<fs::path> library_files() {
   std::vector<fs::path> files;
-  list_folder(libxrt_folder() / "xrt" / "engines", files);
+  list_folder(own_folder() / "xrt" / "engines", files);
   if (const char* path = std::getenv("XRT_ENGINE_PATH")) {
     std::stringstream entries{std::string(path)};
     for (std::string entry; std::getline(entries, entry, ':');) {
@@ -100,21 +90,6 @@ std::vector<fs::path> library_files() {
   return files;
 }
 
-// What one library hands over while its entry function runs.
-class Collector : public EngineRegistry {
- public:
-  void add(std::shared_ptr<const Engine> engine, std::uint32_t abi) override {
-    if (abi != kEngineAbi) {
-      throw Error(ErrorCode::kEngine, "it was built for engine interface version " +
-                                          std::to_string(abi) + ", this library has version " +
-                                          std::to_string(kEngineAbi) + "; rebuild the engine");
-    }
-    if (engine == nullptr) throw Error(ErrorCode::kEngine, "it registered a null engine");
-    engines.push_back(std::move(engine));
-  }
-  std::vector<std::shared_ptr<const Engine>> engines;
-};
-
 class Registry {
  public:
   static Registry& instance() {
@@ -131,9 +106,7 @@ class Registry {
       throw Error(ErrorCode::kEngine,
                   "engine '" + name + "': loading it registered no such engine");
     }
-    const bool python = std::find(std::begin(kPythonEngines), std::end(kPythonEngines), name) !=
-                        std::end(kPythonEngines);
-    if (python && provider == nullptr) {
+    if (provider == nullptr && engine_manifest(name).language == "python") {
       throw Error(ErrorCode::kNotFound,
                   "engine '" + name +
                       "' is written in Python, and this program runs without it: use the xrt that "
@@ -202,7 +175,7 @@ class Registry {
   }
 
   void insert(std::shared_ptr<const Engine> engine, const std::string& source) {
-    const std::string name = engine->name();
+    const std::string& name = engine->name();
     if (name.empty() || name == "auto" || name == kRuntimeEngine) {
       throw Error(ErrorCode::kInvalidArgument,
                   "an engine of " + source + " bears the name '" + name + "', which is reserved");
@@ -216,7 +189,7 @@ class Registry {
                   "an engine of " + source + " bears the name '" + name +
                       "': names are made of letters, digits, '_', '-' and '.'");
     }
-    if (!engines_.emplace(name, std::move(engine)).second) {
+    if (!engines_.emplace(name, engine).second) {
       throw Error(ErrorCode::kInvalidArgument,
                   "a second engine '" + name + "' comes from " + source + "; names must be unique");
     }
@@ -224,32 +197,16 @@ class Registry {
 
   std::shared_ptr<const Engine> open(const std::string& name, const fs::path& file) {
     try {
-      auto entry =
-          reinterpret_cast<RegisterEngineFunction>(open_library(file, kRegisterEngineSymbol));
-      Collector collector;
-      try {
-        entry(&collector);
-      } catch (const Error&) {
-        throw;
-      } catch (...) {
-        throw Error(ErrorCode::kEngine,
-                    std::string(kRegisterEngineSymbol) + " threw: " + exception_text());
+      const auto entry =
+          reinterpret_cast<xrt_engine_entry_function>(open_library(file, XRT_ENGINE_ENTRY));
+      std::shared_ptr<const Engine> engine = open_engine(entry);
+      if (engine->name() != name) {
+        throw Error(ErrorCode::kEngine, "its engine bears the name '" + engine->name() +
+                                            "', which is not that of the file");
       }
-      for (const auto& engine : collector.engines) {
-        insert(engine, file.string());
-        libraries_[engine->name()] = file;
-      }
-      const auto it = engines_.find(name);
-      if (it == engines_.end()) {
-        std::string others;
-        for (const auto& engine : collector.engines) {
-          others += (others.empty() ? "'" : ", '") + engine->name() + "'";
-        }
-        throw Error(ErrorCode::kEngine, "it registered " +
-                                            (others.empty() ? "no engine" : "engine " + others) +
-                                            ", none of the name that the file has");
-      }
-      return it->second;
+      insert(engine, file.string());
+      libraries_[name] = file;
+      return engine;
     } catch (const Error& error) {
       failures_.emplace(name, Error(error.code(), "engine '" + name + "' cannot be loaded from '" +
                                                       file.string() + "': " + error.what()));
@@ -267,7 +224,6 @@ class Registry {
 }  // namespace
 
 EngineProvider::~EngineProvider() = default;
-EngineFiles::~EngineFiles() = default;
 
 void set_engine_provider(std::shared_ptr<const EngineProvider> provider) {
   Registry::instance().set_provider(std::move(provider));

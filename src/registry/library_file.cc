@@ -121,4 +121,12 @@ void* open_library(const fs::path& file, const char* symbol) {
   return found;
 }
 
+std::filesystem::path own_folder() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0) return {};
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical(info.dli_fname, error);
+  return error ? std::filesystem::path{} : file.parent_path();
+}
+
 }  // namespace xrt

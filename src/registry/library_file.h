@@ -14,4 +14,7 @@ namespace xrt {
 // with the cause.
 void* open_library(const std::filesystem::path& file, const char* symbol);
 
+// The folder that libxrt lies in; empty where the system does not tell.
+std::filesystem::path own_folder();
+
 }  // namespace xrt

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/host.h"
 #include "ir/rewrite.h"
 #include "ops/op_registry.h"
 #include "ops/schema.h"
@@ -41,7 +42,7 @@ Support decide(const Engine& engine, const Graph& graph, NodeId id, const std::s
 
 Support takes_all(const Engine& engine, const Graph& body, const std::string& device, Phase phase,
                   int depth) {
-  const std::vector<Support> answers = engine.supports_all(body, device, phase);
+  const std::vector<Support> answers = engine.supports_all({view_of(body), {}, device, phase});
   for (const NodeId id : body.nodes()) {
     const auto index = static_cast<std::size_t>(id.index);
     if (index >= answers.size()) return Support::no("the engine did not answer for every node");
@@ -50,7 +51,7 @@ Support takes_all(const Engine& engine, const Graph& body, const std::string& de
     if (!answer) {
       return Support::no(body.node(id).qualified_op() + ": " + answer.reason());
     }
-    if (engine.dynamic_shapes()) continue;
+    if (engine.info().shapes == Shapes::kAny) continue;
     for (const ValueId v : body.node(id).outputs) {
       if (!v.valid() || !body.type(v).is_tensor() || body.type(v).is_static()) continue;
       return Support::no(body.node(id).qualified_op() + ": it needs static shapes, '" +
@@ -65,7 +66,7 @@ bool lower_some(const Engine& engine, Graph& graph, const std::string& device, P
   for (const NodeId id : graph.nodes()) {
     if (registered_op(graph, graph.node(id)) == nullptr) continue;
     std::optional<Graph> body;
-    const Support own = engine.supports({graph, id, device, phase});
+    const Support own = engine.supports({view_of(graph), id, device, phase});
     decide(engine, graph, id, device, phase, own, 0, body);
     if (!body) continue;
     std::vector<ValueId> inputs = graph.node(id).inputs;

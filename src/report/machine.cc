@@ -57,9 +57,10 @@ std::vector<EngineRow> list_engines() {
     row.name = name;
     try {
       const std::shared_ptr<const Engine> engine = get_engine(name);
-      row.version = engine->version();
-      row.devices = engine->devices();
-      row.dynamic_shapes = engine->dynamic_shapes();
+      const EngineInfo& info = engine->info();
+      row.version = info.version;
+      for (const DeviceInfo& device : info.devices) row.devices.push_back(device.name);
+      row.dynamic_shapes = info.shapes == Shapes::kAny;
       row.ops = engine->ops();
     } catch (const Error& error) {
       row.error = error.what();

@@ -155,7 +155,7 @@ class SleepyEngine : public testing::PickyEngine {
     ++compiled;
     int us = launch_us_;
     for (const NodeId id : function.graph.nodes()) {
-      const auto it = sleep_.find(function.graph.node(id).op);
+      const auto it = sleep_.find(std::string(function.graph.node(id).op()));
       if (it != sleep_.end()) us += it->second;
     }
     return std::make_shared<Sleepy>(get_engine("native")->compile(function, options), us);
@@ -166,10 +166,9 @@ class SleepyEngine : public testing::PickyEngine {
    public:
     Sleepy(std::shared_ptr<const Executable> inner, int us) : inner_(std::move(inner)), us_(us) {}
     std::unique_ptr<RunContext> create_context() const override { return inner_->create_context(); }
-    void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-             const RunOptions& options) const override {
+    void run(const RunArgs& args) const override {
       std::this_thread::sleep_for(std::chrono::microseconds(us_));
-      inner_->run(context, inputs, outputs, options);
+      inner_->run(args);
     }
 
    private:
@@ -357,9 +356,8 @@ TEST(Auto, AnEngineThatComputesSomethingElseIsNoCandidate) {
     }
     class Constant : public Executable {
      public:
-      void run(RunContext*, std::span<const Data>, std::span<Data> outputs,
-               const RunOptions&) const override {
-        for (Data& data : outputs) {
+      void run(const RunArgs& args) const override {
+        for (Data& data : data_of(args).outputs) {
           Tensor& t = data.tensor();
           for (std::int64_t i = 0; i < t.count(); ++i) t.data<float>()[i] = 1e6F;
         }

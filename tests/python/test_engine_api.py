@@ -482,13 +482,6 @@ def test_what_is_left_on_another_device_runs_on_the_host() -> None:
         openxrt.load(relu_model([2, 3]), engine="native", device="far:7", cache_dir="")
 
 
-def test_traits() -> None:
-    """An op that is for inference alone says so, whatever the engine's supports() says."""
-    traits = openxrt.OpTraits(training=True, optimizer=True, mutable_inputs=[0])
-    assert (traits.training, traits.optimizer, traits.mutable_inputs) == (True, True, [0])
-    assert not openxrt.OpTraits().training
-
-
 def test_engines_of_other_packages_are_found(tmp_path: Path) -> None:
     """By an entry point of the group openxrt.engines, imported when asked for."""
     (tmp_path / "far_engine.py").write_text(

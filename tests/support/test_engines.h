@@ -10,20 +10,23 @@
 #include <string>
 #include <utility>
 
+#include "engine/handles.h"
 #include "xrt/program.h"
 
 namespace xrt::testing {
 
 class PickyEngine : public Engine {
  public:
-  PickyEngine(std::string name, std::set<std::string> ops)
-      : name_(std::move(name)), ops_(std::move(ops)) {}
+  PickyEngine(std::string name, std::set<std::string> ops) : ops_(std::move(ops)) {
+    info_.name = std::move(name);
+    info_.version = "1";
+    info_.checks_options = true;
+  }
 
-  std::string name() const override { return name_; }
-  std::string version() const override { return version_; }
+  const EngineInfo& info() const override { return info_; }
   Support supports(const SupportQuery& query) const override {
-    const std::string& op = query.graph.node(query.node).op;
-    return ops_.contains(op) ? Support::yes() : Support::no(name_ + " does not take " + op);
+    const std::string& op = graph_of(query.graph).node(query.node).op;
+    return ops_.contains(op) ? Support::yes() : Support::no(name() + " does not take " + op);
   }
   std::shared_ptr<const Executable> compile(const Function& function,
                                             const CompileOptions& options) const override {
@@ -32,14 +35,14 @@ class PickyEngine : public Engine {
     return std::make_shared<Blob>(get_engine("native")->compile(function, options));
   }
   // The blob says nothing but "ok": loading compiles natively.
-  std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
+  std::shared_ptr<const Executable> load(const TensorView& blob, const Function& function,
                                          const CompileOptions& options) const override {
-    if (std::string_view(static_cast<const char*>(blob.raw()), blob.bytes()) != kBlob)
-      throw Error(ErrorCode::kEngine, "not a blob of " + name_);
+    if (std::string_view(blob.data<const char>(), blob.bytes()) != kBlob)
+      throw Error(ErrorCode::kEngine, "not a blob of " + name());
     ++loaded;
     return std::make_shared<Blob>(get_engine("native")->compile(function, options));
   }
-  void set_version(std::string version) { version_ = std::move(version); }
+  void set_version(std::string version) { info_.version = std::move(version); }
 
   mutable std::atomic<int> compiled{0};
   mutable std::atomic<int> loaded{0};
@@ -51,19 +54,17 @@ class PickyEngine : public Engine {
    public:
     explicit Blob(std::shared_ptr<const Executable> inner) : inner_(std::move(inner)) {}
     std::unique_ptr<RunContext> create_context() const override { return inner_->create_context(); }
-    void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-             const RunOptions& options) const override {
-      inner_->run(context, inputs, outputs, options);
-    }
+    void run(const RunArgs& args) const override { inner_->run(args); }
     std::optional<std::string> serialize() const override { return kBlob; }
 
    private:
     std::shared_ptr<const Executable> inner_;
   };
 
-  std::string name_;
   std::set<std::string> ops_;
-  std::string version_ = "1";
+
+ protected:
+  EngineInfo info_;
 };
 
 // Registers once per process and name.

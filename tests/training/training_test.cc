@@ -21,13 +21,16 @@ using ::testing::IsEmpty;
 class NotingEngine final : public Engine {
  public:
   NotingEngine(std::string name, bool in_place, bool writes_over)
-      : name_(std::move(name)), in_place_(in_place), writes_over_(writes_over) {}
+      : info_{.name = std::move(name), .version = "1", .in_place = in_place},
+        writes_over_(writes_over) {}
 
-  std::string name() const override { return name_; }
-  std::string version() const override { return "1"; }
+  const EngineInfo& info() const override { return info_; }
   Support supports(const SupportQuery& query) const override {
     const std::lock_guard lock(mutex);
     phases.push_back(query.phase);
+    if (query.phase == Phase::kTraining && query.graph.node(query.node).op() == "Exp") {
+      return Support::no("its lowering of Exp is not for training");
+    }
     if (query.mutable_inputs.empty()) return Support::yes();
     mutable_inputs = query.mutable_inputs;
     return writes_over_ ? Support::yes() : Support::no("it writes over nothing");
@@ -39,8 +42,6 @@ class NotingEngine final : public Engine {
     for (const InputOutputAlias& a : function.aliases) aliases.emplace_back(a.input, a.output);
     return get_engine("native")->compile(function, options);
   }
-  bool in_place() const override { return in_place_; }
-  OpTraits traits(const std::string& op) const override { return {.training = op != "Exp"}; }
 
   mutable std::mutex mutex;
   mutable std::vector<Phase> phases;
@@ -48,8 +49,8 @@ class NotingEngine final : public Engine {
   mutable std::vector<std::pair<int, int>> aliases;
 
  private:
-  std::string name_;
-  bool in_place_, writes_over_;
+  EngineInfo info_;
+  bool writes_over_;
 };
 
 std::shared_ptr<NotingEngine> noting(const std::string& name, bool in_place, bool writes_over) {

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import openxrt
@@ -32,7 +32,9 @@ class Lowering:
     refuses: Callable[[openxrt.NodeView], str] = lambda _node: ""
     # Floats of temporary memory that one run of the kernel needs.
     workspace: Callable[[openxrt.NodeView], int] = lambda _node: 0
-    traits: openxrt.OpTraits = field(default_factory=lambda: openxrt.OpTraits(training=True))
+    training: bool = True  # nodes of training steps too
+    # Positions of the node's inputs that the kernel can write its results over.
+    mutable_inputs: tuple[int, ...] = ()
 
 
 LOWERINGS: dict[str, Lowering] = {}
@@ -106,18 +108,18 @@ def momentum(node: openxrt.NodeView) -> Kernel:
     return run
 
 
-LOWERINGS["Relu"] = Lowering(relu, traits=openxrt.OpTraits(training=True, mutable_inputs=[0]))
+LOWERINGS["Relu"] = Lowering(relu, mutable_inputs=(0,))
 LOWERINGS["Add"] = Lowering(add)
 LOWERINGS["MatMul"] = Lowering(
     matmul,
     refuses=matmul_refuses,
     workspace=lambda node: int(np.prod(dims_of(node.input_types[1]))),
-    traits=openxrt.OpTraits(training=False),  # kept out of training steps, to show that
+    training=False,  # kept out of training steps, to show that
 )
 LOWERINGS["ai.onnx.preview.training.Momentum"] = Lowering(
     momentum,
     refuses=lambda node: "" if len(node.inputs) == 5 else "it updates one weight at a time",
-    traits=openxrt.OpTraits(training=True, optimizer=True, mutable_inputs=[2, 4]),
+    mutable_inputs=(2, 4),
 )
 
 
@@ -145,16 +147,16 @@ class Executable:
             for position, name in enumerate(node.inputs):
                 readers.setdefault(name, []).append((node.name, position))
             for name, kind in zip(node.outputs, node.output_types, strict=True):
-                producers[name] = (node.name, lowering.traits)
+                producers[name] = (node.name, lowering.mutable_inputs)
                 if name not in self.outputs:
                     self.temporaries[name] = (dims_of(kind), dtype_of(kind))
         # Outputs that lie in the memory of an input, and must wait until all steps have run: some
         # other node reads the input, or the lowering cannot write over it.
         self.aside = set()
         for source, target in function.aliases:
-            name, traits = producers[self.outputs[target]]
+            name, mutable_inputs = producers[self.outputs[target]]
             for reader, position in readers.get(self.inputs[source], []):
-                if reader != name or position not in traits.mutable_inputs:
+                if reader != name or position not in mutable_inputs:
                     self.aside.add(target)
         sizes = [
             int(np.prod(dims)) * np.dtype(kind).itemsize for dims, kind in self.temporaries.values()
@@ -189,8 +191,7 @@ class Executable:
     "numpy_template",
     version="1",
     ops=sorted(LOWERINGS),
-    training=True,
-    traits={op: lowering.traits for op, lowering in LOWERINGS.items()},
+    training=[op for op, lowering in LOWERINGS.items() if lowering.training],
     options=[],  # it has none: every key is an error
     in_place=True,
     files=[__file__],  # plans are kept in the disk cache until it changes
@@ -204,7 +205,7 @@ class TemplateEngine:
         if lowering is None:
             return f"there is no lowering of {qualified(node)}"
         for position, kind in enumerate([*node.input_types, *node.output_types]):
-            is_step_count = lowering.traits.optimizer and position == 1
+            is_step_count = node.op == "Momentum" and position == 1
             if not kind.startswith("float32[") and not is_step_count:
                 return f"it computes in float32, not in {kind or 'what is left out'}"
             try:

@@ -152,24 +152,6 @@ class Executable:
         """A place for a context: made by the first run, and anew when the plan is."""
         return []
 
-    def refitted(self, model: bytes) -> Executable:
-        """The same with the weights of another model of the same function."""
-        if self.plan is None:
-            raise EngineError("weights can be changed on a machine with a GPU only")
-        trt = self.library.trt
-        self.gpu.enter()
-        fresh = GpuPlan(self.library, self.gpu, self.plan_bytes, self.record)
-        with self.library.exclusive():
-            refitter = trt.Refitter(fresh.engine, self.library.logger)
-            parser = trt.OnnxParserRefitter(refitter, self.library.logger)
-            if not parser.refit_from_bytes(model) or not refitter.refit_cuda_engine():
-                raise EngineError(self.library.cause("TensorRT does not take the new weights"))
-            plan = bytes(fresh.engine.serialize())
-        other = object.__new__(Executable)
-        other.__dict__.update(self.__dict__)
-        other.plan, other.plan_bytes, other.lock = fresh, plan, threading.Lock()
-        return other
-
     def grow(self, arrays: list[np.ndarray]) -> GpuPlan:
         """The plan, built again for larger shapes if an input exceeds those it was built for."""
         with self.lock:

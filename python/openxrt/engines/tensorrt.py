@@ -21,7 +21,6 @@ from .._core import (
     GraphView,
     InvalidArgument,
     NodeView,
-    Unsupported,
     standard_ops,
 )
 from ..custom import engine
@@ -34,7 +33,7 @@ NAME = "tensorrt"
 # Constants above this size are read by the parser where they lie, smaller ones are in the model.
 INLINE_BYTES = 1024
 EXTERNAL = b"openxrt-constants"
-OPTIONS = ("compute_capabilities", "optimization_level", "refit", "shapes", "tf32")
+OPTIONS = ("compute_capabilities", "optimization_level", "shapes", "tf32")
 # Of a dimension that nobody bounds.
 DEFAULT_MAXIMUM = 64
 
@@ -131,6 +130,7 @@ def ops() -> list[str]:
     dynamic_shapes=True,
     ops=ops(),
     options=OPTIONS,
+    offline_options={"compute_capabilities": "89"},
     files=[
         __file__,
         LIBRARY.trt.__file__,
@@ -200,12 +200,6 @@ class TensorRTEngine:
         return Executable(
             LIBRARY, function, bytes(blob), gpu_of(function), source if has_bounds else None
         )
-
-    def refit(self, executable: Executable, function: FunctionView) -> Executable:
-        """The plan with other weights; needs the option refit=1 and a GPU."""
-        if not _options.flag(NAME, function.options, "refit", False):
-            raise Unsupported("the plan was built without the option refit=1")
-        return executable.refitted(function.to_onnx())
 
 
 def judge(node: NodeView, model: bytes, constants: Mapping[str, np.ndarray]) -> bool | str:
@@ -280,8 +274,6 @@ class Source:
             config = LIBRARY.config(self.capabilities)
             if _options.flag(NAME, options, "tf32", False):
                 config.set_flag(trt.BuilderFlag.TF32)
-            if _options.flag(NAME, options, "refit", False):
-                config.set_flag(trt.BuilderFlag.REFIT)
             if self.function.max_workspace_bytes > 0:
                 config.set_memory_pool_limit(
                     trt.MemoryPoolType.WORKSPACE, self.function.max_workspace_bytes

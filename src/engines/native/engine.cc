@@ -3,6 +3,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "engine/handles.h"
 #include "engines/native/dnn/register.h"
 #include "engines/native/executable.h"
 #include "engines/native/kernels/register.h"
@@ -11,20 +12,41 @@
 
 namespace xrt::native {
 
-NativeEngine::NativeEngine() {
-  dnn::register_kernels(registry_);
-  register_kernels(registry_);
-}
+namespace {
 
-std::string NativeEngine::version() const {
+std::string library_version() {
   const dnnl_version_t* dnn = dnnl_version();
   return std::string(xrt::version()) + "+onednn." + std::to_string(dnn->major) + "." +
          std::to_string(dnn->minor) + "." + std::to_string(dnn->patch);
 }
 
+EngineInfo make_info() {
+  EngineInfo info;
+  info.name = "native";
+  info.version = library_version();
+  info.devices = {{"cpu", {Precision::kF32, Precision::kBF16}}};
+  info.options = {{"precision", EngineOption::Kind::kText, "",
+                   "f32 or bf16: overrides the program's precision for this engine"}};
+  info.shapes = Shapes::kAny;
+  // An aliased output is written over its input by the step that makes it, where no later one reads
+  // the input; else it is computed aside and copied when all nodes have run.
+  info.in_place = true;
+  info.self_contained = true;
+  info.checks_indices = true;
+  info.core_version = core_version();
+  return info;
+}
+
+}  // namespace
+
+NativeEngine::NativeEngine() : info_(make_info()) {
+  dnn::register_kernels(registry_);
+  register_kernels(registry_);
+}
+
 Support NativeEngine::supports(const SupportQuery& query) const {
   if (query.device != "cpu") return Support::no("device '" + query.device + "' is not the CPU");
-  return supports_node(query.graph, query.node, registry_);
+  return supports_node(graph_of(query.graph), query.node, registry_);
 }
 
 std::shared_ptr<const Executable> NativeEngine::compile(const Function& function,
@@ -33,14 +55,15 @@ std::shared_ptr<const Executable> NativeEngine::compile(const Function& function
     throw Error(ErrorCode::kInvalidArgument,
                 "the native engine runs on the device 'cpu', not '" + options.device + "'");
   }
-  return std::make_shared<NativeExecutable>(function.graph, registry_, options,
+  return std::make_shared<NativeExecutable>(graph_of(function.graph), registry_, options,
                                             Threads::get(options.num_threads), function.aliases);
 }
 
-std::shared_ptr<const Executable> NativeEngine::load(const Tensor& blob, const Function& function,
+std::shared_ptr<const Executable> NativeEngine::load(const TensorView& blob,
+                                                     const Function& function,
                                                      const CompileOptions& options) const {
   try {
-    return std::make_shared<NativeExecutable>(blob, registry_, options,
+    return std::make_shared<NativeExecutable>(tensor_of(blob), registry_, options,
                                               Threads::get(options.num_threads), function.aliases);
   } catch (const Error&) {
     throw;
@@ -51,6 +74,4 @@ std::shared_ptr<const Executable> NativeEngine::load(const Tensor& blob, const F
 
 }  // namespace xrt::native
 
-extern "C" XRT_API void xrt_register_engine(xrt::EngineRegistry* registry) {
-  registry->add(std::make_shared<xrt::native::NativeEngine>());
-}
+XRT_ENGINE(xrt::native::NativeEngine)

@@ -7,6 +7,7 @@
 #include <exception>
 #include <numeric>
 
+#include "engine/handles.h"
 #include "engines/native/memory_plan.h"
 #include "engines/native/prepare.h"
 #include "engines/native/updates.h"
@@ -378,8 +379,24 @@ std::unique_ptr<RunContext> NativeExecutable::create_context() const {
   return context;
 }
 
+ExecutableInfo NativeExecutable::info() const {
+  ExecutableInfo info;
+  info.workspace_bytes = arena_bytes_;
+  info.weight_bytes = weight_bytes();
+  // Work that is all small runs in the caller's thread.
+  info.threads = uses_arena_ ? threads_->count() : 1;
+  info.pool = uses_arena_ ? threads_.get() : nullptr;
+  info.remarks = remarks_;
+  return info;
+}
+
+void NativeExecutable::run(const RunArgs& args) const {
+  const RunData& data = data_of(args);
+  run(args.context(), data.inputs, data.outputs);
+}
+
 void NativeExecutable::run(RunContext* context, std::span<const Data> inputs,
-                           std::span<Data> outputs, const RunOptions&) const {
+                           std::span<Data> outputs) const {
   std::unique_ptr<RunContext> own;
   if (context == nullptr) {
     own = create_context();

@@ -19,8 +19,6 @@
 #include "engines/native/step_profile.h"
 #include "ir/flat.h"
 #include "xrt/engine.h"
-#include "xrt/engine_remarks.h"
-#include "xrt/engine_threads.h"
 #include "xrt/graph.h"
 
 namespace xrt::native {
@@ -28,10 +26,7 @@ namespace xrt::native {
 // A deep copy.
 Data clone_data(const Data& data);
 
-class NativeExecutable final : public Executable,
-                               public TellsThreadUse,
-                               public TellsPoolUse,
-                               public TellsRemarks {
+class NativeExecutable final : public Executable {
  public:
   NativeExecutable(const Graph& graph, const KernelRegistry& registry,
                    const CompileOptions& options, std::shared_ptr<const Threads> threads,
@@ -41,20 +36,12 @@ class NativeExecutable final : public Executable,
                    const CompileOptions& options, std::shared_ptr<const Threads> threads,
                    std::span<const InputOutputAlias> aliases);
 
+  ExecutableInfo info() const override;
   std::unique_ptr<RunContext> create_context() const override;
-  // A null context: one is made for this run.
-  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-           const RunOptions& options) const override;
-  std::size_t workspace_bytes() const override { return arena_bytes_; }
-  // Work that is all small runs in the caller's thread.
-  ThreadUse thread_use() const override {
-    return uses_arena_ ? ThreadUse{threads_->count(), threads_.get()} : ThreadUse{};
-  }
-  const LingeringThreads* lingering() const override {
-    return uses_arena_ ? threads_->lingering() : nullptr;
-  }
-  std::vector<std::string> remarks() const override { return remarks_; }
-  std::size_t weight_bytes() const override;
+  void run(const RunArgs& args) const override;
+  // The same; a null context: one is made for this run.
+  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs) const;
+  std::size_t weight_bytes() const;
   std::optional<std::string> serialize() const override;
 
  private:

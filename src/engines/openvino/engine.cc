@@ -3,6 +3,7 @@
 
 #include <openvino/runtime/properties.hpp>
 
+#include "engine/handles.h"
 #include "engines/openvino/convert.h"
 #include "engines/openvino/executable.h"
 #include "engines/openvino/extensions.h"
@@ -25,11 +26,17 @@ ov::element::Type inference_precision(const Graph& graph) {
   return any ? ov::element::bf16 : ov::element::f32;
 }
 
+ov::element::Type inference_precision(const Graph& graph, const CompileOptions& options) {
+  if (options.precision == Precision::kBF16) return ov::element::bf16;
+  if (options.precision == Precision::kF16) return ov::element::f16;
+  return inference_precision(graph);
+}
+
 ov::AnyMap configuration(const Graph& graph, const CompileOptions& options) {
   ov::AnyMap config{
       ov::hint::performance_mode(ov::hint::PerformanceMode::LATENCY),
       ov::inference_num_threads(options.num_threads),
-      ov::hint::inference_precision(inference_precision(graph)),
+      ov::hint::inference_precision(inference_precision(graph, options)),
       // Left alone, the plugin quantises activations before matrices with compressed weights.
       ov::hint::dynamic_quantization_group_size(0),
   };
@@ -46,9 +53,16 @@ void check_device(const std::string& device) {
 
 }  // namespace
 
-std::string OpenVinoEngine::version() const { return library_version() + extensions_version(); }
-
-std::string OpenVinoEngine::location() const { return library_location(); }
+OpenVinoEngine::OpenVinoEngine() {
+  info_.name = "openvino";
+  info_.version = library_version() + extensions_version();
+  info_.location = library_location();
+  info_.devices = {{"cpu", {Precision::kF32, Precision::kBF16, Precision::kF16}}};
+  info_.checks_options = true;  // the plugin knows its properties
+  info_.shapes = Shapes::kAny;
+  info_.self_contained = true;
+  info_.core_version = core_version();
+}
 
 OpenVinoEngine::State& OpenVinoEngine::state() const {
   std::call_once(once_, [&] {
@@ -67,39 +81,41 @@ OpenVinoEngine::State& OpenVinoEngine::state() const {
 
 Support OpenVinoEngine::supports(const SupportQuery& query) const {
   if (query.device != "cpu") return Support::no("openvino offers the device cpu only");
-  return state().oracle->check(query.graph, query.node);
+  return state().oracle->check(graph_of(query.graph), query.node);
 }
 
-std::vector<Support> OpenVinoEngine::supports_all(const Graph& graph, const std::string& device,
-                                                  Phase) const {
-  if (device != "cpu") {
-    return std::vector<Support>(graph.node_capacity(),
+std::vector<Support> OpenVinoEngine::supports_all(const SupportQuery& query) const {
+  if (query.device != "cpu") {
+    return std::vector<Support>(query.graph.node_capacity(),
                                 Support::no("openvino offers the device cpu only"));
   }
-  return state().oracle->check_all(graph);
+  return state().oracle->check_all(graph_of(query.graph));
 }
 
 std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& function,
                                                           const CompileOptions& options) const {
   check_device(options.device);
   return translated("openvino: function '" + function.name + "'", [&] {
-    const std::optional<Graph> expanded = state().oracle->expanded(function.graph);
-    const std::shared_ptr<ov::Model> model = convert(expanded ? *expanded : function.graph);
+    const Graph& graph = graph_of(function.graph);
+    const std::optional<Graph> expanded = state().oracle->expanded(graph);
+    const std::shared_ptr<ov::Model> model = convert(expanded ? *expanded : graph);
     return std::make_shared<const OpenVinoExecutable>(
-        state().core->compile_model(model, "CPU", configuration(function.graph, options)), function,
+        state().core->compile_model(model, "CPU", configuration(graph, options)), function,
         options.num_threads);
   });
 }
 
-std::shared_ptr<const Executable> OpenVinoEngine::load(const Tensor& blob, const Function& function,
+std::shared_ptr<const Executable> OpenVinoEngine::load(const TensorView& view,
+                                                       const Function& function,
                                                        const CompileOptions& options) const {
   check_device(options.device);
+  const Tensor& blob = tensor_of(view);
   return translated("openvino: function '" + function.name + "'", [&] {
     // OpenVINO takes mutable memory and only reads it.
     const ov::Tensor bytes(ov::element::u8, {blob.bytes()}, const_cast<void*>(blob.raw()));
     return std::make_shared<const OpenVinoExecutable>(
-        state().core->import_model(bytes, "CPU", configuration(function.graph, options)), function,
-        options.num_threads, blob);
+        state().core->import_model(bytes, "CPU", configuration(graph_of(function.graph), options)),
+        function, options.num_threads, blob);
   });
 }
 
@@ -107,7 +123,4 @@ std::vector<std::string> OpenVinoEngine::ops() const { return op_table(); }
 
 }  // namespace xrt::openvino
 
-extern "C" __attribute__((visibility("default"))) void xrt_register_engine(
-    xrt::EngineRegistry* registry) {
-  registry->add(std::make_shared<xrt::openvino::OpenVinoEngine>());
-}
+XRT_ENGINE(xrt::openvino::OpenVinoEngine)

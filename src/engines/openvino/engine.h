@@ -11,27 +11,24 @@
 
 #include "engines/openvino/support.h"
 #include "xrt/engine.h"
-#include "xrt/engine_blobs.h"
+#include "xrt/graph.h"
 
 namespace xrt::openvino {
 
-class OpenVinoEngine : public Engine, public SelfContainedBlobs {
+class OpenVinoEngine : public Engine {
  public:
-  std::string name() const override { return "openvino"; }
-  std::string version() const override;
-  std::string location() const override;
-  bool dynamic_shapes() const override { return true; }
+  OpenVinoEngine();
 
+  const EngineInfo& info() const override { return info_; }
+  std::vector<std::string> ops() const override;
   Support supports(const SupportQuery& query) const override;
-  std::vector<Support> supports_all(const Graph& graph, const std::string& device,
-                                    Phase phase) const override;
+  std::vector<Support> supports_all(const SupportQuery& query) const override;
   // Engine options are properties of OpenVINO's CPU plugin by their OpenVINO names, e.g.
   // {"INFERENCE_PRECISION_HINT", "bf16"}.
   std::shared_ptr<const Executable> compile(const Function& function,
                                             const CompileOptions& options) const override;
-  std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
+  std::shared_ptr<const Executable> load(const TensorView& view, const Function& function,
                                          const CompileOptions& options) const override;
-  std::vector<std::string> ops() const override;
 
  private:
   struct State {
@@ -43,6 +40,7 @@ class OpenVinoEngine : public Engine, public SelfContainedBlobs {
 
   mutable std::once_flag once_;
   mutable State state_;
+  EngineInfo info_;
 };
 
 }  // namespace xrt::openvino

@@ -7,6 +7,7 @@
 #include <openvino/runtime/infer_request.hpp>
 #include <sstream>
 
+#include "engine/handles.h"
 #include "engines/openvino/convert.h"
 #include "engines/openvino/library.h"
 #include "engines/openvino/rules.h"
@@ -113,7 +114,7 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
       model_(std::move(model)),
       name_(function.name),
       num_threads_(num_threads) {
-  const Graph& graph = function.graph;
+  const Graph& graph = graph_of(function.graph);
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";
   if (model_.inputs().size() != graph.inputs().size() ||
@@ -190,8 +191,19 @@ void OpenVinoExecutable::bind_inputs(RunContext& context, std::span<const Data> 
   }
 }
 
-void OpenVinoExecutable::run(RunContext* context, std::span<const Data> inputs,
-                             std::span<Data> outputs, const RunOptions&) const {
+ExecutableInfo OpenVinoExecutable::info() const {
+  ExecutableInfo info;
+  info.workspace_bytes.reset();  // the plugin does not tell
+  info.weight_bytes = weight_bytes_;
+  // The model has a pool, the callers sleep.
+  info.threads = num_threads_;
+  info.pool = this;
+  return info;
+}
+
+void OpenVinoExecutable::run(const RunArgs& args) const {
+  RunContext* context = args.context();
+  const auto& [inputs, outputs, on_device, stream] = data_of(args);
   auto& state = *static_cast<Context*>(context);
   try {
     bind_inputs(state, inputs);

@@ -10,25 +10,21 @@
 #include <vector>
 
 #include "xrt/engine.h"
-#include "xrt/engine_threads.h"
-#include "xrt/engine_workspace.h"
+#include "xrt/graph.h"
 
 namespace xrt::openvino {
 
-class OpenVinoExecutable : public Executable, public TellsThreadUse, public TellsWorkspace {
+class OpenVinoExecutable : public Executable {
  public:
   // `function` gives names and dtypes; nothing of it is kept by reference. `blob` is the memory
   // that the model was imported from, if it was.
   OpenVinoExecutable(ov::CompiledModel model, const Function& function, int num_threads,
                      Tensor blob = {});
 
+  ExecutableInfo info() const override;
   std::unique_ptr<RunContext> create_context() const override;
-  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-           const RunOptions& options) const override;
+  void run(const RunArgs& args) const override;
   std::optional<std::string> serialize() const override;
-  std::size_t weight_bytes() const override { return weight_bytes_; }
-  // The model has a pool, the callers sleep.
-  ThreadUse thread_use() const override { return {num_threads_, this}; }
 
  private:
   struct Port {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "xrt/engine.h"
+#include "xrt/graph.h"
 
 namespace xrt::openvino {
 

@@ -8,8 +8,9 @@
 namespace xrt::template_engine {
 namespace {
 
-Kernel relu(const Graph& /*graph*/, const Node& /*node*/) {
-  return [](std::span<const Tensor> inputs, std::span<Tensor> outputs, std::byte* /*workspace*/) {
+Kernel relu(const GraphView& /*graph*/, const NodeView& /*node*/) {
+  return [](std::span<const Operand> inputs, std::span<const Operand> outputs,
+            std::byte* /*workspace*/) {
     const auto* from = inputs[0].data<float>();
     std::transform(from, from + inputs[0].count(), outputs[0].data<float>(),
                    [](float x) { return x < 0 ? 0.0F : x; });
@@ -29,11 +30,12 @@ std::vector<std::int64_t> broadcast_strides(const Dims& operand, const Dims& res
   return strides;
 }
 
-Kernel add(const Graph& graph, const Node& node) {
-  const Dims result = *graph.type(node.outputs[0]).static_dims();
-  return [result, a = broadcast_strides(*graph.type(node.inputs[0]).static_dims(), result),
-          b = broadcast_strides(*graph.type(node.inputs[1]).static_dims(), result)](
-             std::span<const Tensor> inputs, std::span<Tensor> outputs, std::byte* /*workspace*/) {
+Kernel add(const GraphView& graph, const NodeView& node) {
+  const Dims result = graph.type(node.output(0)).dims();
+  return [result, a = broadcast_strides(graph.type(node.input(0)).dims(), result),
+          b = broadcast_strides(graph.type(node.input(1)).dims(), result)](
+             std::span<const Operand> inputs, std::span<const Operand> outputs,
+             std::byte* /*workspace*/) {
     const auto* left = inputs[0].data<float>();
     const auto* right = inputs[1].data<float>();
     auto* to = outputs[0].data<float>();
@@ -57,11 +59,9 @@ Kernel add(const Graph& graph, const Node& node) {
 }  // namespace
 
 void add_elementwise(LoweringRegistry& registry) {
-  // Both may be part of a training step, which is OpTraits' default; Relu may also be written over
-  // its input, element by element.
-  registry.add("Relu", {.supports = needs_float32,
-                        .create = relu,
-                        .traits = {.training = true, .optimizer = false, .mutable_inputs = {0}}});
+  // Both may be part of a training step; Relu may also be written over its input, element by
+  // element.
+  registry.add("Relu", {.supports = needs_float32, .create = relu, .mutable_inputs = {0}});
   registry.add("Add", {.supports = needs_float32, .create = add});
 }
 

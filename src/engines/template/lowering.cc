@@ -36,14 +36,18 @@ std::vector<std::string> LoweringRegistry::ops() const {
   return names;
 }
 
-Support needs_float32(const Graph& graph, const Node& node) {
-  for (const auto* values : {&node.inputs, &node.outputs}) {
-    for (const ValueId id : *values) {
-      if (id.valid() && graph.type(id).dtype != DType::kFloat32) {
-        return Support::no("it computes in float32, '" + graph.value(id).name + "' is " +
-                           to_string(graph.type(id)));
-      }
-    }
+std::vector<ValueId> values_of(const NodeView& node) {
+  std::vector<ValueId> values = node.inputs();
+  const std::vector<ValueId> outputs = node.outputs();
+  values.insert(values.end(), outputs.begin(), outputs.end());
+  return values;
+}
+
+Support needs_float32(const GraphView& graph, const NodeView& node) {
+  for (const ValueId id : values_of(node)) {
+    if (!id.valid() || graph.type(id).dtype() == DType::kFloat32) continue;
+    return Support::no("it computes in float32, '" + std::string(graph.value_name(id)) + "' is " +
+                       to_string(graph.type(id)));
   }
   return Support::yes();
 }

@@ -10,24 +10,25 @@ namespace {
 
 constexpr std::size_t kInputs = 5;  // learning rate, step count, weight, gradient, momentum
 
-Support supports(const Graph& graph, const Node& node) {
-  if (node.inputs.size() != kInputs) return Support::no("it updates one weight at a time");
+Support supports(const GraphView& graph, const NodeView& node) {
+  if (node.inputs().size() != kInputs) return Support::no("it updates one weight at a time");
   for (const std::size_t i : {0, 2, 3, 4}) {
-    const Value& value = graph.value(node.inputs[i]);
-    if (value.type.dtype != DType::kFloat32) {
-      return Support::no("it computes in float32, '" + value.name + "' is " +
-                         to_string(value.type));
+    const TypeView type = graph.type(node.input(i));
+    if (type.dtype() != DType::kFloat32) {
+      return Support::no("it computes in float32, '" +
+                         std::string(graph.value_name(node.input(i))) + "' is " + to_string(type));
     }
   }
   return Support::yes();
 }
 
-Kernel momentum(const Graph& /*graph*/, const Node& node) {
+Kernel momentum(const GraphView& /*graph*/, const NodeView& node) {
   const float alpha = node.attr_float("alpha", 0);
   const float beta = node.attr_float("beta", 0);
   const float decay = node.attr_float("norm_coefficient", 0);
   const bool is_nesterov = node.attr_string("mode", "standard") == "nesterov";
-  return [=](std::span<const Tensor> inputs, std::span<Tensor> outputs, std::byte* /*workspace*/) {
+  return [=](std::span<const Operand> inputs, std::span<const Operand> outputs,
+             std::byte* /*workspace*/) {
     const float rate = *inputs[0].data<float>();
     const std::int64_t step = *inputs[1].data<std::int64_t>();
     const auto* weight = inputs[2].data<float>();
@@ -51,9 +52,7 @@ Kernel momentum(const Graph& /*graph*/, const Node& node) {
 
 void add_optimizers(LoweringRegistry& registry) {
   registry.add("ai.onnx.preview.training.Momentum",
-               {.supports = supports,
-                .create = momentum,
-                .traits = {.training = true, .optimizer = true, .mutable_inputs = {2, 4}}});
+               {.supports = supports, .create = momentum, .mutable_inputs = {2, 4}});
 }
 
 }  // namespace xrt::template_engine

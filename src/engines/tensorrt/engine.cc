@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "engine/handles.h"
 #include "engines/tensorrt/executable.h"
 #include "engines/tensorrt/library.h"
 #include "engines/tensorrt/lowering.h"
@@ -47,7 +48,8 @@ std::filesystem::path timing_cache(const CompileOptions& options, const std::str
   if (options.records_dir.empty()) return {};
   Hasher hasher;
   hasher.add(gpu).add(version);
-  return options.records_dir / fmt::format("tensorrt-timing-{}.bin", hasher.digest().hex());
+  return std::filesystem::path(options.records_dir) /
+         fmt::format("tensorrt-timing-{}.bin", hasher.digest().hex());
 }
 
 }  // namespace
@@ -67,28 +69,36 @@ TensorRtEngine::TensorRtEngine(std::shared_ptr<const Driver> driver, std::string
   // TensorRT measures kernels on the GPU while it builds.
   if (driver_ == nullptr && !is_rtx()) throw Error(ErrorCode::kNotFound, no_gpu_);
   load_plugins();
+  info_.name = "tensorrt";
+  info_.location = library_location();
+  info_.options = build_options_table();
+  info_.shapes = Shapes::kAny;
+  info_.core_version = core_version();
+  info_.devices.clear();
+  if (is_rtx()) info_.offline_options = {{"compute_capabilities", "89"}};
   if (driver_ == nullptr) {
-    devices_ = {fmt::format("{}0", kDevicePrefix)};
-    version_ = fmt::format("{} (no GPU)", library_version());
+    info_.devices = {{fmt::format("{}0", kDevicePrefix)}};
+    info_.version = fmt::format("{} (no GPU)", library_version());
     return;
   }
   std::string gpus;
   for (int i = 0; i < driver_->device_count(); ++i) {
-    devices_.push_back(fmt::format("{}{}", kDevicePrefix, i));
+    info_.devices.push_back({fmt::format("{}{}", kDevicePrefix, i)});
     gpus += fmt::format("{}{} sm_{}", i == 0 ? "" : ", ", driver_->device_name(i),
                         driver_->compute_capability(i));
   }
-  version_ = fmt::format("{} ({}; CUDA {})", library_version(), gpus, driver_->version());
+  info_.version = fmt::format("{} ({}; CUDA {})", library_version(), gpus, driver_->version());
 }
 
-std::string TensorRtEngine::location() const { return library_location(); }
-
 Support TensorRtEngine::supports(const SupportQuery& query) const {
-  if (std::find(devices_.begin(), devices_.end(), query.device) == devices_.end()) {
+  const bool has_device =
+      std::any_of(info_.devices.begin(), info_.devices.end(),
+                  [&](const DeviceInfo& device) { return device.name == query.device; });
+  if (!has_device) {
     return Support::no(fmt::format("no device '{}'", query.device));
   }
   if (query.phase == Phase::kTraining) return Support::no("TensorRT is for inference only");
-  return can_lower(query.graph, query.node);
+  return can_lower(graph_of(query.graph), query.node);
 }
 
 TensorRtEngine::Setup TensorRtEngine::prepare(const Function& function,
@@ -113,9 +123,9 @@ TensorRtEngine::Setup TensorRtEngine::prepare(const Function& function,
   if (is_rtx()) {
     build.runtime_caches = options.records_dir;
   } else {
-    build.timing_cache = timing_cache(options, gpu, version_);
+    build.timing_cache = timing_cache(options, gpu, info_.version);
   }
-  setup.ranges = initial_ranges(function.graph, options);
+  setup.ranges = initial_ranges(graph_of(function.graph), options);
   // Where a run may come, its shapes decide what stays open; where none can, a guess does.
   if (driver_ == nullptr) close(setup.ranges);
   setup.planner = make_planner(function, options, std::move(build));
@@ -127,19 +137,21 @@ std::shared_ptr<const Executable> TensorRtEngine::compile(const Function& functi
   Setup setup = prepare(function, options);
   std::shared_ptr<const Plan> plan;
   if (complete(setup.ranges)) plan = setup.planner->build(setup.ranges);
-  return std::make_shared<TrtExecutable>(function.graph, function.name, driver_, setup.device,
-                                         std::move(setup.planner), std::move(setup.ranges),
-                                         std::move(plan), no_gpu_);
+  return std::make_shared<TrtExecutable>(graph_of(function.graph), function.name, driver_,
+                                         setup.device, std::move(setup.planner),
+                                         std::move(setup.ranges), std::move(plan), no_gpu_);
 }
 
-std::shared_ptr<const Executable> TensorRtEngine::load(const Tensor& blob, const Function& function,
+std::shared_ptr<const Executable> TensorRtEngine::load(const TensorView& view,
+                                                       const Function& function,
                                                        const CompileOptions& options) const {
   Setup setup = prepare(function, options);
-  auto [ranges, bytes] = TrtExecutable::unpack(blob, function.name);
-  if (function.graph.inputs().empty()) ranges.clear();
-  bool same = ranges.size() == function.graph.inputs().size();
+  auto [ranges, bytes] = TrtExecutable::unpack(tensor_of(view), function.name);
+  if (graph_of(function.graph).inputs().empty()) ranges.clear();
+  bool same = ranges.size() == graph_of(function.graph).inputs().size();
   for (std::size_t i = 0; same && i < ranges.size(); ++i) {
-    same = ranges[i].size() == function.graph.type(function.graph.inputs()[i]).rank();
+    same = ranges[i].size() ==
+           graph_of(function.graph).type(graph_of(function.graph).inputs()[i]).rank();
   }
   if (!same) {
     throw Error(
@@ -147,31 +159,11 @@ std::shared_ptr<const Executable> TensorRtEngine::load(const Tensor& blob, const
         fmt::format("TensorRT: the cached plan is not one of function '{}'", function.name));
   }
   std::shared_ptr<const Plan> plan = setup.planner->load(bytes);
-  return std::make_shared<TrtExecutable>(function.graph, function.name, driver_, setup.device,
-                                         std::move(setup.planner), std::move(ranges),
+  return std::make_shared<TrtExecutable>(graph_of(function.graph), function.name, driver_,
+                                         setup.device, std::move(setup.planner), std::move(ranges),
                                          std::move(plan), no_gpu_);
 }
 
-std::shared_ptr<const Executable> TensorRtEngine::refit(const Executable& executable,
-                                                        const Function& function,
-                                                        const CompileOptions& options) const {
-  const auto* own = dynamic_cast<const TrtExecutable*>(&executable);
-  if (own == nullptr) {
-    throw Error(ErrorCode::kInvalidArgument, "TensorRT: that executable is of another engine");
-  }
-  return own->refitted(function.graph, prepare(function, options).planner);
-}
-
 std::vector<std::string> TensorRtEngine::ops() const { return LoweringRegistry::get().ops(); }
-
-OpTraits TensorRtEngine::traits(const std::string& /*op*/) const {
-  OpTraits traits;
-  traits.training = false;
-  return traits;
-}
-
-std::optional<std::vector<std::string>> TensorRtEngine::option_names() const {
-  return build_option_names();
-}
 
 }  // namespace xrt::tensorrt

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "engine/handles.h"
 #include "xrt/error.h"
 
 namespace xrt::tensorrt {
@@ -164,14 +165,16 @@ std::shared_ptr<const Plan> TrtExecutable::plan_for(const std::vector<Dims>& sha
   return plan_;
 }
 
-void TrtExecutable::run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-                        const RunOptions& options) const {
+void TrtExecutable::run(const RunArgs& args) const {
+  const RunData& options = data_of(args);
+  const std::span<const Data> inputs = options.inputs;
+  const std::span<Data> outputs = options.outputs;
   if (inputs.size() != inputs_.size() || outputs.size() != outputs_.size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("TensorRT: function '{}' has {} inputs and {} outputs, got {} and {}",
                             name_, inputs_.size(), outputs_.size(), inputs.size(), outputs.size()));
   }
-  auto* own = dynamic_cast<TrtContext*>(context);
+  auto* own = dynamic_cast<TrtContext*>(args.context());
   if (own == nullptr) {
     throw Error(ErrorCode::kInvalidArgument, "TensorRT: run() needs a context of create_context()");
   }
@@ -300,18 +303,12 @@ std::pair<Ranges, Tensor> TrtExecutable::unpack(const Tensor& blob, const std::s
   return {from_text(text), copy};
 }
 
-std::size_t TrtExecutable::workspace_bytes() const {
+ExecutableInfo TrtExecutable::info() const {
   const std::lock_guard lock(mutex_);
-  return plan_ == nullptr ? 0 : plan_->workspace_bytes();
-}
-
-std::shared_ptr<const Executable> TrtExecutable::refitted(
-    const Graph& graph, std::shared_ptr<const Planner> planner) const {
-  if (driver_ != nullptr) driver_->use(device_);
-  const std::lock_guard lock(mutex_);
-  std::shared_ptr<const Plan> plan = plan_ == nullptr ? nullptr : planner->refit(*plan_, *planner_);
-  return std::make_shared<TrtExecutable>(graph, name_, driver_, device_, std::move(planner),
-                                         ranges_, std::move(plan), no_gpu_);
+  ExecutableInfo info;
+  info.workspace_bytes = plan_ == nullptr ? 0 : plan_->workspace_bytes();
+  info.threads = 1;
+  return info;
 }
 
 }  // namespace xrt::tensorrt

@@ -16,6 +16,7 @@
 #include "engines/tensorrt/driver.h"
 #include "engines/tensorrt/plan.h"
 #include "xrt/engine.h"
+#include "xrt/graph.h"
 
 namespace xrt::tensorrt {
 
@@ -32,16 +33,13 @@ class TrtExecutable : public Executable {
                 std::shared_ptr<const Plan> plan, std::string no_gpu = {});
 
   std::unique_ptr<RunContext> create_context() const override;
-  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-           const RunOptions& options) const override;
+  ExecutableInfo info() const override;
+  void run(const RunArgs& args) const override;
   std::optional<std::string> serialize() const override;
-  std::size_t workspace_bytes() const override;
 
   Ranges ranges() const;
   std::shared_ptr<const Plan> plan() const;  // null before the first run of open shapes
   int device() const { return device_; }
-  std::shared_ptr<const Executable> refitted(const Graph& graph,
-                                             std::shared_ptr<const Planner> planner) const;
 
   // Takes serialize()'s bytes apart. Throws kInvalidModel.
   static std::pair<Ranges, Tensor> unpack(const Tensor& blob, const std::string& name);

@@ -113,11 +113,6 @@ std::unique_ptr<nvinfer1::IRuntime> make_runtime() {
                                   "runtime");
 }
 
-std::unique_ptr<nvinfer1::IRefitter> make_refitter(nvinfer1::ICudaEngine& engine) {
-  return made<nvinfer1::IRefitter>(
-      createInferRefitter_INTERNAL(&engine, &logger(), getInferLibVersion()), "refitter");
-}
-
 std::unique_ptr<nvinfer1::INetworkDefinition> make_network(nvinfer1::IBuilder& builder) {
   const auto flag =
       1U << static_cast<std::uint32_t>(nvinfer1::NetworkDefinitionCreationFlag::kSTRONGLY_TYPED);

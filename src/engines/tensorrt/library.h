@@ -44,7 +44,6 @@ std::string refuse_pair(int header_major, int header_minor, int library_major, i
 // Throw kEngine with the library's own reason where it gives none.
 std::unique_ptr<nvinfer1::IBuilder> make_builder();
 std::unique_ptr<nvinfer1::IRuntime> make_runtime();
-std::unique_ptr<nvinfer1::IRefitter> make_refitter(nvinfer1::ICudaEngine& engine);
 std::unique_ptr<nvinfer1::INetworkDefinition> make_network(nvinfer1::IBuilder& builder);
 
 }  // namespace xrt::tensorrt

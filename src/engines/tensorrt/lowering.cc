@@ -278,14 +278,8 @@ const Tensor* NodeContext::constant(std::size_t i) {
   return value.constant ? &*value.constant : nullptr;
 }
 
-const Tensor* NodeContext::fixed(std::size_t i) {
-  const Tensor* tensor = constant(i);
-  if (tensor != nullptr) net.note_fixed(*tensor);
-  return tensor;
-}
-
 Dims NodeContext::integers(std::size_t i, std::string_view what) {
-  const Tensor* tensor = fixed(i);
+  const Tensor* tensor = constant(i);
   need(tensor != nullptr, fmt::format("{} is not a constant", what));
   need(is_integer(tensor->dtype()) || tensor->dtype() == DType::kBool,
        fmt::format("{} is not of an integer type", what));
@@ -293,7 +287,7 @@ Dims NodeContext::integers(std::size_t i, std::string_view what) {
 }
 
 std::vector<float> NodeContext::floats(std::size_t i, std::string_view what) {
-  const Tensor* tensor = fixed(i);
+  const Tensor* tensor = constant(i);
   need(tensor != nullptr, fmt::format("{} is not a constant", what));
   need(tensor->dtype() == DType::kFloat32, fmt::format("{} is not float32", what));
   return {tensor->data<float>(), tensor->data<float>() + tensor->count()};

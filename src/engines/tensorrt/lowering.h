@@ -85,8 +85,6 @@ class NodeContext {
   std::int64_t rank(std::size_t i) { return static_cast<std::int64_t>(dims(i).size()); }
   // Null if the operand is absent or its elements are not known.
   const Tensor* constant(std::size_t i);
-  // The same, for elements that decide the layers: a refit cannot change them.
-  const Tensor* fixed(std::size_t i);
   // Elements of an operand that decides a shape; refuses if they are not known.
   Dims integers(std::size_t i, std::string_view what);
   std::vector<float> floats(std::size_t i, std::string_view what);  // likewise, float32 only

@@ -121,13 +121,6 @@ void Net::refuse(std::string_view what) {
 }
 
 Value Net::out(nv::ILayer* layer, int k) {
-  for (; refittable_ && named_ < weights_.size(); ++named_) {  // names come after the layer
-    const NamedWeights& w = weights_[named_];
-    if (!network_.setWeightsName({to_trt(w.tensor.dtype()), w.tensor.raw(), w.tensor.count()},
-                                 w.name.c_str())) {
-      refuse("the name of a constant");
-    }
-  }
   Value value = layer->getOutput(k);
   if (value == nullptr || value->getDimensions().nbDims < 0) refuse(layer->getName());
   if (from_trt(value->getType()) == DType::kUndefined) refuse("the type of its result");
@@ -137,25 +130,14 @@ Value Net::out(nv::ILayer* layer, int k) {
 // --- constants ----------------------------------------------------------------------------------
 
 nv::Weights Net::weights(const Tensor& tensor) {
-  weights_.push_back({fmt::format("w{}", weights_.size()),
-                      // Weights are told apart by their address.
-                      refittable_ ? tensor.clone() : tensor});
-  const Tensor& kept = weights_.back().tensor;
-  fixed_.add(static_cast<std::int64_t>(kept.dtype()));
-  for (const std::int64_t d : kept.dims()) fixed_.add(d);
+  const Tensor& kept = weights_.emplace_back(tensor);
   return {to_trt(kept.dtype()), kept.raw(), kept.count()};
-}
-
-void Net::note_fixed(const Tensor& tensor) {
-  fixed_.add(static_cast<std::int64_t>(tensor.dtype()));
-  for (const std::int64_t d : tensor.dims()) fixed_.add(d);
-  fixed_.add_bytes(tensor.raw(), tensor.bytes());
 }
 
 Value Net::constant(const Tensor& tensor) {
   nv::IConstantLayer* layer =
       made(network_.addConstant(to_trt(tensor.dims()), weights(tensor)), "a constant");
-  layer->setName(weights_.back().name.c_str());
+  layer->setName(fmt::format("w{}", weights_.size() - 1).c_str());
   return out(layer);
 }
 

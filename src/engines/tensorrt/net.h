@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/hash.h"
 #include "engines/tensorrt/library.h"
 #include "xrt/tensor.h"
 
@@ -48,24 +47,11 @@ struct Extent {
 using Extents = std::vector<Extent>;
 Extents extents_of(Value x);
 
-// A constant of the network by name, in the order in which they were made: what a refit replaces.
-struct NamedWeights {
-  std::string name;
-  Tensor tensor;
-};
-
 class Net {
  public:
-  // `refittable`: every constant gets memory and a name of its own, so that a refit finds it.
-  explicit Net(nvinfer1::INetworkDefinition& network, bool refittable = false)
-      : network_(network), refittable_(refittable) {}
+  explicit Net(nvinfer1::INetworkDefinition& network) : network_(network) {}
 
   nvinfer1::INetworkDefinition& network() { return network_; }
-  const std::vector<NamedWeights>& weights() const { return weights_; }
-  // Of what lowerings read on the host, and of the constants' types: networks of one function that
-  // agree in it differ in the values of their weights only.
-  Digest fixed_digest() const { return fixed_.digest(); }
-  void note_fixed(const Tensor& tensor);
 
   // The layer if TensorRT made it; refuses otherwise.
   template <typename Layer>
@@ -119,10 +105,7 @@ class Net {
 
  private:
   nvinfer1::INetworkDefinition& network_;
-  bool refittable_;
-  std::vector<NamedWeights> weights_;
-  std::size_t named_ = 0;  // how many of weights_ TensorRT knows by name
-  Hasher fixed_;
+  std::vector<Tensor> weights_;  // what the network reads until it is built
 };
 
 using EW = nvinfer1::ElementWiseOperation;

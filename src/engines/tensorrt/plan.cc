@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "engine/handles.h"
 #include "engines/tensorrt/gpu_plan.h"
 #include "engines/tensorrt/library.h"
 #include "engines/tensorrt/lowering.h"
@@ -181,7 +183,10 @@ auto lowered(const Graph& graph, const std::string& name, const Use& use) {
 class TrtPlanner : public Planner {
  public:
   TrtPlanner(const Function& function, const CompileOptions& options, BuildOptions build)
-      : graph_(function.graph), name_(function.name), options_(options), build_(std::move(build)) {}
+      : graph_(graph_of(function.graph)),
+        name_(function.name),
+        options_(options),
+        build_(std::move(build)) {}
 
   std::shared_ptr<const Plan> build(const Ranges& ranges) const override {
     return load(build_plan(graph_, name_, ranges, build_, options_));
@@ -189,38 +194,6 @@ class TrtPlanner : public Planner {
   std::shared_ptr<const Plan> load(const Tensor& bytes) const override {
     if (!build_.loadable) return std::make_shared<StoredPlan>(bytes);
     return open(bytes);
-  }
-  Digest fixed_digest() const override {
-    return lowered(graph_, name_, [](Net& net) { return net.fixed_digest(); });
-  }
-  std::shared_ptr<const Plan> refit(const Plan& plan, const Planner& builder) const override {
-    if (!build_.refit) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          fmt::format("TensorRT: function '{}': refitting needs the option refit=1", name_));
-    }
-    if (!(builder.fixed_digest() == fixed_digest())) {
-      throw Error(ErrorCode::kUnsupported,
-                  fmt::format("TensorRT: function '{}' differs from the one that was built in more "
-                              "than the values of weights; compile it",
-                              name_));
-    }
-    if (!build_.loadable) {
-      throw Error(ErrorCode::kEngine, "TensorRT: a plan is refitted on its GPU, and there is none");
-    }
-    const std::shared_ptr<const GpuPlan> fresh = open(plan.bytes());
-    if (!fresh->engine().isRefittable()) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          fmt::format("TensorRT: function '{}' was built without the option refit=1", name_));
-    }
-    // Lowering is deterministic: the same function gives the same constants under the same names,
-    // also those that a lowering computes from weights.
-    lowered(graph_, name_, [&](Net& net) {
-      replace_weights(fresh->engine(), net);
-      return true;
-    });
-    return fresh;
   }
 
  private:
@@ -234,24 +207,6 @@ class TrtPlanner : public Planner {
     return std::make_shared<GpuPlan>(bytes, graph_.outputs().size(), runtime_cache);
   }
 
-  void replace_weights(nv::ICudaEngine& engine, const Net& net) const {
-    const auto refitter = make_refitter(engine);
-    std::vector<const char*> names(static_cast<std::size_t>(refitter->getAllWeights(0, nullptr)));
-    refitter->getAllWeights(static_cast<std::int32_t>(names.size()), names.data());
-    for (const NamedWeights& w : net.weights()) {
-      const bool asked =
-          std::any_of(names.begin(), names.end(), [&](const char* name) { return w.name == name; });
-      if (!asked) continue;  // folded away by the builder
-      const nv::Weights weights{to_trt(w.tensor.dtype()), w.tensor.raw(), w.tensor.count()};
-      if (!refitter->setNamedWeights(w.name.c_str(), weights)) fail();
-    }
-    if (!refitter->refitCudaEngine()) fail();
-  }
-
-  [[noreturn]] void fail() const {
-    throw Error(ErrorCode::kEngine, fmt::format("TensorRT: refitting function '{}' failed: {}",
-                                                name_, logger().take_error()));
-  }
   Graph graph_;  // for later builds; shares the model's tensors
   std::string name_;
   CompileOptions options_;
@@ -271,17 +226,23 @@ int parse_int(std::string_view key, std::string_view text, int low, int high) {
 
 }  // namespace
 
-std::vector<std::string> build_option_names() {
-  return {"compute_capabilities", "optimization_level", "refit", "shapes", "tf32"};
+std::vector<EngineOption> build_options_table() {
+  using Kind = EngineOption::Kind;
+  return {
+      {"compute_capabilities", Kind::kText, "",
+       "GPUs to build for, as 89,120 (TensorRT-RTX); default: the GPU there is"},
+      {"optimization_level", Kind::kInt, "", "0 to 5; default: the builder's"},
+      {"shapes", Kind::kText, "", "ranges of the graph's symbols, as N=1:8:32,H=224"},
+      {"tf32", Kind::kBool, "false", "products of float32 in TF32"},
+  };
 }
 
 BuildOptions parse_build_options(const CompileOptions& options) {
   BuildOptions out;
+  // "shapes" is read by initial_ranges().
   for (const auto& [key, value] : options.engine_options) {
-    if (key == "refit") {
-      out.refit = parse_int(key, value, 0, 1) == 1;
-    } else if (key == "tf32") {
-      out.tf32 = parse_int(key, value, 0, 1) == 1;
+    if (key == "tf32") {
+      out.tf32 = value == "1" || value == "true";
     } else if (key == "optimization_level") {
       out.optimization_level = parse_int(key, value, 0, 5);
     } else if (key == "compute_capabilities") {
@@ -295,10 +256,6 @@ BuildOptions parse_build_options(const CompileOptions& options) {
         out.compute_capabilities.push_back(parse_int(key, number, 50, 999));
         rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
       }
-    } else if (key != "shapes") {  // read by initial_ranges()
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("engine 'tensorrt' has no option '{}'{}", key,
-                              suggestion(key, build_option_names())));
     }
   }
   return out;
@@ -314,7 +271,7 @@ Tensor build_plan(const Graph& graph, const std::string& name, const Ranges& ran
   load_plugins();
   const auto builder = make_builder();
   const auto network = make_network(*builder);
-  Net net(*network, build.refit);
+  Net net(*network);
   lower_function(graph, name, net);
   const std::unique_ptr<nv::IBuilderConfig> config(builder->createBuilderConfig());
   if (config == nullptr) throw Error(ErrorCode::kEngine, "TensorRT: " + logger().take_error());
@@ -323,7 +280,6 @@ Tensor build_plan(const Graph& graph, const std::string& name, const Ranges& ran
   }
   // float32 stays float32; TensorRT's own default is TF32.
   if (!build.tf32) config->clearFlag(nv::BuilderFlag::kTF32);
-  if (build.refit) config->setFlag(nv::BuilderFlag::kREFIT);
   if (build.optimization_level) config->setBuilderOptimizationLevel(*build.optimization_level);
   set_compute_capabilities(*config, build.compute_capabilities);
   add_profile(*builder, *config, ranges);

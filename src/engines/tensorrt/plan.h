@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.h"
 #include "engines/tensorrt/ranges.h"
 #include "xrt/engine.h"
+#include "xrt/graph.h"
 #include "xrt/tensor.h"
 
 namespace xrt::tensorrt {
@@ -51,17 +51,10 @@ class Planner {
   virtual ~Planner() = default;
   virtual std::shared_ptr<const Plan> build(const Ranges& ranges) const = 0;
   virtual std::shared_ptr<const Plan> load(const Tensor& bytes) const = 0;
-  // `plan`, which `builder` built, with the constants of this planner's graph put in the place of
-  // those it was built with. Throws kUnsupported where the plan was built without the option
-  // "refit", or the functions differ in more than values of weights.
-  virtual std::shared_ptr<const Plan> refit(const Plan& plan, const Planner& builder) const = 0;
-  // Equal for functions that differ in values of weights only.
-  virtual Digest fixed_digest() const = 0;
 };
 
 // Settings of a build that the engine's options decide.
 struct BuildOptions {
-  bool refit = false;
   bool tf32 = false;
   std::optional<int> optimization_level;
   std::vector<int> compute_capabilities;  // 89 for 8.9; empty: the GPU there is
@@ -71,9 +64,8 @@ struct BuildOptions {
   std::filesystem::path runtime_caches;  // a folder, likewise
 };
 
-// Every key of the engine's options.
-std::vector<std::string> build_option_names();
-// Throws kInvalidArgument for a key that this engine has not, or a value that cannot be read.
+std::vector<EngineOption> build_options_table();
+// Throws kInvalidArgument for a value that cannot be read.
 BuildOptions parse_build_options(const CompileOptions& options);
 
 // A planner on NVIDIA's library; keeps a copy of the graph (which shares its tensors).

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "xrt/engine.h"
+#include "xrt/graph.h"
 #include "xrt/tensor.h"
 
 namespace xrt::tensorrt {

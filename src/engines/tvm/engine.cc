@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "engine/handles.h"
 #include "engines/tvm/compiler_script.h"
 #include "engines/tvm/cuda_runtime.h"
 #include "engines/tvm/executable.h"
@@ -96,7 +97,7 @@ CompileRequest request_for(const Function& function, const CompileOptions& optio
     if (options.records_dir.empty()) {
       fail_option("tuning keeps records in the compile cache: set cache_dir or XRT_CACHE_DIR");
     }
-    request.records = options.records_dir.string();
+    request.records = options.records_dir;
   }
   return request;
 }
@@ -112,21 +113,30 @@ TvmEngine::TvmEngine() : compiler_(std::make_unique<Compiler>()) {
   const std::string programs = std::string(kCompilerScript) + std::string(kGpuScript) +
                                std::string(kSchedulesScript) + std::string(kTuningScript) +
                                std::string(kUserCodeScript);
-  version_ = fmt::format("{}, schedules {}", TVM_VERSION,
-                         hash_bytes(programs.data(), programs.size()).hex().substr(0, 8));
+  info_.name = "tvm";
+  info_.version = fmt::format("{}, schedules {}", TVM_VERSION,
+                              hash_bytes(programs.data(), programs.size()).hex().substr(0, 8));
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&::TVMFFIFunctionGetGlobal), &info) != 0) {
-    location_ = info.dli_fname;
+    info_.location = info.dli_fname;
   }
-}
-
-std::vector<std::string> TvmEngine::devices() const {
   // "cuda:0" where there is none, too: then supports() says what is missing.
-  std::vector<std::string> devices{"cpu", "cuda", "cuda:0"};
+  info_.devices = {{"cpu"}, {"cuda"}, {"cuda:0"}};
   for (std::size_t i = 1; i < cuda_runtime().gpus.size(); ++i) {
-    devices.push_back(fmt::format("cuda:{}", i));
+    info_.devices.push_back({fmt::format("cuda:{}", i)});
   }
-  return devices;
+  using Kind = EngineOption::Kind;
+  info_.options = {
+      {"tvm_target", Kind::kText, "",
+       "a target kind or a JSON object; default: llvm for this CPU, cuda on a GPU"},
+      {"tvm_trials", Kind::kInt, "0", "trials of MetaSchedule tuning for each function"},
+      {"tvm_time_budget", Kind::kInt, "600", "seconds that the tuning of one function may take"},
+      {"tvm_compile_timeout", Kind::kInt, "900",
+       "seconds without progress until a compilation is given up"},
+      {"tvm_opt_level", Kind::kInt, "3", "TVM's optimisation level, 0 to 3"},
+  };
+  info_.self_contained = true;
+  info_.core_version = core_version();
 }
 
 Support TvmEngine::supports(const SupportQuery& query) const {
@@ -138,13 +148,13 @@ Support TvmEngine::supports(const SupportQuery& query) const {
   }
   if (query.phase == Phase::kTraining) return Support::no("inference only");
   if (!query.mutable_inputs.empty()) return Support::no("it updates no variables");
-  return can_compile(query.graph, query.node);
+  return can_compile(graph_of(query.graph), query.node);
 }
 
 std::shared_ptr<const Executable> TvmEngine::compile(const Function& function,
                                                      const CompileOptions& options) const {
   CompileRequest request = request_for(function, options);
-  request.code = user_code(function.graph);
+  request.code = user_code(graph_of(function.graph));
   request.model = function.to_onnx(kLargestModel);
   if (request.model.size() >= kLargestModel) {
     throw Error(ErrorCode::kUnsupported,
@@ -154,9 +164,9 @@ std::shared_ptr<const Executable> TvmEngine::compile(const Function& function,
                                                function, options);
 }
 
-std::shared_ptr<const Executable> TvmEngine::load(const Tensor& blob, const Function& function,
+std::shared_ptr<const Executable> TvmEngine::load(const TensorView& blob, const Function& function,
                                                   const CompileOptions& options) const {
-  const std::string_view bytes(static_cast<const char*>(blob.raw()), blob.bytes());
+  const std::string_view bytes(blob.data<const char>(), blob.bytes());
   std::string label = gpu_label(options);
   if (!bytes.starts_with(label)) {
     throw Error(ErrorCode::kEngine,
@@ -171,16 +181,6 @@ std::shared_ptr<const Executable> TvmEngine::load(const Tensor& blob, const Func
 
 std::vector<std::string> TvmEngine::ops() const { return supported_ops(); }
 
-OpTraits TvmEngine::traits(const std::string& /*op*/) const { return {.training = false}; }
-
-std::optional<std::vector<std::string>> TvmEngine::option_names() const {
-  return std::vector<std::string>{"tvm_compile_timeout", "tvm_opt_level", "tvm_target",
-                                  "tvm_time_budget", "tvm_trials"};
-}
-
 }  // namespace xrt::tvm_engine
 
-extern "C" __attribute__((visibility("default"))) void xrt_register_engine(
-    xrt::EngineRegistry* registry) {
-  registry->add(std::make_shared<xrt::tvm_engine::TvmEngine>());
-}
+XRT_ENGINE(xrt::tvm_engine::TvmEngine)

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "engine/handles.h"
 #include "engines/tvm/cuda_runtime.h"
 #include "engines/tvm/temporary_folder.h"
 #include "xrt/error.h"
@@ -122,7 +123,7 @@ TvmExecutable::TvmExecutable(std::string label, std::string library, const Funct
       label_(std::move(label)),
       library_(std::move(library)),
       num_threads_(options.num_threads) {
-  const Graph& graph = function.graph;
+  const Graph& graph = graph_of(function.graph);
   for (const ValueId id : graph.inputs()) {
     inputs_.push_back({graph.value(id).name, graph.type(id).dtype, *graph.type(id).static_dims()});
   }
@@ -165,9 +166,10 @@ std::unique_ptr<RunContext> TvmExecutable::create_context() const {
   });
 }
 
-void TvmExecutable::run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-                        const RunOptions& /*options*/) const {
-  auto& own = static_cast<Context&>(*context);
+void TvmExecutable::run(const RunArgs& args) const {
+  auto& own = static_cast<Context&>(*args.context());
+  const std::span<const Data> inputs = data_of(args).inputs;
+  const std::span<Data> outputs = data_of(args).outputs;
   translated("function '" + name_ + "'", [&] {
     // TVM keeps one pool of threads per calling thread.
     thread_local int configured = 0;

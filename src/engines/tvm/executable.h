@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "xrt/engine.h"
-#include "xrt/engine_workspace.h"
+#include "xrt/graph.h"
 
 namespace xrt::tvm_engine {
 
-class TvmExecutable : public Executable, public TellsWorkspace {
+class TvmExecutable : public Executable {
  public:
   // `library` holds the bytes of the shared library, `label` what stands before them when they are
   // kept. kEngine where it cannot be loaded.
@@ -26,8 +26,13 @@ class TvmExecutable : public Executable, public TellsWorkspace {
   ~TvmExecutable() override;
 
   std::unique_ptr<RunContext> create_context() const override;
-  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-           const RunOptions& options) const override;
+  ExecutableInfo info() const override {
+    ExecutableInfo info;
+    info.workspace_bytes.reset();  // the virtual machine does not tell
+    info.weight_bytes = library_.size();
+    return info;
+  }
+  void run(const RunArgs& args) const override;
   std::optional<std::string> serialize() const override { return label_ + library_; }
 
  private:

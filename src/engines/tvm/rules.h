@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "xrt/engine.h"
+#include "xrt/graph.h"
 
 namespace xrt::tvm_engine {
 

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "device/cuda_driver.h"
+#include "engine/handles.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -92,11 +93,7 @@ void dump(const Module& module, const std::string& name, const CompileOptions& o
 bool is_set(const CompileOptions& options, const char* name, bool otherwise) {
   const auto found = options.engine_options.find(name);
   if (found == options.engine_options.end()) return otherwise;
-  if (found->second != "true" && found->second != "false") {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("XLA: {} is true or false, not '{}'", name, found->second));
-  }
-  return found->second == "true";
+  return found->second == "true" || found->second == "1";
 }
 
 Products products_of(const CompileOptions& options) {
@@ -166,7 +163,7 @@ Support can_lower(const Graph& graph, NodeId id) {
 }
 
 Module lower_function(const Function& function, Products products) {
-  const Graph& graph = function.graph;
+  const Graph& graph = graph_of(function.graph);
   Module module;
   module.name = function.name;
   HloBuilder b(/*measure_only=*/false, products);
@@ -207,29 +204,46 @@ Module lower_function(const Function& function, Products products) {
 }
 
 XlaEngine::XlaEngine() {
+  info_.name = "xla";
+  info_.options = {
+      {kDumpOption, EngineOption::Kind::kText, "", "a folder for each function's StableHLO"},
+      {kTf32Option, EngineOption::Kind::kBool, "true", "products of float32 in TF32, on a GPU"},
+      {kAsynchronousOption, EngineOption::Kind::kBool, "true",
+       "runs on a GPU follow the caller's stream instead of being waited for"},
+  };
+  info_.checks_options = true;  // xla_...: flags of XLA's compiler
+  info_.in_place = true;        // by donated buffers
+  info_.core_version = core_version();
+  info_.devices.clear();
   const std::filesystem::path cuda = PjrtApi::find(Platform::kCuda);
   const int gpus = cuda.empty() ? 0 : CudaDriver::device_count();
   if (gpus == 0 || !PjrtApi::find(Platform::kCpu).empty()) {
     const PjrtApi& api = PjrtApi::get(Platform::kCpu);
-    devices_.push_back("cpu");
-    version_ = api.version();
-    location_ = api.location().string();
+    info_.devices.push_back({"cpu"});
+    info_.version = api.version();
+    info_.location = api.location().string();
   }
   if (gpus > 0) {
     // Opened when it is first asked for: it is large, and takes seconds.
-    devices_.push_back("cuda");
-    for (int i = 0; i < gpus; ++i) devices_.push_back(fmt::format("cuda:{}", i));
-    version_ += fmt::format("{}CUDA plugin of {} bytes", version_.empty() ? "" : "; ",
-                            std::filesystem::file_size(cuda));
-    location_ += (location_.empty() ? "" : ", ") + cuda.string();
+    constexpr bool kAsynchronous = true;
+    info_.devices.push_back({"cuda", {Precision::kF32}, kAsynchronous});
+    for (int i = 0; i < gpus; ++i) {
+      info_.devices.push_back({fmt::format("cuda:{}", i), {Precision::kF32}, kAsynchronous});
+    }
+    info_.version += fmt::format("{}CUDA plugin of {} bytes", info_.version.empty() ? "" : "; ",
+                                 std::filesystem::file_size(cuda));
+    info_.location += (info_.location.empty() ? "" : ", ") + cuda.string();
   }
 }
 
 Support XlaEngine::supports(const SupportQuery& query) const {
-  if (std::find(devices_.begin(), devices_.end(), query.device) == devices_.end()) {
+  const bool has_device =
+      std::any_of(info_.devices.begin(), info_.devices.end(),
+                  [&](const DeviceInfo& device) { return device.name == query.device; });
+  if (!has_device) {
     return Support::no(fmt::format("no device '{}'", query.device));
   }
-  return can_lower(query.graph, query.node);
+  return can_lower(graph_of(query.graph), query.node);
 }
 
 std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
@@ -248,11 +262,11 @@ std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
                                          is_set(options, kAsynchronousOption, true));
 }
 
-std::shared_ptr<const Executable> XlaEngine::load(const Tensor& blob, const Function& function,
+std::shared_ptr<const Executable> XlaEngine::load(const TensorView& view, const Function& function,
                                                   const CompileOptions& options) const {
   Module module = lower_function(function, products_of(options));
   const PjrtClient& client = client_for(options);
-  const std::string_view bytes(static_cast<const char*>(blob.raw()), blob.bytes());
+  const std::string_view bytes(view.data<const char>(), view.bytes());
   PjrtLoadedExecutable executable =
       client.deserialize(XlaExecutable::payload(bytes, module, client));
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module),
@@ -261,7 +275,4 @@ std::shared_ptr<const Executable> XlaEngine::load(const Tensor& blob, const Func
 
 }  // namespace xrt::xla
 
-extern "C" __attribute__((visibility("default"))) void xrt_register_engine(
-    xrt::EngineRegistry* registry) {
-  registry->add(std::make_shared<xrt::xla::XlaEngine>());
-}
+XRT_ENGINE(xrt::xla::XlaEngine)

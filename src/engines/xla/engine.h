@@ -21,24 +21,19 @@ class XlaEngine : public Engine {
   // Throws kNotFound or kEngine if no plugin can be used.
   XlaEngine();
 
-  std::string name() const override { return "xla"; }
-  std::string version() const override { return version_; }
-  std::string location() const override { return location_; }
-  // "cpu" where there is a CPU plugin; "cuda" and "cuda:N" where there are a CUDA plugin and GPUs.
-  std::vector<std::string> devices() const override { return devices_; }
+  // Devices: "cpu" where there is a CPU plugin; "cuda" and "cuda:N" where there are a CUDA plugin
+  // and GPUs.
+  const EngineInfo& info() const override { return info_; }
+  std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
 
   Support supports(const SupportQuery& query) const override;
   std::shared_ptr<const Executable> compile(const Function& function,
                                             const CompileOptions& options) const override;
-  std::shared_ptr<const Executable> load(const Tensor& blob, const Function& function,
+  std::shared_ptr<const Executable> load(const TensorView& view, const Function& function,
                                          const CompileOptions& options) const override;
-  std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
-  bool in_place() const override { return true; }  // by donated buffers
 
  private:
-  std::vector<std::string> devices_;
-  std::string version_;
-  std::string location_;
+  EngineInfo info_;
 };
 
 // The module of a function; throws kUnsupported naming the node that cannot be lowered.

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "device/cuda_driver.h"
+#include "engine/handles.h"
 #include "engines/xla/in_flight.h"
 #include "xrt/error.h"
 
@@ -276,8 +277,30 @@ void XlaExecutable::run_behind(void* stream, std::span<const Data> inputs,
   CudaDriver::get().release_finished();
 }
 
-void XlaExecutable::run(RunContext* /*context*/, std::span<const Data> inputs,
-                        std::span<Data> outputs, const RunOptions& options) const {
+ExecutableInfo XlaExecutable::info() const {
+  ExecutableInfo info;
+  info.workspace_bytes = workspace_bytes_;
+  info.weight_bytes = weight_bytes_;
+  info.device = client_.device();
+  info.follows_stream = follows_stream_;
+  if (!client_.device().is_host()) {
+    // The caller waits, and nobody computes here.
+    info.threads = 1;
+    return info;
+  }
+  // All executables of a client share its pool. A run also has a thread of its own, which computes
+  // what is not worth dividing: where there is much to divide, a few runs at once already keep the
+  // pool and the cores busy.
+  info.threads = client_.num_threads();
+  info.pool = &client_;
+  info.runs_at_once = is_small_ ? 0 : std::max(1, client_.num_threads() / 4);
+  return info;
+}
+
+void XlaExecutable::run(const RunArgs& args) const {
+  const RunData& options = data_of(args);
+  const std::span<const Data> inputs = options.inputs;
+  const std::span<Data> outputs = options.outputs;
   refuse_after_fork();
   if (inputs.size() != module_.inputs.size() || outputs.size() != module_.outputs.size()) {
     throw Error(ErrorCode::kInvalidArgument, "XLA: wrong count of inputs or outputs");

@@ -22,8 +22,6 @@
 #include "engines/xla/hlo_builder.h"
 #include "engines/xla/pjrt_api.h"
 #include "xrt/engine.h"
-#include "xrt/engine_stream.h"
-#include "xrt/engine_threads.h"
 
 namespace xrt::xla {
 
@@ -46,33 +44,15 @@ PJRT_Buffer_Type pjrt_type(DType dtype);
 // The type that a value of `dtype` has as parameter or result of a module.
 DType border_dtype(DType dtype);
 
-class XlaExecutable : public Executable,
-                      public TellsThreadUse,
-                      public TellsPoolUse,
-                      public FollowsStream {
+class XlaExecutable : public Executable {
  public:
   // `follows_stream`: where the client can.
   XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable, Module module,
                 bool follows_stream);
 
-  void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs,
-           const RunOptions& options) const override;
+  ExecutableInfo info() const override;
+  void run(const RunArgs& args) const override;
   std::optional<std::string> serialize() const override;
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
-  std::size_t weight_bytes() const override { return weight_bytes_; }
-  // All executables of a client share its pool. On a GPU the caller waits, and nobody computes
-  // here.
-  ThreadUse thread_use() const override {
-    if (!client_.device().is_host()) return {};
-    return {client_.num_threads(), &client_};
-  }
-  // A run also has a thread of its own, which computes what is not worth dividing: where there is
-  // much to divide, a few runs at once already keep the pool and the cores busy.
-  int runs_at_once() const override {
-    return is_small_ ? 0 : std::max(1, client_.num_threads() / 4);
-  }
-  Device device() const override { return client_.device(); }
-  bool follows_stream() const override { return follows_stream_; }
 
   // The bytes of serialize() without our header, after checking that they belong to `module` and
   // to the client's kind of device.

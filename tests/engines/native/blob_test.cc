@@ -43,7 +43,7 @@ Tensor as_tensor(const std::string& bytes) {
 std::shared_ptr<const Executable> load(const Graph& g, const Tensor& blob, int threads = 2) {
   CompileOptions options;
   options.num_threads = threads;
-  return engine().load(blob, Function{"f", g, {}, {}}, options);
+  return engine().load(view_of(blob), function_of("f", g), options);
 }
 
 TEST(NativeBlob, GivesTheSameResults) {
@@ -55,8 +55,8 @@ TEST(NativeBlob, GivesTheSameResults) {
   const std::vector<Data> inputs{filled({1, 8, 12, 12}, 0.05F)};
   const Tensor expected = run(*compiled, inputs, 1)[0].tensor();
   EXPECT_TRUE(run(*loaded, inputs, 1)[0].tensor().identical(expected));
-  EXPECT_EQ(loaded->weight_bytes(), compiled->weight_bytes());
-  EXPECT_EQ(loaded->workspace_bytes(), compiled->workspace_bytes());
+  EXPECT_EQ(loaded->info().weight_bytes, compiled->info().weight_bytes);
+  EXPECT_EQ(loaded->info().workspace_bytes, compiled->info().workspace_bytes);
 }
 
 TEST(NativeBlob, WeightsStayWhereTheyAre) {
@@ -77,7 +77,7 @@ TEST(NativeBlob, WeightsStayWhereTheyAre) {
 TEST(NativeBlob, ThePlainWeightsAreNotInIt) {
   Graph g = network();
   const auto compiled = compile(g);
-  EXPECT_LT(compiled->serialize()->size(), compiled->weight_bytes() + 10'000);
+  EXPECT_LT(compiled->serialize()->size(), compiled->info().weight_bytes + 10'000);
 }
 
 TEST(NativeBlob, DynamicShapesKeepTheirConstants) {

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "native_fixture.h"
+#include "tests/support/engine_calls.h"
 
 namespace xrt {
 namespace {
@@ -20,7 +21,7 @@ TEST(NativeExecutable, ChainReusesMemory) {
   g.add_output(v);
   const auto executable = compile(g);
   // Ten elementwise ops work in one buffer, the sums need a second one; the last writes the output.
-  EXPECT_LE(executable->workspace_bytes(), 2U * 4096);
+  EXPECT_LE(executable->info().workspace_bytes, 2U * 4096);
   std::vector<float> ones(1024, 1.0F);
   const Tensor y = run(*executable, {floats({1024}, ones)}, 1)[0].tensor();
   EXPECT_EQ(y.data<float>()[0], 1.0F);
@@ -62,7 +63,7 @@ TEST(NativeExecutable, WritesTheCallersOutput) {
   Tensor mine = Tensor::allocate(DType::kFloat32, {3});
   std::vector<Data> outputs{mine};
   const std::vector<Data> inputs{floats({3}, {1, 2, 3})};
-  executable->run(nullptr, inputs, outputs, {});
+  run_once(*executable, nullptr, inputs, outputs);
   EXPECT_EQ(outputs[0].tensor().raw(), mine.raw());
   EXPECT_EQ(elements(mine), (std::vector<float>{-1, -2, -3}));
 }
@@ -74,7 +75,7 @@ TEST(NativeExecutable, RefusesAnOutputOfAnotherShape) {
   const auto executable = compile(g);
   std::vector<Data> outputs{Tensor::allocate(DType::kFloat32, {4})};
   const std::vector<Data> inputs{floats({3}, {1, 2, 3})};
-  EXPECT_THROW(executable->run(nullptr, inputs, outputs, {}), Error);
+  EXPECT_THROW(run_once(*executable, nullptr, inputs, outputs), Error);
 }
 
 TEST(NativeExecutable, GivesAwayWhatItReturns) {
@@ -111,7 +112,7 @@ TEST(NativeExecutable, UpdatesAnAliasedInputOnlyAfterItsLastUse) {
   const Tensor weights = floats({2}, {3, 4});
   std::vector<Data> outputs{weights, Data()};
   const std::vector<Data> inputs{weights, floats({2}, {1, 1})};
-  executable->run(nullptr, inputs, outputs, {});
+  run_once(*executable, nullptr, inputs, outputs);
   EXPECT_EQ(elements(weights), (std::vector<float>{2, 3}));
   EXPECT_EQ(elements(outputs[1].tensor()), (std::vector<float>{9, 16}));
 }
@@ -169,7 +170,7 @@ TEST(NativeExecutable, NamesTheNodeThatFailed) {
   std::vector<Data> outputs(1);
   const std::vector<Data> bad{floats({3}, {1, 2, 3}), int64s({1}, {3})};
   try {
-    executable->run(context.get(), bad, outputs, {});
+    run_once(*executable, context.get(), bad, outputs);
     FAIL() << "an index beyond the end was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
@@ -202,7 +203,7 @@ TEST_P(HostileSizes, AreErrors) {
   const std::vector<Data> inputs{
       floats({1, 1}, {1}),
       int64s({static_cast<std::int64_t>(hostile.values.size())}, hostile.values)};
-  EXPECT_THROW(executable->run(nullptr, inputs, outputs, {}), Error);
+  EXPECT_THROW(run_once(*executable, nullptr, inputs, outputs), Error);
 }
 
 constexpr std::int64_t kHuge = std::int64_t{1} << 40;

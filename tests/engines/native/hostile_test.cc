@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/engines/native/native_fixture.h"
+#include "tests/support/engine_calls.h"
 
 namespace xrt {
 namespace {
@@ -257,7 +258,7 @@ void try_case(const Case& c, bool known) {
   try {
     const auto executable = compile(g);
     std::vector<Data> outputs(g.outputs().size());
-    executable->run(nullptr, inputs, outputs, {});
+    run_once(*executable, nullptr, inputs, outputs);
   } catch (const Error& error) {
     EXPECT_GT(std::string(error.what()).size(), 10U);
     if (std::getenv("XRT_TEST_VERBOSE") != nullptr) std::puts(error.what());

@@ -145,7 +145,7 @@ TEST(NativeInt8, WeightsStayBytes) {
     if (t.dtype() == DType::kInt8) bytes += t.bytes();
   }
   ASSERT_GT(bytes, 5000U);
-  EXPECT_LT(compile(network.graph)->weight_bytes(), 2 * bytes);
+  EXPECT_LT(compile(network.graph)->info().weight_bytes, 2 * bytes);
 }
 
 TEST(NativeInt8, OneExecutableForAnyBatch) {
@@ -171,11 +171,11 @@ TEST(NativeInt8, BlobsGiveTheSameResults) {
     std::copy(bytes->begin(), bytes->end(), blob.data<char>());
     CompileOptions options;
     options.num_threads = 2;
-    const auto loaded = engine().load(blob, Function{"f", network.graph, {}, {}}, options);
+    const auto loaded = engine().load(view_of(blob), function_of("f", network.graph), options);
     const Tensor x = picture(2);
     const Tensor wanted = run(*compiled, {x}, 1)[0].tensor();
     EXPECT_TRUE(run(*loaded, {x}, 1)[0].tensor().identical(wanted));
-    EXPECT_EQ(loaded->weight_bytes(), compiled->weight_bytes());
+    EXPECT_EQ(loaded->info().weight_bytes, compiled->info().weight_bytes);
   }
 }
 

@@ -367,11 +367,11 @@ TEST(NativeEngine, SaysWhyItRefuses) {
   Graph g;
   const ValueId x = g.add_input("x", Type::tensor(DType::kString, Dims{1}));
   const NodeId node = g.add_node("", "Exp", {x}, {"y"});
-  const Support support = engine().supports({g, node});
+  const Support support = engine().supports({view_of(g), node});
   EXPECT_FALSE(support);
   EXPECT_NE(support.reason().find("string"), std::string::npos) << support.reason();
   const NodeId unknown = g.add_node("com.example", "Frobnicate", {x}, {"z"});
-  EXPECT_FALSE(engine().supports({g, unknown}));
+  EXPECT_FALSE(engine().supports({view_of(g), unknown}));
 }
 
 }  // namespace

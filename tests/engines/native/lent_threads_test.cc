@@ -6,6 +6,7 @@
 
 #include "device/host_threads.h"
 #include "native_fixture.h"
+#include "tests/support/engine_calls.h"
 
 namespace xrt {
 namespace {
@@ -113,7 +114,7 @@ TEST(LentThreads, ErrorsComeToTheCaller) {
   const LendThreads lend(pool(2));
   std::vector<Data> outputs(1);
   const Tensor ones = floats({3, 3}, std::vector<float>(9, 1.0F));
-  EXPECT_THROW(executable->run(nullptr, std::vector<Data>{ones, int64s({1}, {3})}, outputs, {}),
+  EXPECT_THROW(run_once(*executable, nullptr, std::vector<Data>{ones, int64s({1}, {3})}, outputs),
                Error);
   EXPECT_EQ(elements(run(*executable, {ones, int64s({1}, {-1})}, 1)[0].tensor()),
             (std::vector<float>{3, 3, 3}));

@@ -2,41 +2,21 @@
 // Opens the native engine as the runtime does, and runs graphs on it alone.
 #pragma once
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/host.h"
 #include "ops/shape_inference.h"
-#include "xrt/engine.h"
+#include "xrt/registry.h"
 
 namespace xrt::testing_native {
 
-class Registry : public EngineRegistry {
- public:
-  void add(std::shared_ptr<const Engine> added, std::uint32_t abi) override {
-    ASSERT_EQ(abi, kEngineAbi);
-    engine = std::move(added);
-  }
-  std::shared_ptr<const Engine> engine;
-};
-
 inline const Engine& engine() {
-  static const std::shared_ptr<const Engine> loaded = [] {
-    const auto program = std::filesystem::read_symlink("/proc/self/exe");
-    const auto path =
-        program.parent_path().parent_path() / "lib/xrt/engines/libxrt_engine_native.so";
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) throw std::runtime_error(dlerror());
-    Registry registry;
-    reinterpret_cast<RegisterEngineFunction>(dlsym(library, kRegisterEngineSymbol))(&registry);
-    return registry.engine;
-  }();
+  static const std::shared_ptr<const Engine> loaded = get_engine("native");
   return *loaded;
 }
 
@@ -45,13 +25,14 @@ inline std::shared_ptr<const Executable> compile(Graph& graph,
   infer_shapes(graph);
   CompileOptions options;
   options.num_threads = 2;
-  return engine().compile(Function{"f", graph, std::move(aliases), {}}, options);
+  return engine().compile(function_of("f", graph, std::move(aliases)), options);
 }
 
 inline std::vector<Data> run(const Executable& executable, const std::vector<Data>& inputs,
                              std::size_t outputs, RunContext* context = nullptr) {
   std::vector<Data> results(outputs);
-  executable.run(context, inputs, results, {});
+  RunData data{inputs, results};
+  executable.run(run_args(data, context));
   return results;
 }
 

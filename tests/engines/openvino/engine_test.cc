@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "tests/engines/openvino/engine_fixture.h"
+#include "tests/support/engine_calls.h"
 
 namespace xrt {
 namespace {
@@ -36,9 +37,9 @@ Graph difference(Shape shape) {
 
 TEST(OpenVino, SaysWhoItIs) {
   EXPECT_EQ(engine().name(), "openvino");
-  EXPECT_THAT(engine().version(), testing::MatchesRegex("20[0-9][0-9]\\..*"));
-  EXPECT_TRUE(std::filesystem::exists(engine().location()));
-  EXPECT_THAT(engine().location(), HasSubstr("libopenvino.so"));
+  EXPECT_THAT(engine().info().version, testing::MatchesRegex("20[0-9][0-9]\\..*"));
+  EXPECT_TRUE(std::filesystem::exists(engine().info().location));
+  EXPECT_THAT(engine().info().location, HasSubstr("libopenvino.so"));
 }
 
 TEST(OpenVino, ListsTheOpsItHasLoweringsFor) {
@@ -54,9 +55,9 @@ TEST(OpenVino, OptionsAreThePluginsProperties) {
   const Graph graph = difference({2});
   CompileOptions options;
   options.engine_options["INFERENCE_PRECISION_HINT"] = "bf16";
-  EXPECT_NE(engine().compile({"f", graph, {}, {}}, options), nullptr);
+  EXPECT_NE(engine().compile(function_of("f", graph), options), nullptr);
   options.engine_options["NO_SUCH_PROPERTY"] = "1";
-  EXPECT_THROW(engine().compile({"f", graph, {}, {}}, options), Error);
+  EXPECT_THROW(engine().compile(function_of("f", graph), options), Error);
 }
 
 TEST(OpenVino, InputsAndOutputsKeepTheirPlaces) {
@@ -117,17 +118,17 @@ TEST(OpenVino, ReadsAndWritesTheCallersMemory) {
   Tensor out = Tensor::allocate(DType::kFloat32, {2});
   const std::vector<Data> inputs = {b, a};
   std::vector<Data> outputs = {out};
-  executable->run(context.get(), inputs, outputs, {});
+  run_once(*executable, context.get(), inputs, outputs);
   EXPECT_EQ(outputs[0].tensor().raw(), out.raw());
   EXPECT_THAT(values(out), ElementsAre(4, 5));
   // The same memory with other numbers, through the same context.
   a.data<float>()[0] = 100;
-  executable->run(context.get(), inputs, outputs, {});
+  run_once(*executable, context.get(), inputs, outputs);
   EXPECT_THAT(values(out), ElementsAre(99, 5));
   // Other memory: the first output stays as it was.
   std::vector<Data> fresh(1);
   const std::vector<Data> others = {floats({2}, {1, 2}), floats({2}, {3, 3})};
-  executable->run(context.get(), others, fresh, {});
+  run_once(*executable, context.get(), others, fresh);
   EXPECT_THAT(values(fresh[0]), ElementsAre(2, 1));
   EXPECT_THAT(values(out), ElementsAre(99, 5));
 }
@@ -140,7 +141,7 @@ TEST(OpenVino, OutputMayBeAnInputsMemory) {
   const std::vector<Data> inputs = {floats({3}, {1, 2, 3}), state};
   for (int step = 0; step < 3; ++step) {
     std::vector<Data> outputs = {state};
-    executable->run(context.get(), inputs, outputs, {});
+    run_once(*executable, context.get(), inputs, outputs);
   }
   EXPECT_THAT(values(state), ElementsAre(7, 14, 21));
 }
@@ -159,7 +160,7 @@ TEST(OpenVino, OneExecutableTakesManyShapes) {
     std::iota(numbers.begin(), numbers.end(), -1.0F);
     const std::vector<Data> inputs = {floats({n, 2}, numbers)};
     std::vector<Data> outputs(1);
-    executable->run(context.get(), inputs, outputs, {});
+    run_once(*executable, context.get(), inputs, outputs);
     EXPECT_EQ(outputs[0].tensor().dims(), (Dims{n, 2}));
     for (float& number : numbers) number = std::max(number, 0.0F);
     EXPECT_EQ(values(outputs[0]), numbers);
@@ -180,7 +181,7 @@ TEST(OpenVino, ManyThreadsAtOnce) {
         const std::vector<Data> inputs = {floats({64}, std::vector<float>(64, b)),
                                           floats({64}, std::vector<float>(64, a))};
         std::vector<Data> outputs(1);
-        executable->run(context.get(), inputs, outputs, {});
+        run_once(*executable, context.get(), inputs, outputs);
         for (const float value : values(outputs[0])) wrong += value != a - b;
       }
       Graph own("own");
@@ -188,7 +189,7 @@ TEST(OpenVino, ManyThreadsAtOnce) {
       const ValueId y = own.add_op("LeakyRelu", {x}, {{"alpha", float(t)}});
       own.set_type(y, own.type(x));
       own.add_output(y);
-      wrong += !engine().supports({own, own.nodes()[0]});
+      wrong += !engine().supports({view_of(own), own.nodes()[0]});
       const auto result = run(*compile(own), {floats({4}, {-1, 0, 1, 2})}, 1);
       wrong += values(result[0])[0] != -float(t);
     });
@@ -252,8 +253,8 @@ TEST(OpenVino, SerializedExecutableComputesTheSame) {
   ASSERT_TRUE(bytes.has_value());
   std::vector<float> image(16);
   std::iota(image.begin(), image.end(), 0.0F);
-  const Function function{"f", graph, {}, {}};
-  const auto loaded = engine().load(as_blob(*bytes), function, {});
+  const Function function = function_of("f", graph);
+  const auto loaded = engine().load(view_of(as_blob(*bytes)), function, {});
   bytes.reset();  // the executable owns what it needs
   std::vector<float> expected;
   for (int i = 0; i < 3; ++i) {
@@ -277,7 +278,7 @@ TEST(OpenVino, LoadedExecutableOwnsItsWeights) {
   graph.set_type(y, Type::tensor(DType::kFloat32, Shape{1, 1024}));
   graph.add_output(y);
   Tensor blob = as_blob(*compile(graph)->serialize());
-  const auto loaded = engine().load(blob, {"f", graph, {}, {}}, {});
+  const auto loaded = engine().load(view_of(blob), function_of("f", graph), {});
   blob = {};  // the executable keeps what it reads
   const std::vector<std::int64_t> third = {3};
   EXPECT_THAT(values(run(*loaded, {Tensor::from_int64(third)}, 1)[0]),
@@ -286,8 +287,8 @@ TEST(OpenVino, LoadedExecutableOwnsItsWeights) {
 
 TEST(OpenVino, BrokenBlobIsAnError) {
   const Graph graph = difference({2});
-  const Function function{"f", graph, {}, {}};
-  EXPECT_THROW(engine().load(as_blob("not a blob"), function, {}), Error);
+  const Function function = function_of("f", graph);
+  EXPECT_THROW(engine().load(view_of(as_blob("not a blob")), function, {}), Error);
 }
 
 TEST(OpenVino, ConstantsOutliveTheGraph) {
@@ -325,7 +326,7 @@ TEST(OpenVino, SubgraphsReadWhatTheyCapture) {
   const ValueId y = graph.node(node).outputs[0];
   graph.set_type(y, graph.type(x));
   graph.add_output(y);
-  const Support support = engine().supports({graph, node});
+  const Support support = engine().supports({view_of(graph), node});
   ASSERT_TRUE(support) << support.reason();
   const auto executable = compile(graph);
   Tensor flag = Tensor::allocate(DType::kBool, {});
@@ -347,7 +348,7 @@ TEST(OpenVino, TenThousandNodesArePlannedInUnderASecond) {
   }
   graph.add_output(x);
   const auto start = std::chrono::steady_clock::now();
-  const auto answers = engine().supports_all(graph, "cpu", Phase::kInference);
+  const auto answers = engine().supports_all({view_of(graph), {}, "cpu"});
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
   EXPECT_TRUE(
       std::all_of(answers.begin(), answers.end(), [](const Support& s) { return bool(s); }));
@@ -359,7 +360,7 @@ Support supports_unary(const char* op, Type type, Attributes attributes = {}) {
   const ValueId y = graph.add_op(op, {x}, std::move(attributes));
   graph.set_type(y, type);
   graph.add_output(y);
-  return engine().supports({graph, graph.nodes()[0]});
+  return engine().supports({view_of(graph), graph.nodes()[0]});
 }
 
 TEST(OpenVino, RefusesWithReasons) {
@@ -382,7 +383,7 @@ TEST(OpenVino, Int64BeyondInt32IsNeverClampedSilently) {
   const ValueId sum = graph.add_op("Add", {x, big});
   graph.set_type(sum, graph.type(x));
   graph.add_output(sum);
-  EXPECT_THAT(engine().supports({graph, graph.nodes()[0]}).reason(), HasSubstr("exactly"));
+  EXPECT_THAT(engine().supports({view_of(graph), graph.nodes()[0]}).reason(), HasSubstr("exactly"));
 
   Graph plain("plain");
   const ValueId a = plain.add_input("a", Type::tensor(DType::kInt64, Shape{2}));

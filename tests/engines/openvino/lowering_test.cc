@@ -44,7 +44,7 @@ One one(const char* op, const std::vector<Type>& inputs, const std::vector<Type>
 }
 
 std::vector<Data> supported_and_run(const One& made, std::vector<Data> inputs) {
-  const Support support = engine().supports({made.graph, made.node});
+  const Support support = engine().supports({view_of(made.graph), made.node});
   EXPECT_TRUE(support) << support.reason();
   return run(*compile(made.graph), std::move(inputs), made.graph.outputs().size());
 }
@@ -201,7 +201,9 @@ TEST(OpenVinoLowering, FunctionBodiesStandInForMissingOps) {
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
-std::string reason(const One& made) { return engine().supports({made.graph, made.node}).reason(); }
+std::string reason(const One& made) {
+  return engine().supports({view_of(made.graph), made.node}).reason();
+}
 
 TEST(OpenVinoRefusal, WhatDeviatesIsLeftToOthers) {
   const Type i8 = Type::tensor(DType::kInt8, Shape{2});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stand_in.h"
+#include "tests/support/engine_calls.h"
 #include "xrt/error.h"
 
 namespace xrt::tensorrt {
@@ -45,7 +46,7 @@ class ExecutableTest : public testing::Test {
   static std::vector<Data> run(const TrtExecutable& executable, RunContext* context,
                                const Tensor& x) {
     std::vector<Data> outputs(1);
-    executable.run(context, std::vector<Data>{x}, outputs, {});
+    run_once(executable, context, std::vector<Data>{x}, outputs);
     return outputs;
   }
 
@@ -61,12 +62,12 @@ TEST_F(ExecutableTest, StagesPageableMemoryBothWays) {
   const auto context = executable->create_context();
   Tensor out = Tensor::allocate(DType::kFloat32, {1, 2});
   std::vector<Data> outputs{out};
-  executable->run(context.get(), std::vector<Data>{floats({1, 2}, {1, 2})}, outputs, {});
+  run_once(*executable, context.get(), std::vector<Data>{floats({1, 2}, {1, 2})}, outputs);
   EXPECT_EQ(outputs[0].tensor().raw(), out.raw());
   EXPECT_THAT(values_of(outputs[0]), ElementsAre(2, 4));
   EXPECT_EQ(driver_->live_blocks(), 4U);  // device and page-locked memory, in and out
   EXPECT_EQ(driver_->synchronized(), 1);
-  EXPECT_EQ(executable->workspace_bytes(), 1000U);
+  EXPECT_EQ(executable->info().workspace_bytes, 1000U);
 }
 
 TEST_F(ExecutableTest, GivesMemoryAwayWhereTheCallerHasNone) {
@@ -90,7 +91,7 @@ TEST_F(ExecutableTest, BindsDeviceMemoryAsItIs) {
   Tensor out = on_device({0, 0});
   const std::size_t before = driver_->live_blocks();
   std::vector<Data> outputs{out};
-  executable->run(context.get(), std::vector<Data>{in}, outputs, {});
+  run_once(*executable, context.get(), std::vector<Data>{in}, outputs);
   EXPECT_EQ(driver_->live_blocks(), before);  // neither staging nor device buffers
   EXPECT_THAT(values_of(outputs[0]), ElementsAre(10, 12));
   driver_->release(const_cast<void*>(in.raw()));
@@ -104,11 +105,11 @@ TEST_F(ExecutableTest, WithTheCallersStreamAndDeviceMemoryItDoesNotWait) {
   std::memset(memory, 0, 16);
   auto* values = static_cast<float*>(memory);
   values[0] = 7;
-  RunOptions options;
+  RunData options;
   options.stream = reinterpret_cast<void*>(std::uintptr_t{99});
   std::vector<Data> outputs{Tensor::wrap(DType::kFloat32, {1, 2}, values + 2, nullptr)};
   const std::vector<Data> inputs{Tensor::wrap(DType::kFloat32, {1, 2}, values, nullptr)};
-  executable->run(context.get(), inputs, outputs, options);
+  run_once(*executable, context.get(), inputs, outputs, options);
   EXPECT_EQ(driver_->synchronized(), 0);
   EXPECT_EQ(values[2], 0);
   driver_->synchronize(options.stream);

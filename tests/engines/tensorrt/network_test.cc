@@ -18,6 +18,7 @@
 #include "engines/tensorrt/lowering.h"
 #include "engines/tensorrt/plan.h"
 #include "ops/shape_inference.h"
+#include "tests/support/engine_calls.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 
@@ -59,13 +60,13 @@ class NetworkTest : public testing::Test {
 
   void expect_claimed(const Graph& graph) const {
     for (const NodeId id : graph.nodes()) {
-      const Support answer = engine_.supports({graph, id, "cuda:0"});
+      const Support answer = engine_.supports({view_of(graph), id, "cuda:0"});
       EXPECT_TRUE(answer) << graph.node(id).qualified_op() << ": " << answer.reason();
     }
   }
 
   std::shared_ptr<const Executable> compile(const Graph& graph) const {
-    return engine_.compile({"f", graph, {}, {}}, options_);
+    return engine_.compile(function_of("f", graph), options_);
   }
   std::string plan_of(const Graph& graph) const { return compile(graph)->serialize().value(); }
 
@@ -94,7 +95,7 @@ TEST_F(NetworkTest, ThePlanLoadsBackAndIsNotRunWithoutAGpu) {
   const std::string bytes = plan_of(graph);
   const Tensor blob = Tensor::from<char>(DType::kUInt8, {static_cast<std::int64_t>(bytes.size())},
                                          std::span<const char>(bytes));
-  const auto executable = engine_.load(blob, {"f", graph, {}, {}}, options_);
+  const auto executable = engine_.load(view_of(blob), function_of("f", graph), options_);
   EXPECT_EQ(executable->serialize(), bytes);
   EXPECT_THROW(executable->create_context(), Error);
   // The bytes of another function.
@@ -102,7 +103,7 @@ TEST_F(NetworkTest, ThePlanLoadsBackAndIsNotRunWithoutAGpu) {
   other.add_output(other.add_op(
       "Relu", {other.add_input("x", Type::tensor(DType::kFloat32, Dims{3}))}, {}, "y"));
   infer_shapes(other);
-  EXPECT_THROW(engine_.load(blob, {"f", other, {}, {}}, options_), Error);
+  EXPECT_THROW(engine_.load(view_of(blob), function_of("f", other), options_), Error);
 }
 
 TEST_F(NetworkTest, OpenDimensionsGetAProfile) {
@@ -175,66 +176,6 @@ TEST_F(NetworkTest, ProgressIsReported) {
   EXPECT_GT(parts.back(), 0.0);
 }
 
-// Constants keep names and memory of their own, so that a refit finds each.
-TEST_F(NetworkTest, ARefittablePlanNamesItsWeights) {
-  Graph g("two");
-  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{1, 16}));
-  const Tensor shared = ramp({16, 16});
-  const ValueId a = g.add_op("MatMul", {x, g.add_constant("a", shared)}, {}, "xa");
-  g.add_output(g.add_op("MatMul", {a, g.add_constant("b", shared)}, {}, "y"));
-  infer_shapes(g);
-  // (TensorRT-RTX itself builds refittable plans on a GPU only.)
-  const auto builder = make_builder();
-  const auto network = make_network(*builder);
-  Net net(*network, /*refittable=*/true);
-  lower_function(g, "two", net);
-  ASSERT_EQ(net.weights().size(), 2U);
-  EXPECT_NE(net.weights()[0].tensor.raw(), net.weights()[1].tensor.raw());
-  EXPECT_TRUE(net.weights()[0].tensor.identical(shared));
-  // A name is taken: TensorRT has kept both.
-  const Tensor other = ramp({2, 2});
-  const nvinfer1::Weights more = {nvinfer1::DataType::kFLOAT, other.raw(), other.count()};
-  network->addConstant(to_trt(other.dims()), more);
-  EXPECT_FALSE(network->setWeightsName(more, "w0"));
-  EXPECT_FALSE(network->setWeightsName(more, "w1"));
-  EXPECT_TRUE(network->setWeightsName(more, "w2"));
-}
-
-TEST_F(NetworkTest, ARefitTakesOtherWeightsAndNothingElse) {
-  const auto planner = [&](const Graph& graph) {
-    BuildOptions build = parse_build_options(options_);
-    build.loadable = false;
-    return make_planner({"f", graph, {}, {}}, options_, build);
-  };
-  const Graph one = conv_relu(Shape{1, 3, 8, 8}, 0.01F);
-  const Graph two = conv_relu(Shape{1, 3, 8, 8}, 0.02F);
-  EXPECT_EQ(planner(one)->fixed_digest(), planner(two)->fixed_digest());
-  const auto pooled = [](std::int64_t axis) {
-    Graph g("pooled");
-    const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{2, 4, 4}));
-    const ValueId axes = g.add_constant("axes", Tensor::from_int64(Dims{axis}));
-    g.add_output(g.add_op("ReduceMean", {x, axes}, {}, "y"));
-    infer_shapes(g);
-    return g;
-  };
-  EXPECT_FALSE(planner(pooled(1))->fixed_digest() == planner(pooled(2))->fixed_digest());
-
-  const auto refit = [&](const Graph& graph, const Graph& other) -> std::string {
-    const auto executable = compile(graph);
-    CompileOptions options = options_;
-    options.engine_options["refit"] = "1";
-    try {
-      engine_.refit(*executable, {"f", other, {}, {}}, options);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "refitted";
-  };
-  EXPECT_THROW(engine_.refit(*compile(one), {"f", two, {}, {}}, options_), Error);  // not asked for
-  EXPECT_THAT(refit(pooled(1), pooled(2)), HasSubstr("in more than the values of weights"));
-  EXPECT_THAT(refit(one, two), HasSubstr("a plan is refitted on its GPU"));
-}
-
 ValueId zeros(Graph& g, const char* name, Dims dims) {
   Tensor t = Tensor::allocate(DType::kInt8, std::move(dims));
   std::memset(t.raw(), 0, t.bytes());
@@ -294,7 +235,7 @@ TEST_F(NetworkTest, AnAsymmetricZeroPointIsRefused) {
                         {x, g.add_constant("s", Tensor::scalar(0.1F)), g.add_constant("z", zero)},
                         {}, "y"));
   infer_shapes(g);
-  const Support answer = engine_.supports({g, g.nodes().front(), "cuda:0"});
+  const Support answer = engine_.supports({view_of(g), g.nodes().front(), "cuda:0"});
   EXPECT_FALSE(answer);
   EXPECT_THAT(answer.reason(), HasSubstr("the zero point is not zero"));
 }
@@ -308,16 +249,17 @@ TEST_F(NetworkTest, RefusalsNameTheirReason) {
     }
     g.add_output(g.add_op(op, inputs, {}, "y"));
     infer_shapes(g);
-    return engine_.supports({g, g.nodes().front(), "cuda:0"}).reason();
+    return engine_.supports({view_of(g), g.nodes().front(), "cuda:0"}).reason();
   };
   EXPECT_THAT(reason(DType::kFloat64, "Relu", 1), HasSubstr("TensorRT has no such elements"));
   EXPECT_THAT(reason(DType::kUInt8, "BitwiseNot", 1), HasSubstr("no lowering for BitwiseNot"));
   EXPECT_THAT(reason(DType::kInt64, "Reshape", 2), HasSubstr("the shape is not a constant"));
   const Graph graph = conv_relu(Shape{1, 3, 8, 8});
   const NodeId node = graph.nodes().front();
-  EXPECT_THAT(engine_.supports({graph, node, "cuda:0", Phase::kTraining}).reason(),
+  EXPECT_THAT(engine_.supports({view_of(graph), node, "cuda:0", Phase::kTraining}).reason(),
               HasSubstr("inference only"));
-  EXPECT_THAT(engine_.supports({graph, node, "cpu"}).reason(), HasSubstr("no device 'cpu'"));
+  EXPECT_THAT(engine_.supports({view_of(graph), node, "cpu"}).reason(),
+              HasSubstr("no device 'cpu'"));
 }
 
 // A branch that is never taken may make no sense for the shapes of the other one.
@@ -330,7 +272,8 @@ TEST_F(NetworkTest, SplitsOfTooFewElementsAreRefused) {
   for (const ValueId output : g.node(node).outputs) {
     g.set_type(output, Type::tensor(DType::kFloat32, Shape{1, Dim()}));
   }
-  EXPECT_THAT(engine_.supports({g, node, "cuda:0"}).reason(), HasSubstr("a length below zero"));
+  EXPECT_THAT(engine_.supports({view_of(g), node, "cuda:0"}).reason(),
+              HasSubstr("a length below zero"));
 }
 
 TEST_F(NetworkTest, AConditionOfTheRunBecomesAConditional) {
@@ -355,11 +298,10 @@ TEST_F(NetworkTest, AConditionOfTheRunBecomesAConditional) {
 
 TEST_F(NetworkTest, WhatTheEngineSaysOfItself) {
   EXPECT_EQ(engine_.name(), "tensorrt");
-  EXPECT_THAT(engine_.version(), HasSubstr("TensorRT-RTX 1."));
-  EXPECT_THAT(engine_.version(), HasSubstr("(no GPU)"));
-  EXPECT_THAT(engine_.location(), HasSubstr("libtensorrt_rtx"));
+  EXPECT_THAT(engine_.info().version, HasSubstr("TensorRT-RTX 1."));
+  EXPECT_THAT(engine_.info().version, HasSubstr("(no GPU)"));
+  EXPECT_THAT(engine_.info().location, HasSubstr("libtensorrt_rtx"));
   EXPECT_THAT(engine_.ops(), Contains("Conv"));
-  EXPECT_FALSE(engine_.traits("Conv").training);
 }
 
 TEST(Library, OnlyHeadersOfTheLibrarysOwnProductFit) {

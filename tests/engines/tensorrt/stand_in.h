@@ -182,10 +182,6 @@ class StandInPlanner : public Planner {
   std::shared_ptr<const Plan> load(const Tensor& bytes) const override {
     return std::make_shared<StandInPlan>(driver_, Ranges{}, bytes, dynamic_);
   }
-  std::shared_ptr<const Plan> refit(const Plan& plan, const Planner& /*builder*/) const override {
-    return load(plan.bytes());
-  }
-  Digest fixed_digest() const override { return {}; }
 
   mutable std::vector<std::string> built;
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/engine_calls.h"
 #include "xrt/graph.h"
 #include "xrt/program.h"
 
@@ -43,12 +44,12 @@ class XlaEngineTest : public testing::Test {
 
   std::vector<Data> run(const Graph& g, const std::vector<Data>& inputs,
                         std::vector<InputOutputAlias> aliases = {}) {
-    const Function function{"f", g, std::move(aliases), {}};
+    const Function function = function_of("f", g, std::move(aliases));
     CompileOptions options;
     options.num_threads = 2;
     executable_ = engine_->compile(function, options);
     std::vector<Data> outputs(g.outputs().size());
-    executable_->run(nullptr, inputs, outputs, {});
+    run_once(*executable_, nullptr, inputs, outputs);
     return outputs;
   }
 
@@ -61,12 +62,12 @@ TEST_F(XlaEngineTest, AddsWithBroadcastIntoCallersMemory) {
   const ValueId x = g.add_input("x", f32({2, 3}));
   const ValueId y = g.add_constant("y", floats({3}, {10, 20, 30}));
   g.add_output(op(g, "Add", {x, y}, f32({2, 3})));
-  const Function function{"f", g, {}, {}};
+  const Function function = function_of("f", g);
   const auto executable = engine_->compile(function, {});
   const Tensor in = floats({2, 3}, {1, 2, 3, 4, 5, 6});
   Tensor out = Tensor::allocate(DType::kFloat32, {2, 3});
   std::vector<Data> outputs{out};
-  executable->run(nullptr, std::vector<Data>{in}, outputs, {});
+  run_once(*executable, nullptr, std::vector<Data>{in}, outputs);
   EXPECT_EQ(outputs[0].tensor().raw(), out.raw());
   EXPECT_EQ(values_of(outputs[0]), (std::vector<float>{11, 22, 33, 14, 25, 36}));
 }
@@ -97,11 +98,11 @@ TEST_F(XlaEngineTest, DonatedInputIsUpdatedInPlace) {
   g.add_output(op(g, "Sub", {weight, gradient}, f32({256})));
   const Tensor w = floats({256}, std::vector<float>(256, 3.0F));
   const Tensor d = floats({256}, std::vector<float>(256, 1.0F));
-  const Function function{"f", g, {{0, 0}}, {}};
+  const Function function = function_of("f", g, {{0, 0}});
   const auto executable = engine_->compile(function, {});
   std::vector<Data> outputs{w};
   for (int step = 0; step < 2; ++step) {
-    executable->run(nullptr, std::vector<Data>{w, d}, outputs, {});
+    run_once(*executable, nullptr, std::vector<Data>{w, d}, outputs);
   }
   EXPECT_EQ(values_of(w), std::vector<float>(256, 1.0F));
 }
@@ -119,21 +120,21 @@ TEST_F(XlaEngineTest, SerialisedExecutableComputesTheSame) {
   std::iota(big.begin(), big.end(), 0.0F);
   const ValueId y = g.add_constant("y", floats({512}, big));
   g.add_output(op(g, "Mul", {x, y}, f32({2, 512})));
-  const Function function{"f", g, {}, {}};
+  const Function function = function_of("f", g);
   const auto first = engine_->compile(function, {});
   const std::optional<std::string> bytes = first->serialize();
   ASSERT_TRUE(bytes);
-  const auto second = engine_->load(as_blob(*bytes), function, {});
+  const auto second = engine_->load(view_of(as_blob(*bytes)), function, {});
   std::vector<Data> outputs(1);
-  second->run(nullptr, std::vector<Data>{floats({2, 512}, std::vector<float>(1024, 2.0F))}, outputs,
-              {});
+  run_once(*second, nullptr, std::vector<Data>{floats({2, 512}, std::vector<float>(1024, 2.0F))},
+           outputs);
   EXPECT_EQ(values_of(outputs[0])[511], 1022.0F);
 
   Graph other;
   other.add_output(op(other, "Neg", {other.add_input("x", f32({2}))}, f32({2})));
-  const Function wrong{"f", other, {}, {}};
-  EXPECT_THROW(engine_->load(as_blob(*bytes), wrong, {}), Error);
-  EXPECT_THROW(engine_->load(as_blob("garbage"), function, {}), Error);
+  const Function wrong = function_of("f", other);
+  EXPECT_THROW(engine_->load(view_of(as_blob(*bytes)), wrong, {}), Error);
+  EXPECT_THROW(engine_->load(view_of(as_blob("garbage")), function, {}), Error);
 }
 
 TEST_F(XlaEngineTest, RefusesWithReasons) {
@@ -147,7 +148,7 @@ TEST_F(XlaEngineTest, RefusesWithReasons) {
      Type::tensor(DType::kString, Dims{1}));
   const std::vector<NodeId> nodes = g.nodes();
   const auto reason = [&](std::size_t i) {
-    const Support answer = engine_->supports({g, nodes[i]});
+    const Support answer = engine_->supports({view_of(g), nodes[i]});
     EXPECT_FALSE(answer);
     return answer.reason();
   };
@@ -159,7 +160,7 @@ TEST_F(XlaEngineTest, RefusesWithReasons) {
 TEST_F(XlaEngineTest, WrongOptionAndWrongInputAreErrors) {
   Graph g;
   g.add_output(op(g, "Neg", {g.add_input("x", f32({2}))}, f32({2})));
-  const Function function{"f", g, {}, {}};
+  const Function function = function_of("f", g);
   CompileOptions options;
   options.engine_options = {{"speed", "11"}};
   EXPECT_THROW(engine_->compile(function, options), Error);
@@ -167,7 +168,7 @@ TEST_F(XlaEngineTest, WrongOptionAndWrongInputAreErrors) {
   EXPECT_THROW(engine_->compile(function, options), Error);
   const auto executable = engine_->compile(function, {});
   std::vector<Data> outputs(1);
-  EXPECT_THROW(executable->run(nullptr, std::vector<Data>{floats({3}, {1, 2, 3})}, outputs, {}),
+  EXPECT_THROW(run_once(*executable, nullptr, std::vector<Data>{floats({3}, {1, 2, 3})}, outputs),
                Error);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/engine_calls.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
 #include "xrt/program.h"
@@ -32,14 +33,14 @@ Tensor noise(Dims dims, std::uint32_t seed) {
 std::vector<Data> compile_and_run(const Graph& g, const std::vector<Data>& inputs) {
   const auto engine = get_engine("xla");
   for (const NodeId id : g.nodes()) {
-    const Support answer = engine->supports({g, id});
+    const Support answer = engine->supports({view_of(g), id});
     EXPECT_TRUE(answer) << g.node(id).op << ": " << answer.reason();
   }
-  const Function function{"f", g, {}, {}};
+  const Function function = function_of("f", g);
   CompileOptions options;
   options.num_threads = 2;
   std::vector<Data> outputs(g.outputs().size());
-  engine->compile(function, options)->run(nullptr, inputs, outputs, {});
+  run_once(*engine->compile(function, options), nullptr, inputs, outputs);
   return outputs;
 }
 

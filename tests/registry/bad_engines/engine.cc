@@ -8,12 +8,6 @@
 
 namespace {
 
-#ifdef XRT_BAD_ABI
-constexpr std::uint32_t kAbi = xrt::kEngineAbi - 1;
-#else
-constexpr std::uint32_t kAbi = xrt::kEngineAbi;
-#endif
-
 class Result final : public xrt::Executable {
  public:
   std::unique_ptr<xrt::RunContext> create_context() const override {
@@ -25,27 +19,25 @@ class Result final : public xrt::Executable {
     if (std::string_view(XRT_BAD_ENGINE) == "thrown_load") return "bytes";
     return std::nullopt;
   }
-  void run(xrt::RunContext* /*context*/, std::span<const xrt::Data> /*inputs*/,
-           std::span<xrt::Data> outputs, const xrt::RunOptions& /*options*/) const override {
+  void run(const xrt::RunArgs& args) const override {
     const std::string_view how = XRT_BAD_ENGINE;
     if (how == "run") throw std::runtime_error("the device fell off");
     if (how == "thrown_run") throw 42;  // NOLINT: no std::exception
-    if (how == "shape") outputs[0] = xrt::Tensor::allocate(xrt::DType::kFloat32, {7, 7});
-    if (how == "dtype") outputs[0] = xrt::Tensor::allocate(xrt::DType::kInt32, {2});
-    if (how == "nothing") outputs[0] = xrt::Data();
+    const std::int64_t square[] = {7, 7};
+    const std::int64_t two[] = {2};
+    if (how == "shape") args.allocate_output(0, xrt::DType::kFloat32, square);
+    if (how == "dtype") args.allocate_output(0, xrt::DType::kInt32, two);
   }
 };
 
 class BadEngine final : public xrt::Engine {
  public:
-  std::string name() const override { return "bad_" XRT_BAD_ENGINE; }
-  std::string version() const override { return "1"; }
-  bool dynamic_shapes() const override { return true; }
+  const xrt::EngineInfo& info() const override { return info_; }
   xrt::Support supports(const xrt::SupportQuery& query) const override {
     if (std::string_view(XRT_BAD_ENGINE) == "supports") throw std::runtime_error("no idea");
     if (std::string_view(XRT_BAD_ENGINE) == "thrown_supports") throw 42;  // NOLINT
-    return query.graph.node(query.node).op == "Relu" ? xrt::Support::yes()
-                                                     : xrt::Support::no("it is no Relu");
+    return query.graph.node(query.node).op() == "Relu" ? xrt::Support::yes()
+                                                       : xrt::Support::no("it is no Relu");
   }
   std::shared_ptr<const xrt::Executable> compile(
       const xrt::Function& /*function*/, const xrt::CompileOptions& /*options*/) const override {
@@ -54,22 +46,33 @@ class BadEngine final : public xrt::Engine {
     if (std::string_view(XRT_BAD_ENGINE) == "null") return nullptr;
     return std::make_shared<Result>();
   }
-  std::shared_ptr<const xrt::Executable> load(const xrt::Tensor& /*blob*/,
+  std::shared_ptr<const xrt::Executable> load(const xrt::TensorView& /*blob*/,
                                               const xrt::Function& /*function*/,
                                               const xrt::CompileOptions& /*opts*/) const override {
     throw 42;  // NOLINT
   }
-  std::optional<std::vector<std::string>> option_names() const override {
-    return std::vector<std::string>{"tactics", "workspace"};
-  }
+
+ private:
+  xrt::EngineInfo info_ = {.name = "bad_" XRT_BAD_ENGINE,
+                           .version = "1",
+                           .options = {{"tactics", xrt::EngineOption::Kind::kText, "", ""},
+                                       {"workspace", xrt::EngineOption::Kind::kText, "", ""}},
+                           .shapes = xrt::Shapes::kAny};
 };
 
 }  // namespace
 
 #ifndef XRT_BAD_NO_SYMBOL
-extern "C" __attribute__((visibility("default"))) void xrt_register_engine(
-    xrt::EngineRegistry* registry) {
-  if (std::string_view(XRT_BAD_ENGINE) == "register") throw std::runtime_error("not today");
-  registry->add(std::make_shared<BadEngine>(), kAbi);
+extern "C" __attribute__((visibility("default"))) xrt_engine_status xrt_engine_entry(
+    const xrt_engine_host* host, xrt_engine_library* library, xrt_engine_error* error) {
+  const std::string_view how = XRT_BAD_ENGINE;
+  const auto make = [&]() -> std::shared_ptr<const xrt::Engine> {
+    if (how == "register") throw std::runtime_error("not today");
+    return std::make_shared<BadEngine>();
+  };
+  const xrt_engine_status status = xrt::border::enter(host, library, error, make);
+  if (how == "abi") library->major = XRT_ENGINE_VERSION_MAJOR + 1;
+  if (how == "empty") library->functions = nullptr;
+  return status;
 }
 #endif

@@ -118,13 +118,20 @@ bool is_reference(const char* implementation) {
 }
 
 dnnl::fpmath_mode fpmath_mode(const CompileOptions& options) {
-  const auto found = options.engine_options.find("precision");
-  if (found == options.engine_options.end() || found->second == "f32") {
-    return dnnl::fpmath_mode::strict;
+  Precision precision = options.precision;
+  const auto own = options.engine_options.find("precision");
+  if (own != options.engine_options.end()) {
+    const std::optional<Precision> given = parse_precision(own->second);
+    if (!given) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "native: the option precision is '" + own->second + "'; f32 or bf16 is wanted");
+    }
+    precision = *given;
   }
-  if (found->second == "bf16") return dnnl::fpmath_mode::bf16;
+  if (precision == Precision::kF32) return dnnl::fpmath_mode::strict;
+  if (precision == Precision::kBF16) return dnnl::fpmath_mode::bf16;
   throw Error(ErrorCode::kInvalidArgument,
-              "native: the option precision is '" + found->second + "'; f32 or bf16 is wanted");
+              "native: it computes in f32 or bf16, not in " + std::string(to_string(precision)));
 }
 
 dnnl::primitive_attr base_attributes(dnnl::fpmath_mode mode) {

@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "engines/native/context.h"
+#include "engines/native/executable.h"
 #include "engines/native/kernels/axes.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/strided.h"
@@ -14,7 +15,7 @@ namespace xrt::native {
 namespace {
 
 struct Body {
-  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<const NativeExecutable> executable;
   std::size_t inputs = 0;  // declared, without captures
   std::size_t outputs = 0;
   std::size_t first_capture = 0;  // position among the node's inputs
@@ -32,9 +33,12 @@ class BodyKernel : public Kernel {
       : Kernel({.allocates = false, .retains_inputs = true}), inputs_(create.input_count()) {
     std::size_t next = inputs_;
     for (const Graph* graph : Graph::subgraphs(create.node())) {
-      Body body{create.compile_body(*graph), graph->inputs().size(),
-                graph->outputs().size(),     next,
-                graph->captures().size(),    {}};
+      Body body{std::static_pointer_cast<const NativeExecutable>(create.compile_body(*graph)),
+                graph->inputs().size(),
+                graph->outputs().size(),
+                next,
+                graph->captures().size(),
+                {}};
       for (const ValueId id : graph->outputs()) body.output_types.push_back(graph->type(id));
       next += body.captures;
       bodies_.push_back(std::move(body));
@@ -67,7 +71,7 @@ class BodyKernel : public Kernel {
   std::vector<Data> run_body(const KernelContext& k, std::size_t i,
                              const std::vector<Data>& inputs) const {
     std::vector<Data> outputs(bodies_[i].outputs);
-    bodies_[i].executable->run(k.state<BodyContexts>().contexts[i].get(), inputs, outputs, {});
+    bodies_[i].executable->run(k.state<BodyContexts>().contexts[i].get(), inputs, outputs);
     return outputs;
   }
 

@@ -12,7 +12,7 @@ void branch(NodeContext& c) {
   const std::shared_ptr<const Graph> yes = c.node.attr_graph("then_branch");
   const std::shared_ptr<const Graph> no = c.node.attr_graph("else_branch");
   c.need(yes != nullptr && no != nullptr, "a branch is missing");
-  if (const Tensor* condition = c.fixed(0)) {
+  if (const Tensor* condition = c.constant(0)) {
     c.need(condition->dtype() == DType::kBool && condition->count() == 1, "the condition");
     const std::vector<Bound> results = c.lower_graph(*condition->data<bool>() ? *yes : *no, {});
     for (std::size_t k = 0; k < results.size(); ++k) c.out(k, results[k]);

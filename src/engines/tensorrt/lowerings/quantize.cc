@@ -16,7 +16,7 @@ bool is_quantized(DType dtype) {
 
 void require_symmetric(NodeContext& c) {
   if (!c.has(2)) return;
-  const Tensor* zero = c.fixed(2);
+  const Tensor* zero = c.constant(2);
   c.need(zero != nullptr, "the zero point is not a constant");
   const auto* bytes = static_cast<const unsigned char*>(zero->raw());
   c.need(std::all_of(bytes, bytes + zero->bytes(), [](unsigned char b) { return b == 0; }),

@@ -170,7 +170,7 @@ void identity(NodeContext& c) {
 
 void dropout(NodeContext& c) {
   if (c.has(2)) {
-    const Tensor* training = c.fixed(2);
+    const Tensor* training = c.constant(2);
     c.need(training != nullptr && !*training->data<bool>(), "it may be in training mode");
   }
   const Value x = c.in(0);

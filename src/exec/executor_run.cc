@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a plan: launches one after the other; what crosses them is in the state's arena.
+// Running: launches one after the other; what crosses them is in the state's arena.
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -7,17 +7,18 @@
 
 #include "device/caller_stream.h"
 #include "device/thread_gate.h"
+#include "engine/host.h"
 #include "exec/control_flow.h"
+#include "exec/executor.h"
 #include "exec/run_state.h"
-#include "plan/plan.h"
 #include "registry/engine_failure.h"
 
 namespace xrt {
 
 // Takes a state from the pool and gives it back, also when the run throws.
-class Plan::Lease {
+class Executor::Lease {
  public:
-  explicit Lease(Plan& plan) : plan_(plan) {
+  explicit Lease(Executor& plan) : plan_(plan) {
     {
       const std::lock_guard lock(plan.pool_mutex_);
       if (!plan.pool_.empty()) {
@@ -50,12 +51,12 @@ class Plan::Lease {
     }
   }
 
-  Plan& plan_;
+  Executor& plan_;
   bool complete_ = false;
   std::unique_ptr<RunState> state_;
 };
 
-std::unique_ptr<Plan::RunState> Plan::make_state() const {
+std::unique_ptr<Executor::RunState> Executor::make_state() const {
   auto state = std::make_unique<RunState>();
   state->arena = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(arena_bytes_)});
   const auto fill = [&](const std::vector<std::size_t>& slots, std::vector<Data>& ports) {
@@ -77,6 +78,10 @@ std::unique_ptr<Plan::RunState> Plan::make_state() const {
   for (std::size_t l = 0; l < launches_.size(); ++l) {
     fill(launches_[l]->inputs, state->inputs[l]);
     fill(launches_[l]->outputs, state->outputs[l]);
+    if (launches_[l]->control_flow != nullptr) {
+      state->contexts.emplace_back();
+      continue;
+    }
     try {
       state->contexts.push_back(launches_[l]->executable->create_context());
     } catch (const std::bad_alloc&) {
@@ -91,16 +96,16 @@ std::unique_ptr<Plan::RunState> Plan::make_state() const {
   return state;
 }
 
-void Plan::fail_output(std::size_t output, std::string_view verb, DType dtype,
-                       const Dims& dims) const {
+void Executor::fail_output(std::size_t output, std::string_view verb, DType dtype,
+                           const Dims& dims) const {
   throw Error(ErrorCode::kInvalidArgument,
               "output '" + output_names_[output] + "' " + std::string(verb) + " " +
                   std::string(to_string(dtype)) + to_string(dims) +
                   "; the tensor given for it is of another dtype or shape");
 }
 
-void Plan::prepare_outputs(std::size_t index, RunState& state, std::span<Data> outputs,
-                           bool device_results) {
+void Executor::prepare_outputs(std::size_t index, RunState& state, std::span<Data> outputs,
+                               bool device_results) {
   const Launch& launch = *launches_[index];
   std::vector<Data>& ports = state.outputs[index];
   for (std::size_t i = 0; i < ports.size(); ++i) {
@@ -128,7 +133,7 @@ void Plan::prepare_outputs(std::size_t index, RunState& state, std::span<Data> o
 }
 
 // Launches on the value's device read it there; for all others it is copied to the host, once.
-void Plan::give_to_readers(const Slot& slot, const Data& value, RunState& state) const {
+void Executor::give_to_readers(const Slot& slot, const Data& value, RunState& state) const {
   const bool on_host = !value.is_tensor() || value.tensor().on_host();
   Data copy;
   for (const auto& [reader, position] : slot.readers) {
@@ -138,8 +143,8 @@ void Plan::give_to_readers(const Slot& slot, const Data& value, RunState& state)
   }
 }
 
-void Plan::hand_out(const Launch& launch, std::size_t index, RunState& state,
-                    std::span<Data> outputs) {
+void Executor::hand_out(const Launch& launch, std::size_t index, RunState& state,
+                        std::span<Data> outputs) {
   std::vector<Data>& ports = state.outputs[index];
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Slot& slot = slots_[launch.outputs[i]];
@@ -169,7 +174,7 @@ void Plan::hand_out(const Launch& launch, std::size_t index, RunState& state,
   }
 }
 
-void Plan::fail_launch(const Launch& launch, const std::string& cause) const {
+void Executor::fail_launch(const Launch& launch, const std::string& cause) const {
   std::vector<std::pair<std::string_view, std::string_view>> nodes;
   for (const Explanation::NodeRow& row : explanation_.nodes) {
     if (row.function == launch.name) nodes.emplace_back(row.name, row.op);
@@ -179,7 +184,7 @@ void Plan::fail_launch(const Launch& launch, const std::string& cause) const {
 }
 
 // What an engine hands over is what the graph says it is.
-void Plan::check_outputs(const Launch& launch, const std::vector<Data>& ports) const {
+void Executor::check_outputs(const Launch& launch, const std::vector<Data>& ports) const {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Slot& slot = slots_[launch.outputs[i]];
     const auto fail = [&](const std::string& found) {
@@ -205,9 +210,9 @@ void Plan::check_outputs(const Launch& launch, const std::vector<Data>& ports) c
   }
 }
 
-void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> outputs,
-                      Profiler& profiler, std::uint64_t run_number, bool device_results,
-                      void* stream) {
+void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> outputs,
+                          Profiler& profiler, std::uint64_t run_number, bool device_results,
+                          void* stream) {
   Launch& launch = *launches_[index];
   for (const InputOutputAlias& alias : launch.aliases) {
     state.outputs[index][static_cast<std::size_t>(alias.output)] =
@@ -221,11 +226,11 @@ void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> output
     launch.control_flow->run(state.inputs[index], state.outputs[index], profiler);
   } else {
     try {
-      RunOptions options;
-      options.on_device = {state.on_device.get(), state.outputs[index].size()};
-      options.stream = stream;
-      launch.executable->run(state.contexts[index].get(), state.inputs[index], state.outputs[index],
-                             options);
+      RunData data{state.inputs[index],
+                   state.outputs[index],
+                   {state.on_device.get(), state.outputs[index].size()},
+                   stream};
+      launch.executable->run(run_args(data, state.contexts[index].get()));
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const Error& error) {
@@ -247,8 +252,8 @@ void Plan::run_launch(std::size_t index, RunState& state, std::span<Data> output
   hand_out(launch, index, state, outputs);
 }
 
-void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
-               bool device_results) {
+void Executor::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+                   bool device_results) {
   // What the profiler records is the time until the outputs are written.
   void* stream = nullptr;
   if (CallerStream* of_caller = CallerStream::current()) {
@@ -303,7 +308,7 @@ void Plan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& 
 }
 
 // An output that is an input, a constant or another output still gets memory of its own.
-void Plan::copy_output(std::size_t index, const Data& source, Data& target) const {
+void Executor::copy_output(std::size_t index, const Data& source, Data& target) const {
   if (!source.is_tensor()) {
     target = source;  // sequences are immutable and may be shared
     return;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/plan_draft.h"
-
 #include <bit>
 #include <cstdint>
 
+#include "plan/plan.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -76,7 +75,7 @@ std::size_t position(FlatReader& reader, std::size_t size) {
 
 }  // namespace
 
-void write_draft(FlatWriter& writer, const PlanDraft& draft) {
+void write_plan(FlatWriter& writer, const Plan& draft) {
   writer.graph(draft.folded);
   write_texts(writer, draft.engines);
   write_texts(writer, draft.identities);
@@ -95,8 +94,8 @@ void write_draft(FlatWriter& writer, const PlanDraft& draft) {
   for (const auto& row : draft.explanation.candidates) write_candidate(writer, row);
 }
 
-PlanDraft read_draft(FlatReader& reader) {
-  PlanDraft draft;
+Plan read_plan(FlatReader& reader) {
+  Plan draft;
   draft.folded = reader.graph();
   draft.engines = read_texts(reader);
   draft.identities = read_texts(reader);

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// An executor: a plan, compiled and laid out in memory, ready to run. Immutable but for its
+// statistics; many threads run it at once, each with a RunState from its pool.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/arena.h"
+#include "device/thread_gate.h"
+#include "exec/index_checks.h"
+#include "exec/profiler.h"
+#include "xrt/engine.h"
+#include "xrt/explanation.h"
+#include "xrt/options.h"
+
+namespace xrt {
+
+class ControlFlow;
+struct Decision;
+struct Plan;
+class Survey;
+
+class Executor {
+ public:
+  // Plans the survey's graph (plan/plan.h) and compiles it. `scope` precedes the launches' names in
+  // traces: where the graph is that of a body, it names the body. Where a function cannot be
+  // compiled and options.fallback is set, its nodes are refused in the survey and placed again;
+  // else throws CompileFailure. `kept` gets the plan.
+  static std::shared_ptr<Executor> build(Survey& survey, const Decision& decision,
+                                         const std::string& scope = {}, Plan* kept = nullptr);
+  // Compiles a plan; fills in plan.keys where they are missing. `options` are those that it was
+  // made with.
+  static std::shared_ptr<Executor> finish(Plan& plan, const ProgramOptions& options,
+                                          const std::string& scope = {});
+  ~Executor();
+
+  // `inputs` are complete and checked. `outputs` has one entry per graph output: a tensor to write
+  // into, or none: then it is given out on the device of the options with `device_results`, else
+  // on the host.
+  void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+           bool device_results = false);
+
+  Explanation explain() const;
+  // What placement found out after this plan was built. Not while another thread may read it;
+  // statistics begin anew.
+  void annotate(const Decision& decision);
+
+  // The dimensions of an output, or null where they are known only after a run.
+  const Dims* output_dims(std::size_t output) const;
+  // Scratch memory of one run.
+  std::size_t workspace_bytes() const;
+
+ private:
+  // Where a value of the launch graph lives.
+  enum class Place : std::uint8_t { kInput, kConstant, kArena, kDynamic, kOutput };
+
+  struct Slot {
+    Place place = Place::kDynamic;
+    Type type;
+    std::size_t index = 0;     // which program input, program output or arena buffer
+    bool preallocate = false;  // a tensor of static shape whose memory we can provide
+    // Made on a device where another launch reads it: it stays there.
+    bool stays_on_device = false;
+    DType dtype = DType::kUndefined;
+    Dims dims;
+    Tensor constant;
+    std::size_t offset = 0;                                    // kArena
+    std::vector<std::pair<std::size_t, std::size_t>> readers;  // (launch, input position)
+  };
+
+  struct Launch {
+    std::string name, engine, traced_name;
+    // One of the two: what an engine compiled, or control flow that the runtime drives.
+    std::shared_ptr<const Executable> executable;
+    std::shared_ptr<const ControlFlow> control_flow;
+    ExecutableInfo info;
+    Device device;                             // of the executable
+    std::vector<std::size_t> inputs, outputs;  // slots
+    // Input and output of the launch that share memory: a program's alias within one function.
+    std::vector<InputOutputAlias> aliases;
+    std::vector<IndexCheck> index_checks;  // of engines that do not look at them
+    LaunchUse threads;    // of a run, on the CPU; 0 threads: it takes none of the budget
+    std::size_t row = 0;  // in explanation_.launches
+    std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
+  };
+
+  struct OutputSource {
+    std::size_t slot = 0;
+    bool copy = false;  // an input, a constant or a second output of one value: copied out
+  };
+
+  struct RunState;
+  class Lease;
+
+  void assign_slots(const Graph& folded, const std::string& scope);
+  // Which values stay on the device that makes them.
+  void assign_devices();
+  void plan_memory();
+  // The program's aliases that one launch can carry out by itself, for engines that work in place.
+  void assign_aliases();
+  [[noreturn]] void fail_launch(const Launch& launch, const std::string& cause) const;
+  void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
+  void compile(Plan& plan, const ProgramOptions& options, const std::string& scope);
+  void check_workspace_known(const Launch& launch);
+  static std::size_t workspace_bytes(const Launch& launch);
+  // Whether all that a run on a device does is a launch that can be queued behind others' work.
+  bool follows_stream() const;
+  std::unique_ptr<RunState> make_state() const;
+  void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,
+                  std::uint64_t run_number, bool device_results, void* stream);
+  void prepare_outputs(std::size_t index, RunState& state, std::span<Data> outputs,
+                       bool device_results);
+  void copy_output(std::size_t index, const Data& source, Data& target) const;
+  void give_to_readers(const Slot& slot, const Data& value, RunState& state) const;
+  void hand_out(const Launch& launch, std::size_t index, RunState& state, std::span<Data> outputs);
+  [[noreturn]] void fail_output(std::size_t output, std::string_view verb, DType dtype,
+                                const Dims& dims) const;
+
+  std::vector<Slot> slots_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::vector<OutputSource> outputs_;
+  std::vector<std::string> output_names_;
+  std::vector<std::pair<std::size_t, std::size_t>> aliases_;  // program input and output
+  std::vector<std::size_t> input_slots_;                      // program input → slot
+  std::size_t arena_bytes_ = 0;
+  Device device_;  // of the options
+  bool follows_stream_ = false;
+  Explanation explanation_;
+
+  std::mutex pool_mutex_;
+  std::vector<std::unique_ptr<RunState>> pool_;
+};
+
+}  // namespace xrt

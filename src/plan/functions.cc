@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/functions.h"
+
+#include <algorithm>
+#include <functional>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "base/file.h"
+#include "cache/compile_cache.h"
+#include "device/threads.h"
+#include "engine/host.h"
+#include "ir/printer.h"
+#include "placement/precision.h"
+#include "placement/survey.h"
+#include "plan/compile_progress.h"
+#include "registry/engine_failure.h"
+#include "registry/op_lowering.h"
+#include "xrt/cache.h"
+#include "xrt/registry.h"
+
+namespace xrt {
+namespace {
+
+// The batch that engines are told to build for: the option, or what the inputs have if that is
+// more.
+std::int64_t batch_to_build_for(const Graph& graph, const ProgramOptions& options) {
+  if (options.max_batch_size == 0) return 0;
+  std::int64_t batch = options.max_batch_size;
+  for (const ValueId v : graph.inputs()) {
+    const Type& type = graph.type(v);
+    if (!type.is_tensor() || !type.shape || type.shape->empty()) continue;
+    const Dim& first = type.shape->front();
+    if (first.is_known()) batch = std::max(batch, first.value());
+  }
+  return batch;
+}
+
+// Compiles what the engine claimed, the nodes of `claimed`; a failure names them, the engine and
+// the cause.
+CompileResult compile_claimed(const Engine& engine, const Graph& claimed, const Function& function,
+                              const CompileOptions& options, const std::filesystem::path& cache,
+                              const std::string& key, bool anew,
+                              const std::function<void()>& check_constants) {
+  bool wrong_constants = false;
+  std::function<void()> check;
+  if (check_constants) {
+    check = [&] {
+      wrong_constants = true;
+      check_constants();
+      wrong_constants = false;
+    };
+  }
+  const auto fail = [&](ErrorCode code, const std::string& cause) {
+    std::vector<std::string> nodes, ops;
+    for (const NodeId id : claimed.topological_order()) {
+      nodes.push_back(claimed.node(id).name);
+      ops.push_back(claimed.node(id).qualified_op());
+    }
+    std::vector<std::pair<std::string_view, std::string_view>> rows;
+    for (std::size_t i = 0; i < nodes.size(); ++i) rows.emplace_back(nodes[i], ops[i]);
+    const std::string what = "engine '" + engine.name() + "' claimed " + list_nodes(rows) +
+                             " and failed to compile function '" + function.name + "': ";
+    throw CompileFailure(code, what + cause, engine.name(), std::move(nodes),
+                         "engine '" + engine.name() + "' failed to compile it: " + cause);
+  };
+  CompileResult result;
+  try {
+    result = compile_cached(engine, function, options, cache, key, anew, check);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const Error& error) {
+    // A wrong option or a bound is the caller's to change, whoever runs the nodes.
+    if (error.code() == ErrorCode::kInvalidArgument || wrong_constants) throw;
+    fail(error.code(), error.what());
+  } catch (...) {
+    fail(ErrorCode::kEngine, exception_text());
+  }
+  const std::size_t needed = result.info.workspace_bytes.value_or(0);
+  if (options.max_workspace_bytes > 0 && needed > options.max_workspace_bytes) {
+    fail(ErrorCode::kResource, "it needs " + std::to_string(needed) +
+                                   " bytes of scratch memory, max_workspace_size is " +
+                                   std::to_string(options.max_workspace_bytes));
+  }
+  return result;
+}
+
+}  // namespace
+
+void dump_graph(const std::filesystem::path& dir, const std::string& name, const Graph& graph) {
+  if (dir.empty()) return;
+  std::error_code failed;
+  std::filesystem::create_directories(dir, failed);
+  if (failed) {
+    throw Error(ErrorCode::kIo,
+                "cannot make the folder for dumps, '" + dir.string() + "': " + failed.message());
+  }
+  write_output_file(dir / (name + ".txt"), print(graph));
+}
+
+CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
+                                  std::vector<InputOutputAlias> aliases,
+                                  const ProgramOptions& options) {
+  const Node& node = plan.folded.node(launch);
+  const std::string name = node.attr_string("name", node.name);
+  const std::shared_ptr<const Engine> engine = get_engine(node.attr_string("engine", ""));
+  const std::shared_ptr<const Graph> body = node.attr_graph("function");
+  const std::filesystem::path cache = options.cache_dir ? *options.cache_dir : default_cache_dir();
+  CompileOptions own;
+  own.device = device_for(*engine, options);
+  own.precision = precision_for(*engine, own.device, plan.precision);
+  own.phase = options.training ? Phase::kTraining : Phase::kInference;
+  own.num_threads = granted_threads(options.num_threads);
+  const auto given = options.engine_options.find(engine->name());
+  if (given != options.engine_options.end()) own.engine_options = given->second;
+  own.max_workspace_bytes = options.max_workspace_bytes;
+  own.max_batch_size = batch_to_build_for(plan.folded, options);
+  if (!cache.empty()) own.records_dir = (cache / "records" / engine->name()).string();
+  own.progress = compile_progress(name);
+
+  std::optional<Graph> lowered;
+  if (has_registered_ops(*body)) lowered = lower_ops(*engine, *body, own.device, own.phase);
+  const Graph& compiled = lowered ? *lowered : *body;
+  dump_graph(options.dump_dir, name, compiled);
+  const Function function = function_of(name, compiled, std::move(aliases));
+  if (plan.keys.size() <= index) plan.keys.push_back(compile_key(*engine, function, own));
+
+  CompileResult result = compile_claimed(*engine, *body, function, own, cache, plan.keys.at(index),
+                                         options.force_compile, plan.check_constants);
+  CompiledFunction made;
+  made.executable = std::move(result.executable);
+  made.from_cache = result.from_cache;
+  made.info = std::move(result.info);
+  if (!own.device.starts_with("cpu")) {
+    made.info.threads = 0;
+  } else if (made.info.threads == 0) {
+    made.info.threads = own.num_threads;
+  }
+  return made;
+}
+
+}  // namespace xrt

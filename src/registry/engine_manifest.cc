@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/engine_manifest.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "registry/engine_provider.h"
+#include "registry/library_file.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path file_of(const std::string& engine) {
+  fs::path folder = engine_library(engine).parent_path();
+  if (folder.empty()) folder = own_folder() / "xrt" / "engines";
+  return folder / ("libxrt_engine_" + engine + ".json");
+}
+
+EngineEstimates read_estimates(const nlohmann::json& from) {
+  EngineEstimates to;
+  const auto read = [&](const char* name, double& value) { value = from.value(name, value); };
+  read("convolution", to.convolution);
+  read("depthwise", to.depthwise);
+  read("matrix", to.matrix);
+  read("quantised", to.quantised);
+  read("bytes", to.bytes);
+  read("launch_us", to.launch_us);
+  read("node_us", to.node_us);
+  if (from.contains("quantised_without_vnni")) {
+    to.quantised_without_vnni = from.at("quantised_without_vnni").get<double>();
+  }
+  return to;
+}
+
+}  // namespace
+
+EngineManifest engine_manifest(const std::string& engine) {
+  EngineManifest manifest;
+  const fs::path file = file_of(engine);
+  std::ifstream stream(file);
+  if (!stream) return manifest;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(stream);
+    manifest.install = json.value("install", "");
+    manifest.language = json.value("language", manifest.language);
+    if (json.contains("estimates")) manifest.estimates = read_estimates(json.at("estimates"));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::kInvalidModel, "'" + file.string() + "': " + error.what());
+  }
+  return manifest;
+}
+
+}  // namespace xrt

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must be known of an engine before its library is opened, or where it cannot be opened.
+//
+// It lies beside the library, in libxrt_engine_<name>.json:
+//
+//   {
+//     "install": "pip install openvino==2026.4.1",
+//     "estimates": {"convolution": 90, "depthwise": 20, "matrix": 80, "quantised": 250, "bytes": 8,
+//                   "launch_us": 25, "node_us": 0.4}
+//   }
+//
+// Every member may be absent, and so may the file. "language": "python" tells of an engine that is
+// written in Python and has no library.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "xrt/export.h"
+
+namespace xrt {
+
+// What an engine does, roughly, for placement by estimates: 10⁹ operations (or bytes) per second
+// and thread, in float32. Only the ratios between engines matter.
+struct EngineEstimates {
+  double convolution = 1, depthwise = 1, matrix = 1;
+  double quantised = 1;                               // 8-bit products
+  std::optional<double> quantised_without_vnni = {};  // on x86 without such instructions
+  double bytes = 1;                                   // memory traffic
+  double launch_us = 20, node_us = 1;
+};
+
+struct EngineManifest {
+  std::string install;  // what to install where the engine's library cannot be opened
+  std::string language = "c++";
+  std::optional<EngineEstimates> estimates;
+};
+
+// Of the engine of that name; empty where it has none. Throws kInvalidModel naming the file where
+// it is not as above.
+XRT_API EngineManifest engine_manifest(const std::string& engine);
+
+}  // namespace xrt

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/engine_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+#include "base/nearest.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+template <typename T>
+bool is_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+// What the kind wants where the value is none; null where it fits.
+const char* misfit(EngineOption::Kind kind, std::string_view value) {
+  switch (kind) {
+    case EngineOption::Kind::kBool:
+      return value == "true" || value == "false" || value == "1" || value == "0" ? nullptr
+                                                                                 : "true or false";
+    case EngineOption::Kind::kInt:
+      return is_number<std::int64_t>(value) ? nullptr : "a whole number";
+    case EngineOption::Kind::kNumber:
+      return is_number<double>(value) ? nullptr : "a number";
+    case EngineOption::Kind::kText:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void check_engine_options(const Engine& engine, const std::map<std::string, std::string>& options) {
+  const std::vector<EngineOption>& table = engine.info().options;
+  for (const auto& [name, value] : options) {
+    const auto row = std::find_if(table.begin(), table.end(),
+                                  [&, &wanted = name](const auto& o) { return o.name == wanted; });
+    if (row == table.end()) {
+      if (engine.info().checks_options) continue;
+      std::vector<std::string> known;
+      for (const EngineOption& option : table) known.push_back(option.name);
+      throw Error(ErrorCode::kInvalidArgument, "engine '" + engine.name() + "' has no option '" +
+                                                   name + "'" + suggestion(name, known));
+    }
+    if (const char* wanted = misfit(row->kind, value)) {
+      throw Error(ErrorCode::kInvalidArgument, "engine '" + engine.name() + "', option '" + name +
+                                                   "': '" + value + "' is not " + wanted);
+    }
+  }
+}
+
+}  // namespace xrt
