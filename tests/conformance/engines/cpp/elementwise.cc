@@ -12,8 +12,9 @@ namespace {
 constexpr std::int64_t kBlock = 8;
 constexpr std::int64_t kSmall = 64;  // sizes that go element by element
 
-Kernel relu(const Graph& /*graph*/, const Node& /*node*/) {
-  return [](std::span<const Tensor> inputs, std::span<Tensor> outputs, std::byte* /*workspace*/) {
+Kernel relu(const GraphView& /*graph*/, const NodeView& /*node*/) {
+  return [](std::span<const Operand> inputs, std::span<const Operand> outputs,
+            std::byte* /*workspace*/) {
     const auto* from = inputs[0].data<float>();
     const std::int64_t count = inputs[0].count();
     const std::int64_t done = count > kSmall ? count / kBlock * kBlock : count;
