@@ -4,11 +4,15 @@
 
     ./dev demo                                         # the page that ships with the example
     ./dev demo receipt.jpg --engine native --engine openvino,native
+    ./dev demo --cut                                   # also with each network cut in three
 
 Per list of engines: median latency of both networks over interleaved rounds, the largest difference
 of their outputs from the native engine's, and how many nodes each engine ran. Writes one HTML page
 per network with its graph (which engine runs which node and why the others do not) and the picture
-with its lines.
+with its lines. "auto" measures which engine is the fastest on this machine, and says what it found.
+
+Then the recognizer gets two more nodes, so that it returns text instead of probabilities. No engine
+for numbers takes tensors of text: OpenVINO and the native engine run that model together.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from reader import Line, Reader
 
 HERE = Path(__file__).resolve().parent
 THIRDS = "openvino + xla + native"  # each network cut in three, one engine for each part
-ENGINES = ["native", "openvino,native", "xla,native", THIRDS]
+ENGINES = ["native", "openvino,native", "xla,native", "auto"]
 NETWORKS = {"detection": "PP-OCRv6_det_small.onnx", "recognition": "PP-OCRv6_rec_small.onnx"}
 
 
@@ -75,6 +79,8 @@ def load(path: Path, engines: str, native: Any) -> Any:
     """The network on `engines`. For THIRDS the nodes are dealt out by hand, which `node_engines`
     is for: a priority list would give all of them to the first engine, as it takes them all.
     """
+    if engines == "auto":
+        return openxrt.load(path, engine="auto", auto_mode="full", auto_budget_s=5)
     if engines != THIRDS:
         return openxrt.load(path, engine=engines.split(","))
     names = [node["name"] for node in native.explain()["nodes"]]
@@ -140,6 +146,56 @@ def print_table(runs: list[Run], native: Run) -> None:
         print(f"{row}{run.start_seconds:6.2f} s   {nodes}")
 
 
+def print_choice(run: Run) -> None:
+    """What "auto" had to choose from, per network."""
+    for name, program in run.programs.items():
+        told = program.explain()
+        print(f"auto, {name} ({told['placement']}):")
+        for row in told["candidates"]:
+            time_text = f"{row['measured_us'] / 1e3:8.1f} ms" if row["measured_us"] else " " * 11
+            mark = "chosen" if row["chosen"] else row["note"]
+            print(f"  {row['plan']:20} {time_text}  {mark}")
+
+
+def text_model(path: Path) -> bytes:
+    """The recognizer with its characters: it returns text [lines, steps], "" for a blank."""
+    model = onnx.load(path)
+    characters = [b"", *(c.encode() for c in character_set(path))]
+    graph = model.graph
+    table = onnx.helper.make_tensor(
+        "characters", onnx.TensorProto.STRING, [len(characters)], characters
+    )
+    graph.initializer.append(table)
+    probabilities = graph.output[0].name
+    graph.node.append(
+        onnx.helper.make_node("ArgMax", [probabilities], ["classes"], axis=2, keepdims=0)
+    )
+    graph.node.append(onnx.helper.make_node("Gather", ["characters", "classes"], ["text"]))
+    del graph.output[:]
+    graph.output.append(
+        onnx.helper.make_tensor_value_info("text", onnx.TensorProto.STRING, ["lines", "steps"])
+    )
+    return model.SerializeToString()
+
+
+def read_as_text(path: Path, inputs: list[np.ndarray]) -> None:
+    """Runs a model that no engine but the native one takes whole."""
+    model = text_model(path)
+    print("\nthe recognizer with its characters, a model that returns text:")
+    for engines, strict in (("openvino", True), ("openvino,native", False)):
+        try:
+            program = openxrt.load(model, engine=engines.split(","), strict=strict)
+            texts = [program(array) for array in inputs]
+        except openxrt.Unsupported as error:
+            print(f"  {engines} alone: {str(error).splitlines()[0][:100]} …")
+            continue
+        first = texts[0][0]
+        steps = [c for i, c in enumerate(first) if i == 0 or c != first[i - 1]]
+        counts = program.explain().nodes_per_engine
+        nodes = ", ".join(f"{engine} {count}" for engine, count in counts.items() if count)
+        print(f'  {engines}: "{"".join(steps)}"  ({nodes})')
+
+
 def write_pages(run: Run, image: Image.Image, folder: Path) -> list[Path]:
     """The HTML page of each network and the picture with its lines."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -166,12 +222,17 @@ def main() -> int:
         metavar="A,B",
         help=f"engines in order of priority; may be repeated (default: {', then '.join(ENGINES)})",
     )
+    parser.add_argument(
+        "--cut",
+        action="store_true",
+        help=f"also deal the nodes of each network out to {THIRDS} by hand; slower than one engine",
+    )
     parser.add_argument("--rounds", type=int, default=5, help="timed runs (default: %(default)s)")
     parser.add_argument(
         "--output", type=Path, default=HERE.parents[1] / "build" / "ocr", help="folder of the pages"
     )
     options = parser.parse_args()
-    wanted = options.engine or ENGINES
+    wanted = [*(options.engine or ENGINES), *([THIRDS] if options.cut else [])]
     wanted = ["native", *(engines for engines in wanted if engines != "native")]
     folder = model_folder()
     image = Image.open(options.picture)
@@ -205,6 +266,11 @@ def main() -> int:
     print()
     measure(runs, inputs, max(1, options.rounds))
     print_table(runs, native)
+    for run in runs:
+        if run.engines == "auto":
+            print()
+            print_choice(run)
+    read_as_text(folder / NETWORKS["recognition"], inputs["recognition"])
     print()
     for file in write_pages(runs[-1], image, options.output):
         print(f"wrote {file}")

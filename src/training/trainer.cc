@@ -259,6 +259,7 @@ class TrainerImpl final : public Trainer {
     program.num_threads = options_.num_threads;
     program.engine_options = options_.engine_options;
     program.dump_dir = options_.dump_dir;
+    program.training = true;
     return program;
   }
 

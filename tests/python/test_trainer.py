@@ -556,6 +556,32 @@ def test_batches_of_another_size_are_trained_too() -> None:
     assert trainer.step_count == 3
 
 
+@openxrt.engine("inference_only_relu", version="1", ops=["Relu"], training=False)
+class InferenceOnlyRelu:
+    """Takes Relu, outside training."""
+
+    def supports(self, node: openxrt.NodeView) -> bool | str:
+        return node.op == "Relu" or "no lowering"
+
+    def compile(self, _function: openxrt.FunctionView) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda x: np.maximum(x, 0)
+
+
+def test_engines_are_asked_for_a_training_step() -> None:
+    """One that is for inference alone gets no node of a step, and the explanation says why."""
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    graph = graph_of(net, [5, 3], "float32")
+    engines = ["inference_only_relu", "native"]
+    program = openxrt.load(graph, engine=engines, cache_dir="")
+    assert program.explain().nodes_per_engine["inference_only_relu"] == 1
+    trainer = openxrt.Trainer(graph, loss="mse", optimizer=optim.SGD(0.1), engine=engines)
+    trainer.step(np.ones([5, 3], np.float32), target=np.zeros([5, 2], np.float32))
+    told = trainer.explain()
+    assert "inference_only_relu" not in told.nodes_per_engine
+    relu = next(node for node in told["nodes"] if node["op"] == "Relu")
+    assert relu["refusals"]["inference_only_relu"] == "Relu runs in inference only"
+
+
 def test_only_named_parameters_change() -> None:
     trainer = small_trainer(frozen=["0.weight", "0.bias"])
     assert trainer.parameter_names == ["2.weight", "2.bias"]
