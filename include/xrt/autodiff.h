@@ -28,8 +28,6 @@ enum class GradientKind {
   kExpanded,  // replaced by ops that have rules
 };
 XRT_API GradientKind gradient_kind(std::string_view domain, std::string_view op);
-// Qualified names of the ops with a rule, sorted.
-XRT_API std::vector<std::string> differentiable_ops();
 
 struct GradientOptions {
   // Values whose gradient is zero because nothing differentiable leads from them to the loss get

@@ -162,9 +162,7 @@ class XRT_API Graph {
   void set_type(ValueId id, Type type);
   void set_attribute(NodeId id, std::string_view name, Attribute value);
   void remove_attribute(NodeId id, std::string_view name);
-  void set_op(NodeId id, std::string_view domain, std::string_view op);
   void set_input(NodeId id, std::size_t index, ValueId value);  // grows the list where needed
-  void set_node_name(NodeId id, std::string_view name);
   void set_value_name(ValueId id, std::string_view name);  // throws if taken
   // Every use, capture and graph output of `from` reads `to` instead.
   void replace_uses(ValueId from, ValueId to);

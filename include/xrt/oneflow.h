@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // OneFlow's models to Graph, without OneFlow.
 //
-//   xrt::Graph graph = xrt::import_oneflow("./resnet50_model");   // what oneflow.save(graph, dir)
-//   wrote
+//   // The folder that oneflow.save(graph, "./resnet50_model") writes.
+//   xrt::Graph graph = xrt::import_oneflow("./resnet50_model");
 //
 // The folder holds `model.mlir`, the job in MLIR's text, and per variable a folder with the files
 // `meta` (dtype and shape) and `out` (the elements). Variables become constants that are mapped,
@@ -31,7 +31,8 @@ XRT_API bool is_oneflow_model(const std::filesystem::path& path);
 
 XRT_API Graph import_oneflow(const std::filesystem::path& folder);
 
-// A job with its state, as a running OneFlow has it.
+// --- a job with its state, as a running OneFlow has it -----------------------------------------
+
 // Part of a job that computes gradients. Training through a framework's own autograd runs the
 // forward part, then, once the gradients of its outputs are known, the backward part.
 enum class OneflowPhase {

@@ -6,14 +6,13 @@
 //   xrt::export_onnx_file(graph, "model.onnx", {.inline_limit = 1024});  // weights in *.data
 //
 // Import:
-// - Standard opsets 7 to 28 are brought to the pinned one; model-local functions are inlined,
+// - Standard opsets 1 to 28 are brought to the pinned one; model-local functions are inlined,
 //   Constant nodes become constants, types are inferred and the result is verified.
 // - Weights are not copied: raw data stays in the parsed message, external data is mapped. External
 //   data must lie inside the model's folder, also after following links.
 // - Ops of other domains are kept as they are.
-// - Whatever is wrong with the model is an xrt::Error: kInvalidModel or kUnsupported naming the
-// node
-//   or value, kNotFound or kIo naming the file, kResource where a bound is reached.
+// - Errors: kInvalidModel and kUnsupported name the node or value, kNotFound and kIo the file;
+//   kResource where a bound is reached.
 //
 // Export: the model declares the oldest opset from 19 on at which all its nodes mean what they mean
 // at the pinned one, so that older consumers read it. ONNX's checker accepts the model where every

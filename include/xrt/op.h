@@ -147,10 +147,6 @@ XRT_API void register_op(OpDefinition definition);
 XRT_API void register_lowering(std::string_view domain, std::string_view name,
                                std::string_view engine, std::string_view statements);
 
-// The definition that holds at an opset version of its domain (0: the newest), or null. The pointer
-// stays valid.
-XRT_API const OpDefinition* find_op(std::string_view domain, std::string_view name,
-                                    std::int64_t opset_version = 0);
 // Qualified names ("my.Scale") of all registered ops, sorted.
 XRT_API std::vector<std::string> registered_ops();
 

@@ -37,10 +37,4 @@ std::vector<int> reads(const LOp& op) {
   return result;
 }
 
-void replace_read(LOp& op, int from, int to) {
-  each_read(op, [&](int& v) {
-    if (v == from) v = to;
-  });
-}
-
 }  // namespace xrt::lite

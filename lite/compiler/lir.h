@@ -161,8 +161,6 @@ struct LGraph {
 
 // Values an op reads that are not part of it as tensors.
 std::vector<int> reads(const LOp& op);
-// Reads `to` where it read `from`.
-void replace_read(LOp& op, int from, int to);
 
 // --- the steps ----------------------------------------------------------------------------------
 // A graph with static shapes, after the standard passes. Throws kUnsupported naming a node that no

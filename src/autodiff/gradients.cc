@@ -337,6 +337,4 @@ GradientKind gradient_kind(std::string_view domain, std::string_view op) {
   return info && info->has_function ? GradientKind::kExpanded : GradientKind::kNone;
 }
 
-std::vector<std::string> differentiable_ops() { return autodiff::RuleRegistry::get().ops(); }
-
 }  // namespace xrt

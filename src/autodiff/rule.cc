@@ -189,12 +189,4 @@ const RuleDef* RuleRegistry::find(std::string_view domain, std::string_view op) 
   return found == rules_.end() ? nullptr : &found->second;
 }
 
-std::vector<std::string> RuleRegistry::ops() const {
-  std::vector<std::string> names;
-  for (const auto& [name, def] : rules_) {
-    if (def.kind != GradientKind::kZero) names.push_back(name);
-  }
-  return names;
-}
-
 }  // namespace xrt::autodiff

@@ -123,7 +123,6 @@ class RuleRegistry {
                std::uint64_t differentiable = kAllInputs);  // of the domain "xrt"
   const RuleDef* find(const Node& node) const;
   const RuleDef* find(std::string_view domain, std::string_view op) const;
-  std::vector<std::string> ops() const;
 
  private:
   std::map<std::string, RuleDef, std::less<>> rules_;

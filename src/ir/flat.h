@@ -74,11 +74,6 @@ class XRT_API FlatWriter {
   DataBlock data_block() const;
 
  private:
-  struct Placed {
-    std::size_t offset;  // from the beginning of the data
-    std::size_t bytes;
-  };
-
   std::size_t place(const void* data, std::size_t bytes);
   void shape(const Tensor& value);
   void attribute(const Attribute& value, const std::vector<std::int64_t>& numbers);

@@ -385,12 +385,6 @@ void Graph::remove_attribute(NodeId id, std::string_view name) {
   add_capture_uses(id);
 }
 
-void Graph::set_op(NodeId id, std::string_view domain, std::string_view op) {
-  Node& n = slot(id).node;
-  n.domain = domain;
-  n.op = op;
-}
-
 void Graph::set_input(NodeId id, std::size_t index, ValueId value) {
   Node& n = slot(id).node;
   if (index >= n.inputs.size()) n.inputs.resize(index + 1);
@@ -398,13 +392,6 @@ void Graph::set_input(NodeId id, std::size_t index, ValueId value) {
   if (n.inputs[index].valid()) drop_use(n.inputs[index], use);
   n.inputs[index] = value;
   if (value.valid()) add_use(value, use);
-}
-
-void Graph::set_node_name(NodeId id, std::string_view name) {
-  Node& n = slot(id).node;
-  index_->nodes.erase(n.name);
-  n.name = unique_node_name(name);
-  index_->nodes.emplace(n.name, id);
 }
 
 void Graph::set_value_name(ValueId id, std::string_view name) {

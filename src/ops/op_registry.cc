@@ -399,13 +399,6 @@ Attributes complete_attributes(const OpDefinition& op, const Node& node) {
   return attributes;
 }
 
-const OpDefinition* find_op(std::string_view domain, std::string_view name,
-                            std::int64_t opset_version) {
-  const std::shared_lock lock(table().mutex);
-  const RegisteredOp* found = find_locked(domain, name, opset_version);
-  return found == nullptr ? nullptr : &found->definition;
-}
-
 std::vector<std::string> registered_ops() {
   const std::shared_lock lock(table().mutex);
   std::vector<std::string> names;

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine="auto": which plan a graph gets.
-//
-//   estimate()  at once, from the work of each node and what is known about each engine
-//   measure()   candidates are compiled and timed on this machine (auto_measure.h)
-//
-// build_plan() is what the program calls: it does what the options say and gives back a plan that
-// can be run.
+// engine="auto" by estimates: which plan a graph gets at once, from the work of each node and what
+// is known about each engine. src/measure compiles and times candidates instead.
 #pragma once
 
 #include <string>

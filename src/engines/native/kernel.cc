@@ -117,10 +117,6 @@ const KernelDef* KernelRegistry::find(const NodeView& node, std::string* reason)
   return nullptr;
 }
 
-bool KernelRegistry::knows(std::string_view domain, std::string_view op) const {
-  return defs_.contains(std::pair(std::string(domain), std::string(op)));
-}
-
 std::vector<std::string> KernelRegistry::ops() const {
   std::vector<std::string> names;
   for (const auto& [key, list] : defs_) names.push_back(qualified(key.first, key.second));

@@ -242,7 +242,6 @@ class KernelRegistry {
   void add(KernelDef def);
   // Null, with the reasons in `*reason` if given, where no definition takes the node.
   const KernelDef* find(const NodeView& node, std::string* reason = nullptr) const;
-  bool knows(std::string_view domain, std::string_view op) const;
   // Qualified names, sorted.
   std::vector<std::string> ops() const;
 

@@ -52,14 +52,6 @@ ov::element::Type to_element_type(DType dtype) {
   }
 }
 
-std::optional<DType> from_element_type(const ov::element::Type& type) {
-  for (int i = 1; i < kDTypeCount; ++i) {
-    const ov::element::Type candidate = to_element_type(static_cast<DType>(i));
-    if (candidate != ov::element::dynamic && candidate == type) return static_cast<DType>(i);
-  }
-  return std::nullopt;
-}
-
 ov::PartialShape to_partial_shape(const Type& type) {
   if (!type.shape) return ov::PartialShape::dynamic();
   std::vector<ov::Dimension> dims;

@@ -4,7 +4,6 @@
 
 #include <openvino/core/partial_shape.hpp>
 #include <openvino/core/type/element_type.hpp>
-#include <optional>
 
 #include "xrt/type.h"
 
@@ -12,8 +11,6 @@ namespace xrt::openvino {
 
 // ov::element::dynamic where OpenVINO has no such type (complex, float8 variants of one vendor).
 ov::element::Type to_element_type(DType dtype);
-// Nothing for a type that OpenXRT does not have.
-std::optional<DType> from_element_type(const ov::element::Type& type);
 // Symbols and unknown dimensions become dynamic; a type without rank becomes a dynamic rank.
 ov::PartialShape to_partial_shape(const Type& type);
 ov::Shape to_shape(const Dims& dims);

@@ -293,12 +293,6 @@ std::vector<float> NodeContext::floats(std::size_t i, std::string_view what) {
   return {tensor->data<float>(), tensor->data<float>() + tensor->count()};
 }
 
-Dims NodeContext::static_out_dims(std::size_t k) {
-  const auto dims = lowerer_.graph().type(node.outputs.at(k)).static_dims();
-  need(dims.has_value(), "its result has no static shape");
-  return *dims;
-}
-
 DType NodeContext::out_dtype(std::size_t k) {
   return lowerer_.graph().type(node.outputs.at(k)).dtype;
 }

@@ -88,8 +88,6 @@ class NodeContext {
   // Elements of an operand that decides a shape; refuses if they are not known.
   Dims integers(std::size_t i, std::string_view what);
   std::vector<float> floats(std::size_t i, std::string_view what);  // likewise, float32 only
-  // Declared by the graph; refuses where it is not static.
-  Dims static_out_dims(std::size_t k = 0);
   DType out_dtype(std::size_t k = 0);
 
   // Whether all that reads output `k` are nodes of this op.

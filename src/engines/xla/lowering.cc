@@ -249,10 +249,6 @@ std::vector<double> NodeContext::numbers(std::size_t i, std::string_view what) {
   return out;
 }
 
-std::optional<Dims> NodeContext::out_dims(std::size_t k) const {
-  return lowerer_.graph().type(node.outputs.at(k)).static_dims();
-}
-
 DType NodeContext::out_dtype(std::size_t k) const {
   return lowerer_.graph().type(node.outputs.at(k)).dtype;
 }

@@ -106,8 +106,6 @@ class NodeContext {
   // Elements of an operand that decides a shape; refuses if they are not known.
   Dims integers(std::size_t i, std::string_view what);
   std::vector<double> numbers(std::size_t i, std::string_view what);
-  // A declared output type, if it is a static tensor type.
-  std::optional<Dims> out_dims(std::size_t k = 0) const;
   DType out_dtype(std::size_t k = 0) const;
 
   // --- attributes -----------------------------------------------------------------------------

@@ -39,8 +39,6 @@ std::optional<Use> sole_use(const Graph& graph, ValueId value) {
   return uses[0];
 }
 
-bool has_sole_use(const Graph& graph, ValueId value) { return sole_use(graph, value).has_value(); }
-
 bool same_shape(const Type& a, const Type& b) {
   if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return false;
   for (std::size_t i = 0; i < a.rank(); ++i) {

@@ -20,7 +20,6 @@ NodeId producer_id(const Graph& graph, ValueId value);
 
 // The only reader of `value`: exactly one use, as an input, and no graph output.
 std::optional<Use> sole_use(const Graph& graph, ValueId value);
-bool has_sole_use(const Graph& graph, ValueId value);
 
 // Both known and equal in every dimension; equal symbols count as equal.
 bool same_shape(const Type& a, const Type& b);

@@ -44,20 +44,6 @@ void rethrow(const dnnl::error& error) {
   throw Error(code, std::string("oneDNN: ") + error.what());
 }
 
-bool has_data_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-    case DType::kBFloat16:
-    case DType::kFloat16:
-    case DType::kInt32:
-    case DType::kInt8:
-    case DType::kUInt8:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Support computes(DType dtype) {
   if (dtype == DType::kFloat32) return Support::yes();
   if (dtype == DType::kBFloat16) {

@@ -39,8 +39,7 @@ decltype(auto) guarded(F&& f) {
   }
 }
 
-// float32, bfloat16, float16, int32, int8, uint8.
-bool has_data_type(DType dtype);
+// Of float32, bfloat16, float16, int32, int8 and uint8.
 dnnl::memory::data_type data_type(DType dtype);
 
 // Whether this machine's oneDNN computes convolutions and products of `dtype`: float32 always,

@@ -328,8 +328,6 @@ float narrow_to_odd(double value) {
   return std::nextafter(nearest, value > static_cast<double>(nearest) ? far : -far);
 }
 
-float small_to_float(DType dtype, std::uint8_t bits) { return small_table(dtype)[bits]; }
-
 std::uint8_t float_to_small(DType dtype, float value, bool saturate, Rounding rounding) {
   if (dtype == DType::kFloat8E8M0) return encode_e8m0(value, saturate, rounding);
   const SmallFormat f = small_format(dtype);

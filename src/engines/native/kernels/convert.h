@@ -26,7 +26,6 @@ float narrow_to_odd(double value);
 
 // The 8-bit and 4-bit floats of the ONNX standard. `saturate`: beyond the range gives the largest
 // finite number, else infinity or NaN, whichever the format has.
-float small_to_float(DType dtype, std::uint8_t bits);
 std::uint8_t float_to_small(DType dtype, float value, bool saturate,
                             Rounding rounding = Rounding::kUp);
 
