@@ -44,6 +44,7 @@ cpp_id_attributes = ["XRT_API"]
 nitpick_ignore = [("cpp:identifier", "Index"), ("cpp:identifier", "State")]
 # What other projects document, and names that are not for users.
 nitpick_ignore_regex = [
+    ("cpp:identifier", r"u?int\d*_t|size_t"),
     ("py:.*", r"(collections|os|typing|types|enum|numpy|np|torch|tensorrt|tvm|relax|trt)\..*"),
     ("py:.*", r"(PathLike|ArrayLike|ndarray|optional)"),
     ("py:.*", r"openxrt\.torch\.graph_module\.TensorSpec|openxrt\._core\.HostThreads"),
@@ -55,13 +56,18 @@ html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 
 
+C_HEADERS = ("xrt.h",)
+
+
 def add_headers(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Puts a section per public header into the page of the C++ API."""
-    if docname != "reference/cpp":
-        return
+    """Puts a section per public header into the pages of the C++ and C APIs."""
+    headers = sorted(path.name for path in (ROOT / "include" / "xrt").glob("*.h"))
+    pages = {
+        "reference/cpp": [name for name in headers if name not in C_HEADERS],
+        "reference/c-api": list(C_HEADERS),
+    }
     sections = [
-        f"## xrt/{header.name}\n\n```{{doxygenfile}} {header.name}\n```\n"
-        for header in sorted((ROOT / "include" / "xrt").glob("*.h"))
+        f"## xrt/{name}\n\n```{{doxygenfile}} {name}\n```\n" for name in pages.get(docname, [])
     ]
     source[0] += "\n" + "\n".join(sections)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a header for Doxygen: its plain // comments become documentation comments.
+"""Prints a header for Doxygen: its plain comments become documentation comments.
 
     python3 tools/doxygen_filter.py include/xrt/program.h
 
 A comment above a declaration belongs to it, a comment behind one on the same line too. The first
-comment describes the file. Lines that are indented within a comment are an example.
+comment describes the file. Lines that are indented within a comment are an example. C's comments
+are first written as C++'s.
 """
 
 from __future__ import annotations
@@ -17,8 +18,27 @@ from pathlib import Path
 # Markdown and Doxygen would read these as commands, tags and emphasis.
 SPECIAL = re.compile(r"([\\<>@*_#])")
 COMMENT = re.compile(r"^(\s*)//( ?)(.*)$")
-BEHIND = re.compile(r"^(\s*\S.*?[;,{}]|\s*\w+)\s+// (.*)$")
+BEHIND = re.compile(r"^(\s*\S.*?[;,{}]|\s*\w+(?: = [\w']+)?)\s+// (.*)$")
 SKIPPED = ("SPDX-License-Identifier", "NOLINT", "clang-format")
+
+
+def with_line_comments(lines: list[str]) -> list[str]:
+    """C's comments as C++'s, in place."""
+    result: list[str] = []
+    column = -1  # of the comment that goes on
+    for line in lines:
+        begin = line.find("/*") if column < 0 else -1
+        if column < 0 and begin < 0:
+            result.append(line)
+            continue
+        code = line[:begin] if begin >= 0 else " " * column
+        text, end, _ = (line[begin + 2 :] if begin >= 0 else line).partition("*/")
+        if begin < 0:
+            text = re.sub(r"^\s*\* ?", " ", text)
+        column = -1 if end else max(begin, column)
+        text = text.rstrip()
+        result.append("" if re.search(r"---", text) else f"{code}//{text}")
+    return result
 
 
 def comment_text(text: str) -> str:
@@ -64,7 +84,7 @@ def documented(lines: list[str]) -> list[str]:
 def main() -> int:
     """Command line."""
     lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
-    print("\n".join(documented(lines)))
+    print("\n".join(documented(with_line_comments(lines))))
     return 0
 
 
