@@ -84,7 +84,9 @@ def documented(lines: list[str]) -> list[str]:
 def main() -> int:
     """Command line."""
     lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
-    print("\n".join(documented(with_line_comments(lines))))
+    if lines and lines[0].startswith("/*"):
+        lines = with_line_comments(lines)
+    print("\n".join(documented(lines)))
     return 0
 
 
