@@ -45,6 +45,10 @@ nitpick_ignore = [("cpp:identifier", "Index"), ("cpp:identifier", "State")]
 # What other projects document, and names that are not for users.
 nitpick_ignore_regex = [
     ("cpp:identifier", r"u?int\d*_t|size_t"),
+    (
+        "cpp:identifier",
+        r"Engine|TypeView",
+    ),  # in an inline namespace, which Breathe does not see through
     ("py:.*", r"(collections|os|typing|types|enum|numpy|np|torch|tensorrt|tvm|relax|trt)\..*"),
     ("py:.*", r"(PathLike|ArrayLike|ndarray|optional)"),
     ("py:.*", r"openxrt\.torch\.graph_module\.TensorSpec|openxrt\._core\.HostThreads"),

@@ -30,9 +30,9 @@ STAGES: tuple[tuple[str, dict[str, str]], ...] = (
         {
             "cli": "the command xrt",
             "python": "the package openxrt",
+            "capi": "xrt/xrt.h, for C and others",
             "lite/tools": "xrt-lite-compile, -run, -inspect",
             "lite/compiler": "one file for the C runtime",
-            "report": "an explanation as HTML",
         },
     ),
     (
@@ -59,6 +59,7 @@ STAGES: tuple[tuple[str, dict[str, str]], ...] = (
             "placement": "ask engines, estimate, decide",
             "partition": "convex clusters, folding",
             "measure": "time candidates for auto",
+            "report": "an explanation as HTML",
         },
     ),
     (
