@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -29,8 +30,14 @@ from .values import compare
 # --- the engine -----------------------------------------------------------------------------------
 
 
+@cache
+def _reports() -> list[openxrt.EngineReport]:
+    """Of all engines, once in a process: each of them is loaded."""
+    return openxrt.doctor()
+
+
 def _engine_report(run: Run) -> openxrt.EngineReport:
-    for report in openxrt.doctor():
+    for report in _reports():
         if report.name == run.subject.name:
             return report
     raise Failed("doctor does not list it")
