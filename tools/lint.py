@@ -28,7 +28,9 @@ TIDY_SECONDS = 1200
 # Compile commands for clang-tidy: the build's without its precompiled headers, which are GCC's.
 TIDY_FOLDER = Path("build") / "lint"
 # What the release build does not compile: programs of their own, and what asks for options.
-NOT_IN_THE_BUILD = re.compile(r"(examples/|benchmarks/|tests/fuzz/|tests/abi/)")
+NOT_IN_THE_BUILD = re.compile(
+    r"(examples/|benchmarks/|tests/fuzz/|tests/abi/|tests/conformance/engines/)"
+)
 SOURCE_SUFFIXES = (".h", ".cc", ".c", ".py", ".sh", ".cmake", ".pyi")
 
 

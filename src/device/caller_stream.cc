@@ -16,7 +16,6 @@ void* legacy_stream() {
 }
 }  // namespace
 
-
 CallerStream::CallerStream(int device, void* stream)
     : device_(device), handle_(stream == nullptr ? legacy_stream() : stream), outer_(innermost) {
   if (CudaDriver::get().is_capturing(device_, handle_)) {

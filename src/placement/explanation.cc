@@ -27,7 +27,7 @@ std::string Explanation::to_json() const {
                            {"input_bytes", l.input_bytes},
                            {"output_bytes", l.output_bytes},
                            {"workspace_bytes", l.workspace_bytes},
-                        {"weight_bytes", l.weight_bytes},
+                           {"weight_bytes", l.weight_bytes},
                            {"compile_ms", l.compile_ms},
                            {"from_cache", l.from_cache},
                            {"mean_us", l.mean_us},

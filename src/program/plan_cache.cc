@@ -13,11 +13,11 @@
 #include "base/log.h"
 #include "cache/file_digest.h"
 #include "device/threads.h"
-#include "registry/engine_names.h"
 #include "measure/measure.h"
 #include "ops/op_registry.h"
 #include "placement/decision.h"
 #include "placement/estimates.h"
+#include "registry/engine_names.h"
 
 namespace xrt {
 namespace {
