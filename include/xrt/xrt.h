@@ -195,11 +195,10 @@ XRT_API xrt_code xrt_value_item(const xrt_value* value, size_t index, xrt_value*
 typedef struct xrt_options xrt_options;
 XRT_API xrt_code xrt_options_create(xrt_options** options, xrt_status** status);
 XRT_API void xrt_options_free(xrt_options* options);
-/* Any option of docs/reference/options.md by its name: ("strict", "true").
+/* Any option of docs/reference/options.md by its name, its value as text: ("engine",
+ * "openvino,native"), ("num_threads", "4"), ("cache_dir", ""), ("strict", "true").
  * XRT_ERROR_INVALID_ARGUMENT for an unknown name, with the nearest known one, or a value that does
- * not fit. Also: "engine"       names in order of priority, separated by commas
- * ("openvino,native"), or "auto" "num_threads"  threads of all engines together; 0: the process's
- * budget "cache_dir"    the folder of compiled functions; "" for none */
+ * not fit. */
 XRT_API xrt_code xrt_options_set(xrt_options* options, const char* name, const char* value,
                                  xrt_status** status);
 /* An engine's own option. */
