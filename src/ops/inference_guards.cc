@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "ops/axes.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -46,10 +47,21 @@ void check_split(const Node& node) {
   }
 }
 
+// The rule of LRN reads the axis of channels.
+void check_lrn(const Graph& graph, const Node& node) {
+  if (!node.input(0).valid()) return;
+  const Type& type = graph.type(node.input(0));
+  if (type.has_rank() && type.rank() < 2) {
+    invalid("its input has " + std::to_string(type.rank()) + " axes, but 2 or more are wanted");
+  }
+}
+
 }  // namespace
 
-void guard_inference(const Graph&, const Node& node) {
+void guard_inference(const Graph& graph, const Node& node) {
   if (!node.domain.empty()) return;
+  check_axes(graph, node);
+  if (node.op == "LRN") check_lrn(graph, node);
   if (node.op == "Einsum") check_einsum(node);
   if (node.op == "Split") check_split(node);
 }
