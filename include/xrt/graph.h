@@ -163,7 +163,7 @@ class XRT_API Graph {
   void set_attribute(NodeId id, std::string_view name, Attribute value);
   void remove_attribute(NodeId id, std::string_view name);
   void set_input(NodeId id, std::size_t index, ValueId value);  // grows the list where needed
-  void set_value_name(ValueId id, std::string_view name);  // throws if taken
+  void set_value_name(ValueId id, std::string_view name);       // throws if taken
   // Every use, capture and graph output of `from` reads `to` instead.
   void replace_uses(ValueId from, ValueId to);
   void replace_output(std::size_t index, ValueId value);
