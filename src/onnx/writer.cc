@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "onnx/opsets.h"
 #include "onnx/upgrade.h"
 #include "xrt/error.h"
 
@@ -220,9 +221,7 @@ void add_opsets_in_use(const Graph& graph, std::map<std::string, std::int64_t>* 
     if (node.domain.empty()) {
       entry = std::max(entry, oldest_opset(graph, id, entry));
     } else {
-      const auto declared = graph.opsets().find(node.domain);
-      const std::int64_t version = declared == graph.opsets().end() ? 1 : declared->second;
-      entry = std::max(entry, version);
+      entry = std::max(entry, opset_of(graph, node.domain));
     }
     for (const Graph* body : Graph::subgraphs(node)) add_opsets_in_use(*body, opsets);
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "ir/rewrite.h"
+#include "onnx/opsets.h"
 #include "onnx/reader.h"
 #include "onnx/upgrade.h"
 #include "onnx/writer.h"
@@ -31,12 +32,6 @@ const onnx::OpSchema* find_schema(std::string_view domain, std::string_view op,
   if (version == 0 && normal.empty()) version = kOnnxOpset;
   return version == 0 ? onnx::OpSchemaRegistry::Schema(name, normal)
                       : registry->GetSchema(name, static_cast<int>(version), normal);
-}
-
-const onnx::OpSchema* schema_of(const Graph& graph, const Node& node) {
-  const auto it = graph.opsets().find(node.domain);
-  if (it == graph.opsets().end() && !node.domain.empty()) return nullptr;
-  return find_schema(node.domain, node.op, node.domain.empty() ? kOnnxOpset : it->second);
 }
 
 OpInfo describe(const onnx::OpSchema& schema) {
@@ -172,6 +167,10 @@ Graph read_function(const Graph& graph, NodeId id, const onnx::FunctionProto& fu
 }
 
 }  // namespace
+
+const onnx::OpSchema* schema_of(const Graph& graph, const Node& node) {
+  return find_schema(node.domain, node.op, opset_of(graph, node.domain));
+}
 
 std::optional<OpInfo> op_info(std::string_view domain, std::string_view op, std::int64_t version) {
   const onnx::OpSchema* schema = find_schema(domain, op, version);

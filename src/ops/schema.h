@@ -12,6 +12,10 @@
 #include "xrt/export.h"
 #include "xrt/graph.h"
 
+namespace onnx {
+class OpSchema;
+}
+
 namespace xrt {
 
 // Facts about one op at one opset version.
@@ -23,6 +27,10 @@ struct OpInfo {
   int min_inputs = 0, max_inputs = 0, min_outputs = 0, max_outputs = 0;
   std::vector<std::string> input_names, output_names;  // formal, the last one may be variadic
 };
+
+// The schema that holds for a node: of the standard, or of a user's op; of a domain that the graph
+// does not declare the newest. Null where nothing is known of the op.
+const onnx::OpSchema* schema_of(const Graph& graph, const Node& node);
 
 // Nothing for an op that the ONNX library does not know. `version` 0: the pinned opset for the
 // standard domain, the newest for others.

@@ -294,18 +294,6 @@ class PropagationContext : public onnx::DataPropagationContext {
   AttributeTable attributes_;
 };
 
-const onnx::OpSchema* schema_of(const Graph& graph, const Node& node) {
-  std::int64_t version = kOnnxOpset;
-  const auto it = graph.opsets().find(node.domain);
-  if (it != graph.opsets().end()) {
-    version = it->second;
-  } else if (!node.domain.empty()) {
-    return nullptr;
-  }
-  return onnx::OpSchemaRegistry::Instance()->GetSchema(node.op, static_cast<int>(version),
-                                                       node.domain);
-}
-
 bool has_rule(const onnx::OpSchema* schema) {
   return schema != nullptr && (schema->has_type_and_shape_inference_function() ||
                                schema->HasFunction() || schema->HasContextDependentFunction());

@@ -610,3 +610,23 @@ def test_libraries_that_cannot_be_loaded(example_library: Path, tmp_path: Path) 
     again.write_bytes(example_library.read_bytes())
     with pytest.raises(openxrt.InvalidArgument, match="registered already"):
         openxrt.load_op_library(again)
+
+
+def test_a_graph_built_by_hand_gets_types() -> None:
+    name = next(names)
+
+    @openxrt.op(DOMAIN, name, infer=lambda x: ("float32", [*x.shape, 2]))
+    def doubled(x: np.ndarray) -> np.ndarray:
+        return np.stack([x, x], -1)
+
+    graph = openxrt.Graph()
+    x = graph.add_input("x", "float32", [4])
+    (y,) = graph.add_node(name, [x], ["y"], {}, DOMAIN)
+    (z,) = graph.add_node("Neg", [y], ["z"])
+    graph.add_output(z)
+    graph.finish()
+    assert graph.type_of(z) == "float32[4,2]"
+    program = openxrt.load(graph, engine="native")
+    np.testing.assert_array_equal(program(X), -np.stack([X, X], -1))
+    again = openxrt.load(graph.to_onnx(), engine="native")
+    np.testing.assert_array_equal(again(X), -np.stack([X, X], -1))
