@@ -51,7 +51,7 @@ nitpick_ignore_regex = [
     ),  # in an inline namespace, which Breathe does not see through
     ("py:.*", r"(collections|os|typing|types|enum|numpy|np|torch|tensorrt|tvm|relax|trt)\..*"),
     ("py:.*", r"(PathLike|ArrayLike|ndarray|optional)"),
-    ("py:.*", r"openxrt\.torch\.graph_module\.TensorSpec|openxrt\._core\.HostThreads"),
+    ("py:.*", r"openxrt\.torch\.graph_module\.TensorSpec"),
 ]
 
 html_theme = "furo"

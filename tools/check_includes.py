@@ -108,7 +108,6 @@ PUBLIC_HEADERS = {
     "op.h": "ir",
     "engine.h": "engine",
     "engine_c.h": "engine",
-    "engine_threads.h": "base",
     "quantize.h": "quantize",
     "options.h": "options",
     "options.inc": "options",

@@ -1,78 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets launches begin while the threads of all that run stay within a budget. The others sleep, and
-// begin in the order of their arrival; a launch that needs more than the whole budget runs alone.
+// Keeps the threads of all launches that run at once within a budget.
 //
-// A launch that finds nobody else costs two atomic exchanges: it leaves a mark of itself, and
-// whoever comes while it runs counts it from then on.
+// Every engine is created with a cap on its threads, and a launch takes what its executable states
+// (ThreadUse). A launch that does not fit beside those that run waits, in order of arrival; one
+// that wants more than the whole budget runs alone. When there is room, the first in line is woken;
+// until it is awake, others of the engine that has just begun a launch may begin if they fit, so
+// that short launches do not wait for a thread to wake up. If it then finds no room, the next room
+// is kept for it.
 //
-// Turns are not handed over at once: whoever comes while there is room begins, so that launches of
-// microseconds do not wait for a sleeper to wake up. Who has waited for a millisecond is served
-// before all that come later.
+// While launches of several engines wait, the engines take turns of a few milliseconds: an engine's
+// threads look for work for up to a millisecond after a run, beside those of the next launch if
+// that is another engine's.
 //
-// Threads that look for work in a loop after a launch (LingeringThreads) are told to sleep when
-// others begin that would have to share the budget with them.
+//   const ThreadGate::Pass pass(ThreadGate::process(), {.threads = 4}, "native");
+//   ...  // the launch
 //
-// What a launch calls in its own thread belongs to it: it passes. A launch that waits in another
-// thread for one that already runs on its behalf would wait forever, if that one waited here for
-// it; where nothing has moved for a second and the process does not compute, the first in line
-// begins.
+// A launch within a launch of the same thread takes nothing. A launch must not wait for one that
+// another thread begins, unless that thread has said for which launch it works (Inherited): the
+// gate cannot know, and both would wait for ever.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "xrt/engine_threads.h"
 #include "xrt/export.h"
 
 namespace xrt {
 
-// What a launch takes, and how its pool is (TellsPoolUse).
-struct LaunchUse : ThreadUse {
-  LaunchUse() = default;
-  explicit LaunchUse(const ThreadUse& use) : ThreadUse(use) {}
-  LaunchUse(int threads, const void* pool, const LingeringThreads* lingering = nullptr,
-            int launches = 0)
-      : ThreadUse{threads, pool}, lingering(lingering), launches(launches) {}
-
-  const LingeringThreads* lingering = nullptr;
-  int launches = 0;
+// What a launch takes (ExecutableInfo).
+struct ThreadUse {
+  int threads = 1;             // the caller's included
+  const void* pool = nullptr;  // launches in it take its threads once
+  int runs_at_once = 0;        // in the pool; 0: as many as it has threads
 };
 
 class XRT_API ThreadGate {
  public:
-  explicit ThreadGate(int budget) : budget_(budget) {}
+  // `turn`: of an engine while others wait; several times what threads look for work after a run.
+  explicit ThreadGate(int budget, std::chrono::nanoseconds turn = std::chrono::milliseconds(5))
+      : turn_(turn), budget_(budget) {}
   ThreadGate(const ThreadGate&) = delete;
   ThreadGate& operator=(const ThreadGate&) = delete;
 
-  // That of the process, with thread_budget() (device/threads.h).
+  // The one of the process, with thread_budget() (device/threads.h).
   static ThreadGate& process();
 
   int budget() const;
-  // Launches that run already keep what they have.
+  // For launches that begin later: those that run keep what they have.
   void set_budget(int budget);
 
-  // Such threads are no more.
-  void forget(const LingeringThreads* threads);
+  // How many launches wait.
+  int waiting() const;
 
-  // One launch: begins when the gate lets it, ends with the object, in the same thread.
+  // What a launch has taken.
+  struct Share {
+    const void* pool = nullptr;
+    int threads = 0;
+    int process = 0;  // processes_ when it began
+  };
+
+  // One launch: begins in the constructor, which waits until it may, and ends with the object, in
+  // the same thread. kEngine where the user interrupts the wait (base/interrupt.h).
   class XRT_API Pass {
    public:
-    Pass(ThreadGate& gate, const LaunchUse& use);
+    // 0 threads: nothing is taken. `engine` lives as long as the object.
+    Pass(ThreadGate& gate, const ThreadUse& use, std::string_view engine = {});
     ~Pass();
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
 
    private:
-    ThreadGate& gate_;
-    const ThreadGate* outer_;
-    LaunchUse use_;
-    std::uint64_t mark_ = 0;  // of a launch that was alone
-    int taken_ = 0;
+    ThreadGate* gate_;  // null: nothing is taken
+    const ThreadGate* outer_ = nullptr;
+    Share share_;
   };
 
   // For a thread that works for another one's launch: `launch` is what current() said there.
@@ -95,59 +100,43 @@ class XRT_API ThreadGate {
  private:
   using Clock = std::chrono::steady_clock;
   struct Waiter {
-    const LaunchUse* use;
-    Clock::time_point since;
+    Waiter(const ThreadUse& use, std::string_view engine) : use(use), engine(engine) {}
+
+    const ThreadUse& use;
+    std::string_view engine;
+    bool called = false;   // woken, to begin if there still is room
+    bool insists = false;  // called, and there was no room
+    bool begun = false;    // by the one that made room
+    Share share;
     std::condition_variable woken;
-    bool called = false;    // to try for itself
-    bool admitted = false;  // served
-    int taken = 0;
   };
   struct Pool {
-    const void* pool;
-    int launches, taken;
+    const void* address;
+    int runs;
+    int threads;
   };
 
-  // state_: nobody runs or waits, or those that do are counted below; else the mark of the one
-  // launch that runs, of which nothing is known but its use.
-  static constexpr std::uint64_t kIdle = 0, kCounted = 1;
-  static std::uint64_t mark_of(const LaunchUse& use);  // kIdle where it cannot be had
-  static LaunchUse use_of(std::uint64_t mark);
+  Share enter(const ThreadUse& use, std::string_view engine);
+  void leave(const Share& share);
 
-  // Of a launch that ended: its threads may look for work for a while.
-  struct Lingering {
-    const LingeringThreads* threads;
-    int others;  // than the caller
-  };
-  // `computing` threads do, those of a launch with `use` that begins among them.
-  void let_others_rest(const LaunchUse& use, int computing);
-  void note_lingering(const LaunchUse& use);
-  void update_lingering();
+  // These need the lock.
+  std::vector<Pool>::iterator find_pool(const void* address);
+  bool fits(const ThreadUse& use);
+  Share begin(const ThreadUse& use, std::string_view engine);
+  Waiter* first_in_line() const;  // null where nobody waits
+  void remove(const Waiter* waiter);
+  void wait(Waiter& mine, std::unique_lock<std::mutex>& lock);
+  void serve();  // whoever may begin now
 
-  // In a process that was just forked: nobody runs but, perhaps, the launch that this thread is in.
-  void forget_others();
-
-  std::unique_lock<std::mutex> lock() const;
-  // These need the lock. try_take() says no by -1, else what leave() is to give back.
-  void count_the_lone_one();
-  int try_take(const LaunchUse& use, bool by_force = false);
-  void serve();
-  int wait(const LaunchUse& use, std::unique_lock<std::mutex>& lock);
-  void leave(const LaunchUse& use, int taken);
-
-  std::atomic<std::uint64_t> state_{kIdle};
+  const std::chrono::nanoseconds turn_;
   mutable std::mutex mutex_;
-  std::atomic<int> budget_;  // written under the lock
+  int budget_;
   int used_ = 0;
-  int running_ = 0;          // launches that are counted
-  int lone_taken_ = 0;       // by the one that was alone
-  std::uint64_t ended_ = 0;  // launches
+  int processes_ = 0;        // forks between the process that made the gate and this one
   std::vector<Pool> pools_;  // that launches run in; few
-  std::deque<Waiter*> waiting_;
-
-  // The only one that lingers, null where nobody does, or this gate's address for several.
-  std::atomic<const void*> who_lingers_{nullptr};
-  std::mutex lingering_mutex_;  // taken after mutex_, never before
-  std::vector<Lingering> lingering_;
+  std::deque<Waiter*> line_;
+  std::string engine_;  // of the launch that began last
+  Clock::time_point turn_ends_;
 };
 
 }  // namespace xrt

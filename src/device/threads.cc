@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/threads.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -48,7 +47,9 @@ std::optional<int> cgroup_quota() {
   return std::nullopt;
 }
 
-int read_budget() {
+}  // namespace
+
+int default_thread_budget() {
   const char* text = std::getenv("XRT_NUM_THREADS");
   if (text != nullptr && *text != '\0') {
     int value = 0;
@@ -66,8 +67,6 @@ int read_budget() {
   return budget;
 }
 
-}  // namespace
-
 int thread_budget() { return ThreadGate::process().budget(); }
 
 void set_thread_budget(int threads) {
@@ -82,19 +81,6 @@ void set_thread_budget(int threads) {
 int granted_threads(int wanted) {
   const int budget = thread_budget();
   return wanted > 0 ? std::min(wanted, budget) : budget;
-}
-
-ThreadGate& ThreadGate::process() {
-  struct Process {
-    Process() {
-      // Of fork() a child gets one thread: launches of the others never end there.
-      ::pthread_atfork(nullptr, nullptr, [] { process().forget_others(); });
-    }
-    ThreadGate gate{read_budget()};
-  };
-  // Never destroyed: a program may live until the process ends.
-  static Process* const instance = new Process;
-  return instance->gate;
 }
 
 }  // namespace xrt

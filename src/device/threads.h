@@ -11,9 +11,11 @@ namespace xrt {
 // system refuses.
 inline constexpr int kMaxThreads = 4096;
 
-// What was set last; before that XRT_NUM_THREADS if it is set to 1 to kMaxThreads, else the least
-// of the CPU affinity mask and the cgroup CPU quota (rounded up); at least 1. Read once. A
-// malformed XRT_NUM_THREADS throws kInvalidArgument.
+// XRT_NUM_THREADS if it is set to 1 to kMaxThreads, else the least of the CPU affinity mask and the
+// cgroup CPU quota (rounded up); at least 1. A malformed XRT_NUM_THREADS throws kInvalidArgument.
+int default_thread_budget();
+
+// What was set last, before that the default, which is read once.
 XRT_API int thread_budget();
 
 // kInvalidArgument for a number that is none of 1 to kMaxThreads. See xrt/program.h.

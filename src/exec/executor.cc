@@ -247,8 +247,7 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       if (!get_engine(launch.engine)->info().checks_indices) {
         launch.index_checks = index_checks(*body);
       }
-      launch.threads =
-          LaunchUse(launch.info.threads, launch.info.pool, nullptr, launch.info.runs_at_once);
+      launch.threads = {launch.info.threads, launch.info.pool, launch.info.runs_at_once};
       for (const std::string& remark : launch.info.remarks) {
         explanation_.notes.push_back(fmt::format("{}: {}", launch.name, remark));
       }

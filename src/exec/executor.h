@@ -87,8 +87,8 @@ class Executor {
     // Input and output of the launch that share memory: a program's alias within one function.
     std::vector<InputOutputAlias> aliases;
     std::vector<IndexCheck> index_checks;  // of engines that do not look at them
-    LaunchUse threads;    // of a run, on the CPU; 0 threads: it takes none of the budget
-    std::size_t row = 0;  // in explanation_.launches
+    ThreadUse threads{.threads = 0};       // of a run; 0: it takes none of the budget
+    std::size_t row = 0;                   // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
   };
 

@@ -220,7 +220,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
   }
   check_indices(launch.index_checks, state.inputs[index]);
   prepare_outputs(index, state, outputs, device_results);
-  const ThreadGate::Pass pass(ThreadGate::process(), launch.threads);
+  const ThreadGate::Pass pass(ThreadGate::process(), launch.threads, launch.engine);
   const auto start = Profiler::Clock::now();
   if (launch.control_flow != nullptr) {
     launch.control_flow->run(state.inputs[index], state.outputs[index], profiler);

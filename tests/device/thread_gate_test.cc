@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate of the thread budget: what runs at once is counted by the launches themselves.
+// The gate of the thread budget: what runs at once is counted by the launches themselves, and the
+// order in which launches wait is made before there is room for any.
 #include "device/thread_gate.h"
 
 #include <gtest/gtest.h>
@@ -9,27 +10,30 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "base/interrupt.h"
 #include "device/threads.h"
 #include "xrt/error.h"
 
 namespace xrt {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Pass = ThreadGate::Pass;
 using std::chrono::microseconds;
-using std::chrono::milliseconds;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 void in_threads(int count, const std::function<void(int)>& work) {
   std::vector<std::thread> threads;
   for (int t = 0; t < count; ++t) threads.emplace_back(work, t);
   for (std::thread& thread : threads) thread.join();
+}
+
+void wait_until(const std::function<bool()>& condition) {
+  while (!condition()) std::this_thread::yield();
 }
 
 // How much there ever was at once.
@@ -48,55 +52,147 @@ class Peak {
   std::atomic<int> now_{0}, peak_{0};
 };
 
+// A launch in a thread of its own, which runs from here until end().
+class Running {
+ public:
+  Running(ThreadGate& gate, ThreadUse use)
+      : thread_([&gate, use, this] {
+          const Pass pass(gate, use);
+          begun_ = true;
+          wait_until([&] { return ended_.load(); });
+        }) {
+    wait_until([&] { return begun_.load(); });
+  }
+  ~Running() { end(); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void end() {
+    ended_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::atomic<bool> begun_{false}, ended_{false};
+  std::thread thread_;
+};
+
+// Launches in threads of their own, each of which waits before the next one comes.
+class Line {
+ public:
+  explicit Line(ThreadGate& gate) : gate_(gate) {}
+  ~Line() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  void add(const std::string& name, ThreadUse use, const std::string& engine = "") {
+    const int before = gate_.waiting();
+    threads_.emplace_back([this, name, use, engine] {
+      const Pass pass(gate_, use, engine);
+      const std::lock_guard lock(mutex_);
+      begun_ += name;
+    });
+    wait_until([&] { return gate_.waiting() > before; });
+  }
+  // In their order, when all have.
+  std::string begun() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    return begun_;
+  }
+
+ private:
+  ThreadGate& gate_;
+  std::mutex mutex_;
+  std::string begun_;
+  std::vector<std::thread> threads_;
+};
+
 TEST(ThreadGate, WhatRunsAtOnceStaysWithinTheBudget) {
   ThreadGate gate(4);
   Peak threads;
   in_threads(8, [&](int t) {
     const int wanted = 1 + t % 4;
-    for (int i = 0; i < 40; ++i) {
-      const ThreadGate::Pass pass(gate, {wanted, nullptr});
+    for (int i = 0; i < 200; ++i) {
+      const Pass pass(gate, {wanted});
       threads.begin(wanted);
-      std::this_thread::sleep_for(microseconds(200));
+      if (i % 8 == 0) std::this_thread::sleep_for(microseconds(100));
       threads.end(wanted);
     }
   });
   EXPECT_LE(threads.value(), 4);
-  EXPECT_GE(threads.value(), 3) << "nothing ran at once";
+}
+
+TEST(ThreadGate, WhatFitsRunsAtOnce) {
+  ThreadGate gate(4);
+  const Pass first(gate, {2});
+  in_threads(1, [&](int) {
+    const Pass second(gate, {1});
+    in_threads(1, [&](int) { const Pass third(gate, {1}); });
+  });
+  EXPECT_EQ(gate.waiting(), 0);
 }
 
 TEST(ThreadGate, MoreThanTheBudgetRunsAlone) {
   ThreadGate gate(2);
   Peak launches;
-  in_threads(4, [&](int) {
-    for (int i = 0; i < 20; ++i) {
-      const ThreadGate::Pass pass(gate, {16, nullptr});
+  in_threads(4, [&](int t) {
+    for (int i = 0; i < 200; ++i) {
+      const Pass pass(gate, {t == 0 ? 16 : 3});
       launches.begin(1);
-      std::this_thread::sleep_for(microseconds(100));
+      if (i % 8 == 0) std::this_thread::sleep_for(microseconds(100));
       launches.end(1);
     }
   });
   EXPECT_EQ(launches.value(), 1);
 }
 
+TEST(ThreadGate, LaunchesBeginInOrder) {
+  ThreadGate gate(2);
+  std::optional<Pass> running(std::in_place, gate, ThreadUse{2});
+  Line line(gate);
+  for (const std::string name : {"A", "B", "C", "D"}) line.add(name, {2});
+  running.reset();
+  EXPECT_EQ(line.begun(), "ABCD");
+}
+
+TEST(ThreadGate, ASmallLaunchDoesNotOvertakeALargeOne) {
+  ThreadGate gate(2);
+  std::optional<Pass> running(std::in_place, gate, ThreadUse{1});
+  Line line(gate);
+  line.add("2", {2});
+  line.add("1", {1});  // there is room for it, and it waits
+  running.reset();
+  EXPECT_EQ(line.begun(), "21");
+}
+
+TEST(ThreadGate, EnginesTakeTurns) {
+  for (const auto& [turn, order] :
+       {std::pair(std::chrono::hours(1), "xxyyz"), {std::chrono::hours(0), "yxzyx"}}) {
+    ThreadGate gate(1, turn);
+    std::optional<Pass> running(std::in_place, gate, ThreadUse{1}, "x");
+    Line line(gate);
+    for (const std::string name : {"y", "x", "z", "y", "x"}) line.add(name, {1}, name);
+    running.reset();
+    EXPECT_EQ(line.begun(), order);
+  }
+}
+
 TEST(ThreadGate, LaunchesOfOnePoolCountOnce) {
   ThreadGate gate(2);
-  int pools[2];
-  Peak launches, used[2];
-  in_threads(8, [&](int t) {
-    const int p = t % 2;
-    for (int i = 0; i < 40; ++i) {
-      const ThreadGate::Pass pass(gate, {2, &pools[p]});
-      launches.begin(1);
-      used[p].begin(1);
-      std::this_thread::sleep_for(microseconds(200));
-      used[p].end(1);
-      launches.end(1);
-    }
-  });
-  // Two of one pool at once, never two of different ones, nor more than the pool has threads.
-  EXPECT_EQ(launches.value(), 2);
-  EXPECT_EQ(used[0].value(), 2);
-  EXPECT_EQ(used[1].value(), 2);
+  const int a = 0, b = 0;
+  Running first(gate, {2, &a}), second(gate, {2, &a});
+  // No more at once than the pool has threads, and none beside it.
+  Line line(gate);
+  line.add("a", {2, &a});
+  line.add("b", {2, &b});
+  line.add("1", {1});
+  first.end();
+  wait_until([&] { return gate.waiting() == 2; });
+  second.end();  // the last launch of the pool gives its threads back
+  EXPECT_EQ(line.begun(), "ab1");
 }
 
 TEST(ThreadGate, APoolMayTakeFewerLaunchesThanItHasThreads) {
@@ -104,179 +200,150 @@ TEST(ThreadGate, APoolMayTakeFewerLaunchesThanItHasThreads) {
   const int pool = 0;
   Peak launches;
   in_threads(8, [&](int) {
-    for (int i = 0; i < 40; ++i) {
-      const ThreadGate::Pass pass(gate, {4, &pool, nullptr, 2});
+    for (int i = 0; i < 200; ++i) {
+      const Pass pass(gate, {4, &pool, 2});
       launches.begin(1);
-      std::this_thread::sleep_for(microseconds(200));
+      if (i % 8 == 0) std::this_thread::sleep_for(microseconds(100));
       launches.end(1);
     }
   });
-  EXPECT_EQ(launches.value(), 2);
-}
-
-struct Lingerers final : LingeringThreads {
-  void rest() const override { ++told; }
-  mutable std::atomic<int> told{0};
-};
-
-TEST(ThreadGate, ThreadsThatLingerRestWhenOthersNeedTheBudget) {
-  ThreadGate gate(4);
-  const Lingerers a, b;
-  const LaunchUse use_a{3, &a, &a}, use_b{2, &b, &b}, one{1, nullptr};
-  const auto run = [&](const LaunchUse& use) { const ThreadGate::Pass pass(gate, use); };
-  run(use_a);
-  run(use_a);
-  run(one);  // beside two that linger
-  EXPECT_EQ(a.told, 0);
-  run(use_b);  // two beside two
-  EXPECT_EQ(a.told, 0);
-  run({2, nullptr});  // beside two and one
-  EXPECT_EQ(a.told, 1);
-  EXPECT_EQ(b.told, 1);
-  run({4, nullptr});  // nobody lingers any more
-  EXPECT_EQ(a.told + b.told, 2);
-  run(use_a);
-  run({4, nullptr});
-  EXPECT_EQ(a.told, 2);
-  run(use_b);
-  gate.forget(&b);
-  run({4, nullptr});
-  EXPECT_EQ(b.told, 1);
-  {
-    // Launches that are counted, because they are not alone.
-    run(use_a);
-    const ThreadGate::Pass outer(gate, one);
-    in_threads(1, [&](int) { run(one); });
-    EXPECT_EQ(a.told, 2);
-    in_threads(1, [&](int) { run({2, nullptr}); });
-    EXPECT_EQ(a.told, 3);
-  }
+  EXPECT_LE(launches.value(), 2);
 }
 
 TEST(ThreadGate, NobodyStarves) {
-  // One wants all of the budget while seven take small launches without a pause.
+  // One wants all of the budget while seven take small launches without a pause: this ends.
   ThreadGate gate(2);
   std::atomic<bool> done{false};
   std::atomic<int> begun{0};
-  double worst = 0;
   in_threads(8, [&](int t) {
     if (t > 0) {
       while (!done) {
-        const ThreadGate::Pass pass(gate, {1, nullptr});
+        const Pass pass(gate, {1});
         ++begun;
-        std::this_thread::sleep_for(microseconds(300));
       }
       return;
     }
-    while (begun < 20) std::this_thread::yield();
-    for (int i = 0; i < 20; ++i) {
-      const auto start = Clock::now();
-      { const ThreadGate::Pass pass(gate, {2, nullptr}); }
-      worst = std::max(worst, seconds_since(start));
-    }
+    wait_until([&] { return begun > 20; });
+    for (int i = 0; i < 20; ++i) const Pass pass(gate, {2});
     done = true;
   });
-  EXPECT_LT(worst, 0.5);
 }
 
 TEST(ThreadGate, WhatALaunchCallsPasses) {
   ThreadGate gate(1);
-  const auto start = Clock::now();
-  const ThreadGate::Pass outer(gate, {1, nullptr});
-  { const ThreadGate::Pass inner(gate, {1, nullptr}); }
+  const Pass outer(gate, {1});
+  { const Pass inner(gate, {1}); }
   // A thread that works for the launch.
   const ThreadGate* launch = ThreadGate::current();
-  std::thread([&] {
+  in_threads(1, [&](int) {
     const ThreadGate::Inherited inherited(launch);
-    const ThreadGate::Pass inner(gate, {1, nullptr});
-  }).join();
-  EXPECT_LT(seconds_since(start), 0.5);
-  EXPECT_EQ(ThreadGate::current(), &gate);
-}
-
-TEST(ThreadGate, LaunchesThatWaitForEachOtherEnd) {
-  ThreadGate gate(1);
-  const ThreadGate::Pass outer(gate, {1, nullptr});
-  const auto start = Clock::now();
-  // The gate cannot know that the outer launch waits for this one.
-  std::thread([&] { const ThreadGate::Pass inner(gate, {1, nullptr}); }).join();
-  EXPECT_LT(seconds_since(start), 10);
-}
-
-TEST(ThreadGate, ALongLaunchIsNotTakenForADeadlock) {
-  ThreadGate gate(1);
-  Peak launches;
-  in_threads(2, [&](int) {
-    const ThreadGate::Pass pass(gate, {1, nullptr});
-    launches.begin(1);
-    const auto start = Clock::now();
-    while (seconds_since(start) < 1.6) {  // computes
-    }
-    launches.end(1);
+    const Pass inner(gate, {1});
   });
-  EXPECT_EQ(launches.value(), 1);
+  EXPECT_EQ(ThreadGate::current(), &gate);
+  // Each gate counts its own launches.
+  ThreadGate other(1);
+  const Pass pass(other, {1});
+  EXPECT_EQ(ThreadGate::current(), &other);
+}
+
+TEST(ThreadGate, ALaunchThatThrowsGivesItsThreadsBack) {
+  ThreadGate gate(2);
+  const auto fail = [&] {
+    const Pass pass(gate, {2});
+    throw Error(ErrorCode::kEngine, "no");
+  };
+  EXPECT_THROW(fail(), Error);
+  EXPECT_EQ(ThreadGate::current(), nullptr);
+  const Pass pass(gate, {2});
+}
+
+TEST(ThreadGate, TheUserMayInterruptTheWait) {
+  ThreadGate gate(1);
+  Running other(gate, {1});
+  set_interrupt_check([] { return true; });
+  EXPECT_THROW(const Pass pass(gate, {1}), Error);
+  set_interrupt_check(nullptr);
+  EXPECT_EQ(gate.waiting(), 0);
+  EXPECT_EQ(ThreadGate::current(), nullptr);
+  other.end();
+  const Pass pass(gate, {1});
 }
 
 TEST(ThreadGate, TheBudgetMayChange) {
   ThreadGate gate(1);
-  std::atomic<int> inside{0};
-  std::atomic<bool> done{false};
-  std::thread changes([&] {
-    while (inside < 1) std::this_thread::yield();
-    gate.set_budget(3);
-    while (inside < 3) std::this_thread::yield();
-    done = true;
-  });
-  in_threads(3, [&](int) {
-    const ThreadGate::Pass pass(gate, {1, nullptr});
-    ++inside;
-    while (!done) std::this_thread::sleep_for(microseconds(100));
-  });
-  changes.join();
+  Running first(gate, {1});
+  Line line(gate);
+  line.add("1", {1});
+  line.add("2", {2});
+  gate.set_budget(3);
   EXPECT_EQ(gate.budget(), 3);
+  EXPECT_EQ(line.begun(), "12");  // beside the first
+  // Less than what runs: the next begins when all of it has ended.
+  Running second(gate, {2});
+  gate.set_budget(1);
+  line.add("a", {1});
+  second.end();
+  EXPECT_EQ(gate.waiting(), 1);
+  first.end();
+  EXPECT_EQ(line.begun(), "12a");
 }
 
 TEST(ThreadGate, WaitingIsTold) {
   ThreadGate gate(1);
-  std::atomic<bool> taken{false};
-  std::thread other([&] {
-    const ThreadGate::Pass pass(gate, {1, nullptr});
-    taken = true;
-    std::this_thread::sleep_for(milliseconds(20));
+  Running other(gate, {1});
+  std::thread ends([&] {
+    wait_until([&] { return gate.waiting() == 1; });
+    other.end();
   });
-  while (!taken) std::this_thread::yield();
   const auto before = ThreadGate::waited();
-  { const ThreadGate::Pass pass(gate, {1, nullptr}); }
-  EXPECT_GT(ThreadGate::waited() - before, milliseconds(5));
+  { const Pass pass(gate, {1}); }
   const auto after = ThreadGate::waited();
-  { const ThreadGate::Pass pass(gate, {1, nullptr}); }
+  EXPECT_GT(after, before);
+  { const Pass pass(gate, {1}); }
   EXPECT_EQ(ThreadGate::waited(), after);
-  other.join();
+  ends.join();
 }
 
 TEST(ThreadGate, AForkedProcessBeginsAnew) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer does not follow a fork of several threads";
 #endif
-  std::atomic<bool> taken{false}, done{false};
-  std::thread other([&] {
-    const ThreadGate::Pass pass(ThreadGate::process(), {thread_budget(), nullptr});
-    taken = true;
-    while (!done) std::this_thread::sleep_for(microseconds(100));
-  });
-  while (!taken) std::this_thread::yield();
+  const Running other(ThreadGate::process(), {thread_budget()});
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto start = Clock::now();
-    { const ThreadGate::Pass pass(ThreadGate::process(), {1, nullptr}); }
-    { const ThreadGate::Pass pass(ThreadGate::process(), {1, nullptr}); }
-    ::_exit(seconds_since(start) < 0.5 ? 0 : 1);
+    ::alarm(60);  // ends a child that waits for launches of its parent's
+    { const Pass pass(ThreadGate::process(), {1}); }
+    { const Pass pass(ThreadGate::process(), {thread_budget()}); }
+    ::_exit(0);
   }
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  done = true;
-  other.join();
+}
+
+TEST(ThreadGate, ALaunchMayFork) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer does not follow a fork of several threads";
+#endif
+  pid_t child = -1;
+  {
+    const Pass pass(ThreadGate::process(), {thread_budget()});
+    child = ::fork();
+  }
+  if (child == 0) {
+    ::alarm(60);
+    { const Pass pass(ThreadGate::process(), {thread_budget()}); }
+    {
+      Running running(ThreadGate::process(), {thread_budget()});
+      Line line(ThreadGate::process());
+      line.add("1", {1});  // waits: the launch that ended above was the parent's
+      running.end();
+    }
+    ::_exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST(ThreadGate, TheProcessHasABudget) {

@@ -2,10 +2,6 @@
 // The threads of the native engine: a TBB arena bounded by the engine's share of the budget.
 //
 // Work that is one part runs inline in the calling thread and never touches TBB.
-//
-// TBB's threads stay in an arena that has no work for a millisecond, looking for some. Told to rest
-// they sleep there until work begins in the arena, and then are as quick as those that TBB itself
-// had put to sleep.
 #pragma once
 
 #include <algorithm>
@@ -14,28 +10,21 @@
 #include <type_traits>
 #include <utility>
 
-#include "xrt/engine_threads.h"
-
 namespace xrt::native {
 
-class Threads final : public LingeringThreads {
+class Threads final {
  public:
   // Arenas are shared: there are budget / count of them for a count, and callers get them in turns.
-  // The runtime counts launches of one arena as one (xrt/engine_threads.h), so that they stay
+  // The runtime counts launches of one arena as one (device/thread_gate.h), so that they stay
   // within the process's budget. What one executable calls must use the executable's own: two that
   // wait for each other's would never end.
   static std::shared_ptr<const Threads> get(int count);
   explicit Threads(int count);
-  ~Threads() override;
+  ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
   int count() const { return count_; }
-
-  void rest() const override;
-  // This, or null where the threads are left alone: those that sleep here work for no other arena,
-  // of OpenVINO for one, and TBB has one thread per processor for all.
-  const LingeringThreads* lingering() const { return may_rest_ ? this : nullptr; }
 
   // fn(begin, end) over parts of [0, n), each but the last at least `grain` long.
   template <typename F>
@@ -69,7 +58,6 @@ class Threads final : public LingeringThreads {
   void run_inside(void (*fn)(void*), void* data) const;
 
   int count_;
-  bool may_rest_;
   std::unique_ptr<Arena> arena_;
 };
 
