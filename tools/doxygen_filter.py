@@ -6,7 +6,8 @@
 
 A comment above a declaration belongs to it, a comment behind one on the same line too. The first
 comment describes the file. Lines that are indented within a comment are an example. C's comments
-are first written as C++'s.
+are first written as C++'s. The fields that a header takes from the table of options are written
+out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+
+import make_options
 
 # Markdown and Doxygen would read these as commands, tags and emphasis.
 SPECIAL = re.compile(r"([\\<>@*_#])")
@@ -81,9 +84,29 @@ def documented(lines: list[str]) -> list[str]:
     return result
 
 
+def with_fields(lines: list[str]) -> list[str]:
+    """The lines, with a field and its comment per row in the place of the table of options."""
+    result: list[str] = []
+    for line in lines:
+        if line.startswith("#define XRT_OPTION("):
+            continue
+        if line != f'#include "{make_options.OPTIONS.removeprefix("include/")}"':
+            result.append(line)
+            continue
+        table = (make_options.ROOT / make_options.OPTIONS).read_text(encoding="utf-8")
+        rows = zip(
+            make_options.macro_calls(table, "OPTION"),
+            make_options.read_options(table),
+            strict=False,
+        )
+        for (type_name, name, default, *_), option in rows:
+            result += [f"  // {option.help}", f"  {type_name} {name} = {default};"]
+    return result
+
+
 def main() -> int:
     """Command line."""
-    lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
+    lines = with_fields(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines())
     if lines and lines[0].startswith("/*"):
         lines = with_line_comments(lines)
     print("\n".join(documented(lines)))

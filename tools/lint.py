@@ -262,6 +262,7 @@ def main() -> int:
         "circular imports": lambda: check_with("check_imports.py"),
         "names of engines": lambda: check_with("check_engine_names.py"),
         "made pages": check_made_pages,
+        "options": lambda: check_with("make_options.py", "--check"),
         "clang-format": lambda: check_format(files, arguments.fix),
         "ruff": lambda: check_python(files, arguments.fix),
         "clang-tidy": lambda: check_tidy(

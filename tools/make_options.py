@@ -193,7 +193,7 @@ def load_source(options: list[Option]) -> str:
     others = [option for option in live if option not in leading]
     parameters = [f"{o.keyword}: {o.annotation} = {o.default!r}" for o in leading]
     parameters += ["*", *(f"{o.keyword}: {o.annotation} = {o.default!r}" for o in others)]
-    passed = [f'"{o.name}": {o.keyword}' for o in (*leading, *others)]
+    passed = [f'"{o.keyword}": {o.keyword}' for o in (*leading, *others)]
     fields = [f"{o.keyword}: {o.annotation}" for o in (*leading, *others)]
     spare = sorted(
         {name for o in live for name in (o.name, *o.other_names)} - {o.keyword for o in live}
@@ -381,6 +381,9 @@ LITERAL = re.compile(r"""["'](XRT_[A-Z0-9_]+)["']""")
 SHELL = re.compile(r"\$\{?(XRT_[A-Z0-9_]+)|\$ENV\{(XRT_[A-Z0-9_]+)\}")
 
 
+MACROS = frozenset({"XRT_API"})
+
+
 def unknown_variables(root: Path, files: list[str]) -> list[str]:
     """Places that read an environment variable XRT_… of no table, as "file:line: name"."""
     known = {name for rows in read_variables(root).values() for name, _ in rows}
@@ -399,7 +402,7 @@ def unknown_variables(root: Path, files: list[str]) -> list[str]:
         for number, line in enumerate((root / name).read_text(encoding="utf-8").splitlines(), 1):
             for found in pattern.finditer(line):
                 variable = next(group for group in found.groups() if group)
-                if variable not in known:
+                if variable not in known | MACROS:
                     places.append(f"{name}:{number}: {variable}")
     return places
 

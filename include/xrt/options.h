@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a program is loaded and placed.
+//
+//   xrt::ProgramOptions options = {.engines = {"openvino", "native"}, .num_threads = 4};
+//   xrt::set_option(options, "precision", "bf16");  // by name, as users write it
+//
+// The rows of xrt/options.inc say what each option means, its default and its range.
 #pragma once
 
 #include <cstddef>
@@ -16,58 +21,74 @@
 
 namespace xrt {
 
+using OptionNames = std::vector<std::string>;
+using OptionMap = std::map<std::string, std::string>;
+using OptionPairs = std::vector<std::pair<std::string, std::string>>;
+using OptionsByEngine = std::map<std::string, OptionMap>;
+using OptionalPath = std::optional<std::filesystem::path>;
+
+// A field per row of xrt/options.inc: `type name = default;`.
 struct ProgramOptions {
-  // In order of priority; {"auto"} lets the runtime choose. What no listed engine takes runs on
-  // "native" unless `strict`.
-  std::vector<std::string> engines = {"auto"};
-  bool strict = false;  // only the listed engines may run nodes; a refusal is an error
-  std::string device = "cpu";
-  int num_threads =
-      0;  // 0: the process's budget, thread_budget(), which is also the most it can be
-  std::int64_t cluster_minimum_nodes = 1;   // smaller clusters go to the next engine; -1: no limit
-  std::int64_t cluster_maximum_nodes = -1;  // -1: no limit
-  std::map<std::string, std::string> node_engines = {};  // node name → engine: overrides placement
-  // Input name and output name that share memory: the output is written into the input's buffer.
-  std::vector<std::pair<std::string, std::string>> aliases = {};
-  // Nothing: $XRT_CACHE_DIR, else no disk cache. "" likewise turns it off.
-  std::optional<std::filesystem::path> cache_dir = std::nullopt;
-  std::map<std::string, std::map<std::string, std::string>> engine_options = {};  // per engine
-  std::filesystem::path dump_dir = {};  // not empty: graph before/after each pass and each function
-  int max_specializations = 16;         // compiled plans kept for distinct input shapes
-  // How {"auto"} decides; {"auto", "a", "b"} decides among engines a and b (and "native" for what
-  // they refuse). "fast": by estimates, at once. "full": by measuring, before the program is
-  // ready (where input shapes are symbolic, before the first run of new shapes returns).
-  // "background": as fast, then measured beside the runs; a better plan is swapped in. Empty:
-  // $XRT_AUTO, else "fast".
-  std::string auto_mode = {};
-  // Measuring starts nothing new after so many seconds, summed over all input shapes.
-  double auto_budget_s = 10;
-  // What engines that can do so compute float32 in: "f32", "bf16", "f16"; or "auto": measured, the
-  // fastest whose outputs stay within `tolerance` of float32 (over the range of each output).
-  std::string precision = "f32";
-  double tolerance = 0.01;
-  // Where an engine fails to compile what it claimed: an error that names nodes, engine and cause;
-  // true: those nodes go to the next engine that takes them, and explain() says so.
-  bool fallback = false;
-  bool training = false;       // engines are asked and compile for Phase::kTraining
-  bool force_compile = false;  // compile anew whatever the caches hold; results are cached
-  // The largest first dimension of inputs to build for, for engines that build for a range of
-  // sizes; a larger batch is built for when it comes, and says so once. 0: as declared.
-  std::int64_t max_batch_size = 0;
-  // Scratch memory that one run of a function may use, in bytes; an engine that needs more has
-  // failed to compile. 0: no limit.
-  std::size_t max_workspace_bytes = 0;
+#define XRT_OPTION(type, name, value, ...) type name = value;
+#include "xrt/options.inc"
 };
 
-// Every name that set_option() knows, sorted; docs/reference/options.md describes them.
-XRT_API std::vector<std::string> option_names();
-// Sets an option by its name, as Python and the XRT_<NAME> variables of the environment spell it.
-// Names that OneFlow-XRT knew and that have no meaning here are accepted with a line in the log
-// that says what replaces them. kInvalidArgument for an unknown name (with the nearest known one)
-// or a value that does not fit.
+enum class OptionKind : std::uint8_t {
+  kSwitch,
+  kInteger,
+  kNumber,
+  kText,
+  kWord,
+  kPath,
+  kList,
+  kMap
+};
+
+// What the table says about one option, for those that handle options by name.
+struct OptionInfo {
+  std::string name;                      // the field of ProgramOptions
+  std::vector<std::string> other_names;  // names that are accepted as well
+  OptionKind kind = OptionKind::kText;
+  std::string default_value;  // as option_text() gives it
+  std::string wanted;         // the values that fit: "a whole number from 0 to 4096"
+  std::string help;
+  std::vector<std::string> flags;      // of the command; none: `--option NAME=VALUE` alone
+  std::string value;                   // what the command's help calls the value; may be empty
+  std::vector<std::string> variables;  // of the environment that with_environment() reads
+  bool trainer = true;                 // an option of Trainer, too
+  bool cached = false;                 // part of option_key()
+  std::string retired;                 // not empty: accepted without effect, and why
+};
+
+// All options in the order of the table, those without effect last.
+XRT_API const std::vector<OptionInfo>& option_table();
+// The option of that name, an other name of it included. kInvalidArgument for an unknown name, with
+// the nearest known one.
+XRT_API const OptionInfo& find_option(std::string_view name);
+
+// Sets an option by name to a value in text: "true" or "false"; a number; text; "A,B" for a list.
+// One entry is added to a map: "NODE=ENGINE", "ENGINE.KEY=VALUE", "INPUT=OUTPUT". A retired option
+// is accepted with a line in the log. kInvalidArgument for an unknown name (with the nearest known
+// one) and for a value that does not fit:
+//   option 'num_threads' is 'many'; a whole number from 0 to 4096 is wanted
 XRT_API void set_option(ProgramOptions& options, std::string_view name, std::string_view value);
-// `options` with what XRT_<NAME> variables say about those that have their default. Programs do
-// this when they are loaded.
+// The value of an option, as set_option() takes it; the entries of a map are separated by ", ".
+XRT_API std::string option_text(const ProgramOptions& options, std::string_view name);
+// Whether the option's field holds a value that it allows.
+XRT_API bool option_fits(const ProgramOptions& options, std::string_view name);
+// kInvalidArgument, in set_option()'s words, where a field holds what its option does not allow.
+XRT_API void check_options(const ProgramOptions& options);
+// Throws the kInvalidArgument of a value that does not fit; `shown` is how the caller wrote it.
+[[noreturn]] XRT_API void refuse_option_value(std::string_view name, std::string_view shown);
+
+// Text that differs where options differ that compiled functions and plans depend on; num_threads
+// counts as the threads that are granted.
+XRT_API std::string option_key(const ProgramOptions& options);
+
+// `options` with what XRT_<NAME> variables say about those that have their default. Throws
+// set_option()'s errors behind the variable's name.
 XRT_API ProgramOptions with_environment(ProgramOptions options);
+// What a program works with: with_environment(), checked. `verbose` takes effect.
+XRT_API ProgramOptions resolve_options(ProgramOptions options);
 
 }  // namespace xrt

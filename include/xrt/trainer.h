@@ -4,7 +4,7 @@
 //   xrt::TrainerOptions options;
 //   options.loss.kind = "cross_entropy";
 //   options.optimizer.name = "adam";
-//   options.engines = {"native"};
+//   options.program.engines = {"native"};
 //   auto trainer = xrt::Trainer::create(xrt::import_onnx("model.onnx"), options);
 //   double loss = trainer->step({{"images", batch}, {"target", labels}});
 //   std::vector<xrt::Data> logits = trainer->evaluate({{"images", test}});
@@ -34,12 +34,8 @@ namespace xrt {
 struct TrainerOptions {
   LossOptions loss;
   OptimizerOptions optimizer;
-  // In order of priority, as ProgramOptions::engines. What none of them takes runs on "native".
-  std::vector<std::string> engines = {"native"};
-  bool strict = false;
-  int num_threads = 0;
-  std::map<std::string, std::map<std::string, std::string>> engine_options = {};
-  std::filesystem::path dump_dir = {};
+  // How the programs of steps, losses and evaluation are loaded; `aliases` are the trainer's own.
+  ProgramOptions program = {.engines = {"native"}};
   // Constants of the model (ONNX initializers) that are trained. Empty: every floating-point one
   // of at least one axis from which a gradient leads to the loss.
   std::vector<std::string> parameters = {};

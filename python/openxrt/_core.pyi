@@ -275,27 +275,7 @@ def finish_writing() -> None: ...
 def standard_ops() -> list[str]: ...
 def set_engine_provider(names: Callable[[], list[str]], load: Callable[[str], bool]) -> None: ...
 def load(
-    source: str | bytes | bytearray | memoryview,
-    *,
-    engines: Sequence[str],
-    device: str,
-    strict: bool,
-    num_threads: int,
-    cache_dir: str | None,
-    cluster_minimum_nodes: int,
-    cluster_maximum_nodes: int,
-    node_engines: Mapping[str, str],
-    aliases: Sequence[tuple[str, str]],
-    engine_options: Mapping[str, Mapping[str, str]],
-    dump_dir: str,
-    max_specializations: int,
-    auto_mode: str,
-    auto_budget_s: float,
-    precision: str,
-    tolerance: float,
-    max_batch_size: int,
-    max_workspace_bytes: int,
-    options: Mapping[str, str],
+    source: str | bytes | bytearray | memoryview | Graph, options: dict[str, object]
 ) -> Program: ...
 def engine_names() -> list[str]: ...
 def engine_ops(name: str) -> list[str]: ...
@@ -369,10 +349,7 @@ def compare(
     second: Sequence[str],
     tolerance: float,
     every_node: bool,
-    strict: bool,
-    num_threads: int,
-    precision: str,
-    engine_options: Mapping[str, Mapping[str, str]],
+    options: dict[str, object],
 ) -> dict[str, Any]: ...
 def thread_budget() -> int: ...
 def set_num_threads(threads: int) -> None: ...

@@ -7,13 +7,18 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _arguments
 from ._core import InvalidArgument
 from ._core import compare as _compare
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._load import LoadOptions
 
 
 @dataclass(frozen=True)
@@ -65,10 +70,7 @@ def compare(
     *,
     tolerance: float = 1e-3,
     every_node: bool = False,
-    strict: bool = False,
-    num_threads: int = 0,
-    precision: str = "f32",
-    engine_options: Mapping[str, Mapping[str, object]] | None = None,
+    **options: Unpack[LoadOptions],
 ) -> Comparison:
     """Finds the first node at which two engines differ, as a model of its own.
 
@@ -78,10 +80,7 @@ def compare(
         inputs: values by name; None: random ones, where the model fixes their shapes.
         tolerance: largest difference of floats over the range of a value; all else must be equal.
         every_node: look at each node, also where the outputs of the whole model agree.
-        strict: as for ``load``.
-        num_threads: as for ``load``.
-        precision: as for ``load``, but for "auto".
-        engine_options: as for ``load``.
+        options: as for ``load``; `precision` is not "auto".
     """
     pair = [_arguments.engine_names(engine) for engine in engines]
     if isinstance(engines, str) or len(pair) != 2:
@@ -94,9 +93,6 @@ def compare(
         second=second,
         tolerance=tolerance,
         every_node=every_node,
-        strict=strict,
-        num_threads=num_threads,
-        precision=precision,
-        engine_options=_arguments.texts_by_engine(engine_options or {}),
+        options=options,
     )
     return Comparison(**found)

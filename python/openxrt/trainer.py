@@ -15,7 +15,9 @@ from ._core import Trainer as _Trainer
 
 if TYPE_CHECKING:
     import numpy as np
+    from typing_extensions import Unpack
 
+    from ._load import LoadOptions
     from .explanation import Explanation
 
 _OPTIMIZERS: dict[str, type[optim.Optimizer]] = {
@@ -54,6 +56,8 @@ class Trainer:
             everything within a segment is computed again. Gradients are the same.
         detect_anomaly: a step whose loss or weights are not finite raises InvalidArgument that
             names the node that made the first such value, and changes nothing.
+        options: further options of a program (openxrt.options): strict, device, num_threads,
+            engine_options, cache_dir, dump_dir, ...
 
     Raises:
         InvalidArgument: names, shapes or options that do not fit.
@@ -75,10 +79,7 @@ class Trainer:
         seed: int = 0,
         recompute: str | int = "none",
         detect_anomaly: bool = False,
-        strict: bool = False,
-        num_threads: int = 0,
-        engine_options: Mapping[str, Mapping[str, object]] | None = None,
-        dump_dir: str | os.PathLike[str] | None = None,
+        **options: Unpack[LoadOptions],
     ) -> None:
         if isinstance(optimizer, str):
             if optimizer not in _OPTIMIZERS:
@@ -86,14 +87,12 @@ class Trainer:
                     f'optimizer "{optimizer}" is not known; there are {", ".join(_OPTIMIZERS)}'
                 )
             optimizer = _OPTIMIZERS[optimizer]()
-        names = engine.split(",") if isinstance(engine, str) else engine
         self.schedule = schedule
         self._core = _Trainer(
             model if isinstance(model, (bytes, Graph)) else Path(model),
             {
                 "loss": asdict(optim.Loss(loss) if isinstance(loss, str) else loss),
                 "optimizer": optimizer.options(),
-                "engines": [name.strip() for name in names],
                 "parameters": list(parameters),
                 "frozen": list(frozen),
                 "prediction": prediction,
@@ -103,13 +102,7 @@ class Trainer:
                 if isinstance(recompute, str)
                 else {"kind": "segments", "segments": recompute},
                 "detect_anomaly": detect_anomaly,
-                "strict": strict,
-                "num_threads": num_threads,
-                "engine_options": {
-                    name: {key: str(value) for key, value in options.items()}
-                    for name, options in (engine_options or {}).items()
-                },
-                "dump_dir": "" if dump_dir is None else os.fspath(dump_dir),
+                "program": {"engine": engine, **options},
             },
         )
 

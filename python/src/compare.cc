@@ -4,18 +4,17 @@
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "convert.h"
 #include "measure/compare_engines.h"
 #include "measure/measure.h"
+#include "options.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 
@@ -65,18 +64,14 @@ std::vector<Data> inputs_of(const Graph& graph, const nb::object& given) {
 }
 
 nb::dict compare(const nb::object& model, const nb::object& inputs, std::vector<std::string> first,
-                 std::vector<std::string> second, double tolerance, bool every_node, bool strict,
-                 int num_threads, const std::string& precision,
-                 std::map<std::string, std::map<std::string, std::string>> engine_options) {
+                 std::vector<std::string> second, double tolerance, bool every_node,
+                 const nb::dict& program_options) {
   CompareOptions options;
   options.first = std::move(first);
   options.second = std::move(second);
   options.tolerance = tolerance;
   options.every_node = every_node;
-  options.program.strict = strict;
-  options.program.num_threads = num_threads;
-  options.program.precision = precision;
-  options.program.engine_options = std::move(engine_options);
+  set_options(options.program, program_options);
   const bool in_memory = nb::isinstance<nb::bytes>(model);
   std::string bytes;
   std::filesystem::path path;
@@ -121,8 +116,7 @@ nb::dict compare(const nb::object& model, const nb::object& inputs, std::vector<
 void bind_compare(nb::module_& module) {
   module.def("compare", compare, nb::arg("model"), nb::arg("inputs").none(), nb::kw_only(),
              nb::arg("first"), nb::arg("second"), nb::arg("tolerance"), nb::arg("every_node"),
-             nb::arg("strict"), nb::arg("num_threads"), nb::arg("precision"),
-             nb::arg("engine_options"));
+             nb::arg("options"));
 }
 
 }  // namespace xrt::python

@@ -2,7 +2,6 @@
 #include "program.h"
 
 #include <fmt/format.h>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -20,6 +19,7 @@
 #include "device/caller_stream.h"
 #include "graph.h"
 #include "numpy.h"
+#include "options.h"
 #include "report/html.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
@@ -323,37 +323,10 @@ class PyProgram {
   std::vector<nb::str> output_keys_;
 };
 
-// `source` is a path (str), the bytes of a model or a Graph.
-PyProgram* load(const nb::object& source, std::vector<std::string> engines, std::string device,
-                bool strict, int num_threads, std::optional<std::string> cache_dir,
-                std::int64_t cluster_minimum_nodes, std::int64_t cluster_maximum_nodes,
-                std::map<std::string, std::string> node_engines,
-                std::vector<std::pair<std::string, std::string>> aliases,
-                std::map<std::string, std::map<std::string, std::string>> engine_options,
-                const std::string& dump_dir, int max_specializations, const std::string& auto_mode,
-                double auto_budget_s, const std::string& precision, double tolerance,
-                std::int64_t max_batch_size, std::size_t max_workspace_bytes,
-                const std::map<std::string, std::string>& further) {
+// `source` is a path (str), the bytes of a model or a Graph; `given` is what set_options() takes.
+PyProgram* load(const nb::object& source, const nb::dict& given) {
   ProgramOptions options;
-  options.engines = std::move(engines);
-  options.strict = strict;
-  options.device = std::move(device);
-  options.num_threads = num_threads;
-  options.cluster_minimum_nodes = cluster_minimum_nodes;
-  options.cluster_maximum_nodes = cluster_maximum_nodes;
-  options.node_engines = std::move(node_engines);
-  options.aliases = std::move(aliases);
-  if (cache_dir) options.cache_dir = std::filesystem::path(*cache_dir);
-  options.engine_options = std::move(engine_options);
-  options.dump_dir = dump_dir;
-  options.max_specializations = max_specializations;
-  options.auto_mode = auto_mode;
-  options.auto_budget_s = auto_budget_s;
-  options.precision = precision;
-  options.tolerance = tolerance;
-  options.max_batch_size = max_batch_size;
-  options.max_workspace_bytes = max_workspace_bytes;
-  for (const auto& [name, value] : further) set_option(options, name, value);
+  set_options(options, given);
 
   std::shared_ptr<Program> program;
   if (PyUnicode_Check(source.ptr())) {
@@ -501,14 +474,7 @@ void bind_program(nb::module_& module) {
         return text + ")>";
       });
 
-  module.def("load", load, nb::arg("source"), nb::kw_only(), nb::arg("engines"), nb::arg("device"),
-             nb::arg("strict"), nb::arg("num_threads"), nb::arg("cache_dir").none(),
-             nb::arg("cluster_minimum_nodes"), nb::arg("cluster_maximum_nodes"),
-             nb::arg("node_engines"), nb::arg("aliases"), nb::arg("engine_options"),
-             nb::arg("dump_dir"), nb::arg("max_specializations"), nb::arg("auto_mode"),
-             nb::arg("auto_budget_s"), nb::arg("precision"), nb::arg("tolerance"),
-             nb::arg("max_batch_size"), nb::arg("max_workspace_bytes"), nb::arg("options"),
-             nb::rv_policy::take_ownership);
+  module.def("load", load, nb::arg("source"), nb::arg("options"), nb::rv_policy::take_ownership);
 }
 
 }  // namespace xrt::python

@@ -15,6 +15,7 @@
 
 #include "convert.h"
 #include "graph.h"
+#include "options.h"
 #include "program.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"
@@ -79,15 +80,10 @@ OptimizerOptions optimizer_options(Options options) {
 
 TrainerOptions trainer_options(Options options) {
   TrainerOptions trainer;
-  Options loss, optimizer;
-  std::string dump_dir;
+  Options loss, optimizer, program;
   take(options, "loss", loss);
   take(options, "optimizer", optimizer);
-  take(options, "engines", trainer.engines);
-  take(options, "strict", trainer.strict);
-  take(options, "num_threads", trainer.num_threads);
-  take(options, "engine_options", trainer.engine_options);
-  take(options, "dump_dir", dump_dir);
+  take(options, "program", program);
   take(options, "parameters", trainer.parameters);
   take(options, "frozen", trainer.frozen);
   take(options, "prediction", trainer.prediction);
@@ -102,7 +98,12 @@ TrainerOptions trainer_options(Options options) {
   refuse_rest(options, "Trainer");
   trainer.loss = loss_options(std::move(loss));
   trainer.optimizer = optimizer_options(std::move(optimizer));
-  trainer.dump_dir = dump_dir;
+  for (auto [key, value] : program) {
+    const auto name = nb::cast<std::string>(key);
+    if (find_option(name).trainer) continue;
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("Trainer has no option '{}'", name));
+  }
+  set_options(trainer.program, program);
   return trainer;
 }
 

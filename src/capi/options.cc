@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of the C API.
-#include <charconv>
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "capi/border.h"
@@ -13,36 +10,6 @@
 using xrt::capi::copy_text;
 using xrt::capi::guarded;
 using xrt::capi::need;
-
-namespace {
-
-// What xrt::set_option() does not know.
-bool set_here(xrt::ProgramOptions& options, std::string_view name, const std::string& value) {
-  const auto fail = [&](const char* wanted) {
-    throw xrt::Error(xrt::ErrorCode::kInvalidArgument,
-                     "option '" + std::string(name) + "': '" + value + "' is not " + wanted);
-  };
-  if (name == "cache_dir") {
-    options.cache_dir = value;
-  } else if (name == "num_threads") {
-    const char* end = value.data() + value.size();
-    const auto [at, error] = std::from_chars(value.data(), end, options.num_threads);
-    if (error != std::errc{} || at != end || options.num_threads < 0) fail("a number from 0 on");
-  } else if (name == "engine") {
-    std::vector<std::string> engines;
-    std::istringstream names(value + ",");
-    for (std::string engine; std::getline(names, engine, ',');) {
-      if (engine.empty()) fail("a list of names");
-      engines.push_back(engine);
-    }
-    options.engines = std::move(engines);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 xrt_code xrt_options_create(xrt_options** options, xrt_status** status) {
   return guarded(status, [&] {
@@ -59,7 +26,7 @@ xrt_code xrt_options_set(xrt_options* options, const char* name, const char* val
     xrt::ProgramOptions& target = need(options, "options")->options;
     need(name, "name");
     need(value, "value");
-    if (!set_here(target, name, value)) xrt::set_option(target, name, value);
+    xrt::set_option(target, name, value);
   });
 }
 
@@ -93,6 +60,12 @@ xrt_code xrt_options_add_alias(xrt_options* options, const char* input, const ch
 xrt_code xrt_options_names_json(char** json, xrt_status** status) {
   return guarded(status, [&] {
     need(json, "json");
-    *json = copy_text(nlohmann::json(xrt::option_names()).dump());
+    std::vector<std::string> names;
+    for (const xrt::OptionInfo& option : xrt::option_table()) {
+      names.push_back(option.name);
+      names.insert(names.end(), option.other_names.begin(), option.other_names.end());
+    }
+    std::sort(names.begin(), names.end());
+    *json = copy_text(nlohmann::json(names).dump());
   });
 }

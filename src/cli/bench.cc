@@ -116,7 +116,9 @@ void add_peers(const Options& options, const std::vector<Data>& inputs,
   const std::vector<Port>& ports = contenders.front().program->inputs();
   const std::filesystem::path file = folder.path() / "inputs.npz";
   write_npz(file, tensors(ports, inputs));
-  const int threads = options.placement.threads > 0 ? options.placement.threads : thread_budget();
+  const int threads = options.placement.program.num_threads > 0
+                          ? options.placement.program.num_threads
+                          : thread_budget();
   for (const std::string& name : names) {
     try {
       const Progress progress(fmt::format("loading the model in {}", name));
@@ -204,7 +206,8 @@ void write_json(const Options& options, const std::vector<Contender>& contenders
   nlohmann::ordered_json json = {
       {"model", options.model},
       {"version", version()},
-      {"threads", options.placement.threads > 0 ? options.placement.threads : thread_budget()},
+      {"threads", options.placement.program.num_threads > 0 ? options.placement.program.num_threads
+                                                            : thread_budget()},
       {"rounds", contenders.front().seconds.size()},
       {"configurations", nlohmann::json::array()}};
   for (const Contender& contender : contenders) {
@@ -254,12 +257,12 @@ int execute(const Options& options) {
   }
   compare_results(contenders, folder);
   if (options.json != "-") {
-    fmt::print(
-        "{}, {}, {}\n\n", std::filesystem::path(options.model).filename().string(),
-        plural(contenders.front().seconds.size(), "round"),
-        plural(static_cast<std::size_t>(options.placement.threads > 0 ? options.placement.threads
-                                                                      : thread_budget()),
-               "thread"));
+    fmt::print("{}, {}, {}\n\n", std::filesystem::path(options.model).filename().string(),
+               plural(contenders.front().seconds.size(), "round"),
+               plural(static_cast<std::size_t>(options.placement.program.num_threads > 0
+                                                   ? options.placement.program.num_threads
+                                                   : thread_budget()),
+                      "thread"));
     print_table(contenders);
   }
   if (!options.json.empty()) write_json(options, contenders);

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "options/variables.h"
 #include "xrt/error.h"
+#include "xrt/options.h"
 #include "xrt/version.h"
 
 namespace xrt::cli {
@@ -29,12 +31,22 @@ constexpr const char* kFooter = R"(Start with:
   xrt compare model.onnx --engine native --engine openvino   the first node at which they differ
 
 Exit codes: 0 success; 1 the model or the run failed; 2 wrong command line or input;
-3 an engine that was asked for is not available; 4 results differ from what was expected.
+3 an engine that was asked for is not available; 4 results differ from what was expected.)";
 
-Environment: XRT_CACHE_DIR compile cache on disk; XRT_NUM_THREADS threads of all engines together;
-XRT_AUTO fast, full or background; XRT_ENGINE_PATH further engine libraries; XRT_OP_PATH libraries of
-ops; XRT_PJRT_PLUGIN and XRT_PJRT_CUDA_PLUGIN plugins of the xla engine; XRT_LOG debug, info, warning,
-error or off.)";
+// The environment variables that the core reads, one line each.
+std::string environment() {
+  std::string text = "\n\nEnvironment:\n";
+  for (const OptionInfo& info : option_table()) {
+    if (info.retired.empty() && !info.variables.empty()) {
+      text += fmt::format("  {:<27} --option {}\n", info.variables.front(), info.name);
+    }
+  }
+  for (const VariableInfo& variable : variable_table()) {
+    text += fmt::format("  {:<27} {}\n", variable.name,
+                        variable.help.substr(0, variable.help.find(". ")));
+  }
+  return text + "docs/reference/options.md says more, and lists those of the engines.";
+}
 
 int report(const char* kind, const std::string& message, int code) {
   fmt::print(stderr, "xrt: {}{}\n", kind, message);
@@ -88,7 +100,7 @@ std::string unknown_flag(const CLI::App& app, int argc, const char* const* argv)
 
 int run_command_line(int argc, const char* const* argv) {
   CLI::App app("Run one neural network on many engines.", "xrt");
-  app.footer(kFooter);
+  app.footer(kFooter + environment());
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("xrt {}", version()));
   app.set_help_all_flag("--help-all", "Print the help of every subcommand and exit");

@@ -75,13 +75,15 @@ std::string rerun_command(const Options& options, const fs::path& folder) {
       fmt::format("xrt compare {} -i {} --tolerance {}", quoted((folder / "piece.onnx").string()),
                   quoted((folder / "inputs.npz").string()), options.tolerance);
   for (const std::string& engine : options.engines) command += " --engine " + quoted(engine);
-  for (const std::string& own : options.placement.engine_options) {
-    command += " --engine-option " + quoted(own);
+  const ProgramOptions& program = options.placement.program;
+  for (const auto& [engine, own] : program.engine_options) {
+    for (const auto& [key, value] : own) {
+      command += " --engine-option " + quoted(fmt::format("{}.{}={}", engine, key, value));
+    }
   }
-  if (options.placement.precision != "f32") {
-    command += " --precision " + options.placement.precision;
-  }
-  if (options.placement.strict) command += " --strict";
+  if (program.precision != ProgramOptions().precision)
+    command += " --precision " + program.precision;
+  if (program.strict) command += " --strict";
   return command;
 }
 
@@ -114,12 +116,12 @@ int execute(const Options& options) {
       check_engine(name);
     }
   }
-  if (options.placement.precision == "auto") {
+  if (options.placement.program.precision == "auto") {
     throw UsageError("--precision auto: name the precision to compare in");
   }
   compare_options.tolerance = options.tolerance;
   compare_options.every_node = options.every_node;
-  compare_options.program = program_options(options.placement, {});
+  compare_options.program = program_options(options.placement, compare_options.first);
   Progress progress(fmt::format("comparing on {}", options.model));
   compare_options.progress = [&](const std::string& what) { progress.step(what); };
 

@@ -197,8 +197,9 @@ int execute(const Options& options) {
                       report::html(explanation, program.inputs(), program.outputs(), title));
     fmt::print(stderr, "wrote {}\n", options.html);
   }
-  if (!options.placement.dump_dir.empty()) {
-    fmt::print(stderr, "wrote passes and functions to {}\n", options.placement.dump_dir);
+  if (!options.placement.program.dump_dir.empty()) {
+    fmt::print(stderr, "wrote passes and functions to {}\n",
+               options.placement.program.dump_dir.string());
   }
   if (options.json) {
     fmt::print("{}\n", explanation.to_json());

@@ -12,23 +12,7 @@
 namespace xrt::cli {
 
 struct PlacementOptions {
-  bool strict = false;
-  std::string device = "cpu";
-  int threads = 0;
-  std::int64_t minimum_nodes = 1, maximum_nodes = -1;
-  std::vector<std::string> node_engines;    // "NODE=ENGINE"
-  std::vector<std::string> engine_options;  // "ENGINE.KEY=VALUE"
-  std::string cache_dir;
-  bool no_cache = false;
-  std::string dump_dir;
-  std::string auto_mode;  // "": XRT_AUTO, else fast
-  double auto_budget = 10;
-  std::string precision = "f32";
-  double tolerance = 0.01;
-  bool fallback = false, force_compile = false, verbose = false;
-  std::int64_t max_batch_size = 0;
-  std::size_t max_workspace_size = 0;
-  std::vector<std::string> options;  // "NAME=VALUE"
+  ProgramOptions program;  // what the flags say; its engines are those of --engine
   std::vector<std::string> op_libraries;
 };
 
@@ -40,15 +24,16 @@ CLI::Validator above_zero();
 // The model's file and --engine, for commands that take one list of engines.
 void add_model_options(CLI::App& app, std::string& model, std::string& engine);
 
-// Everything but --engine.
+// A flag per option of the table that has one, but for --engine; `--option` for any.
 void add_placement_options(CLI::App& app, PlacementOptions& options);
 
-// "openvino, native" → {"openvino", "native"}; throws UsageError where a name is empty.
+// "openvino, native" → {"openvino", "native"}; kInvalidArgument where a name is empty.
 std::vector<std::string> split_engines(const std::string& text);
 
 // Throws EngineUnavailable, with how to install it, for an engine that cannot be loaded.
 void check_engine(const std::string& name);
 
+// The options for a list of engines. Loads the libraries of ops that are named.
 ProgramOptions program_options(const PlacementOptions& options,
                                const std::vector<std::string>& engines);
 

@@ -269,7 +269,9 @@ EngineDifference compare_engines(const Graph& graph, std::span<const Data> input
                 "the graph takes " + std::to_string(graph.inputs().size()) + " inputs, " +
                     std::to_string(inputs.size()) + " were given");
   }
-  return Comparison(graph, inputs, options).run();
+  CompareOptions resolved = options;
+  resolved.program = resolve_options(options.program);
+  return Comparison(graph, inputs, resolved).run();
 }
 
 }  // namespace xrt

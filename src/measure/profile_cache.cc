@@ -12,7 +12,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "cache/cache_entry.h"
-#include "device/threads.h"
 #include "ops/fingerprint.h"
 #include "placement/estimates.h"
 #include "xrt/cache.h"
@@ -116,24 +115,10 @@ std::string profile_key(const Graph& graph, const ProgramOptions& options) {
   Hasher hasher;
   const Digest content = fingerprint(graph);
   hasher.add_bytes(&content, sizeof(content));
-  for (const std::string& name : options.engines) hasher.add(name);
   if (is_auto(options)) {
     for (const std::string& name : auto_candidates(options)) hasher.add(name);
   }
-  hasher.add(static_cast<std::int64_t>(options.strict)).add(options.device);
-  hasher.add(granted_threads(options.num_threads));
-  hasher.add(options.cluster_minimum_nodes).add(options.cluster_maximum_nodes);
-  hasher.add(static_cast<std::int64_t>(options.fallback));
-  hasher.add(static_cast<std::int64_t>(options.training));
-  hasher.add(options.max_batch_size).add(static_cast<std::int64_t>(options.max_workspace_bytes));
-  for (const auto& [node, engine] : options.node_engines) hasher.add(node).add(engine);
-  for (const auto& [input, output] : options.aliases) hasher.add(input).add(output);
-  for (const auto& [engine, own] : options.engine_options) {
-    hasher.add(engine);
-    for (const auto& [key, value] : own) hasher.add(key).add(value);
-  }
-  hasher.add(options.precision).add_bytes(&options.tolerance, sizeof(options.tolerance));
-  hasher.add_bytes(&options.auto_budget_s, sizeof(options.auto_budget_s));
+  hasher.add(option_key(options));
   hasher.add(machine_identity());
   return "profile-" + hasher.digest().hex();
 }

@@ -1,169 +1,360 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options by name: for Python's load(), the command's --option and XRT_<NAME> variables.
+// Options by name: what is said in text or in numbers against the rows of xrt/options.inc.
 #include "xrt/options.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <concepts>
 #include <cstdlib>
 #include <functional>
-#include <iterator>
-#include <map>
+#include <limits>
 #include <mutex>
 #include <set>
-#include <type_traits>
 
 #include "base/log.h"
 #include "base/nearest.h"
+#include "device/threads.h"
 #include "xrt/error.h"
 
 namespace xrt {
 namespace {
 
-[[noreturn]] void bad_value(std::string_view name, std::string_view value, const char* wanted) {
-  throw Error(ErrorCode::kInvalidArgument,
-              "option '" + std::string(name) + "': '" + std::string(value) + "' is not " + wanted);
+// The details of a row of xrt/options.inc, which describes them.
+struct Details {
+  std::string_view help;
+  std::string_view keyword = {};  // of Python
+  std::string_view other_names = {};
+  std::optional<std::string_view> flags = std::nullopt;
+  std::string_view value = {};
+  std::string_view words = {};
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool environment = false;
+  bool trainer = true;
+  bool module = true;
+  bool cached = false;
+};
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  for (std::size_t start = 0; start <= text.size() && !text.empty();) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    const std::string_view part = text.substr(start, end - start);
+    const std::size_t first = part.find_first_not_of(' ');
+    parts.emplace_back(first == std::string_view::npos
+                           ? std::string_view()
+                           : part.substr(first, part.find_last_not_of(' ') - first + 1));
+    start = end + 1;
+  }
+  return parts;
 }
 
-template <typename T>
-T number(std::string_view name, std::string_view value, const char* wanted) {
-  T result{};
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
-  if (error != std::errc{} || end != value.data() + value.size()) bad_value(name, value, wanted);
+std::string replaced(std::string_view text, char from, char to) {
+  std::string result(text);
+  std::replace(result.begin(), result.end(), from, to);
   return result;
 }
 
-bool truth(std::string_view name, std::string_view value) {
-  for (const std::string_view yes : {"1", "true", "True", "yes", "on"}) {
-    if (value == yes) return true;
-  }
-  for (const std::string_view no : {"", "0", "false", "False", "no", "off"}) {
-    if (value == no) return false;
-  }
-  bad_value(name, value, "true or false");
+std::string upper(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return result;
 }
 
-// Options that meant something to OneFlow-XRT, and what takes their place.
-const std::map<std::string, std::string, std::less<>>& replaced() {
-  static const std::map<std::string, std::string, std::less<>> table = {
-      {"cluster_max_iteration",
-       "clusters are complete after one pass, whatever the size of the graph"},
-      {"cluster_ignore_pipeline",
-       "graphs have no pipeline stages; torch.distributed divides a model over machines"},
-      {"cluster_strict_sbp_policy",
-       "values are not distributed within a graph; torch.distributed does that"},
-      {"strict_types",
-       "every engine computes in the types of the graph; 'precision' allows another one"},
-      {"force_precision_constraints",
-       "every engine computes in the types of the graph; 'precision' allows another one"},
+// --- One overload of each per type of field -----------------------------------------------------
+
+template <typename T>
+concept Number = std::integral<T> || std::floating_point<T>;
+
+OptionKind kind_of(bool) { return OptionKind::kSwitch; }
+OptionKind kind_of(std::integral auto) { return OptionKind::kInteger; }
+OptionKind kind_of(double) { return OptionKind::kNumber; }
+OptionKind kind_of(const std::string&) { return OptionKind::kText; }
+OptionKind kind_of(const std::filesystem::path&) { return OptionKind::kPath; }
+OptionKind kind_of(const OptionalPath&) { return OptionKind::kPath; }
+OptionKind kind_of(const OptionNames&) { return OptionKind::kList; }
+OptionKind kind_of(const OptionMap&) { return OptionKind::kMap; }
+OptionKind kind_of(const OptionPairs&) { return OptionKind::kMap; }
+OptionKind kind_of(const OptionsByEngine&) { return OptionKind::kMap; }
+
+// parse(): false where the text is no such value.
+bool parse(std::string_view text, bool& field) {
+  for (const std::string_view yes : {"1", "true", "True", "yes", "on"}) {
+    if (text == yes) return field = true;
+  }
+  for (const std::string_view no : {"", "0", "false", "False", "no", "off"}) {
+    if (text != no) continue;
+    field = false;
+    return true;
+  }
+  return false;
+}
+
+template <Number T>
+bool parse(std::string_view text, T& field) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), field);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool parse(std::string_view text, std::string& field) {
+  field = text;
+  return true;
+}
+
+bool parse(std::string_view text, std::filesystem::path& field) {
+  field = text;
+  return true;
+}
+
+bool parse(std::string_view text, OptionalPath& field) {
+  field = text;
+  return true;
+}
+
+bool parse(std::string_view text, OptionNames& field) {
+  field = split(text);
+  return true;
+}
+
+bool parse(std::string_view text, OptionMap& field) {
+  // Names of nodes may hold '=', those of engines do not: the last one separates.
+  const std::size_t at = text.rfind('=');
+  if (at == std::string_view::npos || at == 0 || at + 1 == text.size()) return false;
+  field[std::string(text.substr(0, at))] = text.substr(at + 1);
+  return true;
+}
+
+bool parse(std::string_view text, OptionPairs& field) {
+  const std::size_t at = text.rfind('=');
+  if (at == std::string_view::npos || at == 0 || at + 1 == text.size()) return false;
+  field.emplace_back(text.substr(0, at), text.substr(at + 1));
+  return true;
+}
+
+bool parse(std::string_view text, OptionsByEngine& field) {
+  const std::size_t equals = text.find('=');
+  const std::size_t dot = text.find('.');
+  if (equals == std::string_view::npos || dot == 0 || dot > equals || dot + 1 == equals) {
+    return false;
+  }
+  field[std::string(text.substr(0, dot))][std::string(text.substr(dot + 1, equals - dot - 1))] =
+      text.substr(equals + 1);
+  return true;
+}
+
+// pieces(): the texts that make up a value; where two values differ, so do they.
+std::vector<std::string> pieces(bool field) { return {field ? "true" : "false"}; }
+std::vector<std::string> pieces(Number auto field) { return {fmt::format("{}", field)}; }
+std::vector<std::string> pieces(const std::string& field) { return {field}; }
+std::vector<std::string> pieces(const std::filesystem::path& field) { return {field.string()}; }
+std::vector<std::string> pieces(const OptionalPath& field) {
+  return field ? pieces(*field) : std::vector<std::string>{};
+}
+std::vector<std::string> pieces(const OptionNames& field) { return field; }
+template <typename Pairs>
+std::vector<std::string> pieces_of_pairs(const Pairs& field) {
+  std::vector<std::string> texts;
+  for (const auto& [key, value] : field) texts.insert(texts.end(), {key, value});
+  return texts;
+}
+std::vector<std::string> pieces(const OptionMap& field) { return pieces_of_pairs(field); }
+std::vector<std::string> pieces(const OptionPairs& field) { return pieces_of_pairs(field); }
+std::vector<std::string> pieces(const OptionsByEngine& field) {
+  std::vector<std::string> texts;
+  for (const auto& [engine, own] : field) {
+    for (const auto& [key, value] : own) texts.insert(texts.end(), {engine, key, value});
+  }
+  return texts;
+}
+
+std::string text_of(const auto& field) { return fmt::format("{}", fmt::join(pieces(field), ",")); }
+std::string text_of(const OptionMap& field) {
+  std::string text;
+  for (const auto& [key, value] : field) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
+  }
+  return text;
+}
+std::string text_of(const OptionPairs& field) {
+  return text_of(OptionMap(field.begin(), field.end()));
+}
+std::string text_of(const OptionsByEngine& field) {
+  OptionMap flat;
+  for (const auto& [engine, own] : field) {
+    for (const auto& [key, value] : own) flat[engine + "." + key] = value;
+  }
+  return text_of(flat);
+}
+
+bool fits(const auto&, const Details&) { return true; }
+template <Number T>
+bool fits(const T& field, const Details& details) {
+  const auto value = static_cast<double>(field);
+  return std::isfinite(value) && value >= details.least && value <= details.most;
+}
+bool fits(const bool&, const Details&) { return true; }
+bool fits(const OptionNames& field, const Details&) {
+  return !field.empty() && std::find(field.begin(), field.end(), "") == field.end();
+}
+bool fits(const std::string& field, const Details& details) {
+  if (details.words.empty() || field.empty()) return field.empty() || details.words.empty();
+  const std::vector<std::string> words = split(details.words);
+  return std::find(words.begin(), words.end(), field) != words.end();
+}
+
+// --- The table ----------------------------------------------------------------------------------
+
+std::string wanted(const OptionInfo& info, const Details& details) {
+  const auto number = [&](const char* what) {
+    const bool has_least = std::isfinite(details.least);
+    if (std::isfinite(details.most)) {
+      return fmt::format("{} from {:.0f} to {:.0f}", what, details.least, details.most);
+    }
+    return has_least ? fmt::format("{} from {} on", what, details.least) : std::string(what);
+  };
+  switch (info.kind) {
+    case OptionKind::kSwitch:
+      return "true or false";
+    case OptionKind::kInteger:
+      return number("a whole number");
+    case OptionKind::kNumber:
+      return number("a number");
+    case OptionKind::kWord: {
+      std::vector<std::string> words = split(details.words);
+      const std::string last = words.back();
+      words.pop_back();
+      return fmt::format("{} or {}", fmt::join(words, ", "), last);
+    }
+    case OptionKind::kPath:
+      return "a path";
+    case OptionKind::kList:
+      return "a name, or a list of names,";
+    case OptionKind::kMap:
+      return details.value.empty() ? "a map" : std::string(details.value);
+    case OptionKind::kText:
+      break;
+  }
+  return "text";
+}
+
+struct Row {
+  OptionInfo info;
+  std::function<bool(ProgramOptions&, std::string_view)> set;  // false: the value does not fit
+  std::function<bool(const ProgramOptions&)> fits;
+  std::function<bool(const ProgramOptions&, const ProgramOptions&)> equal;
+  std::function<std::string(const ProgramOptions&)> text;
+  std::function<std::vector<std::string>(const ProgramOptions&)> pieces;
+};
+
+template <typename T>
+Row row(std::string_view name, T ProgramOptions::*field, const Details& details) {
+  Row row;
+  OptionInfo& info = row.info;
+  const ProgramOptions defaults;
+  info.name = name;
+  info.other_names = split(details.other_names);
+  info.kind = details.words.empty() ? kind_of(defaults.*field) : OptionKind::kWord;
+  info.default_value = text_of(defaults.*field);
+  info.wanted = wanted(info, details);
+  info.help = details.help;
+  info.value = details.value;
+  info.trainer = details.trainer;
+  info.cached = details.cached;
+  std::vector<std::string> names = info.other_names;
+  names.insert(names.begin(), info.name);
+  if (details.flags) {
+    info.flags = split(*details.flags);
+  } else {
+    for (const std::string& own : names) info.flags.push_back("--" + replaced(own, '_', '-'));
+  }
+  if (details.environment) {
+    for (const std::string& own : names) info.variables.push_back("XRT_" + upper(own));
+  }
+  row.set = [field, details](ProgramOptions& options, std::string_view text) {
+    return parse(text, options.*field) && fits(options.*field, details);
+  };
+  row.fits = [field, details](const ProgramOptions& options) {
+    return fits(options.*field, details);
+  };
+  row.equal = [field](const ProgramOptions& a, const ProgramOptions& b) {
+    return a.*field == b.*field;
+  };
+  row.text = [field](const ProgramOptions& options) { return text_of(options.*field); };
+  row.pieces = [field](const ProgramOptions& options) { return pieces(options.*field); };
+  return row;
+}
+
+// An option without effect: the log says why, once.
+template <typename T>
+Row retired(std::string_view name, std::string_view why) {
+  Row row;
+  row.info.name = name;
+  row.info.kind = kind_of(T());
+  row.info.wanted = wanted(row.info, {});
+  row.info.help = row.info.retired = why;
+  row.info.variables = {"XRT_" + upper(name)};
+  row.set = [info = row.info](ProgramOptions&, std::string_view text) {
+    if (T value; !parse(text, value)) return false;
+    static std::mutex mutex;
+    static std::set<std::string> said;
+    const std::lock_guard lock(mutex);
+    if (said.insert(info.name).second) {
+      log_warning(fmt::format("option '{}' has no effect here: {}", info.name, info.retired));
+    }
+    return true;
+  };
+  row.fits = [](const ProgramOptions&) { return true; };
+  row.equal = [](const ProgramOptions&, const ProgramOptions&) { return true; };
+  row.text = [](const ProgramOptions&) { return std::string(); };
+  row.pieces = [](const ProgramOptions&) { return std::vector<std::string>(); };
+  return row;
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = {
+#define XRT_OPTION(type, name, value, ...) row(#name, &ProgramOptions::name, Details{__VA_ARGS__}),
+#define XRT_RETIRED_OPTION(type, name, why) retired<type>(#name, why),
+#include "xrt/options.inc"
   };
   return table;
 }
 
-void say_replaced(std::string_view name) {
-  static std::mutex mutex;
-  static std::set<std::string, std::less<>> said;
-  const std::lock_guard lock(mutex);
-  if (!said.emplace(name).second) return;
-  log_warning("option '" + std::string(name) +
-              "' has no effect here: " + replaced().find(name)->second);
+const Row& find(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Row& row : rows()) {
+    if (row.info.name == name) return row;
+    known.push_back(row.info.name);
+    for (const std::string& other : row.info.other_names) {
+      if (other == name) return row;
+      known.push_back(other);
+    }
+  }
+  std::sort(known.begin(), known.end());
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("there is no option '{}'{}", name, suggestion(name, known)));
 }
-
-struct Option {
-  std::function<void(ProgramOptions&, std::string_view name, std::string_view value)> set;
-  std::function<bool(const ProgramOptions& options, const ProgramOptions& other)> equal;
-};
-
-template <typename T>
-Option integer(T ProgramOptions::*field, T least) {
-  return {[=](ProgramOptions& o, std::string_view name, std::string_view value) {
-            constexpr const char* kWanted =
-                std::is_signed_v<T> ? "a whole number" : "a whole number from 0 on";
-            o.*field = number<T>(name, value, kWanted);
-            if (o.*field < least) bad_value(name, value, "large enough");
-          },
-          [=](const ProgramOptions& a, const ProgramOptions& b) { return a.*field == b.*field; }};
-}
-
-Option real(double ProgramOptions::*field) {
-  return {[=](ProgramOptions& o, std::string_view name, std::string_view value) {
-            o.*field = number<double>(name, value, "a number");
-            if (!(o.*field >= 0)) bad_value(name, value, "a number from 0 on");
-          },
-          [=](const ProgramOptions& a, const ProgramOptions& b) { return a.*field == b.*field; }};
-}
-
-Option flag(bool ProgramOptions::*field) {
-  return {[=](ProgramOptions& o, std::string_view name, std::string_view value) {
-            o.*field = truth(name, value);
-          },
-          [=](const ProgramOptions& a, const ProgramOptions& b) { return a.*field == b.*field; }};
-}
-
-template <typename T>
-Option text(T ProgramOptions::*field) {
-  return {[=](ProgramOptions& o, std::string_view, std::string_view value) { o.*field = value; },
-          [=](const ProgramOptions& a, const ProgramOptions& b) { return a.*field == b.*field; }};
-}
-
-const std::map<std::string, Option, std::less<>>& table() {
-  using P = ProgramOptions;
-  static const std::map<std::string, Option, std::less<>> options = {
-      {"auto_budget_s", real(&P::auto_budget_s)},
-      {"auto_mode", text(&P::auto_mode)},
-      {"cluster_maximum_nodes", integer<std::int64_t>(&P::cluster_maximum_nodes, -1)},
-      {"cluster_minimum_nodes", integer<std::int64_t>(&P::cluster_minimum_nodes, -1)},
-      {"device", text(&P::device)},
-      {"dump_dir", text(&P::dump_dir)},
-      {"dump_subgraph_dir", text(&P::dump_dir)},
-      {"fallback", flag(&P::fallback)},
-      {"force_compile", flag(&P::force_compile)},
-      {"max_batch_size", integer<std::int64_t>(&P::max_batch_size, 0)},
-      {"max_specializations", integer<int>(&P::max_specializations, 1)},
-      {"max_workspace_bytes", integer<std::size_t>(&P::max_workspace_bytes, 0)},
-      {"max_workspace_size", integer<std::size_t>(&P::max_workspace_bytes, 0)},
-      {"precision", text(&P::precision)},
-      {"strict", flag(&P::strict)},
-      {"tolerance", real(&P::tolerance)},
-      {"training", flag(&P::training)},
-  };
-  return options;
-}
-
-// The variables that programs read: those of the predecessors' options, and of these.
-constexpr std::string_view kFromEnvironment[] = {"cluster_ignore_pipeline",
-                                                 "cluster_max_iteration",
-                                                 "cluster_maximum_nodes",
-                                                 "cluster_minimum_nodes",
-                                                 "cluster_strict_sbp_policy",
-                                                 "dump_subgraph_dir",
-                                                 "fallback",
-                                                 "force_compile",
-                                                 "force_precision_constraints",
-                                                 "max_batch_size",
-                                                 "max_workspace_size",
-                                                 "strict_types",
-                                                 "verbose"};
 
 // Others use the prefix too: only what is nearly the name of an option is taken for it.
 void warn_of_misspelt_variables() {
   constexpr std::size_t kSlips = 2;
+  std::vector<std::string> known;
+  for (const OptionInfo& info : option_table()) {
+    known.insert(known.end(), info.variables.begin(), info.variables.end());
+  }
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view variable = text.substr(0, text.find('='));
     if (!variable.starts_with("XRT_")) continue;
-    std::string name(variable.substr(4));
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    if (std::find(std::begin(kFromEnvironment), std::end(kFromEnvironment), name) !=
-        std::end(kFromEnvironment)) {
-      continue;
-    }
-    for (const std::string_view known : kFromEnvironment) {
-      if (edit_distance(name, known) > kSlips) continue;
-      log_warning("the environment variable " + std::string(variable) + " is not known; is '" +
-                  std::string(known) + "' meant?");
+    if (std::find(known.begin(), known.end(), variable) != known.end()) continue;
+    for (const std::string& name : known) {
+      if (edit_distance(variable, name) > kSlips) continue;
+      log_warning(
+          fmt::format("the environment variable {} is not known; is {} meant?", variable, name));
       break;
     }
   }
@@ -171,53 +362,92 @@ void warn_of_misspelt_variables() {
 
 }  // namespace
 
-std::vector<std::string> option_names() {
-  std::vector<std::string> names = {"verbose"};
-  for (const auto& [name, option] : table()) names.push_back(name);
-  for (const auto& [name, reason] : replaced()) names.push_back(name);
-  std::sort(names.begin(), names.end());
-  return names;
+const std::vector<OptionInfo>& option_table() {
+  static const std::vector<OptionInfo> table = [] {
+    std::vector<OptionInfo> infos;
+    for (const Row& row : rows()) infos.push_back(row.info);
+    return infos;
+  }();
+  return table;
+}
+
+const OptionInfo& find_option(std::string_view name) { return find(name).info; }
+
+void refuse_option_value(std::string_view name, std::string_view shown) {
+  const OptionInfo& info = find_option(name);
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("option '{}' is {}; {} is wanted", name, shown, info.wanted));
 }
 
 void set_option(ProgramOptions& options, std::string_view name, std::string_view value) {
-  if (replaced().contains(name)) {
-    if (name == "cluster_max_iteration") {
-      number<std::int64_t>(name, value, "a whole number");
-    } else {
-      truth(name, value);
+  const Row& row = find(name);
+  ProgramOptions changed = options;
+  if (!row.set(changed, value)) refuse_option_value(name, fmt::format("'{}'", value));
+  options = std::move(changed);
+}
+
+std::string option_text(const ProgramOptions& options, std::string_view name) {
+  return find(name).text(options);
+}
+
+bool option_fits(const ProgramOptions& options, std::string_view name) {
+  return find(name).fits(options);
+}
+
+void check_options(const ProgramOptions& options) {
+  for (const Row& row : rows()) {
+    if (!row.fits(options)) {
+      refuse_option_value(row.info.name, fmt::format("'{}'", row.text(options)));
     }
-    return say_replaced(name);
   }
-  if (name == "verbose") {
-    if (truth(name, value)) log_everything();
-    return;
+  const auto most = options.cluster_maximum_nodes;
+  if (most >= 0 && options.cluster_minimum_nodes > most) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("option 'cluster_minimum_nodes' is '{}'; at most {}, which is "
+                            "cluster_maximum_nodes, is wanted",
+                            options.cluster_minimum_nodes, most));
   }
-  const auto found = table().find(name);
-  if (found == table().end()) {
-    throw Error(ErrorCode::kInvalidArgument, "there is no option '" + std::string(name) + "'" +
-                                                 suggestion(name, option_names()));
+}
+
+std::string option_key(const ProgramOptions& options) {
+  ProgramOptions granted = options;
+  granted.num_threads = granted_threads(options.num_threads);
+  std::string key;
+  for (const Row& row : rows()) {
+    if (!row.info.cached) continue;
+    key += row.info.name;
+    for (const std::string& piece : row.pieces(granted)) {
+      key += fmt::format(" {}:{}", piece.size(), piece);
+    }
+    key += ';';
   }
-  found->second.set(options, name, value);
+  return key;
 }
 
 ProgramOptions with_environment(ProgramOptions options) {
   static std::once_flag warned;
   std::call_once(warned, warn_of_misspelt_variables);
-  for (const std::string_view name : kFromEnvironment) {
-    std::string variable = "XRT_" + std::string(name);
-    std::transform(variable.begin(), variable.end(), variable.begin(),
-                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-    const char* value = std::getenv(variable.c_str());
-    if (value == nullptr || *value == '\0') continue;
-    const auto found = table().find(name);
+  const ProgramOptions given = options;
+  for (const Row& row : rows()) {
     // What the caller set stands.
-    if (found != table().end() && !found->second.equal(options, ProgramOptions())) continue;
-    try {
-      set_option(options, name, value);
-    } catch (const Error& error) {
-      throw Error(error.code(), variable + ": " + error.what());
+    if (!row.equal(given, ProgramOptions())) continue;
+    for (const std::string& variable : row.info.variables) {
+      const char* value = std::getenv(variable.c_str());
+      if (value == nullptr || *value == '\0') continue;
+      try {
+        set_option(options, row.info.name, value);
+      } catch (const Error& error) {
+        throw Error(error.code(), variable + ": " + error.what());
+      }
     }
   }
+  return options;
+}
+
+ProgramOptions resolve_options(ProgramOptions options) {
+  options = with_environment(std::move(options));
+  check_options(options);
+  if (options.verbose) log_everything();
   return options;
 }
 

@@ -3,8 +3,8 @@
 #include "placement/estimates.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
+#include <string_view>
 
 #include "device/threads.h"
 #include "partition/cost.h"
@@ -109,14 +109,9 @@ bool is_auto(const ProgramOptions& options) {
 }
 
 AutoMode auto_mode(const ProgramOptions& options) {
-  const char* variable = std::getenv("XRT_AUTO");
-  const bool own = !options.auto_mode.empty();
-  const std::string mode = own ? options.auto_mode : variable != nullptr ? variable : "";
-  if (mode.empty() || mode == "fast") return AutoMode::kFast;
-  if (mode == "full") return AutoMode::kFull;
-  if (mode == "background") return AutoMode::kBackground;
-  throw Error(ErrorCode::kInvalidArgument, std::string(own ? "auto_mode" : "XRT_AUTO") + " is '" +
-                                               mode + "'; fast, full or background is wanted");
+  if (options.auto_mode == "full") return AutoMode::kFull;
+  if (options.auto_mode == "background") return AutoMode::kBackground;
+  return AutoMode::kFast;
 }
 
 std::vector<std::string> auto_candidates(const ProgramOptions& options) {

@@ -20,7 +20,7 @@ enum class AutoMode { kFast, kFull, kBackground };
 
 // Whether the runtime chooses the engines: the first of them is "auto".
 bool is_auto(const ProgramOptions& options);
-// options.auto_mode, else $XRT_AUTO, else kFast. Throws kInvalidArgument for another word.
+// What the word options.auto_mode means; kFast where it is empty.
 AutoMode auto_mode(const ProgramOptions& options);
 // The engines to choose from, in the order in which they are tried.
 std::vector<std::string> auto_candidates(const ProgramOptions& options);

@@ -27,14 +27,6 @@ std::vector<std::string> cpu_flags() {
 
 }  // namespace
 
-void check_precision(const ProgramOptions& options) {
-  for (const char* known : {"f32", "bf16", "f16", "auto"}) {
-    if (options.precision == known) return;
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              "precision is '" + options.precision + "'; f32, bf16, f16 or auto is wanted");
-}
-
 std::vector<std::string> fast_precisions() {
   static const std::vector<std::string> precisions = [] {
     const std::vector<std::string> flags = cpu_flags();

@@ -10,9 +10,6 @@
 
 namespace xrt {
 
-// "f32", "bf16", "f16" or "auto" (checked). Throws kInvalidArgument for another word.
-void check_precision(const ProgramOptions& options);
-
 // The precisions below float32 that this machine's CPU computes in faster than in float32.
 std::vector<std::string> fast_precisions();
 

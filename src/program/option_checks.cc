@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/option_checks.h"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "base/nearest.h"
-#include "device/threads.h"
 #include "placement/estimates.h"
 #include "placement/placement.h"
 #include "xrt/error.h"
@@ -18,31 +16,6 @@ namespace {
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInvalidArgument, what); }
 
 }  // namespace
-
-void check_limits(const ProgramOptions& options) {
-  if (options.max_specializations < 1) fail("max_specializations must be at least 1");
-  if (options.num_threads < 0 || options.num_threads > kMaxThreads) {
-    fail("num_threads is " + std::to_string(options.num_threads) + "; a number from 1 to " +
-         std::to_string(kMaxThreads) + " is wanted, or 0 for the process's budget");
-  }
-  if (!std::isfinite(options.auto_budget_s) || options.auto_budget_s < 0) {
-    fail("auto_budget_s is " + std::to_string(options.auto_budget_s) +
-         "; seconds from 0 on are wanted");
-  }
-  if (!std::isfinite(options.tolerance) || options.tolerance < 0) {
-    fail("tolerance is " + std::to_string(options.tolerance) +
-         "; a share of an output's range from 0 on is wanted");
-  }
-  if (options.max_batch_size < 0) {
-    fail("max_batch_size is " + std::to_string(options.max_batch_size) +
-         "; a number from 1 on is wanted, or 0 for none");
-  }
-  const auto most = options.cluster_maximum_nodes;
-  if (most >= 0 && options.cluster_minimum_nodes > most) {
-    fail("cluster_minimum_nodes is " + std::to_string(options.cluster_minimum_nodes) +
-         ", which is above cluster_maximum_nodes, " + std::to_string(most));
-  }
-}
 
 void warn_without_effect(const ProgramOptions& options) {
   const ProgramOptions defaults;

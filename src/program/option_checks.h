@@ -10,9 +10,6 @@
 
 namespace xrt {
 
-// kInvalidArgument for numbers out of range.
-void check_limits(const ProgramOptions& options);
-
 // A line in the log for options that say something about a choice that is not made.
 void warn_without_effect(const ProgramOptions& options);
 

@@ -24,39 +24,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kFormat = 4;
+constexpr std::int64_t kFormat = 5;
 constexpr const char* kEntryKind = "plan";
 // Of what FlatWriter::finish() gives: all but the elements of tensors.
 constexpr std::size_t kFrontPieces = 1;
 
 std::string digest_of(const void* data, std::size_t bytes) {
   return hash_large(data, bytes, thread_budget()).hex();
-}
-
-// All options that change what is planned. Engines' versions are in the header.
-std::string options_text(const ProgramOptions& options) {
-  std::string text;
-  const auto add = [&](std::string_view name, const std::string& value) {
-    text += std::string(name) + "=" + std::to_string(value.size()) + ":" + value + ";";
-  };
-  for (const std::string& name : options.engines) add("engine", name);
-  add("strict", options.strict ? "yes" : "no");
-  add("device", options.device);
-  add("threads", std::to_string(granted_threads(options.num_threads)));
-  add("minimum", std::to_string(options.cluster_minimum_nodes));
-  add("maximum", std::to_string(options.cluster_maximum_nodes));
-  add("precision", options.precision);
-  add("fallback", options.fallback ? "yes" : "no");
-  add("training", options.training ? "yes" : "no");
-  add("batch", std::to_string(options.max_batch_size));
-  add("workspace", std::to_string(options.max_workspace_bytes));
-  if (options.precision == "auto") add("tolerance", std::to_string(options.tolerance));
-  for (const auto& [node, engine] : options.node_engines) add("node " + node, engine);
-  for (const auto& [input, output] : options.aliases) add("alias " + input, output);
-  for (const auto& [engine, own] : options.engine_options) {
-    for (const auto& [name, value] : own) add("option " + engine + " " + name, value);
-  }
-  return text;
 }
 
 // Engines that have a say whatever happens: those named, and the one that takes what they leave. Of
@@ -169,7 +143,7 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
       cache->state_ = file_state(path);
       cache->digest_ = FileDigests(dir).of(path);
     }
-    cache->options_ = options_text(options);
+    cache->options_ = option_key(options);
     cache->measures_ = wants_measuring(options);
     const std::string options_digest =
         hash_bytes(cache->options_.data(), cache->options_.size()).hex();

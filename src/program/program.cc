@@ -20,7 +20,6 @@
 #include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
 #include "placement/estimates.h"
-#include "placement/precision.h"
 #include "placement/survey.h"
 #include "plan/functions.h"
 #include "program/option_checks.h"
@@ -59,6 +58,12 @@ void check_options_of_engines(const ProgramOptions& options) {
   }
 }
 
+// The options that a program works with.
+ProgramOptions settled(const ProgramOptions& given) {
+  warn_without_effect(given);
+  return resolve_options(given);
+}
+
 // The concrete types of all inputs of one run, as a key.
 using ShapeKey = std::vector<std::int64_t>;
 
@@ -71,8 +76,6 @@ class ProgramImpl final : public Program {
       : options_(std::move(options)),
         cache_(std::move(cache)),
         why_not_kept_(std::move(why_not_kept)) {
-    check_limits(options_);
-    warn_without_effect(options_);
     infer_shapes(graph);
     const Graph imported = options_.node_engines.empty() ? Graph() : Graph(graph);
     run_passes(graph, pass_options());
@@ -104,12 +107,8 @@ class ProgramImpl final : public Program {
   // From what the disk cache holds.
   ProgramImpl(std::unique_ptr<PlanCache> cache, ProgramOptions options)
       : options_(std::move(options)), ports_(cache->ports()), cache_(std::move(cache)) {
-    check_limits(options_);
-    warn_without_effect(options_);
-    is_static_ = has_static_inputs();
     // Names of engines and aliases were right when the program was kept, and are part of its key.
-    auto_mode(options_);
-    check_precision(options_);
+    is_static_ = has_static_inputs();
     if (!is_static_) return;
     std::optional<Plan> draft = cache_->take_static_draft();
     if (!draft) throw Error(ErrorCode::kInvalidModel, "the plan of a static program is missing");
@@ -190,11 +189,6 @@ class ProgramImpl final : public Program {
   // What can be known before the shapes are: a program with dynamic inputs is planned at its first
   // run, and a name that is wrong must not wait until then.
   void check_options(const Graph& imported) const {
-    if (options_.engines.empty()) {
-      throw Error(ErrorCode::kInvalidArgument, "no engine is named; {\"auto\"} is the default");
-    }
-    auto_mode(options_);
-    check_precision(options_);
     for (std::size_t i = 0; i < options_.engines.size(); ++i) {
       if (options_.engines[i] == "auto") {
         if (i == 0) continue;
@@ -470,13 +464,13 @@ Program::~Program() = default;
 
 std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& options) {
   load_op_path();
-  return std::make_shared<ProgramImpl>(std::move(graph), with_environment(options));
+  return std::make_shared<ProgramImpl>(std::move(graph), settled(options));
 }
 
 std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
                                        const ProgramOptions& given) {
   load_op_path();
-  const ProgramOptions options = with_environment(given);
+  const ProgramOptions options = settled(given);
   std::unique_ptr<PlanCache> cache;
   std::string why_not;
   const auto open = [&] { return PlanCache::open(model_file(path), {}, options, &why_not); };
@@ -490,7 +484,7 @@ std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
 std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
                                              const ProgramOptions& given) {
   load_op_path();
-  const ProgramOptions options = with_environment(given);
+  const ProgramOptions options = settled(given);
   std::unique_ptr<PlanCache> cache;
   std::string why_not;
   const auto open = [&] { return PlanCache::open({}, onnx_bytes, options, &why_not); };

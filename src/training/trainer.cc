@@ -253,12 +253,7 @@ class TrainerImpl final : public Trainer {
   }
 
   ProgramOptions program_options() const {
-    ProgramOptions program;
-    program.engines = options_.engines;
-    program.strict = options_.strict;
-    program.num_threads = options_.num_threads;
-    program.engine_options = options_.engine_options;
-    program.dump_dir = options_.dump_dir;
+    ProgramOptions program = options_.program;
     program.training = true;
     return program;
   }

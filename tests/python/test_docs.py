@@ -264,7 +264,8 @@ def test_cpp(block: Block) -> None:
         return
     source = block.text
     if "#include" not in source:
-        source = f'#include "xrt/op.h"\nvoid f(xrt::OpDefinition& op) {{\n{source}\n}}\n'
+        source = f"void f(xrt::OpDefinition& op) {{\n{source}\n}}\n"
+        source = f'#include "xrt/op.h"\n#include "xrt/program.h"\n{source}'
     check(
         [compiler("g++"), "-std=c++20", "-x", "c++", f"-I{ROOT / 'include'}"],
         source,

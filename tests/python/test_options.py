@@ -87,7 +87,7 @@ def test_misspelt_variables_are_named(tmp_path: Path, mlp_model: bytes) -> None:
         return result.stderr
 
     said = stderr(XRT_CLUSTER_MINIMUM_NODE="3")
-    assert "XRT_CLUSTER_MINIMUM_NODE is not known; is 'cluster_minimum_nodes' meant?" in said
+    assert "XRT_CLUSTER_MINIMUM_NODE is not known; is XRT_CLUSTER_MINIMUM_NODES meant?" in said
     assert stderr(XRT_CLUSTER_MAXIMUM_NODES="3", XRT_TOOLS="x") == ""
     assert "XRT_LOG is 'loud'" in stderr(XRT_LOG="loud")
     assert "debug" in stderr(XRT_LOG="DEBUG")

@@ -201,16 +201,6 @@ TEST_F(BadEngines, OptionsSuggestTheNearestName) {
   options.engine_options["bad_run"]["tacticts"] = "1";
   EXPECT_THAT(failure(ErrorCode::kInvalidArgument, [&] { program("bad_run", options); }),
               HasSubstr("did you mean 'tactics'?"));
-  ProgramOptions changed;
-  EXPECT_THAT(failure(ErrorCode::kInvalidArgument,
-                      [&] { set_option(changed, "cluster_minimum_node", "2"); }),
-              HasSubstr("did you mean 'cluster_minimum_nodes'?"));
-  EXPECT_THAT(
-      failure(ErrorCode::kInvalidArgument, [&] { set_option(changed, "max_batch_size", "many"); }),
-      HasSubstr("'many' is not a whole number"));
-  set_option(changed, "max_workspace_size", "4096");
-  EXPECT_EQ(changed.max_workspace_bytes, 4096U);
-  set_option(changed, "cluster_max_iteration", "20");  // accepted, with a line in the log
 }
 
 TEST_F(BadEngines, OptionsOfEnginesThatAreNotThereMatterOnlyWhereTheyAreNamed) {
@@ -222,18 +212,6 @@ TEST_F(BadEngines, OptionsOfEnginesThatAreNotThereMatterOnlyWhereTheyAreNamed) {
   options.engine_options["bad_rn"]["tactics"] = "1";
   EXPECT_THAT(failure(ErrorCode::kNotFound, [&] { program("native", options); }),
               HasSubstr("did you mean 'bad_run'?"));
-}
-
-TEST_F(BadEngines, TheEnvironmentFillsWhatHasItsDefault) {
-  ::setenv("XRT_CLUSTER_MINIMUM_NODES", "3", 1);
-  ::setenv("XRT_FALLBACK", "1", 1);
-  ProgramOptions given;
-  given.cluster_minimum_nodes = 2;
-  const ProgramOptions filled = with_environment(given);
-  EXPECT_EQ(filled.cluster_minimum_nodes, 2);
-  EXPECT_TRUE(filled.fallback);
-  ::unsetenv("XRT_CLUSTER_MINIMUM_NODES");
-  ::unsetenv("XRT_FALLBACK");
 }
 
 }  // namespace

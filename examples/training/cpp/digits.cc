@@ -121,11 +121,11 @@ int main(int argc, char** argv) {
   options.optimizer.name = "adam";
   options.optimizer.learning_rate = 0.01;
   if (argc > 1) {
-    options.engines.clear();
+    options.program.engines.clear();
     std::string list = argv[1];
     for (std::size_t begin = 0; begin <= list.size();) {
       const std::size_t end = std::min(list.find(',', begin), list.size());
-      options.engines.push_back(list.substr(begin, end - begin));
+      options.program.engines.push_back(list.substr(begin, end - begin));
       begin = end + 1;
     }
   }

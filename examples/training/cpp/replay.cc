@@ -45,11 +45,11 @@ int main(int argc, char** argv) {
     options.optimizer.learning_rate = 0.01;
     options.optimizer.momentum = 0.9;
     if (argc > 2) {
-      options.engines.clear();
+      options.program.engines.clear();
       const std::string list = argv[2];
       for (std::size_t begin = 0; begin <= list.size();) {
         const std::size_t end = std::min(list.find(',', begin), list.size());
-        options.engines.push_back(list.substr(begin, end - begin));
+        options.program.engines.push_back(list.substr(begin, end - begin));
         begin = end + 1;
       }
     }

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <concepts>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "xrt/error.h"
+
+namespace nb = nanobind;
+
+namespace xrt::python {
+namespace {
+
+// The value is of another kind than the option, or out of its range.
+struct WrongKind {};
+
+std::string text_of(nb::handle value) {
+  if (!PyUnicode_Check(value.ptr())) throw WrongKind();
+  return nb::cast<std::string>(value);
+}
+
+// Whether `value` is True or False, NumPy's included.
+bool is_truth(nb::handle value) {
+  const std::string shown = nb::cast<std::string>(nb::str(value));
+  return !PyUnicode_Check(value.ptr()) && (shown == "True" || shown == "False");
+}
+
+// An engine's own option: in the spelling that engines document for switches.
+std::string free_text(nb::handle value) {
+  if (is_truth(value)) return PyObject_IsTrue(value.ptr()) == 1 ? "true" : "false";
+  return nb::cast<std::string>(nb::str(value));
+}
+
+// --- One overload per type of field -------------------------------------------------------------
+
+void convert(nb::handle value, bool& field) {
+  if (!is_truth(value)) throw WrongKind();
+  field = PyObject_IsTrue(value.ptr()) == 1;
+}
+
+template <std::integral T>
+void convert(nb::handle value, T& field) {
+  const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
+  if (!whole.is_valid()) {
+    PyErr_Clear();
+    throw WrongKind();
+  }
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
+  if (overflow != 0 || !std::in_range<T>(number)) throw WrongKind();
+  field = static_cast<T>(number);
+}
+
+void convert(nb::handle value, double& field) {
+  if (PyUnicode_Check(value.ptr())) throw WrongKind();
+  const nb::object number = nb::steal(PyNumber_Float(value.ptr()));
+  if (!number.is_valid()) {
+    PyErr_Clear();
+    throw WrongKind();
+  }
+  field = PyFloat_AS_DOUBLE(number.ptr());
+}
+
+void convert(nb::handle value, std::string& field) { field = text_of(value); }
+
+void convert(nb::handle value, std::filesystem::path& field) {
+  const nb::object path = nb::steal(PyOS_FSPath(value.ptr()));
+  if (!path.is_valid()) {
+    PyErr_Clear();
+    throw WrongKind();
+  }
+  PyObject* encoded = nullptr;
+  if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) throw nb::python_error();
+  const nb::object bytes = nb::steal(encoded);
+  field = std::string(PyBytes_AS_STRING(bytes.ptr()),
+                      static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr())));
+}
+
+void convert(nb::handle value, OptionalPath& field) { convert(value, field.emplace()); }
+
+void convert(nb::handle value, OptionNames& field) {
+  if (!nb::isinstance<nb::sequence>(value) && !PyIter_Check(value.ptr())) throw WrongKind();
+  field.clear();
+  for (const nb::handle name : nb::iter(value)) field.push_back(text_of(name));
+}
+
+// The entries of a mapping, or of an iterable of pairs.
+nb::list entries_of(nb::handle value) {
+  nb::object items = nb::borrow(value);
+  if (PyMapping_Check(value.ptr()) != 0 && nb::hasattr(value, "items"))
+    items = value.attr("items")();
+  nb::list entries = nb::steal<nb::list>(PySequence_List(items.ptr()));
+  if (!entries.is_valid()) {
+    PyErr_Clear();
+    throw WrongKind();
+  }
+  for (const nb::handle entry : entries) {
+    if (!PySequence_Check(entry.ptr()) || nb::len(entry) != 2) throw WrongKind();
+  }
+  return entries;
+}
+
+void convert(nb::handle value, OptionPairs& field) {
+  field.clear();
+  for (const nb::handle entry : entries_of(value)) {
+    field.emplace_back(text_of(entry[0]), text_of(entry[1]));
+  }
+}
+
+void convert(nb::handle value, OptionMap& field) {
+  OptionPairs pairs;
+  convert(value, pairs);
+  field = OptionMap(pairs.begin(), pairs.end());
+}
+
+void convert(nb::handle value, OptionsByEngine& field) {
+  field.clear();
+  for (const nb::handle entry : entries_of(value)) {
+    OptionMap& own = field[text_of(entry[0])];
+    if (PyUnicode_Check(nb::object(entry[1]).ptr())) throw WrongKind();
+    for (const nb::handle option : entries_of(entry[1])) {
+      own[text_of(option[0])] = free_text(option[1]);
+    }
+  }
+}
+
+void set(ProgramOptions& options, const std::string& name, nb::handle value) {
+#define XRT_OPTION(type, field, value_by_default, ...) \
+  if (name == #field) return convert(value, options.field);
+#include "xrt/options.inc"
+  throw WrongKind();  // a retired option, which set_option() has dealt with
+}
+
+}  // namespace
+
+void set_options(ProgramOptions& options, const nb::dict& values) {
+  for (auto [key, value] : values) {
+    const auto given = nb::cast<std::string>(key);
+    const OptionInfo& option = find_option(given);
+    if (!option.retired.empty()) {
+      set_option(options, given, free_text(value));
+      continue;
+    }
+    if (value.is_none() && (option.kind == OptionKind::kPath || option.kind == OptionKind::kMap)) {
+      continue;
+    }
+    if (PyUnicode_Check(value.ptr()) && option.kind == OptionKind::kList) {
+      set_option(options, given, text_of(value));
+      continue;
+    }
+    try {
+      set(options, option.name, value);
+      if (!option_fits(options, given)) throw WrongKind();
+    } catch (const WrongKind&) {
+      refuse_option_value(given, nb::cast<std::string>(nb::repr(value)));
+    }
+  }
+}
+
+}  // namespace xrt::python
