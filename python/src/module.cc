@@ -16,6 +16,7 @@
 #include "op.h"
 #include "program.h"
 #include "quantize.h"
+#include "registry/doctor.h"
 #include "trainer.h"
 #include "watch.h"
 #include "xrt/program.h"
@@ -58,8 +59,13 @@ void bind_tools(nb::module_& module) {
       "engine_ops", [](const std::string& name) { return get_engine(name)->ops(); },
       nb::arg("name"),
       "Ops that the engine has a lowering for, sorted. NotFound or EngineError otherwise.");
-  module.def("doctor", probe_engines, nb::call_guard<nb::gil_scoped_release>(),
-             "Probes every engine by running one op on it: a list of EngineReport.");
+  module.def(
+      "doctor",
+      [](const std::vector<std::string>& names) {
+        return names.empty() ? probe_engines() : probe_engines(names);
+      },
+      nb::arg("names") = std::vector<std::string>{}, nb::call_guard<nb::gil_scoped_release>(),
+      "Probes engines, by default all, by running one op on each: a list of EngineReport.");
   module.def("thread_budget", thread_budget,
              "Threads that all engines of this process share: what set_num_threads() said, else "
              "XRT_NUM_THREADS, else the least of CPU affinity and cgroup quota.");

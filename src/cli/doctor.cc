@@ -70,15 +70,9 @@ int execute(const Options& options) {
   report::Machine machine;
   {
     const Progress progress("probing engines");
-    machine = report::probe_machine();
+    machine = report::probe_machine(options.engines);
   }
-  std::vector<EngineReport>& reports = machine.engines;
-  if (!options.engines.empty()) {
-    std::erase_if(reports, [&](const EngineReport& report) {
-      return std::find(options.engines.begin(), options.engines.end(), report.name) ==
-             options.engines.end();
-    });
-  }
+  const std::vector<EngineReport>& reports = machine.engines;
   const bool all = std::all_of(reports.begin(), reports.end(), [&](const EngineReport& report) {
     return report.available || (report.builds && options.engines.empty());
   });

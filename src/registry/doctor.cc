@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probes engines by really running one op on each.
+#include "registry/doctor.h"
+
 #include <array>
 #include <exception>
 #include <map>
@@ -7,7 +9,6 @@
 #include "engine/host.h"
 #include "registry/engine_failure.h"
 #include "registry/engine_manifest.h"
-#include "xrt/registry.h"
 
 namespace xrt {
 namespace {
@@ -80,10 +81,12 @@ EngineReport probe(const std::string& name) {
 
 }  // namespace
 
-std::vector<EngineReport> probe_engines() {
+std::vector<EngineReport> probe_engines(const std::vector<std::string>& names) {
   std::vector<EngineReport> reports;
-  for (const std::string& name : engine_names()) reports.push_back(probe(name));
+  for (const std::string& name : names) reports.push_back(probe(name));
   return reports;
 }
+
+std::vector<EngineReport> probe_engines() { return probe_engines(engine_names()); }
 
 }  // namespace xrt

@@ -8,8 +8,9 @@
 #include <tuple>
 #include <utility>
 
+#include "registry/doctor.h"
+#include "registry/engine_failure.h"
 #include "xrt/cache.h"
-#include "xrt/error.h"
 #include "xrt/threads.h"
 #include "xrt/version.h"
 
@@ -62,8 +63,8 @@ std::vector<EngineRow> list_engines() {
       for (const DeviceInfo& device : info.devices) row.devices.push_back(device.name);
       row.dynamic_shapes = info.shapes == Shapes::kAny;
       row.ops = engine->ops();
-    } catch (const Error& error) {
-      row.error = error.what();
+    } catch (...) {  // the cause is the row's content
+      row.error = exception_text();
     }
     rows.push_back(std::move(row));
   }
@@ -82,12 +83,12 @@ std::string to_json(const std::vector<EngineRow>& engines, bool with_ops, int in
   return dump(json, indent);
 }
 
-Machine probe_machine() {
+Machine probe_machine(const std::vector<std::string>& engines) {
   Machine machine;
   std::tie(machine.processor, machine.features) = processor();
   machine.threads = thread_budget();
   machine.cache_dir = default_cache_dir();
-  machine.engines = probe_engines();
+  machine.engines = engines.empty() ? probe_engines() : probe_engines(engines);
   return machine;
 }
 

@@ -32,8 +32,8 @@ struct Machine {
   std::filesystem::path cache_dir;
   std::vector<EngineReport> engines;
 };
-// Runs one op on every engine, see probe_engines().
-XRT_API Machine probe_machine();
+// Runs one op on each of these engines, by default on all, see probe_engines().
+XRT_API Machine probe_machine(const std::vector<std::string>& engines = {});
 XRT_API std::string to_json(const Machine& machine, int indent = -1);
 
 // The entries of a cache folder.
