@@ -17,6 +17,7 @@
 #include "placement/survey.h"
 #include "plan/compile_progress.h"
 #include "registry/engine_failure.h"
+#include "registry/engine_options.h"
 #include "registry/op_lowering.h"
 #include "xrt/cache.h"
 #include "xrt/registry.h"
@@ -115,6 +116,7 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   own.num_threads = granted_threads(options.num_threads);
   const auto given = options.engine_options.find(engine->name());
   if (given != options.engine_options.end()) own.engine_options = given->second;
+  check_engine_options(*engine, own.engine_options);
   own.max_workspace_bytes = options.max_workspace_bytes;
   own.max_batch_size = batch_to_build_for(plan.folded, options);
   if (!cache.empty()) own.records_dir = (cache / "records" / engine->name()).string();
