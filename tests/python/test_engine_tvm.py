@@ -365,7 +365,7 @@ def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"tvm_trails": 3}, "no option 'tvm_trails'"),
-        ({"tvm_trials": "many"}, "'tvm_trials' is a number"),
+        ({"tvm_trials": "many"}, "'tvm_trials': 'many' is not a whole number"),
         ({"tvm_trials": 4}, "tuning keeps records in the compile cache"),
         ({"tvm_target": "{"}, "no JSON object"),
         ({"tvm_target": "abacus"}, "abacus"),

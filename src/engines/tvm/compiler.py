@@ -12,6 +12,7 @@ import json
 import os
 import select
 import sys
+from pathlib import Path
 from typing import Any
 
 from gpu import emit_machine_code, lower, rename_values, rest_of_pipeline
@@ -35,6 +36,32 @@ class Replies:
         self.pipe.flush()
 
 
+def missing_extensions(tvm: Any, cpu: str) -> list[str]:
+    """What LLVM takes a processor of this name to have, and the system says it lacks.
+
+    A virtual machine may hide instructions of its processor, whose name LLVM goes by.
+    """
+    import tvm_ffi
+
+    def plain(name: str) -> str:
+        return name.replace("_", "").replace("-", "")
+
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    lines = [line for line in text.splitlines() if line.startswith("flags")]
+    if not lines:
+        return []  # not an x86 processor
+    present = {plain(flag) for flag in lines[0].split(":", 1)[1].split()}
+    vectors = ("avx", "amx", "fma", "f16c", "vaes", "vpclmulqdq", "gfni")
+    taken = tvm_ffi.get_global_func("target.llvm_get_cpu_features")(
+        tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+    )
+    names = sorted(str(name) for name in taken)
+    return [f"-{name}" for name in names if name.startswith(vectors) and plain(name) not in present]
+
+
 def target_of(tvm: Any, request: dict[str, Any]) -> Any:
     """The target asked for; on the CPU with this machine's instructions."""
     import tvm_ffi
@@ -45,7 +72,9 @@ def target_of(tvm: Any, request: dict[str, Any]) -> Any:
         else {"kind": request["target"]}
     )
     if wanted["kind"] == "llvm":
-        wanted.setdefault("mcpu", tvm_ffi.get_global_func("target.llvm_get_system_cpu")())
+        if "mcpu" not in wanted:
+            wanted["mcpu"] = tvm_ffi.get_global_func("target.llvm_get_system_cpu")()
+            wanted.setdefault("mattr", missing_extensions(tvm, wanted["mcpu"]))
         wanted.setdefault("num-cores", request["threads"])
     return tvm.target.Target(wanted)
 
