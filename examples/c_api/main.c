@@ -10,10 +10,10 @@
 
 enum { kPictures = sizeof digits / sizeof digits[0], kPixels = 64, kClasses = 10 };
 
-static void check(xrt_code code, xrt_status* status) {
+static void check(xrt_code code, xrt_status** status) {
   if (code == XRT_OK) return;
-  fprintf(stderr, "%s: %s\n", xrt_code_name(code), xrt_status_message(status));
-  xrt_status_free(status);
+  fprintf(stderr, "%s: %s\n", xrt_code_name(code), xrt_status_message(*status));
+  xrt_status_free(*status);
   exit(1);
 }
 
@@ -21,11 +21,11 @@ static void describe(const xrt_program* program) {
   xrt_status* status = NULL;
   xrt_port port = {.size = sizeof port};
   for (size_t i = 0; i < xrt_program_input_count(program); ++i) {
-    check(xrt_program_input(program, i, &port, &status), status);
+    check(xrt_program_input(program, i, &port, &status), &status);
     printf("input  %s: %s\n", port.name, port.type);
   }
   for (size_t i = 0; i < xrt_program_output_count(program); ++i) {
-    check(xrt_program_output(program, i, &port, &status), status);
+    check(xrt_program_output(program, i, &port, &status), &status);
     printf("output %s: %s\n", port.name, port.type);
   }
 }
@@ -39,7 +39,7 @@ static xrt_value* wrap(float* data, const int64_t* dims, size_t rank, size_t byt
                              .rank = rank,
                              .data = data,
                              .bytes = bytes};
-  check(xrt_value_wrap(&tensor, &value, &status), status);
+  check(xrt_value_wrap(&tensor, &value, &status), &status);
   return value;
 }
 
@@ -52,9 +52,9 @@ int main(int argc, char** argv) {
   xrt_status* status = NULL;
   xrt_options* options = NULL;
   xrt_program* program = NULL;
-  check(xrt_options_create(&options, &status), status);
-  check(xrt_options_set(options, "engine", argc > 2 ? argv[2] : "auto", &status), status);
-  check(xrt_program_load(argv[1], options, &program, &status), status);
+  check(xrt_options_create(&options, &status), &status);
+  check(xrt_options_set(options, "engine", argc > 2 ? argv[2] : "auto", &status), &status);
+  check(xrt_program_load(argv[1], options, &program, &status), &status);
   xrt_options_free(options);
   describe(program);
 
@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
   int right = 0;
   for (int i = 0; i < kPictures; ++i) {
     for (int k = 0; k < kPixels; ++k) pixels[k] = (float)pictures[i][k] / 16;
-    check(xrt_program_run(program, inputs, 1, &output, 1, NULL, &status), status);
+    check(xrt_program_run(program, inputs, 1, &output, 1, NULL, &status), &status);
     int best = 0;
     for (int k = 1; k < kClasses; ++k) {
       if (scores[k] > scores[best]) best = k;
@@ -82,15 +82,15 @@ int main(int argc, char** argv) {
   xrt_request* request = NULL;
   xrt_value* result = NULL;
   check(xrt_program_submit(program, inputs, 1, NULL, 0, NULL, NULL, NULL, &request, &status),
-        status);
-  check(xrt_request_result(request, &result, 1, &status), status);
+        &status);
+  check(xrt_request_result(request, &result, 1, &status), &status);
   printf("submitted: %d scores of %s\n", (int)xrt_value_count(result),
          xrt_dtype_name(xrt_value_dtype(result)));
   xrt_request_free(request);
   xrt_value_free(result);
 
   char* json = NULL;
-  check(xrt_program_explain_json(program, &json, &status), status);
+  check(xrt_program_explain_json(program, &json, &status), &status);
   printf("%s\n", json);
   xrt_text_free(json);
   xrt_value_free(input);

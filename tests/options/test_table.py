@@ -228,12 +228,11 @@ def test_the_trainer_takes_what_the_table_says(option: Option) -> None:
 
 @pytest.mark.parametrize("option", RETIRED, ids=by_name)
 def test_options_of_oneflow_xrt_are_accepted(
-    option: Option, graph: openxrt.Graph, model: Path, capfd: pytest.CaptureFixture[str]
+    option: Option, graph: openxrt.Graph, model: Path
 ) -> None:
     value = 20 if option.kind == "integer" else True
     openxrt.load(graph, "native", **{option.name: value})
     said = f"option '{option.name}' has no effect here: {option.retired}"
-    assert said in capfd.readouterr().err
     text = str(value).lower()
     assert said in xrt("run", model, "--option", f"{option.name}={text}").stderr
     assert said in xrt("run", model, **{option.variables[0]: text}).stderr

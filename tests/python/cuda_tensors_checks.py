@@ -318,7 +318,7 @@ def test_16_bit_products(dtype: Any) -> None:
 
 def test_option_tf32() -> None:
     affine(engine_options={"xla": {"tf32": "true"}})(X)
-    with pytest.raises(openxrt.Error, match="tf32 is true or false"):
+    with pytest.raises(openxrt.Error, match="'perhaps' is not true or false"):
         affine(engine_options={"xla": {"tf32": "perhaps"}})(X)
 
 
