@@ -41,7 +41,11 @@ suppress_warnings = ["duplicate_declaration.cpp"]
 cpp_index_common_prefix = ["xrt::"]
 cpp_id_attributes = ["XRT_API"]
 # Types of members that stand in no header.
-nitpick_ignore = [("cpp:identifier", "Index"), ("cpp:identifier", "State")]
+nitpick_ignore = [
+    ("cpp:identifier", "Index"),
+    ("cpp:identifier", "State"),
+    ("py:class", "LoadOptions"),
+]
 # What other projects document, and names that are not for users.
 nitpick_ignore_regex = [
     ("cpp:identifier", r"u?int\d*_t|size_t"),

@@ -109,6 +109,8 @@ def main() -> int:
     lines = with_fields(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines())
     if lines and lines[0].startswith("/*"):
         lines = with_line_comments(lines)
+    # Sphinx's parser of C++ knows no designated initialisers.
+    lines = [re.sub(r" = \{\..*\};", ";", line) for line in lines]
     print("\n".join(documented(lines)))
     return 0
 
