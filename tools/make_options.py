@@ -227,7 +227,7 @@ def load_source(options: list[Option]) -> str:
         + "    **other_names: object,\n) -> Program:\n"
         '    """Loads a model, places it on engines and compiles it.\n\n'
         '    >>> program = openxrt.load("model.onnx", engine=["openvino", "native"])\n\n'
-        "    An option left at its default is what its variable ``XRT_<NAME>`` says, if it has one.\n\n"
+        "    An option left at its default is what its variable ``XRT_<NAME>`` says, if any.\n\n"
         "    Args:\n" + "\n".join(arguments) + "\n\n"
         "    Raises:\n"
         "        InvalidArgument: an option is unknown or has a value that does not fit.\n"

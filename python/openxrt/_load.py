@@ -71,7 +71,7 @@ def load(
 
     >>> program = openxrt.load("model.onnx", engine=["openvino", "native"])
 
-    An option left at its default is what its variable ``XRT_<NAME>`` says, if it has one.
+    An option left at its default is what its variable ``XRT_<NAME>`` says, if any.
 
     Args:
         model: path of an ONNX model or of a folder that OneFlow saved, the bytes of an ONNX model
