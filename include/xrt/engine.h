@@ -598,9 +598,9 @@ class Engine {
   }
 };
 
-// --- the border
-// --------------------------------------------------------------------------------- From here on:
-// how the classes above become the tables of xrt/engine_c.h.
+// --- the border -------------------------------------------------------------------------------
+//
+// From here on: how the classes above become the tables of xrt/engine_c.h.
 
 namespace border {
 

@@ -238,7 +238,8 @@ TEST_P(Budget, EightCallersStayWithinIt) {
                               " XRT_TEST_ENGINE=" + engine + " '" + program +
                               "' --gtest_also_run_disabled_tests "
                               "--gtest_filter=ConcurrencyChild.DISABLED_MeasureCores >/dev/null";
-  const double limit = budget + 0.2;
+  // Half a core more than the budget: vendors' threads look for work for a moment after a launch.
+  const double limit = budget + 0.5;
   const int status = std::system(command.c_str());
   ASSERT_TRUE(WIFEXITED(status));
   const double cores = WEXITSTATUS(status) / 20.0;
