@@ -6,7 +6,7 @@
     PYTHONPATH=build/release/python python tools/make_oneflow_ops.py --check   # exit 1 if stale
 
 Made of the importer's registry, the committed folders and jobs in tests/frontends/oneflow/data,
-the cases of tests/python/test_oneflow_formulas.py (which need PyTorch), and
+the cases of tests/frontends/oneflow/test_formulas.py (which need PyTorch), and
 docs/conformance/oneflow.json, which tests/oneflow/record.py writes beside a running OneFlow.
 Ends with an error where an op that OneFlow-XRT's engines had, or that a network is made of, has no
 handler.
@@ -62,7 +62,7 @@ Made by `tools/make_oneflow_ops.py`; do not edit. A job with an op that is not h
 - **compared**: with OneFlow 0.9.0's own results and gradients: ● op by op beside a running OneFlow
   (tests/oneflow/test_ops.py), ○ in the folders and jobs that it wrote
   (tests/frontends/oneflow/data), which are read without OneFlow; or, for ops that OneFlow 0.9.0
-  does not write on a CPU, ◇ with PyTorch's (tests/python/test_oneflow_formulas.py).
+  does not write on a CPU, ◇ with PyTorch's (tests/frontends/oneflow/test_formulas.py).
 - **OneFlow-XRT**: which of its engines took the op: X XLA, T TensorRT, V OpenVINO.
 
 {count} ops have a handler; {compared} of them are compared. Of the {floor} that OneFlow-XRT's
@@ -90,8 +90,8 @@ def committed() -> set[str]:
 
 
 def by_formula() -> set[str]:
-    """The ops of tests/python/test_oneflow_formulas.py."""
-    file = ROOT / "tests" / "python" / "test_oneflow_formulas.py"
+    """The ops of tests/frontends/oneflow/test_formulas.py."""
+    file = ROOT / "tests" / "frontends" / "oneflow" / "test_formulas.py"
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None

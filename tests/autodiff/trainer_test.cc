@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // xrt::gradients and xrt::Trainer from C++; the rules themselves are tested against finite
-// differences and PyTorch in tests/python.
+// differences and PyTorch in test_rules.py.
 #include "xrt/trainer.h"
 
 #include <gtest/gtest.h>

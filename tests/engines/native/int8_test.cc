@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised networks, compiled in several ways, against the same nodes run one at a time. What one
-// node computes on bytes is tested against whole numbers in tests/python/test_int8_*.py.
+// node computes on bytes is tested against whole numbers in test_int8.py and test_int8_bytes.py.
 #include <random>
 
 #include "native_fixture.h"

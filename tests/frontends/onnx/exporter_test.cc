@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exported models are read back here; that ONNX's checker accepts them is tested in tests/python.
+// Exported models are read back here; that ONNX's checker accepts them is tested in test_onnx.py.
 #include "onnx/exporter.h"
 
 #include <gmock/gmock.h>

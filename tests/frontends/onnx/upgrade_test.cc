@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes of older opsets say the same at the pinned one. The numbers are compared with ONNX Runtime
-// and ONNX's reference evaluator in tests/python; here is what the graphs look like.
+// and ONNX's reference evaluator in test_old_opsets.py; here is what the graphs look like.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

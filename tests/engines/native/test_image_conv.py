@@ -91,7 +91,7 @@ def test_it_is_what_computes_and_comes_back_from_the_disk_cache(tmp_path: Path) 
     """In processes of their own: the profile is printed when a program goes."""
     code = f"""
         import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-        import openxrt, test_native_image_conv as t
+        import openxrt, test_image_conv as t
         program = openxrt.load(t.model(3, 32, (3, 3), "Relu"), engine="native",
                                cache_dir={str(tmp_path)!r})
         print(float(program.run({{"x": t.image(3, 20, 20)}})["y"].sum()))

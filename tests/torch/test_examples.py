@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "pytorch"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "pytorch"
 
 
 @pytest.mark.parametrize("name", ["train_digits.py", "train_text.py"])

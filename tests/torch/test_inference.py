@@ -98,7 +98,7 @@ B = np.array([0, 1, 0, 2], np.float16)
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _cuda.Driver:
     compiler = shutil.which("cc") or pytest.skip("there is no C compiler")
     library = tmp_path / "libfake_cuda.so"
-    source = Path(__file__).parents[1] / "fake_cuda.c"
+    source = Path(__file__).parents[1] / "support" / "fake_cuda.c"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
     driver = _cuda.Driver(str(library))
     monkeypatch.setattr(_cuda, "driver", lambda: driver)

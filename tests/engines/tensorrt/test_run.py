@@ -31,7 +31,7 @@ except openxrt.Error as error:  # of the engine in C++, or because the name is t
 def driver(tmp_path_factory: pytest.TempPathFactory) -> _cuda.Driver:
     compiler = shutil.which("cc") or pytest.skip("there is no C compiler")
     library = tmp_path_factory.mktemp("cuda") / "libfake_cuda.so"
-    source = Path(__file__).with_name("fake_cuda.c")
+    source = Path(__file__).parents[2] / "support" / "fake_cuda.c"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
     return _cuda.Driver(str(library))
 

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 if "tensorrt" not in openxrt.engines():
     pytest.skip("TensorRT-RTX is not installed", allow_module_level=True)

@@ -276,7 +276,7 @@ def code_for_a_gpu(model: bytes, folder: Path) -> bytes:
         "records": "",
         "code": [],
     }
-    compiler = Path(__file__).parents[2] / "src" / "engines" / "tvm" / "compiler.py"
+    compiler = Path(__file__).parents[3] / "src" / "engines" / "tvm" / "compiler.py"
     done = subprocess.run(
         [sys.executable, str(compiler)],
         input=json.dumps(request) + "\n",

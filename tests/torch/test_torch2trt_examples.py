@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "torch2trt"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "torch2trt"
 for package in ("torchvision", "tensorrt_rtx_bindings", "tvm"):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is missing", allow_module_level=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+SUPPORT = HERE.parent / "support"
 
 
 def test_cuda_tensors(tmp_path: Path) -> None:
@@ -22,9 +23,10 @@ def test_cuda_tensors(tmp_path: Path) -> None:
     if spec is None:
         pytest.skip("XLA's CPU plugin is not installed")
     plugin = Path(next(iter(spec.submodule_search_locations))) / "xla_cpu_pjrt"
-    for name, source in (("libcuda.so.1", "fake_cuda.c"), ("plugin.so", "fake_cuda_plugin.c")):
+    sources = {"libcuda.so.1": SUPPORT / "fake_cuda.c", "plugin.so": HERE / "fake_cuda_plugin.c"}
+    for name, source in sources.items():
         command = [compiler, "-shared", "-fPIC", "-I", plugin / "include", "-o", tmp_path / name]
-        subprocess.run([*command, HERE / source, "-ldl"], check=True)
+        subprocess.run([*command, source, "-ldl"], check=True)
     libraries = [str(tmp_path), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     environment = {
         **os.environ,

@@ -15,6 +15,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor
 
+# What a process of its own needs to import this file.
+BESIDE = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 
 
@@ -168,8 +170,8 @@ def test_compile_sees_options_and_nodes() -> None:
 def test_executables_come_back_from_the_disk_cache(tmp_path: Path) -> None:
     """What serialize() gave reaches load() in another process."""
     code = f"""
-        import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-        import numpy as np, openxrt, test_engine_api as t
+        import sys; sys.path[:0] = {BESIDE}
+        import numpy as np, openxrt, test_python_engine_extras as t
         p = openxrt.load(t.one_relu([2, 3]), engine="python_full", cache_dir={str(tmp_path)!r},
                          engine_options={{"python_full": {{"scale": 3}}}})
         assert np.array_equal(p(t.X), 3 * np.maximum(t.X, 0))
@@ -316,7 +318,7 @@ def test_errors_carry_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         "engine python_full (Python): python_full_0: KeyError: 'not there'"
     )
     assert "a_function_of_the_engine" in rest
-    assert "test_engine_api.py" in rest
+    assert "test_python_engine_extras.py" in rest
 
 
 def test_an_error_of_ours_keeps_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -502,9 +504,9 @@ def test_engines_of_other_packages_are_found(tmp_path: Path) -> None:
         "[openxrt.engines]\nfar = far_engine:FarEngine\nlost = no_such_module:Engine\n"
     )
     code = f"""
-        import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import sys; sys.path[:0] = {BESIDE}
         import numpy as np, openxrt
-        from test_engine_api import one_relu, X
+        from test_python_engine_extras import one_relu, X
         assert {{"far", "lost"}} <= set(openxrt.engines())
         assert "far_engine" not in sys.modules
         p = openxrt.load(one_relu([2, 3]), engine="far", strict=True)

@@ -13,7 +13,7 @@ import openxrt
 import pytest
 from openxrt import _core
 
-DATA = Path(__file__).resolve().parent.parent / "frontends" / "oneflow" / "data"
+DATA = Path(__file__).resolve().parent / "data"
 FOLDERS = sorted(folder.name for folder in DATA.iterdir() if folder.is_dir())
 JOBS = sorted(file.name.removesuffix(".mlir.gz") for file in DATA.glob("*.mlir.gz"))
 TOLERANCE = 1e-3  # of an output's range

@@ -19,7 +19,7 @@ pytest.importorskip("onnx")
 from openxrt.conformance.checks import CHECKS, ORDER
 from openxrt.conformance.driver import Engine, Report, conformance
 
-ENGINES = Path(__file__).resolve().parents[1] / "conformance" / "engines"
+ENGINES = Path(__file__).resolve().parent / "engines"
 SMALL, FAULTY = str(ENGINES / "small.py"), str(ENGINES / "faulty.py")
 # Engine to the check that has to find its fault. Read, not imported: that would register engines
 # in this process.

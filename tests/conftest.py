@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that several tests of the Python interface use."""
+"""Models that several tests use. What tests import lies in tests/support, which pyproject.toml
+puts on the path of pytest."""
 
 import signal
-import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from small_models import make_model, tensor
 
 # Shells start what runs in the background with SIGINT ignored, and its children inherit that. The
