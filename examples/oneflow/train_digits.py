@@ -25,7 +25,7 @@ from openxrt.oneflow import XRTModule
 from sklearn.datasets import load_digits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "training"))
-from curves import write_svg
+from loss_picture import write_svg
 
 BATCH = 64
 SEEN = 1437  # the rest is kept for the accuracy
@@ -129,7 +129,7 @@ def main() -> int:
         worst = max(worst, difference)
         print(f"{name:18} {curves[name][-1]:9.5f} {accuracy:9.4f}  {difference:.2e}", flush=True)
     if options.svg:
-        write_svg(options.svg, "A CNN on digits: OneFlow and the engines", curves)
+        write_svg(options.svg, "Loss of a CNN on digits: OneFlow and the engines", curves)
     return int(worst > 1e-3)
 
 

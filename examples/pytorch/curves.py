@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import argparse
 import copy
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import openxrt.torch
 import torch
 
-# Dark to light, told apart by the colour-blind, too.
-COLOURS = ["#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7"]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "training"))
+from loss_picture import write_svg
 
 
 @dataclass
@@ -87,7 +88,7 @@ def compare(
             flush=True,
         )
     if options.svg:
-        options.svg.write_text(picture(title, courses), encoding="utf-8")
+        write_svg(options.svg, title, {course.name: course.losses for course in courses})
     return courses
 
 
@@ -100,44 +101,3 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("--steps", type=int, default=200)
     made.add_argument("--svg", type=Path, help="where to draw the losses")
     return made
-
-
-def picture(title: str, courses: Sequence[Course]) -> str:
-    """The losses as an SVG; curves that agree lie on each other, so later ones are thinner."""
-    width, height, left, top, right, bottom = 640, 360, 50, 40, 20, 40
-    steps = len(courses[0].losses)
-    most = max(max(course.losses) for course in courses) or 1.0
-    inner_width, inner_height = width - left - right, height - top - bottom
-
-    def place(step: float, loss: float) -> str:
-        x = left + inner_width * step / max(1, steps - 1)
-        return f"{x:.1f},{top + inner_height * (1 - loss / most):.1f}"
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{left}" y="22" font-size="14">{title}</text>',
-    ]
-    for i in range(5):
-        loss = most * i / 4
-        y = top + inner_height * (1 - i / 4)
-        parts.append(f'<path d="M{left} {y:.1f}H{width - right}" stroke="#dddddd"/>')
-        parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{loss:.1f}</text>')
-        step = (steps - 1) * i // 4
-        x = left + inner_width * step / max(1, steps - 1)
-        parts.append(f'<text x="{x:.1f}" y="{height - 20}" text-anchor="middle">{step}</text>')
-    parts.append(f'<text x="{width / 2}" y="{height - 4}" text-anchor="middle">step</text>')
-    for i, course in enumerate(courses):
-        points = " ".join(place(step, loss) for step, loss in enumerate(course.losses))
-        colour = COLOURS[i % len(COLOURS)]
-        thick = max(1.0, 6.0 - 1.5 * i)
-        parts.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{thick}"/>'
-        )
-        y = top + 18 + 18 * i
-        parts.append(
-            f'<path d="M{width - 170} {y - 4}h24" stroke="{colour}" stroke-width="{thick}"/>'
-            f'<text x="{width - 140}" y="{y}">{course.name}</text>'
-        )
-    return "\n".join([*parts, "</svg>", ""])

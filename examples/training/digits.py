@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import openxrt
 import torch
-from curves import write_svg
+from loss_picture import write_svg
 from openxrt import optim
 from sklearn.datasets import load_digits
 from torch.nn import functional
@@ -131,7 +131,7 @@ def main() -> None:
         curves["C++"] = curve
         print(f"{'C++':16} largest difference of the loss {apart:.1e}")
     if arguments.svg:
-        write_svg(arguments.svg, "Digits: loss per step", curves)
+        write_svg(arguments.svg, "Loss of a CNN on digits: PyTorch and openxrt.Trainer", curves)
 
 
 if __name__ == "__main__":

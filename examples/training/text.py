@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import openxrt
 import torch
-from curves import write_svg
+from loss_picture import write_svg
 from openxrt import optim
 from torch import nn
 from torch.nn import functional
@@ -112,7 +112,7 @@ def main() -> None:
             f"largest difference of the loss {apart:.1e}"
         )
     if arguments.svg:
-        write_svg(arguments.svg, "Text: loss per step", curves)
+        write_svg(arguments.svg, "Loss of a transformer: PyTorch and openxrt.Trainer", curves)
 
 
 if __name__ == "__main__":

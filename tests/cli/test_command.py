@@ -15,6 +15,7 @@ import openxrt.quantize
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from openxrt import _command
+from small_models import model_proto, tensor
 
 OK, FAILED, USAGE, UNAVAILABLE, MISMATCH = range(5)
 
@@ -35,8 +36,7 @@ def xrt(*arguments: object, **environment: str) -> subprocess.CompletedProcess[s
 
 def save(path: Path, nodes: list, inputs: list, outputs: list, initializers: list = ()) -> Path:
     """Writes a model."""
-    graph = helper.make_graph(nodes, "test", inputs, outputs, list(initializers))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model = model_proto(nodes, inputs, outputs, list(initializers))
     onnx.save(model, path)
     return path
 
@@ -50,11 +50,8 @@ def model(tmp_path: Path) -> Path:
             helper.make_node("Add", ["a", "b"], ["total"], name="add"),
             helper.make_node("Neg", ["a"], ["negative"], name="neg"),
         ],
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 3]) for n in "ab"],
-        [
-            helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 3])
-            for n in ("total", "negative")
-        ],
+        [tensor(n, TensorProto.FLOAT, ["N", 3]) for n in "ab"],
+        [tensor(n, TensorProto.FLOAT, ["N", 3]) for n in ("total", "negative")],
     )
 
 
@@ -63,8 +60,8 @@ def identity(path: Path, dtype: int, shape: list) -> Path:
     return save(
         path,
         [helper.make_node("Identity", ["x"], ["y"])],
-        [helper.make_tensor_value_info("x", dtype, shape)],
-        [helper.make_tensor_value_info("y", dtype, shape)],
+        [tensor("x", dtype, shape)],
+        [tensor("y", dtype, shape)],
     )
 
 
@@ -151,8 +148,8 @@ def test_quantize_knows_its_nodes(tmp_path: Path) -> None:
     model = save(
         tmp_path / "product.onnx",
         [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
+        [tensor("x", TensorProto.FLOAT, [2, 4])],
+        [tensor("y", TensorProto.FLOAT, [2, 4])],
         [weight],
     )
     np.savez(tmp_path / "sample.npz", x=np.ones((2, 4), np.float32))
@@ -173,8 +170,8 @@ def test_samples_of_several_lengths(tmp_path: Path) -> None:
     model = save(
         tmp_path / "tokens.onnx",
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "tokens", 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "tokens", 3])],
+        [tensor("x", TensorProto.FLOAT, ["batch", "tokens", 4])],
+        [tensor("y", TensorProto.FLOAT, ["batch", "tokens", 3])],
         [numpy_helper.from_array(weight, "w")],
     )
     samples = [rng.normal(size=(n, 5 + n, 4)).astype(np.float32) for n in (1, 2, 3)]
@@ -203,8 +200,8 @@ def test_accuracy_keeps_what_costs_most(tmp_path: Path) -> None:
             helper.make_node("Mul", ["b", "sizes"], ["c"]),
             helper.make_node("MatMul", ["c", "w1"], ["y"], name="delicate"),
         ],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 32])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 32])],
+        [tensor("x", TensorProto.FLOAT, [8, 32])],
+        [tensor("y", TensorProto.FLOAT, [8, 32])],
         [
             numpy_helper.from_array(v, n)
             for n, v in [("w0", first), ("w1", second), ("sizes", sizes)]
@@ -571,8 +568,8 @@ def test_cache(tmp_path: Path) -> None:
     model = save(
         tmp_path / "matmul.onnx",
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        [tensor("x", TensorProto.FLOAT, [1, 3])],
+        [tensor("y", TensorProto.FLOAT, [1, 3])],
         [weight],
     )
     folder = tmp_path / "cache"

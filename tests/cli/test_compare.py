@@ -10,6 +10,7 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper
 from openxrt import _command
+from small_models import model_proto, tensor
 
 OPS = {
     "Exp": np.exp,
@@ -61,13 +62,11 @@ def model(path: Path, ops: list[str]) -> Path:
         helper.make_node(op, [f"v{i}" if i else "x"], [f"v{i + 1}"], name=f"n{i}_{op}")
         for i, op in enumerate(ops)
     ]
-    graph = helper.make_graph(
+    made = model_proto(
         nodes,
-        "chain",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
-        [helper.make_tensor_value_info(f"v{len(ops)}", TensorProto.FLOAT, [4])],
+        [tensor("x", TensorProto.FLOAT, [4])],
+        [tensor(f"v{len(ops)}", TensorProto.FLOAT, [4])],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.save(made, path)
     return path
 

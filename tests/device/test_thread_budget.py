@@ -10,6 +10,7 @@ import numpy as np
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor
 
 SIZE, LAYERS, CALLERS = 192, 4, 8
 ENGINES = ("native", "openvino", "xla", "onnxruntime")
@@ -29,16 +30,12 @@ def model(seed: int) -> bytes:
         ]
         name = f"y{i}"
     shape = [SIZE, SIZE]
-    graph = helper.make_graph(
+    return make_model(
         nodes,
-        "layers",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)],
+        [tensor("x", TensorProto.FLOAT, shape)],
+        [tensor(name, TensorProto.FLOAT, shape)],
         [numpy_helper.from_array(weights(seed), "w")],
     )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10
-    ).SerializeToString()
 
 
 def expected(x: np.ndarray, seed: int) -> np.ndarray:

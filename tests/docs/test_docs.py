@@ -25,6 +25,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from openxrt import _command
+from small_models import model_proto, tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -105,12 +106,10 @@ def save_model(path: Path, size: int = 224) -> None:
         helper.make_node("Flatten", ["p"], ["f"], "flatten"),
         helper.make_node("Gemm", ["f", "b"], ["y"], "fc"),
     ]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, size, size])]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])]
+    inputs = [tensor("x", TensorProto.FLOAT, [1, 3, size, size])]
+    outputs = [tensor("y", TensorProto.FLOAT, [1, 5])]
     weights = [weight("w", 8, 3, 4, 4), weight("b", 8, 5)]
-    graph = helper.make_graph(nodes, "model", inputs, outputs, weights)
-    opset = [helper.make_opsetid("", 21)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
+    onnx.save(model_proto(nodes, inputs, outputs, weights), path)
 
 
 # Runs blocks [[language, line, text], …] of a page; a traceback names the page and its line.

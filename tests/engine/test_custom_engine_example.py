@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from openxrt import _command
+from small_models import model_proto, tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "custom_engine"
@@ -103,15 +104,13 @@ def training_step() -> onnx.ModelProto:
     ]
 
     def value(name: str, *dims: int) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+        return tensor(name, TensorProto.FLOAT, dims)
 
-    step_count = helper.make_tensor_value_info("t", TensorProto.INT64, [])
+    step_count = tensor("t", TensorProto.INT64, [])
     inputs = [value("x", 2, 3), value("b", 4), value("g", 4), value("v", 4), value("r"), step_count]
     outputs = [value("y", 2, 4), value("e", 2, 4), value("b2", 4), value("v2", 4)]
     weight = numpy_helper.from_array(np.ones((3, 4), np.float32), "w")
-    graph = helper.make_graph(nodes, "step", inputs, outputs, [weight])
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(TRAINING, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return model_proto(nodes, inputs, outputs, [weight], domains={TRAINING: 1})
 
 
 STEP = """
@@ -176,17 +175,14 @@ def test_a_training_step_is_updated_in_place(
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """y = Exp(Add(Relu(x), x)), float32[2,3]."""
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy"]
+    ends = [tensor(name, TensorProto.FLOAT, [2, 3]) for name in "xy"]
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], name="relu"),
         helper.make_node("Add", ["a", "x"], ["b"], name="add"),
         helper.make_node("Exp", ["b"], ["y"], name="exp"),
     ]
-    graph = helper.make_graph(nodes, "test", ends[:1], ends[1:])
     path = tmp_path / "model.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path
-    )
+    onnx.save(model_proto(nodes, ends[:1], ends[1:]), path)
     return path
 
 

@@ -13,7 +13,7 @@ import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from small_models import make_model, tensor
+from small_models import make_model, model_proto, tensor
 
 # What a process of its own needs to import this file.
 BESIDE = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
@@ -117,17 +117,15 @@ def test_results_are_written_in_place() -> None:
 
 
 def test_results_of_unknown_shape_are_given_away() -> None:
-    graph = helper.make_graph(
+    model = model_proto(
         [
             helper.make_node("NonZero", ["x"], ["i"], name="find"),
             helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT, name="cast"),
             helper.make_node("Relu", ["f"], ["y"], name="relu"),
         ],
-        "test",
         [tensor("x", TensorProto.FLOAT, [2, 3])],
         [tensor("y", TensorProto.FLOAT, [2, None])],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     seen.clear()
     program = openxrt.load(model.SerializeToString(), engine=["python_full", "native"])
     np.testing.assert_array_equal(program(X), np.array(np.nonzero(X), np.float32))

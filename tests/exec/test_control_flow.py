@@ -8,7 +8,7 @@ import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper
-from small_models import tensor
+from small_models import model_proto, tensor
 
 STEPS, SIZE = 6, 8
 
@@ -29,9 +29,8 @@ def recurrent_model() -> bytes:
     scan = helper.make_node(
         "Scan", ["h0", "x"], ["last", "squares"], name="scan", body=body, num_scan_inputs=1
     )
-    graph = helper.make_graph(
+    model = model_proto(
         [scan],
-        "recurrent",
         [
             tensor("w", TensorProto.FLOAT, [SIZE, SIZE]),
             tensor("h0", TensorProto.FLOAT, [SIZE]),
@@ -42,7 +41,6 @@ def recurrent_model() -> bytes:
             tensor("squares", TensorProto.FLOAT, ["steps", SIZE]),
         ],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.checker.check_model(model)
     return model.SerializeToString()
 

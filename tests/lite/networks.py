@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import openxrt.lite
 from onnx import TensorProto, helper, numpy_helper
+from small_models import model_proto, tensor
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "lite_aarch64"
 
@@ -141,17 +142,16 @@ def int8_network(path: Path, activation: type, seed: int = 0) -> dict[str, np.nd
     y = g.quantized(g.node("Gemm", [flat, w, bias], transB=1), 0.02, zero)
     g.nodes.append(helper.make_node("Identity", [y], ["y"]))
     g.nodes.append(helper.make_node("Identity", [f], ["z"]))
-    graph = helper.make_graph(
+    model = model_proto(
         g.nodes,
-        "int8",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 24, 20])],
+        [tensor("x", TensorProto.FLOAT, [1, 3, 24, 20])],
         [
-            helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10]),
-            helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 40, 6, 5]),
+            tensor("y", TensorProto.FLOAT, [1, 10]),
+            tensor("z", TensorProto.FLOAT, [1, 40, 6, 5]),
         ],
         g.constants,
+        opset=17,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)
     onnx.save(model, path)
     return {"x": g.rng.uniform(-2, 2, (1, 3, 24, 20)).astype(np.float32)}

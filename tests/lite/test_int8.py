@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from openxrt import _command
 from PIL import Image
+from small_models import model_proto
 
 Network = tuple[Path, np.ndarray, np.ndarray, np.ndarray]
 
@@ -39,15 +40,13 @@ def digits_model(weights: list[TensorProto]) -> onnx.ModelProto:
     if len(weights) == 6:
         nodes.append(helper.make_node("Gemm", ["flat", "w3", "b3"], ["y"], name="last", transB=1))
     output = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)
-    graph = helper.make_graph(
+    return model_proto(
         nodes,
-        "digits",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 8, 8])],
         [output],
         weights,
+        opset=17,
     )
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
 @pytest.fixture(scope="module")
@@ -273,10 +272,8 @@ def test_two_inputs(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((8, 4), np.float32)
     outputs = [info("y", TensorProto.FLOAT, [2, 4])]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, [constant("w", weights)])
-    opsets = [helper.make_opsetid("", 17)]
     file = tmp_path / "two.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    onnx.save(model_proto(nodes, inputs, outputs, [constant("w", weights)], opset=17), file)
     folder = tmp_path / "samples"
     a, b = rng.uniform(-1, 1, (16, 2, 8)), rng.uniform(-1, 1, (16, 2, 4))
     for name, array in (("left_a", a), ("b", b)):
@@ -324,10 +321,8 @@ def test_a_bias_in_other_steps(factor: int, tmp_path: Path) -> None:
         [info("x", TensorProto.UINT8, [3, 16])],
         [info("y", TensorProto.UINT8, [3, 8])],
     )
-    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
-    opsets = [helper.make_opsetid("", 19)]
     file = tmp_path / "bias.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), file)
+    onnx.save(model_proto(nodes, inputs, outputs, constants, opset=19), file)
     assert "1 ops" in openxrt.lite.compile(file, tmp_path / "bias.bin")
     x = rng.integers(0, 256, (3, 16)).astype(np.uint8)
     exact = (x.astype(np.int64) - 128) @ weights.T.astype(np.int64) * 0.0002

@@ -9,6 +9,7 @@ import onnxruntime
 import openxrt.lite
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from small_models import model_proto
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,10 +67,8 @@ def test_conv_transpose(case: str, targets: str, tmp_path: Path) -> None:
     info = helper.make_tensor_value_info
     inputs = [info("x", TensorProto.FLOAT, shape)]
     outputs = [info("y", TensorProto.FLOAT, None)]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
-    opsets = [helper.make_opsetid("", 17)]
     file = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    onnx.save(model_proto(nodes, inputs, outputs, constants, opset=17), file)
     x = rng.standard_normal(shape, np.float32)
     assert differs(file, tmp_path, targets, x=x) < 1e-6
 
@@ -81,10 +80,8 @@ def test_lrn(size: int, targets: str, tmp_path: Path) -> None:
     node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.3, beta=0.6, bias=1.5)
     info = helper.make_tensor_value_info
     inputs, outputs = ([info(name, TensorProto.FLOAT, [2, 7, None, 3])] for name in ("x", "y"))
-    opsets = [helper.make_opsetid("", 17)]
-    graph = helper.make_graph([node], "g", inputs, outputs)
     file = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    onnx.save(model_proto([node], inputs, outputs, opset=17), file)
     x = np.random.default_rng(0).standard_normal((2, 7, 5, 3), np.float32)
     assert differs(file, tmp_path, targets, {"x.2": 5}, x=x) < 1e-6
 
@@ -101,16 +98,17 @@ def test_large_constants_of_a_shape(tmp_path: Path) -> None:
         helper.make_node("MatMul", ["x", "w"], ["y"]),
     ]
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [info("x", TensorProto.FLOAT, [1, 3000])],
-        [info("y", TensorProto.FLOAT, [1, 2000])],
-        [numpy_helper.from_array(np.array([3000, 2000]), "shape")],
-    )
-    opsets = [helper.make_opsetid("", 17)]
     file = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    onnx.save(
+        model_proto(
+            nodes,
+            [info("x", TensorProto.FLOAT, [1, 3000])],
+            [info("y", TensorProto.FLOAT, [1, 2000])],
+            [numpy_helper.from_array(np.array([3000, 2000]), "shape")],
+            opset=17,
+        ),
+        file,
+    )
     openxrt.lite.compile(file, tmp_path / "model.bin", targets="x86")
     x = np.random.default_rng(0).standard_normal((1, 3000), np.float32)
     (y,) = openxrt.lite.Model(tmp_path / "model.bin").run({"x": x}).values()

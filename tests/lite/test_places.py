@@ -13,6 +13,7 @@ import openxrt.lite
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from openxrt import _command
+from small_models import model_proto, tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from networks import run
@@ -54,16 +55,17 @@ class Builder:
         order of the input and of outputs that are images.
         """
         shape = (2, 3, 12, 10)
-        graph = helper.make_graph(
-            self.nodes,
-            "places",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-            self.constants,
-        )
         file, compiled = folder / "model.onnx", folder / f"{targets}.bin"
-        opsets = [helper.make_opsetid("", 17)]
-        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+        onnx.save(
+            model_proto(
+                self.nodes,
+                [tensor("x", TensorProto.FLOAT, shape)],
+                [tensor(name, TensorProto.FLOAT, None) for name in outputs],
+                self.constants,
+                opset=17,
+            ),
+            file,
+        )
         x = self.rng.standard_normal(shape, np.float32)
         expected = onnxruntime.InferenceSession(file).run(None, {"x": x})
         openxrt.lite.compile(file, compiled, targets=targets)

@@ -8,6 +8,7 @@ import onnx
 import openxrt.lite
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from small_models import model_proto, tensor
 
 
 @pytest.fixture
@@ -23,16 +24,17 @@ def model(tmp_path: Path) -> Path:
         helper.make_node("Add", ["p", "b"], ["s"]),
         helper.make_node("Relu", ["s"], ["y"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 5])],
-        weights,
-    )
     file = tmp_path / "model.onnx"
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    onnx.save(
+        model_proto(
+            nodes,
+            [tensor("x", TensorProto.FLOAT, ["N", 3])],
+            [tensor("y", TensorProto.FLOAT, ["N", 5])],
+            weights,
+            opset=17,
+        ),
+        file,
+    )
     said = openxrt.lite.compile(file, tmp_path / "model.bin", dims={"N": 4})
     assert "1 ops" in said  # product, bias and Relu are one kernel
     return file

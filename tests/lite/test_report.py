@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import openxrt.lite
 from onnx import TensorProto, helper, numpy_helper
+from small_models import model_proto
 
 NAME = '<script>"&alert</script>'
 
@@ -26,15 +27,13 @@ def residual_network() -> onnx.ModelProto:
         value = name
     nodes.append(helper.make_node("Softmax", [value], ["y"], axis=1))
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(
+    return model_proto(
         nodes,
-        "g",
         [info("x", TensorProto.FLOAT, [1, 8, 16, 16])],
         [info("y", TensorProto.FLOAT, [1, 8, 16, 16])],
         [weights],
+        opset=17,
     )
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
 def test_page(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import openxrt.lite
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from openxrt import _command
+from small_models import model_proto, tensor
 
 needs_nvrtc = pytest.mark.skipif(
     importlib.util.find_spec("nvidia") is None, reason="nvidia-cuda-nvrtc is not installed"
@@ -31,16 +32,17 @@ def model(tmp_path: Path) -> Path:
         helper.make_node("Gather", ["table", "i"], ["rows"]),
         helper.make_node("MatMul", ["rows", "w"], ["y"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 8, 5])],
-        [weights("k", 20, 3, 3, 3), weights("table", 20, 12), weights("w", 12, 5)],
-    )
     file = tmp_path / "model.onnx"
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), file)
+    onnx.save(
+        model_proto(
+            nodes,
+            [tensor("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+            [tensor("y", TensorProto.FLOAT, [1, 8, 8, 5])],
+            [weights("k", 20, 3, 3, 3), weights("table", 20, 12), weights("w", 12, 5)],
+            opset=17,
+        ),
+        file,
+    )
     return file
 
 

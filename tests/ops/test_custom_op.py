@@ -15,6 +15,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 from openxrt import _command
+from small_models import make_model, model_proto, tensor, untyped
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "custom_op"
@@ -34,18 +35,12 @@ def model(
     version: int = 1,
 ) -> bytes:
     """One node named "node" of an op of DOMAIN."""
-    graph = helper.make_graph(
+    return make_model(
         [helper.make_node(op, inputs, outputs, "node", domain=DOMAIN, **(attributes or {}))],
-        "test",
-        [
-            helper.make_tensor_value_info(name, dtype, shape)
-            for name in dict.fromkeys(inputs)
-            if name
-        ],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [tensor(name, dtype, shape) for name in dict.fromkeys(inputs) if name],
+        [untyped(name) for name in outputs],
+        domains={DOMAIN: version},
     )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, version)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
 
 def engines(program: openxrt.Program) -> dict[str, str]:
@@ -181,14 +176,12 @@ def test_an_op_may_bring_stablehlo() -> None:
         helper.make_node(name, ["x"], ["y", "z"], "first", domain=DOMAIN),
         helper.make_node(name, ["z"], ["v", "w"], "second", domain=DOMAIN, by=3.0),
     ]
-    graph = helper.make_graph(
+    both = make_model(
         nodes,
-        "test",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
-        [helper.make_empty_tensor_value_info(name) for name in ("y", "v", "w")],
+        [tensor("x", TensorProto.FLOAT, [4])],
+        [untyped(name) for name in ("y", "v", "w")],
+        domains={DOMAIN: 1},
     )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
-    both = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
     program = openxrt.load(both, engine="xla", strict=True)
     results = program.run({"x": X})
     for output, factor in (("y", 2), ("v", -6), ("w", 6)):
@@ -309,18 +302,16 @@ def test_constants_fold_and_random_ops_do_not() -> None:
         openxrt.register_op(
             DOMAIN, name, lambda x: x + 1, inputs=["x"], deterministic=deterministic
         )
-        graph = helper.make_graph(
+        proto = model_proto(
             [
                 helper.make_node("Constant", [], ["c"], value_floats=[1.0, 2.0]),
                 helper.make_node(name, ["c"], ["d"], domain=DOMAIN),
                 helper.make_node("Add", ["x", "d"], ["y"]),
             ],
-            "test",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+            [tensor("x", TensorProto.FLOAT, [2])],
+            [tensor("y", TensorProto.FLOAT, [2])],
+            domains={DOMAIN: 1},
         )
-        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
-        proto = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         program = openxrt.load(proto.SerializeToString(), engine="native")
         assert program(np.zeros(2, np.float32)).tolist() == [2, 3]
         assert len(program.explain()["nodes"]) == 1 + left
@@ -341,23 +332,21 @@ def test_a_body_of_an_if_may_use_it() -> None:
 
     def branch(op: str, domain: str) -> object:
         nodes = [helper.make_node(op, ["x"], [f"{op}_y"], domain=domain)]
-        outputs = [helper.make_tensor_value_info(f"{op}_y", TensorProto.FLOAT, [4])]
+        outputs = [tensor(f"{op}_y", TensorProto.FLOAT, [4])]
         return helper.make_graph(nodes, op, [], outputs)
 
     node = helper.make_node(
         "If", ["c"], ["y"], then_branch=branch(name, DOMAIN), else_branch=branch("Neg", "")
     )
-    graph = helper.make_graph(
+    proto = make_model(
         [node],
-        "test",
         [
-            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+            tensor("c", TensorProto.BOOL, []),
+            tensor("x", TensorProto.FLOAT, [4]),
         ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+        [tensor("y", TensorProto.FLOAT, [4])],
+        domains={DOMAIN: 1},
     )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
-    proto = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
     for chosen in ("native", "xla"):
         program = openxrt.load(proto, engine=chosen)
         np.testing.assert_array_equal(program(np.array(True), X), X * X)

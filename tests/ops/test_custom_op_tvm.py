@@ -14,6 +14,7 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
+from small_models import make_model, tensor, untyped
 
 pytestmark = pytest.mark.skipif(
     "tvm" not in openxrt.engines(), reason="apache-tvm is not installed"
@@ -26,17 +27,12 @@ names = (f"Op{n}" for n in itertools.count())  # an op cannot be registered twic
 
 
 def model(nodes: list, inputs: dict[str, tuple], outputs: list[str]) -> bytes:
-    graph = helper.make_graph(
+    return make_model(
         nodes,
-        "test",
-        [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-            for name, shape in inputs.items()
-        ],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [tensor(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [untyped(name) for name in outputs],
+        domains={DOMAIN: 1},
     )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
 
 def single(op: str, **attributes: Any) -> bytes:
@@ -233,15 +229,13 @@ def test_a_convolution_beside_it_keeps_its_schedule_and_its_numbers() -> None:
             helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
             helper.make_node(op, ["c"], ["y"], domain=domain, **attributes),
         ]
-        whole = helper.make_graph(
+        return make_model(
             nodes,
-            "test",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, data.shape)],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 16, 20, 20))],
+            [tensor("x", TensorProto.FLOAT, data.shape)],
+            [tensor("y", TensorProto.FLOAT, (1, 16, 20, 20))],
             [helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.ravel())],
+            domains={DOMAIN: 1},
         )
-        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
-        return helper.make_model(whole, opset_imports=opsets, ir_version=10).SerializeToString()
 
     program = openxrt.load(graph(name, DOMAIN), engine="tvm", strict=True)
     standard = graph("Shrink", "", lambd=0.5, bias=0.5)

@@ -1,13 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds small models with the onnx package; says which engines there are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx
 import openxrt
 from onnx import helper
 
 OPSET = 21
+IR_VERSION = 10
+
+
+def model_proto(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    initializers: Sequence[onnx.TensorProto] = (),
+    *,
+    opset: int = OPSET,
+    domains: Mapping[str, int] | None = None,
+    functions: Sequence[onnx.FunctionProto] = (),
+) -> onnx.ModelProto:
+    """A model of the opset, and of the further domains with their versions."""
+    graph = helper.make_graph(list(nodes), "test", list(inputs), list(outputs), list(initializers))
+    versions = {"": opset, **(domains or {})}
+    return helper.make_model(
+        graph,
+        opset_imports=[
+            helper.make_opsetid(domain, version) for domain, version in versions.items()
+        ],
+        ir_version=IR_VERSION,
+        functions=list(functions),
+    )
 
 
 def make_model(
@@ -15,16 +40,20 @@ def make_model(
     inputs: Sequence[onnx.ValueInfoProto],
     outputs: Sequence[onnx.ValueInfoProto],
     initializers: Sequence[onnx.TensorProto] = (),
+    **options: Any,
 ) -> bytes:
-    """A serialised model."""
-    graph = helper.make_graph(list(nodes), "test", list(inputs), list(outputs), list(initializers))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
-    return model.SerializeToString()
+    """model_proto() as the content of a file."""
+    return model_proto(nodes, inputs, outputs, initializers, **options).SerializeToString()
 
 
-def tensor(name: str, dtype: int, shape: Sequence[int | str | None]) -> onnx.ValueInfoProto:
-    """The type of a tensor value."""
-    return helper.make_tensor_value_info(name, dtype, list(shape))
+def tensor(name: str, dtype: int, shape: Sequence[int | str | None] | None) -> onnx.ValueInfoProto:
+    """The type of a tensor value; without a shape, its rank is not known."""
+    return helper.make_tensor_value_info(name, dtype, None if shape is None else list(shape))
+
+
+def untyped(name: str) -> onnx.ValueInfoProto:
+    """A value whose type is inferred."""
+    return onnx.ValueInfoProto(name=name)
 
 
 def identity_model(dtype: int, shape: Sequence[int | str | None]) -> bytes:

@@ -7,24 +7,23 @@ import io
 import zlib
 
 import numpy as np
-import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper
 from PIL import Image
+from small_models import model_proto, tensor, untyped
 
 RNG = np.random.default_rng(8)
 
 
 def decode(content: bytes, pixel_format: str = "RGB") -> np.ndarray:
     node = helper.make_node("ImageDecoder", ["x"], ["y"], pixel_format=pixel_format)
-    graph = helper.make_graph(
+    model = model_proto(
         [node],
-        "image",
-        [helper.make_tensor_value_info("x", TensorProto.UINT8, ["n"])],
-        [onnx.ValueInfoProto(name="y")],
+        [tensor("x", TensorProto.UINT8, ["n"])],
+        [untyped("y")],
+        opset=20,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
     program = openxrt.load(model.SerializeToString(), engine=["native"])
     return program.run({"x": np.frombuffer(content, np.uint8)})["y"]
 

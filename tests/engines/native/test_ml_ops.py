@@ -15,6 +15,7 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
+from small_models import model_proto, tensor, untyped
 
 RNG = np.random.default_rng(11)
 ML = "ai.onnx.ml"
@@ -28,17 +29,12 @@ def model_of(
     node = helper.make_node(
         op, list(inputs), [f"y{i}" for i in range(outputs)], domain=ML, **attributes
     )
-    graph = helper.make_graph(
+    return model_proto(
         [node],
-        "ml",
-        [
-            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-            for n, v in inputs.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for name in node.output],
+        [tensor(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in inputs.items()],
+        [untyped(name) for name in node.output],
+        domains={ML: opset},
     )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(ML, opset)]
-    return helper.make_model(graph, opset_imports=opsets)
 
 
 def native(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

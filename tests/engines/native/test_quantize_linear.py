@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import openxrt
 import pytest
+from small_models import model_proto, tensor
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -29,18 +30,15 @@ def test_every_rounding(op: str, scale: float, dtype: type, zero: int) -> None:
     else:
         x = np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype)
         kinds = kinds[::-1]
-    graph = onnx.helper.make_graph(
+    model = model_proto(
         [onnx.helper.make_node(op, ["x", "s", "z"], ["y"])],
-        "graph",
-        [onnx.helper.make_tensor_value_info("x", kinds[0], x.shape)],
-        [onnx.helper.make_tensor_value_info("y", kinds[1], None)],
+        [tensor("x", kinds[0], x.shape)],
+        [tensor("y", kinds[1], None)],
         [
             onnx.helper.make_tensor("s", onnx.TensorProto.FLOAT, [], [scale]),
             onnx.helper.make_tensor("z", small, [], [zero]),
         ],
     )
-    opset = onnx.helper.make_opsetid("", 21)
-    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10)
     content = model.SerializeToString()
     (wanted,) = onnxruntime.InferenceSession(content).run(None, {"x": x})
     found = openxrt.load(content, engine="native")(x)

@@ -9,21 +9,18 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
+from small_models import model_proto, tensor, untyped
 
 P = np.linspace(0, 1, 1000, dtype=np.float32).reshape(10, 100)
 
 
 def one_node(node: onnx.NodeProto, inputs: dict[str, np.ndarray]) -> onnx.ModelProto:
-    graph = helper.make_graph(
+    return model_proto(
         [node],
-        "random",
-        [
-            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-            for n, v in inputs.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for name in node.output],
+        [tensor(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in inputs.items()],
+        [untyped(name) for name in node.output],
+        opset=22,
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
 
 
 def native(node: onnx.NodeProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

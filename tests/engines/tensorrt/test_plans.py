@@ -11,7 +11,7 @@ import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from small_models import make_model, tensor
+from small_models import make_model, model_proto, tensor
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -190,15 +190,12 @@ def test_refusals_have_reasons() -> None:
     text = str(caught.value)
     assert any(op in text and re.search(reason, text) for op, reason in expected.items())
     for node in [n for n in onnx.load_model_from_string(model).graph.node if n.op_type != "Relu"]:
-        alone = helper.make_graph(
+        single = model_proto(
             [node],
-            "alone",
             [v for v in onnx.load_model_from_string(model).graph.input if v.name in node.input]
             + ([tensor("r", TensorProto.FLOAT, [2, 3])] if "r" in node.input else []),
             [v for v in onnx.load_model_from_string(model).graph.output if v.name in node.output],
         )
-        opset = helper.make_opsetid("", 21)
-        single = helper.make_model(alone, opset_imports=[opset], ir_version=10)
         with pytest.raises(openxrt.Unsupported, match=expected[node.op_type]):
             load(single.SerializeToString())
 

@@ -19,6 +19,7 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from small_models import make_model, model_proto, tensor, untyped
 
 pytestmark = pytest.mark.skipif(
     "tvm" not in openxrt.engines(), reason="apache-tvm is not installed"
@@ -39,16 +40,12 @@ def model(op: str, *constants: np.ndarray | None, data: np.ndarray = X, **attrib
     outputs = attributes.pop("outputs", 1)
     node = helper.make_node(op, names, [f"y{i}" for i in range(outputs)], **attributes)
     kind = helper.np_dtype_to_tensor_dtype(data.dtype)
-    graph = helper.make_graph(
+    return make_model(
         [node],
-        op,
-        [helper.make_tensor_value_info("x", kind, data.shape)],
-        [helper.make_empty_tensor_value_info(f"y{i}") for i in range(outputs)],
+        [tensor("x", kind, data.shape)],
+        [untyped(f"y{i}") for i in range(outputs)],
         initializers,
     )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10
-    ).SerializeToString()
 
 
 def ints(*numbers: int) -> np.ndarray:
@@ -292,15 +289,12 @@ def network(nodes: list[onnx.NodeProto], **inputs: list[int]) -> bytes:
     """The nodes with float32 inputs, and `mask` as bool; the last node's output is the result."""
     kinds = {"mask": onnx.TensorProto.BOOL}
     values = [
-        onnx.helper.make_tensor_value_info(name, kinds.get(name, onnx.TensorProto.FLOAT), shape)
+        tensor(name, kinds.get(name, onnx.TensorProto.FLOAT), shape)
         for name, shape in inputs.items()
     ]
-    result = onnx.helper.make_tensor_value_info(nodes[-1].output[0], onnx.TensorProto.FLOAT, None)
-    graph = onnx.helper.make_graph(nodes, "network", values, [result])
+    result = tensor(nodes[-1].output[0], onnx.TensorProto.FLOAT, None)
     return onnx.shape_inference.infer_shapes(
-        onnx.helper.make_model(
-            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
-        )
+        model_proto(nodes, values, [result], opset=17)
     ).SerializeToString()
 
 

@@ -19,6 +19,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from small_models import model_proto, tensor, untyped
 
 RNG = np.random.default_rng(6)
 Array = np.ndarray
@@ -33,7 +34,7 @@ def old_model(
 ) -> onnx.ModelProto:
     """One node; `how` the shape of x is known: "declared", "inferred" or "unknown"."""
     inputs = [
-        helper.make_tensor_value_info(
+        tensor(
             name,
             helper.np_dtype_to_tensor_dtype(value.dtype),
             None if how == "unknown" else value.shape,
@@ -44,14 +45,13 @@ def old_model(
     if how == "inferred":
         nodes = [helper.make_node("Identity", ["x"], ["x_1"]), *nodes]
         node.input[0] = "x_1"
-    graph = helper.make_graph(
+    return model_proto(
         nodes,
-        "old",
         inputs,
-        [onnx.ValueInfoProto(name=name) for name in node.output if name],
+        [untyped(name) for name in node.output if name],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
+        opset=opset,
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=4)
 
 
 def rewritten(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -15,6 +15,7 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from small_models import model_proto, tensor, untyped
 
 FLOAT = TensorProto.FLOAT
 RNG = np.random.default_rng(5)
@@ -27,14 +28,13 @@ def model_of(
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> onnx.ModelProto:
     """One node from x (and constants) to its outputs."""
-    graph = helper.make_graph(
+    return model_proto(
         [node],
-        "old",
-        [helper.make_tensor_value_info("x", FLOAT, shape)],
-        [onnx.ValueInfoProto(name=name) for name in node.output],
+        [tensor("x", FLOAT, shape)],
+        [untyped(name) for name in node.output],
         [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
+        opset=opset,
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
 
 
 def random(*shape: int) -> np.ndarray:
@@ -231,23 +231,22 @@ def test_scan_of_opset_8_keeps_its_batch_axis() -> None:
     body = helper.make_graph(
         [N("Add", ["sum", "x"], ["s"]), N("Mul", ["s", "two"], ["t"]), N("Identity", ["s"], ["u"])],
         "body",
-        [helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("sum", "x")],
-        [helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("u", "t")],
+        [tensor(name, FLOAT, [2]) for name in ("sum", "x")],
+        [tensor(name, FLOAT, [2]) for name in ("u", "t")],
     )
-    graph = helper.make_graph(
+    model = model_proto(
         [N("Scan", ["", "start", "xs"], ["end", "sums"], body=body, num_scan_inputs=1)],
-        "g",
         [
-            helper.make_tensor_value_info("start", FLOAT, [3, 2]),
-            helper.make_tensor_value_info("xs", FLOAT, [3, 4, 2]),
+            tensor("start", FLOAT, [3, 2]),
+            tensor("xs", FLOAT, [3, 4, 2]),
         ],
         [
-            helper.make_tensor_value_info("end", FLOAT, [3, 2]),
-            helper.make_tensor_value_info("sums", FLOAT, [3, 4, 2]),
+            tensor("end", FLOAT, [3, 2]),
+            tensor("sums", FLOAT, [3, 4, 2]),
         ],
         [numpy_helper.from_array(f32(2), "two")],
+        opset=8,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=7)
     rewritten = onnx.load_from_string(openxrt.rewrite_onnx(model.SerializeToString()))
     onnx.checker.check_model(rewritten, full_check=True)
     start, xs = random(3, 2), random(3, 4, 2)
@@ -258,14 +257,12 @@ def test_scan_of_opset_8_keeps_its_batch_axis() -> None:
 
 
 def test_the_checker_accepts_subgraphs_and_functions(tmp_path: Path) -> None:
-    body = helper.make_graph(
-        [N("Add", ["x", "x"], ["r"])], "twice", [], [helper.make_tensor_value_info("r", FLOAT, [2])]
-    )
+    body = helper.make_graph([N("Add", ["x", "x"], ["r"])], "twice", [], [tensor("r", FLOAT, [2])])
     other = helper.make_graph(
         [N("Half", ["x"], ["r"], domain="mine")],
         "half",
         [],
-        [helper.make_tensor_value_info("r", FLOAT, [2])],
+        [tensor("r", FLOAT, [2])],
     )
     half = helper.make_function(
         "mine",
@@ -275,19 +272,16 @@ def test_the_checker_accepts_subgraphs_and_functions(tmp_path: Path) -> None:
         [N("Constant", [], ["c"], value_float=0.5), N("Mul", ["v", "c"], ["w"])],
         [helper.make_opsetid("", 18)],
     )
-    graph = helper.make_graph(
+    model = model_proto(
         [N("If", ["c"], ["y"], then_branch=body, else_branch=other)],
-        "g",
         [
-            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("x", FLOAT, [2]),
+            tensor("c", TensorProto.BOOL, []),
+            tensor("x", FLOAT, [2]),
         ],
-        [helper.make_tensor_value_info("y", FLOAT, [2])],
-    )
-    model = helper.make_model(
-        graph,
+        [tensor("y", FLOAT, [2])],
         functions=[half],
-        opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)],
+        opset=18,
+        domains={"mine": 1},
     )
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
@@ -302,17 +296,16 @@ def test_the_checker_accepts_subgraphs_and_functions(tmp_path: Path) -> None:
 
 def test_simplify_folds_normalisation_into_the_convolution() -> None:
     constants = {"w": random(4, 3, 3, 3), **{k: np.resize(v, 4) for k, v in NORM.items()}}
-    graph = helper.make_graph(
+    model = model_proto(
         [
             N("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
             N("BatchNormalization", ["c", "s", "b", "m", "v"], ["y"]),
         ],
-        "g",
-        [helper.make_tensor_value_info("x", FLOAT, ["N", 3, 5, 5])],
-        [helper.make_tensor_value_info("y", FLOAT, ["N", 4, 5, 5])],
+        [tensor("x", FLOAT, ["N", 3, 5, 5])],
+        [tensor("y", FLOAT, ["N", 4, 5, 5])],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
+        opset=17,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     rewritten = onnx.load_from_string(
         openxrt.rewrite_onnx(model.SerializeToString(), simplify=True)
     )

@@ -11,6 +11,7 @@ import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, model_proto, tensor, untyped
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -47,17 +48,20 @@ class Model:
         name = f"x{len(self.inputs)}"
         self.feeds[name] = array
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-        self.inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
+        self.inputs.append(tensor(name, kind, array.shape))
         return name
 
     def outputs(self, op: str, inputs: list[str], **attributes: Any) -> tuple[Array, Array]:
         """Ours and ONNX Runtime's."""
         node = helper.make_node(op, inputs, ["y"], domain="com.microsoft", **attributes)
-        graph = helper.make_graph(
-            [node], "g", self.inputs, [onnx.ValueInfoProto(name="y")], self.constants
+        model = model_proto(
+            [node],
+            self.inputs,
+            [untyped("y")],
+            self.constants,
+            opset=17,
+            domains={"com.microsoft": 1},
         )
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
         data = model.SerializeToString()
         (wanted,) = onnxruntime.InferenceSession(data).run(None, self.feeds)
         (found,) = openxrt.load(data, engine="native", strict=True).run(self.feeds).values()
@@ -202,16 +206,16 @@ def test_quantiser_in_operator_form(tmp_path: Path) -> None:
         node("Gemm", ["f", "w2"], ["y"]),
     ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "se",
-        [value("x", TensorProto.FLOAT, [1, 3, 8, 8])],
-        [value("y", TensorProto.FLOAT, [1, 10])],
-        [weight("w0", 16, 3, 3, 3), weight("w1", 16, 16, 1, 1), weight("w2", 512, 10)],
-    )
     given, made = tmp_path / "given.onnx", tmp_path / "made.onnx"
     onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), given
+        model_proto(
+            nodes,
+            [value("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+            [value("y", TensorProto.FLOAT, [1, 10])],
+            [weight("w0", 16, 3, 3, 3), weight("w1", 16, 16, 1, 1), weight("w2", 512, 10)],
+            opset=13,
+        ),
+        given,
     )
     samples = [{"x": rng.normal(size=(1, 3, 8, 8)).astype(np.float32)} for _ in range(8)]
 
@@ -250,14 +254,12 @@ def test_what_cannot_be_read(op: str, inputs: int, attributes: dict[str, Any], s
     if op == "QLinearAdd":
         names[3:] = [names[0], names[1]]
     with pytest.raises(openxrt.Error, match=says):
-        model_bytes = helper.make_model(
-            helper.make_graph(
-                [helper.make_node(op, names, ["y"], domain="com.microsoft", **attributes)],
-                "g",
-                model.inputs,
-                [onnx.ValueInfoProto(name="y")],
-                model.constants,
-            ),
-            opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
-        ).SerializeToString()
+        model_bytes = make_model(
+            [helper.make_node(op, names, ["y"], domain="com.microsoft", **attributes)],
+            model.inputs,
+            [untyped("y")],
+            model.constants,
+            opset=17,
+            domains={"com.microsoft": 1},
+        )
         openxrt.load(model_bytes, engine="native")
