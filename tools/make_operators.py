@@ -5,10 +5,12 @@ op, and how many of ONNX's node tests it passes.
 
     PYTHONPATH=build/release/python python tools/make_operators.py           # writes the page
     PYTHONPATH=build/release/python python tools/make_operators.py --check   # exit 1 if stale
+    … python tools/make_operators.py --output page.md   # another file
 
-The table is read from the engines' own registries and from docs/conformance, which `./dev
-conformance ENGINES --record` writes. An op without an entry may still run: if ONNX gives it a
-function body, an engine that takes every op of the body takes the op.
+The table is read from the registries of all engines that are found, those of XRT_ENGINE_PATH too,
+and from docs/conformance, which `./dev conformance ENGINES --record` writes. An op without an entry
+may still run: if ONNX gives it a function body, an engine that takes every op of the body takes the
+op.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from openxrt._core import gradient_kind
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "operators.md"
-ENGINES = ("native", "openvino", "xla", "onnxruntime")
 DOMAINS = ("", "ai.onnx.ml")
 RECORDS = ROOT / "docs" / "conformance"
 KINDS = {"node": 1884, "simple": 23, "pytorch-operator": 35, "pytorch-converted": 82}
@@ -44,7 +45,8 @@ Made by `tools/make_operators.py` from the registries of the engines and from wh
   take.
 - **n/m**: of m node tests of the onnx package that hold the op, n pass with every node on that
   engine (what the engine leaves to native is not counted). Why a test does not pass at all:
-  tests/conformance/expectations.json.
+  tests/conformance/expectations.json. A column without such counts: the tests have not been run on
+  that engine.
 - **gradient**: ● there is a rule; ƒ through the ops that define it, where those have rules; 0 no
   gradient passes; nothing: an error where a gradient is wanted ([gradients](gradients.md)).
 
@@ -106,17 +108,18 @@ def tests_of(records: list[dict[str, Any]], engine: str) -> dict[str, str]:
 
 def page() -> str:
     """The whole page as text."""
-    have = {engine: set(openxrt.engine_ops(engine)) for engine in ENGINES}
+    engines = openxrt.engines()
+    have = {engine: set(openxrt.engine_ops(engine)) for engine in engines}
     records = read_records()
-    tests = {engine: tests_of(records, engine) for engine in ENGINES}
+    tests = {engine: tests_of(records, engine) for engine in engines}
     rows = op_rows()
     lines = [
-        f"| op | since | {' | '.join(ENGINES)} | gradient |",
-        f"| --- | --- |{' --- |' * (len(ENGINES) + 1)}",
+        f"| op | since | {' | '.join(engines)} | gradient |",
+        f"| --- | --- |{' --- |' * (len(engines) + 1)}",
     ]
     for name, since, has_body in rows:
         cells = []
-        for engine in ENGINES:
+        for engine in engines:
             mark = "●" if name in have[engine] else "ƒ" if has_body else ""
             count = tests[engine].get(name, "")
             cells.append(f"{mark} {count}".strip() if mark or not count.startswith("0/") else "")
@@ -124,7 +127,7 @@ def page() -> str:
         gradient = GRADIENTS[gradient_kind(domain, op)]
         lines.append(f"| {name} | {since} | {' | '.join(cells)} | {gradient} |")
     names = {name for name, _, _ in rows}
-    counts = ", ".join(f"{e} {len(have[e] & names)}" for e in ENGINES)
+    counts = ", ".join(f"{e} {len(have[e] & names)}" for e in engines)
     version = records[0]["onnx"] if records else onnx.__version__
     return (
         HEADER
@@ -140,12 +143,13 @@ def main() -> int:
     """Writes or checks the page."""
     parser = argparse.ArgumentParser(description="Write docs/reference/operators.md.")
     parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    parser.add_argument("--output", type=Path, default=PAGE, metavar="FILE", help="write this file")
     arguments = parser.parse_args()
     text = page()
     if not arguments.check:
-        PAGE.write_text(text, encoding="utf-8")
+        arguments.output.write_text(text, encoding="utf-8")
         return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
+    if arguments.output.exists() and arguments.output.read_text(encoding="utf-8") == text:
         return 0
     print("docs/reference/operators.md is stale: run tools/make_operators.py", file=sys.stderr)
     return 1
