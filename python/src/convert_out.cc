@@ -114,8 +114,8 @@ std::optional<dlpack::DataType> dlpack_type(DType dtype) {
 }
 
 // A tensor lent to a framework, with what its view points to.
-struct Lent {
-  explicit Lent(Tensor lent) : tensor(std::move(lent)), strides(tensor.rank()) {
+struct LentTensor {
+  explicit LentTensor(Tensor lent) : tensor(std::move(lent)), strides(tensor.rank()) {
     std::int64_t stride = 1;
     for (std::size_t i = tensor.rank(); i-- > 0;) {
       strides[i] = stride;
@@ -134,7 +134,7 @@ nb::object to_framework(const Data& data, const dlpack::ExchangeApi& api) {
   if (!data.is_tensor()) return to_python(data);
   const std::optional<dlpack::DataType> type = dlpack_type(data.tensor().dtype());
   if (!type) return to_python(data);
-  auto lent = std::make_unique<Lent>(data.tensor());
+  auto lent = std::make_unique<LentTensor>(data.tensor());
   const Device device = lent->tensor.device();
   if (!device.is_host() && api.current_stream(static_cast<std::int32_t>(device.kind),
                                               device.ordinal, &lent->stream) != 0) {
@@ -143,7 +143,7 @@ nb::object to_framework(const Data& data, const dlpack::ExchangeApi& api) {
   lent->managed.version = {1, 0};
   lent->managed.manager_context = lent.get();
   lent->managed.deleter = [](dlpack::ManagedVersioned* self) {
-    const std::unique_ptr<Lent> own(static_cast<Lent*>(self->manager_context));
+    const std::unique_ptr<LentTensor> own(static_cast<LentTensor*>(self->manager_context));
     give_back(own->tensor, own->stream);
   };
   lent->managed.tensor = {lent->tensor.raw(),

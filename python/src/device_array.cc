@@ -32,13 +32,13 @@ using DeviceId = std::pair<std::int32_t, std::int32_t>;  // DLPack's type and nu
 
 // What is behind a capsule, until its taker is done with the memory.
 template <typename ManagedTensor>
-struct Lent {
+struct LentArray {
   ManagedTensor managed{};
   Tensor tensor;
   void* stream = nullptr;  // which the taker uses the memory on
 
   static void give_back(ManagedTensor* managed) {
-    const std::unique_ptr<Lent> lent(static_cast<Lent*>(managed->manager_context));
+    const std::unique_ptr<LentArray> lent(static_cast<LentArray*>(managed->manager_context));
     python::give_back(lent->tensor, lent->stream);
   }
 };
@@ -98,7 +98,7 @@ constexpr const char* kVersionedName = "dltensor_versioned";
 template <typename ManagedTensor>
 nb::object capsule_of(const Tensor& tensor, void* stream, const char* name,
                       PyCapsule_Destructor drop) {
-  auto lent = std::make_unique<Lent<ManagedTensor>>();
+  auto lent = std::make_unique<LentArray<ManagedTensor>>();
   lent->tensor = tensor;
   lent->stream = stream;
   dlpack::TensorView& view = lent->managed.tensor;
@@ -109,7 +109,7 @@ nb::object capsule_of(const Tensor& tensor, void* stream, const char* name,
   view.dtype = type_of(tensor.dtype());
   view.shape = const_cast<std::int64_t*>(lent->tensor.dims().data());  // not written by takers
   lent->managed.manager_context = lent.get();
-  lent->managed.deleter = Lent<ManagedTensor>::give_back;
+  lent->managed.deleter = LentArray<ManagedTensor>::give_back;
   if constexpr (std::is_same_v<ManagedTensor, dlpack::ManagedVersioned>) {
     lent->managed.version = {1, 1};
   }

@@ -16,7 +16,7 @@ namespace {
 // The value is of another kind than the option, or out of its range.
 struct WrongKind {};
 
-std::string text_of(nb::handle value) {
+std::string checked_text(nb::handle value) {
   if (!PyUnicode_Check(value.ptr())) throw WrongKind();
   return nb::cast<std::string>(value);
 }
@@ -63,7 +63,7 @@ void convert(nb::handle value, double& field) {
   field = PyFloat_AS_DOUBLE(number.ptr());
 }
 
-void convert(nb::handle value, std::string& field) { field = text_of(value); }
+void convert(nb::handle value, std::string& field) { field = checked_text(value); }
 
 void convert(nb::handle value, std::filesystem::path& field) {
   const nb::object path = nb::steal(PyOS_FSPath(value.ptr()));
@@ -83,7 +83,7 @@ void convert(nb::handle value, OptionalPath& field) { convert(value, field.empla
 void convert(nb::handle value, OptionNames& field) {
   if (!nb::isinstance<nb::sequence>(value) && !PyIter_Check(value.ptr())) throw WrongKind();
   field.clear();
-  for (const nb::handle name : nb::iter(value)) field.push_back(text_of(name));
+  for (const nb::handle name : nb::iter(value)) field.push_back(checked_text(name));
 }
 
 // The entries of a mapping, or of an iterable of pairs.
@@ -105,7 +105,7 @@ nb::list entries_of(nb::handle value) {
 void convert(nb::handle value, OptionPairs& field) {
   field.clear();
   for (const nb::handle entry : entries_of(value)) {
-    field.emplace_back(text_of(entry[0]), text_of(entry[1]));
+    field.emplace_back(checked_text(entry[0]), checked_text(entry[1]));
   }
 }
 
@@ -118,10 +118,10 @@ void convert(nb::handle value, OptionMap& field) {
 void convert(nb::handle value, OptionsByEngine& field) {
   field.clear();
   for (const nb::handle entry : entries_of(value)) {
-    OptionMap& own = field[text_of(entry[0])];
+    OptionMap& own = field[checked_text(entry[0])];
     if (PyUnicode_Check(nb::object(entry[1]).ptr())) throw WrongKind();
     for (const nb::handle option : entries_of(entry[1])) {
-      own[text_of(option[0])] = free_text(option[1]);
+      own[checked_text(option[0])] = free_text(option[1]);
     }
   }
 }
@@ -147,7 +147,7 @@ void set_options(ProgramOptions& options, const nb::dict& values) {
       continue;
     }
     if (PyUnicode_Check(value.ptr()) && option.kind == OptionKind::kList) {
-      set_option(options, given, text_of(value));
+      set_option(options, given, checked_text(value));
       continue;
     }
     try {

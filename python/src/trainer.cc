@@ -179,7 +179,7 @@ class PyTrainer {
   std::unique_ptr<Trainer> trainer_;
 };
 
-nb::object explain(const PyTrainer& self) {
+nb::object explain_trainer(const PyTrainer& self) {
   Explanation explanation;
   {
     nb::gil_scoped_release release;
@@ -203,7 +203,7 @@ void bind_trainer(nb::module_& module) {
       .def("load", [](const PyTrainer& self,
                       const std::filesystem::path& path) { self.trainer().load(path); })
       .def("model", [](const PyTrainer& self) { return graph_object(self.trainer().model()); })
-      .def("explain", explain)
+      .def("explain", explain_trainer)
       .def("graph_text", [](const PyTrainer& self) { return self.trainer().graph_text(); })
       .def_prop_rw(
           "learning_rate", [](const PyTrainer& self) { return self.trainer().learning_rate(); },

@@ -8,7 +8,9 @@
 namespace xrt::autodiff {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInvalidArgument, what); }
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::kInvalidArgument, what);
+}
 
 bool takes_classes(const LossOptions& loss) {
   return (loss.kind == "cross_entropy" && !loss.class_probabilities) || loss.kind == "nll";
@@ -17,7 +19,7 @@ bool takes_classes(const LossOptions& loss) {
 Var reduced(const LossOptions& loss, Var each, std::int64_t rank) {
   if (loss.reduction == "mean") return mean(each, range(0, rank), false);
   if (loss.reduction == "sum") return sum(each, range(0, rank), false);
-  fail(fmt::format("loss reduction '{}'; \"mean\" or \"sum\" is wanted", loss.reduction));
+  refuse(fmt::format("loss reduction '{}'; \"mean\" or \"sum\" is wanted", loss.reduction));
 }
 
 // Targets are class numbers; those equal to ignore_index count nothing.
@@ -48,8 +50,8 @@ Var negative_log_likelihood(const LossOptions& loss, Var log_p, std::int64_t ran
 Type target_type(const LossOptions& loss, const Type& prediction) {
   if (!takes_classes(loss)) return prediction;
   if (!prediction.has_rank() || prediction.rank() < 2) {
-    fail(fmt::format("the loss \"{}\" wants predictions [batch, classes, …], not {}", loss.kind,
-                     to_string(prediction)));
+    refuse(fmt::format("the loss \"{}\" wants predictions [batch, classes, …], not {}", loss.kind,
+                       to_string(prediction)));
   }
   Shape shape = *prediction.shape;
   shape.erase(shape.begin() + 1);
@@ -63,8 +65,8 @@ ValueId add_loss(Graph& graph, const LossOptions& loss, ValueId prediction, Valu
   const Type wanted = target_type(loss, type);
   const Type given = graph.type(target);
   if (!type.has_rank() || !given.has_rank() || given.rank() != wanted.rank()) {
-    fail(fmt::format("the target is {}; with predictions {} the loss \"{}\" wants {}",
-                     to_string(given), to_string(type), loss.kind, to_string(wanted)));
+    refuse(fmt::format("the target is {}; with predictions {} the loss \"{}\" wants {}",
+                       to_string(given), to_string(type), loss.kind, to_string(wanted)));
   }
   const auto rank = static_cast<std::int64_t>(type.rank());
   const Var x = e.var(prediction);
@@ -72,7 +74,7 @@ ValueId add_loss(Graph& graph, const LossOptions& loss, ValueId prediction, Valu
   const std::int64_t classes =
       rank > 1 && (*type.shape)[1].is_known() ? (*type.shape)[1].value() : 0;
   if (loss.label_smoothing != 0 && (loss.kind != "cross_entropy" || classes == 0)) {
-    fail("label smoothing goes with cross_entropy over a known number of classes");
+    refuse("label smoothing goes with cross_entropy over a known number of classes");
   }
   const auto log_softmax = [&] { return e.op("LogSoftmax", {x}, {{"axis", std::int64_t{1}}}); };
 
@@ -93,7 +95,7 @@ ValueId add_loss(Graph& graph, const LossOptions& loss, ValueId prediction, Valu
   if (loss.kind == "l1") return reduced(loss, abs(x - y), rank).id;
   if (loss.kind == "smooth_l1" || loss.kind == "huber") {
     const double d = loss.delta;
-    if (d <= 0) fail(fmt::format("loss \"{}\": delta must be above 0", loss.kind));
+    if (d <= 0) refuse(fmt::format("loss \"{}\": delta must be above 0", loss.kind));
     const Var size = abs(x - y);
     const Var huber = where(less(size, d), square(x - y) * 0.5, (size - 0.5 * d) * d);
     return reduced(loss, loss.kind == "huber" ? huber : huber / d, rank).id;
@@ -114,10 +116,10 @@ ValueId add_loss(Graph& graph, const LossOptions& loss, ValueId prediction, Valu
     const Var each = masked(positive, y * (log(safe) - x));
     if (loss.reduction != "batchmean") return reduced(loss, each, rank).id;
     const auto dims = type.static_dims();
-    if (!dims || dims->empty()) fail("reduction \"batchmean\" wants a known batch");
+    if (!dims || dims->empty()) refuse("reduction \"batchmean\" wants a known batch");
     return (sum(each, range(0, rank), false) / static_cast<double>(dims->front())).id;
   }
-  fail(fmt::format(
+  refuse(fmt::format(
       "loss \"{}\" is not known; there are cross_entropy, nll, mse, l1, smooth_l1, huber, bce, "
       "bce_with_logits, kl_div, and output (the model computes the loss itself)",
       loss.kind));

@@ -15,7 +15,7 @@
 namespace xrt {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kTooLong = std::numeric_limits<double>::infinity();
 constexpr double kEnoughSeconds = 0.03;  // per range, for all engines together
 // At a narrow place so many values cross at most: transformers carry their mask along.
 constexpr std::size_t kCrossing = 3;
@@ -79,7 +79,7 @@ void Pieces::time(std::size_t first, std::size_t last, const std::vector<std::si
   }
   time_in_turns(timed, kFewRuns, kManyRuns, kEnoughSeconds, stop);
   for (std::size_t i = 0; i < ways.size(); ++i) {
-    measured_[{first, last, ways[i]}] = plans[i] == nullptr ? kNever : plans[i]->us();
+    measured_[{first, last, ways[i]}] = plans[i] == nullptr ? kTooLong : plans[i]->us();
     if (plans[i] == nullptr || timed.size() < 2) continue;
     change_us_[{first, ways[i]}] = std::max(0.0, plans[i]->first_us() - plans[i]->us());
   }
@@ -95,13 +95,13 @@ bool Pieces::measure(const std::function<bool()>& stop) {
   for (std::size_t i = 0; i < count(); ++i) {
     if (stop()) return false;
     time(i, i + 1, all, /*keep_outputs=*/true, stop);
-    if (measured_.at({i, i + 1, 0}) == kNever) return false;
+    if (measured_.at({i, i + 1, 0}) == kTooLong) return false;
   }
   saved_us_.assign(ways_.size(), 0);
   for (std::size_t w = 0; w < ways_.size() && count() > 1; ++w) {
     double sum = 0;
     for (std::size_t i = 0; i < count(); ++i) sum += measured_.at({i, i + 1, w});
-    if (sum == kNever) continue;
+    if (sum == kTooLong) continue;
     saved_us_[w] = (sum - ways_[w].whole_us) / static_cast<double>(count() - 1);
   }
   return true;
@@ -130,7 +130,7 @@ ChainPlan Pieces::best(bool several, const std::function<bool()>& stop) {
   costs.pieces = count();
   costs.engines = ways_.size();
   costs.function_us = [&](std::size_t first, std::size_t last, std::size_t way) {
-    if (several && first == 0 && last == count()) return kNever;
+    if (several && first == 0 && last == count()) return kTooLong;
     return function_us(first, last, way);
   };
   costs.transfer_us = [&](std::size_t piece, std::size_t, std::size_t to) {

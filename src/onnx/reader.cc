@@ -15,7 +15,7 @@ namespace {
 // Functions that call functions multiply: a model of a few bytes may ask for any number of nodes.
 constexpr std::int64_t kMaxInlinedNodes = 200'000;
 
-[[noreturn]] void invalid(const std::string& message) {
+[[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidModel, message);
 }
 
@@ -67,8 +67,8 @@ Graph Reader::read(const onnx::GraphProto& proto) {
 
 void Reader::read_graph(const onnx::GraphProto& proto, Scope& scope) {
   if (scope.depth > kMaxGraphNesting) {
-    invalid(fmt::format("graph '{}': sub-graphs and function calls are nested deeper than {}",
-                        proto.name(), kMaxGraphNesting));
+    refuse(fmt::format("graph '{}': sub-graphs and function calls are nested deeper than {}",
+                       proto.name(), kMaxGraphNesting));
   }
   const auto declare = [&](const onnx::ValueInfoProto& info) {
     if (!info.has_type()) return;
@@ -86,9 +86,9 @@ void Reader::read_inputs(const onnx::GraphProto& proto, Scope& scope) {
   std::unordered_map<std::string, Tensor> initial;
   const auto add_initial = [&](const std::string& name, const auto& tensor) {
     const std::string what = "initializer '" + name + "'";
-    if (name.empty()) invalid("graph '" + proto.name() + "': an initializer without a name");
+    if (name.empty()) refuse("graph '" + proto.name() + "': an initializer without a name");
     if (!initial.emplace(name, tensor_from_proto(tensor, options_.tensors, what)).second) {
-      invalid(what + " is defined twice");
+      refuse(what + " is defined twice");
     }
   };
   for (const auto& tensor : proto.initializer()) add_initial(tensor.name(), tensor);
@@ -97,19 +97,19 @@ void Reader::read_inputs(const onnx::GraphProto& proto, Scope& scope) {
   }
   for (const auto& info : proto.input()) {
     const std::string what = "input '" + info.name() + "'";
-    if (info.name().empty()) invalid("graph '" + proto.name() + "': an input without a name");
+    if (info.name().empty()) refuse("graph '" + proto.name() + "': an input without a name");
     const auto it = initial.find(info.name());
     if (it != initial.end() && !options_.inputs_have_defaults) continue;  // a plain constant
     Type type = info.has_type() ? type_from_proto(info.type(), what) : Type{};
     const ValueId id = graph.add_input(scope.value_name(info.name()), std::move(type));
     define(scope, info.name(), id, what);
     if (it == initial.end()) continue;
-    if (scope.outer != nullptr) invalid(what + " of a sub-graph must not have an initializer");
+    if (scope.outer != nullptr) refuse(what + " of a sub-graph must not have an initializer");
     const Type& declared = graph.type(id);
     const Type actual = Type::tensor(it->second.dtype(), it->second.dims());
     if (declared.dtype != DType::kUndefined && declared.dtype != actual.dtype) {
-      invalid(fmt::format("{}: its default is {}, declared is {}", what, to_string(actual),
-                          to_string(declared)));
+      refuse(fmt::format("{}: its default is {}, declared is {}", what, to_string(actual),
+                         to_string(declared)));
     }
     if (declared.dtype == DType::kUndefined) graph.set_type(id, actual);
     graph.input_defaults()[id] = it->second;
@@ -131,8 +131,8 @@ void Reader::read_outputs(const onnx::GraphProto& proto, Scope& scope) {
   for (const auto& info : proto.output()) {
     const auto value = resolve(scope, info.name());
     if (!value || !value->valid()) {
-      invalid(fmt::format("graph '{}': output '{}' is not made by any node", proto.name(),
-                          info.name()));
+      refuse(fmt::format("graph '{}': output '{}' is not made by any node", proto.name(),
+                         info.name()));
     }
     ValueId id = *value;
     // Outputs are known by name: one that an inlined function passes through keeps its own.
@@ -146,7 +146,7 @@ void Reader::read_outputs(const onnx::GraphProto& proto, Scope& scope) {
 
 void Reader::define(Scope& scope, const std::string& name, ValueId value, const std::string& what) {
   if (!scope.values.emplace(name, value).second) {
-    invalid(what + fmt::format(": the name '{}' is taken by another value", name));
+    refuse(what + fmt::format(": the name '{}' is taken by another value", name));
   }
 }
 
@@ -166,7 +166,7 @@ ValueId Reader::resolve_input(Scope& scope, const std::string& name, const onnx:
   if (name.empty()) return {};
   const auto value = resolve(scope, name);
   if (!value) {
-    invalid(
+    refuse(
         fmt::format("{}: its input '{}' is not defined before it (nodes must be sorted, without "
                     "cycles)",
                     describe(node), name));
@@ -178,7 +178,7 @@ std::int64_t Reader::opset_of(const Scope& scope, const onnx::NodeProto& node) c
   const std::string domain(normal_domain(node.domain()));
   const auto it = scope.opsets->find(domain);
   if (it != scope.opsets->end()) return it->second;
-  if (domain.empty()) invalid(describe(node) + ": the standard opset is not imported");
+  if (domain.empty()) refuse(describe(node) + ": the standard opset is not imported");
   return 1;  // a domain that nothing is known of
 }
 
@@ -202,7 +202,7 @@ void Reader::check_schema(const onnx::NodeProto& node, std::int64_t version) con
   try {
     schema->Verify(node);
   } catch (const std::exception& e) {
-    invalid(fmt::format("{}: {}", describe(node), e.what()));
+    refuse(fmt::format("{}: {}", describe(node), e.what()));
   }
 }
 
@@ -212,7 +212,7 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
         ErrorCode::kResource,
         fmt::format("inlining the model's functions makes more than {} nodes", kMaxInlinedNodes));
   }
-  if (proto.op_type().empty()) invalid(describe(proto) + ": it names no op");
+  if (proto.op_type().empty()) refuse(describe(proto) + ": it names no op");
   const auto function =
       options_.functions.find(function_key(proto.domain(), proto.op_type(), proto.overload()));
   if (function != options_.functions.end()) {
@@ -270,7 +270,7 @@ void Reader::add_node(const onnx::NodeProto& proto, NodeDraft draft, Scope& scop
 
 void Reader::add_constant(const onnx::NodeProto& proto, const NodeDraft& draft, Scope& scope) {
   if (draft.attributes.size() != 1 || draft.outputs.size() != 1 || draft.outputs[0].empty()) {
-    invalid(describe(proto) + ": it must have one output and exactly one value");
+    refuse(describe(proto) + ": it must have one output and exactly one value");
   }
   const auto& [name, attribute] = *draft.attributes.begin();
   Tensor tensor;
@@ -290,7 +290,7 @@ void Reader::add_constant(const onnx::NodeProto& proto, const NodeDraft& draft, 
   } else if (const auto* strings = std::get_if<std::vector<std::string>>(&attribute)) {
     tensor = Tensor::from_strings({static_cast<std::int64_t>(strings->size())}, *strings);
   } else {
-    invalid(fmt::format("{}: its attribute '{}' is no value", describe(proto), name));
+    refuse(fmt::format("{}: its attribute '{}' is no value", describe(proto), name));
   }
   const ValueId id = scope.graph->add_constant(draft.outputs[0], std::move(tensor));
   define(scope, proto.output(0), id, describe(proto));
@@ -300,11 +300,11 @@ Attributes Reader::read_attributes(const onnx::NodeProto& proto, Scope& scope) {
   Attributes attributes;
   for (const auto& given : proto.attribute()) {
     const std::string what = fmt::format("{}, attribute '{}'", describe(proto), given.name());
-    if (given.name().empty()) invalid(describe(proto) + ": an attribute without a name");
+    if (given.name().empty()) refuse(describe(proto) + ": an attribute without a name");
     const onnx::AttributeProto* attribute = &given;
     Scope* names = &scope;
     if (!given.ref_attr_name().empty()) {
-      if (scope.bindings == nullptr) invalid(what + " refers to another outside of a function");
+      if (scope.bindings == nullptr) refuse(what + " refers to another outside of a function");
       const auto it = scope.bindings->find(given.ref_attr_name());
       if (it == scope.bindings->end()) continue;  // the call leaves it out
       attribute = it->second.proto;
@@ -330,7 +330,7 @@ Attributes Reader::read_attributes(const onnx::NodeProto& proto, Scope& scope) {
       value = attribute_from_proto(*attribute, options_.tensors, what);
     }
     if (!attributes.emplace(given.name(), std::move(value)).second) {
-      invalid(what + " is given twice");
+      refuse(what + " is given twice");
     }
   }
   return attributes;
@@ -359,9 +359,9 @@ std::shared_ptr<Graph> Reader::read_subgraph(const onnx::GraphProto& proto, Scop
 void Reader::call_function(const onnx::NodeProto& proto, const onnx::FunctionProto& function,
                            Scope& scope) {
   if (proto.input_size() > function.input_size() || proto.output_size() > function.output_size()) {
-    invalid(fmt::format("{}: it has {} inputs and {} outputs, the function takes {} and {}",
-                        describe(proto), proto.input_size(), proto.output_size(),
-                        function.input_size(), function.output_size()));
+    refuse(fmt::format("{}: it has {} inputs and {} outputs, the function takes {} and {}",
+                       describe(proto), proto.input_size(), proto.output_size(),
+                       function.input_size(), function.output_size()));
   }
   Bindings bindings;
   for (const auto& attribute : function.attribute_proto()) {
@@ -394,7 +394,7 @@ void Reader::call_function(const onnx::NodeProto& proto, const onnx::FunctionPro
     if (proto.output(i).empty()) continue;
     const ValueId value = outputs[static_cast<std::size_t>(i)];
     if (!value.valid()) {
-      invalid(fmt::format("{}: the function does not make its output {}", describe(proto), i));
+      refuse(fmt::format("{}: the function does not make its output {}", describe(proto), i));
     }
     define(scope, proto.output(i), value, describe(proto));
     const auto declared = scope.declared.find(proto.output(i));
@@ -408,8 +408,8 @@ std::vector<ValueId> Reader::run_function(const onnx::FunctionProto& function, S
                                           const std::vector<ValueId>& inputs) {
   const std::string what = fmt::format("function '{}.{}'", function.domain(), function.name());
   if (body.depth > kMaxGraphNesting) {
-    invalid(fmt::format("{}: calls are nested deeper than {}; does it call itself?", what,
-                        kMaxGraphNesting));
+    refuse(fmt::format("{}: calls are nested deeper than {}; does it call itself?", what,
+                       kMaxGraphNesting));
   }
   for (int i = 0; i < function.input_size(); ++i) {
     const auto k = static_cast<std::size_t>(i);

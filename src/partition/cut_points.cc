@@ -8,14 +8,14 @@
 namespace xrt {
 namespace {
 
-std::size_t at(NodeId id) { return static_cast<std::size_t>(id.index); }
+std::size_t place_of(NodeId id) { return static_cast<std::size_t>(id.index); }
 
 }  // namespace
 
 std::vector<Cut> narrow_cuts(const Graph& graph, const std::vector<NodeId>& order,
                              std::size_t max_values) {
   std::vector<std::size_t> position(graph.node_capacity(), 0);
-  for (std::size_t i = 0; i < order.size(); ++i) position[at(order[i])] = i;
+  for (std::size_t i = 0; i < order.size(); ++i) position[place_of(order[i])] = i;
   // A value made at i and last read at j crosses the cuts i+1 … j. A graph output crosses none by
   // that alone: nobody after the cut waits for it.
   struct Change {
@@ -26,7 +26,7 @@ std::vector<Cut> narrow_cuts(const Graph& graph, const std::vector<NodeId>& orde
     for (const ValueId v : graph.node(order[i]).outputs) {
       if (!v.valid()) continue;
       std::size_t last = i;
-      for (const Use& use : graph.uses(v)) last = std::max(last, position[at(use.node)]);
+      for (const Use& use : graph.uses(v)) last = std::max(last, position[place_of(use.node)]);
       if (last == i) continue;
       const std::size_t bytes = value_bytes(graph, v);
       ++begins[i + 1].values;

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kFormat = 5;
-constexpr const char* kEntryKind = "plan";
+constexpr const char* kPlanEntry = "plan";
 // Of what FlatWriter::finish() gives: all but the elements of tensors.
 constexpr std::size_t kFrontPieces = 1;
 
@@ -148,7 +148,7 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
     const std::string options_digest =
         hash_bytes(cache->options_.data(), cache->options_.size()).hex();
     cache->key_ = "plan-" + cache->digest_.substr(0, 16) + "-" + options_digest.substr(0, 16);
-    cache->header_ = entry_header(kEntryKind, std::move(engines), path.filename().string());
+    cache->header_ = entry_header(kPlanEntry, std::move(engines), path.filename().string());
     return cache;
   } catch (const Error& error) {
     // What is wrong with the model or an engine is said by who needs it; a cache can be done

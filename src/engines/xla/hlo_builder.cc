@@ -11,14 +11,6 @@
 
 namespace xrt::xla {
 
-namespace {
-
-Dims or_ones(const Dims& values, std::size_t rank) {
-  return values.empty() ? Dims(rank, 1) : values;
-}
-
-}  // namespace
-
 std::string_view hlo_element_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

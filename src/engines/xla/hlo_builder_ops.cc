@@ -45,10 +45,6 @@ std::int64_t window_count(std::int64_t size, std::int64_t window, std::int64_t s
   return padded < reach ? 0 : (padded - reach) / stride + 1;
 }
 
-Dims or_ones(const Dims& values, std::size_t rank) {
-  return values.empty() ? Dims(rank, 1) : values;
-}
-
 std::vector<std::pair<DType, Dims>> scalar_types(const Hlos& values, int times) {
   std::vector<std::pair<DType, Dims>> types;
   for (int t = 0; t < times; ++t) {

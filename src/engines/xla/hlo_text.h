@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,11 @@ inline void require(bool condition, std::string_view op, std::string_view rule) 
   if (!condition) {
     throw Error(ErrorCode::kInternal, fmt::format("StableHLO {}: {}", op, rule));
   }
+}
+
+// One number for each dimension: 1 where none is given.
+inline Dims or_ones(const Dims& values, std::size_t rank) {
+  return values.empty() ? Dims(rank, 1) : values;
 }
 
 inline std::string array_attribute(const Dims& values) {

@@ -14,7 +14,7 @@
 namespace xrt {
 namespace {
 
-[[noreturn]] void invalid(const std::string& message) {
+[[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidModel, message);
 }
 
@@ -22,7 +22,7 @@ std::size_t parse_size(const std::string& text, const char* key, const std::stri
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    invalid(fmt::format("{}: the {} '{}' of its external data is not a number", what, key, text));
+    refuse(fmt::format("{}: the {} '{}' of its external data is not a number", what, key, text));
   }
   return value;
 }
@@ -53,13 +53,13 @@ Tensor ExternalData::load(const onnx::TensorProto& proto, DType dtype, const Dim
   }
   const std::size_t wanted = byte_count(dtype, dims);
   if (length && *length != wanted) {
-    invalid(fmt::format("{}: its external data has {} bytes, {}{} needs {}", what, *length,
-                        to_string(dtype), to_string(dims), wanted));
+    refuse(fmt::format("{}: its external data has {} bytes, {}{} needs {}", what, *length,
+                       to_string(dtype), to_string(dims), wanted));
   }
   const auto mapped = file(location, what);
   if (offset > mapped->size() || wanted > mapped->size() - offset) {
-    invalid(fmt::format("{}: bytes {} to {} are outside of '{}', which has {}", what, offset,
-                        offset + wanted, location, mapped->size()));
+    refuse(fmt::format("{}: bytes {} to {} are outside of '{}', which has {}", what, offset,
+                       offset + wanted, location, mapped->size()));
   }
   const std::byte* data = mapped->data() + offset;
   const int bits = bit_width(dtype);

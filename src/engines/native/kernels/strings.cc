@@ -68,7 +68,7 @@ std::vector<std::string> split_at(const std::string& text, const std::string& de
   return parts;
 }
 
-Created create_split(const KernelCreateContext& create) {
+Created create_string_split(const KernelCreateContext& create) {
   const std::string delimiter = create.node().attr_string("delimiter", "");
   const std::int64_t limit = create.node().attr_int("maxsplit", INT64_MAX);
   return make_kernel([delimiter, limit](KernelContext& k) {
@@ -302,7 +302,7 @@ void register_string_kernels(KernelRegistry& registry) {
   registry.add({.op = "StringConcat", .supports = strings, .create = [](const auto&) {
                   return make_kernel(run_concat);
                 }});
-  registry.add({.op = "StringSplit", .supports = strings, .create = create_split});
+  registry.add({.op = "StringSplit", .supports = strings, .create = create_string_split});
   registry.add({.op = "StringNormalizer", .supports = strings, .create = create_normalizer});
   registry.add({.op = "RegexFullMatch",
                 .supports =

@@ -5,12 +5,11 @@
 #include <string>
 
 #include "engines/xla/lowering.h"
+#include "engines/xla/lowerings/places.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Bound bound_to(const Hlo& value) {
   Bound bound;

@@ -9,16 +9,16 @@ namespace xrt::xla {
 namespace {
 
 constexpr std::string_view kDomain = "xrt";
-constexpr std::int64_t kMaxGroups = 64;   // written out, one convolution each
-constexpr std::int64_t kMaxWindow = 256;  // positions of a window written out
+constexpr std::int64_t kMaxWrittenGroups = 64;  // written out, one convolution each
+constexpr std::int64_t kMaxWindow = 256;        // positions of a window written out
 
-std::string letters(std::string_view first, std::size_t spatial, std::string_view last) {
+std::string dimension_letters(std::string_view first, std::size_t spatial, std::string_view last) {
   std::string out(first);
   for (std::size_t i = 0; i < spatial; ++i) out += static_cast<char>('0' + i);
   return out + std::string(last);
 }
 
-Dims spatial_of(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
+Dims window_dims(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
 
 // A slice with `stride` between the elements that one position of the window meets.
 struct Shift {
@@ -80,8 +80,8 @@ void lower_conv_weight_gradient(NodeContext& c) {
   const Dims y_dims = c.dims(1);
   c.need(x_dims.size() >= 3 && y_dims.size() == x_dims.size(), "the operands' ranks");
   const std::int64_t groups = c.attr("group", 1);
-  const Window w = read_window(c, spatial_of(x_dims), c.node.attr_ints("kernel_shape"));
-  c.need(w.out == spatial_of(y_dims), "dY does not fit the convolution");
+  const Window w = read_window(c, window_dims(x_dims), c.node.attr_ints("kernel_shape"));
+  c.need(w.out == window_dims(y_dims), "dY does not fit the convolution");
   const Hlo x = b.convert(c.in_last(0), dtype);
   const Hlo dy = b.convert(c.in_last(1), dtype);
   const std::size_t n = w.kernel.size();
@@ -95,11 +95,11 @@ void lower_conv_weight_gradient(NodeContext& c) {
     c.out(0, b.convert(depthwise_gradient(b, x, dy, w), result));
     return;
   }
-  c.need(groups <= kMaxGroups, "more than 64 groups that are not depthwise");
+  c.need(groups <= kMaxWrittenGroups, "more than 64 groups that are not depthwise");
   ConvolutionSpec spec;
-  spec.input = letters("f", n, "b");
-  spec.kernel = letters("i", n, "o");
-  spec.output = letters("b", n, "f");
+  spec.input = dimension_letters("f", n, "b");
+  spec.kernel = dimension_letters("i", n, "o");
+  spec.output = dimension_letters("b", n, "f");
   spec.strides = w.dilations;
   spec.kernel_dilation = w.strides;
   for (std::size_t i = 0; i < n; ++i) {
@@ -126,8 +126,8 @@ void lower_max_pool_gradient(NodeContext& c) {
   HloBuilder& b = c.b;
   const Dims x_dims = c.dims(0);
   c.need(x_dims.size() >= 3, "the operand's rank");
-  const Window w = read_window(c, spatial_of(x_dims), c.node.attr_ints("kernel_shape"));
-  c.need(w.out == spatial_of(c.dims(1)), "dY does not fit the pool");
+  const Window w = read_window(c, window_dims(x_dims), c.node.attr_ints("kernel_shape"));
+  c.need(w.out == window_dims(c.dims(1)), "dY does not fit the pool");
   c.need(element_count(w.kernel) <= kMaxWindow, "a window of more than 256 elements");
   const Hlo x = c.in_last(0);
   const Hlo dy = c.in_last(1);

@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <string>
 
+#include "engines/xla/lowerings/places.h"
 #include "engines/xla/lowerings/take.h"
 
 namespace xrt::xla {
-
-namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 Hlo wrap_negative(HloBuilder& b, const Hlo& index, std::int64_t size) {
   const Hlo wide = b.convert(index, DType::kInt64);

@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "engines/xla/lowering.h"
+#include "engines/xla/lowerings/places.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // NumPy's matmul. Leading dimensions of a matrix that meets a plain matrix become rows, so that one
 // large product is made instead of many small ones.

@@ -7,12 +7,11 @@
 #include <string>
 
 #include "engines/xla/lowering.h"
+#include "engines/xla/lowerings/places.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Dims ones_at(Dims dims, const Dims& axes) {
   for (const std::int64_t axis : axes) dims[at(axis)] = 1;

@@ -7,12 +7,11 @@
 #include <string>
 
 #include "engines/xla/lowering.h"
+#include "engines/xla/lowerings/places.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // A scale or zero point (per tensor, per slice of an axis, or per block) spread over `dims`.
 Hlo spread(NodeContext& c, const Hlo& value, const Dims& dims, std::int64_t axis,

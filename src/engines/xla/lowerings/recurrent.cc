@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "engines/xla/lowering.h"
+#include "engines/xla/lowerings/places.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 using Activation = std::function<Hlo(const Hlo&)>;
 
@@ -186,7 +185,7 @@ Hlo clipped(HloBuilder& b, const Recurrent& r, const Hlo& x) {
 }
 
 // a [batch, k] times the transpose of w [n, k].
-Hlo times(HloBuilder& b, const Hlo& a, const Hlo& w) {
+Hlo product(HloBuilder& b, const Hlo& a, const Hlo& w) {
   return b.dot_general(a, w, {}, {}, {a.rank() - 1}, {1}, a.dtype);
 }
 
@@ -241,11 +240,11 @@ void lower_rnn(NodeContext& c) {
   for (std::int64_t d = 0; d < r.directions; ++d) {
     const auto [input_bias, state_bias] = biases(c, r, d);
     const Hlo projected =
-        add_row(b, times(b, r.x, direction_of(c, r, 1, d)), b.add(input_bias, state_bias));
+        add_row(b, product(b, r.x, direction_of(c, r, 1, d)), b.add(input_bias, state_bias));
     const Hlo weights = direction_of(c, r, 2, d);
     results.push_back(run_over_time(c, r, is_backward(c, d), projected, {initial_state(c, r, 5, d)},
                                     [&, d](const Hlo& x, const Hlos& state) {
-                                      const Hlo sum = b.add(x, times(b, state[0], weights));
+                                      const Hlo sum = b.add(x, product(b, state[0], weights));
                                       return Hlos{r.activations[at(d)](clipped(b, r, sum))};
                                     }));
   }
@@ -260,7 +259,7 @@ void lower_gru(NodeContext& c) {
   std::vector<Result> results;
   for (std::int64_t d = 0; d < r.directions; ++d) {
     const auto [input_bias, state_bias] = biases(c, r, d);
-    const Hlo projected = add_row(b, times(b, r.x, direction_of(c, r, 1, d)), input_bias);
+    const Hlo projected = add_row(b, product(b, r.x, direction_of(c, r, 1, d)), input_bias);
     const Hlo weights = direction_of(c, r, 2, d);
     const Hlo zr = b.slice_axis(weights, 0, 0, 2 * r.hidden);
     const Hlo h = b.slice_axis(weights, 0, 2 * r.hidden, 3 * r.hidden);
@@ -271,11 +270,11 @@ void lower_gru(NodeContext& c) {
     results.push_back(run_over_time(
         c, r, is_backward(c, d), projected, {initial_state(c, r, 5, d)},
         [&](const Hlo& x, const Hlos& state) {
-          const Hlo from_state = add_row(b, times(b, state[0], zr), zr_bias);
+          const Hlo from_state = add_row(b, product(b, state[0], zr), zr_bias);
           const Hlo update = f(clipped(b, r, b.add(gate(b, r, x, 0), gate(b, r, from_state, 0))));
           const Hlo reset = f(clipped(b, r, b.add(gate(b, r, x, 1), gate(b, r, from_state, 1))));
-          const Hlo hidden = after ? b.mul(reset, add_row(b, times(b, state[0], h), h_bias))
-                                   : add_row(b, times(b, b.mul(reset, state[0]), h), h_bias);
+          const Hlo hidden = after ? b.mul(reset, add_row(b, product(b, state[0], h), h_bias))
+                                   : add_row(b, product(b, b.mul(reset, state[0]), h), h_bias);
           const Hlo candidate = g(clipped(b, r, b.add(gate(b, r, x, 2), hidden)));
           const Hlo one = b.splat(1, update.dtype, update.dims);
           return Hlos{b.add(b.mul(b.sub(one, update), candidate), b.mul(update, state[0]))};
@@ -293,7 +292,7 @@ void lower_lstm(NodeContext& c) {
   for (std::int64_t d = 0; d < r.directions; ++d) {
     const auto [input_bias, state_bias] = biases(c, r, d);
     const Hlo projected =
-        add_row(b, times(b, r.x, direction_of(c, r, 1, d)), b.add(input_bias, state_bias));
+        add_row(b, product(b, r.x, direction_of(c, r, 1, d)), b.add(input_bias, state_bias));
     const Hlo weights = direction_of(c, r, 2, d);
     const Hlo peepholes = direction_of(c, r, 7, d);
     const Activation& f = r.activations[at(3 * d)];
@@ -307,7 +306,7 @@ void lower_lstm(NodeContext& c) {
     results.push_back(run_over_time(
         c, r, is_backward(c, d), projected, {initial_state(c, r, 5, d), initial_state(c, r, 6, d)},
         [&](const Hlo& x, const Hlos& state) {
-          const Hlo all = b.add(x, times(b, state[0], weights));
+          const Hlo all = b.add(x, product(b, state[0], weights));
           const Hlo& cell = state[1];
           const Hlo input = f(clipped(b, r, peep(gate(b, r, all, 0), cell, 0)));
           const Hlo one = b.splat(1, input.dtype, input.dims);

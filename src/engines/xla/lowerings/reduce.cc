@@ -9,12 +9,11 @@
 #include <string_view>
 
 #include "engines/xla/lowering.h"
+#include "engines/xla/lowerings/places.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // An operand in whichever order it is stored, and the axes in that order.
 struct Stored {
@@ -53,7 +52,7 @@ Hlo spread(HloBuilder& b, const Hlo& reduced, const Dims& dims, const Dims& axes
   return b.broadcast_in_dim(reduced, dims, map);
 }
 
-double count_over(const Dims& dims, const Dims& axes) {
+double elements_over(const Dims& dims, const Dims& axes) {
   double count = 1;
   for (const std::int64_t axis : axes) count *= static_cast<double>(dims[at(axis)]);
   return count;
@@ -117,7 +116,7 @@ void lower_min(NodeContext& c) {
 }
 void lower_mean(NodeContext& c) {
   reduce(c, [](HloBuilder& b, const Hlo& x, const Dims& axes) {
-    return b.binary_scalar("divide", b.reduce(x, "add", axes), count_over(x.dims, axes));
+    return b.binary_scalar("divide", b.reduce(x, "add", axes), elements_over(x.dims, axes));
   });
 }
 void lower_sum_square(NodeContext& c) {

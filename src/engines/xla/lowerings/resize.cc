@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "engines/xla/lowerings/places.h"
 #include "engines/xla/lowerings/take.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // One axis to be resized.
 struct AxisPlan {

@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "engines/xla/lowerings/places.h"
 #include "engines/xla/lowerings/take.h"
 #include "engines/xla/lowerings/window.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // An element beside a position along one axis: its place, and how much it counts.
 struct Tap {

@@ -5,13 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "engines/xla/lowerings/places.h"
 #include "engines/xla/lowerings/take.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // The combining op of ONNX's attribute "reduction"; empty assigns.
 std::string_view combiner(NodeContext& c) {

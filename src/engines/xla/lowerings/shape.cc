@@ -8,12 +8,11 @@
 #include <string>
 
 #include "engines/xla/lowering.h"
+#include "engines/xla/lowerings/places.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void lower_reshape(NodeContext& c) {
   Dims target = c.integers(1, "the shape");

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // TopK.
 #include "engines/xla/lowering.h"
+#include "engines/xla/lowerings/places.h"
 
 namespace xrt::xla {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void lower_top_k(NodeContext& c) {
   HloBuilder& b = c.b;

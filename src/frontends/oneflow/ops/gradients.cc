@@ -254,7 +254,7 @@ void chosen(Lowering& l, const char* comparison) {
 void maximum_grad(Lowering& l) { chosen(l, "Greater"); }
 void minimum_grad(Lowering& l) { chosen(l, "Less"); }
 
-Number bound(const Lowering& l, const char* floating, const char* integral) {
+Number bound_number(const Lowering& l, const char* floating, const char* integral) {
   if (is_floating(l.dtype())) return l.real(floating);
   return l.integer(integral);
 }
@@ -262,20 +262,21 @@ Number bound(const Lowering& l, const char* floating, const char* integral) {
 // dy, x: the gradient passes where x was not clipped.
 void clip_grad(Lowering& l) {
   const ValueId inside = l.op(
-      "And", {l.op("GreaterOrEqual", {l.in(1), num(l, bound(l, "floating_min", "integral_min"))}),
-              l.op("LessOrEqual", {l.in(1), num(l, bound(l, "floating_max", "integral_max"))})});
+      "And",
+      {l.op("GreaterOrEqual", {l.in(1), num(l, bound_number(l, "floating_min", "integral_min"))}),
+       l.op("LessOrEqual", {l.in(1), num(l, bound_number(l, "floating_max", "integral_max"))})});
   l.result(0, l.where(inside, l.in(0), zero(l)));
 }
 
 void clip_min_grad(Lowering& l) {
   const ValueId inside =
-      l.op("GreaterOrEqual", {l.in(1), num(l, bound(l, "floating_min", "integral_min"))});
+      l.op("GreaterOrEqual", {l.in(1), num(l, bound_number(l, "floating_min", "integral_min"))});
   l.result(0, l.where(inside, l.in(0), zero(l)));
 }
 
 void clip_max_grad(Lowering& l) {
   const ValueId inside =
-      l.op("LessOrEqual", {l.in(1), num(l, bound(l, "floating_max", "integral_max"))});
+      l.op("LessOrEqual", {l.in(1), num(l, bound_number(l, "floating_max", "integral_max"))});
   l.result(0, l.where(inside, l.in(0), zero(l)));
 }
 

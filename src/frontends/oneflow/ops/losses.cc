@@ -7,7 +7,7 @@
 namespace xrt::oneflow {
 namespace {
 
-ValueId as_int64(Lowering& l, std::size_t operand) {
+ValueId int64_operand(Lowering& l, std::size_t operand) {
   return l.dtype(operand) == DType::kInt64 ? l.in(operand) : l.cast(l.in(operand), DType::kInt64);
 }
 
@@ -15,7 +15,7 @@ ValueId as_int64(Lowering& l, std::size_t operand) {
 ValueId label_mask(Lowering& l, std::size_t label, std::int64_t classes, std::int64_t rank) {
   std::vector<std::int64_t> numbers(l.table_size(classes));
   std::iota(numbers.begin(), numbers.end(), 0);
-  ValueId labels = as_int64(l, label);
+  ValueId labels = int64_operand(l, label);
   if (l.rank(label) < rank) labels = l.unsqueeze(labels, {l.rank(label)});
   return l.op("Equal", {labels, l.ints(numbers)});
 }
@@ -27,7 +27,7 @@ ValueId picked(Lowering& l, ValueId rows, ValueId mask, std::int64_t rank) {
 
 ValueId counted(Lowering& l, std::size_t target) {
   const ValueId ignored = l.scalar(l.integer("ignore_index", -100), DType::kInt64);
-  return l.op("Not", {l.op("Equal", {as_int64(l, target), ignored})});
+  return l.op("Not", {l.op("Equal", {int64_operand(l, target), ignored})});
 }
 
 // The weight of each row: its class's, or 1; 0 where the label is to be ignored.
@@ -166,14 +166,14 @@ void binary_cross_entropy_with_logits_grad(Lowering& l) {
   l.result(0, dx);
 }
 
-std::vector<std::int64_t> every_axis(const Lowering& l) {
+std::vector<std::int64_t> all_axes(const Lowering& l) {
   std::vector<std::int64_t> axes(static_cast<std::size_t>(l.rank()));
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
 }
 
 void binary_cross_entropy_with_logits_reduce_mean(Lowering& l) {
-  l.result(0, l.reduce("ReduceMean", logits_loss(l), every_axis(l), false));
+  l.result(0, l.reduce("ReduceMean", logits_loss(l), all_axes(l), false));
 }
 
 // input, target, dy (one number)

@@ -7,7 +7,7 @@ namespace xrt::oneflow {
 namespace {
 
 // A tensor of one element as a number, whatever its rank.
-ValueId number(Lowering& l, std::size_t segment) { return l.reshape(l.in(segment), {}); }
+ValueId operand_number(Lowering& l, std::size_t segment) { return l.reshape(l.in(segment), {}); }
 
 ValueId times(Lowering& l, ValueId x, double factor, DType dtype) {
   return factor == 1 ? x : l.mul(x, l.scalar(factor, dtype));
@@ -23,7 +23,7 @@ ValueId learning_rate(Lowering& l, const Segments& at) {
   if (!l.has(at.learning_rate)) {
     return l.scalar(l.real("learning_rate_val") * factor, DType::kFloat32);
   }
-  return times(l, number(l, at.learning_rate), factor, DType::kFloat32);
+  return times(l, operand_number(l, at.learning_rate), factor, DType::kFloat32);
 }
 
 // scale · gradient + l1 · sign(model) + l2 · model
@@ -32,7 +32,7 @@ ValueId gradient(Lowering& l, const Segments& at) {
   const DType dtype = l.dtype(0);
   ValueId g = l.dtype(1) == dtype ? l.in(1) : l.cast(l.in(1), dtype);
   g = times(l, g, l.real("scale", 1), dtype);
-  if (l.has(at.scale)) g = l.mul(g, number(l, at.scale));
+  if (l.has(at.scale)) g = l.mul(g, operand_number(l, at.scale));
   const double l1 = l.real("l1", 0), l2 = l.real("l2", 0);
   if (l1 != 0) g = l.add(g, l.mul(l.op("Sign", {l.in(0)}), l.scalar(l1, dtype)));
   if (l2 != 0) g = l.add(g, l.mul(l.in(0), l.scalar(l2, dtype)));
@@ -77,7 +77,8 @@ void momentum_update(Lowering& l) {
 }
 
 ValueId bias_correction(Lowering& l, std::size_t segment, const char* attribute) {
-  return l.has(segment) ? number(l, segment) : l.scalar(l.real(attribute, 1), DType::kFloat32);
+  return l.has(segment) ? operand_number(l, segment)
+                        : l.scalar(l.real(attribute, 1), DType::kFloat32);
 }
 
 // model, model_diff, model_copy?, learning_rate?, scale_by_tensor?, skip_if?, bias_correction1?,
@@ -113,7 +114,7 @@ void adagrad_update(Lowering& l) {
   const double decay = l.real("lr_decay", 0);
   if (decay != 0) {
     // Steps count from 1, the variable from 0.
-    const ValueId done = l.has(5) ? l.cast(number(l, 5), DType::kFloat32)
+    const ValueId done = l.has(5) ? l.cast(operand_number(l, 5), DType::kFloat32)
                                   : l.scalar(l.integer("train_step_val", 0), DType::kFloat32);
     const ValueId slower =
         l.add(l.mul(done, l.scalar(decay, DType::kFloat32)), l.scalar(1, DType::kFloat32));
