@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -53,6 +54,11 @@ class Explanation(Mapping[str, Any]):
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")
         return page
+
+    def _repr_html_(self) -> str:
+        """The page in a frame: what a notebook shows."""
+        page = html.escape(self._page(""), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 600px; border: 0"></iframe>'
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name} {count}" for name, count in self.nodes_per_engine.items())

@@ -431,6 +431,22 @@ void bind_program(nb::module_& module) {
            "device: where other results lie: \"cpu\" (NumPy arrays) or the program's GPU "
            "(DeviceArrays); by default on the GPU if an input does.")
       .def(
+          "run",
+          [](const PyProgram&, const nb::args&, const nb::kwargs&) -> nb::dict {
+            throw Error(ErrorCode::kInvalidArgument,
+                        "run() takes a dict from the names of inputs to arrays, then out= and "
+                        "device=. What ONNX Runtime writes as run(None, feed) is run(feed), and a "
+                        "dict is returned; arrays without names are given as program(x)");
+          },
+          nb::sig("def run(self, *args: object, **kwargs: object) -> dict"),
+          "Other arguments are InvalidArgument.")
+      .def("__reduce__",
+           [](const PyProgram&) -> nb::object {
+             throw nb::type_error(
+                 "a Program cannot be pickled or copied: threads may share it; another process "
+                 "loads it itself, with the same cache_dir, and compiles nothing again");
+           })
+      .def(
           "call_tensors", &PyProgram::call_tensors, nb::arg("tensors"), nb::arg("kind"),
           "call_tensors(tensors: list, type) -> list\n\n"
           "Runs with one value per input and gives one per output: where `type` has DLPack's table "

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every mistake is an openxrt.Error that names its place; nothing crashes."""
 
+import copy
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -46,6 +48,36 @@ def test_inputs_by_wrong_name(add_model: bytes) -> None:
         program(x, x, a=x)
     with pytest.raises(openxrt.InvalidArgument, match="str"):
         program.run({1: x})
+
+
+def test_calls_as_other_runtimes_have_them(add_model: bytes) -> None:
+    program = openxrt.load(add_model, engine="native")
+    feed = {"a": np.zeros((1, 3), np.float32), "b": np.ones((1, 3), np.float32)}
+    for arguments in ((None, feed), (["total"], feed), (list(feed.values()),), ()):
+        with pytest.raises(openxrt.InvalidArgument, match=r"run\(None, feed\) is run\(feed\)"):
+            program.run(*arguments)
+
+
+def test_a_program_is_shared_not_pickled(add_model: bytes) -> None:
+    program = openxrt.load(add_model, engine="native")
+    for act in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="another process loads it itself, with the same cache"):
+            act(program)
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "advice"),
+    [
+        ("model.pt", b"PK\x03\x04", "torch.onnx.export"),
+        ("model.pth", b"\x80\x02", "openxrt.torch.XRTModule"),
+        ("model.tflite", b"\x1c\0\0\0TFL3", "tf2onnx"),
+        ("model.h5", b"\x89HDF\r\n", "tf2onnx"),
+    ],
+)
+def test_files_of_other_frameworks(tmp_path: Path, name: str, start: bytes, advice: str) -> None:
+    (tmp_path / name).write_bytes(start + bytes(range(200)))
+    with pytest.raises(openxrt.InvalidModel, match=f"{name}.*not an ONNX model.*{advice}"):
+        openxrt.load(tmp_path / name)
 
 
 def test_dtype_shape_and_symbols(add_model: bytes) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calling programs: names, positions, outputs in place, profile, explanation."""
 
+import html
 import json
 import os
 import subprocess
@@ -304,3 +305,10 @@ def test_a_forked_process_is_told_that_xla_has_no_threads(add_model: bytes, tmp_
         [sys.executable, "-c", FORKED, model], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "7"
+
+
+def test_a_notebook_shows_the_page(add_model: bytes) -> None:
+    explanation = openxrt.load(add_model, engine="native").explain()
+    frame = explanation._repr_html_()
+    assert frame.startswith("<iframe ") and frame.count("<") == 2
+    assert html.unescape(frame).count("</html>") == explanation.to_html().count("</html>") == 1

@@ -31,6 +31,19 @@ constexpr std::int64_t kOldestOpset = 1;
   throw Error(ErrorCode::kInvalidModel, message);
 }
 
+// What to do with the files of other frameworks, told by their first bytes; empty for all others.
+std::string_view advice_for(std::string_view bytes) {
+  if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("\x80\x02")) {
+    return "; a file that PyTorch saved is read by PyTorch: give its module to "
+           "openxrt.torch.XRTModule, or write an ONNX file with torch.onnx.export";
+  }
+  if (bytes.size() >= 8 && bytes.substr(4, 4) == "TFL3") {
+    return "; a TensorFlow Lite file becomes an ONNX file with tf2onnx";
+  }
+  if (bytes.starts_with("\x89HDF")) return "; a Keras file becomes an ONNX file with tf2onnx";
+  return "";
+}
+
 std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes) {
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     throw Error(ErrorCode::kUnsupported,
@@ -42,7 +55,8 @@ std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes) {
                                                 static_cast<int>(bytes.size()));
   stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
   if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
-    invalid("not an ONNX model, or a damaged one: its bytes are no ModelProto");
+    invalid(fmt::format("not an ONNX model, or a damaged one: its bytes are no ModelProto{}",
+                        advice_for(bytes)));
   }
   if (!model->has_graph()) invalid("not an ONNX model: it has no graph");
   return model;
