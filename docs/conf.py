@@ -30,6 +30,7 @@ myst_heading_anchors = 4
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
+autodoc_type_aliases = {"LoadOptions": "openxrt.LoadOptions"}
 autoclass_content = "class"
 
 breathe_projects = {"openxrt": str(ROOT / "build" / "docs" / "doxygen" / "xml")}
@@ -44,15 +45,10 @@ cpp_id_attributes = ["XRT_API"]
 nitpick_ignore = [
     ("cpp:identifier", "Index"),
     ("cpp:identifier", "State"),
-    ("py:class", "LoadOptions"),
 ]
 # What other projects document, and names that are not for users.
 nitpick_ignore_regex = [
     ("cpp:identifier", r"u?int\d*_t|size_t"),
-    (
-        "cpp:identifier",
-        r"Engine|TypeView",
-    ),  # in an inline namespace, which Breathe does not see through
     ("py:.*", r"(collections|os|typing|types|enum|numpy|np|torch|tensorrt|tvm|relax|trt)\..*"),
     ("py:.*", r"(PathLike|ArrayLike|ndarray|optional)"),
     ("py:.*", r"openxrt\.torch\.graph_module\.TensorSpec"),

@@ -428,7 +428,7 @@ class ProgramImpl final : public Program {
   mutable std::mutex graph_mutex_;
   mutable std::shared_ptr<const Graph> graph_;  // see graph()
   std::unique_ptr<PlanCache> cache_;            // null: the program is not kept
-  std::string why_not_kept_;                    // empty where there is nothing to wonder about
+  std::string why_not_kept_;                    // empty where it is kept
   std::shared_ptr<ServedPlan> static_plan_;
   Profiler profiler_;
 
