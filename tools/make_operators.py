@@ -23,7 +23,7 @@ from typing import Any
 
 import onnx.defs
 import openxrt
-from openxrt._core import gradient_kind
+from openxrt._core import gradient_kind, own_ops
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "operators.md"
@@ -49,6 +49,15 @@ Made by `tools/make_operators.py` from the registries of the engines and from wh
   that engine.
 - **gradient**: ● there is a rule; ƒ through the ops that define it, where those have rules; 0 no
   gradient passes; nothing: an error where a gradient is wanted ([gradients](gradients.md)).
+
+"""
+
+
+OWN = """\
+## Ops of the domain xrt
+
+Gradients that have no good form among the standard ops, and what recomputation needs. An engine
+without them leaves them to native.
 
 """
 
@@ -106,28 +115,47 @@ def tests_of(records: list[dict[str, Any]], engine: str) -> dict[str, str]:
     return {}
 
 
+def table_head(names: list[str]) -> list[str]:
+    """The first two lines of the table of the standard's ops."""
+    return [
+        f"| op | since | {' | '.join(names)} | gradient |",
+        f"| --- | --- |{' --- |' * (len(names) + 1)}",
+    ]
+
+
+def own_table(names: list[str], have: dict[str, set[str]]) -> list[str]:
+    """The ops of the domain xrt, from their schemas."""
+    lines = [
+        f"| op | inputs → outputs | {' | '.join(names)} | gradient | meaning |",
+        f"| --- | --- |{' --- |' * (len(names) + 2)}",
+    ]
+    for op, inputs, outputs, doc in own_ops():
+        cells = ["●" if f"xrt.{op}" in have[engine] else "" for engine in names]
+        gradient = GRADIENTS[gradient_kind("xrt", op)]
+        signature = f"{', '.join(inputs)} → {', '.join(outputs)}"
+        lines.append(f"| {op} | {signature} | {' | '.join(cells)} | {gradient} | {doc} |")
+    return lines
+
+
 def page() -> str:
     """The whole page as text."""
-    engines = openxrt.engines()
-    have = {engine: set(openxrt.engine_ops(engine)) for engine in engines}
+    names = openxrt.engines()
+    have = {engine: set(openxrt.engine_ops(engine)) for engine in names}
     records = read_records()
-    tests = {engine: tests_of(records, engine) for engine in engines}
+    tests = {engine: tests_of(records, engine) for engine in names}
     rows = op_rows()
-    lines = [
-        f"| op | since | {' | '.join(engines)} | gradient |",
-        f"| --- | --- |{' --- |' * (len(engines) + 1)}",
-    ]
+    lines = table_head(names)
     for name, since, has_body in rows:
         cells = []
-        for engine in engines:
+        for engine in names:
             mark = "●" if name in have[engine] else "ƒ" if has_body else ""
             count = tests[engine].get(name, "")
             cells.append(f"{mark} {count}".strip() if mark or not count.startswith("0/") else "")
         domain, _, op = name.rpartition(".")
         gradient = GRADIENTS[gradient_kind(domain, op)]
         lines.append(f"| {name} | {since} | {' | '.join(cells)} | {gradient} |")
-    names = {name for name, _, _ in rows}
-    counts = ", ".join(f"{e} {len(have[e] & names)}" for e in engines)
+    ops = {name for name, _, _ in rows}
+    counts = ", ".join(f"{e} {len(have[e] & ops)}" for e in names)
     version = records[0]["onnx"] if records else onnx.__version__
     return (
         HEADER
@@ -135,6 +163,9 @@ def page() -> str:
         + "\n".join(run_table(records))
         + f"\n\nOf {len(rows)} ops: {counts}.\n\n"
         + "\n".join(lines)
+        + "\n\n"
+        + OWN
+        + "\n".join(own_table(names, have))
         + "\n"
     )
 

@@ -51,7 +51,7 @@ namespace xrt {
 
 // Changes whenever a struct or class below changes shape; a library built for another one is
 // refused.
-inline constexpr std::uint32_t kOpAbi = 2;
+inline constexpr std::uint32_t kOpAbi = 3;
 
 struct OpParameter {
   std::string name;       // a C identifier
@@ -128,7 +128,11 @@ struct OpDefinition {
   // Statements in ONNX's text form over the formal names of inputs and outputs; "@name" is the
   // value of an attribute. Engines that do not know the op compile these.
   std::string body = {};
-  // The same for one engine, which gets this rather than `body`: engine → statements.
+  // The gradient, as statements of the same form: they may read the inputs, the outputs and, of
+  // each output y, the gradient d_y, and make d_x for each input x that has a derivative. Absent:
+  // by the body, through the gradients of its ops.
+  std::string gradient = {};
+  // As `body` for one engine, which gets this rather than `body`: engine → statements.
   std::map<std::string, std::string> lowerings = {};
   // Code in one engine's own language, made for each node from what `create` is called with: engine
   // → maker. "xla": StableHLO, a module or functions, whose @main takes the inputs that the node

@@ -5,17 +5,10 @@
 #include <numeric>
 
 #include "ew_builder.h"
+#include "ir/attributes.h"
 #include "lower.h"
 
 namespace xrt::lite {
-namespace {
-
-int wrap(std::int64_t axis, std::size_t rank) {
-  return static_cast<int>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
-
-}  // namespace
-
 void Lowering::reduce(const Node& node) {
   static const std::map<std::string, xrt_reduce_kind, std::less<>> kinds = {
       {"ReduceSum", XRT_REDUCE_SUM},   {"ReduceMean", XRT_REDUCE_MEAN},
@@ -29,7 +22,7 @@ void Lowering::reduce(const Node& node) {
   r.keep_dims = node.attr_int("keepdims", 1) != 0;
   const std::size_t rank = dims(r.x).size();
   if (has_input(node, 1)) {
-    for (const std::int64_t a : int_constant(node, 1)) r.axes.push_back(wrap(a, rank));
+    for (const std::int64_t a : int_constant(node, 1)) r.axes.push_back(static_cast<int>(a));
   }
   const int y = output(node);
   if (r.axes.empty()) {
@@ -45,7 +38,7 @@ void Lowering::softmax(const Node& node) {
   LSoftmax s;
   s.x = input(node, 0);
   if (dtype(s.x) != DType::kFloat32) refuse(node, "float32 only");
-  s.axis = wrap(node.attr_int("axis", -1), dims(s.x).size());
+  s.axis = static_cast<int>(need_int(node, "axis"));
   s.log = node.op == "LogSoftmax";
   add(node, s, output(node));
 }
@@ -53,7 +46,7 @@ void Lowering::softmax(const Node& node) {
 void Lowering::layer_norm(const Node& node) {
   LNorm n;
   n.x = input(node, 0);
-  n.axis = wrap(node.attr_int("axis", -1), dims(n.x).size());
+  n.axis = static_cast<int>(need_int(node, "axis"));
   n.epsilon = node.attr_float("epsilon", 1e-5F);
   const Tensor* scale = constant(node, 1);
   const Tensor* bias = constant(node, 2);
@@ -72,7 +65,7 @@ void Lowering::layer_norm(const Node& node) {
 void Lowering::arg(const Node& node) {
   LArg a;
   a.x = input(node, 0);
-  a.axis = wrap(node.attr_int("axis", 0), dims(a.x).size());
+  a.axis = static_cast<int>(need_int(node, "axis"));
   a.minimum = node.op == "ArgMin";
   if (dtype(a.x) != DType::kFloat32 || node.attr_int("select_last_index", 0) != 0) {
     refuse(node, "float32, first index only");

@@ -4,16 +4,13 @@
 #include <cstring>
 #include <numeric>
 
+#include "ir/attributes.h"
 #include "lower.h"
 
 namespace xrt::lite {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
-
-std::int64_t wrap(std::int64_t axis, std::size_t rank) {
-  return axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
-}
 
 // The whole of x, to the beginning of y.
 CopyPiece whole(int x, const Dims& dims) {
@@ -59,7 +56,7 @@ void Lowering::slice(const Node& node) {
   LCopy c;
   c.pieces.push_back(whole(x, dims(y)));
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto d = static_cast<std::size_t>(wrap(axes[i], from.size()));
+    const auto d = static_cast<std::size_t>(axes[i]);
     std::int64_t start = starts[i] < 0 ? starts[i] + from[d] : starts[i];
     start = steps[i] > 0 ? std::clamp<std::int64_t>(start, 0, from[d])
                          : std::clamp<std::int64_t>(start, 0, from[d] - 1);
@@ -71,7 +68,7 @@ void Lowering::slice(const Node& node) {
 
 void Lowering::concat(const Node& node) {
   const int y = output(node);
-  const auto axis = static_cast<std::size_t>(wrap(node.attr_int("axis", 0), dims(y).size()));
+  const auto axis = static_cast<std::size_t>(need_int(node, "axis"));
   LCopy c;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -86,7 +83,7 @@ void Lowering::concat(const Node& node) {
 
 void Lowering::split(const Node& node) {
   const int x = input(node, 0);
-  const auto axis = static_cast<std::size_t>(wrap(node.attr_int("axis", 0), dims(x).size()));
+  const auto axis = static_cast<std::size_t>(need_int(node, "axis"));
   std::int64_t at = 0;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const int y = output(node, i);
@@ -108,7 +105,7 @@ void Lowering::pad(const Node& node) {
   if (has_input(node, 3)) axes = int_constant(node, 3);
   Ints before(rank, 0), after(rank, 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto d = static_cast<std::size_t>(wrap(axes[i], rank));
+    const auto d = static_cast<std::size_t>(axes[i]);
     before[d] = given[i];
     after[d] = given[i + axes.size()];
   }
@@ -186,7 +183,7 @@ void Lowering::expand(const Node& node) {
 void Lowering::gather(const Node& node) {
   LGather g;
   g.x = input(node, 0), g.indices = input(node, 1);
-  g.axis = static_cast<int>(wrap(node.attr_int("axis", 0), dims(g.x).size()));
+  g.axis = static_cast<int>(need_int(node, "axis"));
   if (dtype(g.indices) != DType::kInt64 && dtype(g.indices) != DType::kInt32)
     refuse(node, "indices");
   add(node, g, output(node));

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ew_builder.h"
+#include "ir/attributes.h"
 #include "lower.h"
 
 namespace xrt::lite {
@@ -232,9 +233,8 @@ void Lowering::quantize(const Node& node) {
       node.attr_int("block_size", 0) != 0) {
     refuse(node, "float32 to int8 or uint8 only");
   }
-  std::int64_t axis = node.attr_int("axis", 1);
+  const std::int64_t axis = need_int(node, "axis");
   const std::size_t rank = dims(x).size();
-  if (axis < 0) axis += static_cast<std::int64_t>(rank);
   EwBuilder b(out_, false);
   const auto make = [&](const Tensor& t) {
     const Tensor shaped = along_axis(t, rank, axis);
@@ -257,9 +257,8 @@ void Lowering::dequantize(const Node& node) {
       node.attr_int("block_size", 0) != 0) {
     refuse(node, "int8, uint8 and int32 to float32 only");
   }
-  std::int64_t axis = node.attr_int("axis", 1);
+  const std::int64_t axis = need_int(node, "axis");
   const std::size_t rank = dims(x).size();
-  if (axis < 0) axis += static_cast<std::int64_t>(rank);
   EwBuilder b(out_, false);
   const auto make = [&](const Tensor& t) {
     const Tensor shaped = along_axis(t, rank, axis);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/attributes.h"
 #include "lower.h"
 
 namespace xrt::lite {
@@ -64,8 +65,7 @@ std::optional<Tensor> Lowering::weights(const Node& node, std::size_t i) const {
   }
   const std::vector<std::int64_t> raw = v->to_int64();
   const std::vector<std::int64_t> zeros = zero ? zero->to_int64() : std::vector<std::int64_t>{0};
-  std::int64_t axis = dq->attr_int("axis", 1);
-  if (axis < 0) axis += static_cast<std::int64_t>(v->rank());
+  const std::int64_t axis = need_int(*dq, "axis");
   std::int64_t inner = 1;
   for (std::size_t d = static_cast<std::size_t>(axis) + 1; d < v->rank(); ++d)
     inner *= v->dims()[d];
@@ -163,8 +163,7 @@ std::optional<Lowering::QuantizedSum> Lowering::match_quantized(const Node& node
   }
   m.weights = *values;
   m.w_scale = *scale;
-  m.w_axis = w->attr_int("axis", 1);
-  if (m.w_axis < 0) m.w_axis += static_cast<std::int64_t>(values->rank());
+  m.w_axis = need_int(*w, "axis");
   const bool by_row = n->op == "Conv" || (n->op == "Gemm" && n->attr_int("transB", 0) != 0);
   if (scale->count() > 1 && m.w_axis != (by_row ? 0 : 1)) return std::nullopt;
   if (n->op != "Conv" && values->rank() != 2) return std::nullopt;

@@ -14,17 +14,6 @@ Lowering::Window Lowering::window(const Node& node, const Dims& x,
   std::vector<std::int64_t> strides = node.attr_ints("strides", {1, 1});
   std::vector<std::int64_t> dilations = node.attr_ints("dilations", {1, 1});
   std::vector<std::int64_t> pads = node.attr_ints("pads", std::vector<std::int64_t>(2 * n, 0));
-  const std::string mode = node.attr_string("auto_pad", "NOTSET");
-  for (std::size_t i = 0; i < n; ++i) {
-    if (mode == "VALID") pads[i] = pads[i + n] = 0;
-    if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-      const std::int64_t out = (x[i + 2] + strides[i] - 1) / strides[i];
-      const std::int64_t total = std::max<std::int64_t>(
-          0, (out - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x[i + 2]);
-      pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-      pads[i + n] = total - pads[i];
-    }
-  }
   const auto number = [](std::int64_t v) { return static_cast<int>(v); };
   Window w;
   if (n == 2) {

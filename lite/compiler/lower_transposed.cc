@@ -15,21 +15,6 @@ struct Axis {
   std::int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, before = 0;
 };
 
-// Padding before, of what the output's size leaves open.
-std::int64_t pad_before(const Node& node, const Axis& a, std::size_t axis, std::size_t rank) {
-  const std::string mode = node.attr_string("auto_pad", "NOTSET");
-  const bool sized = !node.attr_ints("output_shape").empty();
-  if (mode == "VALID") return 0;
-  if (!sized && mode == "NOTSET") {
-    return node.attr_ints("pads", std::vector<std::int64_t>(2 * rank, 0))[axis];
-  }
-  const std::int64_t extra =
-      node.attr_ints("output_padding", std::vector<std::int64_t>(rank, 0))[axis];
-  const std::int64_t total =
-      a.stride * (a.in - 1) + extra + (a.kernel - 1) * a.dilation + 1 - a.out;
-  return mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-}
-
 }  // namespace
 
 void Lowering::conv_transpose(const Node& node) {
@@ -55,7 +40,7 @@ void Lowering::conv_transpose(const Node& node) {
     a.in = from[d + 2], a.out = to[d + 2], a.kernel = shape[d + 2];
     a.stride = node.attr_ints("strides", {1, 1})[d];
     a.dilation = node.attr_ints("dilations", {1, 1})[d];
-    a.before = pad_before(node, a, d, rank);
+    a.before = node.attr_ints("pads", {0, 0, 0, 0})[d];
   }
   const Axis &h = axes[0], &w = axes[1];
   const std::int64_t area = h.kernel * w.kernel;

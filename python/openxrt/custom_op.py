@@ -76,6 +76,7 @@ def register_op(
     dtypes: Mapping[str, Sequence[str]] | None = None,
     infer: Callable[..., Any] | None = None,
     body: str = "",
+    gradient: str = "",
     lowerings: Mapping[str, str] | None = None,
     code: Mapping[str, Callable[..., Any]] | None = None,
     deterministic: bool = True,
@@ -102,6 +103,9 @@ def register_op(
         body: statements in ONNX's text form over the names above, "@name" being an attribute's
             value, e.g. ``"f = Constant <value_float: float = @by> ()  y = Mul (x, f)"``. Engines
             that do not know the op compile these.
+        gradient: statements for training. They may read the inputs, the outputs and, of each
+            output y, its gradient d_y, and make d_x for each input x that has a derivative, e.g.
+            ``"d_x = Mul (d_y, f)"``. "": through the gradients of the body's ops.
         lowerings: engine to statements for that engine alone.
         code: engine to a function that is called as `infer` is and returns code in the engine's own
             language for that node. "xla": StableHLO text, a module or functions, whose @main takes
@@ -157,6 +161,7 @@ def register_op(
         kernel=kernel,
         infer=infer,
         body=body,
+        gradient=gradient,
         lowerings=dict(lowerings or {}),
         code={engine: as_text(maker) for engine, maker in (code or {}).items()},
     )

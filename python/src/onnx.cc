@@ -4,12 +4,18 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <variant>
+#include <vector>
 
 #include "exec/native_evaluator.h"
+#include "ops/own_ops.h"
+#include "ops/schema.h"
 #include "passes/pass_manager.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
@@ -46,6 +52,18 @@ void bind_onnx(nb::module_& module) {
              "The ONNX model (bytes, or the path of a file) as OpenXRT understands it, as bytes: "
              "ops of today's opset, functions inlined, types inferred; with simplify also after "
              "the graph passes.");
+  module.def(
+      "own_ops",
+      [] {
+        using Row = std::tuple<std::string, std::vector<std::string>, std::vector<std::string>,
+                               std::string>;
+        std::vector<Row> rows;
+        for (const OpInfo& op : all_ops(kOwnDomain)) {
+          rows.emplace_back(op.name, op.input_names, op.output_names, op.doc);
+        }
+        return rows;
+      },
+      "The ops of the domain xrt: name, inputs, outputs, meaning.");
 }
 
 }  // namespace xrt::python

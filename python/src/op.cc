@@ -287,7 +287,7 @@ void add_op(std::string domain, std::string name, std::int64_t opset_version, st
             const std::vector<Parameter>& inputs, const std::vector<Parameter>& outputs,
             const std::vector<AttributeRow>& attributes, bool deterministic,
             const nb::object& kernel, const nb::object& shape_function, std::string body,
-            std::map<std::string, std::string> lowerings,
+            std::string gradient, std::map<std::string, std::string> lowerings,
             const std::map<std::string, nb::object>& code) {
   OpDefinition op;
   const std::string label = fmt::format("op {}.{} (Python): ", domain, name);
@@ -302,6 +302,7 @@ void add_op(std::string domain, std::string name, std::int64_t opset_version, st
   }
   op.deterministic = deterministic;
   op.body = std::move(body);
+  op.gradient = std::move(gradient);
   op.lowerings = std::move(lowerings);
   for (const auto& [engine, maker] : code) {
     const auto callback =
@@ -332,7 +333,7 @@ void bind_op(nb::module_& module) {
   module.def("register_op", add_op, nb::arg("domain"), nb::arg("name"), nb::arg("opset_version"),
              nb::arg("version"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("attributes"),
              nb::arg("deterministic"), nb::arg("kernel").none(), nb::arg("infer").none(),
-             nb::arg("body"), nb::arg("lowerings"), nb::arg("code"));
+             nb::arg("body"), nb::arg("gradient"), nb::arg("lowerings"), nb::arg("code"));
   module.def(
       "register_lowering",
       [](const std::string& domain, const std::string& name, const std::string& engine,

@@ -21,14 +21,14 @@ std::vector<bool> leading_to(const Graph& graph, ValueId loss) {
     const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
                                  [&](ValueId v) { return v.valid() && leads[v.index]; });
     if (!any) continue;
-    const RuleDef* def = RuleRegistry::get().find(node);
+    const std::optional<RuleDef> def = rule_for(graph, node);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId v = node.inputs[i];
-      if (v.valid() && is_real(graph.type(v)) && (def == nullptr || def->passes(i))) {
+      if (v.valid() && is_real(graph.type(v)) && (!def || def->passes(i))) {
         leads[v.index] = true;
       }
     }
-    if (def == nullptr || def->kind == GradientKind::kZero) continue;
+    if (!def || def->kind == GradientKind::kZero) continue;
     for (const Graph* body : Graph::subgraphs(node)) {
       for (const Capture& c : body->captures()) {
         if (is_real(graph.type(c.outer))) leads[c.outer.index] = true;

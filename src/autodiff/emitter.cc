@@ -129,7 +129,6 @@ std::vector<Var> Emitter::node(std::string_view domain, std::string_view op,
                                Attributes attributes) {
   std::vector<ValueId> ids;
   for (const Var& input : inputs) ids.push_back(input.id);
-  if (!domain.empty()) graph_.opsets().try_emplace(std::string(domain), 1);
   const std::string name = fmt::format("{}/{}", prefix_, op);
   const NodeId made =
       graph_.add_node(domain, op, std::move(ids), std::vector<std::string>(dtypes.size(), name),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,10 +11,13 @@
 #include "autodiff/activity.h"
 #include "autodiff/rule.h"
 #include "ir/rewrite.h"
+#include "ops/canonical.h"
+#include "ops/op_registry.h"
 #include "ops/schema.h"
 #include "ops/shape_inference.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"
+#include "xrt/op.h"
 
 namespace xrt {
 namespace autodiff {
@@ -46,6 +50,7 @@ class Differentiation {
 
   std::vector<ValueId> run() {
     infer_shapes(graph_);
+    bring_to_canonical_form();
     check();
     while (expand_active()) {
     }
@@ -67,6 +72,11 @@ class Differentiation {
   }
 
  private:
+  // Rules read no other.
+  void bring_to_canonical_form() {
+    if (canonicalize(graph_)) infer_shapes(graph_);
+  }
+
   void check() {
     const Type& type = graph_.type(loss_);
     if (!is_real(type)) {
@@ -92,15 +102,15 @@ class Differentiation {
   }
 
   // Which inputs of a node pass a gradient on.
-  bool passes(const Node& node, const RuleDef* def, std::size_t i) const {
+  bool passes(const Node& node, const std::optional<RuleDef>& def, std::size_t i) const {
     const ValueId v = node.inputs[i];
     if (!v.valid() || !varied_[v.index] || !is_real(graph_.type(v))) return false;
-    return def == nullptr || def->passes(i);
+    return !def || def->passes(i);
   }
 
   // What sub-graphs capture passes a gradient on where the op has a rule at all.
-  static bool captures_pass(const Node& node, const RuleDef* def) {
-    return def != nullptr && def->kind != GradientKind::kZero && !Graph::subgraphs(node).empty();
+  static bool captures_pass(const Node& node, const std::optional<RuleDef>& def) {
+    return def.has_value() && def->kind != GradientKind::kZero && !Graph::subgraphs(node).empty();
   }
 
   std::vector<ValueId> varied_captures(const Node& node) const {
@@ -121,10 +131,10 @@ class Differentiation {
     for (const ValueId v : wrt_) varied_[v.index] = true;
     for (const NodeId id : graph_.topological_order()) {
       const Node& node = graph_.node(id);
-      const RuleDef* def = RuleRegistry::get().find(node);
+      const std::optional<RuleDef> def = rule_for(graph_, node);
       bool any = false;
       for (std::size_t i = 0; i < node.inputs.size() && !any; ++i) any = passes(node, def, i);
-      if ((def == nullptr || captures_pass(node, def)) && !any) {
+      if ((!def || captures_pass(node, def)) && !any) {
         for (const ValueId v : graph_.dependencies(id)) any = any || varied_[v.index];
       }
       if (!any) continue;
@@ -142,19 +152,21 @@ class Differentiation {
     for (const NodeId id : graph_.topological_order()) {
       if (!before[id.index] || !graph_.alive(id)) continue;
       const Node& node = graph_.node(id);
-      const RuleDef* def = RuleRegistry::get().find(node);
+      const std::optional<RuleDef> def = rule_for(graph_, node);
       const bool varied = std::any_of(node.outputs.begin(), node.outputs.end(),
                                       [&](ValueId v) { return v.valid() && varied_[v.index]; });
       if (!varied) continue;
-      if (def != nullptr && def->kind == GradientKind::kExpanded) {
+      if (def.has_value() && def->kind == GradientKind::kExpanded) {
         changed = expand_by_rule(id, *def) || changed;
-      } else if (def == nullptr && has_function_body(graph_, id)) {
+      } else if (!def && has_function_body(graph_, id)) {
         expand_by_body(id);
         changed = true;
       }
     }
-    if (changed) infer_shapes(graph_);
-    return changed;
+    if (!changed) return false;
+    infer_shapes(graph_);
+    bring_to_canonical_form();
+    return true;
   }
 
   // False where the node stays as it is.
@@ -259,20 +271,20 @@ class Differentiation {
       any = any || arriving.back().valid();
     }
     if (!any) return;
-    const RuleDef* def = RuleRegistry::get().find(node);
+    const std::optional<RuleDef> def = rule_for(graph_, node);
     std::vector<bool> needs(node.inputs.size());
     bool wanted = false;
     for (std::size_t i = 0; i < needs.size(); ++i) {
       needs[i] = passes(node, def, i);
       wanted = wanted || needs[i];
     }
-    if (def == nullptr) {
+    if (!def) {
       for (const ValueId v : graph_.dependencies(id)) wanted = wanted || varied_[v.index];
     }
     std::vector<ValueId> captured;
     if (captures_pass(node, def)) captured = varied_captures(node);
     if (!wanted && captured.empty()) return;
-    if (def == nullptr || def->rule == nullptr) {
+    if (!def || def->rule == nullptr) {
       throw Error(ErrorCode::kUnsupported,
                   fmt::format("node '{}' ({}) has no gradient; it lies between '{}' and the loss",
                               node.name, node.qualified_op(), first_varied(id)));
@@ -333,6 +345,7 @@ std::vector<ValueId> gradients(Graph& graph, ValueId loss, std::span<const Value
 
 GradientKind gradient_kind(std::string_view domain, std::string_view op) {
   if (const auto* def = autodiff::RuleRegistry::get().find(domain, op)) return def->kind;
+  if (has_gradient(domain, op)) return GradientKind::kRule;
   const auto info = op_info(domain, op);
   return info && info->has_function ? GradientKind::kExpanded : GradientKind::kNone;
 }

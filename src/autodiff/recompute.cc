@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
-#include <string_view>
 #include <vector>
 
 #include "autodiff/rule.h"
+#include "ops/op_facts.h"
+#include "ops/schema.h"
 #include "xrt/error.h"
 
 namespace xrt::autodiff {
@@ -18,75 +18,6 @@ namespace {
 
 std::size_t at(NodeId id) { return static_cast<std::size_t>(id.index); }
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
-
-// Sorted. Work that grows with more than the elements it reads and writes is not cheap.
-constexpr std::array<std::string_view, 58> kCheapOps = {"Abs",
-                                                        "Add",
-                                                        "And",
-                                                        "BatchNormalization",
-                                                        "BitShift",
-                                                        "BitwiseAnd",
-                                                        "BitwiseXor",
-                                                        "Cast",
-                                                        "Ceil",
-                                                        "Celu",
-                                                        "Clip",
-                                                        "Concat",
-                                                        "Div",
-                                                        "Elu",
-                                                        "Equal",
-                                                        "Erf",
-                                                        "Exp",
-                                                        "Expand",
-                                                        "Flatten",
-                                                        "Floor",
-                                                        "Gelu",
-                                                        "Greater",
-                                                        "GreaterOrEqual",
-                                                        "HardSigmoid",
-                                                        "HardSwish",
-                                                        "Identity",
-                                                        "LayerNormalization",
-                                                        "LeakyRelu",
-                                                        "Less",
-                                                        "LessOrEqual",
-                                                        "Log",
-                                                        "Max",
-                                                        "Min",
-                                                        "Mish",
-                                                        "Mul",
-                                                        "Neg",
-                                                        "Not",
-                                                        "Or",
-                                                        "PRelu",
-                                                        "Pow",
-                                                        "Reciprocal",
-                                                        "Relu",
-                                                        "Reshape",
-                                                        "Selu",
-                                                        "Sigmoid",
-                                                        "Sign",
-                                                        "Slice",
-                                                        "Softmax",
-                                                        "Softplus",
-                                                        "Softsign",
-                                                        "Split",
-                                                        "Sqrt",
-                                                        "Squeeze",
-                                                        "Sub",
-                                                        "Tanh",
-                                                        "Transpose",
-                                                        "Unsqueeze",
-                                                        "Where"};
-
-constexpr std::array<std::string_view, 6> kRandomOps = {"Bernoulli",     "Multinomial",
-                                                        "RandomNormal",  "RandomNormalLike",
-                                                        "RandomUniform", "RandomUniformLike"};
-
-template <typename List>
-bool contains(const List& list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
 
 class Recomputation {
  public:
@@ -163,9 +94,7 @@ class Recomputation {
     return nodes;
   }
 
-  bool is_cheap(const Node& node) const {
-    return node.domain.empty() && contains(kCheapOps, node.op);
-  }
+  bool is_cheap(const Node& node) const { return op_facts(node).cheap; }
 
   bool is_read_by_backward(ValueId v) const {
     const std::vector<Use>& uses = graph_.uses(v);
@@ -265,7 +194,7 @@ class Recomputation {
     const NodeId id = value.producer;
     const Node& node = graph_.node(id);
     if (backward_[at(id)] || segment_[at(id)] != segment || !Graph::subgraphs(node).empty() ||
-        (!node.domain.empty() && node.domain != kOwnDomain) || contains(kRandomOps, node.op)) {
+        (!node.domain.empty() && node.domain != kOwnDomain) || !is_deterministic(node)) {
       return false;
     }
     return options_.kind != "cheap" || is_cheap(node);

@@ -3,12 +3,16 @@
 
 #include <fmt/format.h>
 
+#include "ir/rewrite.h"
+#include "ops/op_registry.h"
+#include "ops/schema.h"
 #include "xrt/error.h"
 
 namespace xrt::autodiff {
 
 Rule::Rule(Emitter& emitter, NodeId id, std::vector<ValueId> gradients, std::vector<bool> needs)
     : e(emitter),
+      id(id),
       node(emitter.graph().node(id)),
       gradients_(std::move(gradients)),
       needs_(std::move(needs)),
@@ -60,19 +64,6 @@ Dims Rule::integers(std::size_t i, std::string_view what) const {
   const Tensor* tensor = has(i) ? e.graph().constant(node.input(i)) : nullptr;
   if (tensor == nullptr) refuse(fmt::format("{} (input {}) is not a constant", what, i));
   return tensor->to_int64();
-}
-
-std::int64_t Rule::axis(std::string_view name, std::int64_t fallback, std::int64_t rank) const {
-  const std::int64_t axis = node.attr_int(name, fallback);
-  return axis < 0 ? axis + rank : axis;
-}
-
-Dims Rule::positive(Dims axes, std::int64_t rank) const {
-  for (std::int64_t& axis : axes) {
-    if (axis < 0) axis += rank;
-    if (axis < 0 || axis >= rank) refuse(fmt::format("an axis is out of range of rank {}", rank));
-  }
-  return axes;
 }
 
 void Rule::give(std::size_t i, Var gradient) {
@@ -181,12 +172,47 @@ void RuleRegistry::add_expanded(std::string_view op, ExpandFunction expand,
   rules_[std::string(op)] = {GradientKind::kExpanded, rule, expand, differentiable};
 }
 
-const RuleDef* RuleRegistry::find(const Node& node) const { return find(node.domain, node.op); }
-
 const RuleDef* RuleRegistry::find(std::string_view domain, std::string_view op) const {
   const auto found =
       domain.empty() ? rules_.find(op) : rules_.find(fmt::format("{}.{}", domain, op));
   return found == rules_.end() ? nullptr : &found->second;
+}
+
+namespace {
+
+// The statements that came with a user's op.
+void user_rule(Rule& r) {
+  const Graph body = *gradient_body(r.e.graph(), r.id);
+  std::vector<ValueId> arguments;
+  const auto add = [&](ValueId v) {
+    if (v.valid()) arguments.push_back(v);
+  };
+  for (const ValueId v : r.node.inputs) add(v);
+  for (const ValueId v : r.node.outputs) add(v);
+  for (std::size_t k = 0; k < r.node.outputs.size(); ++k) {
+    if (r.node.outputs[k].valid()) add(r.dy(k).id);
+  }
+  const std::vector<ValueId> made =
+      splice(r.e.graph(), body, arguments, "grad/" + r.node.name + "/");
+  const std::vector<bool>& differentiable = registered_op(r.e.graph(), r.node)->differentiable;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < r.node.inputs.size(); ++i) {
+    if (i < differentiable.size() && differentiable[i] && r.has(i))
+      r.give(i, r.e.var(made[next++]));
+  }
+}
+
+}  // namespace
+
+std::optional<RuleDef> rule_for(const Graph& graph, const Node& node) {
+  if (const RuleDef* def = RuleRegistry::get().find(node.domain, node.op)) return *def;
+  const RegisteredOp* op = registered_op(graph, node);
+  if (op == nullptr || op->gradient.empty()) return std::nullopt;
+  RuleDef def{GradientKind::kRule, user_rule, nullptr, 0};
+  for (std::size_t i = 0; i < op->differentiable.size() && i < 63; ++i) {
+    if (op->differentiable[i]) def.differentiable |= std::uint64_t{1} << i;
+  }
+  return def;
 }
 
 }  // namespace xrt::autodiff

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "autodiff/emitter.h"
+#include "ir/attributes.h"
+#include "ops/own_ops.h"
 #include "xrt/autodiff.h"
 #include "xrt/graph.h"
 
@@ -28,6 +30,7 @@ class Rule {
   Rule(Emitter& e, NodeId id, std::vector<ValueId> gradients, std::vector<bool> needs);
 
   Emitter& e;
+  const NodeId id;
   const Node node;  // a copy: the graph grows while the rule works
 
   // --- what is there --------------------------------------------------------------------------
@@ -48,12 +51,7 @@ class Rule {
   Dims y_dims(std::size_t k = 0) const;
   // The elements of an integer input that is a constant.
   Dims integers(std::size_t i, std::string_view what) const;
-  std::int64_t attr(std::string_view name, std::int64_t fallback) const {
-    return node.attr_int(name, fallback);
-  }
-  // An axis attribute counted from the front.
-  std::int64_t axis(std::string_view name, std::int64_t fallback, std::int64_t rank) const;
-  Dims positive(Dims axes, std::int64_t rank) const;
+  std::int64_t attr(std::string_view name) const { return need_int(node, name); }
 
   // --- what is given --------------------------------------------------------------------------
   void give(std::size_t i, Var gradient);
@@ -121,14 +119,15 @@ class RuleRegistry {
                     std::uint64_t differentiable = kAllInputs, RuleFunction rule = nullptr);
   void add_own(std::string_view op, RuleFunction rule,
                std::uint64_t differentiable = kAllInputs);  // of the domain "xrt"
-  const RuleDef* find(const Node& node) const;
   const RuleDef* find(std::string_view domain, std::string_view op) const;
 
  private:
   std::map<std::string, RuleDef, std::less<>> rules_;
 };
 
-inline constexpr const char* kOwnDomain = "xrt";
+// How a node of the graph is differentiated: by a rule of the registry, or by the gradient that a
+// user gave with the op (xrt/op.h). Nothing where there is neither.
+std::optional<RuleDef> rule_for(const Graph& graph, const Node& node);
 
 // One per file.
 void register_elementwise(RuleRegistry& registry);

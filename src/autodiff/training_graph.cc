@@ -12,6 +12,7 @@
 #include "autodiff/recompute.h"
 #include "autodiff/training_mode.h"
 #include "ir/rewrite.h"
+#include "ops/canonical.h"
 #include "ops/shape_inference.h"
 #include "xrt/error.h"
 
@@ -98,6 +99,7 @@ std::string add_named_output(Graph& graph, ValueId value, const std::string& nam
 
 OpenModel open_model(Graph model, const TrainingSetup& setup) {
   infer_shapes(model);
+  if (canonicalize(model)) infer_shapes(model);
   OpenModel open{std::move(model), {}, {}};
   Graph& graph = open.graph;
   for (const ValueId v : graph.inputs()) open.data_inputs.push_back(graph.value(v).name);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "autodiff/emitter.h"
+#include "ir/attributes.h"
 #include "ir/rewrite.h"
 #include "xrt/error.h"
 
@@ -101,7 +102,7 @@ std::pair<ValueId, ValueId> use_batch_statistics(Graph& graph, Emitter& e, NodeI
   const double count = static_cast<double>(element_count(*dims)) /
                        static_cast<double>(std::max<std::int64_t>((*dims)[1], 1));
   if (count < 2) refuse(node, "a batch of one element per channel has no variance");
-  const double momentum = node.attr_float("momentum", 0.9F);
+  const double momentum = need_float(node, "momentum");
   Attributes attributes = node.attributes;
   attributes["training_mode"] = std::int64_t{1};
   // With no momentum the outputs are the batch's own statistics, which the gradient wants too.
@@ -132,14 +133,14 @@ void leave_training_mode(Graph& graph) {
     if (is_standard(node, "Dropout") && node.input(2).valid()) {
       graph.set_input(id, 2, ValueId{});
     }
-    if (!is_standard(node, "BatchNormalization") || node.attr_int("training_mode", 0) == 0) {
+    if (!is_standard(node, "BatchNormalization") || need_int(node, "training_mode") == 0) {
       continue;
     }
     for (const std::size_t k : {1U, 2U}) {
       if (node.output(k).valid()) replace_value(graph, node.outputs[k], node.inputs[k + 2]);
     }
     Attributes attributes = node.attributes;
-    attributes.erase("training_mode");
+    attributes["training_mode"] = std::int64_t{0};
     const ValueId y =
         graph.add_op("BatchNormalization", node.inputs, std::move(attributes), node.name);
     graph.set_type(y, graph.type(node.outputs[0]));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "ops/op_facts.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -13,11 +14,9 @@ namespace {
 
 // The first input's elements, each as it was or in a wider type, in the same order or another.
 bool keeps_integers(const Graph& graph, const Node& node) {
-  constexpr std::string_view kMoves[] = {"Identity", "Reshape", "Squeeze",  "Unsqueeze",
-                                         "Flatten",  "Expand",  "Transpose"};
-  if (!node.domain.empty()) return false;
-  if (std::find(std::begin(kMoves), std::end(kMoves), node.op) != std::end(kMoves)) return true;
-  if (node.op != "Cast") return false;
+  const Moves moves = op_facts(node).moves;
+  if (moves == Moves::kView || moves == Moves::kPermute || moves == Moves::kRepeat) return true;
+  if (!node.domain.empty() || node.op != "Cast") return false;
   const DType to = graph.type(node.outputs.at(0)).dtype;
   return to == DType::kInt64 ||
          (to == DType::kInt32 && graph.type(node.inputs.at(0)).dtype != DType::kInt64);
@@ -33,8 +32,7 @@ void follow(const Graph& graph, ValueId value, std::size_t input, std::vector<In
       const Type& data = graph.type(node.inputs[0]);
       if (!data.has_rank() || data.shape->empty()) continue;
       const auto rank = static_cast<std::int64_t>(data.shape->size());
-      std::int64_t axis = node.attr_int("axis", 0);
-      if (axis < 0) axis += rank;
+      const std::int64_t axis = node.attr_int("axis", 0);
       if (axis < 0 || axis >= rank) continue;
       const Dim& size = (*data.shape)[static_cast<std::size_t>(axis)];
       if (!size.is_known()) continue;

@@ -22,6 +22,8 @@
 #include "measure/pieces.h"
 #include "measure/profile_cache.h"
 #include "measure/timing.h"
+#include "ops/op_facts.h"
+#include "ops/schema.h"
 #include "placement/estimates.h"
 #include "placement/precision.h"
 #include "xrt/cache.h"
@@ -53,32 +55,17 @@ constexpr std::size_t kPieces = 6;
 constexpr double kFarAhead = 0.33;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-constexpr std::string_view kRandomOps[] = {
-    "RandomNormal",      "RandomNormalLike", "RandomUniform",
-    "RandomUniformLike", "Bernoulli",        "Multinomial",
-};
-
 // Whether a node, of a body too, is one of those that `test` is about.
 template <typename Test>
-bool any_op(const Graph& graph, const Test& test) {
+bool any_node(const Graph& graph, const Test& test) {
   for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    if (test(std::string_view(node.op))) return true;
+    if (test(node)) return true;
     for (const Graph* body : Graph::subgraphs(node)) {
-      if (any_op(*body, test)) return true;
+      if (any_node(*body, test)) return true;
     }
   }
   return false;
-}
-
-bool is_random(std::string_view op) {
-  return std::find(std::begin(kRandomOps), std::end(kRandomOps), op) != std::end(kRandomOps);
-}
-
-// Rounds to few values: a difference in the last bit may become one of a whole step, and that may
-// grow from layer to layer.
-bool is_quantising(std::string_view op) {
-  return op == "QuantizeLinear" || op == "DynamicQuantizeLinear" || op.starts_with("QLinear");
 }
 
 // The largest difference over the range of floats, the share of elements that differ of all else;
@@ -210,9 +197,12 @@ class Measurement {
   }
 
   void build_all() {
-    comparable_ = !any_op(survey_.graph(), is_random);
-    const bool quantised = any_op(survey_.graph(), is_quantising);
-    wrong_ = quantised ? kNever : kWrong;
+    comparable_ =
+        !any_node(survey_.graph(), [](const Node& node) { return !is_deterministic(node); });
+    // Steps may grow from layer to layer.
+    const bool rounds =
+        any_node(survey_.graph(), [](const Node& node) { return op_facts(node).rounds; });
+    wrong_ = rounds ? kNever : kWrong;
     bool first = true;
     for (Candidate& candidate : candidates_) {
       if (!candidate.row.note.empty()) continue;

@@ -18,6 +18,30 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
+bool all_are(const Attribute& value, std::int64_t number) {
+  const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
+  return list != nullptr && std::all_of(list->begin(), list->end(),
+                                        [=](std::int64_t entry) { return entry == number; });
+}
+
+// Whether the standard says the same without this attribute: by a schema's default, or in words.
+// Such attributes are not written, so that the model stays one of the oldest opset that can say it.
+bool is_implied(const Node& node, const std::string& name, const Attribute& value) {
+  if (!node.domain.empty()) return false;
+  if (name == "strides" || name == "dilations") return all_are(value, 1);
+  if (name == "pads" || name == "output_padding") return all_are(value, 0);
+  const auto* schema =
+      onnx::OpSchemaRegistry::Instance()->GetSchema(node.op, static_cast<int>(kOnnxOpset), "");
+  if (schema == nullptr) return false;
+  const auto found = schema->attributes().find(name);
+  if (found == schema->attributes().end()) return false;
+  const onnx::AttributeProto& implied = found->second.default_value;
+  if (implied.type() == onnx::AttributeProto::UNDEFINED) return false;
+  onnx::AttributeProto given;
+  attribute_to_proto(name, value, {}, {}, &given);
+  return given.SerializeAsString() == implied.SerializeAsString();
+}
+
 class Writer {
  public:
   Writer(const Graph& graph, const TensorWriter& tensor_writer, const Writer* outer)
@@ -97,6 +121,7 @@ void Writer::write_node(NodeId id, onnx::NodeProto* proto) {
     Writer(body, tensor_writer_, this).write(out);
   };
   for (const auto& [key, value] : node.attributes) {
+    if (is_implied(node, key, value)) continue;
     attribute_to_proto(key, value, tensor_writer_, write_graph, proto->add_attribute());
   }
 }
@@ -245,6 +270,7 @@ void node_to_proto(const Graph& graph, NodeId id, onnx::NodeProto* proto) {
     for (const ValueId v : node.inputs) proto->add_input(name(v));
     for (const ValueId v : node.outputs) proto->add_output(name(v));
     for (const auto& [key, value] : node.attributes) {
+      if (is_implied(node, key, value)) continue;
       attribute_to_proto(key, value, inline_tensors, {}, proto->add_attribute());
     }
     return;

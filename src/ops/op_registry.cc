@@ -99,12 +99,16 @@ void check(const OpDefinition& op) {
   }
 }
 
-// Statements to nodes, with the opset of every domain that they use.
-onnx::FunctionProto parse_body(const OpDefinition& op, const std::string& statements) {
+std::string gradient_name(const OpParameter& p) { return "d_" + p.name; }
+
+// Statements to nodes, with the opset of every domain that they use. `what` they are, for errors.
+onnx::FunctionProto parse_statements(const OpDefinition& op, const std::string& what,
+                                     const std::string& statements,
+                                     const std::vector<std::string>& inputs) {
   const auto is_variadic = [](const OpParameter& p) { return p.variadic; };
   if (std::any_of(op.inputs.begin(), op.inputs.end(), is_variadic) ||
       std::any_of(op.outputs.begin(), op.outputs.end(), is_variadic)) {
-    refuse(op, "an op with a variadic parameter cannot have a body");
+    refuse(op, "an op with a variadic parameter cannot have a " + what);
   }
   onnx::FunctionProto function;
   const std::size_t first = statements.find_first_not_of(" \t\r\n");
@@ -112,29 +116,27 @@ onnx::FunctionProto parse_body(const OpDefinition& op, const std::string& statem
   const std::string text = braced ? statements : "{" + statements + "}";
   onnx::OnnxParser parser(text.c_str());
   const auto status = parser.Parse(*function.mutable_node());
-  if (!status.IsOK()) refuse(op, "its body cannot be read: " + status.ErrorMessage());
-  if (!parser.EndOfInput()) refuse(op, "its body cannot be read: text follows the last statement");
-  if (function.node_size() == 0) refuse(op, "its body has no statements");
+  if (!status.IsOK()) refuse(op, "its " + what + " cannot be read: " + status.ErrorMessage());
+  if (!parser.EndOfInput()) {
+    refuse(op, "its " + what + " cannot be read: text follows the last statement");
+  }
+  if (function.node_size() == 0) refuse(op, "its " + what + " has no statements");
   function.set_domain(op.domain);
   function.set_name(op.name);
   std::set<std::string> made;
-  for (const OpParameter& p : op.inputs) {
-    function.add_input(p.name);
-    made.insert(p.name);
+  for (const std::string& name : inputs) {
+    function.add_input(name);
+    if (!made.insert(name).second) refuse(op, fmt::format("its {} has two '{}'", what, name));
   }
   std::set<std::string> domains;
   for (const auto& node : function.node()) {
     domains.insert(std::string(normal_domain(node.domain())));
     for (const auto& name : node.input()) {
       if (!name.empty() && !made.contains(name)) {
-        refuse(op, fmt::format("its body reads '{}', which nothing before it makes", name));
+        refuse(op, fmt::format("its {} reads '{}', which nothing before it makes", what, name));
       }
     }
     made.insert(node.output().begin(), node.output().end());
-  }
-  for (const OpParameter& p : op.outputs) {
-    if (!made.contains(p.name)) refuse(op, fmt::format("its body does not make '{}'", p.name));
-    function.add_output(p.name);
   }
   for (const OpAttribute& a : op.attributes) function.add_attribute(a.name);
   const auto& known = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map();
@@ -148,6 +150,42 @@ onnx::FunctionProto parse_body(const OpDefinition& op, const std::string& statem
     import->set_version(version);
   }
   return function;
+}
+
+bool makes(const onnx::FunctionProto& function, const std::string& name) {
+  return std::any_of(function.node().begin(), function.node().end(), [&](const auto& node) {
+    return std::find(node.output().begin(), node.output().end(), name) != node.output().end();
+  });
+}
+
+onnx::FunctionProto parse_body(const OpDefinition& op, const std::string& statements) {
+  std::vector<std::string> inputs;
+  for (const OpParameter& p : op.inputs) inputs.push_back(p.name);
+  onnx::FunctionProto function = parse_statements(op, "body", statements, inputs);
+  for (const OpParameter& p : op.outputs) {
+    if (!makes(function, p.name)) refuse(op, fmt::format("its body does not make '{}'", p.name));
+    function.add_output(p.name);
+  }
+  return function;
+}
+
+// From inputs, outputs and gradients of outputs to the gradients of those inputs that have one.
+void set_gradient(RegisteredOp& entry) {
+  const OpDefinition& op = entry.definition;
+  std::vector<std::string> inputs;
+  for (const OpParameter& p : op.inputs) inputs.push_back(p.name);
+  for (const OpParameter& p : op.outputs) inputs.push_back(p.name);
+  for (const OpParameter& p : op.outputs) inputs.push_back(gradient_name(p));
+  onnx::FunctionProto function = parse_statements(op, "gradient", op.gradient, inputs);
+  for (const OpParameter& p : op.inputs) {
+    entry.differentiable.push_back(makes(function, gradient_name(p)));
+    if (entry.differentiable.back()) function.add_output(gradient_name(p));
+  }
+  if (function.output_size() == 0) {
+    refuse(op, fmt::format("its gradient makes none of its inputs' ('{}' …)",
+                           op.inputs.empty() ? "d_x" : gradient_name(op.inputs[0])));
+  }
+  entry.gradient = function.SerializeAsString();
 }
 
 std::string type_string(DType dtype) {
@@ -273,7 +311,7 @@ void widen_domain(const std::string& domain, std::int64_t version) {
 
 std::string key_of(const OpDefinition& op) {
   Hasher hasher;
-  hasher.add(op.opset_version).add(op.version).add(op.body);
+  hasher.add(op.opset_version).add(op.version).add(op.body).add(op.gradient);
   hasher.add(static_cast<std::int64_t>(op.deterministic));
   for (const OpAttribute& a : op.attributes) {
     onnx::AttributeProto value;  // what nodes have that leave it out
@@ -307,6 +345,7 @@ void register_op(OpDefinition definition) {
   for (const auto& [engine, statements] : op.lowerings) {
     entry->lowerings[engine] = parse_body(op, statements).SerializeAsString();
   }
+  if (!op.gradient.empty()) set_gradient(*entry);
   entry->key = key_of(op);
   const std::unique_lock lock(table().mutex);
   Versions& versions = table().ops[{op.domain, op.name}];
@@ -343,6 +382,12 @@ void register_lowering(std::string_view domain, std::string_view name, std::stri
   entry.lowerings[std::string(engine)] = parse_body(entry.definition, text).SerializeAsString();
   entry.definition.lowerings[std::string(engine)] = text;
   entry.key = key_of(entry.definition);
+}
+
+bool has_gradient(std::string_view domain, std::string_view name) {
+  const std::shared_lock lock(table().mutex);
+  const RegisteredOp* found = find_locked(domain, name, 0);
+  return found != nullptr && !found->definition.gradient.empty();
 }
 
 const RegisteredOp* registered_op(const Graph& graph, const Node& node) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "xrt/export.h"
 #include "xrt/graph.h"
@@ -16,8 +17,13 @@ namespace xrt {
 struct RegisteredOp {
   OpDefinition definition;
   std::map<std::string, std::string> lowerings;  // engine → serialised ONNX FunctionProto
+  std::string gradient;                          // likewise; empty: it has none of its own
+  std::vector<bool> differentiable;              // inputs that `gradient` makes a gradient of
   std::string key;  // changes with what the op means: part of the fingerprint of its nodes
 };
+
+// Whether the newest definition of a user's op says what its gradient is.
+XRT_API bool has_gradient(std::string_view domain, std::string_view name);
 
 // Null for ops of the standard and those that nobody registered. The pointer stays valid.
 XRT_API const RegisteredOp* registered_op(const Graph& graph, const Node& node);

@@ -13,23 +13,28 @@
 
 #include "ir/rewrite.h"
 #include "onnx/opsets.h"
+#include "onnx/proto.h"
 #include "onnx/reader.h"
 #include "onnx/upgrade.h"
 #include "onnx/writer.h"
+#include "ops/canonical.h"
 #include "ops/inference_guards.h"
 #include "ops/op_registry.h"
+#include "ops/own_ops.h"
 #include "ops/shape_inference.h"
 #include "xrt/error.h"
 
 namespace xrt {
 namespace {
 
+// `version` 0: the pinned opset for the standard domain, the newest for others.
 const onnx::OpSchema* find_schema(std::string_view domain, std::string_view op,
                                   std::int64_t version) {
-  const auto* registry = onnx::OpSchemaRegistry::Instance();
+  register_own_ops();
   const std::string name(op);
   const std::string normal(normal_domain(domain));
   if (version == 0 && normal.empty()) version = kOnnxOpset;
+  const auto* registry = onnx::OpSchemaRegistry::Instance();
   return version == 0 ? onnx::OpSchemaRegistry::Schema(name, normal)
                       : registry->GetSchema(name, static_cast<int>(version), normal);
 }
@@ -48,6 +53,7 @@ OpInfo describe(const onnx::OpSchema& schema) {
   info.max_outputs = schema.max_output();
   for (const auto& p : schema.inputs()) info.input_names.push_back(p.GetName());
   for (const auto& p : schema.outputs()) info.output_names.push_back(p.GetName());
+  if (schema.doc() != nullptr) info.doc = schema.doc();
   return info;
 }
 
@@ -115,10 +121,8 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
 // The call's attributes, and the schema's defaults for those it leaves out.
 std::vector<onnx::AttributeProto> call_attributes(const Graph& graph, const Node& node) {
   std::vector<onnx::AttributeProto> attributes;
-  for (const auto& [name, schema] : schema_of(graph, node)->attributes()) {
-    if (!node.has(name) && schema.default_value.type() != onnx::AttributeProto::UNDEFINED) {
-      attributes.push_back(schema.default_value);
-    }
+  for (const auto& [name, value] : missing_defaults(graph, node)) {
+    attribute_to_proto(name, value, {}, {}, &attributes.emplace_back());
   }
   for (const auto& [name, value] : node.attributes) {
     if (std::holds_alternative<std::shared_ptr<Graph>>(value)) continue;  // is in the body
@@ -127,13 +131,16 @@ std::vector<onnx::AttributeProto> call_attributes(const Graph& graph, const Node
   return attributes;
 }
 
-Graph read_function(const Graph& graph, NodeId id, const onnx::FunctionProto& function) {
+// `from` are values of the graph whose types those of the function's inputs are; `wanted` says
+// which of its results are outputs.
+Graph read_function(const Graph& graph, NodeId id, const onnx::FunctionProto& function,
+                    const std::vector<ValueId>& from, const std::vector<bool>& wanted) {
   const Node& node = graph.node(id);
   Graph body(node.op);
   body.opsets() = graph.opsets();
   std::vector<ValueId> arguments;
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    const ValueId v = node.inputs[i];
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const ValueId v = from[i];
     if (!v.valid()) {
       arguments.emplace_back();
       continue;
@@ -150,8 +157,8 @@ Graph read_function(const Graph& graph, NodeId id, const onnx::FunctionProto& fu
   const std::vector<ValueId> results =
       Reader(std::move(options))
           .inline_function(body, function, arguments, call_attributes(graph, node), "");
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!node.outputs[i].valid()) continue;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) continue;
     ValueId result = i < results.size() ? results[i] : ValueId{};
     if (!result.valid()) {
       throw Error(ErrorCode::kInvalidModel,
@@ -163,13 +170,36 @@ Graph read_function(const Graph& graph, NodeId id, const onnx::FunctionProto& fu
   }
   infer_shapes(body);
   if (finish_upgrade(body)) infer_shapes(body);
+  if (canonicalize(body)) infer_shapes(body);
   return body;
+}
+
+Graph read_function(const Graph& graph, NodeId id, const onnx::FunctionProto& function) {
+  const Node& node = graph.node(id);
+  std::vector<bool> wanted;
+  for (const ValueId v : node.outputs) wanted.push_back(v.valid());
+  return read_function(graph, id, function, node.inputs, wanted);
 }
 
 }  // namespace
 
 const onnx::OpSchema* schema_of(const Graph& graph, const Node& node) {
   return find_schema(node.domain, node.op, opset_of(graph, node.domain));
+}
+
+std::vector<std::pair<std::string, Attribute>> missing_defaults(const Graph& graph,
+                                                                const Node& node) {
+  std::vector<std::pair<std::string, Attribute>> defaults;
+  const onnx::OpSchema* schema = schema_of(graph, node);
+  if (schema == nullptr) return defaults;
+  for (const auto& [name, attribute] : schema->attributes()) {
+    if (attribute.default_value.type() == onnx::AttributeProto::UNDEFINED || node.has(name)) {
+      continue;
+    }
+    defaults.emplace_back(
+        name, attribute_from_proto(attribute.default_value, {}, "attribute '" + name + "'"));
+  }
+  return defaults;
 }
 
 std::optional<OpInfo> op_info(std::string_view domain, std::string_view op, std::int64_t version) {
@@ -179,6 +209,7 @@ std::optional<OpInfo> op_info(std::string_view domain, std::string_view op, std:
 }
 
 std::vector<OpInfo> all_ops(std::string_view domain) {
+  register_own_ops();
   std::set<std::string> names;
   for (const auto& schema : onnx::OpSchemaRegistry::get_all_schemas()) {
     if (schema.domain() == normal_domain(domain)) names.insert(schema.Name());
@@ -214,6 +245,31 @@ std::optional<Graph> lowered_body(const Graph& graph, NodeId id, std::string_vie
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("lowering of node '{}' ({}) for '{}': {}", node.name,
                                       node.qualified_op(), engine, e.what()));
+  }
+}
+
+std::optional<Graph> gradient_body(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const RegisteredOp* op = registered_op(graph, node);
+  if (op == nullptr || op->gradient.empty()) return std::nullopt;
+  onnx::FunctionProto function;
+  function.ParseFromString(op->gradient);  // what register_op() wrote
+  const auto padded = [](std::vector<ValueId> values, std::size_t count) {
+    values.resize(count);
+    return values;
+  };
+  std::vector<ValueId> from = padded(node.inputs, op->definition.inputs.size());
+  const std::vector<ValueId> outputs = padded(node.outputs, op->definition.outputs.size());
+  for (int i = 0; i < 2; ++i) from.insert(from.end(), outputs.begin(), outputs.end());
+  std::vector<bool> wanted;
+  for (std::size_t i = 0; i < op->differentiable.size(); ++i) {
+    if (op->differentiable[i]) wanted.push_back(node.input(i).valid());
+  }
+  try {
+    return read_function(graph, id, function, from, wanted);
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("gradient of node '{}' ({}): {}", node.name,
+                                      node.qualified_op(), e.what()));
   }
 }
 

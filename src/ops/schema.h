@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "xrt/export.h"
@@ -26,11 +27,16 @@ struct OpInfo {
   bool has_function = false;       // some of its nodes have a function body
   int min_inputs = 0, max_inputs = 0, min_outputs = 0, max_outputs = 0;
   std::vector<std::string> input_names, output_names;  // formal, the last one may be variadic
+  std::string doc;
 };
 
-// The schema that holds for a node: of the standard, or of a user's op; of a domain that the graph
-// does not declare the newest. Null where nothing is known of the op.
+// The schema that holds for a node of the graph: of the standard, of the domain "xrt"
+// (ops/own_ops.h) or of a user's op. Null where nothing is known of the op.
 const onnx::OpSchema* schema_of(const Graph& graph, const Node& node);
+
+// The schema's values for the attributes that the node leaves out.
+std::vector<std::pair<std::string, Attribute>> missing_defaults(const Graph& graph,
+                                                                const Node& node);
 
 // Nothing for an op that the ONNX library does not know. `version` 0: the pinned opset for the
 // standard domain, the newest for others.
@@ -53,6 +59,11 @@ XRT_API Graph function_body(const Graph& graph, NodeId node);
 // The body that the op of a node has for one engine (xrt/op.h: OpDefinition::lowerings), in the
 // form of function_body(); nothing where there is none.
 XRT_API std::optional<Graph> lowered_body(const Graph& graph, NodeId node, std::string_view engine);
+
+// The gradient that the op of a node has (xrt/op.h: OpDefinition::gradient), in that form: from the
+// node's inputs, outputs and the gradients of all its outputs, absent ones left out, to the
+// gradients of its differentiable inputs that are there. Nothing where there is none.
+XRT_API std::optional<Graph> gradient_body(const Graph& graph, NodeId node);
 
 // Replaces every node for which `expand` is true by its body, again and again until none is left,
 // in sub-graphs too; nodes without a body stay. True if any was replaced. Types are inferred.

@@ -2,7 +2,8 @@
 #include "partition/cost.h"
 
 #include <algorithm>
-#include <string_view>
+
+#include "ops/op_facts.h"
 
 namespace xrt {
 namespace {
@@ -38,10 +39,15 @@ const Type* type_of(const Graph& graph, const std::vector<ValueId>& ids, std::si
   return i < ids.size() && ids[i].valid() ? &graph.type(ids[i]) : nullptr;
 }
 
-void add_convolution(const Graph& graph, const Node& node, std::size_t filter, bool transposed,
-                     NodeWork& work) {
-  const Type* weights = type_of(graph, node.inputs, filter);
-  const Type* result = type_of(graph, transposed ? node.inputs : node.outputs, 0);
+// An input, or ~i for output i, as ops/op_facts.h counts them.
+const Type* operand_type(const Graph& graph, const Node& node, int operand) {
+  return operand < 0 ? type_of(graph, node.outputs, static_cast<std::size_t>(~operand))
+                     : type_of(graph, node.inputs, static_cast<std::size_t>(operand));
+}
+
+void add_windows(const Graph& graph, const Node& node, const OpFacts& facts, NodeWork& work) {
+  const Type* weights = operand_type(graph, node, facts.filters);
+  const Type* result = operand_type(graph, node, facts.result);
   if (weights == nullptr || result == nullptr) return;
   work.kind = WorkKind::kConvolution;
   const std::int64_t groups = node.attr_int("group", 1);
@@ -49,11 +55,13 @@ void add_convolution(const Graph& graph, const Node& node, std::size_t filter, b
   work.operations = 2 * elements(*result) * filter_size(*weights);
 }
 
-void add_product(const Graph& graph, const Node& node, double inner, NodeWork& work) {
+void add_product(const Graph& graph, const Node& node, NodeWork& work) {
   const Type* result = type_of(graph, node.outputs, 0);
+  const Type* first = type_of(graph, node.inputs, 0);
   if (result == nullptr) return;
+  const std::int64_t inner = node.attr_int("transA", 0) != 0 ? -2 : -1;
   work.kind = WorkKind::kMatrix;
-  work.operations = 2 * elements(*result) * inner;
+  work.operations = 2 * elements(*result) * (first == nullptr ? 1 : dim(*first, inner));
 }
 
 // Both matrices of a recurrent cell, over all steps: W [directions, gates·hidden, input] and
@@ -76,25 +84,23 @@ void add_attention(const Graph& graph, const Node& node, NodeWork& work) {
 }
 
 void add_arithmetic(const Graph& graph, const Node& node, NodeWork& work) {
-  const std::string_view op = node.op;
-  if (!node.domain.empty()) return;
-  const Type* first = type_of(graph, node.inputs, 0);
-  if (op == "Conv" || op == "ConvInteger") return add_convolution(graph, node, 1, false, work);
-  if (op == "QLinearConv") return add_convolution(graph, node, 3, false, work);
-  if (op == "ConvTranspose") return add_convolution(graph, node, 1, true, work);
-  if (op == "MatMul" || op == "MatMulInteger" || op == "QLinearMatMul") {
-    return add_product(graph, node, first == nullptr ? 1 : dim(*first, -1), work);
+  const OpFacts& facts = op_facts(node);
+  switch (facts.cost) {
+    case CostClass::kElements:
+      return;
+    case CostClass::kWindows:
+      return add_windows(graph, node, facts, work);
+    case CostClass::kProduct:
+      return add_product(graph, node, work);
+    case CostClass::kRecurrence:
+      return add_recurrence(graph, node, work);
+    case CostClass::kAttention:
+      return add_attention(graph, node, work);
   }
-  if (op == "Gemm") {
-    const std::int64_t axis = node.attr_int("transA", 0) != 0 ? 0 : 1;
-    return add_product(graph, node, first == nullptr ? 1 : dim(*first, axis), work);
-  }
-  if (op == "LSTM" || op == "GRU" || op == "RNN") return add_recurrence(graph, node, work);
-  if (op == "Attention") return add_attention(graph, node, work);
 }
 
 bool is_quantised(const Graph& graph, const Node& node) {
-  if (node.op.starts_with("QLinear") || node.op.ends_with("Integer")) return true;
+  if (op_facts(node).on_bytes) return true;
   const auto dequantised = [&](ValueId id) {
     return id.valid() && graph.value(id).origin == Origin::kNode &&
            graph.node(graph.value(id).producer).op == "DequantizeLinear";

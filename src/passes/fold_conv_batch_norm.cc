@@ -239,9 +239,8 @@ bool fold_behind_norm(Graph& graph, NodeId norm_id) {
 }
 
 bool without_padding(const Node& node) {
-  const std::string mode = node.attr_string("auto_pad", "NOTSET");
   const auto pads = node.attr_ints("pads");
-  return (mode == "NOTSET" || mode == "VALID") &&
+  return !node.has("auto_pad") &&
          std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p == 0; });
 }
 

@@ -46,7 +46,7 @@ std::optional<Ints> spatial_zeros(const Graph& graph, const Node& pad) {
   const auto spatial = static_cast<std::size_t>(rank - 2);
   Ints pads(2 * spatial, 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const std::int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+    const std::int64_t axis = axes[i];
     const std::int64_t before = values[i];
     const std::int64_t after = values[i + axes.size()];
     if (axis < 0 || axis >= rank || before < 0 || after < 0) return std::nullopt;
@@ -61,9 +61,8 @@ std::optional<Ints> spatial_zeros(const Graph& graph, const Node& pad) {
 bool takes_pads(const Graph& graph, const Use& use, std::size_t count) {
   const Node& node = graph.node(use.node);
   if (use.index != 0 || !node.domain.empty() || node.op != "Conv") return false;
-  const std::string mode = node.attr_string("auto_pad", "NOTSET");
   const Ints own = node.attr_ints("pads");
-  return (mode == "NOTSET" || mode == "VALID") && (own.empty() || own.size() == count);
+  return !node.has("auto_pad") && (own.empty() || own.size() == count);
 }
 
 bool fold_pad(Graph& graph, NodeId id) {
@@ -81,7 +80,6 @@ bool fold_pad(Graph& graph, NodeId id) {
     Ints pads = *zeros;
     const Ints own = graph.node(use.node).attr_ints("pads");
     for (std::size_t i = 0; i < own.size(); ++i) pads[i] += own[i];
-    graph.remove_attribute(use.node, "auto_pad");
     graph.set_attribute(use.node, "pads", pads);
     graph.set_input(use.node, 0, x);
   }

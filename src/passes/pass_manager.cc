@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "ops/canonical.h"
 #include "ops/shape_inference.h"
 #include "passes/passes.h"
 #include "xrt/error.h"
@@ -59,6 +60,7 @@ void verify_after(const Graph& graph, const std::string& pass) {
 
 const std::vector<Pass>& standard_passes() {
   static const std::vector<Pass> passes = {
+      simple("canonicalize", canonicalize),
       simple("sink_constants", sink_constants),
       simple("inline_constant_ifs", inline_constant_ifs),
       simple("fix_loop_shapes", fix_loop_shapes),

@@ -34,7 +34,8 @@ struct Pass {
   std::function<bool(Graph&, const PassOptions&)> run;
 };
 
-// The passes run_passes runs, in order.
+// The passes run_passes runs, in order. The first brings every node to its canonical form
+// (ops/canonical.h), which all others read.
 XRT_API const std::vector<Pass>& standard_passes();
 
 // Runs `passes` round after round until none changes anything; types are inferred in between.

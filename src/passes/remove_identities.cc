@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ir/rewrite.h"
+#include "ops/op_facts.h"
 #include "passes/passes.h"
 
 namespace xrt {
@@ -39,9 +40,8 @@ bool is_inference_dropout(const Graph& graph, const Node& node) {
          constant->data<std::uint8_t>()[0] == 0;
 }
 
-bool keeps_order(const Graph& graph, const Node& node) {
-  const Type& type = graph.type(node.inputs[0]);
-  if (!node.has("perm")) return type.has_rank() && type.rank() <= 1;
+bool keeps_order(const Node& node) {
+  if (!node.has("perm")) return false;
   const auto perm = node.attr_ints("perm");
   for (std::size_t i = 0; i < perm.size(); ++i) {
     if (perm[i] != static_cast<std::int64_t>(i)) return false;
@@ -59,7 +59,7 @@ bool is_identity(const Graph& graph, const Node& node) {
   if (op == "Cast" || op == "CastLike") {
     return in.is_tensor() && in.dtype != DType::kUndefined && in.dtype == out.dtype;
   }
-  if (op == "Transpose") return keeps_order(graph, node);
+  if (op == "Transpose") return keeps_order(node);
   if (op == "Pad") return all_equal(graph.constant(node.input(1)), 0);
   if (op == "Slice") {
     const ValueId steps = node.input(4);
@@ -71,9 +71,8 @@ bool is_identity(const Graph& graph, const Node& node) {
     return node.inputs.size() == 1;
   }
   if (op == "Split") return node.outputs.size() == 1;
-  constexpr auto kOfShape = std::to_array<std::string_view>(
-      {"Expand", "Flatten", "Reshape", "Squeeze", "Tile", "Unsqueeze"});
-  return std::find(kOfShape.begin(), kOfShape.end(), op) != kOfShape.end() && same_shape(in, out);
+  const Moves moves = op_facts(node).moves;
+  return (moves == Moves::kView || moves == Moves::kRepeat) && same_shape(in, out);
 }
 
 }  // namespace

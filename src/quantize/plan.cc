@@ -7,11 +7,11 @@
 #include "quantize/plan.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <set>
-#include <string_view>
+
+#include "ops/op_facts.h"
 
 namespace xrt::quantization {
 namespace {
@@ -54,12 +54,12 @@ bool can_quantize(const Graph& graph, const Node& node) {
 
 // The data inputs of an op that only moves values about; nothing for other ops.
 std::vector<ValueId> moved_inputs(const Node& node) {
-  static constexpr std::array<std::string_view, 10> kFirst = {
-      "MaxPool",  "Reshape", "Flatten", "Squeeze", "Unsqueeze",
-      "Identity", "Dropout", "Slice",   "Split",   "Transpose"};
-  if (!node.domain.empty()) return {};
-  if (node.op == "Concat") return node.inputs;
-  if (std::find(kFirst.begin(), kFirst.end(), node.op) != kFirst.end()) return {node.input(0)};
+  const auto is = [&](const char* op) { return node.domain.empty() && node.op == op; };
+  if (is("Concat")) return node.inputs;
+  const Moves moves = op_facts(node).moves;
+  const bool each_once =
+      moves == Moves::kView || moves == Moves::kPermute || moves == Moves::kSelect;
+  if (each_once || is("Dropout")) return {node.input(0)};
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "ops/canonical.h"
 #include "ops/shape_inference.h"
 #include "quantize/plan.h"
 #include "xrt/error.h"
@@ -45,6 +46,7 @@ class Quantizer {
       quantize_value(plan_.values[i], scales_[plan_.groups[i]]);
     }
     infer_shapes(graph_);
+    if (canonicalize(graph_)) infer_shapes(graph_);
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/schema.h"
 #include "ops/shape_inference.h"
 #include "xrt/error.h"
 
@@ -86,6 +87,24 @@ TEST(Axes, OfAnIgnoredAxisNothingIsSaid) {
 TEST(Axes, LrnOfAScalarIsRefused) {
   EXPECT_THAT(refusal("LRN", {Type::tensor(DType::kFloat32, Dims{})}, {{"size", std::int64_t{3}}}),
               testing::HasSubstr("2 or more"));
+}
+
+TEST(OwnOps, HaveSchemasAndTypes) {
+  Graph g;
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Shape{2, 6, Dim("H"), 9}));
+  const ValueId dy = g.add_input("dy", Type::tensor(DType::kFloat32, Shape{2, 4, Dim("h"), 7}));
+  const NodeId weight = g.add_node("xrt", "ConvWeightGradient", {x, dy}, {"dw", "db"},
+                                   {{"kernel_shape", Ints{3, 3}}, {"group", std::int64_t{2}}});
+  const NodeId pool =
+      g.add_node("xrt", "MaxPoolGradient", {x, dy}, {"dx"}, {{"kernel_shape", Ints{3, 3}}});
+  const NodeId after = g.add_node("xrt", "After", {x, dy}, {"again"});
+  infer_shapes(g);
+  EXPECT_EQ(to_string(g.type(g.node(weight).outputs[0])), "float32[4,3,3,3]");
+  EXPECT_EQ(to_string(g.type(g.node(weight).outputs[1])), "float32[4]");
+  EXPECT_EQ(to_string(g.type(g.node(pool).outputs[0])), "float32[2,6,H,9]");
+  EXPECT_EQ(to_string(g.type(g.node(after).outputs[0])), "float32[2,6,H,9]");
+  EXPECT_EQ(all_ops("xrt").size(), 4U);
+  EXPECT_TRUE(is_deterministic(g.node(pool)));
 }
 
 }  // namespace

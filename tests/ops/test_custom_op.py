@@ -4,6 +4,7 @@
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -599,6 +600,74 @@ def test_libraries_that_cannot_be_loaded(example_library: Path, tmp_path: Path) 
     again.write_bytes(example_library.read_bytes())
     with pytest.raises(openxrt.InvalidArgument, match="registered already"):
         openxrt.load_op_library(again)
+
+
+def test_a_gradient_given_as_statements() -> None:
+    """Against PyTorch, which knows the op as hardshrink."""
+    name = next(names)
+    openxrt.register_op(
+        DOMAIN,
+        name,
+        lambda x, *, lambd=0.5: np.where(np.abs(x) > lambd, x, np.float32(0)),
+        attributes={"lambd": 0.5},
+        gradient="""
+            size = Abs (x)
+            bound = Constant <value_float: float = @lambd> ()
+            passes = Greater (size, bound)
+            zero = CastLike (bound, d_y)
+            nothing = Sub (zero, zero)
+            d_x = Where (passes, d_y, nothing)
+        """,
+    )
+    assert openxrt._core.gradient_kind(DOMAIN, name) == "rule"
+    graph = openxrt.Graph()
+    x = graph.add_input("x", "float32", [4])
+    (y,) = graph.add_node(name, [x], ["y"], {"lambd": 1.0}, DOMAIN)
+    (square,) = graph.add_node("Mul", [y, y], ["square"])
+    (loss,) = graph.add_node("ReduceSum", [square], ["loss"], {"keepdims": 0})
+    graph.finish()
+    (gradient,) = graph.gradients(loss, [x])
+    graph.add_output(gradient)
+    value = torch.tensor(X, requires_grad=True)
+    torch.nn.functional.hardshrink(value, 1.0).square().sum().backward()
+    program = openxrt.load(graph, engine=["openvino", "native"])
+    np.testing.assert_allclose(program(X), value.grad.numpy())
+
+
+def test_a_gradient_of_several_inputs_leaves_out_those_without_one() -> None:
+    name = next(names)
+    openxrt.register_op(
+        DOMAIN,
+        name,
+        inputs=["x", "w", "bias?"],
+        outputs=["y", "sign"],
+        body="s = Sign (x) sign = Identity (s) y = Mul (x, w)",
+        gradient="d_x = Mul (d_y, w)",
+    )
+    graph = openxrt.Graph()
+    x, w = (graph.add_input(n, "float32", [4]) for n in "xw")
+    y, _ = graph.add_node(name, [x, w], ["y", "sign"], {}, DOMAIN)
+    (loss,) = graph.add_node("ReduceSum", [y], ["loss"], {"keepdims": 0})
+    graph.finish()
+    for value in graph.gradients(loss, [x, w], allow_unused=True):
+        graph.add_output(value)
+    weight = X[::-1].copy()
+    by_x, by_w = openxrt.load(graph, engine="native")(X, weight)
+    np.testing.assert_array_equal(by_x, weight)
+    np.testing.assert_array_equal(by_w, np.zeros_like(X))
+
+
+@pytest.mark.parametrize(
+    ("gradient", "message"),
+    [
+        ("d_x = Nonsense", "its gradient cannot be read"),
+        ("d_x = Mul (d_z, x)", "its gradient reads 'd_z', which nothing before it makes"),
+        ("dx = Neg (d_y)", "its gradient makes none of its inputs'"),
+    ],
+)
+def test_gradients_that_cannot_be_registered(gradient: str, message: str) -> None:
+    with pytest.raises(openxrt.InvalidArgument, match=re.escape(message)):
+        openxrt.register_op(DOMAIN, next(names), lambda x: x, gradient=gradient)
 
 
 def test_a_graph_built_by_hand_gets_types() -> None:

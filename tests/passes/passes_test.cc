@@ -476,7 +476,7 @@ TEST(PassManager, PassesHelpEachOtherAndDumpWhatTheyDid) {
   EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
   EXPECT_NO_THROW(verify(g));
   EXPECT_TRUE(fs::exists(fs::path(folder) / "000_before.txt"));
-  EXPECT_TRUE(fs::exists(fs::path(folder) / "001_fold_shape_subgraphs.txt"));
+  EXPECT_TRUE(fs::exists(fs::path(folder) / "002_fold_shape_subgraphs.txt"));
   fs::remove_all(folder);
 }
 

@@ -516,6 +516,28 @@ def test_a_lowering_of_ones_own_wins_over_a_rewrite(monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(check_is_negated, -X.tanh().numpy())
 
 
+def test_a_lowering_to_an_op_of_ones_own_gets_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openxrt.torch import registry
+
+    monkeypatch.setattr(registry, "_lowerings", dict(registry._lowerings))
+
+    @openxrt.op("test.importer", "Erfinv")
+    def kernel(x: np.ndarray) -> np.ndarray:
+        return torch.erfinv(torch.tensor(x)).numpy()
+
+    @xt.lowering("aten.erfinv.default")
+    def erfinv(b, x):
+        return b.op("Erfinv", x, domain="test.importer")
+
+    x = X.tanh()
+    exported = torch.export.export(Function(lambda x: -torch.erfinv(x)), (x,))
+    program = openxrt.load(xt.import_exported(exported).graph, engine=["openvino", "native"])
+    np.testing.assert_allclose(program(x.numpy()), -torch.erfinv(x).numpy(), rtol=1e-6)
+    placed = {node["op"]: node["engine"] for node in program.explain()["nodes"]}
+    # Without a type the node behind it would be refused by every engine but native.
+    assert placed == {"test.importer.Erfinv": "native", "Neg": "openvino"}
+
+
 def test_graph_built_by_hand_names_what_is_wrong() -> None:
     graph = openxrt.Graph()
     x = graph.add_input("x", "float32", ["n", 3])

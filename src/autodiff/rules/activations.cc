@@ -11,7 +11,7 @@ namespace {
 void relu_rule(Rule& r) { r.give(0, masked(greater(r.y(), 0.0), r.dy())); }
 
 void leaky_relu_rule(Rule& r) {
-  const double alpha = r.node.attr_float("alpha", 0.01F);
+  const double alpha = need_float(r.node, "alpha");
   r.give(0, where(greater(r.x(), 0.0), r.dy(), r.dy() * alpha));
 }
 
@@ -24,22 +24,22 @@ void prelu_rule(Rule& r) {
 }
 
 void thresholded_relu_rule(Rule& r) {
-  r.give(0, masked(greater(r.x(), static_cast<double>(r.node.attr_float("alpha", 1.0F))), r.dy()));
+  r.give(0, masked(greater(r.x(), static_cast<double>(need_float(r.node, "alpha"))), r.dy()));
 }
 
 void elu_rule(Rule& r) {
-  const double alpha = r.node.attr_float("alpha", 1.0F);
+  const double alpha = need_float(r.node, "alpha");
   r.give(0, where(greater(r.x(), 0.0), r.dy(), r.dy() * (r.y() + alpha)));
 }
 
 void celu_rule(Rule& r) {
-  const double alpha = r.node.attr_float("alpha", 1.0F);
+  const double alpha = need_float(r.node, "alpha");
   r.give(0, where(greater(r.x(), 0.0), r.dy(), r.dy() * (r.y() / alpha + 1.0)));
 }
 
 void selu_rule(Rule& r) {
-  const double alpha = r.node.attr_float("alpha", 1.67326319217681884765625F);
-  const double gamma = r.node.attr_float("gamma", 1.05070102214813232421875F);
+  const double alpha = need_float(r.node, "alpha");
+  const double gamma = need_float(r.node, "gamma");
   r.give(0, where(greater(r.x(), 0.0), r.dy() * gamma, r.dy() * (r.y() + gamma * alpha)));
 }
 
@@ -48,7 +48,7 @@ void softplus_rule(Rule& r) { r.give(0, r.dy() * sigmoid(r.x())); }
 void softsign_rule(Rule& r) { r.give(0, r.dy() / square(abs(r.x()) + 1.0)); }
 
 void hard_sigmoid_rule(Rule& r) {
-  const double alpha = r.node.attr_float("alpha", 0.2F);
+  const double alpha = need_float(r.node, "alpha");
   const Var inside = both(greater(r.y(), 0.0), less(r.y(), 1.0));
   r.give(0, masked(inside, r.dy() * alpha));
 }
@@ -66,19 +66,19 @@ void mish_rule(Rule& r) {
 }
 
 void swish_rule(Rule& r) {
-  const double alpha = r.node.attr_float("alpha", 1.0F);
+  const double alpha = need_float(r.node, "alpha");
   const Var s = sigmoid(alpha == 1 ? r.x() : r.x() * alpha);
   r.give(0, r.dy() * (s + r.y() * (1.0 - s) * alpha));
 }
 
 void shrink_rule(Rule& r) {
-  const double lambd = r.node.attr_float("lambd", 0.5F);
+  const double lambd = need_float(r.node, "lambd");
   r.give(0, masked(greater(abs(r.x()), lambd), r.dy()));
 }
 
 void gelu_rule(Rule& r) {
   const Var x = r.x();
-  if (r.node.attr_string("approximate", "none") == "tanh") {
+  if (need_string(r.node, "approximate") == "tanh") {
     const double c = std::sqrt(2.0 / std::numbers::pi);
     const Var t = tanh((x + x * square(x) * 0.044715) * c);
     const Var inner = (1.0 + square(x) * (3 * 0.044715)) * c;
@@ -91,13 +91,13 @@ void gelu_rule(Rule& r) {
 }
 
 void softmax_rule(Rule& r) {
-  const Dims axes{r.axis("axis", -1, r.x_rank())};
+  const Dims axes{r.attr("axis")};
   const Var product = r.dy() * r.y();
   r.give(0, product - r.y() * sum(product, axes, true));
 }
 
 void log_softmax_rule(Rule& r) {
-  const Dims axes{r.axis("axis", -1, r.x_rank())};
+  const Dims axes{r.attr("axis")};
   r.give(0, r.dy() - exp(r.y()) * sum(r.dy(), axes, true));
 }
 

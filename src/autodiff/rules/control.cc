@@ -44,7 +44,7 @@ namespace {
 
 std::vector<Var> expand_scan(Rule& r) {
   const Graph& body = body_of(r, "body");
-  const auto scanned = static_cast<std::size_t>(r.attr("num_scan_inputs", 0));
+  const auto scanned = static_cast<std::size_t>(r.attr("num_scan_inputs"));
   const std::size_t carried = body.inputs().size() - scanned;
   const std::size_t made = body.outputs().size() - carried;
   const Dims none_in(scanned, 0);
@@ -59,7 +59,8 @@ std::vector<Var> expand_scan(Rule& r) {
   std::int64_t length = 0;
   for (std::size_t i = 0; i < scanned; ++i) {
     const Dims dims = r.x_dims(carried + i);
-    axes.push_back(r.positive({in_axes.at(i)}, static_cast<std::int64_t>(dims.size()))[0]);
+    const std::int64_t axis = in_axes.at(i);
+    axes.push_back(axis < 0 ? axis + static_cast<std::int64_t>(dims.size()) : axis);
     length = dims[static_cast<std::size_t>(axes.back())];
   }
   if (length < 1) r.refuse("it makes no iteration");

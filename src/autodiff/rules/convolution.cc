@@ -31,34 +31,19 @@ struct Window {
 
 Dims spatial(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
 
-// `image` and `result`: sizes of the side that is slid over and of the other one.
-Window read_window(const Rule& r, const Dims& kernel, const Dims& image, const Dims& result) {
+Window read_window(const Rule& r, const Dims& kernel) {
   const std::size_t n = kernel.size();
   Window w;
   w.kernel = kernel;
-  w.strides = r.node.attr_ints("strides", Dims(n, 1));
-  w.dilations = r.node.attr_ints("dilations", Dims(n, 1));
-  w.group = r.attr("group", 1);
-  const Dims pads = r.node.attr_ints("pads", Dims(2 * n, 0));
-  const std::string automatic = r.node.attr_string("auto_pad", "NOTSET");
+  w.strides = r.node.attr_ints("strides");
+  w.dilations = r.node.attr_ints("dilations");
+  w.group = r.attr("group");
+  const Dims pads = r.node.attr_ints("pads");
   if (w.strides.size() != n || w.dilations.size() != n || pads.size() != 2 * n) {
     r.refuse("strides, dilations or pads do not fit the kernel");
   }
-  for (std::size_t i = 0; i < n; ++i) {
-    std::int64_t begin = pads[i];
-    std::int64_t end = pads[i + n];
-    if (automatic != "NOTSET" && !automatic.empty()) {
-      const std::int64_t extent = (kernel[i] - 1) * w.dilations[i] + 1;
-      const std::int64_t total =
-          automatic == "VALID"
-              ? 0
-              : std::max<std::int64_t>((result[i] - 1) * w.strides[i] + extent - image[i], 0);
-      begin = automatic == "SAME_LOWER" ? total - total / 2 : total / 2;
-      end = total - begin;
-    }
-    w.begin.push_back(begin);
-    w.end.push_back(end);
-  }
+  w.begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
+  w.end.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
   return w;
 }
 
@@ -76,17 +61,10 @@ Var input_gradient(Var dy, Var weight, const Window& w, const Dims& image, const
   return dy.e->op("ConvTranspose", {dy, weight}, std::move(attributes));
 }
 
-// dW of the type `type`, and dB where asked for.
-std::vector<Var> weight_gradient(Var image, Var dy, const Window& w, const Type& type,
-                                 const Type* bias_type = nullptr) {
-  std::vector<DType> dtypes{dy.dtype};
-  if (bias_type != nullptr) dtypes.push_back(dy.dtype);
-  const std::vector<Var> made =
-      dy.e->node(kOwnDomain, "ConvWeightGradient", {image, dy}, dtypes, w.attributes());
-  // No inference rule gives the types of own ops.
-  dy.e->graph().set_type(made[0].id, type);
-  if (bias_type != nullptr) dy.e->graph().set_type(made[1].id, *bias_type);
-  return made;
+// dW, and dB where asked for.
+std::vector<Var> weight_gradient(Var image, Var dy, const Window& w, bool with_bias = false) {
+  return dy.e->node(kOwnDomain, "ConvWeightGradient", {image, dy},
+                    std::vector<DType>(with_bias ? 2 : 1, dy.dtype), w.attributes());
 }
 
 Var convolve(Var image, Var weight, const Window& w) {
@@ -103,16 +81,15 @@ void give_bias(Rule& r) {
 void conv_rule(Rule& r) {
   const Dims image = spatial(r.x_dims(0));
   const Dims result = spatial(r.y_dims());
-  const Window w = read_window(r, spatial(r.x_dims(1)), image, result);
+  const Window w = read_window(r, spatial(r.x_dims(1)));
   if (r.needs(0)) r.give(0, input_gradient(r.dy(), r.x(1), w, image, result));
   if (r.needs(1) && r.needs(2)) {
-    const Type bias = r.x_type(2);
-    const auto made = weight_gradient(r.x(0), r.dy(), w, r.x_type(1), &bias);
+    const auto made = weight_gradient(r.x(0), r.dy(), w, /*with_bias=*/true);
     r.give(1, made[0]);
     r.give(2, made[1]);
     return;
   }
-  if (r.needs(1)) r.give(1, weight_gradient(r.x(0), r.dy(), w, r.x_type(1))[0]);
+  if (r.needs(1)) r.give(1, weight_gradient(r.x(0), r.dy(), w)[0]);
   give_bias(r);
 }
 
@@ -121,17 +98,7 @@ void conv_transpose_rule(Rule& r) {
   const Dims result = spatial(r.x_dims(0));
   const Dims image = spatial(r.y_dims());
   const Dims kernel = spatial(r.x_dims(1));
-  Window w = read_window(r, kernel, image, result);
-  if (r.node.has("output_shape") || r.node.attr_string("auto_pad", "NOTSET").starts_with("SAME")) {
-    const bool upper = r.node.attr_string("auto_pad", "NOTSET") == "SAME_UPPER";
-    const Dims extra = r.node.attr_ints("output_padding", Dims(image.size(), 0));
-    for (std::size_t i = 0; i < image.size(); ++i) {
-      const std::int64_t extent = (kernel[i] - 1) * w.dilations[i] + 1;
-      const std::int64_t total = (result[i] - 1) * w.strides[i] + extent + extra[i] - image[i];
-      w.begin[i] = upper ? total / 2 : total - total / 2;
-      w.end[i] = total - w.begin[i];
-    }
-  }
+  Window w = read_window(r, kernel);
   // Rows that output_padding added lie beyond the last window.
   for (std::size_t i = 0; i < image.size(); ++i) {
     const std::int64_t extent = (kernel[i] - 1) * w.dilations[i] + 1;
@@ -144,7 +111,7 @@ void conv_transpose_rule(Rule& r) {
     }
   }
   if (r.needs(0)) r.give(0, convolve(r.dy(), r.x(1), w));
-  if (r.needs(1)) r.give(1, weight_gradient(r.dy(), r.x(0), w, r.x_type(1))[0]);
+  if (r.needs(1)) r.give(1, weight_gradient(r.dy(), r.x(0), w)[0]);
   give_bias(r);
 }
 
@@ -152,7 +119,7 @@ void weight_gradient_rule(Rule& r) {
   if (r.has_dy(1)) r.refuse("the gradient of its output dB");
   const Dims image = spatial(r.x_dims(0));
   const Dims result = spatial(r.x_dims(1));
-  const Window w = read_window(r, r.node.attr_ints("kernel_shape"), image, result);
+  const Window w = read_window(r, r.node.attr_ints("kernel_shape"));
   if (r.needs(0)) r.give(0, input_gradient(r.x(1), r.dy(), w, image, result));
   if (r.needs(1)) r.give(1, convolve(r.x(0), r.dy(), w));
 }

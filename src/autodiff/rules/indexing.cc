@@ -18,7 +18,7 @@ Var size_of(Rule& r, std::int64_t axis) {
 // Rows of dy are added where they came from.
 void gather_rule(Rule& r) {
   const std::int64_t rank = r.x_rank();
-  const std::int64_t axis = r.axis("axis", 0, rank);
+  const std::int64_t axis = r.attr("axis");
   const std::int64_t index_rank = r.x_rank(1);
   const Var dy = r.dy();
   Var indices = cast(r.x(1), DType::kInt64);
@@ -40,11 +40,11 @@ void gather_rule(Rule& r) {
 void gather_elements_rule(Rule& r) {
   const Var dy = r.dy();
   r.give(0, r.e.op("ScatterElements", {r.zeros_like(r.x()), r.x(1), dy},
-                   {{"axis", r.attr("axis", 0)}, {"reduction", std::string("add")}}));
+                   {{"axis", r.attr("axis")}, {"reduction", std::string("add")}}));
 }
 
 void gather_nd_rule(Rule& r) {
-  const std::int64_t batch = r.attr("batch_dims", 0);
+  const std::int64_t batch = r.attr("batch_dims");
   const Var dy = r.dy();
   Var indices = r.x(1);
   if (batch > 0) {
@@ -69,8 +69,8 @@ void gather_nd_rule(Rule& r) {
 
 // What was overwritten gets nothing, the updates get what is at their places.
 void scatter_elements_rule(Rule& r) {
-  const std::string reduction = r.node.attr_string("reduction", "none");
-  const Attributes axis{{"axis", r.attr("axis", 0)}};
+  const std::string reduction = need_string(r.node, "reduction");
+  const Attributes axis{{"axis", r.attr("axis")}};
   const Var dy = r.dy();
   if (reduction != "none" && reduction != "add") r.refuse("reduction '" + reduction + "'");
   if (r.needs(2)) r.give(2, r.e.op("GatherElements", {dy, r.x(1)}, axis));
@@ -81,7 +81,7 @@ void scatter_elements_rule(Rule& r) {
 }
 
 void scatter_nd_rule(Rule& r) {
-  const std::string reduction = r.node.attr_string("reduction", "none");
+  const std::string reduction = need_string(r.node, "reduction");
   const Var dy = r.dy();
   if (reduction != "none" && reduction != "add") r.refuse("reduction '" + reduction + "'");
   if (r.needs(2)) r.give(2, r.e.op("GatherND", {dy, r.x(1)}));
@@ -95,7 +95,7 @@ void top_k_rule(Rule& r) {
   if (!r.node.output(1).valid()) r.refuse("its output 'Indices' is left out");
   const Var dy = r.dy();
   r.give(0, r.e.op("ScatterElements", {zeros(r, r.x_dims(), dy.dtype), r.y(1), dy},
-                   {{"axis", r.attr("axis", -1)}}));
+                   {{"axis", r.attr("axis")}}));
 }
 
 }  // namespace

@@ -75,10 +75,10 @@ Var gemm(Var a, Var b, bool a_turned, bool b_turned, double alpha) {
 }
 
 void gemm_rule(Rule& r) {
-  const bool ta = r.attr("transA", 0) != 0;
-  const bool tb = r.attr("transB", 0) != 0;
-  const double alpha = r.node.attr_float("alpha", 1.0F);
-  const double beta = r.node.attr_float("beta", 1.0F);
+  const bool ta = r.attr("transA") != 0;
+  const bool tb = r.attr("transB") != 0;
+  const double alpha = need_float(r.node, "alpha");
+  const double beta = need_float(r.node, "beta");
   const Var a = r.x(0);
   const Var b = r.x(1);
   const Var dy = r.dy();
@@ -95,7 +95,7 @@ struct Equation {
 // Letters stand for one axis each; "..." is replaced by upper-case letters that are not used.
 Equation parse_equation(Rule& r) {
   std::string text;
-  for (const char c : r.node.attr_string("equation", "")) {
+  for (const char c : need_string(r.node, "equation")) {
     if (c != ' ') text += c;
   }
   Equation equation;

@@ -27,23 +27,20 @@ Dims all_but_channels(std::int64_t rank) {
 void batch_norm_rule(Rule& r) {
   const std::int64_t rank = r.x_rank();
   if (rank < 2) r.refuse("the input has no channels");
-  const double epsilon = r.node.attr_float("epsilon", 1e-5F);
+  const double epsilon = need_float(r.node, "epsilon");
   const Dims axes = all_but_channels(rank);
-  if (r.attr("training_mode", 0) != 0) {
+  if (r.attr("training_mode") != 0) {
     if (r.has_dy(1) || r.has_dy(2)) r.refuse("the running statistics lead to the loss");
     Var center = r.y(1);
     Var variance = r.y(2);
     // With no momentum the outputs are the batch's own statistics.
-    if (r.node.attr_float("momentum", 0.9F) != 0 || !center.valid() || !variance.valid()) {
+    if (need_float(r.node, "momentum") != 0 || !center.valid() || !variance.valid()) {
       center = mean(r.x(0), axes, false);
       variance = mean(square(r.x(0) - per_channel(center, rank)), axes, false);
     }
     const auto made = r.e.node(
         kOwnDomain, "BatchNormalizationGradient", {r.x(0), r.x(1), center, variance, r.dy()},
         {r.x(0).dtype, r.x(1).dtype, r.x(1).dtype}, {{"epsilon", static_cast<float>(epsilon)}});
-    r.e.graph().set_type(made[0].id, r.x_type(0));
-    r.e.graph().set_type(made[1].id, r.x_type(1));
-    r.e.graph().set_type(made[2].id, r.x_type(1));
     for (std::size_t i = 0; i < 3; ++i) r.give(i, made[i]);
     return;
   }
@@ -78,8 +75,8 @@ Var normalized_gradient(const Normalized& n, Var g, const Dims& axes) {
 void layer_norm_rule(Rule& r) {
   if (r.has_dy(1) || r.has_dy(2)) r.refuse("its outputs Mean or InvStdDev lead to the loss");
   const std::int64_t rank = r.x_rank();
-  const Dims axes = range(r.axis("axis", -1, rank), rank);
-  const Normalized n = normalized(r.x(), axes, r.node.attr_float("epsilon", 1e-5F));
+  const Dims axes = range(r.attr("axis"), rank);
+  const Normalized n = normalized(r.x(), axes, need_float(r.node, "epsilon"));
   if (r.needs(0)) r.give(0, normalized_gradient(n, r.dy() * r.x(1), axes));
   if (r.needs(1)) r.give_broadcast(1, r.dy() * n.hat);
   r.give_broadcast(2, r.dy());
@@ -87,9 +84,9 @@ void layer_norm_rule(Rule& r) {
 
 void rms_norm_rule(Rule& r) {
   const std::int64_t rank = r.x_rank();
-  const Dims axes = range(r.axis("axis", -1, rank), rank);
+  const Dims axes = range(r.attr("axis"), rank);
   const Var x = r.x();
-  const double epsilon = r.node.attr_float("epsilon", 1e-5F);
+  const double epsilon = need_float(r.node, "epsilon");
   const Var inverse = reciprocal(sqrt(mean(square(x), axes, true) + epsilon));
   const Var hat = x * inverse;
   if (r.needs(0)) {
@@ -101,7 +98,7 @@ void rms_norm_rule(Rule& r) {
 
 // ONNX's function adds 1e-9 to the deviation.
 void mean_variance_rule(Rule& r) {
-  const Dims axes = r.positive(r.node.attr_ints("axes", {0, 2, 3}), r.x_rank());
+  const Dims axes = r.node.attr_ints("axes");
   const Var x = r.x();
   const Var centered = x - mean(x, axes, true);
   const Var deviation = sqrt(mean(square(centered), axes, true));
@@ -114,7 +111,7 @@ void mean_variance_rule(Rule& r) {
 void instance_norm_rule(Rule& r) {
   const std::int64_t rank = r.x_rank();
   const Dims axes = range(2, rank);
-  const Normalized n = normalized(r.x(), axes, r.node.attr_float("epsilon", 1e-5F));
+  const Normalized n = normalized(r.x(), axes, need_float(r.node, "epsilon"));
   const Dims channels = all_but_channels(rank);
   if (r.needs(0)) r.give(0, normalized_gradient(n, r.dy() * per_channel(r.x(1), rank), axes));
   if (r.needs(1)) r.give(1, sum(r.dy() * n.hat, channels, false));
@@ -123,10 +120,10 @@ void instance_norm_rule(Rule& r) {
 
 // y = x * s^-beta, s = bias + alpha/size * (sum of squares of the channels around)
 void lrn_rule(Rule& r) {
-  const std::int64_t size = r.attr("size", 1);
-  const double alpha = r.node.attr_float("alpha", 1e-4F);
-  const double beta = r.node.attr_float("beta", 0.75F);
-  const double bias = r.node.attr_float("bias", 1.0F);
+  const std::int64_t size = r.attr("size");
+  const double alpha = need_float(r.node, "alpha");
+  const double beta = need_float(r.node, "beta");
+  const double bias = need_float(r.node, "bias");
   const Dims dims = r.x_dims();
   const auto around = [&](Var v, std::int64_t before, std::int64_t behind) {
     Dims low(dims.size(), 0);
@@ -152,9 +149,9 @@ void lrn_rule(Rule& r) {
 
 // y = x / |x|_p; where the norm is 0, y is 0.
 void lp_normalization_rule(Rule& r) {
-  const Dims axes{r.axis("axis", -1, r.x_rank())};
+  const Dims axes{r.attr("axis")};
   const Var x = r.x();
-  const bool two = r.attr("p", 2) == 2;
+  const bool two = r.attr("p") == 2;
   const Var norm = two ? sqrt(sum(square(x), axes, true)) : sum(abs(x), axes, true);
   const Var zero = equal(norm, x.e->scalar(0, x.dtype));
   const Var safe = where(zero, x.e->scalar(1, x.dtype), norm);

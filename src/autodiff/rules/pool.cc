@@ -40,27 +40,18 @@ void average_pool_rule(Rule& r) {
   const Dims y = r.y_dims();
   const std::size_t n = x.size() - 2;
   const Dims kernel = r.node.attr_ints("kernel_shape");
-  const Dims strides = r.node.attr_ints("strides", Dims(n, 1));
-  const Dims dilations = r.node.attr_ints("dilations", Dims(n, 1));
-  const Dims pads = r.node.attr_ints("pads", Dims(2 * n, 0));
-  const std::string automatic = r.node.attr_string("auto_pad", "NOTSET");
-  const bool count_pad = r.attr("count_include_pad", 0) != 0;
+  const Dims strides = r.node.attr_ints("strides");
+  const Dims dilations = r.node.attr_ints("dilations");
+  const Dims pads = r.node.attr_ints("pads");
+  const bool count_pad = r.attr("count_include_pad") != 0;
   Dims begin;
   Dims end;
   Dims extra;
   std::vector<std::vector<double>> counts(n);
   for (std::size_t i = 0; i < n; ++i) {
     const std::int64_t extent = (kernel[i] - 1) * dilations[i] + 1;
-    std::int64_t low = pads[i];
-    std::int64_t high = pads[i + n];
-    if (automatic.starts_with("SAME")) {
-      const std::int64_t total =
-          std::max<std::int64_t>((y[i + 2] - 1) * strides[i] + extent - x[i + 2], 0);
-      low = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
-      high = total - low;
-    } else if (automatic == "VALID") {
-      low = high = 0;
-    }
+    const std::int64_t low = pads[i];
+    const std::int64_t high = pads[i + n];
     for (std::int64_t o = 0; o < y[i + 2]; ++o) {
       double count = 0;
       for (std::int64_t k = 0; k < kernel[i]; ++k) {
@@ -113,7 +104,7 @@ void average_pool_rule(Rule& r) {
 
 // y = (sum |x|^p)^(1/p): dx = dy * x * |x|^(p-2) / y^(p-1)
 void global_lp_pool_rule(Rule& r) {
-  const auto p = static_cast<double>(r.attr("p", 2));
+  const auto p = static_cast<double>(r.attr("p"));
   const Var x = r.x();
   const Var y = r.y();
   if (p == 1) return r.give(0, r.dy() * sign(x));

@@ -45,7 +45,7 @@ void step_rnn(const Layer& layer, Direction& d, Var from_x) {
 // Gates z, r, h.
 void step_gru(const Layer& layer, Direction& d, Var from_x) {
   const auto part = [&](Var v, std::int64_t k) { return gate(layer, v, k); };
-  const bool before = layer.r.attr("linear_before_reset", 0) != 0;
+  const bool before = layer.r.attr("linear_before_reset") != 0;
   const Var from_h = plus(matmul(d.h, d.recurrent), d.r_bias);
   const Var z = activate(layer.r, d.activations[0], part(from_x, 0) + part(from_h, 0));
   const Var reset = activate(layer.r, d.activations[0], part(from_x, 1) + part(from_h, 1));
@@ -87,8 +87,9 @@ std::vector<Var> expand_recurrent(Rule& r) {
                     : std::vector<std::string>{"Tanh"};
   if (r.has(4)) r.refuse("sequence_lens");
   if (r.has(7)) r.refuse("peepholes");
-  if (r.node.has("clip") || r.attr("input_forget", 0) != 0) r.refuse("clip or input_forget");
-  const bool layout = r.attr("layout", 0) != 0;
+  if (r.node.has("clip") || r.node.attr_int("input_forget", 0) != 0)
+    r.refuse("clip or input_forget");
+  const bool layout = r.attr("layout") != 0;
   const Dims x_dims = r.x_dims(0);
   const Dims r_dims = r.x_dims(2);
   Var x = r.x(0);
@@ -103,7 +104,7 @@ std::vector<Var> expand_recurrent(Rule& r) {
       names.insert(names.end(), defaults.begin(), defaults.end());
     }
   }
-  const std::string direction = r.node.attr_string("direction", "forward");
+  const std::string direction = need_string(r.node, "direction");
 
   std::vector<std::vector<Var>> rows(static_cast<std::size_t>(layer.length));
   std::vector<Var> last_h;

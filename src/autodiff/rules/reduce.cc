@@ -10,14 +10,14 @@ namespace {
 // The axes a reduction reduces; none where it passes its input on.
 Dims reduced_axes(const Rule& r) {
   const std::int64_t rank = r.x_rank();
-  const Dims axes = r.has(1) ? r.positive(r.integers(1, "axes"), rank) : Dims{};
+  const Dims axes = r.has(1) ? r.integers(1, "axes") : Dims{};
   if (!axes.empty()) return axes;
-  return r.attr("noop_with_empty_axes", 0) != 0 ? Dims{} : range(0, rank);
+  return r.attr("noop_with_empty_axes") != 0 ? Dims{} : range(0, rank);
 }
 
 // A value of the result's shape with the reduced axes as axes of one element.
 Var kept(Rule& r, Var v, const Dims& axes) {
-  return r.attr("keepdims", 1) != 0 ? v : unsqueeze(v, axes);
+  return r.attr("keepdims") != 0 ? v : unsqueeze(v, axes);
 }
 
 double reduced_count(const Rule& r, const Dims& axes) {
@@ -114,8 +114,8 @@ void product_rule(Rule& r) {
 
 void cum_sum_rule(Rule& r) {
   r.give(0, r.e.op("CumSum", {r.dy(), r.x(1)},
-                   {{"exclusive", r.attr("exclusive", 0)},
-                    {"reverse", std::int64_t{r.attr("reverse", 0) == 0}}}));
+                   {{"exclusive", r.attr("exclusive")},
+                    {"reverse", std::int64_t{r.attr("reverse") == 0}}}));
 }
 
 }  // namespace

@@ -40,11 +40,11 @@ double coordinate(const Rule& r, const std::string& mode, const Axis& axis, std:
 
 // Rows: outputs; columns: inputs.
 std::vector<double> weights(const Rule& r, const Axis& axis) {
-  const std::string mode = r.node.attr_string("mode", "nearest");
-  const std::string place = r.node.attr_string("coordinate_transformation_mode", "half_pixel");
-  const std::string rounding = r.node.attr_string("nearest_mode", "round_prefer_floor");
-  const double a = r.node.attr_float("cubic_coeff_a", -0.75F);
-  const bool exclude = r.attr("exclude_outside", 0) != 0;
+  const std::string mode = need_string(r.node, "mode");
+  const std::string place = need_string(r.node, "coordinate_transformation_mode");
+  const std::string rounding = need_string(r.node, "nearest_mode");
+  const double a = need_float(r.node, "cubic_coeff_a");
+  const bool exclude = r.attr("exclude_outside") != 0;
   std::vector<double> matrix(static_cast<std::size_t>(axis.from * axis.to));
   for (std::int64_t i = 0; i < axis.to; ++i) {
     const double x = coordinate(r, place, axis, i);
@@ -81,12 +81,11 @@ void resize_rule(Rule& r) {
   const Dims from = r.x_dims();
   const Dims to = r.y_dims();
   const auto rank = static_cast<std::int64_t>(from.size());
-  if (r.attr("antialias", 0) != 0) r.refuse("antialias");
-  if (r.node.attr_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize") {
+  if (r.attr("antialias") != 0) r.refuse("antialias");
+  if (need_string(r.node, "coordinate_transformation_mode") == "tf_crop_and_resize") {
     r.refuse("coordinate_transformation_mode 'tf_crop_and_resize'");
   }
-  const Dims named = r.node.attr_ints("axes", range(0, rank));
-  const Dims axes = r.positive(named, rank);
+  const Dims axes = r.node.attr_ints("axes", range(0, rank));
   const Tensor* scales = r.has(2) ? r.e.graph().constant(r.node.input(2)) : nullptr;
   Var g = r.dy();
   for (std::int64_t axis = 0; axis < rank; ++axis) {

@@ -33,7 +33,7 @@ Var reflected(Var x, double low, double high) {
 }
 
 Var on_axis(const Rule& r, Var x, std::int64_t size, bool align) {
-  const std::string padding = r.node.attr_string("padding_mode", "zeros");
+  const std::string padding = need_string(r.node, "padding_mode");
   const auto n = static_cast<double>(size);
   if (padding == "border") return clamp(x, 0, n - 1);
   if (padding != "reflection") return x;
@@ -111,8 +111,8 @@ Var interpolated(const Image& image, const std::vector<std::vector<Tap>>& axes) 
 std::vector<Var> expand_grid_sample(Rule& r) {
   const Dims dims = r.x_dims(0);
   const Dims grid = r.x_dims(1);
-  const std::string mode = r.node.attr_string("mode", "linear");
-  const bool align = r.attr("align_corners", 0) != 0;
+  const std::string mode = need_string(r.node, "mode");
+  const bool align = r.attr("align_corners") != 0;
   const auto axes = static_cast<std::int64_t>(dims.size()) - 2;
   Image image;
   image.channels = dims[1];
@@ -131,7 +131,7 @@ std::vector<Var> expand_grid_sample(Rule& r) {
       // In ONNX a place beyond the border is moved, too; mirrored places have mirrored neighbours.
       const double edge = align ? 0 : 0.5;
       const Var inside = both(greater(at, -edge), less(at, static_cast<double>(size) - 1 + edge));
-      const bool border = r.node.attr_string("padding_mode", "zeros") == "border";
+      const bool border = need_string(r.node, "padding_mode") == "border";
       taps.push_back(cubic_taps(border ? where(inside, at, on_axis(r, at, size, align)) : at));
       for (Tap& tap : taps.back()) tap.place = on_axis(r, tap.place, size, align);
     } else if (mode == "nearest") {
@@ -151,15 +151,10 @@ std::vector<Var> expand_deform_conv(Rule& r) {
   const Dims w = r.x_dims(1);
   const Dims y = r.y_dims();
   if (x.size() != 4) r.refuse("it has other than two spatial axes");
-  const auto attribute = [&](const char* name, std::size_t count, std::int64_t fallback) {
-    Dims values = r.node.attr_ints(name);
-    if (values.empty()) values.assign(count, fallback);
-    return values;
-  };
-  const Dims strides = attribute("strides", 2, 1);
-  const Dims dilations = attribute("dilations", 2, 1);
-  const Dims pads = attribute("pads", 4, 0);
-  const std::int64_t groups = r.attr("group", 1), parts = r.attr("offset_group", 1);
+  const Dims strides = r.node.attr_ints("strides");
+  const Dims dilations = r.node.attr_ints("dilations");
+  const Dims pads = r.node.attr_ints("pads");
+  const std::int64_t groups = r.attr("group"), parts = r.attr("offset_group");
   const std::int64_t taps = w[2] * w[3], places = y[2] * y[3], points = taps * places;
   const std::int64_t channels = x[1] / parts;
   const DType dtype = r.x_type().dtype;
@@ -194,12 +189,11 @@ std::vector<Var> expand_deform_conv(Rule& r) {
 std::vector<Var> expand_roi_align(Rule& r) {
   const Dims x = r.x_dims(0);
   const std::int64_t regions = r.x_dims(1).at(0);
-  if (r.node.attr_string("mode", "avg") != "avg") r.refuse("mode 'max'");
-  const std::int64_t samples = r.attr("sampling_ratio", 0);
+  if (need_string(r.node, "mode") != "avg") r.refuse("mode 'max'");
+  const std::int64_t samples = r.attr("sampling_ratio");
   if (samples <= 0) r.refuse("a sampling_ratio that depends on the regions");
-  const bool half =
-      r.node.attr_string("coordinate_transformation_mode", "half_pixel") == "half_pixel";
-  const double scale = r.node.attr_float("spatial_scale", 1);
+  const bool half = need_string(r.node, "coordinate_transformation_mode") == "half_pixel";
+  const double scale = need_float(r.node, "spatial_scale");
   const Var rois = cast(r.x(1), r.x_type().dtype);
   // [regions, bins, size]: how much of each element a bin has. `low`: the column of rois.
   const auto weights = [&](std::int64_t low, std::int64_t bins, std::int64_t size) {
@@ -223,7 +217,7 @@ std::vector<Var> expand_roi_align(Rule& r) {
     const Var hat = masked(unsqueeze(inside, {2}), max(near, r.e.scalar(0, at.dtype)));
     return mean(reshape(hat, {regions, bins, samples, size}), {2}, false);
   };
-  const std::int64_t rows = r.attr("output_height", 1), columns = r.attr("output_width", 1);
+  const std::int64_t rows = r.attr("output_height"), columns = r.attr("output_width");
   const Var images = gather(r.x(), r.x(2), 0);  // [regions, channels, height, width]
   const Var down = unsqueeze(weights(1, rows, x[2]), {1});
   const Var across = transpose(unsqueeze(weights(0, columns, x[3]), {1}), {0, 1, 3, 2});
@@ -233,8 +227,8 @@ std::vector<Var> expand_roi_align(Rule& r) {
 // The p-norm of each window: a mean of powers, times the number of its elements.
 std::vector<Var> expand_lp_pool(Rule& r) {
   Attributes attributes = r.node.attributes;
-  const double p = static_cast<double>(r.attr("p", 2));
-  if (r.attr("ceil_mode", 0) != 0) r.refuse("ceil_mode");
+  const double p = static_cast<double>(r.attr("p"));
+  if (r.attr("ceil_mode") != 0) r.refuse("ceil_mode");
   attributes.erase("p");
   attributes["count_include_pad"] = std::int64_t{1};
   double count = 1;
@@ -257,7 +251,7 @@ void compress_rule(Rule& r) {
   const Dims dims = r.x_dims();
   const bool flat = !r.node.has("axis");
   const auto rank = static_cast<std::int64_t>(dims.size());
-  const std::int64_t axis = flat ? 0 : r.axis("axis", 0, rank);
+  const std::int64_t axis = flat ? 0 : r.attr("axis");
   Dims perm = range(0, rank);
   std::swap(perm[0], perm[static_cast<std::size_t>(axis)]);
   Dims shape;

@@ -11,18 +11,13 @@ namespace {
 void reshape_rule(Rule& r) { r.give(0, r.reshape_as(r.dy(), r.x())); }
 
 void transpose_rule(Rule& r) {
-  Dims perm = r.node.attr_ints("perm");
-  if (perm.empty()) {
-    perm = range(0, r.x_rank());
-    std::reverse(perm.begin(), perm.end());
-  }
-  r.give(0, transpose(r.dy(), inverse_permutation(perm)));
+  r.give(0, transpose(r.dy(), inverse_permutation(r.node.attr_ints("perm"))));
 }
 
 void expand_rule(Rule& r) { r.give_broadcast(0, r.dy()); }
 
 void concat_rule(Rule& r) {
-  const std::int64_t axis = r.axis("axis", 0, r.y_rank());
+  const std::int64_t axis = r.attr("axis");
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < r.input_count(); ++i) {
     const std::int64_t end = begin + r.x_dims(i)[axis];
@@ -32,7 +27,7 @@ void concat_rule(Rule& r) {
 }
 
 void split_rule(Rule& r) {
-  const std::int64_t axis = r.axis("axis", 0, r.x_rank());
+  const std::int64_t axis = r.attr("axis");
   std::vector<Var> parts;
   for (std::size_t k = 0; k < r.node.outputs.size(); ++k) {
     if (!r.node.outputs[k].valid()) r.refuse("an output is left out");
@@ -43,10 +38,9 @@ void split_rule(Rule& r) {
 
 void slice_rule(Rule& r) {
   const Dims dims = r.x_dims();
-  const auto rank = static_cast<std::int64_t>(dims.size());
   const Dims starts = r.integers(1, "starts");
-  const Dims axes = r.has(3) ? r.positive(r.integers(3, "axes"), rank)
-                             : range(0, static_cast<std::int64_t>(starts.size()));
+  const Dims axes =
+      r.has(3) ? r.integers(3, "axes") : range(0, static_cast<std::int64_t>(starts.size()));
   const Dims steps = r.has(4) ? r.integers(4, "steps") : Dims(starts.size(), 1);
   const Dims out = r.y_dims();
   Var g = r.dy();
@@ -78,11 +72,11 @@ void slice_rule(Rule& r) {
 }
 
 void pad_rule(Rule& r) {
-  const std::string mode = r.node.attr_string("mode", "constant");
+  const std::string mode = need_string(r.node, "mode");
   const Dims dims = r.x_dims();
   const auto rank = static_cast<std::int64_t>(dims.size());
   const Dims pads = r.integers(1, "pads");
-  const Dims axes = r.has(3) ? r.positive(r.integers(3, "axes"), rank) : range(0, rank);
+  const Dims axes = r.has(3) ? r.integers(3, "axes") : range(0, rank);
   const std::size_t n = axes.size();
   Var g = r.dy();
   if (mode == "constant") {
@@ -149,9 +143,9 @@ void tile_rule(Rule& r) {
 
 void depth_to_space_rule(Rule& r) {
   const Dims x = r.x_dims();
-  const std::int64_t b = r.attr("blocksize", 1);
+  const std::int64_t b = r.attr("blocksize");
   const std::int64_t c = x[1] / (b * b);
-  const bool crd = r.node.attr_string("mode", "DCR") == "CRD";
+  const bool crd = need_string(r.node, "mode") == "CRD";
   // From [N, c, H, b, W, b] back to the order of the mode.
   const Var g = reshape(r.dy(), {x[0], c, x[2], b, x[3], b});
   r.give(0, reshape(transpose(g, crd ? Dims{0, 1, 3, 5, 2, 4} : Dims{0, 3, 5, 1, 2, 4}), x));
@@ -159,8 +153,8 @@ void depth_to_space_rule(Rule& r) {
 
 void space_to_depth_rule(Rule& r) {
   const Dims x = r.x_dims();
-  const std::int64_t b = r.attr("blocksize", 1);
-  const bool crd = r.node.attr_string("mode", "DCR") == "CRD";
+  const std::int64_t b = r.attr("blocksize");
+  const bool crd = need_string(r.node, "mode") == "CRD";
   const Dims blocks =
       crd ? Dims{x[0], x[1], b, b, x[2] / b, x[3] / b} : Dims{x[0], b, b, x[1], x[2] / b, x[3] / b};
   const Dims perm = crd ? Dims{0, 1, 4, 2, 5, 3} : Dims{0, 3, 4, 1, 5, 2};
@@ -170,7 +164,7 @@ void space_to_depth_rule(Rule& r) {
 void trilu_rule(Rule& r) {
   std::vector<Var> operands{r.dy()};
   if (r.has(1)) operands.push_back(r.x(1));
-  r.give(0, r.e.op("Trilu", operands, {{"upper", r.attr("upper", 1)}}));
+  r.give(0, r.e.op("Trilu", operands, {{"upper", r.attr("upper")}}));
 }
 
 }  // namespace

@@ -11,8 +11,7 @@ namespace {
 std::int64_t constant_axis(const Rule& r, std::size_t input, std::int64_t fallback,
                            std::int64_t rank) {
   if (!r.has(input)) return fallback + rank;
-  const std::int64_t axis = r.integers(input, "axis").at(0);
-  return axis < 0 ? axis + rank : axis;
+  return r.integers(input, "axis").at(0);
 }
 
 Dims axis_last(std::int64_t axis, std::int64_t rank) {
@@ -27,8 +26,8 @@ Dims axis_last(std::int64_t axis, std::int64_t rank) {
 void cum_prod_rule(Rule& r) {
   const std::int64_t rank = r.x_rank();
   const std::int64_t axis = constant_axis(r, 1, 0, rank);
-  const bool exclusive = r.attr("exclusive", 0) != 0;
-  const bool reverse = r.attr("reverse", 0) != 0;
+  const bool exclusive = r.attr("exclusive") != 0;
+  const bool reverse = r.attr("reverse") != 0;
   const std::int64_t n = r.x_dims()[static_cast<std::size_t>(axis)];
   const Dims perm = axis_last(axis, rank);
   const Var x = transpose(r.x(), perm);
@@ -66,8 +65,8 @@ Var resized(Var x, std::int64_t axis, std::int64_t from, std::int64_t to, std::i
 void dft_rule(Rule& r) {
   const std::int64_t rank = r.x_rank();
   const std::int64_t axis = constant_axis(r, 2, -2, rank);
-  const bool inverse = r.attr("inverse", 0) != 0;
-  const bool onesided = r.attr("onesided", 0) != 0;
+  const bool inverse = r.attr("inverse") != 0;
+  const bool onesided = r.attr("onesided") != 0;
   if (inverse && onesided) r.refuse("a one-sided inverse");
   const Dims dims = r.x_dims();
   const std::int64_t n = dims[static_cast<std::size_t>(axis)];
@@ -104,7 +103,7 @@ std::vector<Var> expand_stft(Rule& r) {
   x = reshape(x, {dims[0], frames, length, dims[2]});
   if (r.has(2)) x = x * reshape(r.x(2), {length, 1});
   const Var axis = r.e.constant(number_tensor(std::vector<double>{2.0}, {}, DType::kInt64));
-  return {r.e.op("DFT", {x, r.e.none(), axis}, {{"onesided", r.attr("onesided", 1)}})};
+  return {r.e.op("DFT", {x, r.e.none(), axis}, {{"onesided", r.attr("onesided")}})};
 }
 
 // Each column takes the elements of its block: the gathering that Col2Im adds up.

@@ -34,8 +34,7 @@ Tensor dequantized(const Graph& graph, const Node& node) {
   std::int64_t inner = x->count(), size = 1;
   if (scale->rank() == 1 && scale->count() != 1) {
     const auto rank = static_cast<std::int64_t>(x->rank());
-    std::int64_t axis = node.attr_int("axis", 1);
-    if (axis < 0) axis += rank;
+    const std::int64_t axis = node.attr_int("axis", 1);
     if (axis < 0 || axis >= rank) return {};
     size = x->dims()[static_cast<std::size_t>(axis)];
     inner = 1;

@@ -39,7 +39,8 @@ WindowAttributes WindowAttributes::of(const Node& node) {
   a.strides = node.attr_ints("strides");
   a.dilations = node.attr_ints("dilations");
   a.pads = node.attr_ints("pads");
-  a.auto_pad = node.attr_string("auto_pad", "NOTSET");
+  a.auto_pad = xrt::auto_pad(node);
+  if (a.auto_pad == AutoPad::kValid) a.pads.clear();
   a.ceil_mode = node.attr_int("ceil_mode", 0) != 0;
   check_bounds(a.kernel, "kernel_shape");
   check_bounds(a.strides, "strides");
@@ -48,6 +49,11 @@ WindowAttributes WindowAttributes::of(const Node& node) {
   check_bounds(node.attr_ints("output_padding"), "output_padding");
   check_bounds(node.attr_ints("output_shape"), "output_shape");
   return a;
+}
+
+bool is_dense_window(const Node& node) {
+  const std::vector<std::int64_t> dilations = node.attr_ints("dilations");
+  return std::all_of(dilations.begin(), dilations.end(), [](std::int64_t d) { return d == 1; });
 }
 
 bool is_oversized_window(const Node& node) {
@@ -79,17 +85,17 @@ Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Di
                   "kernel_shape, strides and dilations must be positive");
     }
     const std::int64_t extent = (w.kernel[i] - 1) * w.dilations[i] + 1;
-    if (attributes.auto_pad == "SAME_UPPER" || attributes.auto_pad == "SAME_LOWER") {
-      w.output[i] = (spatial[i] + w.strides[i] - 1) / w.strides[i];
-      const std::int64_t total =
-          std::max<std::int64_t>(0, (w.output[i] - 1) * w.strides[i] + extent - spatial[i]);
-      const std::int64_t small = total / 2;
-      w.pads_begin[i] = attributes.auto_pad == "SAME_UPPER" ? small : total - small;
-      w.pads_end[i] = total - w.pads_begin[i];
+    if (is_same(attributes.auto_pad)) {
+      const AxisPadding padding =
+          same_padding(attributes.auto_pad, spatial[i], extent, w.strides[i]);
+      w.pads_begin[i] = padding.begin;
+      w.pads_end[i] = padding.end;
+    }
+    const std::int64_t room = spatial[i] + w.pads_begin[i] + w.pads_end[i] - extent;
+    if (room < 0 && spatial[i] == 0) {  // no padding makes a window of nothing
+      w.output[i] = 0;
       continue;
     }
-    if (attributes.auto_pad == "VALID") w.pads_begin[i] = w.pads_end[i] = 0;
-    const std::int64_t room = spatial[i] + w.pads_begin[i] + w.pads_end[i] - extent;
     if (room < 0) {
       throw Error(ErrorCode::kInvalidArgument,
                   "a window of " + std::to_string(extent) + " does not fit " +

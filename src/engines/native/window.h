@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "ops/padding.h"
 #include "xrt/graph.h"
 #include "xrt/tensor.h"
 
@@ -16,12 +16,15 @@ struct WindowAttributes {
   std::vector<std::int64_t> strides;    // empty: all 1
   std::vector<std::int64_t> dilations;  // empty: all 1
   std::vector<std::int64_t> pads;       // begin … then end …; empty: all 0
-  std::string auto_pad = "NOTSET";
+  AutoPad auto_pad = AutoPad::kNotSet;  // SAME where only the run tells the sizes
   bool ceil_mode = false;
 
   // Throws kInvalidArgument for numbers so large that sums and products of them could overflow.
   static WindowAttributes of(const Node& node);
 };
+
+// Whether all dilations are 1.
+bool is_dense_window(const Node& node);
 
 // The window for one input shape: every list has one entry per spatial dimension.
 struct Window {

@@ -159,8 +159,7 @@ bool has_whole_sizes(const Graph& graph, const Node& node) {
   if (scales == nullptr || !dims || scales->dtype() != DType::kFloat32) return false;
   const std::vector<std::int64_t> axes = node.attr_ints("axes");
   for (std::int64_t i = 0; i < scales->count(); ++i) {
-    std::int64_t axis = axes.empty() ? i : axes[static_cast<std::size_t>(i)];
-    if (axis < 0) axis += static_cast<std::int64_t>(dims->size());
+    const std::int64_t axis = axes.empty() ? i : axes[static_cast<std::size_t>(i)];
     const double size = double((*dims)[static_cast<std::size_t>(axis)]) * scales->data<float>()[i];
     if (size != std::floor(size)) return false;
   }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engines/tvm/user_code.h"
+#include "ir/attributes.h"
 
 namespace xrt::tvm_engine {
 namespace {
@@ -146,10 +147,7 @@ Reason modulo(const Question& q) {
 }
 
 Reason rms_norm(const Question& q) {
-  const auto rank = static_cast<std::int64_t>(q.input(0).rank());
-  const std::int64_t axis = q.node.attr_int("axis", -1);
-  return (axis < 0 ? axis + rank : axis) == 0 ? Reason{"normalisation over every axis"}
-                                              : float32_data(q);
+  return need_int(q.node, "axis") == 0 ? Reason{"normalisation over every axis"} : float32_data(q);
 }
 
 Reason quantise(const Question& q) {

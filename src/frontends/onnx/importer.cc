@@ -19,6 +19,7 @@
 #include "onnx/onnxruntime_ops.h"
 #include "onnx/reader.h"
 #include "onnx/upgrade.h"
+#include "ops/own_ops.h"
 #include "ops/shape_inference.h"
 #include "xrt/error.h"
 
@@ -73,6 +74,7 @@ void check_opset(const Opsets& opsets, const std::string& what) {
 }
 
 Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* external) {
+  register_own_ops();  // a model may hold them: what Graph::to_onnx() wrote of a training graph
   ReadOptions options;
   options.opsets = opsets_of(*model);
   check_opset(options.opsets, "the model");

@@ -29,6 +29,7 @@ class Build {
   ValueId op(const char* name, std::vector<ValueId> inputs, Attributes attributes = {}) {
     const ValueId v = graph.add_op(name, std::move(inputs), std::move(attributes));
     infer_shapes(graph);
+    canonicalize(graph);
     return v;
   }
 

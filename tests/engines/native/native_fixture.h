@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/host.h"
+#include "ops/canonical.h"
 #include "ops/shape_inference.h"
 #include "xrt/registry.h"
 
@@ -23,6 +24,7 @@ inline const Engine& engine() {
 inline std::shared_ptr<const Executable> compile(Graph& graph,
                                                  std::vector<InputOutputAlias> aliases = {}) {
   infer_shapes(graph);
+  canonicalize(graph);
   CompileOptions options;
   options.num_threads = 2;
   return engine().compile(function_of("f", graph, std::move(aliases)), options);

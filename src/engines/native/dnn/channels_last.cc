@@ -181,7 +181,7 @@ class ChannelsLast {
     }
     return !node.has("output_shape") && graph_.type(node.input(1)).is_static() &&
            std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p >= 0; }) &&
-           !node.attr_string("auto_pad", "NOTSET").starts_with("SAME");
+           !node.has("auto_pad");
   }
 
   // Hands on the form that there is; the token is not looked at.
@@ -341,7 +341,7 @@ class ChannelsLast {
     if (node.attr_int("training_mode", 0) != 0 || is_oversized_window(node)) return;
     if (node.op == "AveragePool" &&
         ((node.attr_int("ceil_mode", 0) != 0 && node.attr_int("count_include_pad", 0) != 0) ||
-         node.has("dilations"))) {
+         !is_dense_window(node))) {
       return;
     }
     std::vector<ValueId> inputs = node.inputs;
@@ -420,7 +420,6 @@ class ChannelsLast {
   }
 
   static std::int64_t stored_axis(std::int64_t axis, std::size_t rank) {
-    if (axis < 0) axis += static_cast<std::int64_t>(rank);
     return inverse(last_perm(rank)).at(axis);
   }
 
@@ -448,10 +447,8 @@ class ChannelsLast {
     const Node node = graph_.node(id);
     const Tensor* axes = node.input(1).valid() ? graph_.constant(node.input(1)) : nullptr;
     if (axes == nullptr || rank < 3 || rank > 5 || node.attr_int("keepdims", 1) != 1) return;
-    std::set<std::int64_t> wanted;
-    for (const std::int64_t a : axes->to_int64()) {
-      wanted.insert(a < 0 ? a + static_cast<std::int64_t>(rank) : a);
-    }
+    const std::vector<std::int64_t> given = axes->to_int64();
+    const std::set<std::int64_t> wanted(given.begin(), given.end());
     std::set<std::int64_t> spatial;
     for (std::size_t i = 2; i < rank; ++i) spatial.insert(static_cast<std::int64_t>(i));
     if (wanted != spatial) return;
@@ -493,8 +490,7 @@ class ChannelsLast {
     const Tensor* axes = node.input(1).valid() ? graph_.constant(node.input(1)) : nullptr;
     if (axes == nullptr || graph_.type(node.outputs[0]).rank() < 3) return;
     std::vector<std::int64_t> stored;
-    for (const std::int64_t a : axes->to_int64()) {
-      const std::int64_t axis = a < 0 ? a + static_cast<std::int64_t>(rank) : a;
+    for (const std::int64_t axis : axes->to_int64()) {
       if (axis < 2) return;
       stored.push_back(stored_axis(axis, rank));
     }

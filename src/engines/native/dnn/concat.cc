@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engines/native/dnn/families.h"
+#include "ir/attributes.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -41,8 +42,7 @@ struct ConcatPlan {
 ConcatPlan plan_concat(const KernelCreateContext& context) {
   ConcatPlan plan;
   plan.dims = *context.output_type(0).static_dims();
-  std::int64_t axis = context.node().attr_int("axis", 0);
-  if (axis < 0) axis += static_cast<std::int64_t>(plan.dims.size());
+  const std::int64_t axis = need_int(context.node(), "axis");
   for (std::int64_t i = 0; i < axis; ++i) plan.outer *= plan.dims[i];
   for (std::size_t i = 0; i < context.input_count(); ++i) {
     const Dims dims = *context.input_type(i).static_dims();
@@ -60,8 +60,8 @@ Support supports_concat(const NodeView& node) {
   if (!y || (dtype != DType::kFloat32 && dtype != DType::kUInt8 && dtype != DType::kInt8)) {
     return Support::no("only float32 and bytes of known shape are joined here");
   }
-  std::int64_t axis = node.node().attr_int("axis", 0);
-  if (axis < 0) axis += static_cast<std::int64_t>(y->size());
+  const std::int64_t axis = need_int(node.node(), "axis");
+  if (axis < 0) return Support::no("its axis is counted from the end");
   std::int64_t joined = 0;
   for (std::size_t i = 0; i < node.input_count(); ++i) {
     const auto dims = node.input_type(i).static_dims();

@@ -18,7 +18,6 @@ class ConvTransposeKernel final : public PlanKernel {
       : PlanKernel({.uses_arena = true}),
         window_(WindowAttributes::of(context.node())),
         output_padding_(context.node().attr_ints("output_padding")),
-        output_shape_(context.node().attr_ints("output_shape")),
         group_(context.node().attr_int("group", 1)),
         channels_last_(!context.node().domain.empty()) {
     if (const Tensor* w = context.constant_input(1)) weights_ = *w;
@@ -67,19 +66,8 @@ class ConvTransposeKernel final : public PlanKernel {
       const std::int64_t dilation = entry(window_.dilations, i, 1);
       const std::int64_t extent = (w[i + 2] - 1) * dilation + 1;
       const std::int64_t full = stride * (x[i + 2] - 1) + entry(output_padding_, i, 0) + extent;
-      std::int64_t begin = entry(window_.pads, i, 0);
-      std::int64_t end = entry(window_.pads, i + n, 0);
-      const bool same = window_.auto_pad.starts_with("SAME");
-      if (!output_shape_.empty() || same) {
-        const std::size_t skip = output_shape_.size() > n ? output_shape_.size() - n : 0;
-        const std::int64_t wanted =
-            output_shape_.empty() ? x[i + 2] * stride : output_shape_.at(i + skip);
-        const std::int64_t total = full - wanted;
-        begin = window_.auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-        end = total - begin;
-      } else if (window_.auto_pad == "VALID") {
-        begin = end = 0;
-      }
+      const std::int64_t begin = entry(window_.pads, i, 0);
+      const std::int64_t end = entry(window_.pads, i + n, 0);
       window.kernel.push_back(w[i + 2]);
       window.strides.push_back(stride);
       window.dilations.push_back(dilation - 1);
@@ -193,7 +181,6 @@ class ConvTransposeKernel final : public PlanKernel {
 
   WindowAttributes window_;
   std::vector<std::int64_t> output_padding_;
-  std::vector<std::int64_t> output_shape_;
   std::int64_t group_;
   bool channels_last_;
   Tensor weights_;
@@ -217,14 +204,11 @@ Support supports_conv_transpose(const NodeView& node) {
       return Support::no("output_padding of a stride or more is left to the general kernel");
     }
   }
-  if (node.node().has("output_shape")) {
-    return Support::no("output_shape is left to the general kernel");
+  if (node.node().has("output_shape") || node.node().has("auto_pad")) {
+    return Support::no("a padding that the sizes decide is left to the general kernel");
   }
   for (const std::int64_t p : node.node().attr_ints("pads")) {
     if (p < 0) return Support::no("negative pads are left to the general kernel");
-  }
-  if (node.node().attr_string("auto_pad", "NOTSET").starts_with("SAME")) {
-    return Support::no("auto_pad is left to the general kernel");
   }
   return Support::yes();
 }

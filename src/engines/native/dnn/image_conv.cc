@@ -163,7 +163,7 @@ std::optional<Attributes> image_convolution(const Graph& graph, const Node& conv
       w->dims()[0] % kChannels != 0 || w->dims()[1] > kMostPlanes ||
       (conv.input(2).valid() && (b == nullptr || b->dtype() != DType::kFloat32)) ||
       conv.inputs.size() > 3 || conv.attr_int("group", 1) != 1 || is_oversized_window(conv) ||
-      !all(conv.attr_ints("dilations"), [](std::int64_t d) { return d == 1; }) ||
+      !is_dense_window(conv) ||
       !all(conv.attr_ints("pads"), [](std::int64_t p) { return p >= 0; }) ||
       graph.type(conv.inputs[0]).dtype != DType::kFloat32) {
     return std::nullopt;

@@ -138,8 +138,7 @@ std::optional<ByteWeights> byte_weights(const Graph& graph, ValueId bytes, Value
 
 bool has_padding(const Node& node) {
   const std::vector<std::int64_t> pads = node.attr_ints("pads");
-  const std::string mode = node.attr_string("auto_pad", "NOTSET");
-  return (mode != "NOTSET" && mode != "VALID") ||
+  return node.has("auto_pad") ||
          std::any_of(pads.begin(), pads.end(), [](std::int64_t p) { return p != 0; });
 }
 

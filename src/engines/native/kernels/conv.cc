@@ -120,15 +120,15 @@ Patches transposed_patches(const TransposeAttributes& a, const Dims& spatial, co
         stride * (spatial[i] - 1) + entry(a.output_padding, i, 0) + (kernel[i] - 1) * dilation + 1;
     std::int64_t begin = entry(a.window.pads, i, 0);
     std::int64_t size = full - begin - entry(a.window.pads, rank + i, 0);
-    const bool same = a.window.auto_pad.starts_with("SAME");
-    if (!a.output_shape.empty() || same) {
-      size = a.output_shape.empty() ? spatial[i] * stride
-                                    : a.output_shape[a.output_shape.size() - rank + i];
-      const std::int64_t total = std::max<std::int64_t>(full - size, 0);
-      begin = a.window.auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-    } else if (a.window.auto_pad == "VALID") {
-      begin = 0;
-      size = full;
+    const TransposedAxis axis{stride, (kernel[i] - 1) * dilation + 1,
+                              entry(a.output_padding, i, 0)};
+    if (!a.output_shape.empty()) {
+      size = a.output_shape[a.output_shape.size() - rank + i];
+      begin = transposed_padding(a.window.auto_pad, axis, spatial[i], size).begin;
+    } else if (is_same(a.window.auto_pad)) {
+      const TransposedPadding padding = transposed_same_padding(a.window.auto_pad, axis);
+      begin = padding.begin;
+      size = full - padding.begin - padding.end;
     }
     if (size < 0) fail("the padding is larger than the output");
     w.strides.push_back(stride);

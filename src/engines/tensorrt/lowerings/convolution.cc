@@ -17,22 +17,7 @@ Window read_window(NodeContext& c, const Dims& kernel) {
          "strides, dilations or pads do not have one entry per spatial dimension");
   w.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
   w.after.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
-  const std::string mode = c.node.attr_string("auto_pad", "NOTSET");
-  if (mode == "VALID") {
-    w.before.assign(n, 0);
-    w.after.assign(n, 0);
-  } else if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-    const Dims x = c.dims(0);
-    for (std::size_t i = 0; i < n; ++i) {
-      c.need(x[i + 2] >= 0, "auto_pad needs known spatial dimensions");
-      const std::int64_t out = (x[i + 2] + w.strides[i] - 1) / w.strides[i];
-      const std::int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
-      const std::int64_t total =
-          std::max<std::int64_t>(0, (out - 1) * w.strides[i] + reach - x[i + 2]);
-      w.before[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-      w.after[i] = total - w.before[i];
-    }
-  }
+  c.need(!c.node.has("auto_pad"), "auto_pad needs known spatial dimensions");
   return w;
 }
 
@@ -119,32 +104,10 @@ void conv_transpose(NodeContext& c) {
   const Operands o = read_operands(c);
   Dims kernel(o.kernel_dims.begin() + (o.one_dimensional ? 3 : 2), o.kernel_dims.end());
   const std::size_t n = kernel.size();
-  const std::string mode = c.node.attr_string("auto_pad", "NOTSET");
-  Window w;
-  w.kernel = kernel;
-  w.strides = c.node.attr_ints("strides", Dims(n, 1));
-  w.dilations = c.node.attr_ints("dilations", Dims(n, 1));
+  Window w = read_window(c, kernel);
+  c.need(!c.node.has("output_shape"), "output_shape needs known spatial dimensions");
   const Dims extra = c.node.attr_ints("output_padding", Dims(n, 0));
-  const Dims pads = c.node.attr_ints("pads", Dims(2 * n, 0));
-  const Dims wanted = c.node.attr_ints("output_shape");
-  const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
-  for (std::size_t i = 0; i < n; ++i) {
-    std::int64_t before = mode == "NOTSET" ? pads[i] : 0;
-    std::int64_t after = mode == "NOTSET" ? pads[n + i] : 0;
-    if (!wanted.empty() || same) {
-      const std::int64_t in = c.dims(0)[i + 2];
-      c.need(in >= 0, "output_shape and auto_pad need known spatial dimensions");
-      // output_shape may be given with or without batch and channels.
-      const std::int64_t out = wanted.empty() ? in * w.strides[i] : wanted[wanted.size() - n + i];
-      const std::int64_t total =
-          w.strides[i] * (in - 1) + extra[i] + (w.kernel[i] - 1) * w.dilations[i] + 1 - out;
-      c.need(total >= 0, "output_shape is larger than the windows reach");
-      before = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-      after = total - before;
-    }
-    w.before.push_back(before);
-    w.after.push_back(after - extra[i]);
-  }
+  for (std::size_t i = 0; i < n; ++i) w.after[i] -= extra[i];
   if (o.one_dimensional) w = widened(w);
   // What output_padding adds beyond the padding is a margin that no window reaches.
   Dims margin(w.after.size(), 0);

@@ -13,8 +13,8 @@ struct Window {
   Dims kernel, strides, dilations, before, after;
 };
 
-// Reads strides, dilations, pads and auto_pad; `kernel` has one entry per spatial dimension of
-// operand 0. SAME padding needs those dimensions to be known.
+// Reads strides, dilations and pads; `kernel` has one entry per spatial dimension of operand 0.
+// Refuses padding that is left open because those dimensions are.
 Window read_window(NodeContext& c, const Dims& kernel);
 // A leading dimension of length one.
 Window widened(Window window);

@@ -183,30 +183,14 @@ void lower_conv_transpose(NodeContext& c) {
   const Dims dilations = c.node.attr_ints("dilations", Dims(n, 1));
   const Dims pads = c.node.attr_ints("pads", Dims(2 * n, 0));
   const Dims extra = c.node.attr_ints("output_padding", Dims(n, 0));
-  const Dims wanted = c.node.attr_ints("output_shape");
-  const std::string automatic = c.node.attr_string("auto_pad", "NOTSET");
+  c.need(!c.node.has("auto_pad") && !c.node.has("output_shape"),
+         "auto_pad or output_shape with spatial sizes that the graph does not tell");
   ConvolutionSpec spec;
   spec.kernel_dilation = dilations;
   spec.input_dilation = strides;
   for (std::size_t i = 0; i < n; ++i) {
     const std::int64_t reach = (kernel_dims[i + 2] - 1) * dilations[i];
-    const std::int64_t full = strides[i] * (dims[i + 2] - 1) + reach + 1 + extra[i];
-    std::int64_t low = pads[i];
-    std::int64_t high = pads[i + n];
-    const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
-    if (!wanted.empty() || same) {
-      const std::size_t at = wanted.size() == n ? i : i + 2;
-      const std::int64_t target = wanted.empty() ? dims[i + 2] * strides[i] : wanted.at(at);
-      // Less than nothing to cut off where the result is to be larger than the full one.
-      const std::int64_t total =
-          wanted.empty() ? std::max<std::int64_t>(full - target, 0) : full - target;
-      const std::int64_t half = total >= 0 ? total / 2 : -((1 - total) / 2);  // rounded down
-      low = automatic == "SAME_UPPER" ? half : total - half;
-      high = total - low;
-    } else if (automatic == "VALID") {
-      low = high = 0;
-    }
-    spec.pads.emplace_back(reach - low, reach - high + extra[i]);
+    spec.pads.emplace_back(reach - pads[i], reach - pads[i + n] + extra[i]);
   }
   // [C, M/g, k…] → [k…, C/g, M]: groups side by side among the outputs.
   const auto rank = static_cast<std::int64_t>(dims.size());

@@ -113,12 +113,11 @@ Hlo window_counts(NodeContext& c, const PoolWindow& p, const Hlo& x, DType dtype
     // Padding that was asked for counts; what ceil_mode added does not.
     const std::size_t n = p.w.kernel.size();
     const Dims wanted = c.node.attr_ints("pads", Dims(2 * n, 0));
-    const bool automatic = c.node.attr_string("auto_pad", "NOTSET") != "NOTSET";
     Dims low(dims.size(), 0);
     Dims high(dims.size(), 0);
     for (std::size_t i = 0; i < n; ++i) {
       low[i + 1] = pads[i + 1].first;
-      high[i + 1] = automatic ? pads[i + 1].second : std::min(pads[i + 1].second, wanted[i + n]);
+      high[i + 1] = std::min(pads[i + 1].second, wanted[i + n]);
       pads[i + 1] = {0, pads[i + 1].second - high[i + 1]};
     }
     ones = b.pad(ones, b.scalar(1, dtype), low, high);

@@ -24,30 +24,20 @@ Window read_window(NodeContext& c, const Dims& spatial, const Dims& kernel) {
   w.dilations = read("dilations");
   const Dims pads = c.node.attr_ints("pads", Dims(2 * n, 0));
   c.need(pads.size() == 2 * n, "the length of pads");
-  const std::string automatic = c.node.attr_string("auto_pad", "NOTSET");
+  c.need(!c.node.has("auto_pad"), "auto_pad with spatial sizes that the graph does not tell");
   const bool ceil_mode = c.attr("ceil_mode", 0) != 0;
   for (std::size_t i = 0; i < n; ++i) {
     c.need(w.strides[i] > 0 && w.dilations[i] > 0 && kernel[i] > 0, "a stride or size of 0");
     const std::int64_t reach = (kernel[i] - 1) * w.dilations[i] + 1;
-    std::pair<std::int64_t, std::int64_t> pad{0, 0};
-    std::int64_t out = 0;
-    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-      out = (spatial[i] + w.strides[i] - 1) / w.strides[i];
-      const std::int64_t total =
-          std::max<std::int64_t>((out - 1) * w.strides[i] + reach - spatial[i], 0);
-      pad.first = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
-      pad.second = total - pad.first;
-    } else {
-      if (automatic != "VALID") pad = {pads[i], pads[i + n]};
-      const std::int64_t room = spatial[i] + pad.first + pad.second - reach;
-      c.need(room >= 0, "a window larger than its padded operand");
-      out = (room + (ceil_mode ? w.strides[i] - 1 : 0)) / w.strides[i] + 1;
-      // A window that would begin in the padding at the end does not count.
-      if (ceil_mode && (out - 1) * w.strides[i] >= spatial[i] + pad.first) --out;
-      const std::int64_t missing =
-          (out - 1) * w.strides[i] + reach - spatial[i] - pad.first - pad.second;
-      if (missing > 0) pad.second += missing;
-    }
+    std::pair<std::int64_t, std::int64_t> pad{pads[i], pads[i + n]};
+    const std::int64_t room = spatial[i] + pad.first + pad.second - reach;
+    c.need(room >= 0, "a window larger than its padded operand");
+    std::int64_t out = (room + (ceil_mode ? w.strides[i] - 1 : 0)) / w.strides[i] + 1;
+    // A window that would begin in the padding at the end does not count.
+    if (ceil_mode && (out - 1) * w.strides[i] >= spatial[i] + pad.first) --out;
+    const std::int64_t missing =
+        (out - 1) * w.strides[i] + reach - spatial[i] - pad.first - pad.second;
+    if (missing > 0) pad.second += missing;
     w.pads.push_back(pad);
     w.out.push_back(out);
   }

@@ -17,7 +17,7 @@ struct Window {
   Dims out;  // spatial sizes of the result
 };
 
-// From the attributes kernel_shape (or `kernel`), strides, dilations, pads, auto_pad and ceil_mode.
+// From the attributes kernel_shape (or `kernel`), strides, dilations, pads and ceil_mode.
 // `spatial` are the operand's spatial sizes. Where ceil_mode adds a window, pads grow at the end.
 Window read_window(NodeContext& c, const Dims& spatial, const Dims& kernel);
 

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/op_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace xrt {
+namespace {
+
+using enum CostClass;
+using enum Moves;
+
+// Sorted by domain and op.
+constexpr auto kTable = std::to_array<OpFacts>({
+    {.op = "Abs", .cheap = true},
+    {.op = "Add", .cheap = true},
+    {.op = "And", .cheap = true},
+    {.op = "Attention", .cost = kAttention},
+    {.op = "BatchNormalization", .cheap = true},
+    {.op = "BitShift", .cheap = true},
+    {.op = "BitwiseAnd", .cheap = true},
+    {.op = "BitwiseXor", .cheap = true},
+    {.op = "Cast", .cheap = true},
+    {.op = "Ceil", .cheap = true},
+    {.op = "Celu", .cheap = true},
+    {.op = "Clip", .cheap = true},
+    {.op = "Concat", .cheap = true},
+    {.op = "Conv", .cost = kWindows},
+    {.op = "ConvInteger", .cost = kWindows, .on_bytes = true},
+    {.op = "ConvTranspose", .cost = kWindows, .result = 0},
+    {.op = "Div", .cheap = true},
+    {.op = "DynamicQuantizeLinear", .rounds = true},
+    {.op = "Elu", .cheap = true},
+    {.op = "Equal", .cheap = true},
+    {.op = "Erf", .cheap = true},
+    {.op = "Exp", .cheap = true},
+    {.op = "Expand", .moves = kRepeat, .cheap = true},
+    {.op = "Flatten", .moves = kView, .cheap = true},
+    {.op = "Floor", .cheap = true},
+    {.op = "GRU", .cost = kRecurrence},
+    {.op = "Gelu", .cheap = true},
+    {.op = "Gemm", .cost = kProduct},
+    {.op = "Greater", .cheap = true},
+    {.op = "GreaterOrEqual", .cheap = true},
+    {.op = "HardSigmoid", .cheap = true},
+    {.op = "HardSwish", .cheap = true},
+    {.op = "Identity", .moves = kView, .cheap = true},
+    {.op = "LSTM", .cost = kRecurrence},
+    {.op = "LayerNormalization", .cheap = true},
+    {.op = "LeakyRelu", .cheap = true},
+    {.op = "Less", .cheap = true},
+    {.op = "LessOrEqual", .cheap = true},
+    {.op = "Log", .cheap = true},
+    {.op = "MatMul", .cost = kProduct},
+    {.op = "MatMulInteger", .cost = kProduct, .on_bytes = true},
+    {.op = "Max", .cheap = true},
+    {.op = "MaxPool", .moves = kSelect},
+    {.op = "Min", .cheap = true},
+    {.op = "Mish", .cheap = true},
+    {.op = "Mul", .cheap = true},
+    {.op = "Neg", .cheap = true},
+    {.op = "Not", .cheap = true},
+    {.op = "Or", .cheap = true},
+    {.op = "PRelu", .cheap = true},
+    {.op = "Pow", .cheap = true},
+    {.op = "QLinearConv", .cost = kWindows, .filters = 3, .on_bytes = true, .rounds = true},
+    {.op = "QLinearMatMul", .cost = kProduct, .on_bytes = true, .rounds = true},
+    {.op = "QuantizeLinear", .rounds = true},
+    {.op = "RNN", .cost = kRecurrence},
+    {.op = "Reciprocal", .cheap = true},
+    {.op = "Relu", .cheap = true},
+    {.op = "Reshape", .moves = kView, .cheap = true},
+    {.op = "Selu", .cheap = true},
+    {.op = "Sigmoid", .cheap = true},
+    {.op = "Sign", .cheap = true},
+    {.op = "Slice", .moves = kSelect, .cheap = true},
+    {.op = "Softmax", .cheap = true},
+    {.op = "Softplus", .cheap = true},
+    {.op = "Softsign", .cheap = true},
+    {.op = "Split", .moves = kSelect, .cheap = true},
+    {.op = "Sqrt", .cheap = true},
+    {.op = "Squeeze", .moves = kView, .cheap = true},
+    {.op = "Sub", .cheap = true},
+    {.op = "Tanh", .cheap = true},
+    {.op = "Tile", .moves = kRepeat},
+    {.op = "Transpose", .moves = kPermute, .cheap = true},
+    {.op = "Unsqueeze", .moves = kView, .cheap = true},
+    {.op = "Where", .cheap = true},
+    {.domain = "xrt", .op = "ConvWeightGradient", .cost = kWindows, .filters = ~0, .result = 1},
+});
+
+constexpr auto key(const OpFacts& facts) { return std::tuple(facts.domain, facts.op); }
+static_assert(std::is_sorted(kTable.begin(), kTable.end(),
+                             [](const OpFacts& a, const OpFacts& b) { return key(a) < key(b); }));
+
+}  // namespace
+
+const OpFacts& op_facts(const Node& node) {
+  static constexpr OpFacts kUnknown{};
+  const std::tuple wanted(std::string_view(node.domain), std::string_view(node.op));
+  const auto* found =
+      std::lower_bound(kTable.begin(), kTable.end(), wanted,
+                       [](const OpFacts& facts, const auto& k) { return key(facts) < k; });
+  return found != kTable.end() && key(*found) == wanted ? *found : kUnknown;
+}
+
+}  // namespace xrt
