@@ -135,11 +135,11 @@ def main() -> None:
         answers = [records[engine]["ops"][name] for engine in records]
         cells = [cell(answer[way]) for answer in answers for way in WAYS]
         if any(cells):
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+            lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
         elif "not judged" in answers[0]["forward"]:
             out_of_scope.append(name)
         else:
-            refused.append(f"| {name} | {reason(name, answers[0])} |")
+            refused.append(f"| `{name}` | {reason(name, answers[0])} |")
     lines += [
         "",
         "## Ops that are refused by name",
