@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Indices that are out of range are an error, whoever runs the Gather.
+// Indices that are out of range are an error, whoever runs the Gather or Scatter.
 //
-// Compilers do not look: XLA takes the nearest element, OpenVINO a zero. What a launch of theirs is
-// given as indices is looked at before; what it computes itself is not.
+// Compilers do not look: XLA takes the nearest element or leaves a write out, OpenVINO takes a zero
+// or memory that is not the tensor's. What a launch of theirs is given as indices is looked at
+// before, and so are constants; what it computes itself is not.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,15 @@ namespace xrt {
 
 struct IndexCheck {
   std::size_t input = 0;  // of the function
-  std::int64_t size = 0;  // indices are from -size to size - 1
-  std::string node;       // "node 'embed' (Gather): index"
+  // Of the axes that the coordinates of an index name, in turn: from -size to size - 1.
+  std::vector<std::int64_t> sizes;
+  std::string node;     // "node 'embed' (Gather): index"
+  std::string wrong{};  // not empty: a constant is out of range, and this is the message
 };
 
-// For the inputs that reach the indices of a Gather or GatherElements unchanged (through casts to
-// wider types, reshapes and the like), where the size of its axis is known.
+// For the inputs that reach the indices of a Gather, GatherElements, GatherND, ScatterElements or
+// ScatterND unchanged (through casts to wider types, reshapes and the like), where the sizes of the
+// axes are known, and for constants that are out of range.
 std::vector<IndexCheck> index_checks(const Graph& function);
 
 // kInvalidArgument naming node and index. Tensors on a device are not looked at.

@@ -125,6 +125,23 @@ std::optional<std::string> cast(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
+bool is_computed(const Graph& graph, ValueId id) {
+  return id.valid() && graph.constant(id) == nullptr;
+}
+
+std::optional<std::string> pad(const Graph& graph, const Node& node) {
+  if (is_computed(graph, node.input(1)) || !is_computed(graph, node.input(2))) return std::nullopt;
+  return "the CPU plugin pads with zeros where the value is computed and the sizes are constants";
+}
+
+std::optional<std::string> slice(const Graph& graph, const Node& node) {
+  for (const std::size_t bound : {1U, 2U, 4U}) {
+    if (is_computed(graph, node.input(bound))) return std::nullopt;
+  }
+  if (!is_computed(graph, node.input(3))) return std::nullopt;
+  return "the CPU plugin reads outside of its memory where only the axes are computed";
+}
+
 // With a constant scale the plugin has quantised kernels; else its division, a product with the
 // rounded inverse, would round values half way between two levels to the wrong one.
 std::optional<std::string> quantize_linear(const Graph& graph, const Node& node) {
@@ -198,6 +215,7 @@ constexpr Rule kRules[] = {
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"LSTM", lstm},
     {"Multinomial", random},
+    {"Pad", pad},
     {"QuantizeLinear", quantize_linear},
     {"RandomNormal", random},
     {"RandomNormalLike", random},
@@ -205,6 +223,7 @@ constexpr Rule kRules[] = {
     {"RandomUniformLike", random},
     {"Resize", resize},
     {"RoiAlign", roi_align},
+    {"Slice", slice},
     {"SpaceToDepth", space_to_depth},
 };
 
