@@ -9,10 +9,10 @@
 #include "quantize/sink_dequantize.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "ir/rewrite.h"
+#include "ops/op_facts.h"
 #include "ops/shape_inference.h"
 
 namespace xrt {
@@ -53,10 +53,9 @@ bool same_scale(const Graph& graph, const Node& a, const Node& b) {
 }
 
 bool moves(const Node& node) {
-  static constexpr std::array<std::string_view, 10> kOps = {
-      "MaxPool", "Reshape", "Flatten", "Squeeze",   "Unsqueeze",
-      "Slice",   "Split",   "Concat",  "Transpose", "Identity"};
-  return node.domain.empty() && std::find(kOps.begin(), kOps.end(), node.op) != kOps.end() &&
+  if (is_op(&node, "Concat")) return true;
+  const Moves moves = op_facts(node).moves;
+  return (moves == Moves::kView || moves == Moves::kPermute || moves == Moves::kSelect) &&
          !(node.op == "MaxPool" && node.output(1).valid());
 }
 
