@@ -114,8 +114,7 @@ def peers(section: dict[str, Any]) -> list[str]:
         figure_table(models, wanted, "median ms", "median_ms", ".2f"),
         best_report(models),
         [
-            "What `auto` chose. The last column: the best plan over several engines over the best "
-            "single engine.",
+            "What `auto` chose:",
         ],
         choice_table(models),
         figure_table(models, wanted, "import of the package, s", "import_s", ".2f"),

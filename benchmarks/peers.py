@@ -25,11 +25,14 @@ OpenVINO with its own cache (CACHE_DIR). `--rounds 0` measures starts alone. Rat
 ranges (openxrt.quantize), and columns named "… int8" run that one Q/DQ file; "… int8-rounded": the
 one quantised with round_sums.
 
-`--all` adds two that nothing else here needs: "jax" is JAX's compiler and runtime on the StableHLO
-that the XLA engine makes (benchmarks/peers_jax.py says why, and what to install; its start does not
-count the making of it), and "xrt tvm-tuned,native" is TVM after its own tuning, which takes up to
-`--tvm-seconds` for a model that was not tuned before. A cell that cannot be measured is a dash, and
-its reason is listed below the tables.
+"xrt auto-default" is a program loaded without options, timed once it has measured beside its runs;
+the seconds that this took are stated. It decides in each process anew.
+
+`--all` adds three: "xrt auto-default", and two that nothing else here needs. "jax" is JAX's
+compiler and runtime on the StableHLO that the XLA engine makes (benchmarks/peers_jax.py says why,
+and what to install; its start does not count the making of it), and "xrt tvm-tuned,native" is TVM
+after its own tuning, which takes up to `--tvm-seconds` for a model that was not tuned before. A
+cell that cannot be measured is a dash, and its reason is listed below the tables.
 """
 
 from __future__ import annotations
@@ -146,7 +149,8 @@ def runner(
     engines = runtime.split()[1].split(",")
     options: dict[str, Any] = {}
     if engines[0].startswith("auto"):
-        options = {"auto_mode": "full", "auto_budget_s": 30}
+        if engines[0] != "auto-default":
+            options = {"auto_mode": "full", "auto_budget_s": 30}
         if engines[0] == "auto-low":
             options |= {"precision": "auto", "tolerance": 0.01}
         engines = ["auto"]
@@ -163,6 +167,16 @@ def runner(
 
     run_program.explain = program.explain
     return run_program
+
+
+def settle(run: Callable[[], Any], seconds: float = 120) -> float:
+    """Runs until auto has decided, and says how long that took."""
+    begin = time.perf_counter()
+    while "to be measured" in run.explain()["placement"]:
+        run()
+        if time.perf_counter() - begin > seconds:
+            raise TimeoutError(f"auto has not decided in {seconds:.0f} s")
+    return time.perf_counter() - begin
 
 
 def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tuned: Tuned) -> int:
@@ -193,6 +207,8 @@ def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tun
     run()
     first["run"] = time.perf_counter() - again
     first["run_cpu"] = time.process_time() - again_cpu
+    if runtime == "xrt auto-default":
+        first["settled"] = settle(run)
     if runtime.startswith("xrt auto"):
         first["candidates"] = run.explain()["candidates"]
     print(json.dumps(first), flush=True)
@@ -326,6 +342,8 @@ def measure_runs(
             "start_s": worker.first["start"],
             "peak_mb": worker.peak / 2**20,
         }
+        if "settled" in worker.first:
+            results[worker.runtime]["settled_s"] = worker.first["settled"]
         if choice := choice_of(worker.first.get("candidates", [])):
             results[worker.runtime]["choice"] = choice
 

@@ -23,7 +23,7 @@ RUNTIMES = (
 )
 # Measured where they are asked for, with --runtime or --all: what takes minutes per model, or needs
 # packages that nothing else here does.
-OPTIONAL = ("jax", "xrt tvm-tuned,native")
+OPTIONAL = ("jax", "xrt tvm-tuned,native", "xrt auto-default")
 # Columns of --int8: each in float32, and on the model that openxrt.quantize made.
 INT8 = tuple(
     f"{runtime}{kind}"
@@ -82,6 +82,7 @@ def report(results: Results, wanted: list[str]) -> str:
         figure_table(results, wanted, "median ms", "median_ms", ".2f"),
         figure_table(results, wanted, "import of its package, s", "import_s", ".2f"),
         figure_table(results, wanted, "start, s", "start_s", ".2f"),
+        figure_table(results, wanted, "until auto has decided, s", "settled_s", ".1f"),
         figure_table(results, wanted, "peak memory, MB", "peak_mb", ".0f"),
         ratio_table(results),
         best_report(results),
@@ -210,13 +211,19 @@ def turn_by_turn(ours: dict[str, Any], other: dict[str, Any]) -> float:
 
 def best_report(results: Results) -> list[str]:
     """Compares "xrt auto" with the best of all others in float32."""
+    tables = [beside_the_best(results, own) for own in ("xrt auto", "xrt auto-default")]
+    return [line for table in tables if table for line in ["", *table]][1:]
+
+
+def beside_the_best(results: Results, own: str) -> list[str]:
+    """One of our ways to choose beside the best of all that choose nothing, in float32."""
     against_best = {}
     for model, runtimes in results.items():
-        auto = runtimes.get("xrt auto", {})
+        auto = runtimes.get(own, {})
         others = {
             runtime: turn_by_turn(auto, figures)
             for runtime, figures in runtimes.items()
-            if runtime not in LOW and runtime != "xrt auto" and "median_ms" in figures
+            if runtime not in LOW and not runtime.startswith("xrt auto") and "median_ms" in figures
         }
         if "median_ms" in auto and others:
             best = max(others, key=others.get)
@@ -225,7 +232,7 @@ def best_report(results: Results) -> list[str]:
         return []
     mean = geometric_mean([ratio for ratio, _ in against_best.values()])
     return [
-        "| model | xrt auto / best of the others | which is |",
+        f"| model | {own} / best of the others | which is |",
         "| --- | ---: | --- |",
         *(f"| {model} | {ratio:.2f} | {best} |" for model, (ratio, best) in against_best.items()),
         f"| geometric mean | {mean:.2f} | |",
@@ -233,46 +240,27 @@ def best_report(results: Results) -> list[str]:
 
 
 def choice_of(candidates: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What an explanation's candidates say of the plan that was chosen, and of the best plan over
-    several engines as a part of the best over one ("mixed"; "parts": a sum, not measured whole).
-    """
+    """What an explanation's candidates say of the plan that was chosen."""
     chosen = next((c for c in candidates if c["chosen"]), None)
-    if chosen is None:
-        return None
-    choice = {key: chosen[key] for key in ("plan", "precision", "error")}
-    mixed = next((c for c in candidates if " from '" in c["plan"]), None)
-    single = [
-        c["measured_us"]
-        for c in candidates
-        if c["measured_us"] and " from '" not in c["plan"]
-        if c["precision"] == chosen["precision"]
-    ]
-    if mixed and single:
-        choice["mixed"] = (mixed["measured_us"] or mixed["estimated_us"]) / min(single)
-        choice["parts"] = not mixed["measured_us"]
-    return choice
+    return chosen and {key: chosen[key] for key in ("plan", "precision", "error")}
 
 
 def choice_table(results: Results) -> list[str]:
     """The plans that "auto" chose."""
     rows = []
     for model, runtimes in results.items():
-        for runtime in ("xrt auto", "xrt auto-low"):
+        for runtime in ("xrt auto", "xrt auto-default", "xrt auto-low"):
             choice = runtimes.get(runtime, {}).get("choice")
             if choice is None:
                 continue
-            margin = "–"
-            if "mixed" in choice:
-                margin = f"{choice['mixed']:.2f}{' (sum of parts)' if choice['parts'] else ''}"
             error = "–" if choice["error"] < 0 else f"{choice['error']:.1e}"
             rows.append(
-                f"| {model} | {runtime} | {choice['plan']} | {choice['precision']} | {error} "
-                f"| {margin} |"
+                f"| {model} | {runtime} | {choice['plan']} | {choice['precision']} | {error} |"
             )
     if not rows:
         return []
     return [
-        "| model | | plan chosen | precision | error | best plan over engines / best engine |",
-        "| --- | --- | --- | --- | ---: | ---: |",
+        "| model | | plan chosen | precision | error |",
+        "| --- | --- | --- | --- | ---: |",
         *rows,
     ]

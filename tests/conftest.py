@@ -2,6 +2,7 @@
 """Models that several tests use. What tests import lies in tests/support, which pyproject.toml
 puts on the path of pytest."""
 
+import os
 import signal
 
 import numpy as np
@@ -9,6 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor
+
+# Nothing is kept in the user's cache folder, or read from it: tests that are about that name one.
+os.environ.setdefault("XRT_CACHE_DIR", "")
 
 # Shells start what runs in the background with SIGINT ignored, and its children inherit that. The
 # tests of Ctrl-C mean programs that somebody started.

@@ -40,7 +40,7 @@ struct Explanation {
   std::vector<std::string> notes;  // e.g. "fell back …" with its reason
   // What placement had to choose from, best first; empty where the user named the engines.
   struct CandidateRow {
-    std::string plan;               // "native", "openvino,native", "native | openvino from 'conv5'"
+    std::string plan;               // "native", "openvino,native"
     std::string precision = "f32";  // see ProgramOptions::precision
     double estimated_us = 0;        // 0: there is no estimate
     double measured_us = 0;         // median of whole runs; 0: it was not measured
@@ -49,7 +49,7 @@ struct Explanation {
     std::string note;  // why it was not measured, or not chosen
   };
   std::vector<CandidateRow> candidates;
-  // "named", "estimated", "measured", "measured earlier", "estimated, measuring in the background"
+  // "named", "estimated", "measured", "measured earlier", … (docs/start/explain.md has all)
   std::string placement = "named";
   std::string precision = "f32";
   std::string to_json() const;  // documented in docs/background/architecture.md

@@ -47,7 +47,7 @@ from ._core import (
 )
 from ._core import cache_clear as _cache_clear
 from ._core import cache_list as _cache_list
-from ._core import default_cache_dir as _default_cache_dir
+from ._core import default_decision_dir as _default_decision_dir
 from ._core import version as _version
 from ._load import LoadOptions, load
 
@@ -147,17 +147,17 @@ def __dir__() -> list[str]:
 
 
 def cache_list(cache_dir: str | os.PathLike[str] | None = None) -> list[CacheEntry]:
-    """The entries of a compile cache, $XRT_CACHE_DIR by default."""
+    """The entries of a cache; the default is $XRT_CACHE_DIR, else what engine "auto" measured."""
     return _cache_list(_cache_folder(cache_dir))
 
 
 def cache_clear(cache_dir: str | os.PathLike[str] | None = None) -> int:
-    """Removes every entry of a compile cache, $XRT_CACHE_DIR by default; returns how many."""
+    """Removes every entry of a cache and returns how many; the default is that of cache_list()."""
     return _cache_clear(_cache_folder(cache_dir))
 
 
 def _cache_folder(cache_dir: str | os.PathLike[str] | None) -> str:
-    folder = os.fspath(cache_dir) if cache_dir is not None else _default_cache_dir()
+    folder = os.fspath(cache_dir) if cache_dir is not None else _default_decision_dir()
     if not folder:
         raise InvalidArgument("no cache folder: pass one, or set XRT_CACHE_DIR")
     return folder

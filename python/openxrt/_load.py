@@ -91,17 +91,19 @@ def load(
             LOOP/body/NODE.
         aliases: Input name to output name: the two share memory, and the output is written into
             the buffer passed for the input, which must be writable and dense.
-        cache_dir: Folder of the compile cache on disk; without it there is none. An empty text
-            turns the cache off, whatever the environment says.
+        cache_dir: Folder of the compile cache on disk; without it only what engine "auto" measured
+            is kept, in the user's cache folder. An empty text turns both off, whatever the
+            environment says.
         engine_options: Engine to its own options; each value is passed as text.
         dump_dir: Folder to write the graph to before and after each pass, and every function, as
             text.
         max_specializations: Compiled plans kept for distinct shapes of the inputs; the one used
             longest ago makes room.
         auto_mode: How engine "auto" decides: "fast", by estimates; "full", by measuring before the
-            first results; "background", by measuring beside the runs. Empty: fast.
+            first results; "background", by measuring beside the runs. Empty: background; full
+            where `precision` is to be chosen; fast for training and on accelerators.
         auto_budget_s: Seconds after which measuring starts nothing new, summed over all input
-            shapes.
+            shapes. Time in which measuring makes way for runs does not count.
         precision: What engines that can do so compute float32 in: "f32", "bf16", "f16"; or "auto":
             the fastest one measured whose outputs stay within `tolerance` of float32.
         tolerance: For `precision` "auto": the largest difference from float32, over the range of

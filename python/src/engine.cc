@@ -24,6 +24,7 @@
 #include "engine_executable.h"
 #include "engine_views.h"
 #include "ops/schema.h"
+#include "program/refiner.h"
 #include "registry/engine_provider.h"
 #include "xrt/engine.h"
 #include "xrt/error.h"
@@ -256,6 +257,9 @@ void bind_engine(nb::module_& module) {
       "`trained` lists the ops that may be part of training steps; None: all of them.");
   module.def("finish_writing", finish_writing, nb::call_guard<nb::gil_scoped_release>(),
              "Waits until the disk cache holds what was made so far; needs Python's engines.");
+  module.def(
+      "end_measuring", [] { Refiner::process().end(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "Ends measuring beside the runs of programs for good, and waits until it has ended.");
   module.def(
       "standard_ops",
       [] {

@@ -75,8 +75,9 @@ void bind_tools(nb::module_& module) {
       "from now on get no more; launches of all programs begin only while the threads of all "
       "that run stay within it, and wait asleep.");
   module.def(
-      "default_cache_dir", [] { return default_cache_dir().string(); },
-      "$XRT_CACHE_DIR, or \"\": no disk cache.");
+      "default_decision_dir", [] { return default_decision_dir().string(); },
+      "$XRT_CACHE_DIR where it is set, else the user's folder for what \"auto\" measured; may be "
+      "\"\".");
   module.def(
       "cache_list", [](const std::string& dir) { return list_cache(dir); }, nb::arg("dir"));
   module.def(

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include "base/interrupt.h"
 #include "xrt/error.h"
@@ -150,18 +151,28 @@ void write_output_file(const std::filesystem::path& path,
   write_all(file.get(), pieces, path);
 }
 
-FileLock::FileLock(const std::filesystem::path& path)
+FileLock::FileLock(const std::filesystem::path& path) : FileLock(path, true) {}
+
+FileLock::FileLock(const std::filesystem::path& path, bool waits)
     : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
   if (descriptor_ < 0) fail("open the lock", path);
-  while (::flock(descriptor_, LOCK_EX) != 0) {
+  while (::flock(descriptor_, waits ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     if (error == EINTR && !is_interrupted()) continue;
-    ::close(descriptor_);
+    ::close(std::exchange(descriptor_, -1));
+    if (!waits && error == EWOULDBLOCK) return;
     errno = error;
     fail("lock", path);
   }
 }
 
-FileLock::~FileLock() { ::close(descriptor_); }
+std::unique_ptr<FileLock> FileLock::try_lock(const std::filesystem::path& path) {
+  std::unique_ptr<FileLock> lock(new FileLock(path, false));
+  return lock->descriptor_ < 0 ? nullptr : std::move(lock);
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
 }  // namespace xrt

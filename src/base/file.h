@@ -52,11 +52,15 @@ XRT_API void write_output_file(const std::filesystem::path& path,
 class XRT_API FileLock {
  public:
   explicit FileLock(const std::filesystem::path& path);
+  // Without waiting: null where another one has it.
+  static std::unique_ptr<FileLock> try_lock(const std::filesystem::path& path);
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
  private:
+  // `waits`: else a lock that another one has is descriptor_ -1.
+  FileLock(const std::filesystem::path& path, bool waits);
   int descriptor_;
 };
 

@@ -182,16 +182,16 @@ void remove_temporaries(const fs::path& dir, std::chrono::hours age) {
 }
 
 // Drops the entries used longest ago until `incoming` more bytes fit.
-void make_room(const fs::path& dir, std::uint64_t incoming) {
+void make_room(const fs::path& dir, std::uint64_t incoming, std::uint64_t limit) {
   remove_temporaries(dir, kAbandoned);
   const std::vector<File> files = entries(dir);
   std::uint64_t total = incoming;
   for (const File& f : files) total += f.bytes;
-  const std::uint64_t limit = max_bytes();
   for (const File& f : files) {
     if (total <= limit) return;
     std::error_code error;
     if (fs::remove(f.path, error)) total -= f.bytes;
+    fs::remove(fs::path(f.path).replace_extension(".lock"), error);
   }
 }
 
@@ -348,7 +348,8 @@ std::optional<Tensor> read_entry(const fs::path& path, const EntryHeader& wanted
 }
 
 void write_entry(const fs::path& dir, const std::string& key, const EntryHeader& header,
-                 std::span<const std::string_view> payload, std::size_t front_pieces) {
+                 std::span<const std::string_view> payload, std::size_t front_pieces,
+                 std::uint64_t most_bytes) {
   front_pieces = std::min(front_pieces, payload.size());
   const auto digest = [](std::span<const std::string_view> pieces, std::uint64_t& bytes) {
     LargeHasher hasher;
@@ -371,8 +372,9 @@ void write_entry(const fs::path& dir, const std::string& key, const EntryHeader&
   pieces.insert(pieces.end(), payload.begin(), payload.end());
   pieces.emplace_back(tail, kChecksumBytes);
   const std::uint64_t bytes = head.size() + front_bytes + rest_bytes + kChecksumBytes;
-  if (bytes > max_bytes()) return;
-  make_room(dir, bytes);
+  const std::uint64_t limit = std::min(max_bytes(), most_bytes);
+  if (bytes > limit) return;
+  make_room(dir, bytes, limit);
   write_file_atomic(entry_path(dir, key), pieces);
 }
 
@@ -391,6 +393,22 @@ void log_trouble(const fs::path& dir, const std::string& what) {
 fs::path default_cache_dir() {
   const char* dir = std::getenv("XRT_CACHE_DIR");
   return dir == nullptr ? fs::path{} : fs::path(dir);
+}
+
+fs::path default_decision_dir() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string_view{} : std::string_view(value);
+  };
+  if (std::getenv("XRT_CACHE_DIR") != nullptr) return default_cache_dir();
+  // A relative path in this variable is to be ignored (XDG Base Directory Specification).
+  fs::path base = variable("XDG_CACHE_HOME");
+  if (!base.is_absolute()) {
+    const fs::path home = variable("HOME");
+    if (!home.is_absolute()) return {};
+    base = home / ".cache";
+  }
+  return base / "openxrt" / "decisions";
 }
 
 std::vector<CacheEntry> list_cache(const fs::path& dir) {

@@ -75,11 +75,13 @@ std::optional<EntryFile> open_entry(const std::filesystem::path& path, const Ent
 std::optional<EntryFile> read_entry(const std::filesystem::path& path);
 std::optional<Tensor> read_entry(const std::filesystem::path& path, const EntryHeader& wanted);
 
-// Makes room within XRT_CACHE_MAX_BYTES, oldest use first, and writes. The first `front_pieces` of
-// the payload are its front. An entry larger than the bound is not kept. Throws kIo.
+// Makes room within XRT_CACHE_MAX_BYTES and `most_bytes`, oldest use first, and writes. The first
+// `front_pieces` of the payload are its front. An entry larger than the bound is not kept. Throws
+// kIo.
 void write_entry(const std::filesystem::path& dir, const std::string& key,
                  const EntryHeader& header, std::span<const std::string_view> payload,
-                 std::size_t front_pieces = static_cast<std::size_t>(-1));
+                 std::size_t front_pieces = static_cast<std::size_t>(-1),
+                 std::uint64_t most_bytes = static_cast<std::uint64_t>(-1));
 
 // Says what is wrong with a folder that cannot be used, or no longer: one warning in the life of
 // the process for each folder, further ones go to the log (info).

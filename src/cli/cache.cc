@@ -23,8 +23,9 @@ struct Options {
 };
 
 std::string folder_of(const Options& options) {
-  const std::string folder = options.dir.empty() ? default_cache_dir().string() : options.dir;
-  if (folder.empty()) throw UsageError("there is no cache: set XRT_CACHE_DIR, or say --dir DIR");
+  const std::string folder = options.dir.empty() ? default_decision_dir().string() : options.dir;
+  if (folder.empty())
+    throw UsageError("there is no cache: XRT_CACHE_DIR is empty; set it, or say --dir DIR");
   // The folder of the variable may be one that nothing was written to yet.
   if (!options.dir.empty() && !std::filesystem::is_directory(folder)) {
     throw UsageError(fmt::format("--dir '{}': there is no such folder", folder));
@@ -77,13 +78,19 @@ void add_cache(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("cache", "List or clear the compile cache");
   sub->footer(
-      "The cache holds what engines compiled, by content; it is safe to clear at any time.\n\n"
+      "The cache holds what engines compiled, by content, and what engine \"auto\" measured. "
+      "Without\n"
+      "XRT_CACHE_DIR it is what \"auto\" measured, in the user's own cache folder. It is safe to "
+      "clear\n"
+      "at any time.\n\n"
       "Examples:\n  XRT_CACHE_DIR=~/.cache/xrt xrt cache list\n  xrt cache clear --dir /tmp/cache");
   sub->require_subcommand(1);
   CLI::App* list_command = sub->add_subcommand("list", "List the entries");
   CLI::App* clear_command = sub->add_subcommand("clear", "Remove every entry");
   for (CLI::App* command : {list_command, clear_command}) {
-    command->add_option("--dir", options->dir, "folder of the cache (default: $XRT_CACHE_DIR)")
+    command
+        ->add_option("--dir", options->dir,
+                     "folder of the cache (default: $XRT_CACHE_DIR, else the user's)")
         ->type_name("DIR");
   }
   list_command->add_flag("--json", options->json, "print JSON instead");

@@ -82,9 +82,10 @@ int execute(const Options& options) {
     fmt::print("xrt {}\n", version());
     fmt::print("processor   {} ({})\n", machine.processor, machine.features);
     fmt::print("threads     {}\n", machine.threads);
-    fmt::print("disk cache  {}\n\n", machine.cache_dir.empty()
-                                         ? "off; set XRT_CACHE_DIR to a folder"
-                                         : machine.cache_dir.string());
+    fmt::print("disk cache  {}\n\n",
+               machine.cache_dir.empty()
+                   ? "only what \"auto\" measured; set XRT_CACHE_DIR to a folder"
+                   : machine.cache_dir.string());
     for (const EngineReport& report : reports) print_report(report);
   }
   return all ? kOk : kEngineUnavailable;

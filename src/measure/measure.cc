@@ -1,37 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/measure.h"
 
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "cache/cache_entry.h"
 #include "measure/contention.h"
 #include "measure/contest.h"
 #include "measure/difference.h"
-#include "measure/pieces.h"
 #include "measure/profile_cache.h"
 #include "measure/timing.h"
 #include "ops/op_facts.h"
 #include "ops/schema.h"
 #include "placement/estimates.h"
 #include "placement/precision.h"
-#include "xrt/cache.h"
 
 namespace xrt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // An engine whose estimate is this much above the best one's is not worth compiling for, nor
 // loading.
@@ -43,16 +45,10 @@ constexpr double kNear = 1.1;
 // A float32 candidate that differs by more than this, over the range of an output, computes
 // something else; where a graph quantises there is no telling.
 constexpr double kWrong = 0.1;
-// What a plan over several engines must save to be kept.
-constexpr double kWorthwhile = 0.98;
-// A plan over several engines is timed whole if the sum of its parts is at most this much of the
-// best single engine's time.
-constexpr double kPromising = 1.05;
-// Engines slower than this, relative to the best, are not tried on pieces.
-constexpr double kFarBehind = 3;
-constexpr std::size_t kPieces = 6;
-// What is measured on a busy machine must be below this share of the expected best's time.
-constexpr double kFarAhead = 0.33;
+// On a busy machine the estimated best stays unless it takes longer than the measured best by more
+// than this share, over so many rounds.
+constexpr double kBusyTie = 0.1;
+constexpr int kBusyRounds = 15;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Whether a node, of a body too, is one of those that `test` is about.
@@ -107,8 +103,8 @@ std::string times(double factor) {
 
 class Measurement {
  public:
-  Measurement(Survey& survey, std::span<const Data> inputs, const std::function<bool()>& stop)
-      : survey_(survey), inputs_(inputs), user_stop_(stop) {}
+  Measurement(Survey& survey, std::span<const Data> inputs, const MeasuringRules& rules)
+      : survey_(survey), inputs_(inputs), pace_(rules) {}
 
   Measured run() {
     collect();
@@ -124,7 +120,6 @@ class Measurement {
     best = time_closely(best);
     busy_ = contention_.disturbed();
     if (busy_) best = prefer_expected(best);
-    if (is_auto(survey_.options()) && !busy_) best = try_pieces(best);
     return finish(best);
   }
 
@@ -135,10 +130,8 @@ class Measurement {
     std::unique_ptr<TimedPlan> timed;  // null: could not be had, or is out of the race
   };
 
-  double spent() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   double budget() const { return survey_.options().auto_budget_s; }
-  bool stopped() const { return user_stop_ && user_stop_(); }
-  bool over() const { return stopped() || spent() > budget(); }
+  bool over() const { return pace_.stopped() || pace_.spent() > budget(); }
 
   // All candidates in the order in which they are tried: float32 first, each by its estimate.
   void collect() {
@@ -231,10 +224,13 @@ class Measurement {
     candidate.timed = std::make_unique<TimedPlan>(Executor::build(survey_, candidate.decision),
                                                   survey_.graph(), survey_.options(), inputs_);
     TimedPlan& timed = *candidate.timed;
+    pace_.take_break();
     timed.run(TimedPlan::Keep::kNot);
     constexpr int kRuns = 4;
     constexpr double kEnoughUs = 50e3;
-    for (int i = 0; i < kRuns && (i == 0 || timed.total_us() < kEnoughUs) && !stopped(); ++i) {
+    for (int i = 0; i < kRuns && (i == 0 || timed.total_us() < kEnoughUs); ++i) {
+      if (i > 0 && pace_.stopped()) break;
+      pace_.take_break();
       timed.run(TimedPlan::Keep::kSample);
     }
     candidate.row.measured_us = timed.us();
@@ -310,7 +306,7 @@ class Measurement {
       close.push_back(candidate.timed.get());
     }
     const double share = std::min(1.0, 0.1 * budget());
-    time_in_turns(close, 3, 25, share, [this] { return stopped(); });
+    time_in_turns(close, 3, 25, share, pace_);
     for (Candidate& candidate : candidates_) {
       if (candidate.timed != nullptr) candidate.row.measured_us = candidate.timed->us();
     }
@@ -339,12 +335,15 @@ class Measurement {
 
   // In the order of preference; all have a plan.
   Candidate* compete(const std::vector<Candidate*>& candidates, ContestLimits limits) {
-    limits.seconds = std::min(limits.seconds, budget() - spent());
+    limits.seconds = std::min(limits.seconds, budget() - pace_.spent());
     for (Candidate* candidate : candidates) candidate->timed->forget();
     ContestRules rules;
-    rules.turn = [&](std::size_t i) { return candidates[i]->timed->turn(); };
-    rules.now_s = [this] { return spent(); };
-    rules.stop = [this] { return stopped(); };
+    rules.turn = [&](std::size_t i) {
+      pace_.take_break();
+      return candidates[i]->timed->turn();
+    };
+    rules.now_s = [this] { return pace_.spent(); };
+    rules.stop = [this] { return pace_.stopped(); };
     Candidate* best = candidates[contest(candidates.size(), limits, rules)];
     for (Candidate* candidate : candidates) {
       // Not a single turn where time was over at once: what was measured before stays.
@@ -354,14 +353,14 @@ class Measurement {
     return best;
   }
 
-  // Beside other work times say little: the estimated best of the same precision stays unless it is
-  // far behind.
+  // Beside other work times say less: the estimated best of the same precision stays unless it is
+  // clearly behind.
   Candidate* prefer_expected(Candidate* best) {
     const auto percent = [](double share) { return std::to_string(std::lround(100 * share)); };
     notes_.push_back(
         "auto: measured while other programs took " + percent(contention_.others_share()) +
         " % of the processors and threads waited " + percent(contention_.waiting_share()) +
-        " % of the time: only large differences count, and nothing is kept");
+        " % of the time: small differences do not count, and nothing is kept");
     Candidate* expected = nullptr;
     for (Candidate& c : candidates_) {
       const bool eligible = c.row.measured_us > 0 && c.row.note.empty() &&
@@ -370,88 +369,16 @@ class Measurement {
       if (expected == nullptr || c.row.estimated_us < expected->row.estimated_us) expected = &c;
     }
     if (expected == nullptr || expected == best) return best;
-    if (best->row.measured_us < kFarAhead * expected->row.measured_us) return best;
     if (expected->timed == nullptr) {
       expected->timed = std::make_unique<TimedPlan>(Executor::build(survey_, expected->decision),
                                                     survey_.graph(), survey_.options(), inputs_);
     }
-    return expected;
-  }
-
-  // Single engines that were not far behind, the best first, in the best's precision.
-  std::vector<Pieces::Way> ways(const Candidate& best) const {
-    std::vector<Pieces::Way> list;
-    for (const Candidate& c : candidates_) {
-      const bool same = c.row.precision == best.row.precision;
-      const bool near =
-          c.row.measured_us > 0 && c.row.measured_us < kFarBehind * best.row.measured_us;
-      if (same && near && c.row.note.empty()) {
-        list.push_back({c.decision.engines[0], c.row.measured_us});
-      }
-    }
-    std::stable_sort(list.begin(), list.end(),
-                     [](const auto& a, const auto& b) { return a.whole_us < b.whole_us; });
-    return list;
-  }
-
-  // The best plan over several engines, if it wins against the best single one.
-  Candidate* try_pieces(Candidate* best) {
-    std::vector<Pieces::Way> engines = ways(*best);
-    if (engines.size() < 2 || over()) return best;
-    const auto stop = [this] { return over(); };
-    Pieces pieces(survey_, inputs_, std::move(engines), best->row.precision, kPieces);
-    if (pieces.count() < 2) {
-      notes_.push_back("auto: the graph has no narrow place to change engines at");
-      return best;
-    }
-    if (!pieces.measure(stop)) return best;
-    const ChainPlan plan = pieces.best(/*several=*/true, stop);
-    if (!std::isfinite(plan.us)) return best;
-    Candidate mixed;
-    mixed.decision = pieces.decision(plan);
-    add_engines_of_nodes(survey_.options(), mixed.decision);
-    mixed.row.plan = pieces.describe(plan);
-    mixed.row.precision = best->row.precision;
-    mixed.row.estimated_us = plan.us;
-    if (plan.us > kPromising * best->row.measured_us) {
-      mixed.row.note = "not measured whole: the sum of its parts is slower than one engine";
-    } else {
-      try {
-        race(mixed, *best);
-      } catch (const Error& error) {
-        mixed.row.note = std::string("failed: ") + error.what();
-        mixed.timed.reset();
-      }
-    }
-    const auto index = static_cast<std::size_t>(best - candidates_.data());
-    candidates_.push_back(std::move(mixed));
-    return candidates_.back().timed != nullptr ? &candidates_.back() : &candidates_[index];
-  }
-
-  // Compares both turn by turn; `mixed` keeps its plan only if it wins.
-  void race(Candidate& mixed, Candidate& best) {
-    mixed.timed = std::make_unique<TimedPlan>(Executor::build(survey_, mixed.decision),
-                                              survey_.graph(), survey_.options(), inputs_);
-    mixed.timed->run(TimedPlan::Keep::kNot);
-    if (comparable_ && !reference_.empty()) {
-      const double error = error_of(mixed.timed->outputs(), reference_);
-      if (!std::isfinite(error)) {
-        reject(mixed, "its outputs are not finite where those in float32 are, or the reverse");
-        return;
-      }
-      mixed.row.error = error;
-    }
     ContestLimits limits;
     limits.seconds = contest_seconds();
-    limits.tie = 1 - kWorthwhile;
-    const bool wins = compete({&best, &mixed}, limits) == &mixed;
-    const bool precise = mixed.row.precision == "f32" || survey_.options().precision != "auto";
-    const double bound = precise ? wrong_ : survey_.options().tolerance;
-    if (mixed.row.error > bound) {
-      reject(mixed, "its error is beyond the tolerance");
-    } else if (!wins || mixed.row.measured_us > kWorthwhile * best.row.measured_us) {
-      reject(mixed, "measured whole, it does not beat one engine");
-    }
+    limits.minimum = kBusyRounds;
+    limits.tie = kBusyTie;
+    limits.enough = kNever;  // bounds are wide here: the medians decide
+    return compete({expected, best}, limits);
   }
 
   Measured finish(Candidate* best) {
@@ -460,6 +387,8 @@ class Measurement {
     result.plan = best->timed->plan();
     result.decision = best->decision;
     result.decision.placement = busy_ ? kMeasuredBusy : kMeasured;
+    notes_.push_back(fmt::format("auto: measured on {:%Y-%m-%d at %H:%M} UTC, for {:.1f} s",
+                                 fmt::gmtime(std::time(nullptr)), pace_.spent()));
     result.decision.notes = std::move(notes_);
     std::vector<const Candidate*> sorted;
     for (const Candidate& c : candidates_) sorted.push_back(&c);
@@ -471,15 +400,14 @@ class Measurement {
     });
     for (const Candidate* c : sorted) result.decision.candidates.push_back(c->row);
     result.plan->annotate(result.decision);
-    log_info("auto: measured for " + times(spent()) + " s: " + best->row.plan + " " +
+    log_info("auto: measured for " + times(pace_.spent()) + " s: " + best->row.plan + " " +
              best->row.precision);
     return result;
   }
 
   Survey& survey_;
   std::span<const Data> inputs_;
-  const std::function<bool()>& user_stop_;
-  Clock::time_point start_ = Clock::now();
+  Pace pace_;
   Contention contention_;
   bool busy_ = false;
   std::vector<Candidate> candidates_;
@@ -510,43 +438,57 @@ std::optional<Measured> known(Survey& survey, const std::string& key) {
 }
 
 // One measurement at a time in a process: they would disturb each other. False if stopped first.
-bool wait_for_turn(std::unique_lock<std::timed_mutex>& turn, const std::function<bool()>& stop) {
+bool wait_for_turn(std::unique_lock<std::timed_mutex>& turn, const MeasuringRules& rules) {
   while (!turn.try_lock_for(std::chrono::milliseconds(50))) {
-    if (stop && stop()) return false;
+    if (rules.stop && rules.stop()) return false;
   }
   return true;
 }
 
-// Another process that measures the same is waited for, as the compile cache does.
+// Another process that measures the same is waited for, as the compile cache does. Null where there
+// is no folder, or it is of no use.
 std::unique_ptr<FileLock> lock_between_processes(const std::string& key,
-                                                 const ProgramOptions& options) {
-  const std::filesystem::path dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
+                                                 const ProgramOptions& options,
+                                                 const MeasuringRules& rules) {
+  const std::filesystem::path dir = profile_folder(options);
   if (dir.empty()) return nullptr;
   try {
     prepare_folder(dir);
-    return std::make_unique<FileLock>(dir / (key + ".lock"));
+    for (;;) {
+      auto lock = FileLock::try_lock(dir / (key + ".lock"));
+      if (lock != nullptr) return lock;
+      throw_if_interrupted();
+      if (rules.stop && rules.stop()) return nullptr;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
   } catch (const Error& error) {
-    log_warning(std::string("profile cache: ") + error.what() + ": measuring without it");
+    if (error.code() == ErrorCode::kEngine) throw;  // the user has interrupted
+    log_info(std::string("profile cache: ") + error.what() + ": measuring without it");
     return nullptr;
   }
 }
 
+[[noreturn]] void fail_stopped() {
+  throw Error(ErrorCode::kResource, "measuring was stopped before its turn came");
+}
+
 }  // namespace
 
-Measured measure(Survey& survey, std::span<const Data> inputs, const std::function<bool()>& stop) {
+Measured measure(Survey& survey, std::span<const Data> inputs, const MeasuringRules& rules) {
   const std::string key = profile_key(survey.graph(), survey.options());
   if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
   static std::timed_mutex measuring;
   std::unique_lock turn(measuring, std::defer_lock);
-  if (!wait_for_turn(turn, stop)) {
-    throw Error(ErrorCode::kResource, "the program went before its turn to be measured came");
-  }
-  const std::unique_ptr<FileLock> lock = lock_between_processes(key, survey.options());
+  if (!wait_for_turn(turn, rules)) fail_stopped();
+  const std::unique_ptr<FileLock> lock = lock_between_processes(key, survey.options(), rules);
+  if (rules.stop && rules.stop()) fail_stopped();
   if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
-  Measured result = Measurement(survey, inputs, stop).run();
+  Measured result = Measurement(survey, inputs, rules).run();
   release_free_memory();  // of the engines that lost
   const bool reliable = result.decision.placement == kMeasured;
-  if (reliable && (!stop || !stop())) keep_profile(key, survey.options(), result.decision);
+  if (reliable && (!rules.stop || !rules.stop())) {
+    keep_profile(key, survey.options(), result.decision);
+  }
   return result;
 }
 

@@ -4,19 +4,15 @@
 // 1. Every candidate engine, with "native" for what it refuses, is compiled and timed whole, the
 //    estimated best first; with precision "auto" also in lower precisions, whose outputs are
 //    compared with float32.
-// 2. The graph is cut at narrow places. Each piece is timed on each engine that was not far behind,
-//    on the values that really reach it, and best_chain() picks the plan; functions of that plan
-//    that were only estimated are timed until the plan stands.
-// 3. That plan is timed whole, in turns with the best single engine, and kept only if it wins.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "exec/executor.h"
+#include "measure/pace.h"
 #include "placement/decision.h"
 #include "placement/survey.h"
 #include "xrt/export.h"
@@ -32,11 +28,11 @@ struct Measured {
 bool wants_measuring(const ProgramOptions& options);
 
 // `inputs` are complete, of the graph's input types, and belong to this call: aliases write into
-// them. Stops early, with what is known by then, once `stop` answers true. Measurements are kept
-// for the process and, with a cache folder, on disk; where they are known nothing is timed.
+// them. Outcomes are kept (measure/profile_cache.h); where one is known nothing is timed. One that
+// was stopped is not kept.
 // Throws what the estimated best throws if no candidate can be built.
 XRT_API Measured measure(Survey& survey, std::span<const Data> inputs,
-                         const std::function<bool()>& stop = {});
+                         const MeasuringRules& rules = {});
 
 // Values to measure with where the user's are not known: floats from -1 to 1, integers 0 or 1.
 // Nothing where an input is no tensor or its shape is not known.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/profile_cache.h"
 
-#include <filesystem>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -55,10 +56,11 @@ class Memory {
 };
 
 constexpr const char* kEntryKind = "profile";
+constexpr const char* kKeyPrefix = "profile-";
 
-std::filesystem::path folder_of(const ProgramOptions& options) {
-  return options.cache_dir ? *options.cache_dir : default_cache_dir();
-}
+// The user's folder is for decisions alone; one takes about 2 kB.
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kNoBound = std::numeric_limits<std::uint64_t>::max();
 
 EntryHeader header_of(const std::string& key) { return entry_header(kEntryKind, "", key); }
 
@@ -67,11 +69,15 @@ void write(const std::filesystem::path& dir, const std::string& key, const Profi
                                {"versions", profile.versions}};
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const std::string_view blocks[] = {text};
+  const bool is_named = dir != default_decision_dir() || dir == default_cache_dir();
   try {
     prepare_folder(dir);
-    write_entry(dir, key, header_of(key), blocks);
+    constexpr std::size_t kFrontPieces = 1;
+    write_entry(dir, key, header_of(key), blocks, kFrontPieces, is_named ? kNoBound : kMostBytes);
   } catch (const Error& error) {
-    log_trouble(dir, std::string(error.what()) + ": what was measured is not kept");
+    const std::string what = std::string(error.what()) + ": what was measured is not kept";
+    // A home that cannot be written to is no trouble: nobody asked for this folder.
+    is_named ? log_trouble(dir, what) : log_info("auto: " + what);
   }
 }
 
@@ -111,6 +117,10 @@ std::string what_changed(const Profile& profile) {
 
 }  // namespace
 
+std::filesystem::path profile_folder(const ProgramOptions& options) {
+  return options.cache_dir ? *options.cache_dir : default_decision_dir();
+}
+
 std::string profile_key(const Graph& graph, const ProgramOptions& options) {
   Hasher hasher;
   const Digest content = fingerprint(graph);
@@ -120,18 +130,24 @@ std::string profile_key(const Graph& graph, const ProgramOptions& options) {
   }
   hasher.add(option_key(options));
   hasher.add(machine_identity());
-  return "profile-" + hasher.digest().hex();
+  return kKeyPrefix + hasher.digest().hex();
 }
 
 void forget_profiles() { Memory::instance().clear(); }
 
 bool profiles_exist(const ProgramOptions& options) {
-  return !Memory::instance().empty() || !folder_of(options).empty();
+  if (!Memory::instance().empty()) return true;
+  const std::filesystem::path dir = profile_folder(options);
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, missing)) {
+    if (entry.path().filename().native().starts_with(kKeyPrefix)) return true;
+  }
+  return false;
 }
 
 std::optional<Decision> find_profile(const std::string& key, const ProgramOptions& options) {
   std::optional<Profile> profile = Memory::instance().find(key);
-  const std::filesystem::path dir = folder_of(options);
+  const std::filesystem::path dir = profile_folder(options);
   if (!profile && !dir.empty()) profile = read(dir, key);
   if (!profile) return std::nullopt;
   if (const std::string changed = what_changed(*profile); !changed.empty()) {
@@ -149,7 +165,7 @@ void keep_profile(const std::string& key, const ProgramOptions& options, const D
     profile.versions[name] = engine_identity(name);
     on_disk = on_disk && !engine_stamp(name).empty();
   }
-  const std::filesystem::path dir = folder_of(options);
+  const std::filesystem::path dir = profile_folder(options);
   if (on_disk && !dir.empty()) write(dir, key, profile);
   Memory::instance().keep(key, std::move(profile));
 }

@@ -40,7 +40,7 @@ TimedPlan::TimedPlan(std::shared_ptr<Executor> plan, const Graph& graph,
   }
 }
 
-void TimedPlan::run(Keep keep) {
+double TimedPlan::run(Keep keep) {
   throw_if_interrupted();
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (!reused_[i]) outputs_[i] = Data{};
@@ -51,10 +51,11 @@ void TimedPlan::run(Keep keep) {
   plan_->run(inputs_, outputs_, profiler_);
   const std::chrono::duration<double, std::micro> us =
       Profiler::Clock::now() - start - (ThreadGate::waited() - waited);
-  if (keep == Keep::kFirst) firsts_.push_back(us.count());
-  if (keep != Keep::kSample) return;
-  samples_.push_back(us.count());
-  total_us_ += us.count();
+  if (keep == Keep::kSample) {
+    samples_.push_back(us.count());
+    total_us_ += us.count();
+  }
+  return us.count();
 }
 
 double TimedPlan::turn() {
@@ -62,8 +63,7 @@ double TimedPlan::turn() {
   if (us() < kSlowUs) {
     double settled_us = 0;
     for (int i = 0; i < kMostRuns && settled_us < kSettlingUs; ++i) {
-      run(Keep::kFirst);
-      settled_us += firsts_.back();
+      settled_us += run(Keep::kNot);
     }
   }
   const std::size_t first = samples_.size();
@@ -76,25 +76,22 @@ double TimedPlan::turn() {
 
 void TimedPlan::forget() {
   samples_.clear();
-  firsts_.clear();
   total_us_ = 0;
 }
 
 double TimedPlan::us() const { return median(samples_); }
 
-double TimedPlan::first_us() const { return median(firsts_); }
-
 void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, double seconds,
-                   const std::function<bool()>& stop) {
-  const auto start = Profiler::Clock::now();
+                   Pace& pace) {
+  const double end = pace.spent() + seconds;
   for (int round = 0; round < maximum; ++round) {
-    const std::chrono::duration<double> spent = Profiler::Clock::now() - start;
-    if (round >= minimum && spent.count() > seconds) return;
-    if (stop && stop()) return;
+    if (round >= minimum && pace.spent() > end) return;
+    if (pace.stopped()) return;
     for (TimedPlan* plan : plans) {
+      pace.take_break();
       // The first run of a turn finds caches cold, and threads of the plan before still waiting
       // for work in a loop: a program that serves alone knows neither.
-      if (plans.size() > 1) plan->run(TimedPlan::Keep::kFirst);
+      if (plans.size() > 1) plan->run(TimedPlan::Keep::kNot);
       for (int i = 0; i < kRunsPerTurn; ++i) plan->run(TimedPlan::Keep::kSample);
     }
   }

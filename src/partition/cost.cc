@@ -8,8 +8,6 @@
 namespace xrt {
 namespace {
 
-constexpr double kOperationsPerByte = 20;
-
 // The i-th dimension counted from the end for negative i; 1 where it is not known.
 double dim(const Type& type, std::int64_t i) {
   if (!type.is_tensor() || !type.shape) return 1;
@@ -137,10 +135,6 @@ NodeWork node_work(const Graph& graph, NodeId id) {
     }
   }
   return work;
-}
-
-double weight(const NodeWork& work) {
-  return std::max(work.operations, kOperationsPerByte * work.bytes);
 }
 
 }  // namespace xrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much work a node is, from types and attributes alone: arithmetic and bytes moved. Placement
-// turns this into estimated times and into pieces of similar weight; it never replaces measuring.
+// turns this into estimated times; it never replaces measuring.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,6 @@ struct NodeWork {
 
 // Unknown dimensions count as 1. Work of sub-graphs is that of one pass over each body.
 XRT_API NodeWork node_work(const Graph& graph, NodeId id);
-
-// One number to compare nodes by, in operations: arithmetic, or the memory traffic where that
-// takes longer (a CPU does some tens of operations in the time it moves one byte).
-XRT_API double weight(const NodeWork& work);
 
 // Bytes of a value; unknown dimensions count as 1, values that are no tensors as 0.
 XRT_API std::size_t value_bytes(const Graph& graph, ValueId id);

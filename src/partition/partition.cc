@@ -37,7 +37,7 @@ class Partitioner {
     check_limit(options_.maximum_nodes, "cluster_maximum_nodes");
     apply_overrides();
     for (const NodeId id : order_) {
-      if (!pinned_[at(id)]) engine_[at(id)] = preferred_engine(id);
+      if (!pinned_[at(id)]) engine_[at(id)] = first_engine(id, 0);
       if (engine_[at(id)] == kNoEngine) fail_unsupported(id);
     }
     keep_quantised_groups_whole();
@@ -65,14 +65,6 @@ class Partitioner {
       if (takes(e, id)) return e;
     }
     return kNoEngine;
-  }
-
-  std::size_t preferred_engine(NodeId id) const {
-    if (!options_.preferred.empty() && options_.preferred[at(id)] >= 0) {
-      const auto wanted = static_cast<std::size_t>(options_.preferred[at(id)]);
-      if (takes(wanted, id)) return wanted;
-    }
-    return first_engine(id, 0);
   }
 
   [[noreturn]] void fail_unsupported(NodeId id) const {

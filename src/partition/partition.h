@@ -43,9 +43,6 @@ struct PartitionOptions {
   // Pairs of input and output: who writes the output shall run after all that read the input, so
   // that the new value can be written over the old one.
   std::vector<Update> updates;
-  // By NodeId::index: index into the answers of the engine that shall have the node if it takes it;
-  // -1: the first that does. Empty: the same for all.
-  std::vector<std::int32_t> preferred;
 };
 
 struct Cluster {

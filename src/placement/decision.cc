@@ -7,8 +7,7 @@ namespace xrt {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Explanation::CandidateRow, plan, precision, estimated_us,
                                    measured_us, error, chosen, note)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Decision, engines, node_engines, precision, placement,
-                                   candidates, notes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Decision, engines, precision, placement, candidates, notes)
 
 Decision named(const ProgramOptions& options) {
   Decision decision;

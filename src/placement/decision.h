@@ -20,10 +20,8 @@ inline constexpr const char* kMeasuredBusy = "measured on a busy machine";
 inline constexpr const char* kMeasuredEarlier = "measured earlier";
 
 struct Decision {
-  // In order of priority: a node goes to the first that takes it, unless `node_engines` names one.
+  // In order of priority: a node goes to the first that takes it.
   std::vector<std::string> engines;
-  // By position in graph.topological_order(); "": by priority. Empty: all are by priority.
-  std::vector<std::string> node_engines;
   std::string precision = "f32";    // never "auto"
   std::string placement = "named";  // see Explanation::placement
   std::vector<Explanation::CandidateRow> candidates;

@@ -111,7 +111,13 @@ bool is_auto(const ProgramOptions& options) {
 AutoMode auto_mode(const ProgramOptions& options) {
   if (options.auto_mode == "full") return AutoMode::kFull;
   if (options.auto_mode == "background") return AutoMode::kBackground;
-  return AutoMode::kFast;
+  if (options.auto_mode == "fast") return AutoMode::kFast;
+  // Results are not to lose precision between two runs.
+  if (options.precision == "auto") return AutoMode::kFull;
+  // Where measuring beside the runs would take memory or minutes that nobody expects: copies of
+  // parameters and their states, and builds for an accelerator.
+  if (options.training || options.device != "cpu") return AutoMode::kFast;
+  return AutoMode::kBackground;
 }
 
 std::vector<std::string> auto_candidates(const ProgramOptions& options) {

@@ -107,27 +107,6 @@ void add_fallback(Survey& survey, Placement& placement) {
   placement.notes.push_back("nodes that no listed engine takes run on 'native'");
 }
 
-// The decision's engines of nodes, as indices into the answers.
-std::vector<std::int32_t> preferences(const Graph& graph, const Decision& decision,
-                                      const Placement& placement) {
-  std::vector<std::int32_t> preferred;
-  if (decision.node_engines.empty()) return preferred;
-  const std::vector<NodeId> order = graph.topological_order();
-  if (order.size() != decision.node_engines.size()) {
-    throw Error(ErrorCode::kInternal,
-                "a placement of " + std::to_string(decision.node_engines.size()) +
-                    " nodes was applied to a graph of " + std::to_string(order.size()));
-  }
-  preferred.assign(graph.node_capacity(), -1);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    for (std::size_t e = 0; e < placement.answers.size(); ++e) {
-      if (placement.answers[e].engine != decision.node_engines[i]) continue;
-      preferred[static_cast<std::size_t>(order[i].index)] = static_cast<std::int32_t>(e);
-    }
-  }
-  return preferred;
-}
-
 }  // namespace
 
 bool is_within_body(const Graph& graph, const std::string& name) {
@@ -169,7 +148,6 @@ Placement place(Survey& survey, const Decision& decision) {
   partition_options.minimum_nodes = options.cluster_minimum_nodes;
   partition_options.maximum_nodes = options.cluster_maximum_nodes;
   partition_options.updates = updates_of(graph, options);
-  partition_options.preferred = preferences(graph, decision, placement);
   // A pass may have removed a node that the user placed; that override has nothing to say then.
   for (const auto& [name, engine] : options.node_engines) {
     if (graph.find_node(name)) {

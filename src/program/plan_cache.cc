@@ -48,8 +48,7 @@ std::vector<std::string> engines_asked(const ProgramOptions& options) {
 }
 
 bool is_kept(const ProgramOptions& options) {
-  const bool beside_runs = wants_measuring(options) && auto_mode(options) == AutoMode::kBackground;
-  return !beside_runs && options.dump_dir.empty() && !options.force_compile;
+  return options.dump_dir.empty() && !options.force_compile;
 }
 
 // Domains whose ops mean the same in every process with this library.
@@ -144,7 +143,7 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
       cache->digest_ = FileDigests(dir).of(path);
     }
     cache->options_ = option_key(options);
-    cache->measures_ = wants_measuring(options);
+    cache->measures_ = wants_measuring(options) && auto_mode(options) != AutoMode::kBackground;
     const std::string options_digest =
         hash_bytes(cache->options_.data(), cache->options_.size()).hex();
     cache->key_ = "plan-" + cache->digest_.substr(0, 16) + "-" + options_digest.substr(0, 16);
@@ -374,6 +373,14 @@ void PlanCache::keep_shapes(const std::vector<std::int64_t>& shapes, Plan draft)
     write_plan(writer, draft);
     write_entry(dir, key, header, writer.finish());
   });
+}
+
+void PlanCache::forget() {
+  write_behind(dir_, [path = entry_path(dir_, key_)] { fs::remove(path); });
+}
+
+void PlanCache::forget_shapes(const std::vector<std::int64_t>& shapes) {
+  write_behind(dir_, [path = entry_path(dir_, shapes_key(shapes))] { fs::remove(path); });
 }
 
 }  // namespace xrt

@@ -12,13 +12,14 @@
 //
 // The engines of the draft must be what they were, down to the last one that runs something: those
 // after it could not have changed the placement, and are not even loaded. A program that is to be
-// measured takes no draft that was estimated.
+// measured first takes no draft that was estimated; one that is measured beside its runs takes it,
+// and drops it once there is something better.
 //
-// Not kept: programs that are measured beside their runs, programs that ask an engine made in this
-// process that names no files (nothing tells when its code changes), and programs that dump their
-// passes; graphs whose domains have ops that were registered without a version (nothing tells when
-// their kernels change), and graphs with nodes that nobody registered. Of the other registered ops
-// the entry has a digest of all that users say about them.
+// Not kept: programs that ask an engine made in this process that names no files (nothing tells
+// when its code changes), and programs that dump their passes; graphs whose domains have ops that
+// were registered without a version (nothing tells when their kernels change), and graphs with
+// nodes that nobody registered. Of the other registered ops the entry has a digest of all that
+// users say about them.
 //
 // Thread-safety: as a Program; one PlanCache belongs to one program.
 #pragma once
@@ -73,6 +74,10 @@ class PlanCache {
   // The draft for one set of input shapes, and keeping it; only after find() or keep().
   std::optional<Plan> find_shapes(const std::vector<std::int64_t>& shapes) const;
   void keep_shapes(const std::vector<std::int64_t>& shapes, Plan draft);
+  // Drops an estimated draft that measuring has replaced: that of the declared shapes, with the
+  // whole entry, or that of one set of shapes. The next start makes it anew.
+  void forget();
+  void forget_shapes(const std::vector<std::int64_t>& shapes);
 
  private:
   // What drafts written later refer to: set when the program's entry is written, or read.
@@ -95,7 +100,7 @@ class PlanCache {
   std::string digest_;     // of the model file
   std::string options_;    // all that matter, as text
   std::string state_;      // of the model file when it was hashed
-  bool measures_ = false;  // placement measures
+  bool measures_ = false;  // placement measures before the first run
   EntryHeader header_;
   ProgramPorts ports_;
   std::optional<Plan> static_draft_;

@@ -6,6 +6,7 @@
 #include <future>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -17,6 +18,7 @@
 #include "frontends/model_files.h"
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
+#include "measure/user_runs.h"
 #include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
 #include "placement/estimates.h"
@@ -67,18 +69,56 @@ ProgramOptions settled(const ProgramOptions& given) {
 // The concrete types of all inputs of one run, as a key.
 using ShapeKey = std::vector<std::int64_t>;
 
+// A program's graph after passes; read from the cache when it is first asked for.
+class ProgramGraph {
+ public:
+  explicit ProgramGraph(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
+  explicit ProgramGraph(std::shared_ptr<const PlanCache> cache) : cache_(std::move(cache)) {}
+
+  std::shared_ptr<const Graph> get() {
+    const std::lock_guard lock(mutex_);
+    if (graph_ == nullptr) graph_ = std::make_shared<const Graph>(cache_->graph());
+    return graph_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<const PlanCache> cache_;
+};
+
+PassOptions pass_options(const ProgramOptions& given) {
+  PassOptions options;
+  options.evaluate = native_evaluator();
+  options.dump_dir = given.dump_dir;
+  return options;
+}
+
+// The graph for one set of input types; an input without one keeps its own.
+std::shared_ptr<const Graph> specialised(const Graph& general,
+                                         const std::vector<std::optional<Type>>& types,
+                                         const ProgramOptions& options) {
+  auto graph = std::make_shared<Graph>(general);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i]) graph->set_type(graph->inputs()[i], *types[i]);
+  }
+  infer_shapes(*graph, /*reset=*/true);
+  run_passes(*graph, pass_options(options));
+  return graph;
+}
+
 class ProgramImpl final : public Program {
  public:
   // `cache`: where the program is kept in the disk cache, which imported it with `files`.
   // `why_not_kept`: for explain(), where `cache` is null.
   ProgramImpl(Graph graph, ProgramOptions options, std::unique_ptr<PlanCache> cache = nullptr,
               const std::vector<ExternalFile>& files = {}, std::string why_not_kept = {})
-      : options_(std::move(options)),
+      : shared_options_(std::make_shared<const ProgramOptions>(std::move(options))),
         cache_(std::move(cache)),
         why_not_kept_(std::move(why_not_kept)) {
     infer_shapes(graph);
     const Graph imported = options_.node_engines.empty() ? Graph() : Graph(graph);
-    run_passes(graph, pass_options());
+    run_passes(graph, pass_options(options_));
     for (const ValueId v : graph.inputs()) {
       const auto defaults = graph.input_defaults().find(v);
       const bool has_default = defaults != graph.input_defaults().end();
@@ -88,35 +128,38 @@ class ProgramImpl final : public Program {
     for (const ValueId v : graph.outputs()) {
       ports_.outputs.push_back({graph.value(v).name, graph.type(v), false});
     }
-    graph_ = std::make_shared<const Graph>(std::move(graph));
+    const auto whole = std::make_shared<const Graph>(std::move(graph));
+    graph_ = std::make_shared<ProgramGraph>(whole);
     is_static_ = has_static_inputs();
-    check_options(imported);
+    check_options(*whole, imported);
     if (cache_ != nullptr) {
-      why_not_kept_ = PlanCache::why_not(*graph_);
+      why_not_kept_ = PlanCache::why_not(*whole);
       if (!why_not_kept_.empty()) cache_.reset();
     }
-    if (cache_ == nullptr) {
-      if (is_static_) static_plan_ = serve(graph_, {});
-      return;
-    }
     std::optional<Plan> draft;
-    if (is_static_) static_plan_ = ServedPlan::of(plan_to_keep(*graph_, {}, draft.emplace()));
-    cache_->keep(graph_, ports_, files, draft ? &*draft : nullptr);
+    if (is_static_ && cache_ != nullptr) draft.emplace();
+    if (is_static_) static_plan_ = ServedPlan::build(source(), {}, draft ? &*draft : nullptr);
+    if (cache_ != nullptr) cache_->keep(whole, ports_, files, draft ? &*draft : nullptr);
   }
 
   // From what the disk cache holds.
   ProgramImpl(std::unique_ptr<PlanCache> cache, ProgramOptions options)
-      : options_(std::move(options)), ports_(cache->ports()), cache_(std::move(cache)) {
+      : shared_options_(std::make_shared<const ProgramOptions>(std::move(options))),
+        ports_(cache->ports()),
+        cache_(std::move(cache)),
+        graph_(std::make_shared<ProgramGraph>(cache_)) {
     // Names of engines and aliases were right when the program was kept, and are part of its key.
     is_static_ = has_static_inputs();
     if (!is_static_) return;
     std::optional<Plan> draft = cache_->take_static_draft();
     if (!draft) throw Error(ErrorCode::kInvalidModel, "the plan of a static program is missing");
-    static_plan_ = ServedPlan::of(Executor::finish(*draft, options_));
+    static_plan_ = ServedPlan::of(*draft, source());
   }
 
-  // What the disk cache shall hold is there when a program is gone.
+  // What the disk cache shall hold is there when a program is gone. A measurement under way ends by
+  // itself: nobody waits for an engine that compiles for it.
   ~ProgramImpl() override {
+    refining_->stop();
     if (cache_ != nullptr || keeps_executables()) finish_writing();
   }
 
@@ -144,6 +187,7 @@ class ProgramImpl final : public Program {
     }
     if (!completed.empty()) inputs = completed;
     const bool device_results = check_inputs(inputs, results);
+    const UserRun counted;
     if (is_static_) {
       static_plan_->run(inputs, outputs, profiler_, device_results);
       return;
@@ -167,7 +211,7 @@ class ProgramImpl final : public Program {
 
   void enable_profile(bool on) override { profiler_.enable(on); }
   std::vector<LaunchEvent> profile() const override { return profiler_.events(); }
-  std::string graph_text() const override { return print(*graph()); }
+  std::string graph_text() const override { return print(*graph_->get()); }
 
  private:
   Explanation explain_plan() {
@@ -176,19 +220,19 @@ class ProgramImpl final : public Program {
       const std::lock_guard lock(plans_mutex_);
       if (last_ != nullptr) return last_->explain();
     }
-    return serve(graph(), {})->explain();
+    return ServedPlan::build(source(), {})->explain();
   }
 
-  PassOptions pass_options() const {
-    PassOptions options;
-    options.evaluate = native_evaluator();
-    options.dump_dir = options_.dump_dir;
-    return options;
+  // For the shapes that the graph declares.
+  PlanSource source() const {
+    PlanSource source{[graph = graph_] { return graph->get(); }, shared_options_, refining_};
+    if (cache_ != nullptr && is_static_) source.forget = [cache = cache_] { cache->forget(); };
+    return source;
   }
 
   // What can be known before the shapes are: a program with dynamic inputs is planned at its first
   // run, and a name that is wrong must not wait until then.
-  void check_options(const Graph& imported) const {
+  void check_options(const Graph& graph, const Graph& imported) const {
     for (std::size_t i = 0; i < options_.engines.size(); ++i) {
       if (options_.engines[i] == "auto") {
         if (i == 0) continue;
@@ -205,7 +249,7 @@ class ProgramImpl final : public Program {
     if (!options_.training) {
       ProgramOptions unknown;
       for (const auto& [node, name] : options_.node_engines) {
-        if (!graph_->find_node(node)) unknown.node_engines.emplace(node, name);
+        if (!graph.find_node(node)) unknown.node_engines.emplace(node, name);
       }
       check_node_names(imported, unknown);
     }
@@ -346,13 +390,6 @@ class ProgramImpl final : public Program {
     return plan;
   }
 
-  // The graph after passes; read from the cache when it is first asked for.
-  std::shared_ptr<const Graph> graph() const {
-    const std::lock_guard lock(graph_mutex_);
-    if (graph_ == nullptr) graph_ = std::make_shared<const Graph>(cache_->graph());
-    return graph_;
-  }
-
   bool keeps_executables() const {
     return !(options_.cache_dir ? *options_.cache_dir : default_cache_dir()).empty();
   }
@@ -363,44 +400,32 @@ class ProgramImpl final : public Program {
     });
   }
 
-  // A plan whose draft can be kept.
-  std::shared_ptr<Executor> plan_to_keep(const Graph& graph, std::span<const Data> inputs,
-                                         Plan& draft) {
-    Survey survey(graph, options_);
-    // Where placement was measured its plan lives on here: its executables are compiled already.
-    const Choice choice = choose(survey, inputs, refiner_.account());
-    return Executor::build(survey, choice.decision, {}, &draft);
-  }
-
-  std::shared_ptr<ServedPlan> serve(std::shared_ptr<const Graph> graph,
-                                    std::span<const Data> inputs) {
-    return ServedPlan::build(std::move(graph), options_, inputs, refiner_);
-  }
-
   std::shared_ptr<ServedPlan> specialise(std::span<const Data> inputs, const ShapeKey& key) {
-    if (cache_ != nullptr) {
-      if (std::optional<Plan> draft = cache_->find_shapes(key)) {
-        return ServedPlan::of(Executor::finish(*draft, options_));
-      }
-    }
-    auto specialised = std::make_shared<Graph>(*this->graph());
-    Graph& graph = *specialised;
+    std::vector<std::optional<Type>> types(inputs.size());
     std::string shapes;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].is_tensor() || !ports_.inputs[i].type.is_tensor()) continue;
       const Tensor& tensor = inputs[i].tensor();
-      graph.set_type(graph.inputs()[i], Type::tensor(tensor.dtype(), tensor.dims()));
+      types[i] = Type::tensor(tensor.dtype(), tensor.dims());
       shapes += " " + ports_.inputs[i].name + to_string(tensor.dims());
     }
+    PlanSource source{[graph = graph_, types, options = shared_options_] {
+                        return specialised(*graph->get(), types, *options);
+                      },
+                      shared_options_, refining_};
+    if (cache_ != nullptr) {
+      source.forget = [cache = cache_, key] { cache->forget_shapes(key); };
+      if (std::optional<Plan> draft = cache_->find_shapes(key)) {
+        return ServedPlan::of(*draft, std::move(source));
+      }
+    }
     tell_larger_batch(inputs);
-    log_debug("specialising '" + graph.name() + "' for" + shapes);
-    infer_shapes(graph, /*reset=*/true);
-    run_passes(graph, pass_options());
-    if (cache_ == nullptr) return serve(std::move(specialised), inputs);
+    log_debug("specialising '" + graph_->get()->name() + "' for" + shapes);
+    if (cache_ == nullptr) return ServedPlan::build(std::move(source), inputs);
     Plan draft;
-    std::shared_ptr<Executor> plan = plan_to_keep(graph, inputs, draft);
+    auto plan = ServedPlan::build(std::move(source), inputs, &draft);
     cache_->keep_shapes(key, std::move(draft));
-    return ServedPlan::of(std::move(plan));
+    return plan;
   }
 
   // A batch beyond max_batch_size costs a compilation: worth a word, once.
@@ -420,22 +445,22 @@ class ProgramImpl final : public Program {
     std::shared_future<std::shared_ptr<ServedPlan>> plan;
   };
 
-  ProgramOptions options_;
+  std::shared_ptr<const ProgramOptions> shared_options_;
+  const ProgramOptions& options_ = *shared_options_;
   const int granted_ = granted_threads(options_.num_threads);
   ProgramPorts ports_;
   bool is_static_ = true;
   std::atomic<bool> told_larger_batch_{false};
-  mutable std::mutex graph_mutex_;
-  mutable std::shared_ptr<const Graph> graph_;  // see graph()
-  std::unique_ptr<PlanCache> cache_;            // null: the program is not kept
-  std::string why_not_kept_;                    // empty where it is kept
+  std::shared_ptr<PlanCache> cache_;  // null: the program is not kept
+  std::shared_ptr<ProgramGraph> graph_;
+  std::shared_ptr<Refining> refining_ = std::make_shared<Refining>();
+  std::string why_not_kept_;  // empty where it is kept
   std::shared_ptr<ServedPlan> static_plan_;
   Profiler profiler_;
 
   std::mutex plans_mutex_;
   std::list<Entry> plans_;  // most recently used first
   std::shared_ptr<ServedPlan> last_;
-  Refiner refiner_;  // last: its thread ends before what it reads goes
 };
 
 // The program as the disk cache holds it. Null: it is to be built, and kept in `cache` unless that

@@ -2,15 +2,14 @@
 #include "program/served_plan.h"
 
 #include <chrono>
-#include <exception>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "base/log.h"
 #include "device/caller_stream.h"
 #include "measure/measure.h"
 #include "measure/profile_cache.h"
+#include "placement/decision.h"
 #include "placement/estimates.h"
 #include "placement/survey.h"
 #include "registry/engine_failure.h"
@@ -42,10 +41,8 @@ Decision decide(Survey& survey) {
 }
 
 // What was measured for one set of shapes, for another one.
-Decision for_other_shapes(Decision decision, const Graph& graph) {
+Decision for_other_shapes(Decision decision) {
   decision.placement = "measured for other shapes";
-  // Shapes may have folded other nodes away; then only the order of engines says something.
-  if (decision.node_engines.size() != graph.node_count()) decision.node_engines.clear();
   return decision;
 }
 
@@ -53,25 +50,25 @@ double seconds_since(Profiler::Clock::time_point start) {
   return std::chrono::duration<double>(Profiler::Clock::now() - start).count();
 }
 
-}  // namespace
+// Who shall run what, as far as that is known before the first run returns: by the user's names, by
+// what was measured earlier, by measuring now (AutoMode::kFull, or the precision is to be chosen),
+// by estimates.
+struct Choice {
+  Decision decision;
+  std::shared_ptr<Executor> plan;  // where it was built on the way
+};
 
-std::optional<Decision> MeasuringAccount::settled(double budget_s) const {
-  const std::lock_guard lock(mutex_);
-  return spent_s_ >= budget_s ? last_ : std::nullopt;
+bool measures_beside_runs(const ProgramOptions& options) {
+  if (!wants_measuring(options) || auto_mode(options) != AutoMode::kBackground) return false;
+  return options.precision == "auto" || auto_candidates(options).size() > 1;
 }
 
-void MeasuringAccount::book(double seconds, const Decision& outcome) {
-  const std::lock_guard lock(mutex_);
-  spent_s_ += seconds;
-  last_ = outcome;
-}
-
-Choice choose(Survey& survey, std::span<const Data> inputs, MeasuringAccount& account) {
+Choice choose(Survey& survey, std::span<const Data> inputs, Refining& refining) {
   const ProgramOptions& options = survey.options();
   std::string why_not;
   if (wants_measuring(options)) {
-    if (std::optional<Decision> settled = account.settled(options.auto_budget_s)) {
-      return {for_other_shapes(std::move(*settled), survey.graph()), nullptr};
+    if (std::optional<Decision> settled = refining.settled(options.auto_budget_s)) {
+      return {for_other_shapes(std::move(*settled)), nullptr};
     }
   }
   if (wants_measuring(options) && auto_mode(options) != AutoMode::kBackground) {
@@ -80,7 +77,7 @@ Choice choose(Survey& survey, std::span<const Data> inputs, MeasuringAccount& ac
     if (values) {
       const auto start = Profiler::Clock::now();
       Measured measured = measure(survey, *values);
-      account.book(seconds_since(start), measured.decision);
+      refining.book(seconds_since(start), measured.decision);
       return {std::move(measured.decision), std::move(measured.plan)};
     }
     why_not = "not measured: the shapes or types of the inputs are not known before a run";
@@ -91,30 +88,34 @@ Choice choose(Survey& survey, std::span<const Data> inputs, MeasuringAccount& ac
   return choice;
 }
 
-std::shared_ptr<ServedPlan> ServedPlan::build(std::shared_ptr<const Graph> graph,
-                                              const ProgramOptions& options,
-                                              std::span<const Data> inputs, Refiner& refiner) {
+}  // namespace
+
+std::shared_ptr<ServedPlan> ServedPlan::build(PlanSource source, std::span<const Data> inputs,
+                                              Plan* kept) {
   auto served = std::make_shared<ServedPlan>();
-  served->graph_ = std::move(graph);
-  served->options_ = &options;
-  served->refiner_ = &refiner;
-  Survey survey(*served->graph_, options);
-  Choice choice = choose(survey, inputs, refiner.account());
-  if (choice.plan == nullptr) {
-    const bool refine = wants_measuring(options) && auto_mode(options) == AutoMode::kBackground &&
-                        choice.decision.placement != kMeasuredEarlier &&
-                        !refiner.account().settled(options.auto_budget_s);
-    if (refine) choice.decision.placement += ", to be measured beside the runs";
-    served->wants_refining_ = refine;
-    choice.plan = Executor::build(survey, choice.decision);
+  served->source_ = std::move(source);
+  const ProgramOptions& options = *served->source_.options;
+  const std::shared_ptr<const Graph> graph = served->source_.graph();
+  Survey survey(*graph, options);
+  Choice choice = choose(survey, inputs, *served->source_.refining);
+  if (choice.plan == nullptr || kept != nullptr) {
+    // A plan that was measured lives on meanwhile: its executables are compiled already.
+    served->plan_ = Executor::build(survey, choice.decision, {}, kept);
+  } else {
+    served->plan_ = std::move(choice.plan);
   }
-  served->plan_ = std::move(choice.plan);
+  served->refining_ = measures_beside_runs(options) && choice.decision.placement == kEstimated;
+  served->wants_refining_ = served->refining_;
   return served;
 }
 
-std::shared_ptr<ServedPlan> ServedPlan::of(std::shared_ptr<Executor> plan) {
+std::shared_ptr<ServedPlan> ServedPlan::of(Plan& kept, PlanSource source) {
   auto served = std::make_shared<ServedPlan>();
-  served->plan_ = std::move(plan);
+  served->source_ = std::move(source);
+  const ProgramOptions& options = *served->source_.options;
+  served->plan_ = Executor::finish(kept, options);
+  served->refining_ = measures_beside_runs(options) && kept.explanation.placement == kEstimated;
+  served->wants_refining_ = served->refining_;
   return served;
 }
 
@@ -125,59 +126,76 @@ std::shared_ptr<Executor> ServedPlan::plan() const {
 
 void ServedPlan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
                      bool device_results) {
-  if (wants_refining_.load(std::memory_order_relaxed) && wants_refining_.exchange(false)) {
-    if (CallerStream* stream = CallerStream::current()) stream->wait();
-    refiner_->add(weak_from_this(), copies(inputs));
+  if (wants_refining_.load(std::memory_order_relaxed) && source_.refining->claim()) {
+    hand_over(inputs);
   }
   plan()->run(inputs, outputs, profiler, device_results);
 }
 
-Explanation ServedPlan::explain() const { return plan()->explain(); }
-
-void ServedPlan::refine(std::span<const Data> inputs, const std::atomic<bool>& stop) {
-  Survey survey(*graph_, *options_);
-  const auto start = Profiler::Clock::now();
-  Measured measured = measure(survey, inputs, [&stop] { return stop.load(); });
-  refiner_->account().book(seconds_since(start), measured.decision);
-  const std::lock_guard lock(mutex_);
-  plan_.swap(measured.plan);  // the old one goes after the lock, and after its last run
-}
-
-Refiner::~Refiner() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
+void ServedPlan::hand_over(std::span<const Data> inputs) {
+  if (!wants_refining_.exchange(false)) {  // another thread's run was first
+    source_.refining->release();
+    return;
   }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  try {
+    if (CallerStream* stream = CallerStream::current()) stream->wait();
+    auto own = std::make_shared<std::vector<Data>>(copies(inputs));
+    Refiner::process().add([weak = weak_from_this(), own = std::move(own),
+                            refining = source_.refining](const Refiner::Stop& ending) {
+      const Refiner::Stop stop = [&] { return ending() || refining->stopped(); };
+      const std::shared_ptr<ServedPlan> plan = weak.lock();
+      // Null: its shapes have gone out of use.
+      if (plan != nullptr && !stop()) plan->refine(*own, stop);
+      refining->release();
+    });
+  } catch (...) {  // the run does not need it
+    source_.refining->release();
+    end_refining(exception_text());
+  }
 }
 
-void Refiner::add(std::weak_ptr<ServedPlan> plan, std::vector<Data> inputs) {
+Explanation ServedPlan::explain() const {
+  Explanation explanation = plan()->explain();
   const std::lock_guard lock(mutex_);
-  jobs_.push_back({std::move(plan), std::move(inputs)});
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-  wake_.notify_all();
+  if (refining_) explanation.placement += ", to be measured beside the runs";
+  if (!trouble_.empty()) {
+    explanation.notes.push_back("auto: measuring beside the runs failed, the plan stays: " +
+                                trouble_);
+  }
+  return explanation;
 }
 
-void Refiner::work() {
-  for (;;) {
-    Job job;
+void ServedPlan::refine(std::span<const Data> inputs, const Refiner::Stop& stop) {
+  try {
+    const ProgramOptions& options = *source_.options;
+    const std::shared_ptr<const Graph> graph = source_.graph();
+    Survey survey(*graph, options);
+    Measured better;
+    if (std::optional<Decision> settled = source_.refining->settled(options.auto_budget_s)) {
+      better.decision = for_other_shapes(std::move(*settled));
+      better.plan = Executor::build(survey, better.decision);
+    } else {
+      const auto start = Profiler::Clock::now();
+      better = measure(survey, inputs, {stop, /*beside_runs=*/true});
+      if (stop()) return;
+      source_.refining->book(seconds_since(start), better.decision);
+    }
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
-      if (stop_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+      const std::lock_guard lock(mutex_);
+      plan_.swap(better.plan);  // the old one goes after the lock, and after its last run
+      refining_ = false;
     }
-    const std::shared_ptr<ServedPlan> plan = job.plan.lock();
-    if (plan == nullptr) continue;  // its shapes went out of use meanwhile
-    try {
-      plan->refine(job.inputs, stop_);
-    } catch (...) {  // the program serves on
-      if (stop_) return;
-      log_warning("auto: measuring beside the runs failed, the plan stays: " + exception_text());
-    }
+    if (source_.forget) source_.forget();
+  } catch (...) {  // the program serves on
+    if (!stop()) end_refining(exception_text());
   }
+}
+
+void ServedPlan::end_refining(std::string trouble) {
+  log_info("auto: measuring beside the runs failed, the plan stays: " + trouble);
+  const std::lock_guard lock(mutex_);
+  refining_ = false;
+  trouble_ = std::move(trouble);
 }
 
 }  // namespace xrt

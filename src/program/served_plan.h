@@ -4,107 +4,58 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
-#include <thread>
+#include <string>
 #include <vector>
 
 #include "exec/executor.h"
-#include "placement/decision.h"
+#include "plan/plan.h"
+#include "program/refiner.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
-#include "xrt/program.h"
+#include "xrt/options.h"
 
 namespace xrt {
 
-class Refiner;
-class Survey;
-
-// What measuring has cost a program so far. A program with symbolic shapes would else measure for
-// every new shape as long as it lives.
-class MeasuringAccount {
- public:
-  // The latest outcome, once `budget_s` is spent: what other shapes of the program get.
-  std::optional<Decision> settled(double budget_s) const;
-  void book(double seconds, const Decision& outcome);
-
- private:
-  mutable std::mutex mutex_;
-  double spent_s_ = 0;
-  std::optional<Decision> last_;
+// What a plan is made of. Measuring beside the runs may need it after the program has gone.
+struct PlanSource {
+  std::function<std::shared_ptr<const Graph>()> graph;  // with inferred types
+  std::shared_ptr<const ProgramOptions> options;
+  std::shared_ptr<Refining> refining;
+  // Drops what the disk cache keeps of a plan that was only estimated; may be empty.
+  std::function<void()> forget = {};
 };
-
-// Who shall run what, as far as that is known before the first run returns: by the user's names, by
-// what was measured earlier, by measuring now (AutoMode::kFull, or the precision is to be chosen),
-// by estimates.
-struct Choice {
-  Decision decision;
-  std::shared_ptr<Executor> plan;  // where it was built on the way
-};
-// `inputs` are those of the run that wants the plan, empty where there is none yet.
-Choice choose(Survey& survey, std::span<const Data> inputs, MeasuringAccount& account);
 
 class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
  public:
   // Builds what can be run at once. `inputs` are those of the run that wants the plan, empty where
-  // there is none yet. `refiner` is asked for help in AutoMode::kBackground; it and the options
-  // outlive this object.
-  static std::shared_ptr<ServedPlan> build(std::shared_ptr<const Graph> graph,
-                                           const ProgramOptions& options,
-                                           std::span<const Data> inputs, Refiner& refiner);
+  // there is none yet. `kept`, if given, gets the plan to keep in the disk cache.
+  static std::shared_ptr<ServedPlan> build(PlanSource source, std::span<const Data> inputs,
+                                           Plan* kept = nullptr);
+  // Serves a plan from the disk cache.
+  static std::shared_ptr<ServedPlan> of(Plan& kept, PlanSource source);
 
-  // Serves a plan that is made already and is not to be refined.
-  static std::shared_ptr<ServedPlan> of(std::shared_ptr<Executor> plan);
-
-  // As Plan::run. The first run hands its inputs to the refiner, if there is something to refine.
+  // As Executor::run. Where there is something to measure a run hands copies of its inputs over.
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
            bool device_results);
   Explanation explain() const;
 
  private:
-  friend class Refiner;
-
   std::shared_ptr<Executor> plan() const;
+  void hand_over(std::span<const Data> inputs);
   // Measures, and swaps the winner in: runs that have begun end on the plan they began with.
-  void refine(std::span<const Data> inputs, const std::atomic<bool>& stop);
+  void refine(std::span<const Data> inputs, const Refiner::Stop& stop);
+  void end_refining(std::string trouble);
 
-  std::shared_ptr<const Graph> graph_;
-  const ProgramOptions* options_ = nullptr;
-  Refiner* refiner_ = nullptr;
+  PlanSource source_;
   std::atomic<bool> wants_refining_{false};
   mutable std::mutex mutex_;
   std::shared_ptr<Executor> plan_;  // never null after build()
-};
-
-// One per program: a thread that measures plans, started when there is one to measure.
-class Refiner {
- public:
-  Refiner() = default;
-  // Waits for the run or the compilation under way.
-  ~Refiner();
-  Refiner(const Refiner&) = delete;
-  Refiner& operator=(const Refiner&) = delete;
-
-  void add(std::weak_ptr<ServedPlan> plan, std::vector<Data> inputs);
-  MeasuringAccount& account() { return account_; }
-
- private:
-  struct Job {
-    std::weak_ptr<ServedPlan> plan;
-    std::vector<Data> inputs;
-  };
-  void work();
-
-  MeasuringAccount account_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Job> jobs_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
+  bool refining_ = false;           // until the outcome is there
+  std::string trouble_;             // why there is none
 };
 
 }  // namespace xrt

@@ -23,7 +23,7 @@ OK, FAILED, USAGE, UNAVAILABLE, MISMATCH = range(5)
 def xrt(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs the command."""
     program = next(path for path in _command.programs() if path.is_file())
-    clean = {key: value for key, value in os.environ.items() if key != "XRT_CACHE_DIR"}
+    clean = {**os.environ, "XRT_CACHE_DIR": ""}
     return subprocess.run(
         [program, *map(str, arguments)],
         capture_output=True,

@@ -14,90 +14,21 @@
 #include <vector>
 
 #include "base/file.h"
-#include "measure/chain_search.h"
 #include "measure/contention.h"
 #include "measure/profile_cache.h"
-#include "partition/cut_points.h"
-#include "tests/support/test_engines.h"
+#include "tests/support/sleepy_engine.h"
 #include "xrt/onnx.h"
 
 namespace xrt {
 namespace {
 
+using testing::sleepy;
+using testing::SleepyEngine;
+
 // Engines that sleep take as long on a busy machine.
 const bool kDisregard = Contention::disregarded = true;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-// Cost tables with some impossible functions; joining pieces may cost less or more than their sum.
-struct RandomChain {
-  explicit RandomChain(std::mt19937& rng, std::size_t n, std::size_t m) : pieces(n), engines(m) {
-    function.resize(n * (n + 1) * m);
-    for (double& us : function) us = rng() % 8 == 0 ? kNever : static_cast<double>(1 + rng() % 50);
-    transfer.resize((n + 1) * m * m);
-    for (double& us : transfer) us = static_cast<double>(rng() % 20);
-  }
-  double function_us(std::size_t first, std::size_t last, std::size_t engine) const {
-    return function[(first * (pieces + 1) + last) * engines + engine];
-  }
-  double transfer_us(std::size_t piece, std::size_t from, std::size_t to) const {
-    return transfer[(piece * engines + from) * engines + to];
-  }
-  ChainCosts costs() const {
-    return {pieces, engines,
-            [this](std::size_t a, std::size_t b, std::size_t e) { return function_us(a, b, e); },
-            [this](std::size_t p, std::size_t a, std::size_t b) { return transfer_us(p, a, b); }};
-  }
-  // The least over all assignments of pieces to engines, runs of one engine being one function.
-  double brute_force() const {
-    std::size_t total = 1;
-    for (std::size_t i = 0; i < pieces; ++i) total *= engines;
-    double best = kNever;
-    for (std::size_t code = 0; code < total; ++code) {
-      std::vector<std::size_t> engine(pieces);
-      std::size_t rest = code;
-      for (auto& e : engine) {
-        e = rest % engines;
-        rest /= engines;
-      }
-      double us = 0;
-      std::size_t first = 0;
-      for (std::size_t i = 1; i <= pieces; ++i) {
-        if (i < pieces && engine[i] == engine[first]) continue;
-        us += function_us(first, i, engine[first]);
-        if (i < pieces) us += transfer_us(i, engine[first], engine[i]);
-        first = i;
-      }
-      best = std::min(best, us);
-    }
-    return best;
-  }
-  std::size_t pieces, engines;
-  std::vector<double> function, transfer;
-};
-
-TEST(AutoSearch, AgreesWithBruteForce) {
-  std::mt19937 rng(3);
-  for (int round = 0; round < 400; ++round) {
-    const RandomChain chain(rng, 1 + rng() % 6, 1 + rng() % 3);
-    const ChainPlan plan = best_chain(chain.costs());
-    ASSERT_DOUBLE_EQ(plan.us, chain.brute_force()) << "round " << round;
-    if (plan.us == kNever) continue;
-    double us = 0;
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < plan.parts.size(); ++i) {
-      const ChainPart& part = plan.parts[i];
-      ASSERT_EQ(part.first, next);
-      next = part.last;
-      us += chain.function_us(part.first, part.last, part.engine);
-      if (i == 0) continue;
-      ASSERT_NE(part.engine, plan.parts[i - 1].engine);
-      us += chain.transfer_us(part.first, plan.parts[i - 1].engine, part.engine);
-    }
-    ASSERT_EQ(next, chain.pieces);
-    ASSERT_DOUBLE_EQ(us, plan.us) << "the parts do not cost what the plan says";
-  }
-}
+// Nothing is read from the user's folder, or written there.
+const bool kNoCache = ::setenv("XRT_CACHE_DIR", "", 1) == 0;
 
 // x → Relu → Exp → Abs → Neg, with a side branch around the two in the middle where `branch`.
 Graph chain(bool branch = false) {
@@ -109,82 +40,6 @@ Graph chain(bool branch = false) {
   const ValueId last = branch ? g.add_op("Add", {abs, relu}) : g.add_op("Neg", {abs});
   g.add_output(last);
   return g;
-}
-
-TEST(CutPoints, AreWhereFewValuesCross) {
-  for (const bool branch : {false, true}) {
-    Graph g = chain(branch);
-    for (std::size_t i = 0; i < g.value_capacity(); ++i) {
-      g.set_type(ValueId{static_cast<std::int32_t>(i)}, Type::tensor(DType::kFloat32, Dims{4}));
-    }
-    const auto order = g.topological_order();
-    std::vector<std::size_t> positions;
-    for (const Cut& cut : narrow_cuts(g, order)) {
-      positions.push_back(cut.position);
-      EXPECT_EQ(cut.values, 1U);
-      EXPECT_EQ(cut.bytes, 16U);
-    }
-    EXPECT_EQ(positions,
-              branch ? (std::vector<std::size_t>{1}) : (std::vector<std::size_t>{1, 2, 3}));
-    EXPECT_EQ(narrow_cuts(g, order, 2).size(), 3U);
-  }
-}
-
-TEST(CutPoints, ChoiceSplitsWeightEvenlyAndCheaply) {
-  const std::vector<double> weights(10, 1.0);
-  std::vector<Cut> cuts;
-  for (std::size_t p = 1; p < 10; ++p) cuts.push_back({p, 1, p == 4 ? 1U : 100U});
-  const std::vector<Cut> two = choose_cuts(cuts, weights, 2);
-  ASSERT_EQ(two.size(), 1U);
-  EXPECT_EQ(two[0].position, 4U) << "one off the middle, but cheaper";
-  EXPECT_EQ(choose_cuts(cuts, weights, 5).size(), 4U);
-  EXPECT_TRUE(choose_cuts(cuts, weights, 1).empty());
-  EXPECT_TRUE(choose_cuts({}, weights, 4).empty());
-}
-
-// An engine that takes everything and sleeps by op.
-class SleepyEngine : public testing::PickyEngine {
- public:
-  using Microseconds = std::map<std::string, int>;
-  SleepyEngine(std::string name, Microseconds sleep, int launch_us)
-      : PickyEngine(std::move(name), {}), sleep_(std::move(sleep)), launch_us_(launch_us) {}
-
-  Support supports(const SupportQuery&) const override { return Support::yes(); }
-  std::shared_ptr<const Executable> compile(const Function& function,
-                                            const CompileOptions& options) const override {
-    ++compiled;
-    int us = launch_us_;
-    for (const NodeId id : function.graph.nodes()) {
-      const auto it = sleep_.find(std::string(function.graph.node(id).op()));
-      if (it != sleep_.end()) us += it->second;
-    }
-    return std::make_shared<Sleepy>(get_engine("native")->compile(function, options), us);
-  }
-
- private:
-  class Sleepy : public Executable {
-   public:
-    Sleepy(std::shared_ptr<const Executable> inner, int us) : inner_(std::move(inner)), us_(us) {}
-    std::unique_ptr<RunContext> create_context() const override { return inner_->create_context(); }
-    void run(const RunArgs& args) const override {
-      std::this_thread::sleep_for(std::chrono::microseconds(us_));
-      inner_->run(args);
-    }
-
-   private:
-    std::shared_ptr<const Executable> inner_;
-    int us_;
-  };
-
-  Microseconds sleep_;
-  int launch_us_;
-};
-
-std::shared_ptr<SleepyEngine> sleepy(const std::string& name, SleepyEngine::Microseconds sleep,
-                                     int launch_us = 0) {
-  auto engine = std::make_shared<SleepyEngine>(name, std::move(sleep), launch_us);
-  register_engine(engine);
-  return engine;
 }
 
 std::map<std::string, std::string> engines_by_op(Program& program) {
@@ -200,64 +55,6 @@ void expect_right(Program& program) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     ASSERT_NEAR(y.at(0).tensor().data<float>()[i], -std::exp(std::max(x[i], 0.0F)), 1e-5F);
   }
-}
-
-TEST(Auto, MeasuresAndSharesTheGraphWhereThatPays) {
-  sleepy("mix_a", {{"Relu", 200}, {"Exp", 200}, {"Abs", 4000}, {"Neg", 4000}});
-  sleepy("mix_b", {{"Relu", 4000}, {"Exp", 4000}, {"Abs", 200}, {"Neg", 200}});
-  const auto program =
-      Program::compile(chain(), {.engines = {"auto", "mix_a", "mix_b"}, .auto_mode = "full"});
-  const Explanation e = program->explain();
-  EXPECT_EQ(e.placement, "measured");
-  ASSERT_EQ(e.launches.size(), 2U);
-  const auto engines = engines_by_op(*program);
-  EXPECT_EQ(engines.at("Exp"), "mix_a");
-  EXPECT_EQ(engines.at("Abs"), "mix_b");
-  ASSERT_EQ(e.candidates.size(), 3U);
-  EXPECT_TRUE(e.candidates[0].chosen);
-  EXPECT_EQ(e.candidates[0].plan.substr(0, 17), "mix_a, mix_b from") << e.candidates[0].plan;
-  EXPECT_LT(e.candidates[0].measured_us, 0.5 * e.candidates[1].measured_us);
-  expect_right(*program);
-}
-
-TEST(Auto, CountsWhatALaunchCosts) {
-  // Two launches would save 1 ms of work and cost 3 ms of launching.
-  sleepy("launch_a", {{"Exp", 500}, {"Abs", 1500}}, 3000);
-  sleepy("launch_b", {{"Exp", 2500}, {"Abs", 500}}, 3000);
-  const auto program =
-      Program::compile(chain(), {.engines = {"auto", "launch_a", "launch_b"}, .auto_mode = "full"});
-  EXPECT_EQ(program->explain().launches.size(), 1U);
-  EXPECT_EQ(engines_by_op(*program).at("Exp"), "launch_a");
-  expect_right(*program);
-}
-
-TEST(Auto, DropsAPlanThatIsSlowerWholeThanItsParts) {
-  // Fast at Exp while the graph and its four pieces are compiled, slow ever after.
-  class Fickle : public SleepyEngine {
-   public:
-    Fickle() : SleepyEngine("fickle", {{"Relu", 2000}, {"Abs", 2000}, {"Neg", 2000}}, 0) {}
-    std::shared_ptr<const Executable> compile(const Function& function,
-                                              const CompileOptions& options) const override {
-      if (compiled < 5) return SleepyEngine::compile(function, options);
-      ++compiled;
-      return slow_.compile(function, options);
-    }
-
-   private:
-    SleepyEngine slow_{"fickle", {{"Exp", 8000}}, 0};
-  };
-  sleepy("steady", {{"Relu", 1000}, {"Exp", 1000}, {"Abs", 1000}, {"Neg", 1000}});
-  register_engine(std::make_shared<Fickle>());
-  const auto program =
-      Program::compile(chain(), {.engines = {"auto", "steady", "fickle"}, .auto_mode = "full"});
-  const Explanation e = program->explain();
-  EXPECT_EQ(e.nodes_per_engine.at("steady"), 4U);
-  bool said = false;
-  for (const auto& row : e.candidates) {
-    said = said || row.note == "measured whole, it does not beat one engine";
-  }
-  EXPECT_TRUE(said);
-  expect_right(*program);
 }
 
 TEST(Auto, WhatWasMeasuredIsNotMeasuredAgain) {
@@ -292,7 +89,6 @@ TEST(Auto, WhatWasMeasuredIsKeptOnDisk) {
   EXPECT_FALSE(find_profile(key, options));
   Decision decision;
   decision.engines = {"native"};
-  decision.node_engines = {"native", "", "native", ""};
   decision.precision = "bf16";
   decision.placement = kMeasured;
   decision.candidates.emplace_back().measured_us = 12.5;
@@ -301,7 +97,6 @@ TEST(Auto, WhatWasMeasuredIsKeptOnDisk) {
   const auto found = find_profile(key, options);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->engines, decision.engines);
-  EXPECT_EQ(found->node_engines, decision.node_engines);
   EXPECT_EQ(found->precision, "bf16");
   EXPECT_EQ(found->placement, kMeasuredEarlier);
   ASSERT_EQ(found->candidates.size(), 1U);
@@ -370,40 +165,6 @@ TEST(Auto, AnEngineThatComputesSomethingElseIsNoCandidate) {
       chain(), {.engines = {"auto", "slow_but_right", "wrong"}, .auto_mode = "full"});
   EXPECT_EQ(engines_by_op(*program).at("Exp"), "slow_but_right");
   expect_right(*program);
-}
-
-TEST(Auto, SwapsTheBetterPlanInWhileThreadsRun) {
-  sleepy("swap_slow", {{"Exp", 3000}});
-  sleepy("swap_fast", {{"Exp", 100}});
-  const auto program = Program::compile(
-      chain(), {.engines = {"auto", "swap_slow", "swap_fast"}, .auto_mode = "background"});
-  EXPECT_EQ(program->explain().placement, "estimated, to be measured beside the runs");
-  EXPECT_EQ(engines_by_op(*program).at("Exp"), "swap_slow") << "nothing is known, so the first";
-  std::atomic<bool> swapped{false};
-  std::vector<std::thread> threads;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&] {
-      int after = 0;
-      while (after < 20 && std::chrono::steady_clock::now() < deadline) {
-        ASSERT_NO_FATAL_FAILURE(expect_right(*program));
-        if (program->explain().placement == "measured") swapped = true;
-        if (swapped) ++after;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_TRUE(swapped);
-  EXPECT_EQ(engines_by_op(*program).at("Exp"), "swap_fast");
-}
-
-TEST(Auto, AProgramMayGoWhileItIsMeasured) {
-  sleepy("gone_a", {}, 2000);
-  sleepy("gone_b", {}, 2000);
-  auto program = Program::compile(
-      chain(), {.engines = {"auto", "gone_a", "gone_b"}, .auto_mode = "background"});
-  expect_right(*program);
-  program.reset();
 }
 
 TEST(Auto, SymbolicShapesAreMeasuredOnTheFirstRun) {
@@ -517,7 +278,7 @@ TEST(AutoFast, GoesByTheKindOfWork) {
       return false;
     }
   };
-  const Explanation plain = Program::compile(convolutions(false))->explain();
+  const Explanation plain = Program::compile(convolutions(false), {.auto_mode = "fast"})->explain();
   EXPECT_EQ(plain.placement, "estimated");
   ASSERT_FALSE(plain.candidates.empty());
   EXPECT_EQ(plain.nodes_per_engine.at("native"), 8U);
@@ -535,7 +296,8 @@ TEST(AutoFast, GoesByTheKindOfWork) {
     }
   }
   if (!has("openvino")) GTEST_SKIP() << "the rest is about OpenVINO's int8";
-  const Explanation quantised = Program::compile(convolutions(true))->explain();
+  const Explanation quantised =
+      Program::compile(convolutions(true), {.auto_mode = "fast"})->explain();
   bool native = false;  // it computes in float32 where the CPU has no VNNI
 #if defined(__x86_64__)
   __builtin_cpu_init();

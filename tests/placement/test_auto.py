@@ -2,7 +2,10 @@
 """Placement by the runtime, from Python and from the command line."""
 
 import json
+import os
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +47,9 @@ def error(y: np.ndarray) -> float:
     return float(np.abs(y - EXPECTED).max() / np.ptp(EXPECTED))
 
 
-def test_fast_is_the_default(model: Path) -> None:
+def test_fast_decides_by_estimates(model: Path) -> None:
     """At once, and it says what there was to choose from."""
-    program = openxrt.load(model)
+    program = openxrt.load(model, auto_mode="fast")
     explanation = program.explain()
     assert explanation["placement"] == "estimated"
     assert explanation["precision"] == "f32"
@@ -81,6 +84,107 @@ def test_precision_stays_within_the_tolerance(model: Path, tolerance: float) -> 
     if tolerance == 0:
         assert explanation["precision"] == "f32"
     assert error(program(X)) <= 1.5 * tolerance + 1e-6  # other inputs than it was judged by
+
+
+def script(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python code in a process of its own, with a cache folder where the user's would be."""
+    clean = {
+        key: value for key, value in os.environ.items() if key not in ("XRT_CACHE_DIR", "HOME")
+    }
+    return subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**clean, **environment},
+        timeout=120,
+    )
+
+
+# Runs until auto has decided, at most a minute.
+UNTIL_MEASURED = """
+import sys, time
+import numpy as np
+import openxrt
+program = openxrt.load(MODEL, engine=["auto", "native", "openvino"])
+x = np.zeros((32, 64), np.float32)
+print(program.explain()["placement"])
+end = time.monotonic() + 60
+while "to be measured" in program.explain()["placement"] and time.monotonic() < end:
+    program(x)
+    time.sleep(0.005)
+explanation = program.explain()
+print(explanation["placement"])
+print(*explanation["notes"], sep="\\n")
+"""
+
+
+def test_what_was_measured_is_kept_for_other_processes(model: Path, tmp_path: Path) -> None:
+    """In the user's cache folder, where no folder was named; the command shows and clears it."""
+    text = f"MODEL = {str(model)!r}\n{UNTIL_MEASURED}"
+    cache = tmp_path / "home"
+    for _ in range(3):  # a measurement on a busy machine is not kept
+        first = script(text, XDG_CACHE_HOME=str(cache))
+        assert first.returncode == 0, first.stderr
+        assert first.stderr == ""
+        if first.stdout.splitlines()[1] == "measured":
+            break
+    else:
+        pytest.skip("the machine was busy all the time")
+    assert first.stdout.startswith("estimated, to be measured")
+    assert "auto: measured on 20" in first.stdout
+    folder = cache / "openxrt" / "decisions"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 100_000
+    second = script(text, XDG_CACHE_HOME=str(cache))
+    assert second.stdout.splitlines()[:2] == ["measured earlier"] * 2
+    assert "auto: measured on 20" in second.stdout, "when"
+    program = next(path for path in _command.programs() if path.is_file())
+    environment = {key: value for key, value in os.environ.items() if key != "XRT_CACHE_DIR"}
+    for arguments, said in ((["list"], "1 entry"), (["clear"], "removed 1 entry")):
+        done = subprocess.run(
+            [program, "cache", *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**environment, "XDG_CACHE_HOME": str(cache)},
+            timeout=60,
+        )
+        assert said in done.stdout
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("home", ["/dev/null/home", "/proc/home", ""])
+def test_a_home_that_cannot_be_written_to_is_no_error(model: Path, home: str) -> None:
+    """It is measured all the same, and nothing is said."""
+    text = f"MODEL = {str(model)!r}\n{UNTIL_MEASURED}"
+    done = script(text, XDG_CACHE_HOME=home)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[1].startswith("measured")
+
+
+def test_a_process_may_end_while_it_is_measured(model: Path) -> None:
+    """At once, by its end or in a child, with the program still there."""
+    text = f"""
+import os, sys, time
+import numpy as np
+import openxrt
+program = openxrt.load({str(model)!r}, engine=["auto", "native", "openvino", "onnxruntime"])
+x = np.zeros((32, 64), np.float32)
+end = time.monotonic() + 1.15
+while time.monotonic() < end:
+    program(x)
+assert program.explain()["placement"].startswith("estimated, to be measured")
+child = os.fork()
+if child == 0:
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    start = time.monotonic()
+    done = script(text, XRT_CACHE_DIR="")
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - start < 20
 
 
 def test_mistakes(model: Path) -> None:

@@ -188,9 +188,6 @@ TEST_F(PlanCacheTest, WhatMayChangeUnseenIsNotKept) {
   options_.engines = {"plan_own"};
   EXPECT_EQ(run(), expected());
   EXPECT_EQ(PlanCache::open(model_, {}, options_), nullptr);
-  options_.engines = {"auto"};
-  options_.auto_mode = "background";
-  EXPECT_EQ(PlanCache::open(model_, {}, options_), nullptr);
   options_.engines = {"native"};
   options_.dump_dir = folder_ / "dump";
   EXPECT_EQ(PlanCache::open(model_, {}, options_), nullptr);

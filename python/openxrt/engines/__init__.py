@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .._core import (
     EngineError,
     NotFound,
+    end_measuring,
     engine_names,
     finish_writing,
     set_engine_provider,
@@ -113,3 +114,5 @@ sys.modules[__name__].__class__ = _Engines
 set_engine_provider(names, load)
 # Executables are written to the disk cache in the background: those of Python need Python for it.
 atexit.register(finish_writing)
+# Before that, measurements beside the runs of programs that are still there.
+atexit.register(end_measuring)

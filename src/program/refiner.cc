@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/refiner.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+namespace xrt {
+
+Refiner& Refiner::process() {
+  // Never destroyed: end() at exit has emptied it.
+  static auto* const refiner = new Refiner;
+  return *refiner;
+}
+
+void Refiner::add(Job job) {
+  if (ended_ || (process_ != 0 && process_ != ::getpid())) return;
+  const std::lock_guard lock(mutex_);
+  // Of handlers that run at exit the last one comes first: what was made so far stays until then.
+  if (!busy_ && jobs_.empty()) std::atexit([] { process().end(); });
+  jobs_.push_back(std::move(job));
+  if (!std::exchange(started_, true)) {
+    process_ = ::getpid();
+    std::thread([this] { work(); }).detach();
+  }
+  wake_.notify_all();
+}
+
+void Refiner::end() {
+  ended_ = true;
+  if (process_ != ::getpid()) return;
+  std::deque<Job> dropped;
+  std::unique_lock lock(mutex_);
+  dropped.swap(jobs_);
+  done_.wait(lock, [this] { return !busy_; });
+}
+
+void Refiner::work() {
+  for (;;) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return !jobs_.empty(); });
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+      busy_ = true;
+    }
+    job([this] { return ended_.load(); });
+    job = nullptr;  // with what it holds
+    const std::lock_guard lock(mutex_);
+    busy_ = false;
+    done_.notify_all();
+  }
+}
+
+bool Refining::claim() {
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  Clock::rep first = 0;
+  if (first_run_.compare_exchange_strong(first, now)) return false;
+  if (Clock::duration(now - first) < kPatience) return false;
+  return !claimed_.exchange(true);
+}
+
+std::optional<Decision> Refining::settled(double budget_s) const {
+  const std::lock_guard lock(mutex_);
+  return spent_s_ >= budget_s ? last_ : std::nullopt;
+}
+
+void Refining::book(double seconds, const Decision& outcome) {
+  const std::lock_guard lock(mutex_);
+  spent_s_ += seconds;
+  last_ = outcome;
+}
+
+}  // namespace xrt

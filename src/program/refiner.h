@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measuring beside the runs: one thread for all programs of the process, so that measurements do
+// not disturb each other, and so that no program waits for one when it goes.
+//
+// The thread keeps the priority of the process: engines make threads while they compile, which
+// inherit it and would keep a lower one while they serve.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "placement/decision.h"
+#include "xrt/export.h"
+
+namespace xrt {
+
+class XRT_API Refiner {
+ public:
+  // Asked by a job now and then: true once it is to end.
+  using Stop = std::function<bool()>;
+  using Job = std::function<void(const Stop&)>;
+
+  static Refiner& process();
+
+  // Does the job behind those added before. Not after end(), and not in a child that fork() made:
+  // it has no such thread.
+  void add(Job job);
+  // Drops what waits, tells the job at hand to stop and returns when it has. For the end of the
+  // process: what engines made is taken down after it.
+  void end();
+
+ private:
+  Refiner() = default;
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  std::deque<Job> jobs_;
+  bool started_ = false, busy_ = false;
+  std::atomic<bool> ended_{false};
+  int process_ = 0;  // whose thread it is
+};
+
+// What the plans of one program share about measuring beside the runs, with the jobs that may
+// outlive it.
+class Refining {
+ public:
+  // How long a program runs before it is worth measuring, from its first run.
+  static constexpr std::chrono::seconds kPatience{1};
+
+  // Whether a run may hand its inputs over now: the program has been running for a while, and
+  // nothing of it waits to be measured. True claims the turn until release().
+  bool claim();
+  void release() { claimed_ = false; }
+
+  // The program has gone.
+  void stop() { stopped_ = true; }
+  bool stopped() const { return stopped_; }
+
+  // The latest outcome, once `budget_s` is spent: what other shapes of the program get. A program
+  // with symbolic shapes would else measure for every new shape as long as it lives.
+  std::optional<Decision> settled(double budget_s) const;
+  void book(double seconds, const Decision& outcome);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::atomic<Clock::rep> first_run_{0};
+  std::atomic<bool> claimed_{false}, stopped_{false};
+  mutable std::mutex mutex_;
+  double spent_s_ = 0;
+  std::optional<Decision> last_;
+};
+
+}  // namespace xrt

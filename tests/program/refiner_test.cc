@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measuring beside the runs, which is what engine "auto" does where nothing is said.
+#include "program/refiner.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "measure/contention.h"
+#include "measure/profile_cache.h"
+#include "tests/support/sleepy_engine.h"
+#include "xrt/onnx.h"
+#include "xrt/program.h"
+
+namespace xrt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::sleepy;
+using testing::SleepyEngine;
+
+// Engines that sleep take as long on a busy machine.
+const bool kDisregard = Contention::disregarded = true;
+// Nothing is read from the user's folder, or written there.
+const bool kNoCache = ::setenv("XRT_CACHE_DIR", "", 1) == 0;
+
+constexpr const char* kWaiting = "estimated, to be measured beside the runs";
+
+// x → Relu → Exp; a graph of another name is another one.
+Graph small_graph(const std::string& output, const Shape& shape = {Dim(4)}) {
+  Graph g("small");
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, shape));
+  g.add_output(g.add_op("Exp", {g.add_op("Relu", {x})}, {}, output));
+  return g;
+}
+
+void expect_right(Program& program, std::int64_t count = 4) {
+  Tensor x = Tensor::allocate(DType::kFloat32, {count});
+  for (std::int64_t i = 0; i < count; ++i) x.data<float>()[i] = static_cast<float>(i) - 1;
+  const std::vector<Data> y = program.run({{"x", x}});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float expected = std::exp(std::max(x.data<float>()[i], 0.0F));
+    ASSERT_NEAR(y.at(0).tensor().data<float>()[i], expected, 1e-4F * expected);
+  }
+}
+
+std::string engine_of_exp(Program& program) {
+  for (const auto& row : program.explain().nodes) {
+    if (row.op == "Exp") return row.engine;
+  }
+  return "";
+}
+
+// Runs until the program's placement is no longer `from`; true if that took at most `limit`.
+bool run_until_changed(Program& program, const std::string& from, Clock::duration limit,
+                       milliseconds gap = milliseconds(1)) {
+  const auto end = Clock::now() + limit;
+  while (Clock::now() < end) {
+    expect_right(program);
+    if (program.explain().placement != from) return true;
+    std::this_thread::sleep_for(gap);
+  }
+  return false;
+}
+
+TEST(MeasuringBesideRuns, IsTheDefaultAndSwapsTheBetterPlanInWhileThreadsRun) {
+  sleepy("swap_slow", {{"Exp", 3000}});
+  sleepy("swap_fast", {{"Exp", 100}});
+  const auto program =
+      Program::compile(small_graph("swap"), {.engines = {"auto", "swap_slow", "swap_fast"}});
+  EXPECT_EQ(program->explain().placement, kWaiting);
+  EXPECT_EQ(engine_of_exp(*program), "swap_slow") << "nothing is known, so the first";
+  std::atomic<bool> swapped{false};
+  std::vector<std::thread> threads;
+  const auto deadline = Clock::now() + seconds(60);
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      int after = 0;
+      while (after < 20 && Clock::now() < deadline) {
+        ASSERT_NO_FATAL_FAILURE(expect_right(*program));
+        if (program->explain().placement == "measured") swapped = true;
+        if (swapped) ++after;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(swapped) << "a busy server is measured in the end";
+  EXPECT_EQ(engine_of_exp(*program), "swap_fast");
+  const Explanation e = program->explain();
+  ASSERT_EQ(e.candidates.size(), 2U);
+  EXPECT_GT(e.candidates[1].measured_us, e.candidates[0].measured_us);
+  EXPECT_TRUE(std::any_of(e.notes.begin(), e.notes.end(), [](const std::string& note) {
+    return note.find("auto: measured on ") == 0;
+  })) << "when";
+}
+
+TEST(MeasuringBesideRuns, AProgramOfAMomentIsNotMeasured) {
+  const auto a = sleepy("moment_a", {});
+  const auto b = sleepy("moment_b", {});
+  const auto program =
+      Program::compile(small_graph("moment"), {.engines = {"auto", "moment_a", "moment_b"}});
+  const auto end = Clock::now() + milliseconds(700);
+  while (Clock::now() < end) expect_right(*program);
+  EXPECT_EQ(a->compiled, 1);
+  EXPECT_EQ(b->compiled, 0);
+  EXPECT_EQ(program->explain().placement, kWaiting);
+}
+
+TEST(MeasuringBesideRuns, FastMeasuresNothing) {
+  const auto a = sleepy("fast_a", {});
+  const auto b = sleepy("fast_b", {});
+  const auto program = Program::compile(
+      small_graph("fast"), {.engines = {"auto", "fast_a", "fast_b"}, .auto_mode = "fast"});
+  EXPECT_FALSE(run_until_changed(*program, "estimated", milliseconds(1800)));
+  EXPECT_EQ(a->compiled, 1);
+  EXPECT_EQ(b->compiled, 0);
+}
+
+// Compiles slowly, but for the first time.
+class SlowCompiler : public SleepyEngine {
+ public:
+  explicit SlowCompiler(std::string name) : SleepyEngine(std::move(name), {}, 0) {}
+  std::shared_ptr<const Executable> compile(const Function& function,
+                                            const CompileOptions& options) const override {
+    compiling = true;
+    std::this_thread::sleep_for(seconds(2));
+    return SleepyEngine::compile(function, options);
+  }
+  mutable std::atomic<bool> compiling{false};
+};
+
+TEST(MeasuringBesideRuns, AProgramGoesAtOnce) {
+  sleepy("gone_a", {});
+  const auto slow = std::make_shared<SlowCompiler>("gone_b");
+  register_engine(slow);
+  auto program = Program::compile(small_graph("gone"), {.engines = {"auto", "gone_a", "gone_b"}});
+  const auto deadline = Clock::now() + seconds(20);
+  while (!slow->compiling && Clock::now() < deadline) {
+    expect_right(*program);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  ASSERT_TRUE(slow->compiling);
+  const auto start = Clock::now();
+  program.reset();
+  EXPECT_LT(Clock::now() - start, milliseconds(500));
+}
+
+// Takes the whole budget of threads, and counts who does so at once.
+class Greedy : public SleepyEngine {
+ public:
+  Greedy(std::string name, int us) : SleepyEngine(std::move(name), {{"Exp", us}}, 0) {}
+  std::shared_ptr<const Executable> compile(const Function& function,
+                                            const CompileOptions& options) const override {
+    return std::make_shared<Counting>(SleepyEngine::compile(function, options),
+                                      options.num_threads);
+  }
+  static std::atomic<int> running, most;
+
+ private:
+  class Counting : public Executable {
+   public:
+    Counting(std::shared_ptr<const Executable> inner, int threads)
+        : inner_(std::move(inner)), info_(inner_->info()) {
+      info_.threads = threads;
+    }
+    ExecutableInfo info() const override { return info_; }
+    std::unique_ptr<RunContext> create_context() const override { return inner_->create_context(); }
+    void run(const RunArgs& args) const override {
+      const int now = ++running;
+      int before = most;
+      while (before < now && !most.compare_exchange_weak(before, now)) {
+      }
+      inner_->run(args);
+      --running;
+    }
+
+   private:
+    std::shared_ptr<const Executable> inner_;
+    ExecutableInfo info_;
+  };
+};
+std::atomic<int> Greedy::running{0};
+std::atomic<int> Greedy::most{0};
+
+TEST(MeasuringBesideRuns, KeepsTheBudgetOfThreadsUnderLoad) {
+  const auto a = std::make_shared<Greedy>("greedy_a", 2000);
+  const auto b = std::make_shared<Greedy>("greedy_b", 500);
+  register_engine(a);
+  register_engine(b);
+  const auto program =
+      Program::compile(small_graph("greedy"), {.engines = {"auto", "greedy_a", "greedy_b"}});
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      while (!done) expect_right(*program);
+    });
+  }
+  EXPECT_TRUE(run_until_changed(*program, kWaiting, seconds(60)));
+  done = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(engine_of_exp(*program), "greedy_b");
+  EXPECT_GT(b->compiled, 0);
+  EXPECT_EQ(Greedy::most, 1) << "every launch wants all threads";
+}
+
+TEST(MeasuringBesideRuns, ShapesAreMeasuredUntilTheBudgetIsSpent) {
+  sleepy("shape_a", {{"Exp", 3000}});
+  const auto b = sleepy("shape_b", {{"Exp", 100}});
+  const auto program =
+      Program::compile(small_graph("shape", {Dim("N")}),
+                       {.engines = {"auto", "shape_a", "shape_b"}, .auto_budget_s = 0.001});
+  EXPECT_TRUE(run_until_changed(*program, kWaiting, seconds(30)));
+  EXPECT_EQ(program->explain().placement, "measured");
+  const std::string first = engine_of_exp(*program);
+  expect_right(*program, 7);
+  EXPECT_EQ(program->explain().placement, "measured for other shapes");
+  EXPECT_EQ(engine_of_exp(*program), first);
+}
+
+TEST(MeasuringBesideRuns, AFailureIsToldByTheExplanation) {
+  // Works once, for the plan that serves.
+  class Once : public SleepyEngine {
+   public:
+    Once() : SleepyEngine("once", {}, 0) {}
+    std::shared_ptr<const Executable> compile(const Function& function,
+                                              const CompileOptions& options) const override {
+      if (compiled > 0) throw Error(ErrorCode::kEngine, "out of order");
+      return SleepyEngine::compile(function, options);
+    }
+  };
+  class Never : public SleepyEngine {
+   public:
+    Never() : SleepyEngine("never", {}, 0) {}
+    std::shared_ptr<const Executable> compile(const Function&,
+                                              const CompileOptions&) const override {
+      throw Error(ErrorCode::kEngine, "never in order");
+    }
+  };
+  register_engine(std::make_shared<Once>());
+  register_engine(std::make_shared<Never>());
+  const auto program = Program::compile(
+      small_graph("failure"),
+      {.engines = {"auto", "once", "never"}, .auto_budget_s = 5});
+  // The served executable is in use, so measuring finds it; the other candidate fails.
+  EXPECT_TRUE(run_until_changed(*program, kWaiting, seconds(20)));
+  EXPECT_EQ(engine_of_exp(*program), "once");
+  bool said = false;
+  for (const auto& row : program->explain().candidates) {
+    said = said || row.note.find("never in order") != std::string::npos;
+  }
+  EXPECT_TRUE(said);
+}
+
+TEST(MeasuringBesideRuns, TrainingAndAcceleratorsAreNotMeasuredUnasked) {
+  sleepy("train_a", {});
+  sleepy("train_b", {});
+  const auto program = Program::compile(
+      small_graph("train"), {.engines = {"auto", "train_a", "train_b"}, .training = true});
+  EXPECT_EQ(program->explain().placement, "estimated");
+}
+
+TEST(MeasuringBesideRuns, TheDiskCacheForgetsAnEstimatedPlan) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("xrt_refiner_test_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  export_onnx_file(small_graph("disk"), folder / "m.onnx");
+  const ProgramOptions options = {.engines = {"auto", "native", "xla"},
+                                  .cache_dir = folder / "cache"};
+  const auto load = [&] {
+    forget_profiles();  // as another process would
+    return Program::load(folder / "m.onnx", options);
+  };
+  EXPECT_EQ(load()->explain().placement, kWaiting);
+  {
+    const auto program = load();
+    EXPECT_TRUE(program->explain().launches.at(0).from_cache) << "the estimated plan was kept";
+    EXPECT_EQ(program->explain().placement, kWaiting);
+    EXPECT_TRUE(run_until_changed(*program, kWaiting, seconds(60)));
+  }
+  EXPECT_EQ(load()->explain().placement, "measured earlier") << "by the profile";
+  EXPECT_EQ(load()->explain().placement, "measured earlier") << "by the plan";
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace xrt
