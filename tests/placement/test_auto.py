@@ -165,20 +165,20 @@ def test_a_home_that_cannot_be_written_to_is_no_error(model: Path, home: str) ->
 
 
 def test_a_process_may_end_while_it_is_measured(model: Path) -> None:
-    """At once, by its end or in a child, with the program still there."""
+    """With the program still there; and a child that fork() made may let go of its copy."""
     text = f"""
 import os, sys, time
 import numpy as np
 import openxrt
 program = openxrt.load({str(model)!r}, engine=["auto", "native", "openvino", "onnxruntime"])
 x = np.zeros((32, 64), np.float32)
-end = time.monotonic() + 1.15
+end = time.monotonic() + 1.05  # measuring has just begun
 while time.monotonic() < end:
     program(x)
-assert program.explain()["placement"].startswith("estimated, to be measured")
 child = os.fork()
 if child == 0:
-    sys.exit(7)
+    del program
+    os._exit(7)  # other libraries' threads would be waited for
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
     start = time.monotonic()
