@@ -251,9 +251,8 @@ TEST(MeasuringBesideRuns, AFailureIsToldByTheExplanation) {
   };
   register_engine(std::make_shared<Once>());
   register_engine(std::make_shared<Never>());
-  const auto program = Program::compile(
-      small_graph("failure"),
-      {.engines = {"auto", "once", "never"}, .auto_budget_s = 5});
+  const auto program = Program::compile(small_graph("failure"),
+                                        {.engines = {"auto", "once", "never"}, .auto_budget_s = 5});
   // The served executable is in use, so measuring finds it; the other candidate fails.
   EXPECT_TRUE(run_until_changed(*program, kWaiting, seconds(20)));
   EXPECT_EQ(engine_of_exp(*program), "once");

@@ -3,7 +3,6 @@
 
 import html
 import json
-import os
 import subprocess
 import sys
 import threading
