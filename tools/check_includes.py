@@ -107,7 +107,9 @@ PUBLIC_HEADERS = {
     "onnx.h": "onnx",
     "op.h": "ir",
     "engine.h": "engine",
+    "engine_border.h": "engine",
     "engine_c.h": "engine",
+    "engine_graph.h": "engine",
     "quantize.h": "quantize",
     "options.h": "options",
     "options.inc": "options",
@@ -121,8 +123,6 @@ PUBLIC_HEADERS = {
     "xrt.h": "capi",
 }
 
-# Sources that belong to another room than their folder: the engine interface has none of its own.
-SOURCES = {"src/ir/engine.cc": "engine"}
 
 # Folders of the C runtime that belong to another one's room.
 RUNTIME_FOLDERS = {"tiles": "drivers"}
@@ -145,8 +145,6 @@ VENDORS: dict[str, str] = {
 
 def room_of(path: str) -> str | None:
     """The room of a source file, given its path from the root; None where no rule applies."""
-    if path in SOURCES:
-        return SOURCES[path]
     parts = path.split("/")
     if parts[:2] == ["include", "xrt"]:
         return PUBLIC_HEADERS.get(parts[-1])

@@ -231,7 +231,7 @@ void bind_engine(nb::module_& module) {
       [](nb::object object, std::string name, std::string version, std::vector<std::string> devices,
          bool dynamic_shapes, std::string location, std::vector<std::string> ops,
          std::optional<std::set<std::string>> trained,
-         std::optional<std::vector<std::string>> options, bool in_place,
+         const std::optional<std::vector<std::string>>& options, bool in_place,
          std::vector<std::string> files, std::map<std::string, std::string> offline_options) {
         EngineInfo info;
         info.offline_options = std::move(offline_options);

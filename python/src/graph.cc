@@ -129,6 +129,7 @@ class PyGraph {
   std::vector<std::int32_t> add_gradients(std::int32_t loss, const std::vector<std::int32_t>& wrt,
                                           std::optional<std::int32_t> seed, bool allow_unused) {
     std::vector<ValueId> values;
+    values.reserve(wrt.size());
     for (const std::int32_t id : wrt) values.push_back(value(id));
     GradientOptions options;
     options.allow_unused = allow_unused;

@@ -390,6 +390,7 @@ xrt_code xrt_request_result(xrt_request* request, xrt_value** outputs, size_t ou
     need_array(outputs, output_count, "outputs");
     std::vector<xrt_value*> made(output_count, nullptr);
     std::vector<xrt_value**> places;
+    places.reserve(made.size());
     for (xrt_value*& value : made) places.push_back(&value);
     hand_out(outcome->outputs, places);
     for (std::size_t i = 0; i < output_count; ++i) outputs[i] = made[i];

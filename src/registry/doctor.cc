@@ -83,6 +83,7 @@ EngineReport probe(const std::string& name) {
 
 std::vector<EngineReport> probe_engines(const std::vector<std::string>& names) {
   std::vector<EngineReport> reports;
+  reports.reserve(names.size());
   for (const std::string& name : names) reports.push_back(probe(name));
   return reports;
 }

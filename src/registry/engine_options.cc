@@ -45,6 +45,7 @@ void check_engine_options(const Engine& engine, const std::map<std::string, std:
     if (row == table.end()) {
       if (engine.info().checks_options) continue;
       std::vector<std::string> known;
+      known.reserve(table.size());
       for (const EngineOption& option : table) known.push_back(option.name);
       throw Error(ErrorCode::kInvalidArgument, "engine '" + engine.name() + "' has no option '" +
                                                    name + "'" + suggestion(name, known));
