@@ -164,6 +164,6 @@ std::shared_ptr<const Executable> TensorRtEngine::load(const TensorView& view,
                                          std::move(plan), no_gpu_);
 }
 
-std::vector<std::string> TensorRtEngine::ops() const { return LoweringRegistry::get().ops(); }
+std::vector<std::string> TensorRtEngine::ops() const { return lowerings().ops(); }
 
 }  // namespace xrt::tensorrt

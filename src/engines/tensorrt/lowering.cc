@@ -91,7 +91,7 @@ Support can_lower(const Graph& graph, NodeId id) {
   logger().take_error();
   const auto network = make_network(*p.builder);
   Net net(*network);
-  GraphLowerer lowerer(net, LoweringRegistry::get(), graph, 0);
+  GraphLowerer lowerer(net, graph, 0);
   try {
     int position = 0;
     for (const ValueId input : graph.dependencies(id)) {
@@ -125,7 +125,7 @@ Support can_lower(const Graph& graph, NodeId id) {
 }
 
 void lower_function(const Graph& graph, const std::string& name, Net& net) {
-  GraphLowerer lowerer(net, LoweringRegistry::get(), graph, 0);
+  GraphLowerer lowerer(net, graph, 0);
   const auto fail = [&](const std::string& what, const std::string& reason) {
     return Error(ErrorCode::kUnsupported,
                  fmt::format("TensorRT: function '{}': {}: {}", name, what, reason));
@@ -194,9 +194,9 @@ void GraphLowerer::lower_all() {
 void GraphLowerer::lower_node(NodeId id) {
   const Node& node = graph_.node(id);
   if (fold(node)) return;
-  if (const LowerFunction lower = registry_.find(node)) {
+  if (const LowerFunction* lower = lowerings().find(node.qualified_op())) {
     NodeContext context(*this, id);
-    lower(context);
+    (*lower)(context);
     return;
   }
   if (is_plugin(node)) {
@@ -234,15 +234,14 @@ bool GraphLowerer::fold(const Node& node) {
 
 bool GraphLowerer::lower_by_function_body(NodeId id) {
   if (nesting_ >= kMaxNesting) return false;
-  return lower_by_body<Refusal>(*this, id, [this](const Graph& body) {
-    return GraphLowerer(net_, registry_, body, nesting_ + 1);
-  });
+  return lower_by_body<Refusal>(
+      *this, id, [this](const Graph& body) { return GraphLowerer(net_, body, nesting_ + 1); });
 }
 
 std::vector<Bound> GraphLowerer::lower_subgraph(const Graph& body,
                                                 const std::function<Value(Value)>& enter) {
   if (nesting_ >= kMaxNesting) throw Refusal{"its branches are nested too deeply"};
-  GraphLowerer inner(net_, registry_, body, nesting_ + 1);
+  GraphLowerer inner(net_, body, nesting_ + 1);
   for (const Capture& capture : body.captures()) {
     Bound value = at(capture.outer);
     if (value.constant) value.tensor = nullptr;  // a constant of its own, inside
@@ -365,44 +364,25 @@ void NodeContext::out_constant(std::size_t k, Tensor tensor) {
   out(k, std::move(bound));
 }
 
-// --- LoweringRegistry ---------------------------------------------------------------------------
-
-void LoweringRegistry::add(std::string_view op, LowerFunction lower) {
-  if (!lowerings_.emplace(std::string(op), lower).second) {
-    throw Error(ErrorCode::kInternal, fmt::format("TensorRT: two lowerings for {}", op));
-  }
-}
-
-LowerFunction LoweringRegistry::find(const Node& node) const {
-  const auto found = lowerings_.find(node.qualified_op());
-  return found == lowerings_.end() ? nullptr : found->second;
-}
-
-std::vector<std::string> LoweringRegistry::ops() const {
-  std::vector<std::string> names;
-  for (const auto& [name, lower] : lowerings_) names.push_back(name);
-  return names;
-}
-
-const LoweringRegistry& LoweringRegistry::get() {
-  static const LoweringRegistry registry = [] {
-    LoweringRegistry r;
-    register_elementwise(r);
-    register_unary(r);
-    register_convolution(r);
-    register_pool(r);
-    register_linear(r);
-    register_reduce(r);
-    register_normalization(r);
-    register_shape(r);
-    register_indexing(r);
-    register_resize(r);
-    register_quantize(r);
-    register_recurrent(r);
-    register_control(r);
-    return r;
+const LoweringTable& lowerings() {
+  static const LoweringTable table = [] {
+    LoweringTable t;
+    register_elementwise(t);
+    register_unary(t);
+    register_convolution(t);
+    register_pool(t);
+    register_linear(t);
+    register_reduce(t);
+    register_normalization(t);
+    register_shape(t);
+    register_indexing(t);
+    register_resize(t);
+    register_quantize(t);
+    register_recurrent(t);
+    register_control(t);
+    return t;
   }();
-  return registry;
+  return table;
 }
 
 }  // namespace xrt::tensorrt

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// From nodes of a graph to layers of a TensorRT network: a registry of lowerings, and what one of
+// From nodes of a graph to layers of a TensorRT network: a table of lowerings, and what one of
 // them works with.
 //
 //   void lower_relu(NodeContext& c) { c.out(c.net.activation(c.in(0), ACT::kRELU)); }
-//   registry.add("Relu", lower_relu);
+//   table.add("Relu", lower_relu);
 //
 // A lowering that cannot take this node (a shape operand that is no constant, an attribute without
 // counterpart, a dtype whose layer TensorRT lacks) calls refuse() with the reason. Whether a node
@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/op_table.h"
 #include "engines/tensorrt/net.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
@@ -34,14 +35,12 @@ struct Bound {
   std::optional<Tensor> constant;
 };
 
-class LoweringRegistry;
-
 // The values of one graph while it is lowered, and the lowering of its nodes.
 class GraphLowerer {
  public:
   // `nesting` counts the graphs around this one: function bodies.
-  GraphLowerer(Net& net, const LoweringRegistry& registry, const Graph& graph, int nesting)
-      : net_(net), registry_(registry), graph_(graph), nesting_(nesting) {}
+  GraphLowerer(Net& net, const Graph& graph, int nesting)
+      : net_(net), graph_(graph), nesting_(nesting) {}
 
   void bind(ValueId id, Bound value) { values_[id] = std::move(value); }
   bool bound(ValueId id) const { return values_.contains(id); }
@@ -60,7 +59,6 @@ class GraphLowerer {
   bool lower_by_function_body(NodeId id);
 
   Net& net_;
-  const LoweringRegistry& registry_;
   const Graph& graph_;
   int nesting_;
   std::map<ValueId, Bound> values_;
@@ -134,33 +132,25 @@ class NodeContext {
 
 using LowerFunction = void (*)(NodeContext&);
 
-class LoweringRegistry {
- public:
-  // Every lowering of this engine.
-  static const LoweringRegistry& get();
+using LoweringTable = OpTable<LowerFunction>;
 
-  void add(std::string_view op, LowerFunction lower);
-  LowerFunction find(const Node& node) const;  // null if there is none
-  std::vector<std::string> ops() const;        // qualified, sorted
-
- private:
-  std::map<std::string, LowerFunction, std::less<>> lowerings_;
-};
+// Every lowering of this engine.
+const LoweringTable& lowerings();
 
 // One per file of lowerings/.
-void register_elementwise(LoweringRegistry& registry);
-void register_unary(LoweringRegistry& registry);
-void register_convolution(LoweringRegistry& registry);
-void register_pool(LoweringRegistry& registry);
-void register_linear(LoweringRegistry& registry);
-void register_reduce(LoweringRegistry& registry);
-void register_normalization(LoweringRegistry& registry);
-void register_shape(LoweringRegistry& registry);
-void register_indexing(LoweringRegistry& registry);
-void register_resize(LoweringRegistry& registry);
-void register_quantize(LoweringRegistry& registry);
-void register_recurrent(LoweringRegistry& registry);
-void register_control(LoweringRegistry& registry);
+void register_elementwise(LoweringTable& table);
+void register_unary(LoweringTable& table);
+void register_convolution(LoweringTable& table);
+void register_pool(LoweringTable& table);
+void register_linear(LoweringTable& table);
+void register_reduce(LoweringTable& table);
+void register_normalization(LoweringTable& table);
+void register_shape(LoweringTable& table);
+void register_indexing(LoweringTable& table);
+void register_resize(LoweringTable& table);
+void register_quantize(LoweringTable& table);
+void register_recurrent(LoweringTable& table);
+void register_control(LoweringTable& table);
 
 // Why a value cannot be one of a network; nothing if it can.
 std::optional<std::string> refuse_type(const xrt::Value& value);

@@ -134,7 +134,7 @@ Support can_lower(const Graph& graph, NodeId id) {
     if (auto reason = refuse_type(graph.value(output))) return Support::no("output " + *reason);
   }
   HloBuilder b(/*measure_only=*/true);
-  GraphLowerer lowerer(b, LoweringRegistry::get(), graph, 0);
+  GraphLowerer lowerer(b, graph, 0);
   for (const ValueId input : graph.dependencies(id)) {
     if (graph.constant(input) != nullptr || lowerer.bound(input)) continue;
     const Type& type = graph.type(input);
@@ -167,7 +167,7 @@ Module lower_function(const Function& function, Products products) {
   Module module;
   module.name = function.name;
   HloBuilder b(/*measure_only=*/false, products);
-  GraphLowerer lowerer(b, LoweringRegistry::get(), graph, 0);
+  GraphLowerer lowerer(b, graph, 0);
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
     if (auto reason = refuse_type(value)) {

@@ -24,7 +24,7 @@ class XlaEngine : public Engine {
   // Devices: "cpu" where there is a CPU plugin; "cuda" and "cuda:N" where there are a CUDA plugin
   // and GPUs.
   const EngineInfo& info() const override { return info_; }
-  std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
+  std::vector<std::string> ops() const override { return lowerings().ops(); }
 
   Support supports(const SupportQuery& query) const override;
   std::shared_ptr<const Executable> compile(const Function& function,

@@ -137,10 +137,10 @@ void GraphLowerer::lower_node(NodeId id) {
     bind(node.outputs.at(0), std::move(value));
     return;
   }
-  if (const LowerFunction lower = registry_.find(node)) {
+  if (const LowerFunction* lower = lowerings().find(node.qualified_op())) {
     NodeContext context(*this, id);
     try {
-      lower(context);
+      (*lower)(context);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInternal) throw;
       throw Error(ErrorCode::kInternal, fmt::format("XLA: node '{}' ({}): {}", node.name,
@@ -192,9 +192,8 @@ bool GraphLowerer::lower_by_code(NodeId id) {
 
 bool GraphLowerer::lower_by_function_body(NodeId id) {
   if (nesting_ >= kMaxNesting) return false;
-  return lower_by_body<Refusal>(*this, id, [this](const Graph& body) {
-    return GraphLowerer(b_, registry_, body, nesting_ + 1);
-  });
+  return lower_by_body<Refusal>(
+      *this, id, [this](const Graph& body) { return GraphLowerer(b_, body, nesting_ + 1); });
 }
 
 // --- NodeContext --------------------------------------------------------------------------------
@@ -350,7 +349,7 @@ void NodeContext::elementwise(const std::vector<std::size_t>& operands,
 Hlos NodeContext::lower_nested(HloBuilder& builder, const Graph& graph,
                                const std::vector<Bound>& inputs) {
   need(lowerer_.nesting() < kMaxNesting, "graphs are nested too deeply");
-  GraphLowerer inner(builder, lowerer_.registry(), graph, lowerer_.nesting() + 1);
+  GraphLowerer inner(builder, graph, lowerer_.nesting() + 1);
   need(inputs.size() == graph.inputs().size(), "the body's count of inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) inner.bind(graph.inputs()[i], inputs[i]);
   for (const Capture& capture : graph.captures()) {
@@ -371,52 +370,32 @@ Hlos NodeContext::nested_types(const Graph& graph, const std::vector<Bound>& inp
   return lower_nested(unwritten, graph, inputs);
 }
 
-// --- LoweringRegistry ---------------------------------------------------------------------------
-
-void LoweringRegistry::add(std::string_view op, LowerFunction lower, std::string_view domain) {
-  const std::string key = domain.empty() ? std::string(op) : fmt::format("{}.{}", domain, op);
-  if (!lowerings_.emplace(key, lower).second) {
-    throw Error(ErrorCode::kInternal, fmt::format("XLA: two lowerings for {}", key));
-  }
-}
-
-LowerFunction LoweringRegistry::find(const Node& node) const {
-  const auto found = lowerings_.find(node.qualified_op());
-  return found == lowerings_.end() ? nullptr : found->second;
-}
-
-std::vector<std::string> LoweringRegistry::ops() const {
-  std::vector<std::string> names;
-  for (const auto& [name, lower] : lowerings_) names.push_back(name);
-  return names;
-}
-
-const LoweringRegistry& LoweringRegistry::get() {
-  static const LoweringRegistry registry = [] {
-    LoweringRegistry r;
-    register_elementwise(r);
-    register_cast(r);
-    register_logic(r);
-    register_shape(r);
-    register_indexing(r);
-    register_scatter(r);
-    register_reduce(r);
-    register_linear(r);
-    register_convolution(r);
-    register_pool(r);
-    register_normalization(r);
-    register_sort(r);
-    register_resize(r);
-    register_recurrent(r);
-    register_control(r);
-    register_quantize(r);
-    register_sampling(r);
-    register_signal(r);
-    register_optimizers(r);
-    register_gradients(r);
-    return r;
+const LoweringTable& lowerings() {
+  static const LoweringTable table = [] {
+    LoweringTable t;
+    register_elementwise(t);
+    register_cast(t);
+    register_logic(t);
+    register_shape(t);
+    register_indexing(t);
+    register_scatter(t);
+    register_reduce(t);
+    register_linear(t);
+    register_convolution(t);
+    register_pool(t);
+    register_normalization(t);
+    register_sort(t);
+    register_resize(t);
+    register_recurrent(t);
+    register_control(t);
+    register_quantize(t);
+    register_sampling(t);
+    register_signal(t);
+    register_optimizers(t);
+    register_gradients(t);
+    return t;
   }();
-  return registry;
+  return table;
 }
 
 }  // namespace xrt::xla

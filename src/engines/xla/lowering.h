@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From nodes of a graph to StableHLO: a registry of lowerings, and what one of them works with.
+// From nodes of a graph to StableHLO: a table of lowerings, and what one of them works with.
 //
 //   void lower_relu(NodeContext& c) {
 //     c.elementwise([&](const Hlos& x) { return c.b.maximum(x[0], c.b.zeros_like(x[0])); });
 //   }
-//   registry.add("Relu", lower_relu);
+//   table.add("Relu", lower_relu);
 //
 // A lowering that cannot take this node (a shape operand that is no constant, an attribute without
 // counterpart) calls refuse() with the reason. Whether a node is supported is found out by lowering
@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/op_table.h"
 #include "engines/xla/hlo_builder.h"
 #include "xrt/graph.h"
 
@@ -45,14 +46,12 @@ struct Bound {
   Dims dims() const;  // in ONNX's order
 };
 
-class LoweringRegistry;
-
 // The values of one graph while it is lowered, and the lowering of its nodes.
 class GraphLowerer {
  public:
   // `nesting` counts graphs around this one: bodies, branches and functions.
-  GraphLowerer(HloBuilder& b, const LoweringRegistry& registry, const Graph& graph, int nesting)
-      : b_(b), registry_(registry), graph_(graph), nesting_(nesting) {}
+  GraphLowerer(HloBuilder& b, const Graph& graph, int nesting)
+      : b_(b), graph_(graph), nesting_(nesting) {}
 
   void bind(ValueId id, Bound value);
   // Lowers every node that the outputs need.
@@ -66,7 +65,6 @@ class GraphLowerer {
   Hlo last(ValueId id);
 
   HloBuilder& builder() { return b_; }
-  const LoweringRegistry& registry() const { return registry_; }
   const Graph& graph() const { return graph_; }
   int nesting() const { return nesting_; }
 
@@ -75,7 +73,6 @@ class GraphLowerer {
   bool lower_by_function_body(NodeId id);
 
   HloBuilder& b_;
-  const LoweringRegistry& registry_;
   const Graph& graph_;
   int nesting_;
   std::map<ValueId, Bound> values_;
@@ -151,40 +148,32 @@ class NodeContext {
 
 using LowerFunction = void (*)(NodeContext&);
 
-class LoweringRegistry {
- public:
-  // Every lowering of this engine.
-  static const LoweringRegistry& get();
+using LoweringTable = OpTable<LowerFunction>;
 
-  void add(std::string_view op, LowerFunction lower, std::string_view domain = {});
-  LowerFunction find(const Node& node) const;  // null if there is none
-  std::vector<std::string> ops() const;        // qualified, sorted
-
- private:
-  std::map<std::string, LowerFunction, std::less<>> lowerings_;
-};
+// Every lowering of this engine.
+const LoweringTable& lowerings();
 
 // One per file of lowerings/.
-void register_elementwise(LoweringRegistry& registry);
-void register_cast(LoweringRegistry& registry);
-void register_logic(LoweringRegistry& registry);
-void register_shape(LoweringRegistry& registry);
-void register_indexing(LoweringRegistry& registry);
-void register_scatter(LoweringRegistry& registry);
-void register_reduce(LoweringRegistry& registry);
-void register_linear(LoweringRegistry& registry);
-void register_convolution(LoweringRegistry& registry);
-void register_pool(LoweringRegistry& registry);
-void register_normalization(LoweringRegistry& registry);
-void register_resize(LoweringRegistry& registry);
-void register_sampling(LoweringRegistry& registry);
-void register_sort(LoweringRegistry& registry);
-void register_recurrent(LoweringRegistry& registry);
-void register_control(LoweringRegistry& registry);
-void register_quantize(LoweringRegistry& registry);
-void register_signal(LoweringRegistry& registry);
-void register_optimizers(LoweringRegistry& registry);
-void register_gradients(LoweringRegistry& registry);
+void register_elementwise(LoweringTable& table);
+void register_cast(LoweringTable& table);
+void register_logic(LoweringTable& table);
+void register_shape(LoweringTable& table);
+void register_indexing(LoweringTable& table);
+void register_scatter(LoweringTable& table);
+void register_reduce(LoweringTable& table);
+void register_linear(LoweringTable& table);
+void register_convolution(LoweringTable& table);
+void register_pool(LoweringTable& table);
+void register_normalization(LoweringTable& table);
+void register_resize(LoweringTable& table);
+void register_sampling(LoweringTable& table);
+void register_sort(LoweringTable& table);
+void register_recurrent(LoweringTable& table);
+void register_control(LoweringTable& table);
+void register_quantize(LoweringTable& table);
+void register_signal(LoweringTable& table);
+void register_optimizers(LoweringTable& table);
+void register_gradients(LoweringTable& table);
 
 // --- helpers that several families share --------------------------------------------------------
 

@@ -244,7 +244,7 @@ class JobImporter {
       gradients_[op.operands.at(0)] = lowering.in(1);
       return;
     }
-    oneflow::registry().find(kind)(lowering);
+    (*oneflow::registry().find(kind))(lowering);
   }
 
   void add_variable(const Operation& op, const Lowering& lowering) {
@@ -368,6 +368,6 @@ OneflowJob import_oneflow_job(std::string_view text, const OneflowJobOptions& op
   return guarded("OneFlow job", [&] { return import_text(text, options); });
 }
 
-std::vector<std::string> oneflow_ops() { return oneflow::registry().names(); }
+std::vector<std::string> oneflow_ops() { return oneflow::registry().ops(); }
 
 }  // namespace xrt

@@ -38,27 +38,6 @@ Tensor filled_tensor(DType dtype, const Dims& shape, T number) {
 
 }  // namespace
 
-void Registry::add(std::string_view op, Lower lower) {
-  if (!lowers_.emplace(op, lower).second) {
-    throw Error(ErrorCode::kInternal, fmt::format("OneFlow op '{}' has two handlers", op));
-  }
-}
-
-void Registry::add(std::initializer_list<std::string_view> ops, Lower lower) {
-  for (const std::string_view op : ops) add(op, lower);
-}
-
-Lower Registry::find(std::string_view op) const {
-  const auto it = lowers_.find(op);
-  return it == lowers_.end() ? nullptr : it->second;
-}
-
-std::vector<std::string> Registry::names() const {
-  std::vector<std::string> names;
-  for (const auto& entry : lowers_) names.push_back(entry.first);
-  return names;
-}
-
 Lowering::Lowering(JobState& state, const Operation& operation)
     : state_(state), operation_(operation) {
   instance_ = text("op_name", plain_name(operation.name));

@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/op_table.h"
 #include "frontends/oneflow/mlir.h"
 #include "xrt/graph.h"
 
@@ -147,17 +148,8 @@ class Lowering {
 
 using Lower = void (*)(Lowering&);
 
-// Which function lowers a op of OneFlow, by the op's name without "oneflow.".
-class Registry {
- public:
-  void add(std::string_view op, Lower lower);  // kInternal where the name is taken
-  void add(std::initializer_list<std::string_view> ops, Lower lower);
-  Lower find(std::string_view op) const;   // null: none
-  std::vector<std::string> names() const;  // sorted
-
- private:
-  std::map<std::string, Lower, std::less<>> lowers_;
-};
+// Which function lowers an op of OneFlow, by the op's name without "oneflow.".
+using Registry = OpTable<Lower>;
 
 // All of them, made at the first call.
 XRT_API const Registry& registry();

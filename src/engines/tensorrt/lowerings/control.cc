@@ -50,6 +50,6 @@ void branch(NodeContext& c) {
 
 }  // namespace
 
-void register_control(LoweringRegistry& r) { r.add("If", branch); }
+void register_control(LoweringTable& t) { t.add("If", branch); }
 
 }  // namespace xrt::tensorrt

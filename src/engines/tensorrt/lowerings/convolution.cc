@@ -144,9 +144,9 @@ void conv_transpose(NodeContext& c) {
 
 }  // namespace
 
-void register_convolution(LoweringRegistry& r) {
-  r.add("Conv", conv);
-  r.add("ConvTranspose", conv_transpose);
+void register_convolution(LoweringTable& t) {
+  t.add("Conv", conv);
+  t.add("ConvTranspose", conv_transpose);
 }
 
 }  // namespace xrt::tensorrt

@@ -92,27 +92,27 @@ void prelu(NodeContext& c) {
 
 }  // namespace
 
-void register_elementwise(LoweringRegistry& r) {
-  r.add("Add", arithmetic<EW::kSUM>);
-  r.add("Sub", arithmetic<EW::kSUB>);
-  r.add("Mul", arithmetic<EW::kPROD>);
-  r.add("Div", arithmetic<EW::kDIV>);
-  r.add("Sum", variadic<EW::kSUM>);
-  r.add("Max", variadic<EW::kMAX>);
-  r.add("Min", variadic<EW::kMIN>);
-  r.add("Mean", mean);
-  r.add("Pow", power);
-  r.add("Mod", modulo);
-  r.add("And", logical<EW::kAND>);
-  r.add("Or", logical<EW::kOR>);
-  r.add("Xor", logical<EW::kXOR>);
-  r.add("Equal", compare<EW::kEQUAL>);
-  r.add("Greater", compare<EW::kGREATER>);
-  r.add("Less", compare<EW::kLESS>);
-  r.add("GreaterOrEqual", compare_or_equal<EW::kGREATER>);
-  r.add("LessOrEqual", compare_or_equal<EW::kLESS>);
-  r.add("Where", where);
-  r.add("PRelu", prelu);
+void register_elementwise(LoweringTable& t) {
+  t.add("Add", arithmetic<EW::kSUM>);
+  t.add("Sub", arithmetic<EW::kSUB>);
+  t.add("Mul", arithmetic<EW::kPROD>);
+  t.add("Div", arithmetic<EW::kDIV>);
+  t.add("Sum", variadic<EW::kSUM>);
+  t.add("Max", variadic<EW::kMAX>);
+  t.add("Min", variadic<EW::kMIN>);
+  t.add("Mean", mean);
+  t.add("Pow", power);
+  t.add("Mod", modulo);
+  t.add("And", logical<EW::kAND>);
+  t.add("Or", logical<EW::kOR>);
+  t.add("Xor", logical<EW::kXOR>);
+  t.add("Equal", compare<EW::kEQUAL>);
+  t.add("Greater", compare<EW::kGREATER>);
+  t.add("Less", compare<EW::kLESS>);
+  t.add("GreaterOrEqual", compare_or_equal<EW::kGREATER>);
+  t.add("LessOrEqual", compare_or_equal<EW::kLESS>);
+  t.add("Where", where);
+  t.add("PRelu", prelu);
 }
 
 }  // namespace xrt::tensorrt

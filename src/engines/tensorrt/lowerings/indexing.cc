@@ -217,18 +217,18 @@ void grid_sample(NodeContext& c) {
 
 }  // namespace
 
-void register_indexing(LoweringRegistry& r) {
-  r.add("Gather", gather);
-  r.add("GatherElements", gather_elements);
-  r.add("GatherND", gather_nd);
-  r.add("ScatterElements", scatter_elements);
-  r.add("ScatterND", scatter_nd);
-  r.add("OneHot", one_hot);
-  r.add("Trilu", trilu);
-  r.add("NonZero", non_zero);
-  r.add("ReverseSequence", reverse_sequence);
-  r.add("EyeLike", eye_like);
-  r.add("GridSample", grid_sample);
+void register_indexing(LoweringTable& t) {
+  t.add("Gather", gather);
+  t.add("GatherElements", gather_elements);
+  t.add("GatherND", gather_nd);
+  t.add("ScatterElements", scatter_elements);
+  t.add("ScatterND", scatter_nd);
+  t.add("OneHot", one_hot);
+  t.add("Trilu", trilu);
+  t.add("NonZero", non_zero);
+  t.add("ReverseSequence", reverse_sequence);
+  t.add("EyeLike", eye_like);
+  t.add("GridSample", grid_sample);
 }
 
 }  // namespace xrt::tensorrt

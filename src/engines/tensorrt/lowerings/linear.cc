@@ -69,10 +69,10 @@ void einsum(NodeContext& c) {
 
 }  // namespace
 
-void register_linear(LoweringRegistry& r) {
-  r.add("MatMul", matmul);
-  r.add("Gemm", gemm);
-  r.add("Einsum", einsum);
+void register_linear(LoweringTable& t) {
+  t.add("MatMul", matmul);
+  t.add("Gemm", gemm);
+  t.add("Einsum", einsum);
 }
 
 }  // namespace xrt::tensorrt

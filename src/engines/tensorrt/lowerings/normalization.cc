@@ -153,14 +153,14 @@ void lrn(NodeContext& c) {
 
 }  // namespace
 
-void register_normalization(LoweringRegistry& r) {
-  r.add("BatchNormalization", batch_norm);
-  r.add("InstanceNormalization", instance_norm);
-  r.add("GroupNormalization", group_norm);
-  r.add("LayerNormalization", layer_norm);
-  r.add("RMSNormalization", rms_norm);
-  r.add("LpNormalization", lp_norm);
-  r.add("LRN", lrn);
+void register_normalization(LoweringTable& t) {
+  t.add("BatchNormalization", batch_norm);
+  t.add("InstanceNormalization", instance_norm);
+  t.add("GroupNormalization", group_norm);
+  t.add("LayerNormalization", layer_norm);
+  t.add("RMSNormalization", rms_norm);
+  t.add("LpNormalization", lp_norm);
+  t.add("LRN", lrn);
 }
 
 }  // namespace xrt::tensorrt

@@ -93,13 +93,13 @@ void global_lp_pool(NodeContext& c) {
 
 }  // namespace
 
-void register_pool(LoweringRegistry& r) {
-  r.add("MaxPool", max_pool);
-  r.add("AveragePool", average_pool);
-  r.add("LpPool", lp_pool);
-  r.add("GlobalAveragePool", global_pool<RD::kAVG>);
-  r.add("GlobalMaxPool", global_pool<RD::kMAX>);
-  r.add("GlobalLpPool", global_lp_pool);
+void register_pool(LoweringTable& t) {
+  t.add("MaxPool", max_pool);
+  t.add("AveragePool", average_pool);
+  t.add("LpPool", lp_pool);
+  t.add("GlobalAveragePool", global_pool<RD::kAVG>);
+  t.add("GlobalMaxPool", global_pool<RD::kMAX>);
+  t.add("GlobalLpPool", global_lp_pool);
 }
 
 }  // namespace xrt::tensorrt

@@ -107,9 +107,9 @@ void dequantize(NodeContext& c) {
 
 }  // namespace
 
-void register_quantize(LoweringRegistry& r) {
-  r.add("QuantizeLinear", quantize);
-  r.add("DequantizeLinear", dequantize);
+void register_quantize(LoweringTable& t) {
+  t.add("QuantizeLinear", quantize);
+  t.add("DequantizeLinear", dequantize);
 }
 
 }  // namespace xrt::tensorrt

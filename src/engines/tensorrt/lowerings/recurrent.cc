@@ -176,10 +176,10 @@ void rnn(NodeContext& c) {
 
 }  // namespace
 
-void register_recurrent(LoweringRegistry& r) {
-  r.add("LSTM", lstm);
-  r.add("GRU", gru);
-  r.add("RNN", rnn);
+void register_recurrent(LoweringTable& t) {
+  t.add("LSTM", lstm);
+  t.add("GRU", gru);
+  t.add("RNN", rnn);
 }
 
 }  // namespace xrt::tensorrt

@@ -222,24 +222,24 @@ void cum_sum(NodeContext& c) {
 
 }  // namespace
 
-void register_reduce(LoweringRegistry& r) {
-  r.add("ReduceSum", plain<RD::kSUM>);
-  r.add("ReduceMean", plain<RD::kAVG>);
-  r.add("ReduceMax", plain<RD::kMAX>);
-  r.add("ReduceMin", plain<RD::kMIN>);
-  r.add("ReduceProd", plain<RD::kPROD>);
-  r.add("ReduceL1", l1);
-  r.add("ReduceL2", l2);
-  r.add("ReduceSumSquare", sum_square);
-  r.add("ReduceLogSum", log_sum);
-  r.add("ReduceLogSumExp", log_sum_exp);
-  r.add("Softmax", softmax);
-  r.add("LogSoftmax", log_softmax);
-  r.add("TopK", top_k);
-  r.add("ArgMax", arg<true>);
-  r.add("ArgMin", arg<false>);
-  r.add("Hardmax", hardmax);
-  r.add("CumSum", cum_sum);
+void register_reduce(LoweringTable& t) {
+  t.add("ReduceSum", plain<RD::kSUM>);
+  t.add("ReduceMean", plain<RD::kAVG>);
+  t.add("ReduceMax", plain<RD::kMAX>);
+  t.add("ReduceMin", plain<RD::kMIN>);
+  t.add("ReduceProd", plain<RD::kPROD>);
+  t.add("ReduceL1", l1);
+  t.add("ReduceL2", l2);
+  t.add("ReduceSumSquare", sum_square);
+  t.add("ReduceLogSum", log_sum);
+  t.add("ReduceLogSumExp", log_sum_exp);
+  t.add("Softmax", softmax);
+  t.add("LogSoftmax", log_softmax);
+  t.add("TopK", top_k);
+  t.add("ArgMax", arg<true>);
+  t.add("ArgMin", arg<false>);
+  t.add("Hardmax", hardmax);
+  t.add("CumSum", cum_sum);
 }
 
 }  // namespace xrt::tensorrt

@@ -95,6 +95,6 @@ void resize(NodeContext& c) {
 
 }  // namespace
 
-void register_resize(LoweringRegistry& r) { r.add("Resize", resize); }
+void register_resize(LoweringTable& t) { t.add("Resize", resize); }
 
 }  // namespace xrt::tensorrt

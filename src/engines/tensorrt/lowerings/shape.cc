@@ -308,24 +308,24 @@ void space_to_depth(NodeContext& c) {
 
 }  // namespace
 
-void register_shape(LoweringRegistry& r) {
-  r.add("Reshape", reshape);
-  r.add("Flatten", flatten);
-  r.add("Squeeze", squeeze);
-  r.add("Unsqueeze", unsqueeze);
-  r.add("Transpose", transpose);
-  r.add("Concat", concat);
-  r.add("Split", split);
-  r.add("Slice", slice);
-  r.add("Expand", expand);
-  r.add("Tile", tile);
-  r.add("Pad", pad);
-  r.add("Shape", shape_of);
-  r.add("Size", size_of);
-  r.add("Constant", constant);
-  r.add("ConstantOfShape", constant_of_shape);
-  r.add("DepthToSpace", depth_to_space);
-  r.add("SpaceToDepth", space_to_depth);
+void register_shape(LoweringTable& t) {
+  t.add("Reshape", reshape);
+  t.add("Flatten", flatten);
+  t.add("Squeeze", squeeze);
+  t.add("Unsqueeze", unsqueeze);
+  t.add("Transpose", transpose);
+  t.add("Concat", concat);
+  t.add("Split", split);
+  t.add("Slice", slice);
+  t.add("Expand", expand);
+  t.add("Tile", tile);
+  t.add("Pad", pad);
+  t.add("Shape", shape_of);
+  t.add("Size", size_of);
+  t.add("Constant", constant);
+  t.add("ConstantOfShape", constant_of_shape);
+  t.add("DepthToSpace", depth_to_space);
+  t.add("SpaceToDepth", space_to_depth);
 }
 
 }  // namespace xrt::tensorrt

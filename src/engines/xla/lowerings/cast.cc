@@ -93,10 +93,10 @@ void lower_bit_cast(NodeContext& c) {
 
 }  // namespace
 
-void register_cast(LoweringRegistry& r) {
-  r.add("Cast", lower_cast);
-  r.add("CastLike", lower_cast_like);
-  r.add("BitCast", lower_bit_cast);
+void register_cast(LoweringTable& t) {
+  t.add("Cast", lower_cast);
+  t.add("CastLike", lower_cast_like);
+  t.add("BitCast", lower_bit_cast);
 }
 
 }  // namespace xrt::xla

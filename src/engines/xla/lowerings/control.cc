@@ -168,10 +168,10 @@ void lower_scan(NodeContext& c) {
 
 }  // namespace
 
-void register_control(LoweringRegistry& r) {
-  r.add("If", lower_if);
-  r.add("Loop", lower_loop);
-  r.add("Scan", lower_scan);
+void register_control(LoweringTable& t) {
+  t.add("If", lower_if);
+  t.add("Loop", lower_loop);
+  t.add("Scan", lower_scan);
 }
 
 }  // namespace xrt::xla

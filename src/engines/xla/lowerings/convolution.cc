@@ -262,11 +262,11 @@ void lower_qlinear_conv(NodeContext& c) {
 
 }  // namespace
 
-void register_convolution(LoweringRegistry& r) {
-  r.add("Conv", lower_conv);
-  r.add("ConvTranspose", lower_conv_transpose);
-  r.add("ConvInteger", lower_conv_integer);
-  r.add("QLinearConv", lower_qlinear_conv);
+void register_convolution(LoweringTable& t) {
+  t.add("Conv", lower_conv);
+  t.add("ConvTranspose", lower_conv_transpose);
+  t.add("ConvInteger", lower_conv_integer);
+  t.add("QLinearConv", lower_qlinear_conv);
 }
 
 }  // namespace xrt::xla

@@ -8,7 +8,6 @@ namespace xrt::xla {
 
 namespace {
 
-constexpr std::string_view kDomain = "xrt";
 constexpr std::int64_t kMaxWrittenGroups = 64;  // written out, one convolution each
 constexpr std::int64_t kMaxWindow = 256;        // positions of a window written out
 
@@ -219,11 +218,11 @@ void lower_after(NodeContext& c) {
 
 }  // namespace
 
-void register_gradients(LoweringRegistry& r) {
-  r.add("After", lower_after, kDomain);
-  r.add("ConvWeightGradient", lower_conv_weight_gradient, kDomain);
-  r.add("MaxPoolGradient", lower_max_pool_gradient, kDomain);
-  r.add("BatchNormalizationGradient", lower_batch_normalization_gradient, kDomain);
+void register_gradients(LoweringTable& t) {
+  t.add("xrt.After", lower_after);
+  t.add("xrt.ConvWeightGradient", lower_conv_weight_gradient);
+  t.add("xrt.MaxPoolGradient", lower_max_pool_gradient);
+  t.add("xrt.BatchNormalizationGradient", lower_batch_normalization_gradient);
 }
 
 }  // namespace xrt::xla

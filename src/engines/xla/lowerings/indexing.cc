@@ -144,13 +144,13 @@ void lower_array_feature_extractor(NodeContext& c) {
 
 }  // namespace
 
-void register_indexing(LoweringRegistry& r) {
-  r.add("Gather", lower_gather);
-  r.add("GatherElements", lower_gather_elements);
-  r.add("GatherND", lower_gather_nd);
-  r.add("OneHot", lower_one_hot);
-  r.add("ReverseSequence", lower_reverse_sequence);
-  r.add("ArrayFeatureExtractor", lower_array_feature_extractor, "ai.onnx.ml");
+void register_indexing(LoweringTable& t) {
+  t.add("Gather", lower_gather);
+  t.add("GatherElements", lower_gather_elements);
+  t.add("GatherND", lower_gather_nd);
+  t.add("OneHot", lower_one_hot);
+  t.add("ReverseSequence", lower_reverse_sequence);
+  t.add("ai.onnx.ml.ArrayFeatureExtractor", lower_array_feature_extractor);
 }
 
 }  // namespace xrt::xla

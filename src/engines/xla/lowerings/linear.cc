@@ -351,12 +351,12 @@ void lower_det(NodeContext& c) {
 
 }  // namespace
 
-void register_linear(LoweringRegistry& r) {
-  r.add("MatMul", lower_matmul);
-  r.add("Gemm", lower_gemm);
-  r.add("MatMulInteger", lower_matmul_integer);
-  r.add("Einsum", lower_einsum);
-  r.add("Det", lower_det);
+void register_linear(LoweringTable& t) {
+  t.add("MatMul", lower_matmul);
+  t.add("Gemm", lower_gemm);
+  t.add("MatMulInteger", lower_matmul_integer);
+  t.add("Einsum", lower_einsum);
+  t.add("Det", lower_det);
 }
 
 }  // namespace xrt::xla

@@ -78,24 +78,24 @@ void lower_is_inf(NodeContext& c) {
 
 }  // namespace
 
-void register_logic(LoweringRegistry& r) {
-  r.add("Equal", lower_equal);
-  r.add("Greater", lower_greater);
-  r.add("GreaterOrEqual", lower_greater_or_equal);
-  r.add("Less", lower_less);
-  r.add("LessOrEqual", lower_less_or_equal);
-  r.add("And", lower_and);
-  r.add("Or", lower_or);
-  r.add("Xor", lower_xor);
-  r.add("Not", lower_not);
-  r.add("BitwiseAnd", lower_and);
-  r.add("BitwiseOr", lower_or);
-  r.add("BitwiseXor", lower_xor);
-  r.add("BitwiseNot", lower_not);
-  r.add("BitShift", lower_bit_shift);
-  r.add("Where", lower_where);
-  r.add("IsNaN", lower_is_nan);
-  r.add("IsInf", lower_is_inf);
+void register_logic(LoweringTable& t) {
+  t.add("Equal", lower_equal);
+  t.add("Greater", lower_greater);
+  t.add("GreaterOrEqual", lower_greater_or_equal);
+  t.add("Less", lower_less);
+  t.add("LessOrEqual", lower_less_or_equal);
+  t.add("And", lower_and);
+  t.add("Or", lower_or);
+  t.add("Xor", lower_xor);
+  t.add("Not", lower_not);
+  t.add("BitwiseAnd", lower_and);
+  t.add("BitwiseOr", lower_or);
+  t.add("BitwiseXor", lower_xor);
+  t.add("BitwiseNot", lower_not);
+  t.add("BitShift", lower_bit_shift);
+  t.add("Where", lower_where);
+  t.add("IsNaN", lower_is_nan);
+  t.add("IsInf", lower_is_inf);
 }
 
 }  // namespace xrt::xla

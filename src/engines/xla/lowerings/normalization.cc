@@ -196,15 +196,15 @@ void lower_lp_normalization(NodeContext& c) {
 
 }  // namespace
 
-void register_normalization(LoweringRegistry& r) {
-  r.add("BatchNormalization", lower_batch_normalization);
-  r.add("InstanceNormalization", lower_instance_normalization);
-  r.add("GroupNormalization", lower_group_normalization);
-  r.add("LayerNormalization", lower_layer_normalization);
-  r.add("RMSNormalization", lower_rms_normalization);
-  r.add("MeanVarianceNormalization", lower_mean_variance_normalization);
-  r.add("LRN", lower_lrn);
-  r.add("LpNormalization", lower_lp_normalization);
+void register_normalization(LoweringTable& t) {
+  t.add("BatchNormalization", lower_batch_normalization);
+  t.add("InstanceNormalization", lower_instance_normalization);
+  t.add("GroupNormalization", lower_group_normalization);
+  t.add("LayerNormalization", lower_layer_normalization);
+  t.add("RMSNormalization", lower_rms_normalization);
+  t.add("MeanVarianceNormalization", lower_mean_variance_normalization);
+  t.add("LRN", lower_lrn);
+  t.add("LpNormalization", lower_lp_normalization);
 }
 
 }  // namespace xrt::xla

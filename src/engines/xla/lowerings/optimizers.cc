@@ -9,8 +9,6 @@ namespace xrt::xla {
 
 namespace {
 
-constexpr std::string_view kDomain = "ai.onnx.preview.training";
-
 struct Update {
   Hlo rate;      // scalar
   Hlo count;     // scalar, of the rate's type
@@ -102,10 +100,10 @@ void lower_adam(NodeContext& c) {
 
 }  // namespace
 
-void register_optimizers(LoweringRegistry& r) {
-  r.add("Adagrad", lower_adagrad, kDomain);
-  r.add("Momentum", lower_momentum, kDomain);
-  r.add("Adam", lower_adam, kDomain);
+void register_optimizers(LoweringTable& t) {
+  t.add("ai.onnx.preview.training.Adagrad", lower_adagrad);
+  t.add("ai.onnx.preview.training.Momentum", lower_momentum);
+  t.add("ai.onnx.preview.training.Adam", lower_adam);
 }
 
 }  // namespace xrt::xla

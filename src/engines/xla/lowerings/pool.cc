@@ -228,14 +228,14 @@ void lower_max_unpool(NodeContext& c) {
 
 }  // namespace
 
-void register_pool(LoweringRegistry& r) {
-  r.add("MaxPool", lower_max_pool);
-  r.add("AveragePool", lower_average_pool);
-  r.add("LpPool", lower_lp_pool);
-  r.add("GlobalMaxPool", lower_global_max_pool);
-  r.add("GlobalAveragePool", lower_global_average_pool);
-  r.add("GlobalLpPool", lower_global_lp_pool);
-  r.add("MaxUnpool", lower_max_unpool);
+void register_pool(LoweringTable& t) {
+  t.add("MaxPool", lower_max_pool);
+  t.add("AveragePool", lower_average_pool);
+  t.add("LpPool", lower_lp_pool);
+  t.add("GlobalMaxPool", lower_global_max_pool);
+  t.add("GlobalAveragePool", lower_global_average_pool);
+  t.add("GlobalLpPool", lower_global_lp_pool);
+  t.add("MaxUnpool", lower_max_unpool);
 }
 
 }  // namespace xrt::xla

@@ -152,10 +152,10 @@ Hlo requantize(HloBuilder& b, const Hlo& sum, const Hlo& factor, const Hlo& zero
   return to_quantized(b, b.mul(b.convert(sum, factor.dtype), factor), zero, dtype);
 }
 
-void register_quantize(LoweringRegistry& r) {
-  r.add("QuantizeLinear", lower_quantize_linear);
-  r.add("DequantizeLinear", lower_dequantize_linear);
-  r.add("QLinearMatMul", lower_qlinear_matmul);
+void register_quantize(LoweringTable& t) {
+  t.add("QuantizeLinear", lower_quantize_linear);
+  t.add("DequantizeLinear", lower_dequantize_linear);
+  t.add("QLinearMatMul", lower_qlinear_matmul);
 }
 
 }  // namespace xrt::xla

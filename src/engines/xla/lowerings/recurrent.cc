@@ -323,10 +323,10 @@ void lower_lstm(NodeContext& c) {
 
 }  // namespace
 
-void register_recurrent(LoweringRegistry& r) {
-  r.add("RNN", lower_rnn);
-  r.add("GRU", lower_gru);
-  r.add("LSTM", lower_lstm);
+void register_recurrent(LoweringTable& t) {
+  t.add("RNN", lower_rnn);
+  t.add("GRU", lower_gru);
+  t.add("LSTM", lower_lstm);
 }
 
 }  // namespace xrt::xla

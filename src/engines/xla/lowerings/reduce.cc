@@ -254,24 +254,24 @@ void lower_cum_prod(NodeContext& c) { cumulate(c, "multiply"); }
 
 }  // namespace
 
-void register_reduce(LoweringRegistry& r) {
-  r.add("ReduceSum", lower_sum);
-  r.add("ReduceProd", lower_prod);
-  r.add("ReduceMax", lower_max);
-  r.add("ReduceMin", lower_min);
-  r.add("ReduceMean", lower_mean);
-  r.add("ReduceSumSquare", lower_sum_square);
-  r.add("ReduceL1", lower_l1);
-  r.add("ReduceL2", lower_l2);
-  r.add("ReduceLogSum", lower_log_sum);
-  r.add("ReduceLogSumExp", lower_log_sum_exp);
-  r.add("Softmax", lower_softmax);
-  r.add("LogSoftmax", lower_log_softmax);
-  r.add("Hardmax", lower_hardmax);
-  r.add("ArgMax", lower_arg_max);
-  r.add("ArgMin", lower_arg_min);
-  r.add("CumSum", lower_cum_sum);
-  r.add("CumProd", lower_cum_prod);
+void register_reduce(LoweringTable& t) {
+  t.add("ReduceSum", lower_sum);
+  t.add("ReduceProd", lower_prod);
+  t.add("ReduceMax", lower_max);
+  t.add("ReduceMin", lower_min);
+  t.add("ReduceMean", lower_mean);
+  t.add("ReduceSumSquare", lower_sum_square);
+  t.add("ReduceL1", lower_l1);
+  t.add("ReduceL2", lower_l2);
+  t.add("ReduceLogSum", lower_log_sum);
+  t.add("ReduceLogSumExp", lower_log_sum_exp);
+  t.add("Softmax", lower_softmax);
+  t.add("LogSoftmax", lower_log_softmax);
+  t.add("Hardmax", lower_hardmax);
+  t.add("ArgMax", lower_arg_max);
+  t.add("ArgMin", lower_arg_min);
+  t.add("CumSum", lower_cum_sum);
+  t.add("CumProd", lower_cum_prod);
 }
 
 }  // namespace xrt::xla

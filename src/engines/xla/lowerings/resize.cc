@@ -256,6 +256,6 @@ void lower_resize(NodeContext& c) {
 
 }  // namespace
 
-void register_resize(LoweringRegistry& r) { r.add("Resize", lower_resize); }
+void register_resize(LoweringTable& t) { t.add("Resize", lower_resize); }
 
 }  // namespace xrt::xla

@@ -307,10 +307,10 @@ void lower_deform_conv(NodeContext& c) {
 
 }  // namespace
 
-void register_sampling(LoweringRegistry& r) {
-  r.add("GridSample", lower_grid_sample);
-  r.add("RoiAlign", lower_roi_align);
-  r.add("DeformConv", lower_deform_conv);
+void register_sampling(LoweringTable& t) {
+  t.add("GridSample", lower_grid_sample);
+  t.add("RoiAlign", lower_roi_align);
+  t.add("DeformConv", lower_deform_conv);
 }
 
 }  // namespace xrt::xla

@@ -154,11 +154,11 @@ void lower_col2im(NodeContext& c) {
 
 }  // namespace
 
-void register_scatter(LoweringRegistry& r) {
-  r.add("ScatterElements", lower_scatter_elements);
-  r.add("ScatterND", lower_scatter_nd);
-  r.add("TensorScatter", lower_tensor_scatter);
-  r.add("Col2Im", lower_col2im);
+void register_scatter(LoweringTable& t) {
+  t.add("ScatterElements", lower_scatter_elements);
+  t.add("ScatterND", lower_scatter_nd);
+  t.add("TensorScatter", lower_tensor_scatter);
+  t.add("Col2Im", lower_col2im);
 }
 
 }  // namespace xrt::xla

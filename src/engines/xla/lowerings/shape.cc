@@ -390,25 +390,25 @@ void lower_dropout(NodeContext& c) {
 
 }  // namespace
 
-void register_shape(LoweringRegistry& r) {
-  r.add("Reshape", lower_reshape);
-  r.add("Flatten", lower_flatten);
-  r.add("Squeeze", lower_squeeze);
-  r.add("Unsqueeze", lower_unsqueeze);
-  r.add("Transpose", lower_transpose);
-  r.add("Expand", lower_expand);
-  r.add("Tile", lower_tile);
-  r.add("Concat", lower_concat);
-  r.add("Split", lower_split);
-  r.add("Slice", lower_slice);
-  r.add("Pad", lower_pad);
-  r.add("DepthToSpace", lower_depth_to_space);
-  r.add("SpaceToDepth", lower_space_to_depth);
-  r.add("Trilu", lower_trilu);
-  r.add("EyeLike", lower_eye_like);
-  r.add("ConstantOfShape", lower_constant_of_shape);
-  r.add("Range", lower_range);
-  r.add("Dropout", lower_dropout);
+void register_shape(LoweringTable& t) {
+  t.add("Reshape", lower_reshape);
+  t.add("Flatten", lower_flatten);
+  t.add("Squeeze", lower_squeeze);
+  t.add("Unsqueeze", lower_unsqueeze);
+  t.add("Transpose", lower_transpose);
+  t.add("Expand", lower_expand);
+  t.add("Tile", lower_tile);
+  t.add("Concat", lower_concat);
+  t.add("Split", lower_split);
+  t.add("Slice", lower_slice);
+  t.add("Pad", lower_pad);
+  t.add("DepthToSpace", lower_depth_to_space);
+  t.add("SpaceToDepth", lower_space_to_depth);
+  t.add("Trilu", lower_trilu);
+  t.add("EyeLike", lower_eye_like);
+  t.add("ConstantOfShape", lower_constant_of_shape);
+  t.add("Range", lower_range);
+  t.add("Dropout", lower_dropout);
 }
 
 }  // namespace xrt::xla

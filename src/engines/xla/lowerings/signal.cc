@@ -113,9 +113,9 @@ void lower_stft(NodeContext& c) {
 
 }  // namespace
 
-void register_signal(LoweringRegistry& r) {
-  r.add("DFT", lower_dft);
-  r.add("STFT", lower_stft);
+void register_signal(LoweringTable& t) {
+  t.add("DFT", lower_dft);
+  t.add("STFT", lower_stft);
 }
 
 }  // namespace xrt::xla

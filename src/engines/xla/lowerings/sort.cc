@@ -32,6 +32,6 @@ void lower_top_k(NodeContext& c) {
 
 }  // namespace
 
-void register_sort(LoweringRegistry& r) { r.add("TopK", lower_top_k); }
+void register_sort(LoweringTable& t) { t.add("TopK", lower_top_k); }
 
 }  // namespace xrt::xla
