@@ -93,17 +93,19 @@ if(DEFINED ENV{XRT_DEPS_DIR})
 else()
   set(xrt_deps_dir "$ENV{HOME}/.cache/openxrt")
 endif()
-set(XRT_ONNX_ROOT "${xrt_deps_dir}/onnx-${XRT_ONNX_VERSION}"
+set(XRT_ONNX_ROOT "${xrt_deps_dir}/xrt-onnx-${XRT_ONNX_VERSION}"
     CACHE PATH "Install prefix of the ONNX C++ library")
 if(NOT EXISTS "${XRT_ONNX_ROOT}/lib/libonnx.a" AND EXISTS "${CMAKE_SOURCE_DIR}/tools/build_onnx.sh")
-  message(STATUS "Building the ONNX C++ library ${XRT_ONNX_VERSION} (two minutes on two cores)")
+  message(STATUS "Building the ONNX C++ library ${XRT_ONNX_VERSION} (a minute on two cores)")
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env "XRT_PYTHON=${Python_EXECUTABLE}"
             "${CMAKE_SOURCE_DIR}/tools/build_onnx.sh" "${XRT_ONNX_ROOT}"
     RESULT_VARIABLE xrt_onnx_result)
 endif()
-if(NOT EXISTS "${XRT_ONNX_ROOT}/lib/libonnx.a" OR NOT EXISTS
-                                                  "${XRT_ONNX_ROOT}/lib/libonnx_proto.a")
+# The header is there where it was built with the namespace that is expected.
+if(NOT EXISTS "${XRT_ONNX_ROOT}/lib/libonnx.a"
+   OR NOT EXISTS "${XRT_ONNX_ROOT}/lib/libonnx_proto.a"
+   OR NOT EXISTS "${XRT_ONNX_ROOT}/include/onnx/onnx_xrt_onnx-ml.pb.h")
   message(FATAL_ERROR "The ONNX C++ library ${XRT_ONNX_VERSION} was not found in "
                       "${XRT_ONNX_ROOT} (set XRT_ONNX_ROOT or XRT_DEPS_DIR). "
                       "${XRT_HOW_TO_INSTALL}")
@@ -111,7 +113,7 @@ endif()
 add_library(xrt_onnx INTERFACE)
 add_library(xrt::onnx ALIAS xrt_onnx)
 target_include_directories(xrt_onnx SYSTEM INTERFACE "${XRT_ONNX_ROOT}/include")
-target_compile_definitions(xrt_onnx INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx)
+target_compile_definitions(xrt_onnx INTERFACE ONNX_ML=1 ONNX_NAMESPACE=xrt_onnx)
 target_link_libraries(xrt_onnx INTERFACE "${XRT_ONNX_ROOT}/lib/libonnx.a"
                                          "${XRT_ONNX_ROOT}/lib/libonnx_proto.a"
                                          protobuf::libprotobuf)

@@ -13,11 +13,13 @@
 #include "xrt/export.h"
 #include "xrt/graph.h"
 
-namespace onnx {
+namespace xrt_onnx {
 class OpSchema;
 }
 
 namespace xrt {
+
+namespace onnx = ::xrt_onnx;  // see onnx/proto.h
 
 // Facts about one op at one opset version.
 struct OpInfo {

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 from openxrt import _command
 
@@ -118,3 +119,51 @@ def test_the_c_runtime_with_cmake(tree: Path, tmp_path: Path, call: Call) -> Non
     call(CMAKE, "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={tree}")
     call(CMAKE, "--build", tmp_path / "build")
     assert call(tmp_path / "build" / "main").strip()
+
+
+# Its file has the name of ONNX's own in libprotobuf's table of files.
+OWN_MESSAGES_BUILD = """
+cmake_minimum_required(VERSION 3.25)
+project(own_messages LANGUAGES CXX)
+find_package(OpenXRT 0.1 REQUIRED)
+find_package(Protobuf REQUIRED)
+add_executable(own_messages main.cc onnx/onnx-ml.pb.cc)
+target_include_directories(own_messages PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+target_link_libraries(own_messages PRIVATE OpenXRT::xrt protobuf::libprotobuf)
+"""
+
+OWN_MESSAGES = """
+#include <fstream>
+#include <iostream>
+#include "onnx/onnx-ml.pb.h"
+#include "xrt/onnx.h"
+int main(int, char** arguments) {
+  onnx::ModelProto model;
+  std::ifstream file(arguments[1], std::ios::binary);
+  if (!model.ParseFromIstream(&file)) return 1;
+  std::cout << model.graph().node(0).op_type() << " "
+            << onnx::ModelProto::descriptor()->full_name() << " "
+            << xrt::import_onnx(arguments[1]).inputs().size() << "\\n";
+}
+"""
+
+
+def test_a_program_with_onnx_messages_of_its_own(
+    tree: Path, tmp_path: Path, model: Path, call: Call
+) -> None:
+    if shutil.which("protoc") is None:
+        pytest.skip("protoc is not installed")
+    source = tmp_path / "source"
+    (source / "onnx").mkdir(parents=True)
+    proto = (Path(onnx.__file__).parent / "onnx-ml.proto").read_text()
+    # Messages of the lite runtime are not in libprotobuf's table.
+    proto = proto.replace("option optimize_for = LITE_RUNTIME;", "")
+    (source / "onnx" / "onnx-ml.proto").write_text(proto)
+    call("protoc", "--cpp_out=.", "onnx/onnx-ml.proto", cwd=source)
+    (source / "main.cc").write_text(OWN_MESSAGES)
+    (source / "CMakeLists.txt").write_text(OWN_MESSAGES_BUILD)
+    build = tmp_path / "build"
+    call(CMAKE, "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={tree}")
+    call(CMAKE, "--build", build)
+    told = call(build / "own_messages", model)
+    assert told.split() == ["Relu", "onnx.ModelProto", "1"]

@@ -2,14 +2,13 @@
 // Tensors of a model that lie in files beside it.
 #pragma once
 
-#include <onnx/onnx_pb.h>
-
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "base/file.h"
+#include "onnx/proto.h"
 #include "xrt/tensor.h"
 
 namespace xrt {
