@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 
@@ -192,3 +193,43 @@ def test_an_engine_may_run_a_program() -> None:
     x = np.ones((SIZE, SIZE), np.float32)
     y = program.run({"x": x})[program.outputs[0].name]
     np.testing.assert_allclose(y, expected(x, 0), rtol=1e-3, atol=1e-4)
+
+
+def test_an_interrupt_ends_the_wait_for_the_budget(budget: Callable[[int], None]) -> None:
+    budget(1)
+    began, ended = threading.Event(), threading.Event()
+
+    @openxrt.engine("budget_held", version="1", ops=["Relu"])
+    class Held(Counting):
+        def compile(self, function: openxrt.FunctionView) -> Callable[[np.ndarray], np.ndarray]:
+            def run(x: np.ndarray) -> np.ndarray:
+                began.set()
+                ended.wait()
+                return np.maximum(x, 0)
+
+            return run
+
+    held = openxrt.load(model(0), engine=["budget_held", "native"])
+    other = openxrt.load(model(0), engine="native")
+    x = np.ones((SIZE, SIZE), np.float32)
+    holder = threading.Thread(target=held.run, args=({"x": x},))
+    holder.start()
+    began.wait()
+    sender = threading.Timer(0.3, signal.raise_signal, [signal.SIGUSR1])
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        with pytest.raises(TimeoutError):
+            sender.start()  # before the run or while it waits
+            other.run({"x": x})
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        ended.set()
+        holder.join()
+        sender.join()
+    np.testing.assert_allclose(
+        other.run({"x": x})[other.outputs[0].name], expected(x, 0), rtol=1e-3, atol=1e-4
+    )
