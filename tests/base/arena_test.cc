@@ -18,7 +18,8 @@ TEST(Arena, BuffersThatLiveTogetherAreDisjoint) {
       b.first = rng() % 20;
       b.last = b.first + rng() % 6;
     }
-    const ArenaPlan plan = plan_arena(buffers);
+    const ArenaPlan plan = plan_arena(buffers, round % 2 == 0 ? 0 : 20);
+    EXPECT_GE(plan.bytes, plan.live_bytes);
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       EXPECT_EQ(plan.offsets[i] % 64, 0U);
       EXPECT_LE(plan.offsets[i] + buffers[i].bytes, plan.bytes);
@@ -37,6 +38,28 @@ TEST(Arena, BuffersThatLiveTogetherAreDisjoint) {
 TEST(Arena, MemoryIsReused) {
   const ArenaPlan plan = plan_arena({{1024, 0, 1}, {1024, 1, 2}, {1024, 2, 3}, {1024, 3, 4}});
   EXPECT_EQ(plan.bytes, 2048U);
+  EXPECT_EQ(plan.live_bytes, 2048U);
+  EXPECT_EQ(plan_arena({}).bytes, 0U);
+}
+
+TEST(Arena, ChangesOfTheOrderMakeItSmaller) {
+  std::mt19937 rng(3);
+  std::size_t before = 0, after = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<BufferLife> buffers(30);
+    for (BufferLife& b : buffers) {
+      b.bytes = 1 + rng() % 5000;
+      b.first = rng() % 30;
+      b.last = b.first + rng() % 8;
+    }
+    const ArenaPlan first = plan_arena(buffers);
+    const ArenaPlan better = plan_arena(buffers, 400);
+    EXPECT_LE(better.bytes, first.bytes);
+    EXPECT_EQ(plan_arena(buffers, 400).offsets, better.offsets);
+    before += first.bytes;
+    after += better.bytes;
+  }
+  EXPECT_LT(after, before);
 }
 
 }  // namespace

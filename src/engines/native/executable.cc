@@ -7,8 +7,8 @@
 #include <exception>
 #include <numeric>
 
+#include "base/arena.h"
 #include "engine/handles.h"
-#include "engines/native/memory_plan.h"
 #include "engines/native/prepare.h"
 #include "engines/native/updates.h"
 
@@ -342,19 +342,22 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
     }
   }
 
-  std::vector<Buffer> buffers;
+  std::vector<BufferLife> buffers;
   std::vector<std::int32_t> buffer_of(slots_.size(), -1);
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].kind != SlotKind::kArena || root[slot] != static_cast<std::int32_t>(slot)) {
       continue;
     }
     buffer_of[slot] = static_cast<std::int32_t>(buffers.size());
-    buffers.push_back({bytes(static_cast<std::int32_t>(slot)), first[slot], last[slot], 0});
+    buffers.push_back({bytes(static_cast<std::int32_t>(slot)),
+                       static_cast<std::size_t>(first[slot]),
+                       static_cast<std::size_t>(last[slot])});
   }
-  arena_bytes_ = place_buffers(buffers);
+  const ArenaPlan arena = plan_arena(buffers);
+  arena_bytes_ = arena.bytes;
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].kind == SlotKind::kArena) {
-      slots_[slot].offset = buffers[buffer_of[root[slot]]].offset;
+      slots_[slot].offset = arena.offsets[buffer_of[root[slot]]];
     }
   }
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
