@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from .explanation import Explanation
 
 
-class XRTModuleCore:
+class XRTModuleCore(ABC):
     """To derive from, before the framework's module class."""
 
     programs: Callable[[], Iterator[Program]]  # those in use, the newest first
@@ -51,10 +52,10 @@ class XRTModuleCore:
             raise InvalidArgument(f"use_fp16 and precision={options['precision']!r}")
         self._wrap(module, {"engine": engine, **options}, calibration)
 
+    @abstractmethod
     def _wrap(self, module: Any, options: dict[str, Any], calibration: Calibration | None) -> None:
         """Begins the framework's module. `options` are arguments of openxrt.load(), and the
         framework's own; `calibration` is None where nothing is quantised."""
-        raise NotImplementedError
 
     def explain(self) -> Explanation:
         """Which engine runs what, and why, of the newest program: `programs()` has the others.
