@@ -50,9 +50,9 @@ ORDER = (
 
 # Rooms beside the order -> rooms they may include besides themselves.
 ALLOWED: dict[str, frozenset[str]] = {
-    "data": frozenset({"base"}),
+    "data": frozenset({"base", "program"}),
     "engines": frozenset({"base", "device", "data", "ir", "ops", "engine", "engines/common"}),
-    "python": frozenset(ORDER) - {"cli", "data"},
+    "python": frozenset(ORDER) - {"cli"},
     # The C runtime of lite: its interface, the core that loads and runs files, the drivers with the
     # tiles that several of them share, and what a host system gives.
     "lite/runtime/include": frozenset(),

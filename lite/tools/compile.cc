@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/file.h"
+#include "cli/calibration_options.h"
 #include "cli/options.h"
-#include "cli/samples.h"
 #include "cli/text.h"
 #include "program/option_checks.h"
 #include "report.h"
@@ -59,11 +59,11 @@ int compile_command(int argc, char** argv) {
     options.targets = cli::split_engines(targets);
     if (precision == "fp16") options.precision = Precision::kFloat16;
     if (precision == "int8") options.precision = Precision::kInt8;
-    if (!calibration.folder.empty()) {
+    if (!calibration.samples.folder.empty()) {
       if (precision != "int8") throw cli::UsageError("--calibrate is for --precision=int8");
       options.quantize = cli::quantize_options(calibration);
       options.samples = [&](const auto& inputs, const auto& use) {
-        cli::for_each_sample(calibration, inputs, use);
+        for_each_sample(calibration.samples, inputs, use);
       };
     }
     for (const std::string& d : dims) {

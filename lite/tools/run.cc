@@ -8,10 +8,10 @@
 
 #include "base/file.h"
 #include "cli/inputs.h"
-#include "cli/npy.h"
 #include "cli/outputs.h"
 #include "cli/text.h"
 #include "compile.h"
+#include "data/npy.h"
 #include "host_model.h"
 #include "kernel_names.h"
 #include "measure/difference.h"
@@ -108,7 +108,7 @@ int run_command(int argc, char** argv) {
     if (!save.empty()) {
       std::map<std::string, Tensor> arrays;
       for (std::size_t i = 0; i < outputs.size(); ++i) arrays[model.outputs()[i].name] = outputs[i];
-      cli::write_npz(save, arrays);
+      write_npz(save, arrays);
     }
     if (against.empty()) return static_cast<int>(cli::kOk);
     const std::vector<Tensor> expected = reference(against, model, inputs);

@@ -335,6 +335,16 @@ def quantize_graph(
     keep_float: set[str] = ...,
     round_sums: bool = False,
 ) -> tuple[Graph, int, int]: ...
+def quantize_model(
+    model: str | PathLike[str],
+    output: str | PathLike[str],
+    samples: str | PathLike[str],
+    *,
+    clipping: str = "minmax",
+    keep_float: set[str] = ...,
+    round_sums: bool = False,
+    accuracy: float = 0.0,
+) -> dict[str, Any]: ...
 def rewrite_onnx(model: bytes | str | PathLike[str], *, simplify: bool = False) -> bytes: ...
 def import_oneflow_job(
     text: str,

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike, fspath
@@ -17,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from . import _command
+from . import _core
 from ._int8 import Calibration, ptq_calibration_mode
 
 __all__ = ["Calibration", "Samples", "ptq_calibration_mode", "quantize", "sample_folder"]
@@ -62,19 +61,23 @@ def quantize(
     that names file and input where samples do
     not fit, and TypeError for a sample that is no mapping.
     """
-    program = next((p for p in _command.programs() if p.is_file()), None)
-    if program is None:
-        raise FileNotFoundError("the programs of OpenXRT were not found")
-    command = [str(program), "quantize", fspath(model), "-o", fspath(output)]
-    if round_sums:
-        command.append("--round-sums")
-    if accuracy is not None:
-        command += ["--accuracy", str(accuracy)]
-    for node in keep_float:
-        command += ["--keep-float", node]
     with sample_folder(calibration) as folder:
-        command += ["--calibrate", folder, "--clipping", clipping]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise _command.failure(done.returncode, done.stderr)
-    return done.stdout.strip()
+        done = _core.quantize_model(
+            model,
+            output,
+            folder,
+            clipping=clipping,
+            keep_float=set(keep_float),
+            round_sums=round_sums,
+            accuracy=accuracy or 0.0,
+        )
+    samples = "1 sample" if done["samples"] == 1 else f"{done['samples']} samples"
+    said = (
+        f"{fspath(output)}: {done['sums']} of {done['sums'] + done['kept']} Conv, Gemm and MatMul "
+        f"nodes in int8, {done['values']} values with a scale, {samples}"
+    )
+    if accuracy is not None:
+        said += f"\n{done['decibels']:.1f} dB"
+    if done["kept_for_accuracy"]:
+        said += f"; kept in floating point: {', '.join(done['kept_for_accuracy'])}"
+    return said

@@ -3,6 +3,7 @@
 #include "quantize.h"
 
 #include <fmt/format.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
@@ -19,8 +20,10 @@
 #include <vector>
 
 #include "convert.h"
+#include "data/samples.h"
 #include "graph.h"
 #include "program/calibration.h"
+#include "program/quantize_model.h"
 #include "quantize/plan.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
@@ -143,6 +146,34 @@ std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(const nb::object
   return {graph_object(std::move(graph)), done.sums, done.kept};
 }
 
+nb::dict quantize_model_file(const std::filesystem::path& model,
+                             const std::filesystem::path& output,
+                             const std::filesystem::path& samples, const std::string& clipping,
+                             std::set<std::string> keep_float, bool round_sums, double accuracy) {
+  QuantizeOptions options;
+  options.clipping = clipping_of(clipping);
+  options.skip = std::move(keep_float);
+  options.round_sums = round_sums;
+  QuantizedModel done;
+  {
+    const nb::gil_scoped_release release;
+    done = quantize_model(
+        model, output,
+        [&](const auto& inputs, const auto& use) {
+          for_each_sample({samples, {}}, inputs, use);
+        },
+        std::move(options), accuracy);
+  }
+  nb::dict result;
+  result["sums"] = done.summary.sums;
+  result["kept"] = done.summary.kept;
+  result["values"] = done.summary.values;
+  result["samples"] = done.samples;
+  result["decibels"] = done.decibels;
+  result["kept_for_accuracy"] = done.kept;
+  return result;
+}
+
 }  // namespace
 
 void bind_quantize(nb::module_& module) {
@@ -159,6 +190,12 @@ void bind_quantize(nb::module_& module) {
              nb::arg("keep_float") = std::set<std::string>(), nb::arg("round_sums") = false,
              "A copy of the graph with QuantizeLinear and DequantizeLinear; how many sums of "
              "products became int8, and how many stayed in floating point.");
+  module.def("quantize_model", quantize_model_file, nb::arg("model"), nb::arg("output"),
+             nb::arg("samples"), nb::kw_only(), nb::arg("clipping") = "minmax",
+             nb::arg("keep_float") = std::set<std::string>(), nb::arg("round_sums") = false,
+             nb::arg("accuracy") = 0.0,
+             "Writes a model's file in int8, calibrated with a folder of samples; the counts of "
+             "nodes and samples. openxrt.quantize.quantize() is its user.");
 }
 
 }  // namespace xrt::python

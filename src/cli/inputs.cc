@@ -18,8 +18,8 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "cli/command.h"
-#include "cli/half.h"
-#include "cli/npy.h"
+#include "data/half.h"
+#include "data/npy.h"
 #include "xrt/error.h"
 
 namespace xrt::cli {

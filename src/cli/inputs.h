@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/image.h"
+#include "data/image.h"
 #include "xrt/program.h"
 
 namespace xrt::cli {

@@ -12,11 +12,11 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
-#include "cli/npy.h"
 #include "cli/options.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "data/npy.h"
 #include "measure/difference.h"
 
 namespace xrt::cli {

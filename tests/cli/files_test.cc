@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "cli/half.h"
-#include "cli/image.h"
-#include "cli/npy.h"
+#include "data/half.h"
+#include "data/image.h"
+#include "data/npy.h"
 #include "measure/difference.h"
 #include "xrt/error.h"
 

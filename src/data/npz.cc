@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "cli/npy.h"
+#include "data/npy.h"
 #include "xrt/error.h"
 
-namespace xrt::cli {
+namespace xrt {
 namespace {
 
 // What deflate can shrink at most; a larger claim is a damaged or hostile archive.
@@ -115,4 +115,4 @@ void write_npz(const std::filesystem::path& path, const std::map<std::string, Te
   static_cast<void>(archive.release());  // zip_close() took it
 }
 
-}  // namespace xrt::cli
+}  // namespace xrt

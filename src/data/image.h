@@ -11,7 +11,7 @@
 #include "xrt/tensor.h"
 #include "xrt/type.h"
 
-namespace xrt::cli {
+namespace xrt {
 
 // A PNG, JPEG, BMP or PNM file.
 Image read_image(const std::filesystem::path& path);
@@ -33,4 +33,4 @@ struct ImageOptions {
 Tensor image_tensor(const Image& image, const Type& type, const std::string& name,
                     const ImageOptions& options);
 
-}  // namespace xrt::cli
+}  // namespace xrt

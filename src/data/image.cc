@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/image.h"
+#include "data/image.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "base/file.h"
-#include "cli/half.h"
+#include "data/half.h"
 #include "xrt/error.h"
 
-namespace xrt::cli {
+namespace xrt {
 namespace {
 
 // --- resizing -----------------------------------------------------------------------------------
@@ -173,4 +173,4 @@ Tensor image_tensor(const Image& image, const Type& type, const std::string& nam
   return tensor;
 }
 
-}  // namespace xrt::cli
+}  // namespace xrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
-#include "cli/npy.h"
+#include "data/npy.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 
 #include "xrt/error.h"
 
-namespace xrt::cli {
+namespace xrt {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -373,4 +373,4 @@ std::string format_npy(const Tensor& tensor) {
   return file + header + elements;
 }
 
-}  // namespace xrt::cli
+}  // namespace xrt

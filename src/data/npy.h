@@ -13,7 +13,7 @@
 
 #include "xrt/tensor.h"
 
-namespace xrt::cli {
+namespace xrt {
 
 // What to call the bytes of a void element type; kUndefined: refuse them.
 Tensor parse_npy(std::string_view content, const std::string& origin,
@@ -26,4 +26,4 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path,
                                        const WantedDTypes& wanted = {});
 void write_npz(const std::filesystem::path& path, const std::map<std::string, Tensor>& arrays);
 
-}  // namespace xrt::cli
+}  // namespace xrt

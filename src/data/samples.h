@@ -10,36 +10,26 @@
 // An array has the input's shape, or holds several samples along its first dimension.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "cli/image.h"
+#include "data/image.h"
 #include "xrt/program.h"
-#include "xrt/quantize.h"
 
-namespace xrt::cli {
+namespace xrt {
 
-struct CalibrationOptions {
-  std::string folder;
-  std::string clipping = "minmax";
-  double percentile = 99.99;
-  bool round_sums = false;
-  std::vector<std::string> skip;
+struct SampleFiles {
+  std::filesystem::path folder;
   ImageOptions image;
 };
-
-// --calibrate and what goes with it.
-void add_calibration_options(CLI::App& app, CalibrationOptions& options);
-QuantizeOptions quantize_options(const CalibrationOptions& options);
 
 // Calls use(values in order of `inputs`) for each sample, files in order of name. The first
 // dimension of an input must be known; other open ones are as the samples have them. Throws
 // xrt::Error: kNotFound (no folder, no samples in it), kInvalidArgument naming file and input
 // (missing, unknown, another shape), and what reading a file throws.
-void for_each_sample(const CalibrationOptions& options, const std::vector<Port>& inputs,
+void for_each_sample(const SampleFiles& files, const std::vector<Port>& inputs,
                      const std::function<void(const std::vector<Tensor>&)>& use);
 
-}  // namespace xrt::cli
+}  // namespace xrt

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/half.h"
+#include "data/half.h"
 
 #include <cmath>
 
-namespace xrt::cli {
+namespace xrt {
 
 std::uint16_t to_half(float value) {
   constexpr unsigned kInfinity = 0x7C00;
@@ -27,4 +27,4 @@ std::uint16_t to_half(float value) {
   return static_cast<std::uint16_t>(sign | bits);
 }
 
-}  // namespace xrt::cli
+}  // namespace xrt

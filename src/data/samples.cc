@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/samples.h"
+#include "data/samples.h"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "cli/npy.h"
+#include "data/npy.h"
 #include "xrt/error.h"
 
-namespace xrt::cli {
+namespace xrt {
 namespace {
 
 namespace fs = std::filesystem;
@@ -56,12 +56,12 @@ std::vector<fs::path> files_of(const fs::path& folder) {
 
 class Samples {
  public:
-  Samples(const CalibrationOptions& options, const std::vector<Port>& inputs,
+  Samples(const SampleFiles& files, const std::vector<Port>& inputs,
           const std::function<void(const std::vector<Tensor>&)>& use)
-      : options_(options), inputs_(inputs), use_(use) {}
+      : source_(files), inputs_(inputs), use_(use) {}
 
   void run() {
-    const fs::path folder = options_.folder;
+    const fs::path folder = source_.folder;
     if (!fs::is_directory(folder)) {
       throw Error(ErrorCode::kNotFound,
                   fmt::format("{}: no folder of calibration samples is there", folder.string()));
@@ -94,7 +94,7 @@ class Samples {
 
   Tensor read(const fs::path& file, const Port& port) const {
     if (is_picture(file)) {
-      return image_tensor(read_image(file), port.type, port.name, options_.image);
+      return image_tensor(read_image(file), port.type, port.name, source_.image);
     }
     return parse_npy(read_file(file), file.string(), port.type.dtype);
   }
@@ -196,7 +196,7 @@ class Samples {
     }
   }
 
-  const CalibrationOptions& options_;
+  const SampleFiles& source_;
   const std::vector<Port>& inputs_;
   const std::function<void(const std::vector<Tensor>&)>& use_;
   std::size_t count_ = 0;
@@ -204,51 +204,9 @@ class Samples {
 
 }  // namespace
 
-void add_calibration_options(CLI::App& app, CalibrationOptions& options) {
-  app.add_option("--calibrate", options.folder,
-                 "folder of samples for int8: .npz files with arrays named as the inputs; for one "
-                 "input also .npy files and pictures; for several a folder per input")
-      ->type_name("DIR");
-  app.add_option("--clipping", options.clipping,
-                 "part of what a value was seen to hold that gets the 256 steps: minmax (all of "
-                 "it), percentile, entropy (least Kullback-Leibler divergence) or mse (least "
-                 "squared error)")
-      ->check(CLI::IsMember({"minmax", "percentile", "entropy", "mse"}))
-      ->capture_default_str();
-  app.add_option("--percentile", options.percentile,
-                 "of the elements, in percent, that --clipping=percentile keeps")
-      ->capture_default_str();
-  app.add_flag("--round-sums", options.round_sums,
-               "quantise also what a residual is added to: ONNX Runtime computes it in integers "
-               "only then; others lose accuracy");
-  app.add_option("--keep-float", options.skip, "node that stays in floating point (repeatable)")
-      ->type_name("NODE")
-      ->allow_extra_args(false);
-  app.add_option("--layout", options.image.layout,
-                 "of pictures among the samples: auto, nchw, nhwc")
-      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
-      ->capture_default_str();
-  app.add_option("--channels", options.image.channels, "of pictures among the samples: rgb or bgr")
-      ->check(CLI::IsMember({"rgb", "bgr"}))
-      ->capture_default_str();
-  app.add_option("--mean", options.image.mean,
-                 "of pictures: value = (pixel / 255 - mean) / std, three numbers, R G B")
-      ->type_name("R G B");
-  app.add_option("--std", options.image.std, "see --mean")->type_name("R G B");
-}
-
-QuantizeOptions quantize_options(const CalibrationOptions& options) {
-  QuantizeOptions result;
-  result.clipping = clipping_of(options.clipping);
-  result.percentile = options.percentile;
-  result.round_sums = options.round_sums;
-  result.skip = {options.skip.begin(), options.skip.end()};
-  return result;
-}
-
-void for_each_sample(const CalibrationOptions& options, const std::vector<Port>& inputs,
+void for_each_sample(const SampleFiles& files, const std::vector<Port>& inputs,
                      const std::function<void(const std::vector<Tensor>&)>& use) {
-  Samples(options, inputs, use).run();
+  Samples(files, inputs, use).run();
 }
 
-}  // namespace xrt::cli
+}  // namespace xrt

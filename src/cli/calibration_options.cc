@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/calibration_options.h"
+
+namespace xrt::cli {
+
+void add_calibration_options(CLI::App& app, CalibrationOptions& options) {
+  app.add_option("--calibrate", options.samples.folder,
+                 "folder of samples for int8: .npz files with arrays named as the inputs; for one "
+                 "input also .npy files and pictures; for several a folder per input")
+      ->type_name("DIR");
+  app.add_option("--clipping", options.clipping,
+                 "part of what a value was seen to hold that gets the 256 steps: minmax (all of "
+                 "it), percentile, entropy (least Kullback-Leibler divergence) or mse (least "
+                 "squared error)")
+      ->check(CLI::IsMember({"minmax", "percentile", "entropy", "mse"}))
+      ->capture_default_str();
+  app.add_option("--percentile", options.percentile,
+                 "of the elements, in percent, that --clipping=percentile keeps")
+      ->capture_default_str();
+  app.add_flag("--round-sums", options.round_sums,
+               "quantise also what a residual is added to: ONNX Runtime computes it in integers "
+               "only then; others lose accuracy");
+  app.add_option("--keep-float", options.skip, "node that stays in floating point (repeatable)")
+      ->type_name("NODE")
+      ->allow_extra_args(false);
+  app.add_option("--layout", options.samples.image.layout,
+                 "of pictures among the samples: auto, nchw, nhwc")
+      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
+      ->capture_default_str();
+  app.add_option("--channels", options.samples.image.channels,
+                 "of pictures among the samples: rgb or bgr")
+      ->check(CLI::IsMember({"rgb", "bgr"}))
+      ->capture_default_str();
+  app.add_option("--mean", options.samples.image.mean,
+                 "of pictures: value = (pixel / 255 - mean) / std, three numbers, R G B")
+      ->type_name("R G B");
+  app.add_option("--std", options.samples.image.std, "see --mean")->type_name("R G B");
+}
+
+QuantizeOptions quantize_options(const CalibrationOptions& options) {
+  QuantizeOptions result;
+  result.clipping = clipping_of(options.clipping);
+  result.percentile = options.percentile;
+  result.round_sums = options.round_sums;
+  result.skip = {options.skip.begin(), options.skip.end()};
+  return result;
+}
+
+}  // namespace xrt::cli
