@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "onnx/proto.h"
+
 namespace xrt {
 namespace {
 
