@@ -31,16 +31,16 @@ std::optional<Sizes> sizes_of(const Type& data, std::int64_t first, std::int64_t
 // Of the axes that input 1 indexes.
 std::optional<Sizes> indexed_sizes(const Graph& graph, const Node& node) {
   if (!node.domain.empty() || node.inputs.size() < 2) return std::nullopt;
-  const Type& data = graph.type(node.inputs[0]);
   if (node.op == "Gather" || node.op == "GatherElements" || node.op == "ScatterElements") {
-    return sizes_of(data, node.attr_int("axis", 0), 1);
+    return sizes_of(graph.type(node.inputs[0]), node.attr_int("axis", 0), 1);
   }
   if (node.op == "GatherND" || node.op == "ScatterND") {
     const Type& indices = graph.type(node.inputs[1]);
     if (!indices.has_rank() || indices.rank() == 0 || !indices.shape->back().is_known()) {
       return std::nullopt;
     }
-    return sizes_of(data, node.attr_int("batch_dims", 0), indices.shape->back().value());
+    return sizes_of(graph.type(node.inputs[0]), node.attr_int("batch_dims", 0),
+                    indices.shape->back().value());
   }
   return std::nullopt;
 }
