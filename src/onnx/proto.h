@@ -21,9 +21,9 @@
 
 namespace xrt {
 
-// The messages and schemas of this library's copy of ONNX bear a package and a namespace of their own
-// (tools/build_onnx.sh): libprotobuf keeps one table for all messages of a process and ends it where
-// another library or the program itself registers the same ones.
+// The messages and schemas of this library's copy of ONNX have a package and a namespace of their
+// own (tools/build_onnx.sh): libprotobuf keeps one table of all messages of a process, and ends the
+// process where another library or the program itself registers the same ones.
 namespace onnx = ::ONNX_NAMESPACE;
 
 // Nested types (sequences of optionals of …) and nested graphs go no deeper than this.
