@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engines/native/kernels/convert.h"
+#include "engines/native/kernels/common/convert.h"
 
 namespace xrt::native {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "engines/native/context.h"
 #include "engines/native/executable.h"
-#include "engines/native/kernels/custom_op.h"
+#include "engines/native/kernels/control/custom_op.h"
 
 namespace xrt::native {
 

@@ -2,7 +2,7 @@
 #include "engines/native/prepare.h"
 
 #include "engines/native/dequantize.h"
-#include "engines/native/dnn/optimize.h"
+#include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/updates.h"
 #include "ops/schema.h"
 

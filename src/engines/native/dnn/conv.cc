@@ -4,15 +4,15 @@
 // The fused form, op "Conv" of domain kDomain, has the inputs X, W, B (may be left out) and the
 // operands of its post-ops, the attributes of the standard op, the post-op attributes, and
 // `channels_last`: X, Y and the operands are stored as (batch, spatial …, channels).
-// With the attributes of dnn/int8.h it computes on bytes.
+// With the attributes of dnn/int8/int8.h it computes on bytes.
 #include <algorithm>
 #include <numeric>
 
 #include "engines/native/dnn/families.h"
-#include "engines/native/dnn/int8.h"
+#include "engines/native/dnn/int8/int8.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
-#include "engines/native/window.h"
+#include "engines/native/kernels/common/window.h"
 
 namespace xrt::native::dnn {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "engines/native/context.h"
 #include "engines/native/dnn/families.h"
-#include "engines/native/dnn/optimize.h"
+#include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
-#include "engines/native/kernels/vector_ops.h"
-#include "engines/native/window.h"
+#include "engines/native/kernels/common/window.h"
+#include "engines/native/kernels/vector/vector_ops.h"
 
 namespace xrt::native::dnn {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engines/native/context.h"
-#include "engines/native/kernels/vector_ops.h"
-#include "engines/native/kernels/windows.h"
-#include "engines/native/window.h"
+#include "engines/native/kernels/common/window.h"
+#include "engines/native/kernels/common/windows.h"
+#include "engines/native/kernels/vector/vector_ops.h"
 #include "xrt/error.h"
 
 namespace xrt::native::dnn {

@@ -9,7 +9,7 @@
 #include "engines/native/dnn/max_pool.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
-#include "engines/native/window.h"
+#include "engines/native/kernels/common/window.h"
 
 namespace xrt::native::dnn {
 namespace {

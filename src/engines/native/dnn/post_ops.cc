@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "engines/native/dnn/pattern.h"
+#include "engines/native/dnn/fuse/pattern.h"
 
 namespace xrt::native::dnn {
 namespace {

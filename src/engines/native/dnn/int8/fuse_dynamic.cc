@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// MatMulInteger or ConvInteger -> Cast -> Mul by X's scale and that of the weights, where the run
+// computes X's scale and zero point (DynamicQuantizeLinear) and the weights are constant: one node
+// on bytes (see int8.h), with the bias and the activations that follow.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engines/native/dnn/fuse/optimize.h"
+#include "engines/native/dnn/fuse/pattern.h"
+#include "engines/native/dnn/int8/chain.h"
+#include "engines/native/dnn/int8/int8.h"
+#include "engines/native/dnn/int8/pattern.h"
+#include "engines/native/dnn/int8/report.h"
+#include "engines/native/dnn/post_ops.h"
+
+namespace xrt::native::dnn {
+namespace {
+
+// So many products of bytes add up to numbers that float32 holds exactly.
+constexpr std::int64_t kExactInFloat = (std::int64_t{1} << 24) / (255 * 255);
+
+std::int32_t byte(const Tensor& t, std::int64_t i) {
+  return t.dtype() == DType::kUInt8 ? std::int32_t{t.data<std::uint8_t>()[i]}
+                                    : std::int32_t{t.data<std::int8_t>()[i]};
+}
+
+// Weights less their zero point, as a sum of int8 numbers: one tensor, or two where a difference
+// does not fit into one.
+struct SplitWeights {
+  Tensor first, second;  // second: empty where the first is all
+  std::vector<float> differences;
+  std::int32_t zero = 0;  // of `first`
+};
+
+// Bytes as int8 with a zero point, one for all; nothing where there are several.
+std::optional<SplitWeights> with_zero(const Tensor& w, const Tensor& zero) {
+  if (w.dtype() != DType::kUInt8 || zero.dtype() != DType::kUInt8 || zero.count() != 1) return {};
+  SplitWeights result{Tensor::allocate(DType::kInt8, w.dims()), {}, {}, byte(zero, 0) - 128};
+  for (std::int64_t i = 0; i < w.count(); ++i) {
+    result.first.data<std::int8_t>()[i] = static_cast<std::int8_t>(byte(w, i) - 128);
+  }
+  return result;
+}
+
+// `axis`: along which zero points vary.
+std::optional<SplitWeights> split(const Tensor& w, const Tensor* zero, std::size_t axis) {
+  if ((w.dtype() != DType::kUInt8 && w.dtype() != DType::kInt8) || w.count() == 0) return {};
+  const std::int64_t channels = w.dims()[axis];
+  if (zero != nullptr && (zero->dtype() != w.dtype() ||
+                          (zero->count() != 1 && (zero->count() != channels || zero->rank() != 1))))
+    return {};
+  std::int64_t inner = 1;
+  for (std::size_t i = axis + 1; i < w.rank(); ++i) inner *= w.dims()[i];
+  SplitWeights result{
+      Tensor::allocate(DType::kInt8, w.dims()), Tensor::allocate(DType::kInt8, w.dims()), {}, 0};
+  bool whole = true;
+  for (std::int64_t i = 0; i < w.count(); ++i) {
+    const std::int64_t at = zero == nullptr || zero->count() == 1 ? 0 : i / inner % channels;
+    const std::int32_t difference = byte(w, i) - (zero == nullptr ? 0 : byte(*zero, at));
+    const std::int32_t first = std::clamp(difference, -128, 127);
+    result.first.data<std::int8_t>()[i] = static_cast<std::int8_t>(first);
+    result.second.data<std::int8_t>()[i] = static_cast<std::int8_t>(difference - first);
+    result.differences.push_back(static_cast<float>(difference));
+    whole = whole && first == difference;
+  }
+  if (whole) result.second = Tensor();
+  return result;
+}
+
+// What stands behind integer sums: Cast to float32, and Mul by a product of scales.
+struct Scaled {
+  ValueId cast;    // the sums in float32
+  ValueId result;  // what Mul makes
+  ValueId x_scale;
+  std::vector<float> factors;  // of the weights, one per channel
+};
+
+class DynamicFusion {
+ public:
+  DynamicFusion(Graph& graph, Int8Report& report) : graph_(graph), report_(report) {}
+
+  void run() {
+    for (const NodeId id : graph_.topological_order()) {
+      if (!graph_.alive(id)) continue;
+      const Node& node = graph_.node(id);
+      if (!node.domain.empty()) continue;
+      if (node.op == "MatMulInteger") fuse_product(id);
+      if (node.op == "ConvInteger") fuse_convolution(id);
+    }
+  }
+
+ private:
+  ValueId make(std::string_view domain, std::string_view op, std::vector<ValueId> inputs,
+               Attributes attributes, const Type& like, DType dtype) {
+    Type type = like;
+    type.dtype = dtype;
+    const NodeId made = graph_.add_node(domain, op, std::move(inputs), {""}, std::move(attributes));
+    const ValueId out = graph_.node(made).outputs[0];
+    graph_.set_type(out, std::move(type));
+    return out;
+  }
+
+  // `rank` as in follow().
+  std::optional<Scaled> scaled(const Node& node, std::int64_t channels,
+                               std::size_t channel_rank) const {
+    const auto cast_use = sole_use(graph_, node.outputs[0]);
+    if (!cast_use) return std::nullopt;
+    const Node& cast = graph_.node(cast_use->node);
+    if (!cast.domain.empty() || cast.op != "Cast" ||
+        graph_.type(cast.outputs[0]).dtype != DType::kFloat32) {
+      return std::nullopt;
+    }
+    const auto mul_use = sole_use(graph_, cast.outputs[0]);
+    if (!mul_use) return std::nullopt;
+    const Node& mul = graph_.node(mul_use->node);
+    if (!mul.domain.empty() || mul.op != "Mul" ||
+        !same_shape(graph_.type(mul.outputs[0]), graph_.type(node.outputs[0]))) {
+      return std::nullopt;
+    }
+    const Node* scales = producer(graph_, other_input(mul, cast.outputs[0]), "Mul");
+    if (scales == nullptr) return std::nullopt;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      const Tensor* w = graph_.constant(scales->inputs[1 - i]);
+      const Type& x = graph_.type(scales->inputs[i]);
+      if (w == nullptr || w->dtype() != DType::kFloat32 || !x.has_rank() || x.rank() != 0) continue;
+      auto factors = factors_of(*w, channels, channel_rank);
+      if (!factors) continue;
+      return Scaled{cast.outputs[0], mul.outputs[0], scales->inputs[i], std::move(*factors)};
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<std::vector<float>> factors_of(const Tensor& w, std::int64_t channels,
+                                                      std::size_t channel_rank) {
+    const float* data = w.data<float>();
+    if (w.count() == 1) return std::vector<float>(static_cast<std::size_t>(channels), data[0]);
+    const std::size_t axis = channel_rank == 0 ? w.rank() - 1 : 1;
+    const Dims dims = padded_dims(w.dims(), channel_rank);
+    if (w.count() != channels || dims.size() <= axis || dims[axis] != channels) return std::nullopt;
+    return std::vector<float>(data, data + channels);
+  }
+
+  // X of uint8 with one zero point.
+  bool takes(const Node& node) const {
+    const Type& x = graph_.type(node.input(0));
+    const auto zero = node.input(2).valid() ? graph_.type(node.input(2)).static_dims() : Dims{};
+    return x.dtype == DType::kUInt8 && x.has_rank() && zero && zero->empty() &&
+           graph_.type(node.outputs[0]).has_rank();
+  }
+
+  const Tensor* zero_of(const Node& node) const {
+    return node.input(3).valid() ? graph_.constant(node.input(3)) : nullptr;
+  }
+
+  // The fused nodes; false where a convolution on bytes would be slow.
+  bool fuse(const Node& node, std::string_view op, const SplitWeights& weights,
+            const Scaled& scaled, std::size_t channel_rank) {
+    const Chain chain =
+        follow(graph_, {scaled.result, std::vector<double>(scaled.factors.size()), {}, {}, {}},
+               channel_rank, /*bytes=*/false);
+    Int8Terms terms;
+    terms.factors = scaled.factors;
+    terms.w_zero = weights.zero;
+    terms.to = DType::kFloat32;
+    const bool two = weights.second.defined();
+    const auto described = [&](bool last) {
+      Attributes attributes = node.attributes;
+      std::vector<PostOp> ops;
+      if (two && last) ops.push_back({"Add", 0, 0, 3});
+      if (last) ops.insert(ops.end(), chain.ops.begin(), chain.ops.end());
+      write_post_ops(attributes, ops);
+      const std::int64_t next = two && last ? 4 : 3;
+      terms.scale_input = next;
+      terms.zero_input = node.input(2).valid() ? next + 1 : -1;
+      terms.write(attributes);
+      return attributes;
+    };
+    if (const auto dims = graph_.type(node.input(0)).static_dims(); dims && op == "Conv") {
+      Node probe;
+      probe.attributes = described(/*last=*/true);
+      if (!int8_convolution_is_fast(probe, DType::kUInt8, *dims, weights.first.dims())) {
+        return false;
+      }
+    }
+    const auto add = [&](const Tensor& w, const std::vector<double>& bias, ValueId addend) {
+      std::vector<float> numbers(bias.begin(), bias.end());
+      std::vector<ValueId> inputs{
+          node.input(0), graph_.add_constant("", w),
+          graph_.add_constant(
+              "", Tensor::from<float>(DType::kFloat32, {static_cast<std::int64_t>(numbers.size())},
+                                      std::span<const float>(numbers)))};
+      if (addend.valid()) inputs.push_back(addend);
+      inputs.push_back(scaled.x_scale);
+      if (node.input(2).valid()) inputs.push_back(node.input(2));
+      const bool last = addend.valid() || !two;
+      return make(kDomain, op, std::move(inputs), described(last), graph_.type(chain.result),
+                  DType::kFloat32);
+    };
+    ValueId result;
+    if (two) result = add(weights.second, std::vector<double>(chain.bias.size()), {});
+    result = add(weights.first, chain.bias, result);
+    replace_value(graph_, chain.result, result);
+    return true;
+  }
+
+  void fuse_product(NodeId id) {
+    const Node node = graph_.node(id);
+    const Tensor* w = graph_.constant(node.input(1));
+    if (w == nullptr || w->rank() != 2 || !takes(node) ||
+        (node.input(3).valid() && zero_of(node) == nullptr) ||
+        graph_.type(node.input(0)).rank() < 2) {
+      return;
+    }
+    const auto found = scaled(node, w->dims()[1], 0);
+    auto weights = found ? split(*w, zero_of(node), 1) : std::nullopt;
+    if (weights && weights->second.defined()) {
+      if (auto one = with_zero(*w, *zero_of(node))) weights = std::move(one);
+    }
+    if (weights) fuse(node, "Int8MatMul", *weights, *found, 0);
+  }
+
+  void fuse_convolution(NodeId id) {
+    const Node node = graph_.node(id);
+    const Tensor* w = graph_.constant(node.input(1));
+    if (w == nullptr || w->rank() < 3 || w->rank() > 5 || !takes(node) ||
+        graph_.type(node.input(0)).rank() != w->rank() ||
+        (node.input(3).valid() && zero_of(node) == nullptr)) {
+      return;
+    }
+    const auto weights = split(*w, zero_of(node), 0);
+    if (!weights) return;
+    const auto found = scaled(node, w->dims()[0], w->rank());
+    if (found && fuse(node, "Conv", *weights, *found, w->rank())) return;
+    if (w->count() / w->dims()[0] > kExactInFloat) return;
+    report_.stays_float(id, "float32 holds its sums exactly, and is faster here");
+    convolve_floats(node, *weights, found);
+  }
+
+  // The sums in float32, which holds them exactly.
+  void convolve_floats(const Node& node, const SplitWeights& weights,
+                       const std::optional<Scaled>& scaled) {
+    const ValueId one = graph_.add_constant("", Tensor::scalar(1.0F));
+    const ValueId x = make("", "DequantizeLinear", {node.input(0), one, node.input(2)}, {},
+                           graph_.type(node.input(0)), DType::kFloat32);
+    const ValueId w =
+        graph_.add_constant("", Tensor::from<float>(DType::kFloat32, weights.first.dims(),
+                                                    std::span<const float>(weights.differences)));
+    const Type type = graph_.type(node.outputs[0]);
+    const ValueId sums = make("", "Conv", {x, w}, node.attributes, type, DType::kFloat32);
+    if (scaled) return replace_value(graph_, scaled->cast, sums);
+    const ValueId whole =
+        make("", "Cast", {sums}, {{"to", static_cast<std::int64_t>(DType::kInt32)}}, type,
+             DType::kInt32);
+    replace_value(graph_, node.outputs[0], whole);
+  }
+
+  Graph& graph_;
+  Int8Report& report_;
+};
+
+}  // namespace
+
+void fuse_dynamic_int8(Graph& graph, Int8Report& report) { DynamicFusion(graph, report).run(); }
+
+}  // namespace xrt::native::dnn

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walking over the elements of windows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/window.h"
+
+namespace xrt::native {
+
+// How many of 0, 1, … below `limit` satisfy start + i · step < end.
+inline std::int64_t steps_below(std::int64_t start, std::int64_t step, std::int64_t end,
+                                std::int64_t limit) {
+  if (start >= end) return 0;
+  return std::min(limit, (end - start + step - 1) / step);
+}
+
+// One window: calls fn(offset in the image) for each of its elements inside the image; returns how
+// many of its elements lie in the padded image. A window may be much larger than the image: only
+// what is inside is walked over.
+template <typename F>
+std::int64_t for_window(const Window& w, const Dims& image, std::int64_t index, F&& fn) {
+  const std::size_t rank = image.size();
+  Dims start(rank), first(rank), past(rank);
+  std::int64_t rest = index;
+  std::int64_t padded = 1;
+  bool empty = false;
+  for (std::size_t a = rank; a-- > 0;) {
+    start[a] = rest % w.output[a] * w.strides[a] - w.pads_begin[a];
+    rest /= w.output[a];
+    first[a] = steps_below(start[a], w.dilations[a], 0, w.kernel[a]);
+    past[a] = steps_below(start[a], w.dilations[a], image[a], w.kernel[a]);
+    empty = empty || first[a] >= past[a];
+    // A count that does not fit is far beyond any that a mean is taken over.
+    const std::int64_t inside_padding =
+        steps_below(start[a], w.dilations[a], image[a] + w.pads_end[a], w.kernel[a]);
+    if (__builtin_mul_overflow(padded, inside_padding, &padded)) {
+      fail("a window of shape " + shape_text(w.kernel) + " has too many elements");
+    }
+  }
+  if (empty) return padded;
+  Dims at = first;
+  while (true) {
+    std::int64_t offset = 0;
+    for (std::size_t a = 0; a < rank; ++a) {
+      offset = offset * image[a] + start[a] + at[a] * w.dilations[a];
+    }
+    fn(offset);
+    std::size_t a = rank;
+    while (a-- > 0) {
+      if (++at[a] < past[a]) break;
+      at[a] = first[a];
+    }
+    if (a == SIZE_MAX) return padded;
+  }
+}
+
+}  // namespace xrt::native

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// If, Loop and Scan: their bodies are executables of their own.
+#include <algorithm>
+#include <optional>
+
+#include "base/interrupt.h"
+#include "engines/native/context.h"
+#include "engines/native/executable.h"
+#include "engines/native/kernels/common/axes.h"
+#include "engines/native/kernels/common/strided.h"
+#include "engines/native/kernels/register.h"
+
+namespace xrt::native {
+
+namespace {
+
+struct Body {
+  std::shared_ptr<const NativeExecutable> executable;
+  std::size_t inputs = 0;  // declared, without captures
+  std::size_t outputs = 0;
+  std::size_t first_capture = 0;  // position among the node's inputs
+  std::size_t captures = 0;
+  std::vector<Type> output_types;
+};
+
+struct BodyContexts final : KernelState {
+  std::vector<std::unique_ptr<RunContext>> contexts;
+};
+
+class BodyKernel : public Kernel {
+ public:
+  explicit BodyKernel(const KernelCreateContext& create)
+      : Kernel({.allocates = false, .retains_inputs = true}), inputs_(create.input_count()) {
+    std::size_t next = inputs_;
+    for (const Graph* graph : Graph::subgraphs(create.node())) {
+      Body body{std::static_pointer_cast<const NativeExecutable>(create.compile_body(*graph)),
+                graph->inputs().size(),
+                graph->outputs().size(),
+                next,
+                graph->captures().size(),
+                {}};
+      for (const ValueId id : graph->outputs()) body.output_types.push_back(graph->type(id));
+      next += body.captures;
+      bodies_.push_back(std::move(body));
+    }
+  }
+
+  std::unique_ptr<KernelState> make_state() const override {
+    auto state = std::make_unique<BodyContexts>();
+    for (const Body& body : bodies_) state->contexts.push_back(body.executable->create_context());
+    return state;
+  }
+
+  std::size_t weight_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Body& body : bodies_) bytes += body.executable->weight_bytes();
+    return bytes;
+  }
+
+ protected:
+  const Body& body(std::size_t i) const { return bodies_.at(i); }
+  std::size_t node_inputs() const { return inputs_; }
+
+  // Appends the captured values.
+  static void add_captures(const KernelContext& k, const Body& body, std::vector<Data>& inputs) {
+    for (std::size_t i = 0; i < body.captures; ++i) {
+      inputs.push_back(k.input_data(body.first_capture + i));
+    }
+  }
+
+  std::vector<Data> run_body(const KernelContext& k, std::size_t i,
+                             const std::vector<Data>& inputs) const {
+    std::vector<Data> outputs(bodies_[i].outputs);
+    bodies_[i].executable->run(k.state<BodyContexts>().contexts[i].get(), inputs, outputs);
+    return outputs;
+  }
+
+ private:
+  std::vector<Body> bodies_;
+  std::size_t inputs_;
+};
+
+bool truth(const Tensor& condition) {
+  if (condition.dtype() != DType::kBool || condition.count() != 1) {
+    fail("the condition is no single bool");
+  }
+  return condition.data<std::uint8_t>()[0] != 0;
+}
+
+class IfKernel final : public BodyKernel {
+ public:
+  using BodyKernel::BodyKernel;
+  void run(KernelContext& k) const override {
+    // In order of attribute name: else_branch, then_branch.
+    const std::size_t branch = truth(k.input(0)) ? 1 : 0;
+    std::vector<Data> inputs;
+    add_captures(k, body(branch), inputs);
+    std::vector<Data> outputs = run_body(k, branch, inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) k.set_output(i, std::move(outputs[i]));
+  }
+};
+
+// The parts of one scanned output, joined along a new axis.
+class Stack {
+ public:
+  void add(const Tensor& part) {
+    if (!parts_.empty() && (part.dims() != parts_[0].dims() || part.dtype() != parts_[0].dtype())) {
+      fail("a scanned output changes its shape from " + shape_text(parts_[0].dims()) + " to " +
+           shape_text(part.dims()));
+    }
+    parts_.push_back(part);
+  }
+
+  Tensor joined(std::int64_t given_axis, bool reverse, const Type& type) const {
+    const auto count = static_cast<std::int64_t>(parts_.size());
+    Dims part;
+    if (!parts_.empty()) {
+      part = parts_[0].dims();
+    } else if (type.has_rank()) {
+      for (const Dim& dim : *type.shape) part.push_back(dim.is_known() ? dim.value() : 0);
+    }
+    const std::size_t axis = normalize_axis(given_axis, part.size() + 1);
+    Dims dims = part;
+    dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), count);
+    Tensor y = allocate_checked(parts_.empty() ? type.dtype : parts_[0].dtype(), dims);
+    const std::int64_t outer = product(part, 0, axis);
+    const std::int64_t inner = product(part, axis, part.size());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Tensor& source = parts_[reverse ? count - 1 - i : i];
+      for (std::int64_t o = 0; o < outer; ++o) {
+        copy_elements(y.dtype(), source.raw(), o * inner, y.raw(), (o * count + i) * inner, inner);
+      }
+    }
+    return y;
+  }
+
+ private:
+  std::vector<Tensor> parts_;
+};
+
+class LoopKernel final : public BodyKernel {
+ public:
+  using BodyKernel::BodyKernel;
+  void run(KernelContext& k) const override {
+    const Body& body = this->body(0);
+    if (body.inputs < 2 || body.outputs < body.inputs - 1) fail("the body has too few values");
+    const std::size_t carried = body.inputs - 2;
+    const std::size_t scanned = body.outputs - 1 - carried;
+    std::int64_t trips = INT64_MAX;
+    if (k.has_input(0)) trips = k.input(0).to_int64().at(0);
+    bool go_on = !k.has_input(1) || k.input_data(1).is_none() || truth(k.input(1));
+
+    std::vector<Data> inputs(2 + carried);
+    for (std::size_t i = 0; i < carried; ++i) {
+      // An optional carried value may start absent.
+      if (k.has_input(2 + i)) inputs[2 + i] = k.owned_input(2 + i);
+    }
+    add_captures(k, body, inputs);
+    std::vector<Stack> stacks(scanned);
+    Tensor condition = Tensor::allocate(DType::kBool, {});
+    for (std::int64_t trip = 0; go_on && trip < trips; ++trip) {
+      throw_if_interrupted();
+      condition.data<std::uint8_t>()[0] = 1;
+      inputs[0] = Tensor::scalar(trip);
+      inputs[1] = condition;
+      std::vector<Data> outputs = run_body(k, 0, inputs);
+      go_on = truth(outputs[0].tensor());
+      for (std::size_t i = 0; i < carried; ++i) inputs[2 + i] = std::move(outputs[1 + i]);
+      for (std::size_t i = 0; i < scanned; ++i) stacks[i].add(outputs[1 + carried + i].tensor());
+    }
+    for (std::size_t i = 0; i < carried; ++i) k.set_output(i, std::move(inputs[2 + i]));
+    for (std::size_t i = 0; i < scanned; ++i) {
+      if (!k.wants_output(carried + i)) continue;
+      k.set_output(carried + i, stacks[i].joined(0, false, body.output_types[1 + carried + i]));
+    }
+  }
+};
+
+class ScanKernel final : public BodyKernel {
+ public:
+  explicit ScanKernel(const KernelCreateContext& create)
+      : BodyKernel(create),
+        scanned_inputs_(static_cast<std::size_t>(create.node().attr_int("num_scan_inputs", 0))),
+        input_axes_(create.node().attr_ints("scan_input_axes")),
+        input_directions_(create.node().attr_ints("scan_input_directions")),
+        output_axes_(create.node().attr_ints("scan_output_axes")),
+        output_directions_(create.node().attr_ints("scan_output_directions")) {
+    if (scanned_inputs_ < 1 || scanned_inputs_ > node_inputs()) {
+      fail("'num_scan_inputs' does not fit the inputs");
+    }
+  }
+
+  void run(KernelContext& k) const override {
+    const Body& body = this->body(0);
+    const std::size_t states = node_inputs() - scanned_inputs_;
+    if (body.inputs != node_inputs() || body.outputs < states) fail("the body does not fit");
+    const std::size_t scanned = body.outputs - states;
+    std::optional<std::int64_t> length;
+    for (std::size_t i = 0; i < scanned_inputs_; ++i) {
+      const Tensor& x = k.input(states + i);
+      const std::int64_t size = x.dims()[normalize_axis(at(input_axes_, i), x.rank())];
+      if (length && *length != size) fail("the scanned inputs have different lengths");
+      length = size;
+    }
+    std::vector<Data> inputs(body.inputs);
+    for (std::size_t i = 0; i < states; ++i) inputs[i] = k.owned_input(i);
+    add_captures(k, body, inputs);
+    std::vector<Stack> stacks(scanned);
+    for (std::int64_t t = 0; t < *length; ++t) {
+      for (std::size_t i = 0; i < scanned_inputs_; ++i) {
+        const std::int64_t step = at(input_directions_, i) != 0 ? *length - 1 - t : t;
+        inputs[states + i] = slice(k, k.input(states + i), at(input_axes_, i), step);
+      }
+      std::vector<Data> outputs = run_body(k, 0, inputs);
+      for (std::size_t i = 0; i < states; ++i) inputs[i] = std::move(outputs[i]);
+      for (std::size_t i = 0; i < scanned; ++i) stacks[i].add(outputs[states + i].tensor());
+    }
+    for (std::size_t i = 0; i < states; ++i) k.set_output(i, std::move(inputs[i]));
+    for (std::size_t i = 0; i < scanned; ++i) {
+      if (!k.wants_output(states + i)) continue;
+      k.set_output(states + i, stacks[i].joined(at(output_axes_, i), at(output_directions_, i) != 0,
+                                                body.output_types[states + i]));
+    }
+  }
+
+ private:
+  static std::int64_t at(const std::vector<std::int64_t>& list, std::size_t i) {
+    return i < list.size() ? list[i] : 0;
+  }
+
+  static Tensor slice(const KernelContext& k, const Tensor& x, std::int64_t given_axis,
+                      std::int64_t index) {
+    const std::size_t axis = normalize_axis(given_axis, x.rank());
+    StridedView view{x.dims(), dense_strides(x.dims()), 0};
+    view.offset = index * view.strides[axis];
+    view.dims.erase(view.dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    view.strides.erase(view.strides.begin() + static_cast<std::ptrdiff_t>(axis));
+    Tensor y = allocate_checked(x.dtype(), view.dims);
+    copy_view(k, x.raw(), view, x.dtype(), y.raw());
+    return y;
+  }
+
+  std::size_t scanned_inputs_;
+  std::vector<std::int64_t> input_axes_, input_directions_, output_axes_, output_directions_;
+};
+
+template <typename T>
+std::unique_ptr<Kernel> create_body_kernel(const KernelCreateContext& create) {
+  return std::make_unique<T>(create);
+}
+
+}  // namespace
+
+void register_control_flow_kernels(KernelRegistry& registry) {
+  registry.add({.op = "If", .create = create_body_kernel<IfKernel>});
+  registry.add({.op = "Loop", .create = create_body_kernel<LoopKernel>});
+  registry.add({.op = "Scan", .create = create_body_kernel<ScanKernel>});
+}
+
+}  // namespace xrt::native

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops on strings: StringConcat, StringSplit, StringNormalizer, RegexFullMatch, TfIdfVectorizer.
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "engines/native/context.h"
+#include "engines/native/kernels/common/broadcast.h"
+#include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/register.h"
+
+namespace xrt::native {
+
+namespace {
+
+using Created = std::unique_ptr<Kernel>;
+
+void run_concat(KernelContext& k) {
+  const Tensor& a = k.input(0);
+  const Tensor& b = k.input(1);
+  Tensor& y = k.output(0, DType::kString, broadcast_dims(a.dims(), b.dims()));
+  if (y.count() == 0) return;
+  const Tensor* inputs[] = {&a, &b};
+  const BroadcastLoop loop(y.dims(), inputs);
+  loop.run(k, 64, [&](std::int64_t out, const auto& offsets, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      y.strings()[out + i] = a.strings()[offsets[0] + (loop.dense(0) ? i : 0)] +
+                             b.strings()[offsets[1] + (loop.dense(1) ? i : 0)];
+    }
+  });
+}
+
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+
+std::vector<std::string> split_at_spaces(const std::string& text, std::int64_t limit) {
+  std::vector<std::string> parts;
+  std::size_t at = 0;
+  while (true) {
+    while (at < text.size() && is_space(text[at])) ++at;
+    if (at == text.size()) return parts;
+    if (static_cast<std::int64_t>(parts.size()) == limit) {
+      std::size_t end = text.size();
+      while (is_space(text[end - 1])) --end;
+      parts.push_back(text.substr(at, end - at));
+      return parts;
+    }
+    std::size_t end = at;
+    while (end < text.size() && !is_space(text[end])) ++end;
+    parts.push_back(text.substr(at, end - at));
+    at = end;
+  }
+}
+
+std::vector<std::string> split_at(const std::string& text, const std::string& delimiter,
+                                  std::int64_t limit) {
+  if (delimiter.empty()) return split_at_spaces(text, limit);
+  std::vector<std::string> parts;
+  if (text.empty()) return parts;
+  std::size_t at = 0;
+  while (static_cast<std::int64_t>(parts.size()) < limit) {
+    const std::size_t end = text.find(delimiter, at);
+    if (end == std::string::npos) break;
+    parts.push_back(text.substr(at, end - at));
+    at = end + delimiter.size();
+  }
+  parts.push_back(text.substr(at));
+  return parts;
+}
+
+Created create_string_split(const KernelCreateContext& create) {
+  const std::string delimiter = create.node().attr_string("delimiter", "");
+  const std::int64_t limit = create.node().attr_int("maxsplit", INT64_MAX);
+  return make_kernel([delimiter, limit](KernelContext& k) {
+    const Tensor& x = k.input(0);
+    std::vector<std::vector<std::string>> parts;
+    std::size_t longest = 0;
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      parts.push_back(split_at(x.strings()[i], delimiter, limit));
+      longest = std::max(longest, parts.back().size());
+    }
+    Dims dims = x.dims();
+    dims.push_back(static_cast<std::int64_t>(longest));
+    Tensor& y = k.output(0, DType::kString, dims);
+    Tensor& counts = k.output(1, DType::kInt64, x.dims());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      counts.data<std::int64_t>()[i] = static_cast<std::int64_t>(parts[i].size());
+      std::string* row = y.strings() + i * longest;
+      std::move(parts[i].begin(), parts[i].end(), row);
+      std::fill(row + parts[i].size(), row + longest, std::string());
+    }
+  });
+}
+
+// --- case mapping of UTF-8 ----------------------------------------------------------------------
+
+// ASCII, Latin-1, Latin Extended-A, Greek and Cyrillic: the letters whose cases differ by a fixed
+// distance. Other code points stay as they are.
+std::uint32_t lower_case(std::uint32_t c) {
+  if (c >= 'A' && c <= 'Z') return c + 32;
+  if ((c >= 0xC0 && c <= 0xDE && c != 0xD7)) return c + 32;
+  if (c >= 0x100 && c <= 0x137 && c != 0x130) return c | 1;
+  if (c >= 0x139 && c <= 0x148) return c % 2 == 1 ? c + 1 : c;
+  if (c >= 0x14A && c <= 0x177) return c | 1;
+  if (c == 0x178) return 0xFF;
+  if (c >= 0x179 && c <= 0x17E) return c % 2 == 1 ? c + 1 : c;
+  if (c >= 0x391 && c <= 0x3AB && c != 0x3A2) return c + 32;
+  if (c >= 0x410 && c <= 0x42F) return c + 32;
+  if (c >= 0x400 && c <= 0x40F) return c + 80;
+  return c;
+}
+
+std::uint32_t upper_case(std::uint32_t c) {
+  if (c >= 'a' && c <= 'z') return c - 32;
+  if (c >= 0xE0 && c <= 0xFE && c != 0xF7) return c - 32;
+  if (c >= 0x100 && c <= 0x137 && c != 0x131) return c & ~1U;
+  if (c >= 0x139 && c <= 0x148) return c % 2 == 0 ? c - 1 : c;
+  if (c >= 0x14A && c <= 0x177) return c & ~1U;
+  if (c == 0xFF) return 0x178;
+  if (c >= 0x179 && c <= 0x17E) return c % 2 == 0 ? c - 1 : c;
+  if (c >= 0x3B1 && c <= 0x3CB && c != 0x3C2) return c - 32;
+  if (c >= 0x430 && c <= 0x44F) return c - 32;
+  if (c >= 0x450 && c <= 0x45F) return c - 80;
+  return c;
+}
+
+// Bytes that are not UTF-8 are kept.
+template <typename F>
+std::string map_code_points(const std::string& text, F&& map) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : 0;
+    if (length == 1) {
+      result += static_cast<char>(map(lead));
+    } else if (length == 2 && i + 1 < text.size()) {
+      // Every code point that is mapped has one or two bytes, and so has its other case.
+      const std::uint32_t c = map((lead & 0x1FU) << 6 | (text[i + 1] & 0x3FU));
+      result += static_cast<char>(0xC0 | c >> 6);
+      result += static_cast<char>(0x80 | (c & 0x3F));
+    } else {
+      result += text[i];
+      ++i;
+      continue;
+    }
+    i += length;
+  }
+  return result;
+}
+
+Created create_normalizer(const KernelCreateContext& create) {
+  const std::string action = create.node().attr_string("case_change_action", "NONE");
+  if (action != "NONE" && action != "LOWER" && action != "UPPER") {
+    fail("case_change_action '" + action + "' is not known");
+  }
+  const bool sensitive = create.node().attr_int("is_case_sensitive", 0) != 0;
+  std::set<std::string> stop_words;
+  for (const std::string& word : create.node().attr_strings("stopwords")) {
+    stop_words.insert(sensitive ? word : map_code_points(word, lower_case));
+  }
+  return make_kernel([=](KernelContext& k) {
+    const Tensor& x = k.input(0);
+    if (x.rank() < 1 || x.rank() > 2 || (x.rank() == 2 && x.dims()[0] != 1)) {
+      fail("the input is neither [C] nor [1, C]");
+    }
+    std::vector<std::string> kept;
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      const std::string& word = x.strings()[i];
+      if (stop_words.contains(sensitive ? word : map_code_points(word, lower_case))) continue;
+      kept.push_back(action == "LOWER"   ? map_code_points(word, lower_case)
+                     : action == "UPPER" ? map_code_points(word, upper_case)
+                                         : word);
+    }
+    if (kept.empty()) kept.emplace_back();
+    const auto count = static_cast<std::int64_t>(kept.size());
+    Tensor& y = k.output(0, DType::kString, x.rank() == 1 ? Dims{count} : Dims{1, count});
+    std::move(kept.begin(), kept.end(), y.strings());
+  });
+}
+
+// RE2's syntax as far as it is also ECMAScript's.
+Created create_regex(const KernelCreateContext& create) {
+  const std::string pattern = create.node().attr_string("pattern", "");
+  std::regex regex;
+  try {
+    regex = std::regex(pattern, std::regex::ECMAScript);
+  } catch (const std::regex_error& error) {
+    throw Error(ErrorCode::kUnsupported, "pattern '" + pattern + "': " + error.what());
+  }
+  return make_kernel([regex](KernelContext& k) {
+    const Tensor& x = k.input(0);
+    Tensor& y = k.output(0, DType::kBool, x.dims());
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      y.data<std::uint8_t>()[i] = std::regex_match(x.strings()[i], regex) ? 1 : 0;
+    }
+  });
+}
+
+// --- TfIdfVectorizer ----------------------------------------------------------------------------
+
+class TfIdf {
+ public:
+  explicit TfIdf(const Node& node)
+      : mode_(node.attr_string("mode", "")),
+        shortest_(node.attr_int("min_gram_length", 1)),
+        longest_(node.attr_int("max_gram_length", 1)),
+        skips_(node.attr_int("max_skip_count", 0)),
+        indexes_(node.attr_ints("ngram_indexes")),
+        weights_(node.attr_floats("weights")) {
+    if (mode_ != "TF" && mode_ != "IDF" && mode_ != "TFIDF") fail("mode '" + mode_ + "'");
+    // Tokens of both kinds are compared as text.
+    std::vector<std::string> pool = node.attr_strings("pool_strings");
+    for (const std::int64_t token : node.attr_ints("pool_int64s")) {
+      pool.push_back(std::to_string(token));
+    }
+    const std::vector<std::int64_t> starts = node.attr_ints("ngram_counts");
+    std::size_t gram = 0;
+    for (std::size_t n = 1; n <= starts.size(); ++n) {
+      const auto begin = static_cast<std::size_t>(starts[n - 1]);
+      const std::size_t end = n < starts.size() ? static_cast<std::size_t>(starts[n]) : pool.size();
+      if (end > pool.size() || begin > end) fail("'ngram_counts' does not fit the pool");
+      for (std::size_t at = begin; at + n <= end; at += n) {
+        grams_[{pool.begin() + static_cast<std::ptrdiff_t>(at),
+                pool.begin() + static_cast<std::ptrdiff_t>(at + n)}] = gram++;
+      }
+    }
+    // Longer n-grams are not in the pool.
+    longest_ = std::min(longest_, static_cast<std::int64_t>(starts.size()));
+    if (gram != indexes_.size()) fail("'ngram_indexes' has not one entry per n-gram of the pool");
+    if (!weights_.empty() && weights_.size() != gram) fail("'weights' has another length");
+    for (const std::int64_t index : indexes_) {
+      if (index < 0 || index > (1 << 28)) fail("an n-gram index is out of range");
+      width_ = std::max(width_, index + 1);
+    }
+  }
+
+  std::int64_t width() const { return width_; }
+
+  void run(const std::vector<std::string>& tokens, float* out) const {
+    std::vector<float> counts(indexes_.size());
+    const auto size = static_cast<std::int64_t>(tokens.size());
+    for (std::int64_t skip = 0; skip <= std::min(skips_, size); ++skip) {
+      for (std::int64_t n = shortest_; n <= longest_; ++n) {
+        // Without neighbours there is nothing to skip.
+        if (n == 1 && skip > 0) continue;
+        const std::int64_t step = skip + 1;
+        for (std::int64_t first = 0; first + (n - 1) * step < size; ++first) {
+          std::vector<std::string> gram;
+          for (std::int64_t i = 0; i < n; ++i) gram.push_back(tokens[first + i * step]);
+          const auto found = grams_.find(gram);
+          if (found != grams_.end()) counts[found->second] += 1;
+        }
+      }
+    }
+    std::fill_n(out, width_, 0.0F);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const float weight = weights_.empty() ? 1.0F : weights_[i];
+      float value = counts[i];
+      if (mode_ == "IDF") value = counts[i] > 0 ? weight : 0.0F;
+      if (mode_ == "TFIDF") value = counts[i] * weight;
+      out[indexes_[i]] += value;
+    }
+  }
+
+ private:
+  std::string mode_;
+  std::int64_t shortest_, longest_, skips_;
+  std::vector<std::int64_t> indexes_;
+  std::vector<float> weights_;
+  std::map<std::vector<std::string>, std::size_t> grams_;
+  std::int64_t width_ = 0;
+};
+
+Created create_tf_idf(const KernelCreateContext& create) {
+  return make_kernel([tf = TfIdf(create.node())](KernelContext& k) {
+    const Tensor& x = k.input(0);
+    if (x.rank() > 2) fail("the input is not of rank 1 or 2");
+    const bool matrix = x.rank() == 2;
+    const std::int64_t rows = matrix ? x.dims()[0] : 1;
+    const std::int64_t columns = rows == 0 ? 0 : x.count() / rows;
+    Tensor& y = k.output(0, DType::kFloat32, matrix ? Dims{rows, tf.width()} : Dims{tf.width()});
+    std::vector<std::string> tokens(static_cast<std::size_t>(columns));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t i = 0; i < columns; ++i) {
+        if (x.dtype() == DType::kString) {
+          tokens[i] = x.strings()[row * columns + i];
+        } else {
+          std::int64_t value = 0;
+          load_int64(x.dtype(), x.raw(), row * columns + i, 1, &value);
+          tokens[i] = std::to_string(value);
+        }
+      }
+      tf.run(tokens, y.data<float>() + row * tf.width());
+    }
+  });
+}
+
+}  // namespace
+
+void register_string_kernels(KernelRegistry& registry) {
+  const auto strings = [](const NodeView& n) { return n.check_input(0, kStringType); };
+  registry.add({.op = "StringConcat", .supports = strings, .create = [](const auto&) {
+                  return make_kernel(run_concat);
+                }});
+  registry.add({.op = "StringSplit", .supports = strings, .create = create_string_split});
+  registry.add({.op = "StringNormalizer", .supports = strings, .create = create_normalizer});
+  registry.add({.op = "RegexFullMatch",
+                .supports =
+                    [](const NodeView& n) {
+                      try {
+                        std::regex(n.node().attr_string("pattern", ""), std::regex::ECMAScript);
+                      } catch (const std::regex_error& error) {
+                        return Support::no(std::string("the pattern: ") + error.what());
+                      }
+                      return n.check_input(0, kStringType);
+                    },
+                .create = create_regex});
+  registry.add({.op = "TfIdfVectorizer",
+                .supports =
+                    [](const NodeView& n) {
+                      return n.check_input(0, kStringType | DTypeSet{DType::kInt32, DType::kInt64});
+                    },
+                .create = create_tf_idf});
+}
+
+}  // namespace xrt::native

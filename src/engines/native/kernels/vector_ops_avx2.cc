@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "engines/native/kernels/vector_ops.h"
-
-#define XRT_ISA kVectorOpsAvx2
-#include "engines/native/kernels/vector_ops.inc"

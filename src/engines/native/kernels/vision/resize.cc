@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resize and Upsample: nearest, linear and cubic, with every coordinate transformation.
+//
+// Interpolation is separable: each axis that changes is resized on its own, as a weighted sum of
+// the source's slices.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engines/native/context.h"
+#include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/strided.h"
+#include "engines/native/kernels/register.h"
+#include "engines/native/kernels/vector/vector_ops.h"
+
+namespace xrt::native {
+
+namespace {
+
+enum class Mode : std::uint8_t { kNearest, kLinear, kCubic };
+enum class Transform : std::uint8_t {
+  kHalfPixel,
+  kHalfPixelSymmetric,
+  kPytorchHalfPixel,
+  kAlignCorners,
+  kAsymmetric,
+  kCrop,
+};
+enum class Nearest : std::uint8_t { kPreferFloor, kPreferCeil, kFloor, kCeil };
+
+struct Attributes {
+  Mode mode = Mode::kNearest;
+  Transform transform = Transform::kHalfPixel;
+  Nearest nearest = Nearest::kPreferFloor;
+  double cubic_a = -0.75;
+  bool antialias = false;
+  bool exclude_outside = false;
+  float extrapolation = 0;
+  bool has_axes = false;
+  std::vector<std::int64_t> axes;
+  std::string policy;
+};
+
+template <typename E, std::size_t N>
+E parse_enum(const Node& node, const char* attribute, const char* fallback,
+             const std::pair<const char*, E> (&names)[N]) {
+  const std::string value = node.attr_string(attribute, fallback);
+  for (const auto& [name, e] : names) {
+    if (value == name) return e;
+  }
+  fail("attribute '" + std::string(attribute) + "' is '" + value + "'");
+}
+
+Attributes parse(const Node& node) {
+  Attributes a;
+  a.mode = parse_enum<Mode>(
+      node, "mode", "nearest",
+      {{"nearest", Mode::kNearest}, {"linear", Mode::kLinear}, {"cubic", Mode::kCubic}});
+  a.transform = parse_enum<Transform>(node, "coordinate_transformation_mode", "half_pixel",
+                                      {{"half_pixel", Transform::kHalfPixel},
+                                       {"half_pixel_symmetric", Transform::kHalfPixelSymmetric},
+                                       {"pytorch_half_pixel", Transform::kPytorchHalfPixel},
+                                       {"align_corners", Transform::kAlignCorners},
+                                       {"asymmetric", Transform::kAsymmetric},
+                                       {"tf_crop_and_resize", Transform::kCrop}});
+  a.nearest = parse_enum<Nearest>(node, "nearest_mode", "round_prefer_floor",
+                                  {{"round_prefer_floor", Nearest::kPreferFloor},
+                                   {"round_prefer_ceil", Nearest::kPreferCeil},
+                                   {"floor", Nearest::kFloor},
+                                   {"ceil", Nearest::kCeil}});
+  a.cubic_a = node.attr_float("cubic_coeff_a", -0.75F);
+  a.antialias = node.attr_int("antialias", 0) != 0;
+  a.exclude_outside = node.attr_int("exclude_outside", 0) != 0;
+  a.extrapolation = node.attr_float("extrapolation_value", 0.0F);
+  a.has_axes = node.has("axes");
+  a.axes = node.attr_ints("axes");
+  a.policy = node.attr_string("keep_aspect_ratio_policy", "stretch");
+  return a;
+}
+
+struct Axis {
+  std::int64_t in = 1, out = 1;
+  double scale = 1;
+  double wanted = 1;  // the output's size before it was rounded down
+  double roi_start = 0, roi_end = 1;
+};
+
+double source_coordinate(Transform transform, const Axis& axis, std::int64_t i) {
+  const auto x = static_cast<double>(i);
+  const auto in = static_cast<double>(axis.in);
+  const auto out = static_cast<double>(axis.out);
+  switch (transform) {
+    case Transform::kHalfPixel:
+      return (x + 0.5) / axis.scale - 0.5;
+    case Transform::kHalfPixelSymmetric:
+      return in / 2 * (1 - out / axis.wanted) + (x + 0.5) / axis.scale - 0.5;
+    case Transform::kPytorchHalfPixel:
+      return axis.out > 1 ? (x + 0.5) / axis.scale - 0.5 : 0;
+    case Transform::kAlignCorners:
+      return axis.wanted > 1 ? x * (in - 1) / (axis.wanted - 1) : 0;
+    case Transform::kAsymmetric:
+      return x / axis.scale;
+    case Transform::kCrop:
+      return axis.out > 1 ? axis.roi_start * (in - 1) +
+                                x * (axis.roi_end - axis.roi_start) * (in - 1) / (out - 1)
+                          : 0.5 * (axis.roi_start + axis.roi_end) * (in - 1);
+  }
+  return x;
+}
+
+std::int64_t nearest_index(Nearest nearest, double x, std::int64_t size) {
+  double at = 0;
+  switch (nearest) {
+    case Nearest::kPreferFloor:
+      at = std::ceil(x - 0.5);
+      break;
+    case Nearest::kPreferCeil:
+      at = std::floor(x + 0.5);
+      break;
+    case Nearest::kFloor:
+      at = std::floor(x);
+      break;
+    case Nearest::kCeil:
+      at = std::ceil(x);
+      break;
+  }
+  return static_cast<std::int64_t>(std::clamp(at, 0.0, static_cast<double>(size - 1)));
+}
+
+// Keys' cubic convolution kernel.
+double cubic_weight(double x, double a) {
+  x = std::fabs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0;
+}
+
+// The source elements that make up one output element.
+struct Taps {
+  std::vector<std::int64_t> index;
+  std::vector<float> weight;
+};
+
+Taps make_taps(const Attributes& a, const Axis& axis, double x) {
+  // Between `base` and `base + 1`; an integer counts as the right end.
+  const double base = std::ceil(x) - 1;
+  const double ratio = x - base;
+  const double scale = a.antialias ? std::min(axis.scale, 1.0) : 1.0;
+  const double reach = a.mode == Mode::kLinear ? 1 : 2;
+  const auto start = static_cast<std::int64_t>(std::floor(-reach / scale)) + 1;
+  Taps taps;
+  std::vector<double> weights;
+  double sum = 0;
+  for (std::int64_t i = start; i < 2 - start; ++i) {
+    const double distance = scale * (static_cast<double>(i) - ratio);
+    double weight = a.mode == Mode::kLinear ? std::max(0.0, 1 - std::fabs(distance))
+                                            : cubic_weight(distance, a.cubic_a);
+    const std::int64_t at = static_cast<std::int64_t>(base) + i;
+    if (a.exclude_outside && (at < 0 || at >= axis.in)) weight = 0;
+    if (weight == 0) continue;
+    sum += weight;
+    taps.index.push_back(std::clamp<std::int64_t>(at, 0, axis.in - 1));
+    weights.push_back(weight);
+  }
+  const bool normalise = a.antialias || a.exclude_outside;
+  for (const double w : weights) {
+    taps.weight.push_back(static_cast<float>(normalise && sum != 0 ? w / sum : w));
+  }
+  return taps;
+}
+
+std::vector<Axis> plan_axes(const Attributes& a, const KernelContext& k, std::size_t roi_input,
+                            std::size_t scales_input, std::size_t sizes_input) {
+  const Tensor& x = k.input(0);
+  std::vector<std::size_t> axes(x.rank());
+  std::iota(axes.begin(), axes.end(), std::size_t{0});
+  if (a.has_axes) axes = normalize_axes(a.axes, x.rank());
+  std::vector<Axis> plan(x.rank());
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    plan[i].in = plan[i].out = x.dims()[i];
+    plan[i].wanted = static_cast<double>(x.dims()[i]);
+  }
+  const bool has_scales = k.has_input(scales_input) && k.input(scales_input).count() > 0;
+  const bool has_sizes = k.has_input(sizes_input) && k.input(sizes_input).count() > 0;
+  if (has_scales == has_sizes) fail("exactly one of scales and sizes must be given");
+  const auto count = static_cast<std::int64_t>(axes.size());
+  if (k.input(has_scales ? scales_input : sizes_input).count() != count) {
+    fail("scales or sizes have not one entry per axis");
+  }
+  if (has_scales) {
+    const Tensor scales = converted(k.input(scales_input), DType::kFloat32);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      Axis& axis = plan[axes[i]];
+      axis.scale = static_cast<double>(scales.data<float>()[i]);
+      if (!(axis.scale > 0)) fail("a scale is not positive");
+      axis.wanted = static_cast<double>(axis.in) * axis.scale;
+      if (axis.wanted > 1e15) throw Error(ErrorCode::kResource, "the result is too large");
+      axis.out = static_cast<std::int64_t>(std::floor(axis.wanted));
+    }
+  } else {
+    const std::vector<std::int64_t> sizes = ints_input(k, sizes_input);
+    double factor = a.policy == "not_larger" ? HUGE_VAL : 0;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const double own = static_cast<double>(sizes[i]) / static_cast<double>(plan[axes[i]].in);
+      factor = a.policy == "not_larger" ? std::min(factor, own) : std::max(factor, own);
+    }
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      Axis& axis = plan[axes[i]];
+      if (sizes[i] < 0) fail("a size is negative");
+      if (a.policy == "stretch") {
+        axis.out = sizes[i];
+        axis.scale = static_cast<double>(sizes[i]) / static_cast<double>(axis.in);
+      } else {
+        axis.scale = factor;
+        axis.out =
+            static_cast<std::int64_t>(std::floor(factor * static_cast<double>(axis.in) + 0.5));
+      }
+      axis.wanted = static_cast<double>(axis.out);
+    }
+  }
+  if (a.transform == Transform::kCrop && k.has_input(roi_input)) {
+    const Tensor roi = converted(k.input(roi_input), DType::kFloat32);
+    if (roi.count() != 2 * count) fail("the region has not two entries per axis");
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      plan[axes[i]].roi_start = static_cast<double>(roi.data<float>()[i]);
+      plan[axes[i]].roi_end = static_cast<double>(roi.data<float>()[axes.size() + i]);
+      if (has_scales) {
+        Axis& axis = plan[axes[i]];
+        axis.wanted *= axis.roi_end - axis.roi_start;
+        axis.out = static_cast<std::int64_t>(std::max(0.0, std::floor(axis.wanted)));
+      }
+    }
+  }
+  return plan;
+}
+
+void resize_nearest(KernelContext& k, const Tensor& x,
+                    const std::vector<std::vector<std::int64_t>>& maps, Tensor& y) {
+  const std::size_t last = x.rank() - 1;
+  const std::int64_t width = y.dims()[last];
+  const std::int64_t rows = y.count() / width;
+  const Dims strides = dense_strides(x.dims());
+  dispatch_size(element_size(x.dtype()), [&]<typename T>() {
+    const T* in = x.data<T>();
+    T* out = y.data<T>();
+    const std::int64_t* map = maps[last].data();
+    bool copies = width == x.dims()[last];  // rows go as they are: channels, for one
+    for (std::int64_t i = 0; i < width && copies; ++i) copies = map[i] == i;
+    k.parallel_for(rows, std::max<std::int64_t>(8192 / width, 1),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t row = begin; row < end; ++row) {
+                       std::int64_t rest = row;
+                       std::int64_t offset = 0;
+                       for (std::size_t a = last; a-- > 0;) {
+                         offset += maps[a][rest % y.dims()[a]] * strides[a];
+                         rest /= y.dims()[a];
+                       }
+                       const T* from = in + offset;
+                       T* to = out + row * width;
+                       if (copies) {
+                         std::copy_n(from, width, to);
+                         continue;
+                       }
+                       for (std::int64_t i = 0; i < width; ++i) to[i] = from[map[i]];
+                     }
+                   });
+  });
+}
+
+// One axis of `x` resized by `taps`; float32.
+Tensor resize_axis(KernelContext& k, const Tensor& x, std::size_t axis,
+                   const std::vector<Taps>& taps) {
+  Dims dims = x.dims();
+  const std::int64_t in = dims[axis];
+  const auto out = static_cast<std::int64_t>(taps.size());
+  dims[axis] = out;
+  Tensor y = allocate_checked(DType::kFloat32, dims);
+  const std::int64_t inner = product(dims, axis + 1, dims.size());
+  const std::int64_t outer = product(dims, 0, axis);
+  const auto axpy = vector_ops().axpy;
+  const float* source = x.data<float>();
+  float* target = y.data<float>();
+  if (inner == 1) {
+    k.parallel_for(outer, std::max<std::int64_t>(4096 / std::max<std::int64_t>(out, 1), 1),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t o = begin; o < end; ++o) {
+                       for (std::int64_t i = 0; i < out; ++i) {
+                         const Taps& t = taps[i];
+                         float sum = 0;
+                         for (std::size_t j = 0; j < t.index.size(); ++j) {
+                           sum += t.weight[j] * source[o * in + t.index[j]];
+                         }
+                         target[o * out + i] = sum;
+                       }
+                     }
+                   });
+    return y;
+  }
+  k.parallel_for(outer * out, std::max<std::int64_t>(8192 / inner, 1),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t row = begin; row < end; ++row) {
+                     const Taps& t = taps[row % out];
+                     float* to = target + row * inner;
+                     std::fill_n(to, inner, 0.0F);
+                     for (std::size_t j = 0; j < t.index.size(); ++j) {
+                       axpy(t.weight[j], source + (row / out * in + t.index[j]) * inner, to, inner);
+                     }
+                   }
+                 });
+  return y;
+}
+
+void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
+                std::size_t scales_input, std::size_t sizes_input) {
+  const Tensor& x = k.input(0);
+  const std::vector<Axis> plan = plan_axes(a, k, roi_input, scales_input, sizes_input);
+  Dims dims;
+  for (const Axis& axis : plan) {
+    // There is one map entry per index of an axis.
+    if (axis.out > (std::int64_t{1} << 28)) {
+      throw Error(ErrorCode::kResource, "the result is too large");
+    }
+    dims.push_back(axis.out);
+  }
+  Tensor& y = k.output(0, x.dtype(), dims);
+  if (y.count() == 0) return;
+  if (x.count() == 0) fail("an empty input cannot be resized to " + shape_text(dims));
+  if (x.rank() == 0) {
+    copy_elements(x.dtype(), x.raw(), 0, y.raw(), 0, 1);
+    return;
+  }
+  const auto resized = [](const Axis& axis) {
+    return axis.in != axis.out || axis.scale != 1 || axis.roi_start != 0 || axis.roi_end != 1;
+  };
+  std::vector<std::vector<bool>> outside(plan.size());
+  bool any_outside = false;
+  for (std::size_t i = 0; a.transform == Transform::kCrop && i < plan.size(); ++i) {
+    outside[i].resize(static_cast<std::size_t>(plan[i].out));
+    for (std::int64_t j = 0; resized(plan[i]) && j < plan[i].out; ++j) {
+      const double at = source_coordinate(a.transform, plan[i], j);
+      outside[i][j] = at < 0 || at > static_cast<double>(plan[i].in - 1);
+      any_outside = any_outside || outside[i][j];
+    }
+  }
+  if (a.mode == Mode::kNearest) {
+    std::vector<std::vector<std::int64_t>> maps(plan.size());
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      for (std::int64_t j = 0; j < plan[i].out; ++j) {
+        maps[i].push_back(
+            resized(plan[i])
+                ? nearest_index(a.nearest, source_coordinate(a.transform, plan[i], j), plan[i].in)
+                : j);
+      }
+    }
+    resize_nearest(k, x, maps, y);
+  } else {
+    Tensor value = converted(x, DType::kFloat32);
+    // The innermost axes last: what they work on is then as small as possible only for
+    // enlargements, but each earlier pass is vectorised along them.
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      if (!resized(plan[i])) continue;
+      std::vector<Taps> taps;
+      for (std::int64_t j = 0; j < plan[i].out; ++j) {
+        taps.push_back(make_taps(a, plan[i], source_coordinate(a.transform, plan[i], j)));
+      }
+      value = resize_axis(k, value, i, taps);
+    }
+    if (is_integer(x.dtype())) {
+      // Integers are rounded, and kept in their range.
+      const auto bits = bit_width(x.dtype());
+      const bool is_signed = is_signed_integer(x.dtype());
+      const double low = is_signed ? -std::ldexp(1.0, bits - 1) : 0.0;
+      const double high = std::ldexp(1.0, is_signed ? bits - 1 : bits) - 1;
+      for (std::int64_t i = 0; i < y.count(); ++i) {
+        const double v =
+            std::clamp(std::nearbyint(static_cast<double>(value.data<float>()[i])), low, high);
+        store_double(y.dtype(), &v, 1, y.raw(), i);
+      }
+    } else {
+      store_float(y.dtype(), value.data<float>(), y.count(), y.raw(), 0);
+    }
+  }
+  if (!any_outside) return;
+  const double fill = static_cast<double>(a.extrapolation);
+  for (std::int64_t e = 0; e < y.count(); ++e) {
+    std::int64_t rest = e;
+    bool out = false;
+    for (std::size_t i = plan.size(); i-- > 0;) {
+      out = out || outside[i][rest % plan[i].out];
+      rest /= plan[i].out;
+    }
+    if (out) store_double(y.dtype(), &fill, 1, y.raw(), e);
+  }
+}
+
+}  // namespace
+
+void register_resize_kernels(KernelRegistry& registry) {
+  registry.add({.op = "Resize",
+                .supports =
+                    [](const NodeView& n) {
+                      return n.node().attr_string("mode", "nearest") == "nearest"
+                                 ? n.check_input(0, kByteTypes)
+                                 : n.check_input(0, kNumericTypes);
+                    },
+                .create =
+                    [](const KernelCreateContext& create) {
+                      return make_kernel([a = parse(create.node())](KernelContext& k) {
+                        run_resize(k, a, 1, 2, 3);
+                      });
+                    }});
+}
+
+}  // namespace xrt::native
