@@ -98,6 +98,12 @@ std::vector<std::int64_t> Lowering::int_constant(const Node& node, std::size_t i
   return tensor->to_int64();
 }
 
+Tensor Lowering::numbers(const Node& node, std::size_t i, const char* what) const {
+  Tensor found = constant_numbers(graph_, node.input(i));
+  if (!found.defined()) refuse(node, fmt::format("its {} is no constant", what));
+  return found;
+}
+
 void Lowering::add(const Node& node, LKind kind, int y) {
   out_.ops.push_back({node.name, std::move(kind), y, false});
 }

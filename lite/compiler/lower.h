@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lir.h"
+#include "ops/quantized.h"
 
 namespace xrt::lite {
 
@@ -28,6 +29,8 @@ class Lowering {
   DType dtype(int v) const { return out_.values[static_cast<std::size_t>(v)].dtype; }
   const Tensor* constant(const Node& node, std::size_t i) const;
   std::vector<std::int64_t> int_constant(const Node& node, std::size_t i) const;
+  // A constant, or what a DequantizeLinear makes of one. `what` it is, for the refusal of others.
+  Tensor numbers(const Node& node, std::size_t i, const char* what) const;
   bool has_input(const Node& node, std::size_t i) const { return node.input(i).valid(); }
   void add(const Node& node, LKind kind, int y);
   [[noreturn]] void refuse(const Node& node, const std::string& why) const;
@@ -43,6 +46,7 @@ class Lowering {
   void batch_norm(const Node& node);
   void quantize(const Node& node);
   void dequantize(const Node& node);
+  int quantization_parameter(const Node& node, const Tensor& t, std::size_t rank);
   void reshape(const Node& node);
   void transpose(const Node& node);
   void slice(const Node& node);
@@ -60,16 +64,18 @@ class Lowering {
   void lstm(const Node& node);
 
   // Integer kernels (lower_quantized.cc).
-  struct QuantizedSum;
-  std::optional<QuantizedSum> match_quantized(const Node& node) const;
-  const Node* producer(ValueId id) const;
-  const Node* only_reader_of(ValueId id) const;  // the producer, where nothing else reads `id`
-  // The constant that a value is, also where a DequantizeLinear of a constant makes it.
-  std::optional<Tensor> weights(const Node& node, std::size_t i) const;
-  // A QuantizeLinear whose input is a sum of products of dequantised values: true if it became an
-  // integer kernel.
-  bool quantized_sum(const Node& node);
+  struct QuantizedSum {
+    NodeId node;
+    std::vector<NodeId> absorbed;
+    QuantisedSum sum;
+    std::optional<Grid> residual;
+    Grid to;
+    Epilogue epilogue;  // in steps of `to`
+  };
+  std::optional<QuantizedSum> match_quantized(NodeId id) const;
+  int factor(const Node& node);
   void find_quantized();
+  void quantized_sum(const Node& node, const QuantizedSum& match);
   struct Window {
     int kh = 1, kw = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
     int pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
@@ -80,7 +86,8 @@ class Lowering {
   const Graph& graph_;
   LGraph out_;
   std::map<ValueId, int> values_;
-  std::set<NodeId> absorbed_;  // nodes that an integer kernel has taken in
+  std::map<ValueId, QuantizedSum> sums_;  // by what the QuantizeLinear makes that they end in
+  std::set<NodeId> absorbed_;             // nodes that an integer kernel has taken in
 };
 
 }  // namespace xrt::lite

@@ -19,14 +19,14 @@ void Lowering::reduce(const Node& node) {
   r.x = input(node, 0);
   if (dtype(r.x) != DType::kFloat32) refuse(node, "float32 only");
   r.kind = kinds.at(node.op);
-  r.keep_dims = node.attr_int("keepdims", 1) != 0;
+  r.keep_dims = need_int(node, "keepdims") != 0;
   const std::size_t rank = dims(r.x).size();
   if (has_input(node, 1)) {
     for (const std::int64_t a : int_constant(node, 1)) r.axes.push_back(static_cast<int>(a));
   }
   const int y = output(node);
   if (r.axes.empty()) {
-    if (node.attr_int("noop_with_empty_axes", 0) != 0) return reshape(node);
+    if (need_int(node, "noop_with_empty_axes") != 0) return reshape(node);
     r.axes.resize(rank);
     std::iota(r.axes.begin(), r.axes.end(), 0);
   }
@@ -47,7 +47,7 @@ void Lowering::layer_norm(const Node& node) {
   LNorm n;
   n.x = input(node, 0);
   n.axis = static_cast<int>(need_int(node, "axis"));
-  n.epsilon = node.attr_float("epsilon", 1e-5F);
+  n.epsilon = need_float(node, "epsilon");
   const Tensor* scale = constant(node, 1);
   const Tensor* bias = constant(node, 2);
   std::int64_t size = 1;
@@ -67,7 +67,7 @@ void Lowering::arg(const Node& node) {
   a.x = input(node, 0);
   a.axis = static_cast<int>(need_int(node, "axis"));
   a.minimum = node.op == "ArgMin";
-  if (dtype(a.x) != DType::kFloat32 || node.attr_int("select_last_index", 0) != 0) {
+  if (dtype(a.x) != DType::kFloat32 || need_int(node, "select_last_index") != 0) {
     refuse(node, "float32, first index only");
   }
   add(node, a, output(node));
@@ -78,10 +78,10 @@ void Lowering::lstm(const Node& node) {
   const int x = input(node, 0);
   const Tensor *w = constant(node, 1), *r = constant(node, 2), *b = constant(node, 3);
   const std::int64_t length = dims(x)[0], batch = dims(x)[1], features = dims(x)[2];
-  if (node.attr_string("direction", "forward") != "forward" || w == nullptr || r == nullptr ||
+  if (need_string(node, "direction") != "forward" || w == nullptr || r == nullptr ||
       (has_input(node, 3) && b == nullptr) || has_input(node, 4) || has_input(node, 7) ||
-      node.attr_int("layout", 0) != 0 || node.has("clip") || node.has("activations") ||
-      node.attr_int("input_forget", 0) != 0 || length > 64) {
+      need_int(node, "layout") != 0 || node.has("clip") || node.has("activations") ||
+      need_int(node, "input_forget") != 0 || length > 64) {
     refuse(node, "forward, constant weights, no peepholes, at most 64 steps");
   }
   const std::int64_t hidden = r->dims()[2], gates = 4 * hidden;

@@ -35,13 +35,7 @@ void Lowering::transpose(const Node& node) {
   LView v;
   v.kind = LView::Kind::kTranspose;
   v.x = input(node, 0);
-  const std::size_t rank = dims(v.x).size();
-  Ints perm = node.attr_ints("perm");
-  if (perm.empty()) {
-    perm.resize(rank);
-    std::iota(perm.rbegin(), perm.rend(), 0);
-  }
-  for (const std::int64_t p : perm) v.perm.push_back(static_cast<int>(p));
+  for (const std::int64_t p : need_ints(node, "perm")) v.perm.push_back(static_cast<int>(p));
   add(node, v, output(node));
 }
 
@@ -109,7 +103,7 @@ void Lowering::pad(const Node& node) {
     before[d] = given[i];
     after[d] = given[i + axes.size()];
   }
-  const std::string mode = node.attr_string("mode", "constant");
+  const std::string mode = need_string(node, "mode");
   LCopy c;
   CopyPiece middle = whole(x, from);
   for (std::size_t d = 0; d < rank; ++d) {
@@ -121,9 +115,8 @@ void Lowering::pad(const Node& node) {
   if (mode == "constant") {
     c.fill = true;
     if (has_input(node, 2)) {
-      const std::optional<Tensor> value = weights(node, 2);
-      if (!value) refuse(node, "its value is no constant");
-      std::memcpy(&c.fill_bits, value->raw(), std::min<std::size_t>(8, value->bytes()));
+      const Tensor value = numbers(node, 2, "value");
+      std::memcpy(&c.fill_bits, value.raw(), std::min<std::size_t>(8, value.bytes()));
     }
     c.pieces.push_back(middle);
     return add(node, std::move(c), y);
@@ -192,8 +185,8 @@ void Lowering::gather(const Node& node) {
 void Lowering::resize(const Node& node) {
   const int x = input(node, 0), y = output(node);
   const Dims &from = dims(x), &to = dims(y);
-  const std::string mode = node.attr_string("mode", "nearest");
-  const std::string transform = node.attr_string("coordinate_transformation_mode", "half_pixel");
+  const std::string mode = need_string(node, "mode");
+  const std::string transform = need_string(node, "coordinate_transformation_mode");
   if (from.size() != 4 || from[0] != to[0] || from[1] != to[1] || dtype(x) != DType::kFloat32) {
     refuse(node, "float32 images in height and width only");
   }
@@ -205,7 +198,7 @@ void Lowering::resize(const Node& node) {
   r.scale_w = static_cast<float>(from[3]) / static_cast<float>(to[3]);
   // With whole factors all nearest modes but "ceil" of asymmetric coordinates pick the same pixel.
   const bool whole_factors = to[2] % from[2] == 0 && to[3] % from[3] == 0;
-  const std::string nearest = node.attr_string("nearest_mode", "round_prefer_floor");
+  const std::string nearest = need_string(node, "nearest_mode");
   if (mode == "nearest") {
     if (!whole_factors || (transform == "asymmetric" && nearest != "floor") ||
         (transform != "asymmetric" && transform != "half_pixel")) {
@@ -213,7 +206,7 @@ void Lowering::resize(const Node& node) {
     }
     r.half_pixel = false;
   } else if (mode != "linear" || (transform != "half_pixel" && transform != "asymmetric") ||
-             node.attr_int("antialias", 0) != 0) {
+             need_int(node, "antialias") != 0) {
     refuse(node, "mode " + mode + ", " + transform);
   }
   add(node, r, y);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ew_builder.h"
+#include "ir/attributes.h"
 #include "lower.h"
 
 namespace xrt::lite {
@@ -15,7 +16,7 @@ void Lowering::local_response(const Node& node) {
   if (dtype(x) != DType::kFloat32 || shape.size() < 3 || shape.size() > 4) {
     refuse(node, "float32 images only");
   }
-  const std::int64_t channels = shape[1], size = node.attr_int("size", 1);
+  const std::int64_t channels = shape[1], size = need_int(node, "size");
   const int squares = out_.add_value(node.name + "/squares", DType::kFloat32, shape);
   EwBuilder square(out_, false);
   const int v = square.in(x);
@@ -27,9 +28,9 @@ void Lowering::local_response(const Node& node) {
   band[0] = band[1] = channels;
   sum.weights = Tensor::allocate(DType::kFloat32, band);
   sum.bias = Tensor::allocate(DType::kFloat32, {channels});
-  std::fill_n(sum.bias.data<float>(), channels, node.attr_float("bias", 1));
+  std::fill_n(sum.bias.data<float>(), channels, need_float(node, "bias"));
   std::fill_n(sum.weights.data<float>(), channels * channels, 0.0F);
-  const float factor = node.attr_float("alpha", 1e-4F) / static_cast<float>(size);
+  const float factor = need_float(node, "alpha") / static_cast<float>(size);
   for (std::int64_t c = 0; c < channels; ++c) {
     const std::int64_t last = std::min(channels - 1, c + size / 2);
     for (std::int64_t k = std::max<std::int64_t>(0, c - (size - 1) / 2); k <= last; ++k) {
@@ -39,7 +40,7 @@ void Lowering::local_response(const Node& node) {
   const int sums = out_.add_value(node.name + "/sums", DType::kFloat32, shape);
   add(node, std::move(sum), sums);
   EwBuilder b(out_, false);
-  const int power = b.op(XRT_EW_POW, b.in(sums), b.k(-node.attr_float("beta", 0.75F)));
+  const int power = b.op(XRT_EW_POW, b.in(sums), b.k(-need_float(node, "beta")));
   b.op(XRT_EW_MUL, b.in(x), power);
   add(node, b.take(), y);
 }

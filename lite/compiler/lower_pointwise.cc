@@ -48,11 +48,9 @@ const std::map<std::string, Binary, std::less<>>& binary_ops() {
   return table;
 }
 
-bool is_eight_bit(DType d) { return d == DType::kUInt8 || d == DType::kInt8; }
-
 bool is_lite_type(DType d) {
   return d == DType::kFloat32 || d == DType::kInt32 || d == DType::kInt64 || d == DType::kBool ||
-         d == DType::kFloat16 || is_eight_bit(d);
+         d == DType::kFloat16 || is_byte(d);
 }
 
 }  // namespace
@@ -71,8 +69,7 @@ void Lowering::pointwise(const Node& node) {
     if (v >= 0 && !is_lite_type(dtype(v))) refuse(node, "lite does not compute in its types");
   }
   if (!is_lite_type(dtype(y))) refuse(node, "lite does not compute in its types");
-  if (is_eight_bit(dtype(y)) && op != "Relu" && op != "Clip" && op != "Max" && op != "Min" &&
-      !select) {
+  if (is_byte(dtype(y)) && op != "Relu" && op != "Clip" && op != "Max" && op != "Min" && !select) {
     refuse(node, "8-bit arithmetic is for quantised models (QuantizeLinear, DequantizeLinear)");
   }
   if (dims(y).size() > XRT_EW_MAX_RANK) refuse(node, "ranks to 6 only");
@@ -126,7 +123,7 @@ void Lowering::pointwise(const Node& node) {
   } else if (select) {
     result = b.op(XRT_EW_SELECT, x(1), x(2), x(0));
   } else if (op == "Cast") {
-    if (is_eight_bit(dtype(y)) && data != DType::kBool) refuse(node, "casts to 8 bits");
+    if (is_byte(dtype(y)) && data != DType::kBool) refuse(node, "casts to 8 bits");
     result = x(0);
     if (!integer && !is_floating(dtype(y)) && dtype(y) != DType::kBool) {
       result = b.op(XRT_EW_TRUNC, result);
@@ -135,21 +132,21 @@ void Lowering::pointwise(const Node& node) {
     result = b.op(XRT_EW_DIV, b.k(1), x(0));
   } else if (op == "HardSigmoid" || op == "HardSwish") {
     const bool swish = op == "HardSwish";
-    const double alpha = swish ? 1.0 / 6 : node.attr_float("alpha", 0.2F);
-    const double beta = swish ? 0.5 : node.attr_float("beta", 0.5F);
+    const double alpha = swish ? 1.0 / 6 : need_float(node, "alpha");
+    const double beta = swish ? 0.5 : need_float(node, "beta");
     result = clip(b.op(XRT_EW_ADD, b.op(XRT_EW_MUL, x(0), b.k(alpha)), b.k(beta)), 0, 1);
     if (swish) result = b.op(XRT_EW_MUL, x(0), result);
   } else if (op == "Swish") {
-    const int v = b.op(XRT_EW_MUL, x(0), b.k(node.attr_float("alpha", 1)));
+    const int v = b.op(XRT_EW_MUL, x(0), b.k(need_float(node, "alpha")));
     result = b.op(XRT_EW_MUL, x(0), b.op(XRT_EW_SIGMOID, v));
   } else if (op == "LeakyRelu" || op == "PRelu") {
-    const int slope = op == "PRelu" ? x(1) : b.k(node.attr_float("alpha", 0.01F));
+    const int slope = op == "PRelu" ? x(1) : b.k(need_float(node, "alpha"));
     const int low = b.op(XRT_EW_MUL, b.op(XRT_EW_MIN, x(0), b.k(0)), slope);
     result = b.op(XRT_EW_ADD, b.op(XRT_EW_MAX, x(0), b.k(0)), low);
   } else if (op == "Elu") {
     const int e = b.op(XRT_EW_SUB, b.op(XRT_EW_EXP, b.op(XRT_EW_MIN, x(0), b.k(0))), b.k(1));
     result = b.op(XRT_EW_ADD, b.op(XRT_EW_MAX, x(0), b.k(0)),
-                  b.op(XRT_EW_MUL, e, b.k(node.attr_float("alpha", 1))));
+                  b.op(XRT_EW_MUL, e, b.k(need_float(node, "alpha"))));
   } else if (op == "Softplus") {  // max(x, 0) + log(1 + exp(-|x|))
     const int e = b.op(XRT_EW_EXP, b.op(XRT_EW_NEG, b.op(XRT_EW_ABS, x(0))));
     result = b.op(XRT_EW_ADD, b.op(XRT_EW_MAX, x(0), b.k(0)),
@@ -159,7 +156,7 @@ void Lowering::pointwise(const Node& node) {
   } else if (op == "Gelu") {
     const int half = b.op(XRT_EW_MUL, x(0), b.k(0.5));
     int inner = -1;
-    if (node.attr_string("approximate", "none") == "tanh") {
+    if (need_string(node, "approximate") == "tanh") {
       const int cube = b.op(XRT_EW_MUL, b.op(XRT_EW_MUL, x(0), x(0)), x(0));
       const int sum = b.op(XRT_EW_ADD, x(0), b.op(XRT_EW_MUL, cube, b.k(0.044715)));
       inner = b.op(XRT_EW_TANH, b.op(XRT_EW_MUL, sum, b.k(std::sqrt(2 / M_PI))));
@@ -180,7 +177,7 @@ void Lowering::pointwise(const Node& node) {
 void Lowering::batch_norm(const Node& node) {
   const int x = input(node, 0), y = output(node);
   const Tensor* p[4] = {constant(node, 1), constant(node, 2), constant(node, 3), constant(node, 4)};
-  const float epsilon = node.attr_float("epsilon", 1e-5F);
+  const float epsilon = need_float(node, "epsilon");
   for (const Tensor* t : p) {
     if (t == nullptr || t->dtype() != DType::kFloat32)
       refuse(node, "its parameters are no constants");
@@ -210,65 +207,49 @@ void Lowering::batch_norm(const Node& node) {
   add(node, sum.take(), y);
 }
 
-namespace {
-
-// A scale or zero point per channel as something that broadcasts along `axis`.
-Tensor along_axis(const Tensor& t, std::size_t rank, std::int64_t axis) {
-  if (t.count() == 1) return t.reshaped({});
-  Dims shape(rank - static_cast<std::size_t>(axis), 1);
-  shape[0] = t.count();
-  return t.reshaped(shape);
+// A scale or zero point, one or one per channel along the node's axis, as something that
+// broadcasts.
+int Lowering::quantization_parameter(const Node& node, const Tensor& t, std::size_t rank) {
+  Dims shape;
+  if (t.count() != 1) {
+    shape.assign(rank - static_cast<std::size_t>(need_int(node, "axis")), 1);
+    shape[0] = t.count();
+  }
+  const int v = out_.add_value(node.name + "/parameter", t.dtype(), shape);
+  out_.values.back().constant = t.reshaped(shape);
+  return v;
 }
 
-}  // namespace
-
 void Lowering::quantize(const Node& node) {
-  if (quantized_sum(node)) return;
+  if (const auto sum = sums_.find(node.output(0)); sum != sums_.end()) {
+    return quantized_sum(node, sum->second);
+  }
   const int x = input(node, 0), y = output(node);
-  const Tensor* scale = constant(node, 1);
-  const Tensor* zero = constant(node, 2);
-  if (scale == nullptr || (has_input(node, 2) && zero == nullptr))
-    refuse(node, "its scale is no constant");
-  if (!is_eight_bit(dtype(y)) || dtype(x) != DType::kFloat32 ||
-      node.attr_int("block_size", 0) != 0) {
+  if (!is_byte(dtype(y)) || dtype(x) != DType::kFloat32 || need_int(node, "block_size") != 0) {
     refuse(node, "float32 to int8 or uint8 only");
   }
-  const std::int64_t axis = need_int(node, "axis");
-  const std::size_t rank = dims(x).size();
-  EwBuilder b(out_, false);
-  const auto make = [&](const Tensor& t) {
-    const Tensor shaped = along_axis(t, rank, axis);
-    const int v = out_.add_value(node.name + "/parameter", t.dtype(), shaped.dims());
-    out_.values.back().constant = shaped;
-    return b.in(v);
+  const auto parameter = [&](std::size_t i, const char* what) {
+    return quantization_parameter(node, numbers(node, i, what), dims(x).size());
   };
-  int v = b.op(XRT_EW_ROUND, b.op(XRT_EW_DIV, b.in(x), make(*scale)));
-  if (zero != nullptr) v = b.op(XRT_EW_ADD, v, make(*zero));
+  EwBuilder b(out_, false);
+  const int real = b.in(x);
+  int v = b.op(XRT_EW_ROUND, b.op(XRT_EW_DIV, real, b.in(parameter(1, "scale"))));
+  if (has_input(node, 2)) v = b.op(XRT_EW_ADD, v, b.in(parameter(2, "zero point")));
   add(node, b.take(), y);
 }
 
 void Lowering::dequantize(const Node& node) {
   const int x = input(node, 0), y = output(node);
-  const Tensor* scale = constant(node, 1);
-  const Tensor* zero = constant(node, 2);
-  if (scale == nullptr || (has_input(node, 2) && zero == nullptr))
-    refuse(node, "its scale is no constant");
-  if ((!is_eight_bit(dtype(x)) && dtype(x) != DType::kInt32) ||
-      node.attr_int("block_size", 0) != 0) {
+  if ((!is_byte(dtype(x)) && dtype(x) != DType::kInt32) || need_int(node, "block_size") != 0) {
     refuse(node, "int8, uint8 and int32 to float32 only");
   }
-  const std::int64_t axis = need_int(node, "axis");
-  const std::size_t rank = dims(x).size();
-  EwBuilder b(out_, false);
-  const auto make = [&](const Tensor& t) {
-    const Tensor shaped = along_axis(t, rank, axis);
-    const int v = out_.add_value(node.name + "/parameter", t.dtype(), shaped.dims());
-    out_.values.back().constant = shaped;
-    return b.in(v);
+  const auto parameter = [&](std::size_t i, const char* what) {
+    return quantization_parameter(node, numbers(node, i, what), dims(x).size());
   };
+  EwBuilder b(out_, false);
   int v = b.in(x);
-  if (zero != nullptr) v = b.op(XRT_EW_SUB, v, make(*zero));
-  b.op(XRT_EW_MUL, v, make(*scale));
+  if (has_input(node, 2)) v = b.op(XRT_EW_SUB, v, b.in(parameter(2, "zero point")));
+  b.op(XRT_EW_MUL, v, b.in(parameter(1, "scale")));
   add(node, b.take(), y);
 }
 

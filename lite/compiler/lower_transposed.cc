@@ -5,6 +5,7 @@
 // (V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016).
 #include <algorithm>
 
+#include "ir/attributes.h"
 #include "lower.h"
 
 namespace xrt::lite {
@@ -19,28 +20,23 @@ struct Axis {
 
 void Lowering::conv_transpose(const Node& node) {
   const int x = input(node, 0), y = output(node);
-  const std::optional<Tensor> factor = weights(node, 1);
-  if (!factor) refuse(node, "its weights are no constant");
+  const Tensor factor = numbers(node, 1, "filter");
   if (dtype(x) != DType::kFloat32) refuse(node, "float32 only");
-  const Dims from = dims(x), to = dims(y), shape = factor->dims();
+  const Dims from = dims(x), to = dims(y), shape = factor.dims();
   const std::size_t rank = from.size() - 2;
   if (from.size() < 3 || rank > 2) refuse(node, "one or two spatial dimensions only");
   Tensor bias;
-  if (has_input(node, 2)) {
-    const std::optional<Tensor> given = weights(node, 2);
-    if (!given) refuse(node, "its bias is no constant");
-    bias = *given;
-  }
-  const std::int64_t groups = node.attr_int("group", 1);
+  if (has_input(node, 2)) bias = numbers(node, 2, "bias");
+  const std::int64_t groups = need_int(node, "group");
   const std::int64_t in = from[1], out = to[1], in_group = in / groups, out_group = out / groups;
   // One-dimensional images are of height 1.
   Axis axes[2];
   for (std::size_t d = 0; d < rank; ++d) {
     Axis& a = axes[2 - rank + d];
     a.in = from[d + 2], a.out = to[d + 2], a.kernel = shape[d + 2];
-    a.stride = node.attr_ints("strides", {1, 1})[d];
-    a.dilation = node.attr_ints("dilations", {1, 1})[d];
-    a.before = node.attr_ints("pads", {0, 0, 0, 0})[d];
+    a.stride = need_ints(node, "strides")[d];
+    a.dilation = need_ints(node, "dilations")[d];
+    a.before = need_ints(node, "pads")[d];
   }
   const Axis &h = axes[0], &w = axes[1];
   const std::int64_t area = h.kernel * w.kernel;
@@ -67,7 +63,7 @@ void Lowering::conv_transpose(const Node& node) {
       for (std::int64_t o = 0; o < out; ++o) {
         for (std::int64_t i = 0; i < in; ++i) {
           c.weights.data<float>()[(t * out + o) * in + i] =
-              factor->data<float>()[(i * out + o) * area + t];
+              factor.data<float>()[(i * out + o) * area + t];
         }
       }
     }
@@ -107,7 +103,7 @@ void Lowering::conv_transpose(const Node& node) {
       for (std::int64_t t = 0; t < area; ++t) {
         const std::int64_t source = (o / out_group * in_group + i) * out_group + o % out_group;
         c.weights.data<float>()[(o * in_group + i) * area + t] =
-            factor->data<float>()[source * area + area - 1 - t];
+            factor.data<float>()[source * area + area - 1 - t];
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "xrt/error.h"
 #include "xrt/graph.h"
@@ -27,6 +28,11 @@ inline std::int64_t need_int(const Node& node, std::string_view name) {
 inline float need_float(const Node& node, std::string_view name) {
   need_attribute(node, name);
   return node.attr_float(name, 0);
+}
+
+inline std::vector<std::int64_t> need_ints(const Node& node, std::string_view name) {
+  need_attribute(node, name);
+  return node.attr_ints(name);
 }
 
 inline std::string need_string(const Node& node, std::string_view name) {

@@ -27,7 +27,13 @@ enum class Moves : std::uint8_t {
   kPermute,  // the same elements
   kSelect,   // some of them, each once
   kRepeat,   // all of them, some more than once
+  kPick,     // some of them, any number of times
 };
+
+// Whether each element comes out at most once: the result is no larger than the input.
+constexpr bool at_most_once(Moves moves) {
+  return moves == Moves::kView || moves == Moves::kPermute || moves == Moves::kSelect;
+}
 
 struct OpFacts {
   std::string_view domain = {}, op = {};

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/pattern.h"
 #include "ir/rewrite.h"
 #include "passes/passes.h"
 
@@ -123,15 +124,6 @@ std::optional<Step> step_of(const Graph& graph, const Node& node, DType dtype,
   return step;
 }
 
-bool is_op(const Node& node, const char* op) { return node.domain.empty() && node.op == op; }
-
-// The node that alone reads `v`, once.
-std::optional<NodeId> only_reader(const Graph& graph, ValueId v) {
-  if (!v.valid() || graph.is_output(v) || graph.uses(v).size() != 1) return std::nullopt;
-  const Use use = graph.uses(v)[0];
-  return use.index >= 0 ? std::optional(use.node) : std::nullopt;
-}
-
 // A convolution with constant weights, laid out [outer, inner, elements…].
 struct Conv {
   const Tensor* weights = nullptr;
@@ -177,10 +169,10 @@ bool fold_behind_conv(Graph& graph, NodeId conv_id) {
   const auto conv = conv_of(graph, graph.node(conv_id));
   if (!conv) return false;
   const ValueId between = graph.node(conv_id).output(0);
-  const auto step_id = only_reader(graph, between);
-  if (!step_id) return false;
-  const auto step = step_of(graph, graph.node(*step_id), conv->weights->dtype(), conv->out_channels,
-                            conv->weights->rank());
+  const auto step_use = sole_use(graph, between);
+  if (!step_use) return false;
+  const auto step = step_of(graph, graph.node(step_use->node), conv->weights->dtype(),
+                            conv->out_channels, conv->weights->rank());
   if (!step || step->x != between) return false;
   const Affine* affine = &step->affine;
   std::vector<double> weights = as_double(*conv->weights);
@@ -200,8 +192,8 @@ bool fold_behind_conv(Graph& graph, NodeId conv_id) {
     bias[c] = bias[c] * affine->scale[c] + affine->shift[c];
   }
   set_weights(graph, conv_id, *conv, weights, bias);
-  replace_value(graph, graph.node(*step_id).outputs[0], between);
-  graph.remove_node(*step_id);
+  replace_value(graph, graph.node(step_use->node).outputs[0], between);
+  graph.remove_node(step_use->node);
   return true;
 }
 
@@ -210,15 +202,16 @@ bool fold_behind_norm(Graph& graph, NodeId norm_id) {
   if (!is_op(graph.node(norm_id), "BatchNormalization")) return false;
   const Node& norm = graph.node(norm_id);
   const ValueId between = norm.output(0);
-  const auto step_id = only_reader(graph, between);
+  const auto step_use = sole_use(graph, between);
   const Type& type = graph.type(norm.input(0));
   const Tensor* scale = floats(graph, norm.input(1), type.dtype);
   const Tensor* bias = floats(graph, norm.input(2), type.dtype);
-  if (!step_id || norm.attr_int("training_mode", 0) != 0 || !type.has_rank() || scale == nullptr ||
+  if (!step_use || norm.attr_int("training_mode", 0) != 0 || !type.has_rank() || scale == nullptr ||
       bias == nullptr || scale->rank() != 1 || bias->count() != scale->count()) {
     return false;
   }
-  const auto step = step_of(graph, graph.node(*step_id), type.dtype, scale->count(), type.rank());
+  const auto step =
+      step_of(graph, graph.node(step_use->node), type.dtype, scale->count(), type.rank());
   if (!step || step->x != between) return false;
   std::vector<double> s = as_double(*scale);
   std::vector<double> t = as_double(*bias);
@@ -233,8 +226,8 @@ bool fold_behind_norm(Graph& graph, NodeId norm_id) {
                   graph.add_constant(name + "/scale_folded", from_double(dtype, dims, s)));
   graph.set_input(norm_id, 2,
                   graph.add_constant(name + "/bias_folded", from_double(dtype, dims, t)));
-  replace_value(graph, graph.node(*step_id).outputs[0], between);
-  graph.remove_node(*step_id);
+  replace_value(graph, graph.node(step_use->node).outputs[0], between);
+  graph.remove_node(step_use->node);
   return true;
 }
 
@@ -242,11 +235,6 @@ bool without_padding(const Node& node) {
   const auto pads = node.attr_ints("pads");
   return !node.has("auto_pad") &&
          std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p == 0; });
-}
-
-const Node* producer(const Graph& graph, ValueId v) {
-  if (!v.valid() || graph.value(v).origin != Origin::kNode) return nullptr;
-  return &graph.node(graph.value(v).producer);
 }
 
 // Whether the value is x·(1 + erf(…)) or x·(1 + tanh(…)).
@@ -266,12 +254,12 @@ bool is_gated(const Graph& graph, ValueId value) {
 // A step in front of a convolution.
 bool fold_before_conv(Graph& graph, NodeId step_id) {
   const ValueId between = graph.node(step_id).output(0);
-  const auto conv_id = only_reader(graph, between);
-  if (!conv_id || !is_op(graph.node(*conv_id), "Conv") ||
-      graph.node(*conv_id).input(0) != between) {
+  const auto conv_use = sole_use(graph, between);
+  if (!conv_use || !is_op(graph.node(conv_use->node), "Conv") ||
+      graph.node(conv_use->node).input(0) != between) {
     return false;
   }
-  const auto conv = conv_of(graph, graph.node(*conv_id));
+  const auto conv = conv_of(graph, graph.node(conv_use->node));
   if (!conv) return false;
   const Dims& dims = conv->weights->dims();
   const auto step = step_of(graph, graph.node(step_id), conv->weights->dtype(),
@@ -280,7 +268,7 @@ bool fold_before_conv(Graph& graph, NodeId step_id) {
   const Affine* affine = &step->affine;
   const bool shifts =
       std::any_of(affine->shift.begin(), affine->shift.end(), [](double t) { return t != 0.0; });
-  if (shifts && !without_padding(graph.node(*conv_id))) return false;
+  if (shifts && !without_padding(graph.node(conv_use->node))) return false;
   const bool halves =
       std::all_of(affine->scale.begin(), affine->scale.end(), [](double v) { return v == 0.5; });
   if (halves && is_gated(graph, step->x)) return false;
@@ -300,8 +288,8 @@ bool fold_before_conv(Graph& graph, NodeId step_id) {
       }
     }
   }
-  set_weights(graph, *conv_id, *conv, weights, bias);
-  graph.set_input(*conv_id, 0, step->x);
+  set_weights(graph, conv_use->node, *conv, weights, bias);
+  graph.set_input(conv_use->node, 0, step->x);
   graph.remove_node(step_id);
   return true;
 }

@@ -11,7 +11,9 @@
 #include <numeric>
 #include <set>
 
+#include "ir/pattern.h"
 #include "ops/op_facts.h"
+#include "ops/quantized.h"
 
 namespace xrt::quantization {
 namespace {
@@ -26,13 +28,8 @@ bool is_activation(const Graph& graph, ValueId id) {
          graph.type(id).dtype == DType::kFloat32;
 }
 
-bool same_known_shape(const Type& a, const Type& b) {
-  return a.has_rank() && b.has_rank() && *a.shape == *b.shape &&
-         std::all_of(a.shape->begin(), a.shape->end(), [](const Dim& d) { return d != Dim(); });
-}
-
 bool is_sum_op(const Node& node) {
-  return node.domain.empty() && (node.op == "Conv" || node.op == "Gemm" || node.op == "MatMul");
+  return is_op(node, "Conv") || is_op(node, "Gemm") || is_op(node, "MatMul");
 }
 
 bool can_quantize(const Graph& graph, const Node& node) {
@@ -54,12 +51,8 @@ bool can_quantize(const Graph& graph, const Node& node) {
 
 // The data inputs of an op that only moves values about; nothing for other ops.
 std::vector<ValueId> moved_inputs(const Node& node) {
-  const auto is = [&](const char* op) { return node.domain.empty() && node.op == op; };
-  if (is("Concat")) return node.inputs;
-  const Moves moves = op_facts(node).moves;
-  const bool each_once =
-      moves == Moves::kView || moves == Moves::kPermute || moves == Moves::kSelect;
-  if (each_once || is("Dropout")) return {node.input(0)};
+  if (is_op(node, "Concat")) return node.inputs;
+  if (at_most_once(op_facts(node).moves) || is_op(node, "Dropout")) return {node.input(0)};
   return {};
 }
 
@@ -103,43 +96,16 @@ class Planner {
     return true;
   }
 
-  // The only node that reads the value, or null.
-  const Node* reader(ValueId id) const {
-    const auto& uses = graph_.uses(id);
-    if (uses.size() != 1 || uses[0].index < 0 || graph_.is_output(id)) return nullptr;
-    const Node& node = graph_.node(uses[0].node);
-    return node.domain.empty() ? &node : nullptr;
-  }
-
   // From a sum to the end of its chain.
   void follow(const Node& sum) {
-    ValueId at = sum.output(0);
-    const Node* next = reader(at);
-    if (next != nullptr && next->op == "Add" && !taken_.contains(next->output(0))) {
-      const ValueId other = next->input(next->input(0) == at ? 1 : 0);
-      const Tensor* constant = graph_.constant(other);
-      const bool bias = sum.op == "MatMul" && constant != nullptr && constant->rank() == 1 &&
-                        constant->dtype() == DType::kFloat32;
-      const bool residual = other != at && is_activation(graph_, other) &&
-                            same_known_shape(graph_.type(other), graph_.type(at));
-      if (bias || residual) {
-        if (residual) add(other);
-        if (residual && options_.round_sums) add(at);
-        at = next->output(0);
-        taken_.insert(at);
-        next = reader(at);
-      }
+    const ValueId at = sum.output(0);
+    const SumChain chain = chain_behind(graph_, sum);
+    if (chain.add != nullptr && !taken_.insert(chain.add->output(0)).second) return add(at);
+    if (chain.residual.valid()) {
+      add(chain.residual);
+      if (options_.round_sums) add(at);
     }
-    const auto constant_bounds = [&](const Node& clip) {
-      for (std::size_t i = 1; i < clip.inputs.size(); ++i) {
-        if (clip.input(i).valid() && !is_float_constant(graph_, clip.input(i))) return false;
-      }
-      return true;
-    };
-    if (next != nullptr && (next->op == "Relu" || (next->op == "Clip" && constant_bounds(*next)))) {
-      at = next->output(0);
-    }
-    add(at);
+    add(chain.end);
   }
 
   // What moves quantised values has them as its outputs, of one scale. A Concat whose output is

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/prepare.h"
 
-#include "engines/native/dequantize.h"
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/updates.h"
+#include "ir/pattern.h"
+#include "ops/quantized.h"
 #include "ops/schema.h"
 
 namespace xrt::native {
@@ -37,6 +38,22 @@ Support supports_all_of(const Graph& body, const KernelRegistry& registry, int d
     }
   }
   return Support::yes();
+}
+
+// Quantised weights and biases become the float32 numbers that they stand for, once and not in
+// every run: kernels pack them as they pack others.
+void dequantize_constants(Graph& graph) {
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = graph.node(id);
+    if (!is_op(node, "DequantizeLinear")) continue;
+    const ValueId old = node.output(0);
+    if (graph.is_output(old)) continue;
+    Tensor values = dequantized(graph, node);
+    if (!values.defined()) continue;
+    const ValueId made = graph.add_constant(graph.value(old).name + "/float", std::move(values));
+    graph.replace_uses(old, made);
+    graph.remove_node(id);
+  }
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "engines/native/dnn/fuse/pattern.h"
+#include "ir/pattern.h"
 
 namespace xrt::native::dnn {
 namespace {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "engines/native/dnn/fuse/optimize.h"
-#include "engines/native/dnn/fuse/pattern.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "ir/pattern.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -247,7 +247,7 @@ class ChannelsLast {
         publish(node.outputs[0], outputs[0]);
         continue;
       }
-      replace_value(graph_, node.outputs[k], outputs[k]);
+      substitute(graph_, node.outputs[k], outputs[k]);
     }
   }
 
@@ -302,7 +302,7 @@ class ChannelsLast {
     const Type type = graph_.type(old);
     graph_.set_type(stored, permuted(type, last_perm(type.rank())));
     const ValueId plain = moved(stored, graph_.type(stored), inverse(last_perm(type.rank())));
-    replace_value(graph_, old, plain);
+    substitute(graph_, old, plain);
     last_[plain] = stored;
   }
 
@@ -516,7 +516,7 @@ class ChannelsLast {
         (graph_.value(stored).origin == Origin::kNode && !graph_.is_output(stored));
     const ValueId result =
         perm == identity && may_stand_in ? stored : moved(stored, graph_.type(stored), perm);
-    replace_value(graph_, node.outputs[0], result);
+    substitute(graph_, node.outputs[0], result);
   }
 
   Graph& graph_;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engines/native/dnn/fuse/optimize.h"
-#include "engines/native/dnn/fuse/pattern.h"
 #include "engines/native/dnn/post_ops.h"
+#include "ir/pattern.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -91,7 +91,7 @@ NodeId replace_with_fused(Graph& graph, std::string_view op, const Fused& fused,
                                      std::move(attributes));
   const ValueId out = graph.node(made).outputs[0];
   graph.set_type(out, Type(graph.type(fused.result)));
-  replace_value(graph, fused.result, out);
+  substitute(graph, fused.result, out);
   return made;
 }
 

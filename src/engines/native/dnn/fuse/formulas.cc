@@ -5,10 +5,15 @@
 #include <vector>
 
 #include "engines/native/dnn/fuse/optimize.h"
-#include "engines/native/dnn/fuse/pattern.h"
+#include "ir/pattern.h"
 
 namespace xrt::native::dnn {
 namespace {
+
+bool is_scalar_near(const Graph& graph, ValueId value, float wanted) {
+  const std::optional<float> found = scalar_constant(graph, value);
+  return found && std::abs(*found - wanted) <= 1e-5F * std::max(1.0F, std::abs(wanted));
+}
 
 // A product of scalars and of values.
 struct Product {
@@ -85,7 +90,7 @@ void replace_with(Graph& graph, ValueId old, std::string_view op, std::vector<Va
   const Type type = graph.type(old);
   const ValueId made = graph.add_op(op, std::move(inputs), std::move(attributes));
   graph.set_type(made, type);
-  replace_value(graph, old, made);
+  substitute(graph, old, made);
 }
 
 // old = factor · op(x)
@@ -100,7 +105,7 @@ void replace_with_scaled(Graph& graph, const Gated& old, double whole, std::stri
     made = graph.add_op("Mul", {made, scalar});
     graph.set_type(made, type);
   }
-  replace_value(graph, old.result, made);
+  substitute(graph, old.result, made);
 }
 
 // The value 1 + `value`, if that is what alone reads it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where(Greater(y, 0), dy, 0) and Where(LessOrEqual(y, 0), 0, dy) are Relu's gradient.
 #include "engines/native/dnn/fuse/optimize.h"
-#include "engines/native/dnn/fuse/pattern.h"
 #include "engines/native/dnn/post_ops.h"
+#include "ir/pattern.h"
 
 namespace xrt::native::dnn {
 
@@ -26,7 +26,7 @@ void fuse_gradients(Graph& graph) {
     const NodeId made = graph.add_node(kDomain, "ReluGradient", {y, dy}, {""});
     const ValueId result = graph.node(made).outputs[0];
     graph.set_type(result, type);
-    replace_value(graph, node.outputs[0], result);
+    substitute(graph, node.outputs[0], result);
   }
 }
 

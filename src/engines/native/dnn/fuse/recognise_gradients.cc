@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engines/native/dnn/fuse/optimize.h"
-#include "engines/native/dnn/fuse/pattern.h"
+#include "ir/pattern.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -84,7 +84,7 @@ bool rewrite(Graph& graph, NodeId id) {
                                       {"group", std::int64_t{1}}});
   const ValueId out = graph.node(made).outputs[0];
   graph.set_type(out, Type(graph.type(result)));
-  replace_value(graph, result, out);
+  substitute(graph, result, out);
   return true;
 }
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "engines/native/dnn/fuse/pattern.h"
+#include "ir/pattern.h"
 
 namespace xrt::native::dnn {
 namespace {

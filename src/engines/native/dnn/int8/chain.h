@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "engines/native/dnn/int8/pattern.h"
 #include "engines/native/dnn/post_ops.h"
+#include "ops/quantized.h"
 
 namespace xrt::native::dnn {
 

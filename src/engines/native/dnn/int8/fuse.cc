@@ -8,18 +8,36 @@
 #include <optional>
 #include <vector>
 
-#include "engines/native/dequantize.h"
 #include "engines/native/dnn/fuse/optimize.h"
-#include "engines/native/dnn/fuse/pattern.h"
 #include "engines/native/dnn/int8/chain.h"
 #include "engines/native/dnn/int8/int8.h"
-#include "engines/native/dnn/int8/pattern.h"
 #include "engines/native/dnn/int8/report.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "ir/attributes.h"
+#include "ir/pattern.h"
+#include "ops/canonical.h"
+#include "ops/quantized.h"
 
 namespace xrt::native::dnn {
 namespace {
+
+// Every output of the QuantizeLinear nodes that read `value` becomes `bytes`.
+void replace_quantised(Graph& graph, ValueId value, ValueId bytes) {
+  while (!graph.uses(value).empty()) {
+    const NodeId reader = graph.uses(value).front().node;
+    graph.replace_uses(graph.node(reader).outputs[0], bytes);
+    graph.remove_node(reader);
+  }
+  remove_unused(graph, value);
+}
+
+// Whether a convolution pads, or may: auto_pad stays where only the run tells the sizes.
+bool has_padding(const Node& node) {
+  const std::vector<std::int64_t> pads = node.attr_ints("pads");
+  return node.has("auto_pad") ||
+         std::any_of(pads.begin(), pads.end(), [](std::int64_t p) { return p != 0; });
+}
 
 constexpr double kMostAveraged = 8e6;  // as many bytes add up within 32 bits
 
@@ -49,9 +67,9 @@ class Int8Fusion {
         sink_concat(id);
       } else if (node.op == "Split") {
         sink_split(id);
-      } else if (node.op == "Pad" && node.attr_string("mode", "constant") == "constant") {
+      } else if (node.op == "Pad" && need_string(node, "mode") == "constant") {
         sink_pad(id);
-      } else if (moves(node)) {
+      } else if (moves_bytes(node)) {
         sink(id);
       } else {
         fuse_table(id);
@@ -60,18 +78,6 @@ class Int8Fusion {
   }
 
  private:
-  static bool moves(const Node& node) {
-    return (node.op == "MaxPool" && !node.output(1).valid()) || node.op == "Reshape" ||
-           node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze" ||
-           node.op == "Transpose" || node.op == "Identity" || node.op == "Slice" ||
-           node.op == "DepthToSpace" || node.op == "SpaceToDepth" || node.op == "Expand" ||
-           node.op == "Tile" || node.op == "Gather" ||
-           (node.op == "Resize" && node.attr_string("mode", "nearest") == "nearest" &&
-            node.attr_string("coordinate_transformation_mode", "half_pixel") !=
-                "tf_crop_and_resize") ||
-           (node.op == "Pad" && node.attr_string("mode", "constant") != "constant");
-  }
-
   // op(DQ(x)) = DQ(op(x)) for a Split.
   void sink_split(NodeId id) {
     const Node node = graph_.node(id);
@@ -80,7 +86,7 @@ class Int8Fusion {
     for (const ValueId old : node.outputs) {
       if (!old.valid() || graph_.is_output(old)) return;
     }
-    const Node source = *producer(graph_, node.input(0), "DequantizeLinear");
+    const Node source = *producer(graph_, node.input(0));
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = from->q;
     const NodeId made = graph_.add_node(
@@ -97,7 +103,7 @@ class Int8Fusion {
       if (to && to->same_steps(*from)) {
         replace_quantised(graph_, node.outputs[i], parts[i]);
       } else {
-        dequantise_instead(node.outputs[i], parts[i], source.input(1), source.input(2));
+        dequantise_instead(node.outputs[i], parts[i], source);
       }
     }
   }
@@ -108,10 +114,8 @@ class Int8Fusion {
     const auto from = dequantised_from(graph_, node.input(0));
     const ValueId given = node.input(2);
     if (!from || (given.valid() && scalar_constant(graph_, given) != 0.0F)) return;
-    const Node& source = *producer(graph_, node.input(0), "DequantizeLinear");
-    const Tensor* zero = source.input(2).valid() ? graph_.constant(source.input(2)) : nullptr;
     Tensor byte = Tensor::allocate(from->dtype, {});
-    *byte.data<char>() = zero != nullptr ? *static_cast<const char*>(zero->raw()) : char{0};
+    *byte.data<char>() = static_cast<char>(from->zero);
     sink(id, graph_.add_constant("", std::move(byte)));
   }
 
@@ -119,7 +123,7 @@ class Int8Fusion {
   void dequantise_scalars() {
     for (const NodeId id : graph_.topological_order()) {
       const Node node = graph_.node(id);
-      if (!node.domain.empty() || node.op != "DequantizeLinear") continue;
+      if (!is_op(node, "DequantizeLinear")) continue;
       const Tensor* bytes = graph_.constant(node.input(0));
       if (bytes == nullptr || bytes->count() != 1) continue;
       const Tensor value = dequantized(graph_, node);
@@ -148,8 +152,7 @@ class Int8Fusion {
     const auto from = dequantised_from(graph_, node.input(0));
     const ValueId old = node.outputs[0];
     if (!from || graph_.is_output(old)) return;
-    const Node& source = *producer(graph_, node.input(0), "DequantizeLinear");
-    const ValueId parameters[] = {source.input(1), source.input(2)};
+    const Node source = *producer(graph_, node.input(0));
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = from->q;
     if (constant_value.valid()) {
@@ -165,14 +168,16 @@ class Int8Fusion {
       replace_quantised(graph_, old, bytes);
       return;
     }
-    dequantise_instead(old, bytes, parameters[0], parameters[1]);
+    dequantise_instead(old, bytes, source);
   }
 
-  // Who reads `old` reads the numbers that `bytes` stand for.
-  void dequantise_instead(ValueId old, ValueId bytes, ValueId scale, ValueId zero) {
-    const ValueId again = graph_.add_op("DequantizeLinear", {bytes, scale, zero});
+  // Who reads `old` reads the numbers that `bytes` stand for, as those of the node `like`.
+  void dequantise_instead(ValueId old, ValueId bytes, const Node& like) {
+    std::vector<ValueId> inputs = like.inputs;
+    inputs[0] = bytes;
+    const ValueId again = graph_.add_op("DequantizeLinear", inputs, like.attributes);
     graph_.set_type(again, Type(graph_.type(old)));
-    replace_value(graph_, old, again);
+    substitute(graph_, old, again);
   }
 
   ValueId add(std::string_view domain, std::string_view op, std::vector<ValueId> inputs,
@@ -181,6 +186,7 @@ class Int8Fusion {
     type.dtype = dtype;
     const NodeId made = graph_.add_node(domain, op, std::move(inputs), {""}, std::move(attributes));
     graph_.set_type(graph_.node(made).outputs[0], std::move(type));
+    canonicalize_node(graph_, made);
     return graph_.node(made).outputs[0];
   }
 
@@ -282,25 +288,19 @@ class Int8Fusion {
     const ValueId bytes = add("", "Concat", std::move(inputs), node.attributes, graph_.type(old),
                               to ? to->dtype : grids[0].dtype);
     if (to) return replace_quantised(graph_, old, bytes);
-    const Node& source = *producer(graph_, node.inputs[0], "DequantizeLinear");
-    dequantise_instead(old, bytes, source.input(1), source.input(2));
+    dequantise_instead(old, bytes, Node(*producer(graph_, node.inputs[0])));
   }
 
   // Bytes on a grid, constant or not, with ones in front of their shape up to `rank`. Nothing where
   // that takes more than another constant.
   std::optional<Grid> operand_of(ValueId value, std::size_t rank) {
-    auto grid = dequantised_from(graph_, value);
-    if (grid) {
-      const Type& type = graph_.type(grid->q);
-      return type.has_rank() && type.rank() == rank ? grid : std::nullopt;
-    }
-    const Node* node = producer(graph_, value, "DequantizeLinear");
-    const Tensor* bytes = node != nullptr ? graph_.constant(node->input(0)) : nullptr;
-    if (bytes == nullptr || bytes->rank() > rank || node->attr_int("block_size", 0) != 0) return {};
-    grid = grid_of(graph_, node->input(0), node->input(1), node->input(2), bytes->dtype());
-    if (grid && bytes->rank() < rank) {
-      grid->q = graph_.add_constant("", bytes->reshaped(padded_dims(bytes->dims(), rank)));
-    }
+    auto grid = grid_behind(graph_, value);
+    if (!grid) return grid;
+    const Type& type = graph_.type(grid->q);
+    if (type.has_rank() && type.rank() == rank) return grid;
+    const Tensor* bytes = graph_.constant(grid->q);
+    if (bytes == nullptr || bytes->rank() > rank) return std::nullopt;
+    grid->q = graph_.add_constant("", bytes->reshaped(padded_dims(bytes->dims(), rank)));
     return grid;
   }
 
@@ -392,17 +392,16 @@ class Int8Fusion {
 
   void fuse_convolution(NodeId id) {
     const Node node = graph_.node(id);
-    const auto from = dequantised_from(graph_, node.input(0));
-    const auto weights = byte_weights(graph_, node.input(1), 0);
-    if (!from || !weights) return;
-    const std::size_t rank = weights->bytes.rank();
+    auto sum = quantised_sum(graph_, node);
+    if (!sum) return;
+    const std::size_t rank = sum->weights.bytes.rank();
     const Type& x = graph_.type(node.input(0));
-    if (rank < 3 || rank > 5 || !x.has_rank() || x.rank() != rank) return;
-    const std::int64_t channels = weights->bytes.dims()[0];
-    auto bias = channel_terms(graph_, node.input(2), channels);
-    if (!bias || !graph_.type(node.outputs[0]).has_rank()) return;
-    convolve(node, follow(graph_, {node.outputs[0], std::move(*bias), {}, {}, {}}, rank), *from,
-             *weights);
+    if (rank < 3 || rank > 5 || !x.has_rank() || x.rank() != rank ||
+        !graph_.type(node.outputs[0]).has_rank()) {
+      return;
+    }
+    convolve(node, follow(graph_, {node.outputs[0], std::move(sum->bias), {}, {}, {}}, rank),
+             sum->from, sum->weights);
   }
 
   void convolve(const Node& node, const Chain& chain, const Grid& from,
@@ -457,7 +456,7 @@ class Int8Fusion {
       const ValueId shift = add("", "Mul", {totals, zero_point}, {}, row, DType::kInt32);
       sums = add("", "Sub", {sums, shift}, {}, type, DType::kInt32);
     }
-    replace_value(graph_, old, sums);
+    substitute(graph_, old, sums);
   }
 
   // Inputs: x, its scale and zero point, w, its scale and zero point, those of y, perhaps a bias in
@@ -494,22 +493,16 @@ class Int8Fusion {
 
   void fuse_product(NodeId id) {
     const Node node = graph_.node(id);
-    const bool trans_b = node.attr_int("transB", 0) != 0;
-    const std::size_t axis = trans_b ? 0 : 1;
-    const auto from = dequantised_from(graph_, node.input(0));
-    auto weights = byte_weights(graph_, node.input(1), axis);
-    if (!from || !weights || weights->bytes.rank() != 2 || node.attr_int("transA", 0) != 0) return;
+    auto sum = quantised_sum(graph_, node);
+    if (!sum) return;
     const Type& x = graph_.type(node.input(0));
     if (!x.has_rank() || x.rank() < 1 || !graph_.type(node.outputs[0]).has_rank()) return;
-    auto bias = channel_terms(graph_, node.input(2), weights->bytes.dims()[axis]);
-    if (!bias) return;
-    for (float& scale : weights->scales) scale *= node.attr_float("alpha", 1);
-    for (double& term : *bias) term *= node.attr_float("beta", 1);
-    const Chain chain = follow(graph_, {node.outputs[0], std::move(*bias), {}, {}, {}}, 0);
+    const Chain chain = follow(graph_, {node.outputs[0], std::move(sum->bias), {}, {}, {}}, 0);
     std::vector<ValueId> inputs;
     Attributes attributes;
-    if (trans_b) attributes["trans_b"] = std::int64_t{1};
-    write_terms(chain, *from, *weights, axis, /*needs_zero=*/false, inputs, attributes);
+    if (sum->axis == 0) attributes["trans_b"] = std::int64_t{1};
+    write_terms(chain, sum->from, sum->weights, sum->axis, /*needs_zero=*/false, inputs,
+                attributes);
     replace(chain, "Int8MatMul", std::move(inputs), std::move(attributes));
   }
 
@@ -563,7 +556,7 @@ class Int8Fusion {
     if (chain.to && chain.to->q != chain.result) {
       replace_quantised(graph_, chain.result, out);
     } else {
-      replace_value(graph_, chain.result, out);
+      substitute(graph_, chain.result, out);
     }
   }
 

@@ -8,23 +8,19 @@
 #include <vector>
 
 #include "engines/native/dnn/fuse/optimize.h"
-#include "engines/native/dnn/fuse/pattern.h"
 #include "engines/native/dnn/int8/chain.h"
 #include "engines/native/dnn/int8/int8.h"
-#include "engines/native/dnn/int8/pattern.h"
 #include "engines/native/dnn/int8/report.h"
 #include "engines/native/dnn/post_ops.h"
+#include "ir/pattern.h"
+#include "ops/canonical.h"
+#include "ops/quantized.h"
 
 namespace xrt::native::dnn {
 namespace {
 
 // So many products of bytes add up to numbers that float32 holds exactly.
 constexpr std::int64_t kExactInFloat = (std::int64_t{1} << 24) / (255 * 255);
-
-std::int32_t byte(const Tensor& t, std::int64_t i) {
-  return t.dtype() == DType::kUInt8 ? std::int32_t{t.data<std::uint8_t>()[i]}
-                                    : std::int32_t{t.data<std::int8_t>()[i]};
-}
 
 // Weights less their zero point, as a sum of int8 numbers: one tensor, or two where a difference
 // does not fit into one.
@@ -37,32 +33,27 @@ struct SplitWeights {
 // Bytes as int8 with a zero point, one for all; nothing where there are several.
 std::optional<SplitWeights> with_zero(const Tensor& w, const Tensor& zero) {
   if (w.dtype() != DType::kUInt8 || zero.dtype() != DType::kUInt8 || zero.count() != 1) return {};
-  SplitWeights result{Tensor::allocate(DType::kInt8, w.dims()), {}, {}, byte(zero, 0) - 128};
-  for (std::int64_t i = 0; i < w.count(); ++i) {
-    result.first.data<std::int8_t>()[i] = static_cast<std::int8_t>(byte(w, i) - 128);
-  }
+  SplitWeights result{
+      Tensor::allocate(DType::kInt8, w.dims()), {}, {}, zero.data<std::uint8_t>()[0] - 128};
+  std::transform(w.data<std::uint8_t>(), w.data<std::uint8_t>() + w.count(),
+                 result.first.data<std::int8_t>(),
+                 [](std::uint8_t byte) { return static_cast<std::int8_t>(byte - 128); });
   return result;
 }
 
 // `axis`: along which zero points vary.
 std::optional<SplitWeights> split(const Tensor& w, const Tensor* zero, std::size_t axis) {
-  if ((w.dtype() != DType::kUInt8 && w.dtype() != DType::kInt8) || w.count() == 0) return {};
-  const std::int64_t channels = w.dims()[axis];
-  if (zero != nullptr && (zero->dtype() != w.dtype() ||
-                          (zero->count() != 1 && (zero->count() != channels || zero->rank() != 1))))
-    return {};
-  std::int64_t inner = 1;
-  for (std::size_t i = axis + 1; i < w.rank(); ++i) inner *= w.dims()[i];
+  const auto differences = centred(w, zero, axis);
+  if (!differences || w.count() == 0) return {};
   SplitWeights result{
       Tensor::allocate(DType::kInt8, w.dims()), Tensor::allocate(DType::kInt8, w.dims()), {}, 0};
+  result.differences.assign(differences->begin(), differences->end());
   bool whole = true;
-  for (std::int64_t i = 0; i < w.count(); ++i) {
-    const std::int64_t at = zero == nullptr || zero->count() == 1 ? 0 : i / inner % channels;
-    const std::int32_t difference = byte(w, i) - (zero == nullptr ? 0 : byte(*zero, at));
+  for (std::size_t i = 0; i < differences->size(); ++i) {
+    const std::int32_t difference = (*differences)[i];
     const std::int32_t first = std::clamp(difference, -128, 127);
     result.first.data<std::int8_t>()[i] = static_cast<std::int8_t>(first);
     result.second.data<std::int8_t>()[i] = static_cast<std::int8_t>(difference - first);
-    result.differences.push_back(static_cast<float>(difference));
     whole = whole && first == difference;
   }
   if (whole) result.second = Tensor();
@@ -99,6 +90,7 @@ class DynamicFusion {
     const NodeId made = graph_.add_node(domain, op, std::move(inputs), {""}, std::move(attributes));
     const ValueId out = graph_.node(made).outputs[0];
     graph_.set_type(out, std::move(type));
+    canonicalize_node(graph_, made);
     return out;
   }
 
@@ -201,7 +193,7 @@ class DynamicFusion {
     ValueId result;
     if (two) result = add(weights.second, std::vector<double>(chain.bias.size()), {});
     result = add(weights.first, chain.bias, result);
-    replace_value(graph_, chain.result, result);
+    substitute(graph_, chain.result, result);
     return true;
   }
 
@@ -249,11 +241,11 @@ class DynamicFusion {
                                                     std::span<const float>(weights.differences)));
     const Type type = graph_.type(node.outputs[0]);
     const ValueId sums = make("", "Conv", {x, w}, node.attributes, type, DType::kFloat32);
-    if (scaled) return replace_value(graph_, scaled->cast, sums);
+    if (scaled) return substitute(graph_, scaled->cast, sums);
     const ValueId whole =
         make("", "Cast", {sums}, {{"to", static_cast<std::int64_t>(DType::kInt32)}}, type,
              DType::kInt32);
-    replace_value(graph_, node.outputs[0], whole);
+    substitute(graph_, node.outputs[0], whole);
   }
 
   Graph& graph_;

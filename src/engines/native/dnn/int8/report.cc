@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "engines/native/dnn/fuse/pattern.h"
 #include "engines/native/dnn/int8/int8.h"
-#include "engines/native/dnn/int8/pattern.h"
+#include "ir/pattern.h"
+#include "ops/quantized.h"
 
 namespace xrt::native::dnn {
 namespace {

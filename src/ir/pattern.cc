@@ -1,23 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/native/dnn/fuse/pattern.h"
+#include "ir/pattern.h"
 
-#include <cmath>
+#include <vector>
 
-namespace xrt::native::dnn {
-
-std::optional<float> scalar_constant(const Graph& graph, ValueId value) {
-  if (!value.valid()) return std::nullopt;
-  const Tensor* tensor = graph.constant(value);
-  if (tensor == nullptr || tensor->dtype() != DType::kFloat32 || tensor->count() != 1) {
-    return std::nullopt;
-  }
-  return tensor->data<float>()[0];
-}
-
-bool is_scalar_near(const Graph& graph, ValueId value, float wanted) {
-  const std::optional<float> found = scalar_constant(graph, value);
-  return found && std::abs(*found - wanted) <= 1e-5F * std::max(1.0F, std::abs(wanted));
-}
+namespace xrt {
 
 NodeId producer_id(const Graph& graph, ValueId value) {
   if (!value.valid()) return {};
@@ -25,18 +11,29 @@ NodeId producer_id(const Graph& graph, ValueId value) {
   return v.origin == Origin::kNode ? v.producer : NodeId{};
 }
 
-const Node* producer(const Graph& graph, ValueId value, std::string_view op) {
+const Node* producer(const Graph& graph, ValueId value) {
   const NodeId id = producer_id(graph, value);
-  if (!id.valid()) return nullptr;
-  const Node& node = graph.node(id);
-  return node.domain.empty() && node.op == op ? &node : nullptr;
+  return id.valid() ? &graph.node(id) : nullptr;
+}
+
+const Node* producer(const Graph& graph, ValueId value, std::string_view op) {
+  const Node* node = producer(graph, value);
+  return node != nullptr && is_op(*node, op) ? node : nullptr;
 }
 
 std::optional<Use> sole_use(const Graph& graph, ValueId value) {
-  if (graph.is_output(value)) return std::nullopt;
+  if (!value.valid() || graph.is_output(value)) return std::nullopt;
   const std::vector<Use>& uses = graph.uses(value);
   if (uses.size() != 1 || uses[0].index < 0) return std::nullopt;
   return uses[0];
+}
+
+std::optional<float> scalar_constant(const Graph& graph, ValueId value) {
+  const Tensor* tensor = value.valid() ? graph.constant(value) : nullptr;
+  if (tensor == nullptr || tensor->dtype() != DType::kFloat32 || tensor->count() != 1) {
+    return std::nullopt;
+  }
+  return tensor->data<float>()[0];
 }
 
 bool same_shape(const Type& a, const Type& b) {
@@ -47,6 +44,10 @@ bool same_shape(const Type& a, const Type& b) {
     if (!(x == (*b.shape)[i])) return false;
   }
   return true;
+}
+
+ValueId other_input(const Node& node, ValueId value) {
+  return node.inputs[0] == value ? node.inputs[1] : node.inputs[0];
 }
 
 void remove_unused(Graph& graph, ValueId value) {
@@ -64,13 +65,9 @@ void remove_unused(Graph& graph, ValueId value) {
   }
 }
 
-void replace_value(Graph& graph, ValueId from, ValueId to) {
+void substitute(Graph& graph, ValueId from, ValueId to) {
   graph.replace_uses(from, to);
   remove_unused(graph, from);
 }
 
-ValueId other_input(const Node& node, ValueId value) {
-  return node.inputs[0] == value ? node.inputs[1] : node.inputs[0];
-}
-
-}  // namespace xrt::native::dnn
+}  // namespace xrt
