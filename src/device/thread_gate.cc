@@ -17,12 +17,10 @@ namespace {
 constexpr std::chrono::milliseconds kInterruptInterval{50};
 
 thread_local const ThreadGate* inside = nullptr;
-thread_local std::chrono::nanoseconds waited_here{0};
 
 }  // namespace
 
 const ThreadGate* ThreadGate::current() { return inside; }
-std::chrono::nanoseconds ThreadGate::waited() { return waited_here; }
 
 ThreadGate& ThreadGate::process() {
   // Never destroyed: a program may live until the process ends.
@@ -121,11 +119,9 @@ ThreadGate::Share ThreadGate::enter(const ThreadUse& use, std::string_view engin
   const bool may_overtake =
       first != nullptr && first->called && !first->insists && engine == engine_;
   if ((first == nullptr || may_overtake) && fits(use)) return begin(use, engine);
-  const Clock::time_point start = Clock::now();
   Waiter mine(use, engine);
   line_.push_back(&mine);
   wait(mine, lock);
-  waited_here += Clock::now() - start;
   return mine.share;
 }
 

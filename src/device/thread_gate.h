@@ -94,9 +94,6 @@ class XRT_API ThreadGate {
   // The gate whose launch this thread is in, or null.
   static const ThreadGate* current();
 
-  // How long this thread has waited at gates so far.
-  static std::chrono::nanoseconds waited();
-
  private:
   using Clock = std::chrono::steady_clock;
   struct Waiter {

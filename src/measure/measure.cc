@@ -38,8 +38,9 @@ namespace {
 // An engine whose estimate is this much above the best one's is not worth compiling for, nor
 // loading.
 constexpr double kHopeless = 4;
-// Within this much of the fastest, candidates are timed again, in turns.
-constexpr double kClose = 1.3;
+// A first timing is a few runs, which another program may disturb: who takes this much longer than
+// the fastest is out, the others are timed again, in turns.
+constexpr double kFar = 2;
 // Within this much of the fastest then, they are compared round by round (measure/contest.h).
 constexpr double kNear = 1.1;
 // A float32 candidate that differs by more than this, over the range of an output, computes
@@ -225,18 +226,18 @@ class Measurement {
                                                   survey_.graph(), survey_.options(), inputs_);
     TimedPlan& timed = *candidate.timed;
     pace_.take_break();
-    timed.run(TimedPlan::Keep::kNot);
-    constexpr int kRuns = 4;
+    timed.run();
+    constexpr int kTurns = 4;
     constexpr double kEnoughUs = 50e3;
-    for (int i = 0; i < kRuns && (i == 0 || timed.total_us() < kEnoughUs); ++i) {
+    for (int i = 0; i < kTurns && (i == 0 || timed.total_us() < kEnoughUs); ++i) {
       if (i > 0 && pace_.stopped()) break;
       pace_.take_break();
-      timed.run(TimedPlan::Keep::kSample);
+      timed.turn();
     }
     candidate.row.measured_us = timed.us();
     judge(candidate);
     const Candidate* best = fastest();
-    if (best != nullptr && candidate.row.measured_us > kClose * best->row.measured_us) {
+    if (best != nullptr && candidate.row.measured_us > kFar * best->row.measured_us) {
       candidate.timed.reset();  // its weights are memory
     }
   }
@@ -293,12 +294,11 @@ class Measurement {
     return best;
   }
 
-  // Quick timings only tell who is far behind.
   Candidate* time_closely(Candidate* best) {
     std::vector<TimedPlan*> close;
     for (Candidate& candidate : candidates_) {
       if (candidate.timed == nullptr) continue;
-      if (candidate.row.measured_us > kClose * best->row.measured_us) {
+      if (candidate.row.measured_us > kFar * best->row.measured_us) {
         candidate.timed.reset();
         continue;
       }
@@ -369,6 +369,7 @@ class Measurement {
       if (expected == nullptr || c.row.estimated_us < expected->row.estimated_us) expected = &c;
     }
     if (expected == nullptr || expected == best) return best;
+    if (expected->row.measured_us > kFar * best->row.measured_us) return best;
     if (expected->timed == nullptr) {
       expected->timed = std::make_unique<TimedPlan>(Executor::build(survey_, expected->decision),
                                                     survey_.graph(), survey_.options(), inputs_);

@@ -8,16 +8,19 @@
 
 #include "base/interrupt.h"
 #include "device/thread_gate.h"
+#include "device/threads.h"
 
 namespace xrt {
 namespace {
 
-constexpr int kRunsPerTurn = 2;
-// A turn of a contest: after another plan, whose threads may still wait for work in a loop, runs do
-// not count for this long; then as many count as fit in the time, at least one. To a plan that
-// takes longer than kSlowUs the one before makes no difference.
+// A turn: after another plan, whose threads may still wait for work in a loop, runs do not count
+// for this long; then as many count as fit in the time, at least one. To a plan that takes longer
+// than kSlowUs the one before makes no difference.
 constexpr double kSettlingUs = 1e3, kTurnUs = 6e3, kSlowUs = 20e3;
-constexpr int kMostRuns = 20;
+constexpr std::size_t kMostRuns = 20;
+
+// What a launch takes that runs alone.
+ThreadUse all_threads() { return {.threads = thread_budget()}; }
 
 double median(std::vector<double> samples) {
   if (samples.empty()) return 0;
@@ -40,38 +43,37 @@ TimedPlan::TimedPlan(std::shared_ptr<Executor> plan, const Graph& graph,
   }
 }
 
-double TimedPlan::run(Keep keep) {
+void TimedPlan::run() {
+  const ThreadGate::Pass alone(ThreadGate::process(), all_threads());
+  timed_run();
+}
+
+double TimedPlan::timed_run() {
   throw_if_interrupted();
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (!reused_[i]) outputs_[i] = Data{};
   }
-  // Other programs of this process may have the threads for a while: that is not the plan's time.
-  const auto waited = ThreadGate::waited();
   const auto start = Profiler::Clock::now();
   plan_->run(inputs_, outputs_, profiler_);
-  const std::chrono::duration<double, std::micro> us =
-      Profiler::Clock::now() - start - (ThreadGate::waited() - waited);
-  if (keep == Keep::kSample) {
-    samples_.push_back(us.count());
-    total_us_ += us.count();
-  }
-  return us.count();
+  return std::chrono::duration<double, std::micro>(Profiler::Clock::now() - start).count();
 }
 
 double TimedPlan::turn() {
-  const double start = total_us_;
+  const ThreadGate::Pass alone(ThreadGate::process(), all_threads());
   if (us() < kSlowUs) {
     double settled_us = 0;
-    for (int i = 0; i < kMostRuns && settled_us < kSettlingUs; ++i) {
-      settled_us += run(Keep::kNot);
-    }
+    for (std::size_t i = 0; i < kMostRuns && settled_us < kSettlingUs; ++i)
+      settled_us += timed_run();
   }
-  const std::size_t first = samples_.size();
-  const auto runs = [&] { return samples_.size() - first; };
+  std::vector<double> samples;
+  double counted_us = 0;
   do {
-    run(Keep::kSample);
-  } while (runs() < kMostRuns && total_us_ - start < kTurnUs);
-  return median({samples_.begin() + static_cast<std::ptrdiff_t>(first), samples_.end()});
+    samples.push_back(timed_run());
+    counted_us += samples.back();
+  } while (samples.size() < kMostRuns && counted_us < kTurnUs);
+  total_us_ += counted_us;
+  samples_.insert(samples_.end(), samples.begin(), samples.end());
+  return median(std::move(samples));
 }
 
 void TimedPlan::forget() {
@@ -89,10 +91,7 @@ void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, 
     if (pace.stopped()) return;
     for (TimedPlan* plan : plans) {
       pace.take_break();
-      // The first run of a turn finds caches cold, and threads of the plan before still waiting
-      // for work in a loop: a program that serves alone knows neither.
-      if (plans.size() > 1) plan->run(TimedPlan::Keep::kNot);
-      for (int i = 0; i < kRunsPerTurn; ++i) plan->run(TimedPlan::Keep::kSample);
+      plan->turn();
     }
   }
 }

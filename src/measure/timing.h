@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing of plans that stand beside each other.
+// Timing of plans that stand beside each other. While one is timed no other launch of the process
+// runs: engines whose launches share threads would slow each other down, some more than others.
 #pragma once
 
 #include <memory>
@@ -19,9 +20,8 @@ class TimedPlan {
   TimedPlan(std::shared_ptr<Executor> plan, const Graph& graph, const ProgramOptions& options,
             std::span<const Data> inputs);
 
-  enum class Keep { kNot, kSample };
-  // One run, and its time in microseconds.
-  double run(Keep keep);
+  // One run whose time does not count.
+  void run();
   // Runs until what ran before no longer matters, then some samples: their median, in microseconds.
   double turn();
   // The median of the samples, in microseconds; 0 where there are none.
@@ -33,6 +33,8 @@ class TimedPlan {
   const std::shared_ptr<Executor>& plan() const { return plan_; }
 
  private:
+  double timed_run();  // in microseconds
+
   std::shared_ptr<Executor> plan_;
   std::span<const Data> inputs_;
   std::vector<Data> outputs_;
@@ -42,9 +44,9 @@ class TimedPlan {
   Profiler profiler_;
 };
 
-// Runs all of them in turns of a few runs, so that drift of the machine meets them alike: at least
-// `minimum` rounds, then more until `seconds` are spent or `maximum` is reached. Ends early where
-// the pace is stopped.
+// Times all of them in turns, so that drift of the machine meets them alike: at least `minimum`
+// rounds, then more until `seconds` are spent or `maximum` is reached. Ends early where the pace is
+// stopped.
 void time_in_turns(std::span<TimedPlan* const> plans, int minimum, int maximum, double seconds,
                    Pace& pace);
 

@@ -43,7 +43,7 @@ class XRT_API Refiner {
   std::deque<Job> jobs_;
   bool started_ = false, busy_ = false;
   std::atomic<bool> ended_{false};
-  int process_ = 0;  // whose thread it is
+  std::atomic<int> process_{0};  // whose thread it is
 };
 
 // What the plans of one program share about measuring beside the runs, with the jobs that may

@@ -288,22 +288,6 @@ TEST(ThreadGate, TheBudgetMayChange) {
   EXPECT_EQ(line.begun(), "12a");
 }
 
-TEST(ThreadGate, WaitingIsTold) {
-  ThreadGate gate(1);
-  Running other(gate, {1});
-  std::thread ends([&] {
-    wait_until([&] { return gate.waiting() == 1; });
-    other.end();
-  });
-  const auto before = ThreadGate::waited();
-  { const Pass pass(gate, {1}); }
-  const auto after = ThreadGate::waited();
-  EXPECT_GT(after, before);
-  { const Pass pass(gate, {1}); }
-  EXPECT_EQ(ThreadGate::waited(), after);
-  ends.join();
-}
-
 TEST(ThreadGate, AForkedProcessBeginsAnew) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer does not follow a fork of several threads";

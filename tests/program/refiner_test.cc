@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -104,6 +105,49 @@ TEST(MeasuringBesideRuns, IsTheDefaultAndSwapsTheBetterPlanInWhileThreadsRun) {
   EXPECT_TRUE(std::any_of(e.notes.begin(), e.notes.end(), [](const std::string& note) {
     return note.find("auto: measured on ") == 0;
   })) << "when";
+}
+
+// An engine whose launches share a pool of threads and may run at once, as the native one's; it
+// counts those that do.
+class PooledEngine : public testing::PickyEngine {
+ public:
+  using PickyEngine::PickyEngine;
+
+  Support supports(const SupportQuery&) const override { return Support::yes(); }
+  std::shared_ptr<const Executable> compile(const Function& function,
+                                            const CompileOptions& options) const override {
+    return std::make_shared<Pooled>(get_engine("native")->compile(function, options));
+  }
+
+  static inline std::atomic<int> running{0}, most{0};
+
+ private:
+  class Pooled : public Executable {
+   public:
+    explicit Pooled(std::shared_ptr<const Executable> inner) : inner_(std::move(inner)) {}
+    ExecutableInfo info() const override {
+      return {.threads = 1, .pool = &running, .runs_at_once = 2};
+    }
+    std::unique_ptr<RunContext> create_context() const override { return inner_->create_context(); }
+    void run(const RunArgs& args) const override {
+      most = std::max(most.load(), ++running);
+      std::this_thread::sleep_for(milliseconds(2));
+      inner_->run(args);
+      --running;
+    }
+
+   private:
+    std::shared_ptr<const Executable> inner_;
+  };
+};
+
+TEST(MeasuringBesideRuns, TimesNothingWhileALaunchRuns) {
+  register_engine(std::make_shared<PooledEngine>("pooled_a", std::set<std::string>{}));
+  register_engine(std::make_shared<PooledEngine>("pooled_b", std::set<std::string>{}));
+  const auto program =
+      Program::compile(small_graph("pooled"), {.engines = {"auto", "pooled_a", "pooled_b"}});
+  EXPECT_TRUE(run_until_changed(*program, kWaiting, seconds(60), milliseconds(0)));
+  EXPECT_EQ(PooledEngine::most, 1) << "one caller, and the measurement between its runs";
 }
 
 TEST(MeasuringBesideRuns, AProgramOfAMomentIsNotMeasured) {
