@@ -3,7 +3,8 @@
 //
 // Beside runs it works in turns of a few milliseconds, or of one run where that takes longer. After
 // a turn it waits until no program of the process has run for as long as the turn took, but at most
-// four times as long: it takes what is left of an idle process, and a fifth of a busy one.
+// four times as long, and never longer than a second: it takes what is left of an idle process, and
+// a fifth of a busy one.
 #pragma once
 
 #include <chrono>

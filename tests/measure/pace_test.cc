@@ -32,6 +32,17 @@ TEST(Pace, WaitsFourTimesATurnBesideRunsThatNeverEnd) {
   EXPECT_LT(pace.spent(), 0.15) << "breaks do not count";
 }
 
+TEST(Pace, WaitsNoLongerThanASecond) {
+  const MeasuringRules rules{{}, /*beside_runs=*/true};
+  Pace pace(rules);
+  const UserRun run;
+  std::this_thread::sleep_for(milliseconds(400));
+  const auto start = Clock::now();
+  pace.take_break();
+  EXPECT_GE(Clock::now() - start, milliseconds(1000));
+  EXPECT_LT(Clock::now() - start, milliseconds(1400));
+}
+
 TEST(Pace, GoesOnWhereRunsHaveEndedForAsLongAsTheTurn) {
   const MeasuringRules rules{{}, /*beside_runs=*/true};
   Pace pace(rules);
