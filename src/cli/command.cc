@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "cli/text.h"
 #include "options/variables.h"
 #include "xrt/error.h"
 #include "xrt/options.h"
@@ -53,9 +54,14 @@ int report(const char* kind, const std::string& message, int code) {
   return code;
 }
 
-int run_chosen(const Command& chosen) {
+int run_chosen(const Command& chosen, int argc, const char* const* argv) {
   try {
     return chosen();
+  } catch (const MissingFlags& error) {
+    std::string command = "xrt";
+    for (int i = 1; i < argc; ++i) command += " " + quoted(argv[i]);
+    return report("", fmt::format("{}\ntry:\n  {}{}", error.what(), command, error.flags()),
+                  kUsage);
   } catch (const UsageError& error) {
     return report("", error.what(), kUsage);
   } catch (const EngineUnavailable& error) {
@@ -137,7 +143,7 @@ int run_command_line(int argc, const char* const* argv) {
     std::cout.flush();
     return flushed(kOk);
   }
-  return flushed(run_chosen(chosen));
+  return flushed(run_chosen(chosen, argc, argv));
 }
 
 }  // namespace xrt::cli

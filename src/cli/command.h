@@ -6,6 +6,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace xrt::cli {
 
@@ -22,6 +23,18 @@ enum ExitCode : int {
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// One that further flags mend.
+class MissingFlags : public UsageError {
+ public:
+  // `flags`: what to add to the command, quoted for a shell.
+  MissingFlags(const std::string& what, std::string flags)
+      : UsageError(what), flags_(std::move(flags)) {}
+  const std::string& flags() const { return flags_; }
+
+ private:
+  std::string flags_;
 };
 
 // An engine that was named cannot be loaded: exit code kEngineUnavailable.

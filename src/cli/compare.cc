@@ -57,19 +57,6 @@ std::map<std::string, Tensor> arrays(const Graph& graph, const std::vector<Value
   return result;
 }
 
-// Quotes for a POSIX shell.
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      result += "'\\''";
-    } else {
-      result += c;
-    }
-  }
-  return result + "'";
-}
-
 std::string rerun_command(const Options& options, const fs::path& folder) {
   std::string command =
       fmt::format("xrt compare {} -i {} --tolerance {}", quoted((folder / "piece.onnx").string()),

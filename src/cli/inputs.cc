@@ -12,12 +12,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "base/file.h"
 #include "base/nearest.h"
 #include "cli/command.h"
+#include "cli/text.h"
 #include "data/half.h"
 #include "data/npy.h"
 #include "xrt/error.h"
@@ -171,7 +171,8 @@ void check_symbols(const std::vector<Port>& ports, const DimSizes& sizes) {
   }
 }
 
-Dims concrete_dims(const Port& port, const DimSizes& sizes, std::set<std::string>& defaulted) {
+// Throws std::out_of_range for an open size that `sizes` lacks: open_sizes() has seen to them.
+Dims concrete_dims(const Port& port, const DimSizes& sizes) {
   if (!port.type.has_rank()) {
     throw UsageError(fmt::format("input '{}' is {}: its rank is not known, pass a .npy file",
                                  port.name, to_string(port.type)));
@@ -179,16 +180,57 @@ Dims concrete_dims(const Port& port, const DimSizes& sizes, std::set<std::string
   Dims dims;
   for (std::size_t i = 0; i < port.type.shape->size(); ++i) {
     const Dim& dim = (*port.type.shape)[i];
-    if (dim.is_known()) {
-      dims.push_back(dim.value());
-      continue;
-    }
-    const std::string symbol = symbol_of(port, i);
-    const auto size = sizes.find(symbol);
-    if (size == sizes.end()) defaulted.insert(symbol);
-    dims.push_back(size == sizes.end() ? 1 : size->second);
+    dims.push_back(dim.is_known() ? dim.value() : sizes.at(symbol_of(port, i)));
   }
   return dims;
+}
+
+// The open sizes that a value given for the input has.
+void bind_sizes(const Port& port, const Tensor& value, DimSizes& sizes) {
+  if (!port.type.has_rank() || port.type.rank() != value.dims().size()) return;
+  for (std::size_t i = 0; i < value.dims().size(); ++i) {
+    if (!(*port.type.shape)[i].is_known()) sizes.emplace(symbol_of(port, i), value.dims()[i]);
+  }
+}
+
+// A size to try where pictures have their height and width, or sequences their length.
+std::int64_t example_size(const Port& port, std::size_t axis) {
+  if (axis == 0) return 1;
+  return port.type.rank() >= 4 ? 224 : 16;
+}
+
+// Sees that every open size of `ports`, whose values are to be made, is in `sizes`. One that only
+// ever comes first, a batch as a rule, is 1, and `notes` says so. Throws MissingFlags for others.
+void open_sizes(const std::vector<const Port*>& ports, DimSizes& sizes,
+                std::vector<std::string>& notes) {
+  std::vector<std::string> missing;
+  std::string flags, where;
+  for (const bool first : {false, true}) {
+    for (const Port* port : ports) {
+      if (!port->type.has_rank()) continue;
+      for (std::size_t i = 0; i < port->type.rank(); ++i) {
+        const std::string symbol = symbol_of(*port, i);
+        if ((*port->type.shape)[i].is_known() || first != (i == 0) || sizes.contains(symbol) ||
+            std::find(missing.begin(), missing.end(), symbol) != missing.end()) {
+          continue;
+        }
+        if (first) {
+          sizes[symbol] = 1;
+          notes.push_back(
+              fmt::format("dimension {} is taken as 1; set it with --dim {}=SIZE", symbol, symbol));
+          continue;
+        }
+        missing.push_back(symbol);
+        where +=
+            fmt::format("\n  input '{}' is {}: dimension {} is open, set it with --dim {}=SIZE",
+                        port->name, to_string(port->type), i, symbol);
+        flags +=
+            fmt::format(" --dim {}", quoted(fmt::format("{}={}", symbol, example_size(*port, i))));
+      }
+    }
+  }
+  if (missing.empty()) return;
+  throw MissingFlags("sizes are open that neither --dim nor a given input says:" + where, flags);
 }
 
 // The declared type with --dim filled in, for images.
@@ -222,37 +264,33 @@ void flatten(const nlohmann::json& json, std::size_t depth, Dims& dims,
   for (const nlohmann::json& item : json) flatten(item, depth + 1, dims, values, text);
 }
 
-// A lone number fills the declared shape; a list has its own.
-std::optional<Tensor> literal(const Port& port, const std::string& source, const DimSizes& sizes,
-                              std::set<std::string>& defaulted) {
-  // JSON has no such numbers.
-  if (is_floating(port.type.dtype) && (source == "nan" || source == "inf" || source == "-inf")) {
-    Tensor tensor = Tensor::allocate(port.type.dtype, concrete_dims(port, sizes, defaulted));
-    for (std::int64_t i = 0; i < tensor.count(); ++i) {
-      set_element(tensor, i, std::strtod(source.c_str(), nullptr), port.name);
-    }
-    return tensor;
+void set_from_json(Tensor& tensor, std::int64_t i, const nlohmann::json& value, const Port& port,
+                   const std::string& source) {
+  if (value.is_string() && tensor.dtype() == DType::kString) {
+    tensor.strings()[i] = value.get<std::string>();
+  } else if (value.is_number_integer() && tensor.dtype() == DType::kInt64) {
+    tensor.data<std::int64_t>()[i] = value.get<std::int64_t>();  // all 64 bits
+  } else if (value.is_number() || value.is_boolean()) {
+    set_element(tensor, i, value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<double>(),
+                port.name);
+  } else {
+    throw UsageError(fmt::format("--input {}={}: {} is no value of type {}", port.name, source,
+                                 value.dump(), to_string(port.type)));
   }
-  const nlohmann::json json = nlohmann::json::parse(source, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || json.is_object() || json.is_null()) return std::nullopt;
+}
+
+// The JSON that a source is; discarded where it is none.
+nlohmann::json json_of(const std::string& source) {
+  return nlohmann::json::parse(source, nullptr, /*allow_exceptions=*/false);
+}
+
+Tensor list_tensor(const Port& port, const std::string& source, const nlohmann::json& json) {
   Dims dims;
   std::vector<nlohmann::json> values;
   flatten(json, 0, dims, values, source);
-  if (!json.is_array()) dims = concrete_dims(port, sizes, defaulted);
   Tensor tensor = Tensor::allocate(port.type.dtype, dims);
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
-    const nlohmann::json& value = values[values.size() == 1 ? 0 : static_cast<std::size_t>(i)];
-    if (value.is_string() && tensor.dtype() == DType::kString) {
-      tensor.strings()[i] = value.get<std::string>();
-    } else if (value.is_number_integer() && tensor.dtype() == DType::kInt64) {
-      tensor.data<std::int64_t>()[i] = value.get<std::int64_t>();  // all 64 bits
-    } else if (value.is_number() || value.is_boolean()) {
-      set_element(tensor, i, value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<double>(),
-                  port.name);
-    } else {
-      throw UsageError(fmt::format("--input {}={}: {} is no value of type {}", port.name, source,
-                                   value.dump(), to_string(port.type)));
-    }
+    set_from_json(tensor, i, values[static_cast<std::size_t>(i)], port, source);
   }
   return tensor;
 }
@@ -268,38 +306,54 @@ Range parse_range(const std::string& source) {
   return {low, high};
 }
 
-Tensor from_source(const Port& port, const std::string& source, const InputOptions& options,
-                   const DimSizes& sizes, std::set<std::string>& defaulted,
-                   std::mt19937_64& generator) {
-  if (!port.type.is_tensor()) {
-    throw UsageError(
-        fmt::format("input '{}' is {}: the command line passes tensors only; use "
-                    "Python",
-                    port.name, to_string(port.type)));
-  }
-  if (source == "random" || source.starts_with("random:")) {
-    const Range range = source == "random" ? default_range(port.type.dtype) : parse_range(source);
-    return random_tensor(port.type.dtype, concrete_dims(port, sizes, defaulted), range, generator,
-                         port.name);
-  }
-  if (source == "zeros" || source == "ones") {
-    Tensor tensor = Tensor::allocate(port.type.dtype, concrete_dims(port, sizes, defaulted));
-    for (std::int64_t i = 0; i < tensor.count(); ++i) {
-      set_element(tensor, i, source == "ones" ? 1.0 : 0.0, port.name);
-    }
-    return tensor;
-  }
+bool is_random(const std::string& source) {
+  return source == "random" || source.starts_with("random:");
+}
+
+// The tensor of a source that has a shape of its own: a file, a picture, a list.
+std::optional<Tensor> shaped_source(const Port& port, const std::string& source,
+                                    const InputOptions& options, const DimSizes& sizes) {
   if (has_suffix(source, ".npy")) return parse_npy(read_file(source), source, port.type.dtype);
   constexpr const char* kPictures[] = {".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm"};
   if (std::any_of(std::begin(kPictures), std::end(kPictures),
                   [&](const char* suffix) { return has_suffix(source, suffix); })) {
     return image_tensor(read_image(source), filled_type(port, sizes), port.name, options.image);
   }
-  if (std::optional<Tensor> tensor = literal(port, source, sizes, defaulted)) return *tensor;
-  throw UsageError(
-      fmt::format("--input {}={}: neither a .npy, .png, .jpg, .bmp or .ppm file nor a number, "
-                  "list, zeros, ones or random",
-                  port.name, source));
+  const nlohmann::json json = json_of(source);
+  if (json.is_array()) return list_tensor(port, source, json);
+  return std::nullopt;
+}
+
+// The tensor of any other source, in the declared shape.
+Tensor made(const Port& port, const std::string& source, const DimSizes& sizes,
+            std::mt19937_64& generator) {
+  if (is_random(source)) {
+    const Range range = source == "random" ? default_range(port.type.dtype) : parse_range(source);
+    return random_tensor(port.type.dtype, concrete_dims(port, sizes), range, generator, port.name);
+  }
+  // JSON has no nan and inf.
+  const bool is_special =
+      is_floating(port.type.dtype) && (source == "nan" || source == "inf" || source == "-inf");
+  const bool is_named = source == "zeros" || source == "ones" || is_special;
+  const nlohmann::json json = is_named ? nlohmann::json() : json_of(source);
+  if (!is_named && (json.is_discarded() || json.is_object() || json.is_null())) {
+    throw UsageError(
+        fmt::format("--input {}={}: neither a .npy, .png, .jpg, .bmp or .ppm file nor a number, "
+                    "list, zeros, ones or random",
+                    port.name, source));
+  }
+  Tensor tensor = Tensor::allocate(port.type.dtype, concrete_dims(port, sizes));
+  const double named = source == "zeros"  ? 0.0
+                       : source == "ones" ? 1.0
+                                          : std::strtod(source.c_str(), nullptr);
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    if (is_named) {
+      set_element(tensor, i, named, port.name);
+    } else {
+      set_from_json(tensor, i, json, port, source);
+    }
+  }
+  return tensor;
 }
 
 void add_archive(const std::string& path, const std::vector<Port>& ports,
@@ -339,8 +393,8 @@ void add_input_options(CLI::App& app, InputOptions& options) {
       ->type_name("NAME=SOURCE")
       ->allow_extra_args(false);
   app.add_option("--dim", options.dims,
-                 "size of a symbolic dimension; an unnamed one is called INPUT.AXIS (repeatable). "
-                 "Others are 1")
+                 "size of a dimension that the model leaves open; one without a name is called "
+                 "INPUT.AXIS (repeatable). Inputs that are given say theirs")
       ->type_name("SYMBOL=SIZE")
       ->allow_extra_args(false);
   app.add_option("--seed", options.seed, "seed of the random values")->capture_default_str();
@@ -358,7 +412,7 @@ void add_input_options(CLI::App& app, InputOptions& options) {
 
 std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions& options,
                               std::vector<std::string>& notes) {
-  const DimSizes sizes = parse_dims(options.dims);
+  DimSizes sizes = parse_dims(options.dims);
   check_symbols(ports, sizes);
   std::map<std::string, Tensor> given;
   std::map<std::string, std::string> sources;
@@ -379,23 +433,40 @@ std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions
     }
     sources[name] = parts.second;
   }
-  std::mt19937_64 generator(options.seed);
-  std::set<std::string> defaulted;
-  std::vector<Data> inputs;
+  // What has a shape of its own comes first: it says what others leave open.
+  std::vector<const Port*> to_make;
   for (const Port& port : ports) {
-    if (const auto tensor = given.find(port.name); tensor != given.end()) {
-      inputs.emplace_back(tensor->second);
-    } else if (const auto source = sources.find(port.name); source != sources.end()) {
-      inputs.emplace_back(from_source(port, source->second, options, sizes, defaulted, generator));
-    } else if (port.has_default || port.type.kind == Type::Kind::kOptional) {
-      inputs.emplace_back();
+    const auto source = sources.find(port.name);
+    if (given.contains(port.name)) {
+      bind_sizes(port, given[port.name], sizes);
+      continue;
+    }
+    const bool named = source != sources.end();
+    if (!named && (port.has_default || port.type.kind == Type::Kind::kOptional)) continue;
+    if (!port.type.is_tensor()) {
+      throw UsageError(
+          fmt::format("input '{}' is {}: the command line passes tensors only; use Python",
+                      port.name, to_string(port.type)));
+    }
+    std::optional<Tensor> tensor;
+    if (named) tensor = shaped_source(port, source->second, options, sizes);
+    if (tensor) {
+      bind_sizes(port, *tensor, sizes);
+      given[port.name] = *std::move(tensor);
     } else {
-      inputs.emplace_back(from_source(port, "random", options, sizes, defaulted, generator));
+      to_make.push_back(&port);
     }
   }
-  for (const std::string& symbol : defaulted) {
-    notes.push_back(
-        fmt::format("dimension {} is taken as 1; set it with --dim {}=SIZE", symbol, symbol));
+  open_sizes(to_make, sizes, notes);
+  std::mt19937_64 generator(options.seed);
+  for (const Port* port : to_make) {
+    const auto source = sources.find(port->name);
+    given[port->name] =
+        made(*port, source == sources.end() ? "random" : source->second, sizes, generator);
+  }
+  std::vector<Data> inputs;
+  for (const Port& port : ports) {
+    inputs.push_back(given.contains(port.name) ? Data(given[port.name]) : Data());
   }
   return inputs;
 }

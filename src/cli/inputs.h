@@ -24,8 +24,9 @@ struct InputOptions {
 // --input, --dim, --seed and the image options.
 void add_input_options(CLI::App& app, InputOptions& options);
 
-// One value per port, in order. What no --input names is random; symbols that no --dim names are 1,
-// and `notes` says so. Throws UsageError, or xrt::Error for unreadable files.
+// One value per port, in order. What no --input names is random. Open sizes are those of --dim,
+// else of the inputs that are given; of a first dimension 1, and `notes` says so. Throws
+// MissingFlags for other open sizes, UsageError, or xrt::Error for unreadable files.
 std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions& options,
                               std::vector<std::string>& notes);
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstring>
 #include <sstream>
 
 namespace xrt::cli {
@@ -79,6 +81,22 @@ std::string wrap(const std::string& text, std::size_t width, std::size_t indent)
     column += width_of(word);
   }
   return result;
+}
+
+std::string quoted(const std::string& word) {
+  const bool is_plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::strchr("_@%+=:,./-", c) != nullptr;
+  });
+  if (is_plain && !word.empty()) return word;
+  std::string result = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      result += "'\\''";
+    } else {
+      result += c;
+    }
+  }
+  return result + "'";
 }
 
 }  // namespace xrt::cli

@@ -20,4 +20,7 @@ std::string plural(std::size_t count, const std::string& noun);  // "1 node", "2
 // Wraps at `width` columns; every line but the first is indented.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
 
+// A word of a POSIX shell, in quotes where it needs them.
+std::string quoted(const std::string& word);
+
 }  // namespace xrt::cli

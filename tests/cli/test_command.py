@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -336,6 +337,42 @@ def test_random_inputs_follow_the_seed(model: Path) -> None:
     assert run("--seed", 1) != run("--seed", 2)
     assert "float32[5,3]" in run("--dim", "N=5")
     assert "dimension N is taken as 1" in xrt("run", model, "-e", "native").stderr
+
+
+def test_open_sizes_are_asked_for(tmp_path: Path) -> None:
+    """A size that only a user can know is no guess; the message holds a command that works."""
+    path = tmp_path / "a picture.onnx"
+    path.write_bytes(
+        model_proto(
+            [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Add", ["r", "z"], ["y"])],
+            [
+                tensor("x", TensorProto.FLOAT, ["N", 3, "H", None]),
+                tensor("z", TensorProto.FLOAT, ["N", 3, "H", None]),
+            ],
+            [tensor("y", TensorProto.FLOAT, None)],
+        ).SerializeToString()
+    )
+    for command in (["run"], ["bench", "--rounds", "1"], ["inspect", "--runs", "1"]):
+        asked = xrt(*command, path, "-e", "native")
+        assert asked.returncode == USAGE
+        assert "input 'x' is float32[N,3,H,?]: dimension 2 is open" in asked.stderr
+        assert "--dim x.3=SIZE" in asked.stderr and "--dim z.3=SIZE" in asked.stderr
+        advice = asked.stderr.splitlines()[-1]
+        result = xrt(*shlex.split(advice)[1:])
+        assert result.returncode == OK, result.stderr
+    given = xrt(
+        *(
+            "run",
+            path,
+            "-e",
+            "native",
+            "-i",
+            "x=[[[[1,2]],[[3,4]],[[5,6]]],[[[1,2]],[[3,4]],[[5,6]]]]",
+        ),
+        *("--dim", "z.3=2"),
+    )
+    assert given.returncode == OK, given.stderr
+    assert "float32[2,3,1,2]" in given.stdout
 
 
 def test_files_in_and_out(model: Path, tmp_path: Path) -> None:
