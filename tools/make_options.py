@@ -3,9 +3,10 @@
 """Writes what is made of the tables of options and environment variables.
 
 From include/xrt/options.inc: python/openxrt/_load.py (openxrt.load with its keyword arguments,
-their types and docstring), python/openxrt/_option_table.py (the table in Python) and tables of
-docs/reference/options.md; from the files variables.inc and CMake's options: the other tables of
-that page. C++ includes the tables themselves.
+their types and docstring), python/openxrt/_module_options.py (the same of XRTModule),
+python/openxrt/_option_table.py (the table in Python) and tables of docs/reference/options.md; from
+the files variables.inc and CMake's options: the other tables of that page. C++ includes the tables
+themselves.
 
     python tools/make_options.py            write
     python tools/make_options.py --check    status 1 if a file is stale, or if a source reads an
@@ -179,26 +180,37 @@ def table_source(options: list[Option]) -> str:
     )
 
 
-def argument_help(name: str, text: str) -> str:
+def argument_help(name: str, text: str, indent: int = 8) -> str:
     """One entry of a docstring's Args."""
     return textwrap.fill(
-        f"{name}: {text}", WIDTH - 1, initial_indent=" " * 8, subsequent_indent=" " * 12
+        f"{name}: {text}",
+        WIDTH - 1,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 4),
     )
+
+
+def leading_first(options: list[Option]) -> tuple[list[Option], list[Option]]:
+    """The options that may be positional arguments, and the others; none without effect."""
+    live = [option for option in options if not option.retired]
+    leading = [option for name in ("engines", "device") for option in live if option.name == name]
+    return leading, [option for option in live if option not in leading]
+
+
+def other_names_of(options: list[Option]) -> str:
+    """What is accepted beside the keywords, for docstrings."""
+    live = [option for option in options if not option.retired]
+    names = {name for o in live for name in (o.name, *o.other_names)} - {o.keyword for o in live}
+    return ", ".join((*sorted(names), *(o.name for o in options if o.retired)))
 
 
 def load_source(options: list[Option]) -> str:
     """python/openxrt/_load.py."""
-    live = [option for option in options if not option.retired]
-    leading = [option for name in ("engines", "device") for option in live if option.name == name]
-    others = [option for option in live if option not in leading]
+    leading, others = leading_first(options)
     parameters = [f"{o.keyword}: {o.annotation} = {o.default!r}" for o in leading]
     parameters += ["*", *(f"{o.keyword}: {o.annotation} = {o.default!r}" for o in others)]
     passed = [f'"{o.keyword}": {o.keyword}' for o in (*leading, *others)]
     fields = [f"{o.keyword}: {o.annotation}" for o in (*leading, *others)]
-    spare = sorted(
-        {name for o in live for name in (o.name, *o.other_names)} - {o.keyword for o in live}
-    )
-    spare += [o.name for o in options if o.retired]
     arguments = [
         argument_help(
             "model",
@@ -206,7 +218,7 @@ def load_source(options: list[Option]) -> str:
             "(which cannot refer to files of external data), or a Graph.",
         ),
         *(argument_help(option.keyword, option.help) for option in (*leading, *others)),
-        argument_help("other_names", f"other names of options: {', '.join(spare)}."),
+        argument_help("other_names", f"other names of options: {other_names_of(options)}."),
     ]
     return formatted(
         f"{LICENCE}# Made of {OPTIONS} by tools/make_options.py; do not edit.\n"
@@ -241,6 +253,71 @@ def load_source(options: list[Option]) -> str:
         "        _arguments.source_of(model),\n"
         "        {" + ", ".join((*passed, "**other_names")) + "},\n"
         "    )\n"
+    )
+
+
+def module_source(options: list[Option]) -> str:
+    """python/openxrt/_module_options.py."""
+    leading, others = leading_first([o for o in options if o.module or o.retired])
+    annotations = {
+        o.keyword: o.annotation if "None" in o.annotation else f"{o.annotation} | None"
+        for o in (*leading, *others)
+    }
+    defaults = [
+        f"{o.keyword}: {annotations[o.keyword]} = {o.default!r}" for o in (*leading, *others)
+    ]
+    parameters = [
+        *("self", "module: Any", *defaults[: len(leading)], "*"),
+        *("use_fp16: bool = False", "use_int8: bool = False", "int8_calibration: object = None"),
+        *defaults[len(leading) :],
+        "**other_names: object",
+    ]
+    passed = [f'"{o.keyword}": {o.keyword}' for o in (*leading, *others)]
+    helps = [
+        ("module", "what is wrapped; it stays usable by itself."),
+        *((option.keyword, option.help) for option in leading),
+        ("use_fp16", 'engines that can do so compute float32 in float16: precision="f16".'),
+        (
+            "use_int8",
+            "evaluation computes convolutions and products by constants in int8. What is "
+            "quantised is made at the first call, and anew at the next call after weights have "
+            "changed.",
+        ),
+        (
+            "int8_calibration",
+            "samples, a function, a number of calls, or the path of samples or of a table: see "
+            "openxrt.quantize.Calibration, which may be given itself.",
+        ),
+        *((option.keyword, option.help) for option in others),
+        (
+            "other_names",
+            f"other names of options: {other_names_of(options)}; and arguments of the framework's "
+            "XRTModule.",
+        ),
+    ]
+    return formatted(
+        f"{LICENCE}# Made of {OPTIONS} by tools/make_options.py; do not edit.\n"
+        '"""The arguments of every XRTModule."""\n\n'
+        "from __future__ import annotations\n\n"
+        "import os\n"
+        "from abc import ABC, abstractmethod\n"
+        "from collections.abc import Mapping, Sequence\n"
+        "from typing import Any, Literal\n\n\n"
+        "class ModuleOptions(ABC):\n"
+        '    """Takes the arguments of an XRTModule, and hands them to _set_up()."""\n\n'
+        f"    def __init__({', '.join(parameters)}) -> None:\n"
+        '        """Wraps a module. None stands for the default of an option.\n\n'
+        "        Args:\n"
+        + "\n".join(argument_help(name, text, indent=12) for name, text in helps)
+        + "\n\n        Raises:\n"
+        "            InvalidArgument: arguments contradict each other.\n"
+        '        """\n'
+        "        self._set_up(module, {" + ", ".join((*passed, "**other_names")) + "}, use_fp16, "
+        "use_int8, int8_calibration)\n\n"
+        "    @abstractmethod\n"
+        "    def _set_up(self, module: Any, options: dict[str, Any], use_fp16: bool, "
+        "use_int8: bool, int8_calibration: object) -> None:\n"
+        '        """Begins the module. `options` holds a value for every option."""\n'
     )
 
 
@@ -371,6 +448,7 @@ def make(root: Path) -> dict[str, str]:
     page = (root / PAGE).read_text(encoding="utf-8")
     return {
         "python/openxrt/_load.py": load_source(options),
+        "python/openxrt/_module_options.py": module_source(options),
         "python/openxrt/_option_table.py": table_source(options),
         PAGE: filled(page, page_tables(root, options)),
     }

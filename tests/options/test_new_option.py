@@ -124,6 +124,21 @@ def test_python_has_it(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row.kind, row.least, row.most, row.cached) == ("integer", 1, 9, True)
 
 
+def test_modules_have_it(tree: Path) -> None:
+    made = module(tree, "_module_options")
+
+    class Module(made.ModuleOptions):
+        def _set_up(self, module: object, options: dict, *further: object) -> None:
+            self.options = options
+
+    parameter = inspect.signature(Module).parameters["warp_factor"]
+    assert (parameter.default, parameter.annotation) == (1, "int | None")
+    assert parameter.kind == inspect.Parameter.KEYWORD_ONLY
+    described = made.ModuleOptions.__init__.__doc__
+    assert "warp_factor: Multiple of the speed of light. Nothing uses it." in described
+    assert Module(None, warp_factor=5).options["warp_factor"] == 5
+
+
 def test_the_page_has_it(tree: Path) -> None:
     page = (tree / "docs/reference/options.md").read_text(encoding="utf-8")
     assert (
@@ -145,7 +160,7 @@ def test_stale_files_are_found(tree: Path, tmp_path: Path) -> None:
     source.write_text('const char* depth() { return std::getenv("XRT_DEPTH"); }\n')
     found = subprocess.run(check, check=False, capture_output=True, text=True)
     assert found.returncode == 1
-    for name in ("_load.py", "_option_table.py", "options.md"):
+    for name in ("_load.py", "_module_options.py", "_option_table.py", "options.md"):
         assert re.search(rf"{name} is stale", found.stdout)
     assert "src/options/reads.cc:1: XRT_DEPTH is in no table" in found.stdout
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,15 @@ def test_defaults_add_nothing() -> None:
     module = Module(relu(), use_fp16=False, use_int8=False, cluster_maximum_nodes=None)
     assert module.options == {"engine": "auto"}
     assert module.calibration is None
+
+
+def test_the_signature_is_the_table() -> None:
+    parameters = inspect.signature(Module).parameters
+    options = {option.keyword: option for option in openxrt.options.table() if not option.retired}
+    own = {"module", "use_fp16", "use_int8", "int8_calibration", "other_names"}
+    assert set(parameters) - own == {name for name, option in options.items() if option.module}
+    for name in set(parameters) - own:
+        assert parameters[name].default == options[name].default, name
 
 
 def test_precision() -> None:
