@@ -18,12 +18,13 @@ the file may not hold more names than that. Where it holds fewer, --write lowers
 from __future__ import annotations
 
 import argparse
+import functools
 import io
 import re
 import subprocess
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,13 +96,17 @@ def pattern_pieces(source: str, pattern: re.Pattern[str]) -> Iterator[Piece]:
 
 def pieces(path: Path) -> Iterator[Piece]:
     """Names and strings of a file that this check reads."""
-    source = path.read_text(encoding="utf-8")
+    read: Callable[[str], Iterator[Piece]]
     if path.suffix in (".py", ".pyi"):
-        yield from python_pieces(source)
+        read = python_pieces
     elif path.suffix in C_LIKE:
-        yield from pattern_pieces(source, C_TOKEN)
+        read = functools.partial(pattern_pieces, pattern=C_TOKEN)
     elif path.suffix in HASH_COMMENTS or path.name in ("CMakeLists.txt", "dev"):
-        yield from pattern_pieces(source, HASH_TOKEN)
+        read = functools.partial(pattern_pieces, pattern=HASH_TOKEN)
+    else:
+        return iter(())
+    # Names of engines are ASCII: what is not UTF-8 hides none.
+    return read(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def named(piece: Piece, engines: frozenset[str]) -> str | None:

@@ -15,13 +15,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import openxrt
 import torch
 from openxrt.torch.registry import imported_ops
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "aten.md"
 RECORDS = ROOT / "docs" / "conformance"
-ENGINES = ("native", "xla")
 WAYS = ("forward", "gradient")
 
 WHY = {
@@ -85,10 +85,11 @@ def reason(name: str, answer: dict[str, Any]) -> str:
 
 def main() -> None:
     """Writes the page."""
+    paths = {engine: RECORDS / f"torch-{engine}.json" for engine in openxrt.engines()}
     records = {
-        engine: json.loads((RECORDS / f"torch-{engine}.json").read_text(encoding="utf-8"))
-        for engine in ENGINES
-        if (RECORDS / f"torch-{engine}.json").exists()
+        engine: json.loads(path.read_text(encoding="utf-8"))
+        for engine, path in paths.items()
+        if path.exists()
     }
     lines = [
         "# ATen ops",

@@ -23,7 +23,7 @@ from typing import Any
 
 import onnx.defs
 import openxrt
-from openxrt._core import gradient_kind, own_ops
+from openxrt._core import FALLBACK_ENGINE, gradient_kind, own_ops
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "operators.md"
@@ -104,8 +104,8 @@ def run_table(records: list[dict[str, Any]]) -> list[str]:
 
 
 def tests_of(records: list[dict[str, Any]], engine: str) -> dict[str, str]:
-    """By op: passed with every node on this engine / all, from the run of the engine and native."""
-    wanted = [engine] if engine == "native" else [engine, "native"]
+    """By op: passed with every node on this engine / all, from its run before the fallback."""
+    wanted = [engine] if engine == FALLBACK_ENGINE else [engine, FALLBACK_ENGINE]
     for record in records:
         if record["engines"] == wanted:
             return {

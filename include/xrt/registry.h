@@ -28,6 +28,8 @@ XRT_API std::vector<EngineReport> probe_engines();
 XRT_API std::shared_ptr<const Engine> get_engine(std::string_view name);
 // Names that get_engine may know: built in ones first, then those found on XRT_ENGINE_PATH.
 XRT_API std::vector<std::string> engine_names();
+// The engine that takes what no listed engine takes, unless a program is strict.
+XRT_API std::string fallback_engine();
 // Adds an engine made in this process (an engine of Python, a test). A duplicate throws.
 XRT_API void register_engine(std::shared_ptr<const Engine> engine);
 

@@ -27,6 +27,7 @@
 #include "xrt/export.h"
 #include "xrt/graph.h"
 #include "xrt/program.h"
+#include "xrt/registry.h"
 #include "xrt/tensor.h"
 
 namespace xrt {
@@ -35,7 +36,7 @@ struct TrainerOptions {
   LossOptions loss;
   OptimizerOptions optimizer;
   // How the programs of steps, losses and evaluation are loaded; `aliases` are the trainer's own.
-  ProgramOptions program = {.engines = {"native"}};
+  ProgramOptions program = {.engines = {fallback_engine()}};
   // Constants of the model (ONNX initializers) that are trained. Empty: every floating-point one
   // of at least one axis from which a gradient leads to the loss.
   std::vector<std::string> parameters = {};

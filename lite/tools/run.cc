@@ -46,7 +46,7 @@ std::vector<Tensor> reference(const std::string& path, const HostModel& model,
   Graph graph = load_model(path);
   std::map<std::string, Data> values;
   for (std::size_t i = 0; i < inputs.size(); ++i) values[model.inputs()[i].name] = inputs[i];
-  const auto program = Program::compile(std::move(graph), {.engines = {"native"}});
+  const auto program = Program::compile(std::move(graph), {.engines = {fallback_engine()}});
   std::vector<Tensor> result;
   for (const Data& d : program->run(values)) result.push_back(d.tensor());
   return result;

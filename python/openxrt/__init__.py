@@ -16,7 +16,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from . import _plugins, engines
+from . import _environment, engines
 from ._core import (
     CacheEntry,
     DeviceArray,
@@ -36,6 +36,7 @@ from ._core import (
     Port,
     Program,
     ResourceError,
+    Type,
     Unsupported,
     doctor,
     engine_ops,
@@ -82,6 +83,7 @@ __all__ = [
     "Program",
     "ResourceError",
     "Trainer",
+    "Type",
     "Unsupported",
     "cache_clear",
     "cache_list",
@@ -105,7 +107,7 @@ __all__ = [
 
 __version__ = _version()
 
-_plugins.set_defaults()
+_environment.set_defaults()
 
 # Imported when they are first asked for: together they take longer than all the rest.
 _LATER = {

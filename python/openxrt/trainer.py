@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import optim
-from ._core import Graph, InvalidArgument
+from ._core import FALLBACK_ENGINE, Graph, InvalidArgument
 from ._core import Trainer as _Trainer
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Trainer:
         *,
         loss: str | optim.Loss = "cross_entropy",
         optimizer: str | optim.Optimizer = "sgd",
-        engine: str | Sequence[str] = "native",
+        engine: str | Sequence[str] = FALLBACK_ENGINE,
         schedule: optim.Schedule | None = None,
         parameters: Sequence[str] = (),
         frozen: Sequence[str] = (),

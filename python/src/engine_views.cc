@@ -38,7 +38,7 @@ nb::object attribute_object(const T& value) {
   } else if constexpr (std::is_same_v<T, Tensor>) {
     return to_python(value, /*read_only=*/true);  // the graph's own memory
   } else if constexpr (std::is_same_v<T, Type>) {
-    return text_object(to_string(value));
+    return nb::cast(value);
   } else if constexpr (std::is_same_v<T, std::shared_ptr<Graph>>) {
     return text_object(print(*value));
   } else if constexpr (std::is_arithmetic_v<T>) {
@@ -154,10 +154,12 @@ std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>
   return names;
 }
 
-std::vector<std::string> types_of(const Graph& graph, const std::vector<ValueId>& values) {
-  std::vector<std::string> types;
+std::vector<std::optional<Type>> types_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<std::optional<Type>> types;
   types.reserve(values.size());
-  for (const ValueId v : values) types.push_back(v.valid() ? to_string(graph.type(v)) : "");
+  for (const ValueId v : values) {
+    types.push_back(v.valid() ? std::optional(graph.type(v)) : std::nullopt);
+  }
   return types;
 }
 
@@ -312,12 +314,12 @@ void bind_engine_views(nb::module_& module) {
       .def_ro("inputs", &NodeView::inputs, "Names of the values read, \"\" for one left out.")
       .def_ro("outputs", &NodeView::outputs, "Names of the values written.")
       .def_ro("input_types", &NodeView::input_types,
-              "Types as text (\"float32[N,3]\"), \"\" for an input that is left out.")
-      .def_ro("output_types", &NodeView::output_types)
+              "A Type each, None for an input that is left out.")
+      .def_ro("output_types", &NodeView::output_types, "A Type each, None for one left out.")
       .def_ro("mutable_inputs", &NodeView::mutable_inputs,
               "Positions of inputs whose memory an output of the program is written into.")
       .def_ro("attributes", &NodeView::attributes,
-              "Name to int, float, str, array or a list of such; types and sub-graphs as text.")
+              "Name to int, float, str, array, Type or a list of such; sub-graphs as text.")
       .def_ro("constants", &NodeView::constants,
               "Position of an input to its value, a read-only array, where it is a constant.")
       .def("signature", &NodeView::signature, nb::kw_only(), nb::arg("shapes") = false,

@@ -34,7 +34,7 @@ struct NodeView {
   std::string name, domain, op, device;
   bool training = false;
   std::vector<std::string> inputs, outputs;  // names of values, "" where one is left out
-  std::vector<std::string> input_types, output_types;
+  std::vector<std::optional<Type>> input_types, output_types;  // none where one is left out
   std::vector<std::int32_t> mutable_inputs;
   nanobind::dict attributes, constants;
 
@@ -75,7 +75,7 @@ NodeView view_of(const std::shared_ptr<Source>& source, const SupportQuery& quer
 GraphView view_of(const std::shared_ptr<Source>& source, const std::string& device, Phase phase);
 std::vector<Port> ports_of(const Graph& graph, const std::vector<ValueId>& values);
 nanobind::object text_object(const std::string& text);
-// int, float, str, array or a list of such; types and sub-graphs as text.
+// int, float, str, array, Type or a list of such; sub-graphs as text.
 nanobind::object python_attribute(const Attribute& attribute);
 
 void bind_engine_views(nanobind::module_& module);

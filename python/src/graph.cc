@@ -19,6 +19,7 @@
 #include "onnx/exporter.h"
 #include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
+#include "type.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"
 
@@ -38,19 +39,7 @@ DType dtype_of(const std::string& name) {
 // An int, a str (symbol) or None (unknown) per dimension; None: the rank is unknown.
 Type type_of(const std::string& dtype, const nb::object& shape) {
   if (shape.is_none()) return Type::tensor(dtype_of(dtype));
-  Shape dims;
-  for (const nb::handle dim : shape) {
-    if (dim.is_none()) {
-      dims.emplace_back();
-    } else if (nb::isinstance<nb::str>(dim)) {
-      dims.emplace_back(nb::cast<std::string>(dim));
-    } else {
-      const auto size = nb::cast<std::int64_t>(dim);
-      if (size < 0) fail(fmt::format("a dimension cannot be {}", size));
-      dims.emplace_back(size);
-    }
-  }
-  return Type::tensor(dtype_of(dtype), std::move(dims));
+  return Type::tensor(dtype_of(dtype), shape_of(shape));
 }
 
 // A graph under construction. Values are given out as their ids (int); None is an absent input.
@@ -106,7 +95,7 @@ class PyGraph {
     graph_.set_type(value(id), type_of(dtype, shape));
   }
   std::string name_of(std::int32_t id) const { return graph_.value(value(id)).name; }
-  std::string type_text(std::int32_t id) const { return to_string(graph_.type(value(id))); }
+  Type type(std::int32_t id) const { return graph_.type(value(id)); }
 
   // Verifies, infers types and, with `simplify`, runs the passes.
   void finish(bool simplify) {
@@ -239,8 +228,7 @@ void bind_graph(nb::module_& module) {
       .def("set_type", &PyGraph::set_type, nb::arg("value"), nb::arg("dtype"),
            nb::arg("shape").none(), "Declares the type of a value, as in add_input().")
       .def("name_of", &PyGraph::name_of, nb::arg("value"))
-      .def("type_of", &PyGraph::type_text, nb::arg("value"),
-           "The type as text, e.g. \"float32[N,3]\".")
+      .def("type_of", &PyGraph::type, nb::arg("value"), "Its Type.")
       .def("finish", &PyGraph::finish, nb::arg("simplify") = false,
            "Verifies the graph and infers every type; with simplify also runs the graph passes.")
       .def(

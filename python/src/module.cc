@@ -18,6 +18,7 @@
 #include "quantize.h"
 #include "registry/doctor.h"
 #include "trainer.h"
+#include "type.h"
 #include "watch.h"
 #include "xrt/program.h"
 #include "xrt/version.h"
@@ -54,6 +55,7 @@ void bind_tools(nb::module_& module) {
         return "<" + entry.function + " for " + entry.engine + ", " + std::to_string(entry.bytes) +
                " bytes>";
       });
+  module.attr("FALLBACK_ENGINE") = fallback_engine();
   module.def("engine_names", engine_names, "Names of the engines that may be asked for.");
   module.def(
       "engine_ops", [](const std::string& name) { return get_engine(name)->ops(); },
@@ -94,6 +96,7 @@ NB_MODULE(_core, module) {
   module.doc() = "OpenXRT's C++ library for Python.";
   xrt::python::bind_errors(module);
   xrt::python::bind_convert(module);
+  xrt::python::bind_type(module);
   xrt::python::bind_graph(module);
   xrt::python::bind_program(module);
   xrt::python::bind_trainer(module);

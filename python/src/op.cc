@@ -17,6 +17,7 @@
 #include "engine_executable.h"
 #include "engine_views.h"
 #include "numpy.h"
+#include "type.h"
 #include "xrt/op.h"
 #include "xrt/program.h"
 
@@ -126,13 +127,6 @@ nb::object tuple_of(std::vector<nb::object> items) {
   return tuple;
 }
 
-// A dimension: an int, the name of a symbol, None.
-Dim dim_of(nb::handle item) {
-  if (item.is_none()) return {};
-  if (PyUnicode_Check(item.ptr()) != 0) return Dim(nb::cast<std::string>(item));
-  return Dim(nb::cast<std::int64_t>(item));
-}
-
 // A Port stands for its type, (dtype, shape) for a tensor's.
 Type type_of(nb::handle given, const std::string& place) {
   if (nb::isinstance<Port>(given)) return nb::cast<const Port&>(given).type;
@@ -160,9 +154,7 @@ Type type_of(nb::handle given, const std::string& place) {
   }
   nb::object dims = given[1];
   if (dims.is_none()) return Type::tensor(dtype);
-  Shape shape;
-  for (nb::handle item : dims) shape.push_back(dim_of(item));
-  return Type::tensor(dtype, std::move(shape));
+  return Type::tensor(dtype, shape_of(dims));
 }
 
 // Results as a list: one result need not be wrapped. `is_one` tells a single one from a tuple.

@@ -21,6 +21,7 @@
 #include "numpy.h"
 #include "options.h"
 #include "report/html.h"
+#include "type.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 
@@ -28,21 +29,6 @@ namespace nb = nanobind;
 
 namespace xrt::python {
 namespace {
-
-nb::object shape_of(const Port& port) {
-  if (!port.type.has_rank()) return nb::none();
-  nb::list dims;
-  for (const Dim& dim : *port.type.shape) {
-    if (dim.is_known()) {
-      dims.append(dim.value());
-    } else if (dim.is_symbol()) {
-      dims.append(dim.symbol());
-    } else {
-      dims.append(nb::none());
-    }
-  }
-  return nb::tuple(dims);
-}
 
 std::string describe(const Port& port) {
   return fmt::format("<{}: {}{}>", port.name, to_string(port.type),
@@ -380,19 +366,13 @@ void bind_program(nb::module_& module) {
   nb::class_<Port>(module, "Port", "A named input or output of a program.")
       .def_prop_ro("name", [](const Port& port) { return port.name; })
       .def_prop_ro(
-          "dtype",
-          [](const Port& port) -> nb::object {
-            if (port.type.dtype == DType::kUndefined) return nb::none();
-            return nb::str(to_string(port.type.dtype).data());
-          },
-          "Element type as NumPy and ml_dtypes name it (\"float32\", \"bfloat16\", \"string\"), "
-          "None for sequences and optionals.")
-      .def_prop_ro("shape", shape_of,
-                   "One entry per dimension: an int, a str (symbol) or None (unknown). None where "
-                   "the rank is unknown or the value is no tensor.")
+          "type", [](const Port& port) { return port.type; }, "Its Type.")
       .def_prop_ro(
-          "type", [](const Port& port) { return to_string(port.type); },
-          "The type as text, e.g. \"float32[N,3,224,224]\" or \"seq(int64[*])\".")
+          "dtype", [](const Port& port) { return dtype_object(port.type); },
+          "type.dtype: \"float32\", \"bfloat16\", \"string\".")
+      .def_prop_ro(
+          "shape", [](const Port& port) { return shape_object(port.type); },
+          "type.shape: one entry per dimension, an int, a str (symbol) or None (unknown).")
       .def_ro("has_default", &Port::has_default,
               "True for an input that the model initialises: it may be left out.")
       .def("__repr__", describe);

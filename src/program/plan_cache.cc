@@ -41,7 +41,7 @@ std::vector<std::string> engines_asked(const ProgramOptions& options) {
   for (const auto& [node, engine] : options.node_engines) {
     if (engine != kRuntimeEngine) names.push_back(engine);
   }
-  names.emplace_back("native");  // also computes constants
+  names.emplace_back(kFallbackEngine);  // also computes constants
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;

@@ -235,6 +235,8 @@ std::shared_ptr<const Engine> get_engine(std::string_view name) {
   return Registry::instance().get(std::string(name));
 }
 
+std::string fallback_engine() { return kFallbackEngine; }
+
 std::vector<std::string> engine_names() { return Registry::instance().names(); }
 
 void register_engine(std::shared_ptr<const Engine> engine) {

@@ -60,7 +60,7 @@ std::string find_not_finite(const Graph& graph, const std::map<std::string, Data
     }
   }
   ProgramOptions options;
-  options.engines = {"native"};
+  options.engines = {fallback_engine()};
   const std::vector<Data> outputs = Program::compile(std::move(watched), options)->run(inputs);
   for (std::size_t i = 0; i < makers.size(); ++i) {
     const Tensor& made = outputs.at(before + i).tensor();

@@ -21,7 +21,7 @@ class ReluEngine:
         asked.append(node)
         if node.op != "Relu":
             return f"{node.op} is not written"
-        return True if node.input_types[0].startswith("float32") else "float32 only"
+        return True if node.input_types[0].dtype == "float32" else "float32 only"
 
     def compile(self, function: openxrt.FunctionView) -> Callable[..., object]:
         assert len(function.inputs) == len(function.outputs) == 1
@@ -156,8 +156,65 @@ def test_nodes_show_types_and_attributes() -> None:
     openxrt.load(model, engine=["python_relu", "native"])
     node = next(node for node in asked if node.op == "Softmax")
     assert (node.name, node.domain) == ("soft", "")
-    assert node.input_types == node.output_types == ["float32[2,3]"]
+    assert node.input_types == node.output_types
+    (kind,) = node.input_types
+    assert (kind.kind, kind.dtype, kind.shape) == ("tensor", "float32", (2, 3))
     assert node.attributes["axis"] == 1
+
+
+def test_types_are_data() -> None:
+    """Symbols, unknown dimensions and ranks, sequences, optionals, what is left out."""
+
+    class Engine:
+        def supports(self, node: openxrt.NodeView) -> bool | str:
+            seen[node.name] = node
+            return "it only looks"
+
+        def compile(self, function: openxrt.FunctionView) -> None:
+            raise AssertionError
+
+    seen: dict[str, openxrt.NodeView] = {}
+    openxrt.engine("python_reader", version="1", dynamic_shapes=True)(Engine)
+    item = helper.make_tensor_type_proto(TensorProto.FLOAT, ["N", 3])
+    model = make_model(
+        [
+            helper.make_node("Resize", ["x", "", "scales"], ["c"], name="resize"),
+            helper.make_node("NonZero", ["c"], ["where"], name="where"),
+            helper.make_node("SequenceConstruct", ["c", "c"], ["s"], name="sequence"),
+            helper.make_node("Optional", [], ["o"], name="optional", type=item),
+            helper.make_node("OptionalHasElement", ["o"], ["has"], name="has"),
+            helper.make_node("SequenceLength", ["s"], ["length"], name="length"),
+        ],
+        [tensor("x", TensorProto.FLOAT, ["N", 3]), tensor("scales", TensorProto.FLOAT, [2])],
+        [
+            tensor("where", TensorProto.INT64, None),
+            tensor("has", TensorProto.BOOL, []),
+            tensor("length", TensorProto.INT64, []),
+        ],
+    )
+    program = openxrt.load(model, engine=["python_reader", "native"])
+    declared = program.inputs[0].type
+    assert (declared.kind, declared.dtype, declared.shape) == ("tensor", "float32", ("N", 3))
+    assert not declared.is_static
+    program(X, np.ones(2, np.float32))
+
+    x, left_out, scales = seen["resize"].input_types
+    assert (x.shape, x.is_static, x.element) == ((2, 3), True, None)
+    assert left_out is None
+    assert scales.shape == (2,)
+    assert seen["where"].output_types[0].shape == (2, None)
+    (c,) = seen["resize"].output_types
+    (sequence,) = seen["sequence"].output_types
+    assert (sequence.kind, sequence.dtype, sequence.shape) == ("sequence", None, None)
+    assert sequence.element == c and hash(sequence.element) == hash(c) and sequence != c
+    (optional,) = seen["has"].input_types
+    assert (optional.kind, optional.element) == ("optional", declared)
+    assert seen["optional"].attributes["type"] == declared
+    assert (str(declared), repr(declared)) == ("float32[N,3]", "<float32[N,3]>")
+    assert str(sequence) == f"seq({c})"
+    assert declared != "float32[N,3]" and declared != x
+    with pytest.raises(AttributeError):
+        x.dtype = "float64"
 
 
 def test_a_function_becomes_onnx(mlp_model: bytes) -> None:

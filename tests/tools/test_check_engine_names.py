@@ -99,6 +99,15 @@ def test_what_is_no_name_is_left_alone(tree: Path, path: str, text: str) -> None
     assert done.returncode == 0, done.stdout
 
 
+def test_files_need_not_be_utf_8(tree: Path) -> None:
+    (tree / "model.onnx").write_bytes(b"\xff\xfe swift")
+    source = tree / "src" / "plan.cc"
+    source.write_bytes(b"// na\xefve\n")
+    assert check(tree).returncode == 0
+    source.write_bytes(b'// na\xefve\nf("swift");\n')
+    assert "src/plan.cc:2:" in check(tree).stdout
+
+
 def test_an_exception_holds_for_its_number_of_names(tree: Path) -> None:
     write(tree, "tools/engine_names.txt", "# head\n2 src/plan/plan.cc two names\n")
     write(tree, "src/plan/plan.cc", 'f("swift", "swift");\n')

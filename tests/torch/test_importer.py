@@ -541,7 +541,7 @@ def test_a_lowering_to_an_op_of_ones_own_gets_types(monkeypatch: pytest.MonkeyPa
 def test_graph_built_by_hand_names_what_is_wrong() -> None:
     graph = openxrt.Graph()
     x = graph.add_input("x", "float32", ["n", 3])
-    assert graph.type_of(x) == "float32[n,3]"
+    assert str(graph.type_of(x)) == "float32[n,3]"
     with pytest.raises(openxrt.InvalidArgument, match="no value 99"):
         graph.add_output(99)
     with pytest.raises(openxrt.InvalidArgument, match="float33"):

@@ -13,6 +13,12 @@ import numpy as np
 import onnxruntime
 import openxrt
 
+# What NumPy has without further packages.
+PLAIN = {
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "string"),
+}
+
 
 @openxrt.engine("onnxruntime", version=onnxruntime.__version__, dynamic_shapes=True)
 class OnnxRuntimeEngine:
@@ -23,8 +29,8 @@ class OnnxRuntimeEngine:
         if node.domain not in ("", "ai.onnx.ml"):
             return f"ONNX Runtime does not know the domain {node.domain!r}"
         for kind in node.input_types + node.output_types:
-            if kind.startswith(("bfloat16", "float8", "float4", "int4", "uint4", "int2", "uint2")):
-                return f"NumPy arrays of type {kind} do not pass its Python interface"
+            if kind is not None and kind.dtype not in PLAIN:
+                return f"values of type {kind} do not pass as NumPy arrays"
         return True
 
     def compile(self, function: openxrt.FunctionView) -> Callable[..., object]:

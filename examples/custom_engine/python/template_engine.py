@@ -11,6 +11,7 @@ runs a model with it, and natively what it refuses, on random inputs.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,17 +41,6 @@ class Lowering:
 LOWERINGS: dict[str, Lowering] = {}
 
 
-def dims_of(kind: str) -> list[int]:
-    """[2, 3] for "float32[2,3]"; the engine is asked about static shapes only."""
-    inside = kind[kind.index("[") + 1 : -1]
-    return [int(size) for size in inside.split(",")] if inside else []
-
-
-def dtype_of(kind: str) -> str:
-    """The "float32" of "float32[2,3]"."""
-    return kind[: kind.index("[")]
-
-
 def relu(_node: openxrt.NodeView) -> Kernel:
     """May be written over its input."""
 
@@ -71,7 +61,7 @@ def add(_node: openxrt.NodeView) -> Kernel:
 
 def matmul(node: openxrt.NodeView) -> Kernel:
     """Transposes the second matrix into temporary memory: both are read along their rows."""
-    depth, columns = dims_of(node.input_types[1])
+    depth, columns = node.input_types[1].shape
 
     def run(inputs: Sequence, outputs: Sequence, workspace: np.ndarray) -> None:
         transposed = workspace[: depth * columns].reshape(columns, depth)
@@ -85,7 +75,7 @@ def matmul(node: openxrt.NodeView) -> Kernel:
 def matmul_refuses(node: openxrt.NodeView) -> str:
     """It multiplies matrices."""
     for kind in node.input_types:
-        if len(dims_of(kind)) != 2:
+        if len(kind.shape) != 2:
             return f"it multiplies matrices, not {kind}"
     return ""
 
@@ -113,7 +103,7 @@ LOWERINGS["Add"] = Lowering(add)
 LOWERINGS["MatMul"] = Lowering(
     matmul,
     refuses=matmul_refuses,
-    workspace=lambda node: int(np.prod(dims_of(node.input_types[1]))),
+    workspace=lambda node: math.prod(node.input_types[1].shape),
     training=False,  # kept out of training steps, to show that
 )
 LOWERINGS["ai.onnx.preview.training.Momentum"] = Lowering(
@@ -136,7 +126,7 @@ class Executable:
         self.outputs = [port.name for port in function.outputs]
         self.constants = {name: np.array(value) for name, value in function.constants().items()}
         self.steps = []
-        self.temporaries: dict[str, tuple[list[int], str]] = {}
+        self.temporaries: dict[str, tuple[tuple[int, ...], str]] = {}
         self.workspace = 0
         readers: dict[str, list[tuple[openxrt.NodeView, int]]] = {}
         producers = {}
@@ -149,7 +139,7 @@ class Executable:
             for name, kind in zip(node.outputs, node.output_types, strict=True):
                 producers[name] = (node.name, lowering.mutable_inputs)
                 if name not in self.outputs:
-                    self.temporaries[name] = (dims_of(kind), dtype_of(kind))
+                    self.temporaries[name] = (kind.shape, kind.dtype)
         # Outputs that lie in the memory of an input, and must wait until all steps have run: some
         # other node reads the input, or the lowering cannot write over it.
         self.aside = set()
@@ -206,11 +196,9 @@ class TemplateEngine:
             return f"there is no lowering of {qualified(node)}"
         for position, kind in enumerate([*node.input_types, *node.output_types]):
             is_step_count = node.op == "Momentum" and position == 1
-            if not kind.startswith("float32[") and not is_step_count:
+            if kind is None or (kind.dtype != "float32" and not is_step_count):
                 return f"it computes in float32, not in {kind or 'what is left out'}"
-            try:
-                dims_of(kind)
-            except ValueError:
+            if not kind.is_static:
                 return f"it needs static shapes, not {kind}"
         return lowering.refuses(node) or True
 

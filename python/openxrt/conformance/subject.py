@@ -14,9 +14,10 @@ import numpy as np
 import onnx
 
 import openxrt
+from openxrt._core import FALLBACK_ENGINE
 
 Arrays = dict[str, np.ndarray]
-NATIVE = "native"
+NATIVE = FALLBACK_ENGINE  # judges the others
 
 
 class Skipped(Exception):

@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._core import NodeView
-from . import _types
+from .._core import NodeView, Type
+
+# Elements narrower than a byte: packed in tensors, one per byte in NumPy.
+PACKED = frozenset({"uint4", "int4", "float4_e2m1fn", "uint2", "int2"})
 
 RANDOM = frozenset(
     {
@@ -26,8 +28,25 @@ RANDOM = frozenset(
 )
 
 
+def _dtype(node: NodeView) -> str:
+    """The element type of the first input."""
+    first = node.input_types[0]
+    return first.dtype or "" if first is not None else ""
+
+
+def _shape(node: NodeView, i: int = 0) -> tuple[int | str | None, ...] | None:
+    """The dimensions of an input."""
+    kind = node.input_types[i]
+    return None if kind is None else kind.shape
+
+
+def _element(kind: Type) -> Type:
+    """The type at the bottom of sequences and optionals."""
+    return kind if kind.element is None else _element(kind.element)
+
+
 def _attention(node: NodeView) -> str:
-    if _types.dtype_of(node.input_types[0]) == "float16":
+    if _dtype(node) == "float16":
         return "its float16 sums are less exact than the standard's"
     if len(node.inputs) > 6 and node.inputs[6]:
         return "it checks the mask against nonpad_kv_seqlen more narrowly than the standard"
@@ -39,7 +58,7 @@ def _attention(node: NodeView) -> str:
 def _conv_integer(node: NodeView) -> str:
     if len(node.inputs) < 4 or not node.inputs[3]:
         return ""
-    one = _types.dims_of(node.input_types[3]) in ([], [1])
+    one = _shape(node, 3) in ((), (1,))
     return "" if one else "it takes one zero point for all kernels"
 
 
@@ -57,7 +76,7 @@ def _max_unpool(node: NodeView) -> str:
 
 def _division(node: NodeView) -> str:
     """The least integer divided by -1 is a trap of the processor, which ends the process."""
-    if _types.dtype_of(node.input_types[0]) not in ("int32", "int64"):
+    if _dtype(node) not in ("int32", "int64"):
         return ""
     divisor = node.constants.get(1)
     if divisor is not None and not (divisor == -1).any():
@@ -66,16 +85,16 @@ def _division(node: NodeView) -> str:
 
 
 def _mod(node: NodeView) -> str:
-    floating = _types.dtype_of(node.input_types[0]).startswith(("float", "bfloat"))
+    floating = _dtype(node).startswith(("float", "bfloat"))
     if floating and not node.attributes.get("fmod", 0):
         return "of floating-point numbers it knows fmod=1 alone"
     return _division(node)
 
 
 def _reduce_bool(node: NodeView) -> str:
-    if _types.dtype_of(node.input_types[0]) != "bool":
+    if _dtype(node) != "bool":
         return ""
-    dims = _types.dims_of(node.input_types[0])
+    dims = _shape(node)
     if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
         return ""
     return "it fails on an empty set of bool"
@@ -87,7 +106,7 @@ def _resize(node: NodeView) -> str:
     if len(node.inputs) < 3 or not node.inputs[2]:
         return ""  # by sizes
     scales = node.constants.get(2)
-    dims = _types.dims_of(node.input_types[0])
+    dims = _shape(node)
     axes = node.attributes.get("axes")
     if scales is not None and dims is not None:
         chosen = [dims[axis] for axis in axes] if axes else dims
@@ -119,7 +138,7 @@ def refusal(node: NodeView) -> str:
         return f"it is not asked about the domain '{node.domain}'"
     constants = node.constants
     for i, kind in enumerate(node.input_types + node.output_types):
-        if kind and i not in constants and _types.element_of(kind) in _types.PACKED:
+        if kind is not None and i not in constants and _element(kind).dtype in PACKED:
             return f"values of type {kind} do not pass its Python interface"
     if node.domain:
         return ""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from .._core import NodeView
-from . import _types
 
 # What crosses the border of a function. Inside of it TensorRT knows float8, int4 and float4 too.
 BORDER = frozenset({"float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"})
@@ -30,13 +29,12 @@ def refusal(node: NodeView) -> str:
         return "its random numbers are others for the same seed"
     constants = node.constants
     for i, kind in enumerate(node.input_types + node.output_types):
-        if not kind:
+        if kind is None:
             continue
-        dtype = _types.dtype_of(kind)
-        if not dtype:
+        if kind.kind != "tensor":
             return f"TensorRT has no values of type {kind}"
-        if dtype not in (CONSTANT if i in constants else BORDER):
+        if kind.dtype not in (CONSTANT if i in constants else BORDER):
             return f"values of type {kind} do not pass its border"
-        if _types.rank_of(kind) is None:
+        if kind.shape is None:
             return "values of unknown rank"
     return ""

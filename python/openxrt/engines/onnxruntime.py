@@ -24,10 +24,20 @@ from onnxruntime.capi import onnxruntime_pybind11_state as library
 
 from .._core import EngineError, FunctionView, GraphView, NodeView, thread_budget
 from ..custom import engine
-from . import _onnxruntime_rules, _options, _types
+from . import _onnxruntime_rules, _options
 from ._onnxruntime_rules import refusal
 
 NAME = "onnxruntime"
+# Element types in the order of ONNX's numbers for them (TensorProto.DataType).
+# fmt: off
+DTYPES = (
+    "undefined", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool",
+    "float16", "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "uint4", "int4",
+    "float4_e2m1fn", "float8_e8m0fnu", "uint2", "int2",
+)
+# fmt: on
+ONNX_NUMBER = {name: number for number, name in enumerate(DTYPES)}
 # Constants above this size are lent, smaller ones are part of the model.
 INLINE_BYTES = 1024
 OPTIMIZATION = {
@@ -133,13 +143,9 @@ class BoundSession(Session):
         optimized: _Scratch | None,
     ) -> None:
         super().__init__(session, function, lent, optimized)
-        self.inputs = [
-            (port.name, _types.ONNX_NUMBER[_types.dtype_of(port.type)]) for port in function.inputs
-        ]
-        self.outputs = [
-            (port.name, _types.ONNX_NUMBER[_types.dtype_of(port.type)]) for port in function.outputs
-        ]
-        self.output_dtypes = [np.dtype(_types.dtype_of(port.type)) for port in function.outputs]
+        self.inputs = [(port.name, ONNX_NUMBER[port.dtype]) for port in function.inputs]
+        self.outputs = [(port.name, ONNX_NUMBER[port.dtype]) for port in function.outputs]
+        self.output_dtypes = [np.dtype(port.dtype) for port in function.outputs]
         self.run_bound = session._sess.run_with_iobinding
 
     def create_context(self) -> _Binding:
@@ -281,7 +287,7 @@ def _names(cause: str, name: str) -> bool:
     ops=kernels(),
     training=True,
     options=OPTIONS,
-    files=[__file__, *(m.__file__ for m in (_onnxruntime_rules, _options, _types, library))],
+    files=[__file__, *(m.__file__ for m in (_onnxruntime_rules, _options, library))],
 )
 class OnnxRuntimeEngine:
     """ONNX Runtime's CPU provider."""
@@ -318,7 +324,7 @@ class OnnxRuntimeEngine:
         if constants:
             values = [
                 onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
-                    array, _types.ONNX_NUMBER[array.dtype.name]
+                    array, ONNX_NUMBER[array.dtype.name]
                 )
                 for array in lent
             ]
@@ -377,8 +383,8 @@ def make_session(
     optimized: _Scratch | None,
 ) -> Session:
     """Of the kind that the function's parameters allow."""
-    kinds = [_types.dtype_of(port.type) for port in [*function.inputs, *function.outputs]]
-    bound = all(kind and kind != "string" for kind in kinds)
+    kinds = [port.type for port in [*function.inputs, *function.outputs]]
+    bound = all(kind.kind == "tensor" and kind.dtype != "string" for kind in kinds)
     return (BoundSession if bound else Session)(session, function, lent, optimized)
 
 

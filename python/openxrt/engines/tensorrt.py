@@ -24,7 +24,7 @@ from .._core import (
     standard_ops,
 )
 from ..custom import engine
-from . import _cuda, _options, _tensorrt_library, _tensorrt_rules, _tensorrt_run, _types
+from . import _cuda, _options, _tensorrt_library, _tensorrt_rules, _tensorrt_run
 from ._tensorrt_library import Library, Rejected, read_record, write_record
 from ._tensorrt_rules import RANDOM, refusal
 from ._tensorrt_run import Executable
@@ -134,7 +134,7 @@ def ops() -> list[str]:
     files=[
         __file__,
         LIBRARY.trt.__file__,
-        *(m.__file__ for m in (_cuda, _options, _types, _tensorrt_library, _tensorrt_rules)),
+        *(m.__file__ for m in (_cuda, _options, _tensorrt_library, _tensorrt_rules)),
         _tensorrt_run.__file__,
     ],
 )
@@ -217,13 +217,13 @@ def judge(node: NodeView, model: bytes, constants: Mapping[str, np.ndarray]) -> 
             return "a value decides a shape that is no constant"
         shape = [size if size >= 0 else 2 for size in tensor.shape]
         profile.set_shape(tensor.name, shape, shape, shape)
-    wanted = [kind for kind in node.output_types if kind]
+    wanted = [kind for kind in node.output_types if kind is not None]
     for i, kind in enumerate(wanted):
         tensor = network.get_output(i)
         found = LIBRARY.dtypes.get(tensor.dtype)
-        if found != _types.dtype_of(kind):
+        if found != kind.dtype:
             return f"it makes {found} where the standard says {kind}"
-        dims = _types.dims_of(kind)
+        dims = kind.shape
         if dims is not None and len(dims) != len(tensor.shape):
             return f"it makes a value of rank {len(tensor.shape)} where the standard says {kind}"
         if dims is not None and any(

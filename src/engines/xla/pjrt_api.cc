@@ -12,6 +12,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include "base/log.h"
@@ -167,6 +168,12 @@ std::vector<fs::path> PjrtApi::search_path(Platform platform) {
     return {fs::path(plugin)};
   }
   std::vector<fs::path> found;
+  if (const char* folders = std::getenv("XRT_PYTHON_PACKAGES"); folders != nullptr) {
+    std::istringstream all(folders);
+    for (std::string folder; std::getline(all, folder, ':');) {
+      if (!folder.empty()) add_packages(folder, source, found);
+    }
+  }
   // Beside the wheel that this library is part of: any folder above it may hold the packages.
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&compile_options), &info) != 0 &&
@@ -177,13 +184,13 @@ std::vector<fs::path> PjrtApi::search_path(Platform platform) {
       add_packages(dir, source, found);
     }
   }
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX", "XRT_PYTHON_PREFIX"}) {
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const char* prefix = std::getenv(variable); prefix != nullptr && *prefix != '\0') {
       add_environment(prefix, source, found);
     }
   }
-#ifdef XRT_PYTHON_PACKAGES
-  add_packages(XRT_PYTHON_PACKAGES, source, found);
+#ifdef XRT_SITE_PACKAGES
+  add_packages(XRT_SITE_PACKAGES, source, found);
 #endif
   return found;
 }

@@ -16,7 +16,7 @@ import openxrt
 
 Arrays = Sequence[np.ndarray]
 Attributes = dict[str, Any]
-DTYPES = ("float32[", "float64[")
+DTYPES = ("float32", "float64")
 
 
 def leaky_relu(attributes: Attributes, x: np.ndarray) -> np.ndarray:
@@ -111,10 +111,10 @@ class Engine:
         if node.domain or node.op not in KERNELS:
             return f"there is no kernel for {node.op}"
         kinds = [*node.input_types, *node.output_types]
-        if node.op == "Gather" and not kinds.pop(1).startswith(("int64[", "int32[")):
+        if node.op == "Gather" and kinds.pop(1).dtype not in ("int64", "int32"):
             return "indices are integers"
         for kind in kinds:
-            if not kind.startswith(DTYPES):
+            if kind is None or kind.dtype not in DTYPES:
                 return f"it computes in float32 and float64, not {kind}"
         return True
 

@@ -206,7 +206,7 @@ def test_bounds_of_open_dimensions() -> None:
 
     class Port:
         def __init__(self, name: str, shape: tuple) -> None:
-            self.name, self.shape, self.type = name, shape, f"float32{list(shape)}"
+            self.name, self.shape = name, shape
 
     class Function:
         name = "f"
