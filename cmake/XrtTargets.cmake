@@ -185,7 +185,7 @@ endfunction()
 # xrt_add_test(NAME file... [LIBS target...] [LABELS label...] [TIMEOUT seconds])
 #
 # One GoogleTest program, build/<preset>/tests/<NAME>, and one CTest entry. It runs in the source
-# folder, so a test names its data "tests/data/...".
+# folder, so a test names its data "tests/models/...".
 function(xrt_add_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)

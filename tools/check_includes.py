@@ -51,7 +51,7 @@ ORDER = (
 # Rooms beside the order -> rooms they may include besides themselves.
 ALLOWED: dict[str, frozenset[str]] = {
     "data": frozenset({"base", "program"}),
-    "engines": frozenset({"base", "device", "data", "ir", "ops", "engine", "engines/common"}),
+    "engines": frozenset({"base", "device", "data", "ir", "ops", "engine"}),
     "python": frozenset(ORDER) - {"cli"},
     # The C runtime of lite: its interface, the core that loads and runs files, the drivers with the
     # tiles that several of them share, and what a host system gives.

@@ -116,7 +116,7 @@ struct OpDefinition {
   std::int64_t opset_version = 1;  // of the domain, from which on this definition holds
   // Of what kernel and shape function do: part of the keys of all caches, to be changed with them.
   // Empty: nothing is said, and plans of programs that may use the op are not kept on disk.
-  std::string version = {};
+  std::string revision = {};
   std::vector<OpParameter> inputs = {}, outputs = {};
   std::vector<OpAttribute> attributes = {};
   // False: two runs may differ; such nodes are never folded or shared.

@@ -273,7 +273,7 @@ def register_op(
     domain: str,
     name: str,
     opset_version: int,
-    version: str,
+    revision: str,
     inputs: Sequence[tuple[str, bool, bool, Sequence[str]]],
     outputs: Sequence[tuple[str, bool, bool, Sequence[str]]],
     attributes: Sequence[tuple[str, Any, bool]],

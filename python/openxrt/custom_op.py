@@ -69,7 +69,7 @@ def register_op(
     name: str,
     kernel: Callable[..., Any] | None = None,
     *,
-    version: int = 1,
+    opset_version: int = 1,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] = ("y",),
     attributes: Mapping[str, Any] | None = None,
@@ -90,7 +90,7 @@ def register_op(
         kernel: ``kernel(*inputs, **attributes)`` computes a node: NumPy arrays in (None for an
             input that is left out; read-only, also readable through DLPack), one array or a tuple
             out, of the types that were inferred. None: there must be a body.
-        version: of the domain, from which on this definition holds.
+        opset_version: of the domain, from which on this definition holds.
         inputs: names, "bias?" for one that may be left out, "xs*" for any number from one on.
             None: as the kernel's signature says.
         outputs: likewise; one "y" by default.
@@ -152,8 +152,8 @@ def register_op(
     _core.register_op(
         domain=domain,
         name=name,
-        opset_version=version,
-        version=revision,
+        opset_version=opset_version,
+        revision=revision,
         inputs=_parameters(inputs, allowed),
         outputs=_parameters(outputs, allowed),
         attributes=rows,

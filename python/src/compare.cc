@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "convert.h"
 #include "measure/compare_engines.h"
 #include "measure/measure.h"
 #include "options.h"
+#include "values/convert.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 

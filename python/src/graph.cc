@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "convert.h"
 #include "exec/native_evaluator.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -19,7 +18,8 @@
 #include "onnx/exporter.h"
 #include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
-#include "type.h"
+#include "values/convert.h"
+#include "values/type.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"
 

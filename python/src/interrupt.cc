@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "base/interrupt.h"
-#include "engine_executable.h"
+#include "custom/engine_executable.h"
 
 namespace nb = nanobind;
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "convert.h"
 #include "graph.h"
+#include "values/convert.h"
 #include "xrt/error.h"
 #include "xrt/oneflow.h"
 

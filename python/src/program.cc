@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "convert.h"
 #include "device/caller_stream.h"
 #include "graph.h"
-#include "numpy.h"
 #include "options.h"
 #include "report/html.h"
-#include "type.h"
+#include "values/convert.h"
+#include "values/numpy.h"
+#include "values/type.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 

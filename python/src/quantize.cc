@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include "convert.h"
 #include "data/samples.h"
 #include "graph.h"
 #include "program/calibration.h"
 #include "program/quantize_model.h"
-#include "quantize/plan.h"
+#include "quantize/scheme.h"
+#include "values/convert.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 #include "xrt/quantize.h"
@@ -40,8 +40,8 @@ using RangeRow = std::tuple<std::string, std::string, float, float>;
 // The values of a graph that need a range: name and op.
 std::vector<std::pair<std::string, std::string>> wanted_values(const Graph& graph,
                                                                const QuantizeOptions& options) {
-  const quantization::Plan plan = quantization::make_plan(graph, options);
-  const std::set<ValueId> wanted(plan.values.begin(), plan.values.end());
+  const quantization::Scheme scheme = quantization::make_scheme(graph, options);
+  const std::set<ValueId> wanted(scheme.values.begin(), scheme.values.end());
   std::vector<std::pair<std::string, std::string>> rows;
   for (const ValueId id : graph.inputs()) {
     if (wanted.contains(id)) rows.emplace_back(graph.value(id).name, "");

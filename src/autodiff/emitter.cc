@@ -4,36 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <numeric>
 #include <optional>
 
+#include "base/half.h"
 #include "xrt/error.h"
 
 namespace xrt::autodiff {
 namespace {
-
-std::uint16_t to_bfloat16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
-  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
-}
-
-// Round to nearest even, also into the subnormal range.
-std::uint16_t to_float16(double value) {
-  const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000U : 0U);
-  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00U);
-  const double size = std::fabs(value);
-  if (size >= 65520.0) return static_cast<std::uint16_t>(sign | 0x7C00U);
-  int exponent = 0;
-  std::frexp(size, &exponent);  // size = m * 2^exponent, m in [0.5, 1)
-  const int step = std::max(exponent - 11, -24);
-  const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(size, -step)));
-  // `units` of 2^step; 1024..2048 of them in the normal range.
-  const std::uint32_t bits = step == -24 ? units : ((step + 24U) << 10) + units;
-  return static_cast<std::uint16_t>(sign | bits);
-}
 
 template <typename T>
 void put(Tensor& tensor, std::int64_t i, double value) {
@@ -47,10 +25,10 @@ void put_number(Tensor& tensor, std::int64_t i, double value) {
     case DType::kFloat64:
       return put<double>(tensor, i, value);
     case DType::kFloat16:
-      tensor.data<std::uint16_t>()[i] = to_float16(value);
+      tensor.data<std::uint16_t>()[i] = float_to_half(narrow_to_odd(value));
       return;
     case DType::kBFloat16:
-      tensor.data<std::uint16_t>()[i] = to_bfloat16(static_cast<float>(value));
+      tensor.data<std::uint16_t>()[i] = float_to_bfloat16(narrow_to_odd(value));
       return;
     case DType::kInt64:
       return put<std::int64_t>(tensor, i, value);

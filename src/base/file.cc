@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -149,6 +150,18 @@ void write_output_file(const std::filesystem::path& path,
   }
   const Descriptor file(path, O_WRONLY, "open for writing");
   write_all(file.get(), pieces, path);
+}
+
+TemporaryFolder::TemporaryFolder(std::string_view purpose) {
+  std::string name = std::filesystem::temp_directory_path() / "xrt-";
+  name.append(purpose).append("-XXXXXX");
+  if (::mkdtemp(name.data()) == nullptr) fail("make a folder like", name);
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
 }
 
 FileLock::FileLock(const std::filesystem::path& path) : FileLock(path, true) {}

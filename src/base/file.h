@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files: read whole, mapped, written atomically, locked between processes. Every failure is an
-// xrt::Error (kNotFound where the file is missing, else kIo) that names the path and the cause.
+// Files: read whole, mapped, written atomically, temporary, locked between processes. Every failure
+// is an xrt::Error (kNotFound where the file is missing, else kIo) that names the path and the
+// cause.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +47,20 @@ XRT_API void write_file_atomic(const std::filesystem::path& path,
 XRT_API void write_output_file(const std::filesystem::path& path, std::string_view content);
 XRT_API void write_output_file(const std::filesystem::path& path,
                                std::span<const std::string_view> pieces);
+
+// A folder that only this user can read (mode 0700), named after `purpose`; it goes with the
+// object.
+class XRT_API TemporaryFolder {
+ public:
+  explicit TemporaryFolder(std::string_view purpose);
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 // An exclusive lock between processes (flock) held while the object lives. The lock file is made
 // where it is missing and left in place.

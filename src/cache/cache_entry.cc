@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "device/processor.h"
 #include "device/threads.h"
 #include "registry/engine_provider.h"
 #include "xrt/cache.h"
@@ -247,16 +247,9 @@ std::string difference(const EntryHeader& stored, const EntryHeader& wanted) {
 
 const std::string& machine_identity() {
   static const std::string identity = [] {
-    std::ifstream info("/proc/cpuinfo");
-    std::string model;
-    std::string flags;
-    for (std::string line; std::getline(info, line) && (model.empty() || flags.empty());) {
-      const std::size_t colon = line.find(": ");
-      if (colon == std::string::npos) continue;
-      if (line.starts_with("model name")) model = line.substr(colon + 2);
-      if (line.starts_with("flags")) flags = line.substr(colon + 2);
-    }
-    return model + " " + hash_bytes(flags.data(), flags.size()).hex();
+    Hasher flags;
+    for (const std::string& flag : processor().flags) flags.add(flag);
+    return processor().model + " " + flags.digest().hex();
   }();
   return identity;
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,10 +14,10 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/half.h"
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/text.h"
-#include "data/half.h"
 #include "data/npy.h"
 #include "xrt/error.h"
 
@@ -70,13 +69,6 @@ void store(Tensor& tensor, std::int64_t i, T value) {
   tensor.data<T>()[i] = value;
 }
 
-// bfloat16 and float8 by rounding to nearest even in float32's bits.
-std::uint16_t to_bfloat16(float value) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
-}
-
 // `value` as an integer type; an error where that loses something.
 template <typename T>
 T whole(double value, DType dtype, const std::string& name) {
@@ -95,9 +87,9 @@ void set_element(Tensor& tensor, std::int64_t i, double value, const std::string
     case DType::kFloat64:
       return store(tensor, i, value);
     case DType::kFloat16:
-      return store(tensor, i, to_half(static_cast<float>(value)));
+      return store(tensor, i, float_to_half(narrow_to_odd(value)));
     case DType::kBFloat16:
-      return store(tensor, i, to_bfloat16(static_cast<float>(value)));
+      return store(tensor, i, float_to_bfloat16(narrow_to_odd(value)));
     case DType::kBool:
       return store(tensor, i, value != 0.0);
     case DType::kInt8:

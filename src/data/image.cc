@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/file.h"
-#include "data/half.h"
+#include "base/half.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -157,7 +157,7 @@ Tensor image_tensor(const Image& image, const Type& type, const std::string& nam
           tensor.data<float>()[at] = scaled_value;
           break;
         case DType::kFloat16:
-          tensor.data<std::uint16_t>()[at] = to_half(scaled_value);
+          tensor.data<std::uint16_t>()[at] = float_to_half(scaled_value);
           break;
         case DType::kUInt8:
           tensor.data<std::uint8_t>()[at] = static_cast<std::uint8_t>(std::lround(value));

@@ -311,7 +311,7 @@ void widen_domain(const std::string& domain, std::int64_t version) {
 
 std::string key_of(const OpDefinition& op) {
   Hasher hasher;
-  hasher.add(op.opset_version).add(op.version).add(op.body).add(op.gradient);
+  hasher.add(op.opset_version).add(op.revision).add(op.body).add(op.gradient);
   hasher.add(static_cast<std::int64_t>(op.deterministic));
   for (const OpAttribute& a : op.attributes) {
     onnx::AttributeProto value;  // what nodes have that leave it out
@@ -431,7 +431,7 @@ DomainMeaning meaning_of(std::string_view domain) {
     for (const auto& [opset, op] : versions) {
       any = true;
       hasher.add(name.second).add(op->key);
-      if (op->definition.version.empty()) meaning.unversioned = qualified(op->definition);
+      if (op->definition.revision.empty()) meaning.unversioned = qualified(op->definition);
     }
   }
   if (any) meaning.digest = hasher.digest().hex();

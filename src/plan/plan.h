@@ -11,6 +11,7 @@
 
 #include "ir/flat.h"
 #include "xrt/explanation.h"
+#include "xrt/export.h"
 #include "xrt/graph.h"
 
 namespace xrt {
@@ -37,7 +38,7 @@ struct Decision;
 Plan make_plan(Survey& survey, const Decision& decision);
 
 // The values' names; "" where one is left out.
-std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& values);
+XRT_API std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& values);
 
 void write_plan(FlatWriter& writer, const Plan& draft);
 // Throws kInvalidModel where the block holds no draft.

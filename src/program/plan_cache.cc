@@ -106,7 +106,7 @@ std::string PlanCache::why_not(const Graph& graph) {
     if (is_standard(domain)) continue;
     const DomainMeaning meaning = meaning_of(domain);
     if (meaning.unversioned.empty()) continue;
-    return "op '" + meaning.unversioned + "' was registered without a version (Python: revision=)";
+    return "op '" + meaning.unversioned + "' was registered without a revision";
   }
   if (const Node* node = unknown_node(graph)) {
     return "node '" + node->name + "' is of op '" + node->qualified_op() +

@@ -17,7 +17,7 @@
 //
 // Not kept: programs that ask an engine made in this process that names no files (nothing tells
 // when its code changes), and programs that dump their passes; graphs whose domains have ops that
-// were registered without a version (nothing tells when their kernels change), and graphs with
+// were registered without a revision (nothing tells when their kernels change), and graphs with
 // nodes that nobody registered. Of the other registered ops the entry has a digest of all that
 // users say about them.
 //

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "quantize/plan.h"
+#include "quantize/scheme.h"
 #include "xrt/error.h"
 #include "xrt/quantize.h"
 
@@ -29,7 +29,7 @@ class Search {
         runner_(runner) {
     const GraphRun run = runner(Graph(graph));
     for (std::size_t i = 0; i < judged_; ++i) wanted_.push_back(run(samples[i]));
-    for (const NodeId id : quantization::make_plan(graph, options).sums) {
+    for (const NodeId id : quantization::make_scheme(graph, options).sums) {
       names_.push_back(graph.node(id).name);
     }
   }
@@ -90,9 +90,9 @@ class Search {
   double judge(const std::set<std::string>& kept) {
     QuantizeOptions options = options_;
     options.skip.insert(kept.begin(), kept.end());
-    const quantization::Plan plan = quantization::make_plan(graph_, options);
-    if (plan.sums.empty()) return kNoNoise;
-    const bool known = std::all_of(plan.values.begin(), plan.values.end(), [&](ValueId v) {
+    const quantization::Scheme scheme = quantization::make_scheme(graph_, options);
+    if (scheme.sums.empty()) return kNoNoise;
+    const bool known = std::all_of(scheme.values.begin(), scheme.values.end(), [&](ValueId v) {
       return ranges_.contains(graph_.value(v).name);
     });
     if (!known) {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "quantize/histogram.h"
-#include "quantize/plan.h"
+#include "quantize/scheme.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -50,8 +50,8 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
         ErrorCode::kInvalidArgument,
         fmt::format("a percentile of {}: it must be above 50 and at most 100", options.percentile));
   }
-  const quantization::Plan plan = quantization::make_plan(graph, options);
-  if (plan.sums.empty()) {
+  const quantization::Scheme scheme = quantization::make_scheme(graph, options);
+  if (scheme.sums.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("graph '{}' has no Conv, Gemm or MatMul by constant float32 weights to "
                             "quantise (a model with QuantizeLinear already is quantised)",
@@ -62,7 +62,7 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
     s.input_names.push_back(graph.value(id).name);
     s.input_types.push_back(graph.type(id));
   }
-  for (const ValueId id : plan.values) {
+  for (const ValueId id : scheme.values) {
     s.value_names.push_back(graph.value(id).name);
     // A graph input is seen in the sample, everything else as an output.
     const auto input = std::find(graph.inputs().begin(), graph.inputs().end(), id);

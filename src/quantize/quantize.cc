@@ -10,7 +10,7 @@
 
 #include "ops/canonical.h"
 #include "ops/shape_inference.h"
-#include "quantize/plan.h"
+#include "quantize/scheme.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -36,14 +36,14 @@ Scale scale_of(ValueRange range) {
 
 class Quantizer {
  public:
-  Quantizer(Graph& graph, const quantization::Plan& plan) : graph_(graph), plan_(plan) {}
+  Quantizer(Graph& graph, const quantization::Scheme& scheme) : graph_(graph), scheme_(scheme) {}
 
   void run(const ValueRanges& ranges) {
     find_scales(ranges);
     // Sums first: they look their input's scale up by the value that they still read.
-    for (const NodeId id : plan_.sums) quantize_factors(id);
-    for (std::size_t i = 0; i < plan_.values.size(); ++i) {
-      quantize_value(plan_.values[i], scales_[plan_.groups[i]]);
+    for (const NodeId id : scheme_.sums) quantize_factors(id);
+    for (std::size_t i = 0; i < scheme_.values.size(); ++i) {
+      quantize_value(scheme_.values[i], scales_[scheme_.groups[i]]);
     }
     infer_shapes(graph_);
     if (canonicalize(graph_)) infer_shapes(graph_);
@@ -51,9 +51,9 @@ class Quantizer {
 
  private:
   void find_scales(const ValueRanges& ranges) {
-    std::vector<ValueRange> merged(plan_.values.size());
-    for (std::size_t i = 0; i < plan_.values.size(); ++i) {
-      const std::string& name = graph_.value(plan_.values[i]).name;
+    std::vector<ValueRange> merged(scheme_.values.size());
+    for (std::size_t i = 0; i < scheme_.values.size(); ++i) {
+      const std::string& name = graph_.value(scheme_.values[i]).name;
       const auto found = ranges.find(name);
       if (found == ranges.end() || !std::isfinite(found->second.low) ||
           !std::isfinite(found->second.high) || found->second.low > found->second.high) {
@@ -62,9 +62,9 @@ class Quantizer {
                                 "it is now",
                                 name));
       }
-      ValueRange& m = merged[plan_.groups[i]];
+      ValueRange& m = merged[scheme_.groups[i]];
       m = {std::min(m.low, found->second.low), std::max(m.high, found->second.high)};
-      groups_[plan_.values[i]] = plan_.groups[i];
+      groups_[scheme_.values[i]] = scheme_.groups[i];
     }
     for (const ValueRange& m : merged) scales_.push_back(scale_of(m));
   }
@@ -173,7 +173,7 @@ class Quantizer {
   }
 
   Graph& graph_;
-  const quantization::Plan& plan_;
+  const quantization::Scheme& scheme_;
   std::map<ValueId, std::size_t> groups_;
   std::vector<Scale> scales_;  // of groups
 };
@@ -181,9 +181,9 @@ class Quantizer {
 }  // namespace
 
 QuantizeSummary quantize(Graph& graph, const ValueRanges& ranges, const QuantizeOptions& options) {
-  const quantization::Plan plan = quantization::make_plan(graph, options);
-  Quantizer(graph, plan).run(ranges);
-  return {plan.sums.size(), plan.kept, plan.values.size()};
+  const quantization::Scheme scheme = quantization::make_scheme(graph, options);
+  Quantizer(graph, scheme).run(ranges);
+  return {scheme.sums.size(), scheme.kept, scheme.values.size()};
 }
 
 }  // namespace xrt

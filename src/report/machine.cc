@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/machine.h"
 
-#include <array>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <tuple>
 #include <utility>
 
+#include "device/processor.h"
 #include "registry/doctor.h"
 #include "registry/engine_failure.h"
 #include "xrt/cache.h"
@@ -24,29 +22,14 @@ std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-// The first processor's model name and the instruction sets that engines choose by.
-std::pair<std::string, std::string> processor() {
-  constexpr std::array<const char*, 9> kInteresting = {"avx2",        "fma",         "f16c",
-                                                       "avx512f",     "avx512_vnni", "avx512_bf16",
-                                                       "avx512_fp16", "amx_int8",    "amx_bf16"};
-  std::ifstream file("/proc/cpuinfo");
-  std::string model = "unknown";
-  std::string features;
-  std::string line;
-  while (std::getline(file, line)) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      model = line.substr(colon + 2);
-    } else if (line.starts_with("flags") && colon != std::string::npos) {
-      const std::string flags = line.substr(colon + 1) + " ";
-      for (const char* feature : kInteresting) {
-        if (flags.find(" " + std::string(feature) + " ") == std::string::npos) continue;
-        features += (features.empty() ? "" : " ") + std::string(feature);
-      }
-      break;
-    }
+// The instruction sets that engines choose by.
+std::string features() {
+  std::string found;
+  for (const char* feature : {"avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16",
+                              "avx512_fp16", "amx_int8", "amx_bf16"}) {
+    if (processor().has(feature)) found += (found.empty() ? "" : " ") + std::string(feature);
   }
-  return {model, features};
+  return found;
 }
 
 }  // namespace
@@ -85,7 +68,8 @@ std::string to_json(const std::vector<EngineRow>& engines, bool with_ops, int in
 
 Machine probe_machine(const std::vector<std::string>& engines) {
   Machine machine;
-  std::tie(machine.processor, machine.features) = processor();
+  machine.processor = processor().model.empty() ? "unknown" : processor().model;
+  machine.features = features();
   machine.threads = thread_budget();
   machine.cache_dir = default_cache_dir();
   machine.engines = engines.empty() ? probe_engines() : probe_engines(engines);

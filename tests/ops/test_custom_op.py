@@ -323,7 +323,7 @@ def test_constants_fold_and_random_ops_do_not() -> None:
 def test_a_later_version_of_the_domain_has_another_definition() -> None:
     name = next(names)
     openxrt.register_op(DOMAIN, name, lambda x: x + 1, inputs=["x"])
-    openxrt.register_op(DOMAIN, name, lambda x: x + 3, inputs=["x"], version=3)
+    openxrt.register_op(DOMAIN, name, lambda x: x + 3, inputs=["x"], opset_version=3)
     for version, added in ((1, 1), (2, 1), (3, 3), (4, 3)):
         program = openxrt.load(model(name, version=version), engine="native")
         np.testing.assert_array_equal(program(X), X + added)
@@ -513,7 +513,7 @@ def test_plans_are_kept_where_ops_say_a_revision(tmp_path: Path) -> None:
     for _ in range(2):
         result, built, notes = run(3, "")
         assert (result, built) == (3, True)
-        assert "op 'test.ops.Kept' was registered without a version" in notes
+        assert "op 'test.ops.Kept' was registered without a revision" in notes
 
 
 def call(*command: object, **environment: str) -> str:

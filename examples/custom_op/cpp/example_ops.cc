@@ -15,7 +15,7 @@ xrt::OpDefinition soft_shrink() {
   xrt::OpDefinition op;
   op.domain = "example";
   op.name = "SoftShrink";
-  op.version = "1";  // to be changed with the kernel: part of cache keys
+  op.revision = "1";  // to be changed with the kernel: part of cache keys
   op.inputs = {{.name = "x", .dtypes = {xrt::DType::kFloat32}}};
   op.outputs = {{.name = "y", .dtypes = {xrt::DType::kFloat32}}};
   op.attributes = {{.name = "lambd", .value = 0.5F}};
@@ -65,7 +65,7 @@ xrt::OpDefinition run_lengths() {
   xrt::OpDefinition op;
   op.domain = "example";
   op.name = "RunLengths";
-  op.version = "1";
+  op.revision = "1";
   op.inputs = {{.name = "x", .dtypes = {xrt::DType::kInt64}}};
   op.outputs = {{.name = "values"}, {.name = "lengths"}};
   op.infer = [](const xrt::OpCall& call) {

@@ -178,14 +178,7 @@ xrt_lite_status xrt_tile_pool(const xrt_kernel_call* call, const xrt_tile_isa* i
       [XRT_K_GEMM_Q8] = GEMM_Q8,                              \
       [XRT_K_POOL] = NAME##_pool,                             \
       [XRT_K_EW] = EW,                                        \
-      [XRT_K_COPY] = xrt_generic_copy,                        \
-      [XRT_K_FILL] = xrt_generic_fill,                        \
-      [XRT_K_REDUCE] = xrt_generic_reduce,                    \
-      [XRT_K_SOFTMAX] = xrt_generic_softmax,                  \
-      [XRT_K_NORM] = xrt_generic_norm,                        \
-      [XRT_K_GATHER] = xrt_generic_gather,                    \
-      [XRT_K_RESIZE] = xrt_generic_resize,                    \
-      [XRT_K_ARG] = xrt_generic_arg,                          \
+      XRT_GENERIC_ROWS,                                       \
   };
 
 #endif /* XRT_LITE_TILES_H_ */

@@ -135,7 +135,7 @@ TensorRtEngine::Setup TensorRtEngine::prepare(const Function& function,
 std::shared_ptr<const Executable> TensorRtEngine::compile(const Function& function,
                                                           const CompileOptions& options) const {
   Setup setup = prepare(function, options);
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const EnginePlan> plan;
   if (complete(setup.ranges)) plan = setup.planner->build(setup.ranges);
   return std::make_shared<TrtExecutable>(graph_of(function.graph), function.name, driver_,
                                          setup.device, std::move(setup.planner),
@@ -158,7 +158,7 @@ std::shared_ptr<const Executable> TensorRtEngine::load(const TensorView& view,
         ErrorCode::kInvalidModel,
         fmt::format("TensorRT: the cached plan is not one of function '{}'", function.name));
   }
-  std::shared_ptr<const Plan> plan = setup.planner->load(bytes);
+  std::shared_ptr<const EnginePlan> plan = setup.planner->load(bytes);
   return std::make_shared<TrtExecutable>(graph_of(function.graph), function.name, driver_,
                                          setup.device, std::move(setup.planner), std::move(ranges),
                                          std::move(plan), no_gpu_);

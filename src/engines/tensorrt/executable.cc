@@ -82,7 +82,7 @@ class TrtContext : public RunContext {
 
   void* stream() const { return stream_; }
 
-  std::shared_ptr<const Plan> plan;  // what `execution` belongs to
+  std::shared_ptr<const EnginePlan> plan;  // what `execution` belongs to
   std::unique_ptr<Execution> execution;
   std::vector<std::unique_ptr<Port>> inputs, outputs;
 
@@ -120,7 +120,7 @@ void check_input(const TrtExecutable::Border& border, const Tensor& tensor,
 TrtExecutable::TrtExecutable(const Graph& graph, std::string name,
                              std::shared_ptr<const Driver> driver, int device,
                              std::shared_ptr<const Planner> planner, Ranges ranges,
-                             std::shared_ptr<const Plan> plan, std::string no_gpu)
+                             std::shared_ptr<const EnginePlan> plan, std::string no_gpu)
     : inputs_(borders(graph, graph.inputs())),
       outputs_(borders(graph, graph.outputs())),
       name_(std::move(name)),
@@ -145,12 +145,12 @@ Ranges TrtExecutable::ranges() const {
   return ranges_;
 }
 
-std::shared_ptr<const Plan> TrtExecutable::plan() const {
+std::shared_ptr<const EnginePlan> TrtExecutable::plan() const {
   const std::lock_guard lock(mutex_);
   return plan_;
 }
 
-std::shared_ptr<const Plan> TrtExecutable::plan_for(const std::vector<Dims>& shapes) const {
+std::shared_ptr<const EnginePlan> TrtExecutable::plan_for(const std::vector<Dims>& shapes) const {
   const std::lock_guard lock(mutex_);  // others wait: they would build the same
   if (plan_ != nullptr && fits(ranges_, shapes)) return plan_;
   const Ranges wanted = grown(ranges_, shapes);
@@ -184,7 +184,7 @@ void TrtExecutable::run(const RunArgs& args) const {
     shapes.push_back(inputs[i].tensor().dims());
   }
   driver_->use(device_);
-  const std::shared_ptr<const Plan> plan = plan_for(shapes);
+  const std::shared_ptr<const EnginePlan> plan = plan_for(shapes);
   if (own->plan != plan) {
     own->execution = nullptr;
     own->execution = plan->make_execution();

@@ -30,7 +30,7 @@ class TrtExecutable : public Executable {
   // null, `no_gpu` saying why: such an executable is kept and not run.
   TrtExecutable(const Graph& graph, std::string name, std::shared_ptr<const Driver> driver,
                 int device, std::shared_ptr<const Planner> planner, Ranges ranges,
-                std::shared_ptr<const Plan> plan, std::string no_gpu = {});
+                std::shared_ptr<const EnginePlan> plan, std::string no_gpu = {});
 
   std::unique_ptr<RunContext> create_context() const override;
   ExecutableInfo info() const override;
@@ -38,14 +38,14 @@ class TrtExecutable : public Executable {
   std::optional<std::string> serialize() const override;
 
   Ranges ranges() const;
-  std::shared_ptr<const Plan> plan() const;  // null before the first run of open shapes
+  std::shared_ptr<const EnginePlan> plan() const;  // null before the first run of open shapes
   int device() const { return device_; }
 
   // Takes serialize()'s bytes apart. Throws kInvalidModel.
   static std::pair<Ranges, Tensor> unpack(const Tensor& blob, const std::string& name);
 
  private:
-  std::shared_ptr<const Plan> plan_for(const std::vector<Dims>& shapes) const;
+  std::shared_ptr<const EnginePlan> plan_for(const std::vector<Dims>& shapes) const;
 
   std::vector<Border> inputs_;
   std::vector<Border> outputs_;
@@ -56,7 +56,7 @@ class TrtExecutable : public Executable {
   std::string no_gpu_;
   mutable std::mutex mutex_;
   mutable Ranges ranges_;
-  mutable std::shared_ptr<const Plan> plan_;
+  mutable std::shared_ptr<const EnginePlan> plan_;
 };
 
 }  // namespace xrt::tensorrt

@@ -12,7 +12,7 @@
 
 namespace xrt::tensorrt {
 
-class GpuPlan : public Plan {
+class GpuPlan : public EnginePlan {
  public:
   // `outputs`: how many the function has. `runtime_cache`: the file for what TensorRT-RTX compiles
   // on the GPU, or empty. Throws kEngine with the library's reason.

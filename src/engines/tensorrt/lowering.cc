@@ -271,20 +271,6 @@ Dims NodeContext::dims(std::size_t i) {
   return value.constant ? value.constant->dims() : dims_of(value.tensor);
 }
 
-const Tensor* NodeContext::constant(std::size_t i) {
-  if (!has(i)) return nullptr;
-  const Bound& value = lowerer_.at(node.input(i));
-  return value.constant ? &*value.constant : nullptr;
-}
-
-Dims NodeContext::integers(std::size_t i, std::string_view what) {
-  const Tensor* tensor = constant(i);
-  need(tensor != nullptr, fmt::format("{} is not a constant", what));
-  need(is_integer(tensor->dtype()) || tensor->dtype() == DType::kBool,
-       fmt::format("{} is not of an integer type", what));
-  return tensor->to_int64();
-}
-
 std::vector<float> NodeContext::floats(std::size_t i, std::string_view what) {
   const Tensor* tensor = constant(i);
   need(tensor != nullptr, fmt::format("{} is not a constant", what));
@@ -303,25 +289,6 @@ bool NodeContext::read_only_by(std::size_t k, std::string_view op) const {
   return !uses.empty() && !graph.is_output(value) &&
          std::all_of(uses.begin(), uses.end(),
                      [&](const Use& use) { return graph.node(use.node).qualified_op() == op; });
-}
-
-std::int64_t NodeContext::axis(std::int64_t value, std::int64_t rank) const {
-  need(value >= -rank && value < std::max<std::int64_t>(rank, 1),
-       fmt::format("axis {} of a value of rank {}", value, rank));
-  return value < 0 ? value + rank : value;
-}
-
-Dims NodeContext::axes(Dims values, std::int64_t rank) const {
-  for (std::int64_t& value : values) value = axis(value, rank);
-  std::sort(values.begin(), values.end());
-  need(std::adjacent_find(values.begin(), values.end()) == values.end(), "an axis is given twice");
-  return values;
-}
-
-Dims NodeContext::axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback) {
-  if (has(i)) return axes(integers(i, "the operand of axes"), rank);
-  if (node.has("axes")) return axes(node.attr_ints("axes"), rank);
-  return fallback;
 }
 
 void NodeContext::require_float(std::size_t i) {

@@ -23,6 +23,7 @@
 
 #include "base/op_table.h"
 #include "engines/tensorrt/net.h"
+#include "ops/node_operands.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
 
@@ -65,47 +66,25 @@ class GraphLowerer {
 };
 
 // One node, as its lowering sees it.
-class NodeContext {
+class NodeContext : public NodeOperands<GraphLowerer, Refusal> {
  public:
-  NodeContext(GraphLowerer& lowerer, NodeId id)
-      : net(lowerer.net()), node(lowerer.graph().node(id)), lowerer_(lowerer) {}
+  NodeContext(GraphLowerer& lowerer, NodeId id) : NodeOperands(lowerer, id), net(lowerer.net()) {}
 
   Net& net;
-  const Node& node;
 
   // --- operands ---
-  std::size_t input_count() const { return node.inputs.size(); }
-  bool has(std::size_t i) const { return node.input(i).valid(); }
-  bool wants(std::size_t k) const { return node.output(k).valid(); }
   Value in(std::size_t i);
   DType dtype(std::size_t i);
   Dims dims(std::size_t i);  // -1 where unknown
   std::int64_t rank(std::size_t i) { return static_cast<std::int64_t>(dims(i).size()); }
-  // Null if the operand is absent or its elements are not known.
-  const Tensor* constant(std::size_t i);
-  // Elements of an operand that decides a shape; refuses if they are not known.
-  Dims integers(std::size_t i, std::string_view what);
-  std::vector<float> floats(std::size_t i, std::string_view what);  // likewise, float32 only
+  // As integers(), of a float32 operand.
+  std::vector<float> floats(std::size_t i, std::string_view what);
   DType out_dtype(std::size_t k = 0);
 
   // Whether all that reads output `k` are nodes of this op.
   bool read_only_by(std::size_t k, std::string_view op) const;
 
-  // --- attributes ---
-  std::int64_t attr(std::string_view name, std::int64_t fallback) const {
-    return node.attr_int(name, fallback);
-  }
-  // An axis in [0, rank) from one in [-rank, rank); refuses others.
-  std::int64_t axis(std::int64_t value, std::int64_t rank) const;
-  Dims axes(Dims values, std::int64_t rank) const;  // sorted, each once
-  // Axes from operand `i`, else from the attribute "axes", else `fallback`.
-  Dims axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback);
-
   // --- requirements ---
-  void need(bool condition, std::string_view reason) const {
-    if (!condition) refuse(reason);
-  }
-  [[noreturn]] void refuse(std::string_view reason) const { throw Refusal{std::string(reason)}; }
   // Operand `i` is float32, float16 or bfloat16.
   void require_float(std::size_t i);
   // One of those, int32 or int64.
@@ -125,9 +104,6 @@ class NodeContext {
   void out(std::size_t k, Value value);
   void out(Value value) { out(0, value); }
   void out_constant(std::size_t k, Tensor tensor);
-
- private:
-  GraphLowerer& lowerer_;
 };
 
 using LowerFunction = void (*)(NodeContext&);

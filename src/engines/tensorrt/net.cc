@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
+#include "base/half.h"
 #include "xrt/error.h"
 
 namespace xrt::tensorrt {
@@ -30,28 +29,6 @@ constexpr std::array<std::pair<DType, nv::DataType>, 10> kTypes = {{
     {DType::kFloat8E4M3FN, nv::DataType::kFP8},
     {DType::kInt4, nv::DataType::kINT4},
 }};
-
-// IEEE half of a float, rounded to nearest even; for the few numbers that lowerings write.
-std::uint16_t half_of(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
-  const float magnitude = std::fabs(value);
-  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00U);
-  if (magnitude >= 65520.0F) return static_cast<std::uint16_t>(sign | 0x7C00U);
-  if (magnitude < 6.103515625e-05F) {  // subnormal: a multiple of 2^-24
-    return static_cast<std::uint16_t>(
-        sign | static_cast<std::uint16_t>(std::nearbyint(magnitude * 16777216.0F)));
-  }
-  const std::uint32_t body = bits & 0x7FFFFFFFU;
-  const std::uint32_t rounded = body + 0xFFFU + ((body >> 13U) & 1U);
-  return static_cast<std::uint16_t>(sign | ((rounded - (112U << 23U)) >> 13U));
-}
-
-std::uint16_t bfloat_of(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (std::isnan(value)) return 0x7FC0;
-  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
-}
 
 std::uint32_t mask_of(const Dims& axes) {
   std::uint32_t mask = 0;
@@ -148,10 +125,10 @@ Value Net::scalar(DType dtype, double value, std::int64_t rank) {
       tensor.data<float>()[0] = static_cast<float>(value);
       break;
     case DType::kFloat16:
-      tensor.data<std::uint16_t>()[0] = half_of(static_cast<float>(value));
+      tensor.data<std::uint16_t>()[0] = float_to_half(static_cast<float>(value));
       break;
     case DType::kBFloat16:
-      tensor.data<std::uint16_t>()[0] = bfloat_of(static_cast<float>(value));
+      tensor.data<std::uint16_t>()[0] = float_to_bfloat16(static_cast<float>(value));
       break;
     case DType::kInt32:
       tensor.data<std::int32_t>()[0] = static_cast<std::int32_t>(value);

@@ -157,7 +157,7 @@ class TimingCache {
 };
 
 // A plan for a GPU that this machine has not.
-class StoredPlan : public Plan {
+class StoredPlan : public EnginePlan {
  public:
   explicit StoredPlan(Tensor bytes) : bytes_(std::move(bytes)) {}
   std::unique_ptr<Execution> make_execution() const override {
@@ -188,10 +188,10 @@ class TrtPlanner : public Planner {
         options_(options),
         build_(std::move(build)) {}
 
-  std::shared_ptr<const Plan> build(const Ranges& ranges) const override {
+  std::shared_ptr<const EnginePlan> build(const Ranges& ranges) const override {
     return load(build_plan(graph_, name_, ranges, build_, options_));
   }
-  std::shared_ptr<const Plan> load(const Tensor& bytes) const override {
+  std::shared_ptr<const EnginePlan> load(const Tensor& bytes) const override {
     if (!build_.loadable) return std::make_shared<StoredPlan>(bytes);
     return open(bytes);
   }

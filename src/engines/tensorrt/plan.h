@@ -2,8 +2,8 @@
 // A built engine ("plan" in NVIDIA's words) behind an interface, so that binding, profiles and
 // rebuilding (executable.h) can be tested where there is no GPU.
 //
-// Inputs and outputs are meant by position. Thread-safety: a Planner and a Plan may be used by many
-// threads, an Execution by one at a time.
+// Inputs and outputs are meant by position. Thread-safety: a Planner and an EnginePlan may be used
+// by many threads, an Execution by one at a time.
 #pragma once
 
 #include <cstddef>
@@ -37,9 +37,9 @@ class Execution {
   virtual void enqueue(void* stream) = 0;
 };
 
-class Plan {
+class EnginePlan {
  public:
-  virtual ~Plan() = default;
+  virtual ~EnginePlan() = default;
   virtual std::unique_ptr<Execution> make_execution() const = 0;
   virtual const Tensor& bytes() const = 0;  // serialised, uint8
   virtual std::size_t workspace_bytes() const = 0;
@@ -49,8 +49,8 @@ class Plan {
 class Planner {
  public:
   virtual ~Planner() = default;
-  virtual std::shared_ptr<const Plan> build(const Ranges& ranges) const = 0;
-  virtual std::shared_ptr<const Plan> load(const Tensor& bytes) const = 0;
+  virtual std::shared_ptr<const EnginePlan> build(const Ranges& ranges) const = 0;
+  virtual std::shared_ptr<const EnginePlan> load(const Tensor& bytes) const = 0;
 };
 
 // Settings of a build that the engine's options decide.

@@ -24,7 +24,6 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "engines/tvm/compiler_script.h"
-#include "engines/tvm/temporary_folder.h"
 #include "xrt/error.h"
 
 namespace xrt::tvm_engine {
@@ -203,7 +202,7 @@ class Compiler::Process {
     return n;
   }
 
-  TemporaryFolder folder_;
+  TemporaryFolder folder_{"tvm"};
   fs::path messages_;
   Descriptor to_, from_;
   std::string buffer_;

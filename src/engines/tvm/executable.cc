@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "engine/handles.h"
 #include "engines/tvm/cuda_runtime.h"
-#include "engines/tvm/temporary_folder.h"
 #include "xrt/error.h"
 
 namespace xrt::tvm_engine {
@@ -137,7 +136,7 @@ TvmExecutable::TvmExecutable(std::string label, std::string library, const Funct
   }
   translated("function '" + name_ + "'", [&] {
     // The loader goes by the extension; once loaded, the file is needed no more.
-    const TemporaryFolder folder;
+    const TemporaryFolder folder("tvm");
     const std::filesystem::path file = folder.path() / "function.so";
     write_file_atomic(file, library_);
     loaded_ = std::make_unique<Loaded>(ffi::Module::LoadFromFile(file.string()));

@@ -199,7 +199,7 @@ bool GraphLowerer::lower_by_function_body(NodeId id) {
 // --- NodeContext --------------------------------------------------------------------------------
 
 NodeContext::NodeContext(GraphLowerer& lowerer, NodeId id)
-    : b(lowerer.builder()), node(lowerer.graph().node(id)), lowerer_(lowerer) {}
+    : NodeOperands(lowerer, id), b(lowerer.builder()) {}
 
 Hlo NodeContext::in(std::size_t i) {
   need(has(i), fmt::format("operand {} is missing", i));
@@ -218,20 +218,6 @@ DType NodeContext::dtype(std::size_t i) { return lowerer_.at(node.input(i)).dtyp
 Dims NodeContext::dims(std::size_t i) { return lowerer_.at(node.input(i)).dims(); }
 Bound NodeContext::bound(std::size_t i) { return lowerer_.at(node.input(i)); }
 
-const Tensor* NodeContext::constant(std::size_t i) {
-  if (!has(i)) return nullptr;
-  const Bound& value = lowerer_.at(node.input(i));
-  return value.constant ? &*value.constant : nullptr;
-}
-
-Dims NodeContext::integers(std::size_t i, std::string_view what) {
-  const Tensor* tensor = constant(i);
-  need(tensor != nullptr, fmt::format("{} is not a constant", what));
-  need(is_integer(tensor->dtype()) || tensor->dtype() == DType::kBool,
-       fmt::format("{} is not of an integer type", what));
-  return tensor->to_int64();
-}
-
 std::vector<double> NodeContext::numbers(std::size_t i, std::string_view what) {
   const Tensor* tensor = constant(i);
   need(tensor != nullptr, fmt::format("{} is not a constant", what));
@@ -246,29 +232,6 @@ std::vector<double> NodeContext::numbers(std::size_t i, std::string_view what) {
     for (const std::int64_t value : tensor->to_int64()) out.push_back(static_cast<double>(value));
   }
   return out;
-}
-
-DType NodeContext::out_dtype(std::size_t k) const {
-  return lowerer_.graph().type(node.outputs.at(k)).dtype;
-}
-
-std::int64_t NodeContext::axis(std::int64_t value, std::int64_t rank) const {
-  need(value >= -rank && value < std::max<std::int64_t>(rank, 1),
-       fmt::format("axis {} of a value of rank {}", value, rank));
-  return value < 0 ? value + rank : value;
-}
-
-Dims NodeContext::axes(Dims values, std::int64_t rank) const {
-  for (std::int64_t& value : values) value = axis(value, rank);
-  std::sort(values.begin(), values.end());
-  need(std::adjacent_find(values.begin(), values.end()) == values.end(), "an axis is given twice");
-  return values;
-}
-
-Dims NodeContext::axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback) {
-  if (has(i)) return axes(integers(i, "the operand of axes"), rank);
-  if (node.has("axes")) return axes(node.attr_ints("axes"), rank);
-  return fallback;
 }
 
 void NodeContext::out(std::size_t k, const Hlo& value) {

@@ -25,6 +25,7 @@
 
 #include "base/op_table.h"
 #include "engines/xla/hlo_builder.h"
+#include "ops/node_operands.h"
 #include "xrt/graph.h"
 
 namespace xrt::xla {
@@ -79,17 +80,13 @@ class GraphLowerer {
 };
 
 // One node, as its lowering sees it.
-class NodeContext {
+class NodeContext : public NodeOperands<GraphLowerer, Refusal> {
  public:
   NodeContext(GraphLowerer& lowerer, NodeId id);
 
   HloBuilder& b;
-  const Node& node;
 
   // --- operands -------------------------------------------------------------------------------
-  std::size_t input_count() const { return node.inputs.size(); }
-  bool has(std::size_t i) const { return node.input(i).valid(); }
-  bool wants(std::size_t k) const { return node.output(k).valid(); }
   Hlo in(std::size_t i);
   // With the channels last.
   Hlo in_last(std::size_t i);
@@ -98,22 +95,8 @@ class NodeContext {
   DType dtype(std::size_t i);
   Dims dims(std::size_t i);
   std::int64_t rank(std::size_t i) { return static_cast<std::int64_t>(dims(i).size()); }
-  // Null if the operand is absent or its elements are not known.
-  const Tensor* constant(std::size_t i);
-  // Elements of an operand that decides a shape; refuses if they are not known.
-  Dims integers(std::size_t i, std::string_view what);
+  // As integers(), of any number type that the host reads.
   std::vector<double> numbers(std::size_t i, std::string_view what);
-  DType out_dtype(std::size_t k = 0) const;
-
-  // --- attributes -----------------------------------------------------------------------------
-  std::int64_t attr(std::string_view name, std::int64_t fallback) const {
-    return node.attr_int(name, fallback);
-  }
-  // An axis in [0, rank) from one in [-rank, rank); refuses others.
-  std::int64_t axis(std::int64_t value, std::int64_t rank) const;
-  Dims axes(Dims values, std::int64_t rank) const;
-  // Axes from operand `i`, else from the attribute "axes", else `fallback`.
-  Dims axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback);
 
   // --- results --------------------------------------------------------------------------------
   void out(std::size_t k, const Hlo& value);
@@ -129,11 +112,6 @@ class NodeContext {
   // Broadcasts two or more values to one shape (NumPy's rules); refuses if they do not fit.
   Hlos broadcast(const Hlos& values);
 
-  [[noreturn]] void refuse(const std::string& reason) const { throw Refusal{reason}; }
-  void need(bool condition, const std::string& reason) const {
-    if (!condition) refuse(reason);
-  }
-
   // A nested graph: values for its inputs (and, by capture, from around); its outputs.
   Hlos inline_graph(const Graph& graph, const std::vector<Bound>& inputs);
   // What inline_graph would return, by dtype and shape only.
@@ -142,8 +120,6 @@ class NodeContext {
 
  private:
   Hlos lower_nested(HloBuilder& builder, const Graph& graph, const std::vector<Bound>& inputs);
-
-  GraphLowerer& lowerer_;
 };
 
 using LowerFunction = void (*)(NodeContext&);

@@ -101,16 +101,6 @@ ValueId Lowering::in(std::size_t segment, std::size_t index) const {
   return id;
 }
 
-std::vector<ValueId> Lowering::all(std::size_t segment) const {
-  std::vector<ValueId> ids;
-  if (operand_segments_.empty()) {
-    for (std::size_t i = segment; i < operation_.operands.size(); ++i) ids.push_back(in(i));
-  } else {
-    for (std::size_t i = 0; i < count(segment); ++i) ids.push_back(in(segment, i));
-  }
-  return ids;
-}
-
 std::vector<ValueId> Lowering::flat(std::size_t least) const {
   if (operands() < least) {
     invalid(fmt::format("it has {} operands; {} are needed", operands(), least));
@@ -314,20 +304,6 @@ std::int64_t Lowering::size(std::string_view name) const {
 std::vector<std::int64_t> Lowering::sizes(std::string_view name) const {
   std::vector<std::int64_t> found = integers(name);
   for (const std::int64_t size : found) check_size(name, size);
-  return found;
-}
-
-std::vector<std::string> Lowering::texts(std::string_view name) const {
-  std::vector<std::string> found;
-  const Attribute* attribute = find(name);
-  if (attribute == nullptr) return found;
-  const auto* list = std::get_if<AttributeList>(&attribute->value);
-  if (list == nullptr) invalid(fmt::format("attribute '{}' is not a list", name));
-  for (const Attribute& item : *list) {
-    const auto* text = std::get_if<std::string>(&item.value);
-    if (text == nullptr) invalid(fmt::format("attribute '{}' is not a list of strings", name));
-    found.push_back(*text);
-  }
   return found;
 }
 

@@ -56,7 +56,6 @@ class Lowering {
   bool has(std::size_t segment) const { return count(segment) > 0; }
   std::size_t count(std::size_t segment) const;
   ValueId in(std::size_t segment = 0, std::size_t index = 0) const;
-  std::vector<ValueId> all(std::size_t segment = 0) const;
   // Every operand, whatever segments they are in; kInvalidModel where there are fewer than `least`.
   std::vector<ValueId> flat(std::size_t least = 0) const;
   std::size_t operands() const { return operation_.operands.size(); }
@@ -100,7 +99,6 @@ class Lowering {
   // As integer() and integers(), of a magnitude that can be added to and multiplied with dims().
   std::int64_t size(std::string_view name) const;
   std::vector<std::int64_t> sizes(std::string_view name) const;
-  std::vector<std::string> texts(std::string_view name) const;
 
   // `count` itself; kUnsupported where a table of so many entries is too large to be made while
   // importing. Types are only said in the text: they are no measure of the model's size.

@@ -150,7 +150,7 @@ class StandInExecution : public Execution {
   std::function<void(const Dims&)> notify_;
 };
 
-class StandInPlan : public Plan {
+class StandInPlan : public EnginePlan {
  public:
   StandInPlan(std::shared_ptr<const StandInDriver> driver, Ranges ranges, Tensor bytes,
               bool dynamic)
@@ -175,11 +175,11 @@ class StandInPlanner : public Planner {
  public:
   explicit StandInPlanner(std::shared_ptr<const StandInDriver> driver, bool dynamic = false)
       : driver_(std::move(driver)), dynamic_(dynamic) {}
-  std::shared_ptr<const Plan> build(const Ranges& ranges) const override {
+  std::shared_ptr<const EnginePlan> build(const Ranges& ranges) const override {
     built.push_back(to_text(ranges));
     return std::make_shared<StandInPlan>(driver_, ranges, Tensor::from_int64(Dims{42}), dynamic_);
   }
-  std::shared_ptr<const Plan> load(const Tensor& bytes) const override {
+  std::shared_ptr<const EnginePlan> load(const Tensor& bytes) const override {
     return std::make_shared<StandInPlan>(driver_, Ranges{}, bytes, dynamic_);
   }
 

@@ -22,7 +22,7 @@ OpDefinition affine() {
   OpDefinition op;
   op.domain = "test.user_code";
   op.name = "Affine";
-  op.version = "1";
+  op.revision = "1";
   op.inputs = {{.name = "x"}, {.name = "offset"}};
   op.outputs = {{.name = "y"}};
   op.attributes = {{.name = "factor", .value = 2.0F}};

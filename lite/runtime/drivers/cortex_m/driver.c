@@ -11,14 +11,7 @@ static const xrt_lite_kernel table[XRT_K_COUNT] = {
     [XRT_K_GEMM_Q8] = xrt_cortex_m_gemm_q8,
     [XRT_K_POOL] = xrt_generic_pool,
     [XRT_K_EW] = xrt_generic_ew,
-    [XRT_K_COPY] = xrt_generic_copy,
-    [XRT_K_FILL] = xrt_generic_fill,
-    [XRT_K_REDUCE] = xrt_generic_reduce,
-    [XRT_K_SOFTMAX] = xrt_generic_softmax,
-    [XRT_K_NORM] = xrt_generic_norm,
-    [XRT_K_GATHER] = xrt_generic_gather,
-    [XRT_K_RESIZE] = xrt_generic_resize,
-    [XRT_K_ARG] = xrt_generic_arg,
+    XRT_GENERIC_ROWS,
 };
 
 static const xrt_lite_kernel* kernels(xrt_lite_device* device, int32_t* count) {

@@ -25,4 +25,11 @@ xrt_lite_status xrt_generic_gather(const xrt_kernel_call* call);
 xrt_lite_status xrt_generic_resize(const xrt_kernel_call* call);
 xrt_lite_status xrt_generic_arg(const xrt_kernel_call* call);
 
+/* Rows of a table of kernels: those that every driver takes from here. */
+#define XRT_GENERIC_ROWS                                                      \
+  [XRT_K_COPY] = xrt_generic_copy, [XRT_K_FILL] = xrt_generic_fill,           \
+  [XRT_K_REDUCE] = xrt_generic_reduce, [XRT_K_SOFTMAX] = xrt_generic_softmax, \
+  [XRT_K_NORM] = xrt_generic_norm, [XRT_K_GATHER] = xrt_generic_gather,       \
+  [XRT_K_RESIZE] = xrt_generic_resize, [XRT_K_ARG] = xrt_generic_arg
+
 #endif /* XRT_LITE_GENERIC_H_ */

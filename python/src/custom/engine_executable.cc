@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine_executable.h"
+#include "custom/engine_executable.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
@@ -11,9 +11,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "convert.h"
 #include "engine/handles.h"
 #include "errors.h"
+#include "values/convert.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;

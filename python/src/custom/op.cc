@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "op.h"
+#include "custom/op.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/map.h>
@@ -13,11 +13,11 @@
 #include <tuple>
 #include <utility>
 
-#include "convert.h"
-#include "engine_executable.h"
-#include "engine_views.h"
-#include "numpy.h"
-#include "type.h"
+#include "custom/engine_executable.h"
+#include "custom/engine_views.h"
+#include "values/convert.h"
+#include "values/numpy.h"
+#include "values/type.h"
 #include "xrt/op.h"
 #include "xrt/program.h"
 
@@ -275,7 +275,7 @@ std::string code_of(const Callback& callback, const std::vector<OpParameter>& fo
   }
 }
 
-void add_op(std::string domain, std::string name, std::int64_t opset_version, std::string version,
+void add_op(std::string domain, std::string name, std::int64_t opset_version, std::string revision,
             const std::vector<Parameter>& inputs, const std::vector<Parameter>& outputs,
             const std::vector<AttributeRow>& attributes, bool deterministic,
             const nb::object& kernel, const nb::object& shape_function, std::string body,
@@ -286,7 +286,7 @@ void add_op(std::string domain, std::string name, std::int64_t opset_version, st
   op.domain = std::move(domain);
   op.name = std::move(name);
   op.opset_version = opset_version;
-  op.version = std::move(version);
+  op.revision = std::move(revision);
   op.inputs = parameters_of(inputs);
   op.outputs = parameters_of(outputs);
   for (const auto& [attribute, value, required] : attributes) {
@@ -323,7 +323,7 @@ void add_op(std::string domain, std::string name, std::int64_t opset_version, st
 
 void bind_op(nb::module_& module) {
   module.def("register_op", add_op, nb::arg("domain"), nb::arg("name"), nb::arg("opset_version"),
-             nb::arg("version"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("attributes"),
+             nb::arg("revision"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("attributes"),
              nb::arg("deterministic"), nb::arg("kernel").none(), nb::arg("infer").none(),
              nb::arg("body"), nb::arg("gradient"), nb::arg("lowerings"), nb::arg("code"));
   module.def(

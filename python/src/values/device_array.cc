@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device_array.h"
+#include "values/device_array.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "base/log.h"
-#include "convert.h"
 #include "device/cuda_driver.h"
-#include "dlpack.h"
-#include "numpy.h"
+#include "values/convert.h"
+#include "values/dlpack.h"
+#include "values/numpy.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;
@@ -44,45 +44,11 @@ struct LentArray {
 };
 
 dlpack::DataType type_of(DType dtype) {
-  const auto bits = static_cast<std::uint8_t>(bit_width(dtype));
-  const auto code = [&]() -> std::uint8_t {
-    switch (dtype) {
-      case DType::kInt8:
-      case DType::kInt16:
-      case DType::kInt32:
-      case DType::kInt64:
-        return 0;
-      case DType::kUInt8:
-      case DType::kUInt16:
-      case DType::kUInt32:
-      case DType::kUInt64:
-        return 1;
-      case DType::kFloat16:
-      case DType::kFloat32:
-      case DType::kFloat64:
-        return 2;
-      case DType::kBFloat16:
-        return 4;
-      case DType::kComplex64:
-      case DType::kComplex128:
-        return 5;
-      case DType::kBool:
-        return 6;
-      case DType::kFloat8E4M3FN:
-        return 10;
-      case DType::kFloat8E4M3FNUZ:
-        return 11;
-      case DType::kFloat8E5M2:
-        return 12;
-      case DType::kFloat8E5M2FNUZ:
-        return 13;
-      case DType::kFloat8E8M0:
-        return 14;
-      default:
-        throw Error(ErrorCode::kUnsupported, fmt::format("DLPack has no {}", to_string(dtype)));
-    }
-  };
-  return {code(), bits, 1};
+  const std::optional<dlpack::DataType> type = dlpack::type_of(dtype);
+  if (!type) {
+    throw Error(ErrorCode::kUnsupported, fmt::format("DLPack has no {}", to_string(dtype)));
+  }
+  return *type;
 }
 
 template <typename ManagedTensor>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "numpy.h"
+#include "values/numpy.h"
 
 #include <string>
 

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "convert.h"
-#include "device_array.h"
-#include "dlpack.h"
-#include "numpy.h"
+#include "values/convert.h"
+#include "values/device_array.h"
+#include "values/dlpack.h"
+#include "values/numpy.h"
 
 namespace nb = nanobind;
 
@@ -84,33 +84,11 @@ nb::object tensor_to_python(const Tensor& tensor, bool read_only) {
   return nb::steal(array);
 }
 
-// Nothing for dtypes that the frameworks' tables do not all know.
-std::optional<dlpack::DataType> dlpack_type(DType dtype) {
-  const auto type = [&](std::uint8_t code) {
-    return dlpack::DataType{code, static_cast<std::uint8_t>(bit_width(dtype)), 1};
-  };
-  switch (dtype) {
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-      return type(0);
-    case DType::kUInt8:
-      return type(1);
-    case DType::kFloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-      return type(2);
-    case DType::kBFloat16:
-      return type(4);
-    case DType::kComplex64:
-    case DType::kComplex128:
-      return type(5);
-    case DType::kBool:
-      return type(6);
-    default:
-      return std::nullopt;
-  }
+// Nothing for dtypes that the frameworks' tables do not all know: wide unsigned integers, float8.
+std::optional<dlpack::DataType> framework_type(DType dtype) {
+  const std::optional<dlpack::DataType> type = dlpack::type_of(dtype);
+  const bool rare = type && (type->code > 6 || (type->code == 1 && type->bits > 8));
+  return rare ? std::nullopt : type;
 }
 
 // A tensor lent to a framework, with what its view points to.
@@ -132,7 +110,7 @@ struct LentTensor {
 
 nb::object to_framework(const Data& data, const dlpack::ExchangeApi& api) {
   if (!data.is_tensor()) return to_python(data);
-  const std::optional<dlpack::DataType> type = dlpack_type(data.tensor().dtype());
+  const std::optional<dlpack::DataType> type = framework_type(data.tensor().dtype());
   if (!type) return to_python(data);
   auto lent = std::make_unique<LentTensor>(data.tensor());
   const Device device = lent->tensor.device();

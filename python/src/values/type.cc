@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "type.h"
+#include "values/type.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>

@@ -4,7 +4,7 @@
 // chain gets no scale: rounding there would cost accuracy, and the kernel never has that value in
 // eight bits. Both operands of an Add may end chains; the later one takes the Add in, the other
 // one's end becomes its residual.
-#include "quantize/plan.h"
+#include "quantize/scheme.h"
 
 #include <algorithm>
 #include <map>
@@ -60,26 +60,26 @@ class Planner {
  public:
   Planner(const Graph& graph, const QuantizeOptions& options) : graph_(graph), options_(options) {}
 
-  Plan run() {
+  Scheme run() {
     order_ = graph_.topological_order();
     for (const NodeId id : order_) {
       const Node& node = graph_.node(id);
       if (!is_sum_op(node)) continue;
       if (options_.skip.contains(node.name) || !can_quantize(graph_, node)) {
-        ++plan_.kept;
+        ++scheme_.kept;
       } else {
-        plan_.sums.push_back(id);
+        scheme_.sums.push_back(id);
       }
     }
-    for (std::size_t i = plan_.sums.size(); i-- > 0;) {
-      const Node& node = graph_.node(plan_.sums[i]);
+    for (std::size_t i = scheme_.sums.size(); i-- > 0;) {
+      const Node& node = graph_.node(scheme_.sums[i]);
       add(node.input(0));
       follow(node);
     }
     while (spread()) {
     }
     number_groups();
-    return std::move(plan_);
+    return std::move(scheme_);
   }
 
  private:
@@ -137,14 +137,14 @@ class Planner {
   void number_groups() {
     std::map<ValueId, std::size_t> numbers;
     for (const auto& [id, unused] : parent_) {
-      plan_.values.push_back(id);
-      plan_.groups.push_back(numbers.try_emplace(root(id), numbers.size()).first->second);
+      scheme_.values.push_back(id);
+      scheme_.groups.push_back(numbers.try_emplace(root(id), numbers.size()).first->second);
     }
   }
 
   const Graph& graph_;
   const QuantizeOptions& options_;
-  Plan plan_;
+  Scheme scheme_;
   std::vector<NodeId> order_;
   std::map<ValueId, ValueId> parent_;  // of every value to quantise: a forest of groups
   std::set<ValueId> taken_;            // outputs of Adds inside of a chain
@@ -152,7 +152,7 @@ class Planner {
 
 }  // namespace
 
-Plan make_plan(const Graph& graph, const QuantizeOptions& options) {
+Scheme make_scheme(const Graph& graph, const QuantizeOptions& options) {
   return Planner(graph, options).run();
 }
 

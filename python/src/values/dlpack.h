@@ -4,6 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "xrt/dtype.h"
 
 namespace xrt::python::dlpack {
 
@@ -24,6 +27,10 @@ struct DataType {
   std::uint8_t code, bits;
   std::uint16_t lanes;
 };
+
+// Nothing where the other side has no such elements.
+std::optional<DType> dtype_of(const DataType& type);
+std::optional<DataType> type_of(DType dtype);
 
 struct TensorView {
   void* data;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that the command reads: whatever is in them, the answer is a tensor or an xrt::Error.
+// Files of data: whatever is in them, the answer is a tensor or an xrt::Error.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,20 +11,19 @@
 #include <vector>
 
 #include "base/file.h"
-#include "data/half.h"
 #include "data/image.h"
 #include "data/npy.h"
 #include "measure/difference.h"
 #include "xrt/error.h"
 
-namespace xrt::cli {
+namespace xrt {
 namespace {
 
 namespace fs = std::filesystem;
 
 class Files : public testing::Test {
  protected:
-  Files() : folder_(fs::temp_directory_path() / ("xrt-cli-test-" + std::to_string(getpid()))) {
+  Files() : folder_(fs::temp_directory_path() / ("xrt-data-test-" + std::to_string(getpid()))) {
     fs::create_directories(folder_);
   }
   ~Files() override {
@@ -170,28 +169,6 @@ TEST(Compare, FindsTheFirstDifference) {
   EXPECT_FALSE(compare(Tensor::scalar(1.0F), sample(), 1, 1).within);
 }
 
-TEST(Half, RoundsToNearestEven) {
-  EXPECT_EQ(to_half(1.0F), 0x3C00);
-  EXPECT_EQ(to_half(-2.0F), 0xC000);
-  EXPECT_EQ(to_half(0.1F), 0x2E66);
-  EXPECT_EQ(to_half(65504.0F), 0x7BFF);
-  EXPECT_EQ(to_half(65520.0F), 0x7C00);
-  EXPECT_EQ(to_half(0x1p-24F), 0x0001);
-  EXPECT_EQ(to_half(0x1p-25F), 0x0000);  // a tie goes to the even neighbour
-  EXPECT_EQ(to_half(0x1.8p-24F), 0x0002);
-  EXPECT_EQ(to_half(0x1.ffep-15F), 0x03FF + 1);
-  EXPECT_EQ(to_half(1.0F + 0x1p-11F), 0x3C00);
-  EXPECT_EQ(to_half(1.0F + 0x1.8p-10F), 0x3C02);
-}
-
-TEST(Half, ComesBack) {
-  for (unsigned bits = 0; bits < 0x7C00; ++bits) {
-    Tensor tensor = Tensor::allocate(DType::kFloat16, {1});
-    tensor.data<std::uint16_t>()[0] = static_cast<std::uint16_t>(bits);
-    ASSERT_EQ(to_half(static_cast<float>(element_as_double(tensor, 0))), bits);
-  }
-}
-
 TEST(Compare, NarrowFloats) {
   const auto value = [](DType dtype, std::uint8_t bits) {
     Tensor tensor = Tensor::allocate(dtype, {1});
@@ -214,4 +191,4 @@ TEST(Compare, NarrowFloats) {
 }
 
 }  // namespace
-}  // namespace xrt::cli
+}  // namespace xrt

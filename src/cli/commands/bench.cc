@@ -58,28 +58,6 @@ Peers run in a Python that has their packages: XRT_PYTHON, else python3.)";
 
 const std::vector<std::string> kAllPeers = {"onnxruntime", "openvino"};
 
-// A folder for what peers read and write, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "xrt-bench-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw Error(ErrorCode::kIo, fmt::format("{}: cannot be made", name));
-    }
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 struct Contender {
   std::string name;
   std::shared_ptr<Program> program;
@@ -251,7 +229,7 @@ int execute(const Options& options) {
   const std::vector<Data> inputs =
       make_inputs(contenders.front().program->inputs(), options.inputs, notes);
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("bench");  // for what peers read and write
   if (options.with_peers || !options.peers.empty()) {
     add_peers(options, inputs, folder, contenders);
   }

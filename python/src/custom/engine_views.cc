@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine_views.h"
+#include "custom/engine_views.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/map.h>
@@ -13,11 +13,12 @@
 #include <utility>
 #include <variant>
 
-#include "convert.h"
 #include "engine/host.h"
 #include "ir/printer.h"
 #include "ops/fingerprint.h"
 #include "partition/fold.h"
+#include "plan/plan.h"
+#include "values/convert.h"
 #include "xrt/error.h"
 #include "xrt/onnx.h"
 
@@ -145,13 +146,6 @@ void constants_to_inputs(Graph& graph, std::size_t limit) {
     graph.replace_uses(v, input);
     graph.remove_value(v);
   }
-}
-
-std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& values) {
-  std::vector<std::string> names;
-  names.reserve(values.size());
-  for (const ValueId v : values) names.push_back(v.valid() ? graph.value(v).name : "");
-  return names;
 }
 
 std::vector<std::optional<Type>> types_of(const Graph& graph, const std::vector<ValueId>& values) {

@@ -29,19 +29,13 @@ Examples:
   xrt doctor
   xrt doctor xla                       only this engine)";
 
-std::string join(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
-  return text;
-}
-
 void print_report(const EngineReport& report) {
   constexpr std::size_t kWidth = 100;
   constexpr std::size_t kIndent = 14;
   if (report.available) {
     fmt::print("ok  {:<9} {}\n", report.name, report.version);
     fmt::print("    {:<9} ran one op; {}; devices {}\n", "", plural(report.op_count, "op"),
-               join(report.devices));
+               fmt::join(report.devices, ", "));
   } else {
     if (report.builds) {
       fmt::print("~~  {:<9} {}\n", report.name, report.version);
@@ -64,7 +58,8 @@ int execute(const Options& options) {
   const std::vector<std::string> known = engine_names();
   for (const std::string& name : options.engines) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw UsageError(fmt::format("no engine is called '{}'; there are {}", name, join(known)));
+      throw UsageError(
+          fmt::format("no engine is called '{}'; there are {}", name, fmt::join(known, ", ")));
     }
   }
   report::Machine machine;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines written in Python: the object that a user registers, as an xrt::Engine.
-#include "engine.h"
+#include "custom/engine.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/map.h>
@@ -19,13 +19,13 @@
 #include <vector>
 
 #include "cache/cache_entry.h"
-#include "convert.h"
+#include "custom/engine_executable.h"
+#include "custom/engine_views.h"
 #include "engine/handles.h"
-#include "engine_executable.h"
-#include "engine_views.h"
 #include "ops/schema.h"
 #include "program/refiner.h"
 #include "registry/engine_provider.h"
+#include "values/convert.h"
 #include "xrt/engine.h"
 #include "xrt/error.h"
 #include "xrt/graph.h"

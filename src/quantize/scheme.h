@@ -9,7 +9,7 @@
 
 namespace xrt::quantization {
 
-struct Plan {
+struct Scheme {
   std::vector<NodeId> sums;  // Conv, Gemm and MatMul nodes, in topological order
   std::size_t kept = 0;      // those that stay in floating point
   std::vector<ValueId> values;
@@ -18,6 +18,6 @@ struct Plan {
   std::vector<std::size_t> groups;
 };
 
-Plan make_plan(const Graph& graph, const QuantizeOptions& options);
+Scheme make_scheme(const Graph& graph, const QuantizeOptions& options);
 
 }  // namespace xrt::quantization
