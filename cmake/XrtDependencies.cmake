@@ -5,6 +5,7 @@
 set(XRT_HOW_TO_INSTALL "Run ./dev setup, which installs it, or see docs/reference/dependencies.md.")
 
 # --- the Python whose site-packages hold oneDNN, OpenVINO, XLA and nanobind --------------------
+# The Python package alone needs it. Without a Python XRT_LIBRARY_PREFIX says where the libraries lie.
 if(NOT Python_EXECUTABLE AND NOT SKBUILD AND EXISTS "${CMAKE_SOURCE_DIR}/.venv/bin/python")
   set(Python_EXECUTABLE "${CMAKE_SOURCE_DIR}/.venv/bin/python")
 endif()
@@ -16,32 +17,33 @@ if(XRT_BUILD_PYTHON)
                         "python3-dev). ${XRT_HOW_TO_INSTALL}")
   endif()
 else()
-  find_package(Python 3.10 COMPONENTS Interpreter)
-  if(NOT Python_FOUND)
-    message(FATAL_ERROR "Python 3.10 or newer was not found (Debian: python3). "
-                        "${XRT_HOW_TO_INSTALL}")
-  endif()
+  find_package(Python 3.10 QUIET COMPONENTS Interpreter)
 endif()
-execute_process(
-  COMMAND "${Python_EXECUTABLE}" -c
-          "import sys, sysconfig; print(sysconfig.get_path('purelib'), sys.prefix, sep=';')"
-  OUTPUT_VARIABLE xrt_python_paths
-  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-list(GET xrt_python_paths 0 XRT_SITE_PACKAGES)
-list(GET xrt_python_paths 1 XRT_PYTHON_PREFIX)
-# An isolated `pip install .` keeps its build requirements in a folder of its own.
-execute_process(
-  COMMAND
-    "${Python_EXECUTABLE}" -c
-    "import importlib.util as u, pathlib; s = u.find_spec('nanobind'); \
+if(Python_FOUND)
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -c
+            "import sys, sysconfig; print(sysconfig.get_path('purelib'), sys.prefix, sep=';')"
+    OUTPUT_VARIABLE xrt_python_paths
+    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  list(GET xrt_python_paths 0 XRT_SITE_PACKAGES)
+  list(GET xrt_python_paths 1 XRT_PYTHON_PREFIX)
+  # An isolated `pip install .` keeps its build requirements in a folder of its own.
+  execute_process(
+    COMMAND
+      "${Python_EXECUTABLE}" -c
+      "import importlib.util as u, pathlib; s = u.find_spec('nanobind'); \
 print(pathlib.Path(s.origin).parent.parent if s else '')"
-  OUTPUT_VARIABLE xrt_overlay
-  OUTPUT_STRIP_TRAILING_WHITESPACE)
-if(xrt_overlay AND NOT xrt_overlay STREQUAL XRT_SITE_PACKAGES)
-  set(XRT_SITE_PACKAGES "${xrt_overlay}")
-  cmake_path(GET XRT_SITE_PACKAGES PARENT_PATH XRT_PYTHON_PREFIX)
-  cmake_path(GET XRT_PYTHON_PREFIX PARENT_PATH XRT_PYTHON_PREFIX)
-  cmake_path(GET XRT_PYTHON_PREFIX PARENT_PATH XRT_PYTHON_PREFIX)
+    OUTPUT_VARIABLE xrt_overlay
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(xrt_overlay AND NOT xrt_overlay STREQUAL XRT_SITE_PACKAGES)
+    set(XRT_SITE_PACKAGES "${xrt_overlay}")
+    cmake_path(GET XRT_SITE_PACKAGES PARENT_PATH XRT_PYTHON_PREFIX)
+    cmake_path(GET XRT_PYTHON_PREFIX PARENT_PATH XRT_PYTHON_PREFIX)
+    cmake_path(GET XRT_PYTHON_PREFIX PARENT_PATH XRT_PYTHON_PREFIX)
+  endif()
+else()
+  set(XRT_LIBRARY_PREFIX "" CACHE PATH "Folder with lib/libdnnl.so.3, without Python")
+  set(XRT_PYTHON_PREFIX "${XRT_LIBRARY_PREFIX}")
 endif()
 
 # --- Debian packages ---------------------------------------------------------------------------
