@@ -74,6 +74,18 @@ TEST(File, ErrorsNameThePathAndLeaveNothingBehind) {
   EXPECT_THROW(write_file_atomic("/dev/full/x", "x"), Error);
 }
 
+TEST(File, TemporaryFoldersArePrivateAndGoWithTheObject) {
+  fs::path path;
+  {
+    const TemporaryFolder folder("test"), other("test");
+    path = folder.path();
+    EXPECT_NE(path, other.path());
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms(0700));
+    write_file_atomic(path / "file", "x");
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
 TEST(Hash, FieldsDoNotRunIntoEachOther) {
   Hasher a;
   a.add("ab").add("c");

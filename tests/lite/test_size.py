@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_code_is_within_its_limits() -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "lite-size.py", "--check"],
+        [sys.executable, ROOT / "benchmarks" / "lite_size.py", "--check"],
         capture_output=True,
         text=True,
         check=False,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the size of the lite runtime's code, by part, for x86-64 and for Cortex-M.
 
-    ./dev bench lite-size [--check]
+    ./dev bench lite_size [--check]
 
 Text and data of the objects, as `size` counts them. --check fails where a limit is passed.
 """
