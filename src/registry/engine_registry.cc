@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines by name: libraries beside libxrt and on XRT_ENGINE_PATH, opened on first use, engines
 // registered by this process, and those of a provider.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -96,6 +98,14 @@ class Registry {
     static Registry registry;
     return registry;
   }
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+  // In a child that fork() made the engines stay: the threads that they would wait for at their end
+  // are the parent's.
+  ~Registry() {
+    if (::getpid() == process_) return;
+    [[maybe_unused]] static const auto* const kept = new std::map(std::move(engines_));
+  }
 
   std::shared_ptr<const Engine> get(const std::string& name) {
     if (auto engine = from_library(name)) return engine;
@@ -158,6 +168,8 @@ class Registry {
   }
 
  private:
+  Registry() = default;
+
   std::shared_ptr<const EngineProvider> provider() {
     const std::lock_guard lock(mutex_);
     return provider_;
@@ -214,6 +226,7 @@ class Registry {
     }
   }
 
+  const pid_t process_ = ::getpid();
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Engine>> engines_;
   std::map<std::string, Error> failures_;      // a failed load is reported again, not tried again
