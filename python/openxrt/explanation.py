@@ -10,7 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._core import Program
 
 
 class Explanation(Mapping[str, Any]):
@@ -65,7 +68,7 @@ class Explanation(Mapping[str, Any]):
         return f"<openxrt.Explanation: {len(self._values['launches'])} launches; nodes: {counts}>"
 
     def __str__(self) -> str:
-        lines = [self._summary(), "", *self._launch_table()]
+        lines = [self.summary(), "", *self._launch_table()]
         if self._values["candidates"]:
             lines += ["", f"placement: {self._values['placement']}", *self._candidate_table()]
         refused = self._refusals()
@@ -75,7 +78,8 @@ class Explanation(Mapping[str, Any]):
             lines += ["", "notes:", *(f"  {note}" for note in self._values["notes"])]
         return "\n".join(lines)
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """One line: how many nodes each engine runs, and how many launches there are."""
         total = max(sum(self.nodes_per_engine.values()), 1)
         parts = [
             f"{name} {count} of {total} nodes"
@@ -146,6 +150,22 @@ class Explanation(Mapping[str, Any]):
             nodes = f"{counts.total()} node{'s' * (counts.total() != 1)}"
             lines.append(f"  {engine}: {nodes} ({', '.join(shown)}): {reason}")
         return lines
+
+
+def program_html(program: Program) -> str:
+    """What a notebook shows of a program: its engines, and tables of its inputs and outputs."""
+    rows = [
+        (kind, port.name, str(port.type))
+        for kind, ports in (("input", program.inputs), ("output", program.outputs))
+        for port in ports
+    ]
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f"<p><b>openxrt.Program</b>: {html.escape(program.explain().summary())}</p>"
+        f"<table><tr><th></th><th>name</th><th>type</th></tr>{body}</table>"
+    )
 
 
 _SHOWN_OPS = 6

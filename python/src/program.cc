@@ -456,6 +456,12 @@ void bind_program(nb::module_& module) {
       .def(
           "graph_text", [](const PyProgram& self) { return self.program().graph_text(); },
           "The graph after passes, before partition, as text.")
+      .def(
+          "_repr_html_",
+          [](nb::handle self) {
+            return nb::module_::import_("openxrt.explanation").attr("program_html")(self);
+          },
+          "What a notebook shows: engines, inputs and outputs.")
       .def("__repr__", [](const PyProgram& self) {
         std::string text = "<openxrt.Program (";
         for (const Port& port : self.inputs()) {

@@ -3,6 +3,7 @@
 
 import html
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -303,6 +304,47 @@ def test_a_forked_process_is_told_that_xla_has_no_threads(add_model: bytes, tmp_
         [sys.executable, "-c", FORKED, model], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "7"
+
+
+LEFT = """
+import os, signal, sys
+import numpy as np, openxrt
+
+x = np.ones((2, 3), np.float32)
+program = openxrt.load(sys.argv[1], engine=sys.argv[2])
+program.run({"a": x, "b": x})
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    sys.exit(5)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla"])
+def test_a_forked_process_ends(engine: str, add_model: bytes, tmp_path: Path) -> None:
+    """The threads that engines would wait for at their end are those of the parent."""
+    if engine not in openxrt.engines():
+        pytest.skip(f"{engine} is not built")
+    model = tmp_path / "add.onnx"
+    model.write_bytes(add_model)
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT, model, engine], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "5"
+
+
+def test_a_notebook_shows_a_program(mlp_model: bytes) -> None:
+    model = onnx.load_from_string(mlp_model)
+    for node in model.graph.node:
+        for i, name in enumerate(node.input):
+            node.input[i] = "<b>" if name == model.graph.input[0].name else name
+    model.graph.input[0].name = "<b>"
+    shown = openxrt.load(model.SerializeToString(), engine="native")._repr_html_()
+    assert "native" in shown
+    cells = re.findall(r"<td>(.*?)</td>", shown)
+    assert cells[:3] == ["input", "&lt;b&gt;", "float32[N,8]"]
+    assert len(cells) == 6
 
 
 def test_a_notebook_shows_the_page(add_model: bytes) -> None:
