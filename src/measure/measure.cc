@@ -438,10 +438,14 @@ std::optional<Measured> known(Survey& survey, const std::string& key) {
   return result;
 }
 
+// How often a measurement that waits for another one looks.
+constexpr std::chrono::milliseconds kLook{50};
+
 // One measurement at a time in a process: they would disturb each other. False if stopped first.
-bool wait_for_turn(std::unique_lock<std::timed_mutex>& turn, const MeasuringRules& rules) {
-  while (!turn.try_lock_for(std::chrono::milliseconds(50))) {
+bool wait_for_turn(std::unique_lock<std::mutex>& turn, const MeasuringRules& rules) {
+  while (!turn.try_lock()) {
     if (rules.stop && rules.stop()) return false;
+    std::this_thread::sleep_for(kLook);
   }
   return true;
 }
@@ -460,7 +464,7 @@ std::unique_ptr<FileLock> lock_between_processes(const std::string& key,
       if (lock != nullptr) return lock;
       throw_if_interrupted();
       if (rules.stop && rules.stop()) return nullptr;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(kLook);
     }
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kEngine) throw;  // the user has interrupted
@@ -478,7 +482,7 @@ std::unique_ptr<FileLock> lock_between_processes(const std::string& key,
 Measured measure(Survey& survey, std::span<const Data> inputs, const MeasuringRules& rules) {
   const std::string key = profile_key(survey.graph(), survey.options());
   if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
-  static std::timed_mutex measuring;
+  static std::mutex measuring;
   std::unique_lock turn(measuring, std::defer_lock);
   if (!wait_for_turn(turn, rules)) fail_stopped();
   const std::unique_ptr<FileLock> lock = lock_between_processes(key, survey.options(), rules);

@@ -93,19 +93,10 @@ void in_threads(int count, const std::function<void(int)>& work) {
   for (std::thread& thread : threads) thread.join();
 }
 
-bool is_there(const std::string& engine) {
-  try {
-    get_engine(engine);
-    return true;
-  } catch (const Error&) {
-    return false;  // this build is without it
-  }
-}
-
 class OneProgram : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(OneProgram, EightThreadsRunItAThousandTimesEach) {
-  if (!is_there(GetParam())) GTEST_SKIP() << GetParam() << " is not built";
+  if (!testing::is_there(GetParam())) GTEST_SKIP() << GetParam() << " is not built";
   const auto program = Program::compile(layer(kRows), {.engines = {GetParam()}, .strict = true});
   std::atomic<int> wrong{0};
   in_threads(8, [&](int t) { wrong += wrong_runs(*program, kRuns, t, false); });
@@ -113,7 +104,7 @@ TEST_P(OneProgram, EightThreadsRunItAThousandTimesEach) {
 }
 
 TEST_P(OneProgram, EightThreadsWithShapesOfTheirOwn) {
-  if (!is_there(GetParam())) GTEST_SKIP() << GetParam() << " is not built";
+  if (!testing::is_there(GetParam())) GTEST_SKIP() << GetParam() << " is not built";
   // Fewer plans than shapes: some go while others run them.
   const auto program = Program::compile(
       layer(Dim("rows")), {.engines = {GetParam()}, .strict = true, .max_specializations = 3});
@@ -231,7 +222,7 @@ class Budget : public ::testing::TestWithParam<std::tuple<std::string, int>> {};
 // runs on the machine lets vendors' threads look for work for longer.
 TEST_P(Budget, EightCallersStayWithinIt) {
   const auto& [engine, budget] = GetParam();
-  if (engine != kAll && !is_there(engine)) GTEST_SKIP() << engine << " is not built";
+  if (engine != kAll && !testing::is_there(engine)) GTEST_SKIP() << engine << " is not built";
 #ifdef XRT_SANITIZED
   GTEST_SKIP() << "a sanitizer's own work would be counted";
 #endif

@@ -15,6 +15,16 @@
 
 namespace xrt::testing {
 
+// False where this build is without the engine.
+inline bool is_there(const std::string& engine) {
+  try {
+    get_engine(engine);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 class PickyEngine : public Engine {
  public:
   PickyEngine(std::string name, std::set<std::string> ops) : ops_(std::move(ops)) {
