@@ -131,7 +131,7 @@ TEST(Concurrency, EightProgramsWithDifferentEnginesAtOnce) {
   for (const auto& list : lists) {
     std::vector<std::string> engines;
     for (const std::string& engine : list) {
-      if (is_there(engine)) engines.push_back(engine);
+      if (testing::is_there(engine)) engines.push_back(engine);
     }
     there.push_back(engines.empty() ? std::vector<std::string>{"native"} : engines);
   }
@@ -179,7 +179,7 @@ std::vector<std::shared_ptr<Program>> programs_of(const std::string& engine) {
   }
   std::vector<std::string> engines;
   for (const char* name : {"native", "openvino", "xla", "template"}) {
-    if (is_there(name)) engines.emplace_back(name);
+    if (testing::is_there(name)) engines.emplace_back(name);
   }
   std::vector<std::shared_ptr<Program>> programs;
   for (std::size_t i = 0; i < 8; ++i) {
