@@ -47,12 +47,17 @@ struct Quantized {
   std::vector<float> w_scales;                  // one, or one per output channel
 };
 
+// Of a kernel that slides over an image; images of one dimension are of height 1.
+struct Window {
+  int kh = 1, kw = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+  int pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
+};
+
 // x [N,C,H,W] (or [N,C,L]); weights [O,C/groups,kh,kw] constant; bias float32[O] constant or int32.
-struct LConv {
+struct LConv : Window {
   int x = -1, residual = -1;
   Tensor weights, bias;
-  int kh = 1, kw = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
-  int pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0, groups = 1;
+  int groups = 1;
   Epilogue epilogue;
   Quantized q;
 };
@@ -68,11 +73,9 @@ struct LGemm {
   Quantized q;
 };
 
-struct LPool {
+struct LPool : Window {
   int x = -1;
   xrt_pool_kind kind = XRT_POOL_MAX;
-  int kh = 1, kw = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
-  int pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
   bool count_include_pad = false;
 };
 

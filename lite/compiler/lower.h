@@ -76,10 +76,6 @@ class Lowering {
   int factor(const Node& node);
   void find_quantized();
   void quantized_sum(const Node& node, const QuantizedSum& match);
-  struct Window {
-    int kh = 1, kw = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
-    int pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
-  };
   Window window(const Node& node, const Dims& x, const std::vector<std::int64_t>& kernel);
   LConv conv_shape(const Node& node, const Dims& x, const Dims& w);
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ew_builder.h"
+#include "ew_ops.h"
 #include "ir/attributes.h"
 #include "lower.h"
 
@@ -11,42 +12,6 @@ namespace xrt::lite {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-const std::map<std::string, xrt_ew_op, std::less<>>& unary_ops() {
-  static const std::map<std::string, xrt_ew_op, std::less<>> table = {
-      {"Sigmoid", XRT_EW_SIGMOID}, {"Tanh", XRT_EW_TANH},   {"Erf", XRT_EW_ERF},
-      {"Sqrt", XRT_EW_SQRT},       {"Exp", XRT_EW_EXP},     {"Log", XRT_EW_LOG},
-      {"Neg", XRT_EW_NEG},         {"Abs", XRT_EW_ABS},     {"Floor", XRT_EW_FLOOR},
-      {"Ceil", XRT_EW_CEIL},       {"Round", XRT_EW_ROUND}, {"Sin", XRT_EW_SIN},
-      {"Cos", XRT_EW_COS},         {"Sign", XRT_EW_SIGN},   {"Not", XRT_EW_NOT}};
-  return table;
-}
-
-struct Binary {
-  xrt_ew_op op;
-  bool swap = false;  // a > b is b < a
-  bool fold = false;  // takes any number of inputs
-};
-
-const std::map<std::string, Binary, std::less<>>& binary_ops() {
-  static const std::map<std::string, Binary, std::less<>> table = {
-      {"Add", {XRT_EW_ADD}},
-      {"Sub", {XRT_EW_SUB}},
-      {"Mul", {XRT_EW_MUL}},
-      {"Div", {XRT_EW_DIV}},
-      {"Min", {XRT_EW_MIN, false, true}},
-      {"Max", {XRT_EW_MAX, false, true}},
-      {"Sum", {XRT_EW_ADD, false, true}},
-      {"Pow", {XRT_EW_POW}},
-      {"Equal", {XRT_EW_EQ}},
-      {"Less", {XRT_EW_LT}},
-      {"LessOrEqual", {XRT_EW_LE}},
-      {"Greater", {XRT_EW_LT, true}},
-      {"GreaterOrEqual", {XRT_EW_LE, true}},
-      {"And", {XRT_EW_AND}},
-      {"Or", {XRT_EW_OR}}};
-  return table;
-}
 
 bool is_lite_type(DType d) {
   return d == DType::kFloat32 || d == DType::kInt32 || d == DType::kInt64 || d == DType::kBool ||
@@ -82,15 +47,15 @@ void Lowering::pointwise(const Node& node) {
     return v;
   };
   int result = -1;
-  if (const auto u = unary_ops().find(op); u != unary_ops().end()) {
-    result = b.op(u->second, x(0));
-  } else if (const auto f = binary_ops().find(op); f != binary_ops().end()) {
-    if (!f->second.fold && in.size() != 2) refuse(node, "needs two inputs");
+  if (const EwOp* row = ew_op_of(op); row != nullptr && row->form == EwOp::Form::kUnary) {
+    result = b.op(row->op, x(0));
+  } else if (row != nullptr) {
+    if (row->form != EwOp::Form::kFold && in.size() != 2) refuse(node, "needs two inputs");
     result = x(0);
     for (std::size_t i = 1; i < in.size(); ++i) {
       const int other = x(i);
-      result =
-          f->second.swap ? b.op(f->second.op, other, result) : b.op(f->second.op, result, other);
+      const bool swap = row->form == EwOp::Form::kSwapped;
+      result = swap ? b.op(row->op, other, result) : b.op(row->op, result, other);
     }
     if (op == "Pow") {  // exact and quick where the exponent is a small whole number
       const Tensor* e = constant(node, 1);

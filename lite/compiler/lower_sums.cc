@@ -8,8 +8,7 @@
 
 namespace xrt::lite {
 
-Lowering::Window Lowering::window(const Node& node, const Dims& x,
-                                  const std::vector<std::int64_t>& kernel) {
+Window Lowering::window(const Node& node, const Dims& x, const std::vector<std::int64_t>& kernel) {
   const std::size_t n = kernel.size();
   if (x.size() != n + 2 || n < 1 || n > 2) refuse(node, "one or two spatial dimensions only");
   const std::vector<std::int64_t> strides = need_ints(node, "strides");
@@ -29,12 +28,8 @@ Lowering::Window Lowering::window(const Node& node, const Dims& x,
 }
 
 LConv Lowering::conv_shape(const Node& node, const Dims& x, const Dims& w) {
-  const Window s = window(node, x, {w.begin() + 2, w.end()});
   LConv c;
-  c.kh = s.kh, c.kw = s.kw, c.stride_h = s.stride_h, c.stride_w = s.stride_w;
-  c.dilation_h = s.dilation_h, c.dilation_w = s.dilation_w;
-  c.pad_top = s.pad_top, c.pad_left = s.pad_left;
-  c.pad_bottom = s.pad_bottom, c.pad_right = s.pad_right;
+  static_cast<Window&>(c) = window(node, x, {w.begin() + 2, w.end()});
   c.groups = static_cast<int>(need_int(node, "group"));
   return c;
 }
@@ -91,13 +86,9 @@ void Lowering::matmul(const Node& node) {
 void Lowering::pool(const Node& node) {
   LPool p;
   p.x = input(node, 0);
-  const Window w = window(node, dims(p.x), need_ints(node, "kernel_shape"));
+  static_cast<Window&>(p) = window(node, dims(p.x), need_ints(node, "kernel_shape"));
   p.kind = node.op == "MaxPool" ? XRT_POOL_MAX : XRT_POOL_MEAN;
   if (p.kind == XRT_POOL_MEAN && dtype(p.x) != DType::kFloat32) refuse(node, "float32 only");
-  p.kh = w.kh, p.kw = w.kw, p.stride_h = w.stride_h, p.stride_w = w.stride_w;
-  p.dilation_h = w.dilation_h, p.dilation_w = w.dilation_w;
-  p.pad_top = w.pad_top, p.pad_left = w.pad_left;
-  p.pad_bottom = w.pad_bottom, p.pad_right = w.pad_right;
   p.count_include_pad = p.kind == XRT_POOL_MEAN && need_int(node, "count_include_pad") != 0;
   add(node, p, output(node));
 }

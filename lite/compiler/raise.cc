@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 
+#include "ew_ops.h"
 #include "xrt/error.h"
 
 namespace xrt::lite {
@@ -116,56 +117,6 @@ std::int64_t far_pad(std::int64_t in, std::int64_t out, std::int64_t k, std::int
 std::int64_t windows(std::int64_t in, std::int64_t k, std::int64_t stride, std::int64_t dilation,
                      std::int64_t pads) {
   return (in + pads - (k - 1) * dilation - 1) / stride + 1;
-}
-
-// ONNX's name of a pointwise operation, null where there is none of the same meaning.
-const char* onnx_name(xrt_ew_op op) {
-  switch (op) {
-    case XRT_EW_ADD:
-      return "Add";
-    case XRT_EW_SUB:
-      return "Sub";
-    case XRT_EW_MUL:
-      return "Mul";
-    case XRT_EW_DIV:
-      return "Div";
-    case XRT_EW_MIN:
-      return "Min";
-    case XRT_EW_MAX:
-      return "Max";
-    case XRT_EW_POW:
-      return "Pow";
-    case XRT_EW_NEG:
-      return "Neg";
-    case XRT_EW_ABS:
-      return "Abs";
-    case XRT_EW_SQRT:
-      return "Sqrt";
-    case XRT_EW_EXP:
-      return "Exp";
-    case XRT_EW_LOG:
-      return "Log";
-    case XRT_EW_TANH:
-      return "Tanh";
-    case XRT_EW_SIGMOID:
-      return "Sigmoid";
-    case XRT_EW_ERF:
-      return "Erf";
-    case XRT_EW_FLOOR:
-      return "Floor";
-    case XRT_EW_CEIL:
-      return "Ceil";
-    case XRT_EW_ROUND:
-      return "Round";
-    case XRT_EW_SIN:
-      return "Sin";
-    case XRT_EW_COS:
-      return "Cos";
-    case XRT_EW_SIGN:
-      return "Sign";
-    default:
-      return nullptr;
-  }
 }
 
 struct EwProgram {
@@ -409,9 +360,9 @@ void Raiser::ew(const ModuleOp& op) {
       std::memcpy(&v, &e.code[++c], 4);
       d = scalar(v);
     } else if (o < XRT_EW_SELECT) {
-      d = graph_.add_op(onnx_name(o), {registers[(w >> 16) & 255], registers[w >> 24]});
+      d = graph_.add_op(raised_ew_op(o)->onnx, {registers[(w >> 16) & 255], registers[w >> 24]});
     } else {
-      d = graph_.add_op(onnx_name(o), {registers[(w >> 16) & 255]});
+      d = graph_.add_op(raised_ew_op(o)->onnx, {registers[(w >> 16) & 255]});
     }
   }
   store(op, graph_.add_op("Expand", {registers[static_cast<std::size_t>(e.p.result)], list(dims)}));
@@ -515,7 +466,7 @@ std::optional<std::string> cannot_raise(xrt_kernel_id kernel, const void* params
         const auto o = static_cast<xrt_ew_op>(e.code[c] & 255);
         if (o == XRT_EW_CONST) {
           ++c;
-        } else if (onnx_name(o) == nullptr) {
+        } else if (raised_ew_op(o) == nullptr) {
           return "a pointwise operation that is not passed on";
         }
       }

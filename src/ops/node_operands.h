@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ir/attributes.h"
 #include "xrt/graph.h"
 
 namespace xrt {
@@ -44,10 +45,9 @@ class NodeOperands {
   }
 
   // --- attributes ---
-  std::int64_t attr(std::string_view name, std::int64_t fallback) const {
-    return node.attr_int(name, fallback);
-  }
-  // An axis in [0, rank) from one in [-rank, rank); refuses others.
+  // Of the canonical form (ops/canonical.h): written out, axes counted from the front.
+  std::int64_t attr(std::string_view name) const { return need_int(node, name); }
+  // An axis in [0, rank) from one in [-rank, rank), as operands have it; refuses others.
   std::int64_t axis(std::int64_t value, std::int64_t rank) const {
     need(value >= -rank && value < std::max<std::int64_t>(rank, 1),
          fmt::format("axis {} of a value of rank {}", value, rank));
@@ -60,11 +60,9 @@ class NodeOperands {
          "an axis is given twice");
     return values;
   }
-  // Axes from operand `i`, else from the attribute "axes", else `fallback`.
+  // Axes from operand `i`, else `fallback`.
   Dims axes_operand(std::size_t i, std::int64_t rank, const Dims& fallback) const {
-    if (has(i)) return axes(integers(i, "the operand of axes"), rank);
-    if (node.has("axes")) return axes(node.attr_ints("axes"), rank);
-    return fallback;
+    return has(i) ? axes(integers(i, "the operand of axes"), rank) : fallback;
   }
 
   // --- requirements ---

@@ -7,6 +7,8 @@
 #include <openvino/frontend/onnx/extension/conversion.hpp>
 #include <openvino/opsets/opset13.hpp>
 
+#include "ir/attributes.h"
+
 namespace xrt::openvino {
 namespace {
 
@@ -283,7 +285,7 @@ bool steps_by_integers(const Graph& graph, const Node& node) {
 }
 
 bool is_floor_mod(const Graph& graph, const Node& node) {
-  return node.attr_int("fmod", 0) == 0 && is_floating(input_dtype(graph, node, 0));
+  return need_int(node, "fmod") == 0 && is_floating(input_dtype(graph, node, 0));
 }
 
 bool is_eight_bits(const Graph& graph, const Node& node) {
@@ -293,7 +295,7 @@ bool is_eight_bits(const Graph& graph, const Node& node) {
 
 bool is_saturating_to_float8(const Graph& graph, const Node& node) {
   const ValueId out = node.output(0);
-  if (!out.valid() || node.attr_int("saturate", 1) == 0) return false;
+  if (!out.valid() || need_int(node, "saturate") == 0) return false;
   const DType to = graph.type(out).dtype, from = input_dtype(graph, node, 0);
   return (to == DType::kFloat8E4M3FN || to == DType::kFloat8E5M2) &&
          (from == DType::kFloat32 || from == DType::kFloat16 || from == DType::kBFloat16);

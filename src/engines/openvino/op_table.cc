@@ -8,6 +8,7 @@
 #include "engines/openvino/convert.h"
 #include "engines/openvino/lowerings.h"
 #include "engines/openvino/rules.h"
+#include "ops/canonical.h"
 #include "ops/schema.h"
 
 namespace xrt::openvino {
@@ -26,6 +27,7 @@ std::vector<std::string> op_table() {
     const NodeId id = graph.add_node("", info.name, inputs, {"out_" + info.name});
     const Node& node = graph.node(id);
     graph.set_type(node.outputs[0], type);
+    canonicalize_node(graph, id);
     graph.add_output(node.outputs[0]);
     if (!op_refusal(graph, node)) op_of[graph.value(node.outputs[0]).name] = info.name;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engines/openvino/extensions.h"
+#include "ir/attributes.h"
 
 namespace xrt::openvino {
 namespace {
@@ -99,10 +100,10 @@ std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> attention(const Graph&, const Node& node) {
-  if (node.output(3).valid() && node.attr_int("qk_matmul_output_mode", 0) != 0) {
+  if (node.output(3).valid() && need_int(node, "qk_matmul_output_mode") != 0) {
     return "its ONNX frontend takes the products of queries and keys before the mask";
   }
-  if (node.attr_int("left_window_size", -1) < 0 && node.attr_int("right_window_size", -1) < 0) {
+  if (need_int(node, "left_window_size") < 0 && need_int(node, "right_window_size") < 0) {
     return std::nullopt;
   }
   return "its ONNX frontend ignores the attention window";
@@ -160,12 +161,12 @@ std::optional<std::string> random(const Graph&, const Node&) {
 }
 
 std::optional<std::string> roi_align(const Graph&, const Node& node) {
-  if (node.attr_string("mode", "avg") != "max") return std::nullopt;
+  if (need_string(node, "mode") != "max") return std::nullopt;
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }
 
 std::optional<std::string> space_to_depth(const Graph&, const Node& node) {
-  if (node.attr_string("mode", "DCR") == "DCR") return std::nullopt;
+  if (need_string(node, "mode") == "DCR") return std::nullopt;
   return "its ONNX frontend ignores the mode of SpaceToDepth";
 }
 
@@ -184,16 +185,15 @@ bool has_whole_sizes(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> resize(const Graph& graph, const Node& node) {
-  if (node.attr_int("exclude_outside", 0) != 0 && node.attr_string("mode", "nearest") == "cubic") {
+  if (need_int(node, "exclude_outside") != 0 && need_string(node, "mode") == "cubic") {
     return "its ONNX frontend ignores exclude_outside";
   }
-  if (node.attr_int("antialias", 0) != 0) return "its ONNX frontend ignores antialias";
-  if (node.attr_string("keep_aspect_ratio_policy", "stretch") != "stretch") {
+  if (need_int(node, "antialias") != 0) return "its ONNX frontend ignores antialias";
+  if (need_string(node, "keep_aspect_ratio_policy") != "stretch") {
     return "its ONNX frontend ignores keep_aspect_ratio_policy";
   }
   const bool by_scales = node.input(2).valid() && !node.input(3).valid();
-  if (by_scales &&
-      node.attr_string("coordinate_transformation_mode", "half_pixel") == "align_corners" &&
+  if (by_scales && need_string(node, "coordinate_transformation_mode") == "align_corners" &&
       !has_whole_sizes(graph, node)) {
     return "OpenVINO rounds the sizes that scales ask for before it aligns corners";
   }

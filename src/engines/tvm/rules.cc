@@ -109,7 +109,7 @@ Condition without(std::string attribute) {
 }
 
 Reason inference_norm(const Question& q) {
-  return q.node.attr_int("training_mode", 0) != 0 ? Reason{"training mode"} : one_output(q);
+  return need_int(q.node, "training_mode") != 0 ? Reason{"training mode"} : one_output(q);
 }
 
 // TVM's frontend reads no training_mode: it drops nothing.
@@ -143,7 +143,7 @@ Reason expand(const Question& q) {
 
 Reason modulo(const Question& q) {
   const bool is_float = is_floating(q.input(0).dtype);
-  return is_float && q.node.attr_int("fmod", 0) == 0 ? Reason{"fmod=0 of floats"} : Reason{};
+  return is_float && need_int(q.node, "fmod") == 0 ? Reason{"fmod=0 of floats"} : Reason{};
 }
 
 Reason rms_norm(const Question& q) {
@@ -158,7 +158,7 @@ Reason quantise(const Question& q) {
       return "it is written for int8, uint8 and float32";
     }
   }
-  if (q.node.attr_int("block_size", 0) != 0) return "blocked quantisation";
+  if (need_int(q.node, "block_size") != 0) return "blocked quantisation";
   if (!q.has_input(2)) return "no zero point";
   return std::nullopt;
 }
@@ -171,11 +171,11 @@ Reason plain_resize(const Question& q) {
   const Dims from = *q.input(0).static_dims();
   const Dims to = *q.graph.type(q.node.output(0)).static_dims();
   if (from[0] != to[0] || from[1] != to[1]) return "batch or channels are resized";
-  const std::string mode = q.node.attr_string("mode", "nearest");
-  const std::string transform = q.node.attr_string("coordinate_transformation_mode", "half_pixel");
-  if (q.node.attr_int("antialias", 0) != 0) return "antialias";
+  const std::string mode = need_string(q.node, "mode");
+  const std::string transform = need_string(q.node, "coordinate_transformation_mode");
+  if (need_int(q.node, "antialias") != 0) return "antialias";
   if (mode == "nearest" && transform == "asymmetric" &&
-      q.node.attr_string("nearest_mode", "round_prefer_floor") == "floor") {
+      need_string(q.node, "nearest_mode") == "floor") {
     return std::nullopt;
   }
   if (mode == "linear" && (transform == "half_pixel" || transform == "align_corners")) {
@@ -191,7 +191,7 @@ Reason pad(const Question& q) {
   for (std::int64_t i = 0; i < pads.count(); ++i) {
     if (pads.data<std::int64_t>()[i] < 0) return "negative padding";
   }
-  const std::string mode = q.node.attr_string("mode", "constant");
+  const std::string mode = need_string(q.node, "mode");
   if (mode != "constant" && mode != "reflect" && mode != "edge") return "mode '" + mode + "'";
   return std::nullopt;
 }
@@ -199,7 +199,7 @@ Reason pad(const Question& q) {
 Reason reduction(const Question& q) {
   if (auto reason = constants({1})(q)) return reason;
   if (q.input(0).dtype == DType::kBool) return "it is written for numbers";
-  if (q.node.attr_int("noop_with_empty_axes", 0) != 0 && !q.has_input(1)) return "no axes";
+  if (need_int(q.node, "noop_with_empty_axes") != 0 && !q.has_input(1)) return "no axes";
   return std::nullopt;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/canonical.h"
 #include "tests/engines/openvino/engine_fixture.h"
 
 namespace xrt {
@@ -40,6 +41,7 @@ One one(const char* op, const std::vector<Type>& inputs, const std::vector<Type>
     made.graph.set_type(id, outputs[i]);
     made.graph.add_output(id);
   }
+  canonicalize(made.graph);
   return made;
 }
 

@@ -17,6 +17,7 @@
 #include "engines/tensorrt/library.h"
 #include "engines/tensorrt/lowering.h"
 #include "engines/tensorrt/plan.h"
+#include "ops/canonical.h"
 #include "ops/shape_inference.h"
 #include "tests/support/engine_calls.h"
 #include "xrt/error.h"
@@ -55,6 +56,7 @@ class NetworkTest : public testing::Test {
         g.add_op("Conv", {x, w}, {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}}, "c");
     g.add_output(g.add_op("Relu", {c}, {}, "y"));
     infer_shapes(g);
+    canonicalize(g);
     return g;
   }
 
@@ -209,6 +211,7 @@ TEST_F(NetworkTest, QuantizedConvolutionsAreBuilt) {
                              {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}}, "c");
   g.add_output(g.add_op("Relu", {c}, {}, "y"));
   infer_shapes(g);
+  canonicalize(g);
   expect_claimed(g);
   EXPECT_GT(plan_of(g).size(), 5'000U);
 }
@@ -222,6 +225,7 @@ TEST_F(NetworkTest, QuantizedProductsAreBuilt) {
   const ValueId w = dequantized(g, {64, 32}, 1);
   g.add_output(g.add_op("MatMul", {d, w}, {}, "y"));
   infer_shapes(g);
+  canonicalize(g);
   expect_claimed(g);
   EXPECT_GT(plan_of(g).size(), 5'000U);
 }
@@ -235,6 +239,7 @@ TEST_F(NetworkTest, AnAsymmetricZeroPointIsRefused) {
                         {x, g.add_constant("s", Tensor::scalar(0.1F)), g.add_constant("z", zero)},
                         {}, "y"));
   infer_shapes(g);
+  canonicalize(g);
   const Support answer = engine_.supports({view_of(g), g.nodes().front(), "cuda:0"});
   EXPECT_FALSE(answer);
   EXPECT_THAT(answer.reason(), HasSubstr("the zero point is not zero"));
@@ -249,6 +254,7 @@ TEST_F(NetworkTest, RefusalsNameTheirReason) {
     }
     g.add_output(g.add_op(op, inputs, {}, "y"));
     infer_shapes(g);
+    canonicalize(g);
     return engine_.supports({view_of(g), g.nodes().front(), "cuda:0"}).reason();
   };
   EXPECT_THAT(reason(DType::kFloat64, "Relu", 1), HasSubstr("TensorRT has no such elements"));

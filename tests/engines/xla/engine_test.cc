@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/canonical.h"
 #include "tests/support/engine_calls.h"
 #include "xrt/graph.h"
 #include "xrt/program.h"
@@ -42,8 +43,9 @@ class XlaEngineTest : public testing::Test {
     return out;
   }
 
-  std::vector<Data> run(const Graph& g, const std::vector<Data>& inputs,
+  std::vector<Data> run(Graph g, const std::vector<Data>& inputs,
                         std::vector<InputOutputAlias> aliases = {}) {
+    canonicalize(g);
     const Function function = function_of("f", g, std::move(aliases));
     CompileOptions options;
     options.num_threads = 2;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/canonical.h"
 #include "tests/support/engine_calls.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
@@ -30,7 +31,8 @@ Tensor noise(Dims dims, std::uint32_t seed) {
   return out;
 }
 
-std::vector<Data> compile_and_run(const Graph& g, const std::vector<Data>& inputs) {
+std::vector<Data> compile_and_run(Graph g, const std::vector<Data>& inputs) {
+  canonicalize(g);
   const auto engine = get_engine("xla");
   for (const NodeId id : g.nodes()) {
     const Support answer = engine->supports({view_of(g), id});

@@ -13,6 +13,7 @@
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "ir/attributes.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -29,7 +30,7 @@ struct ConvAttributes {
   static ConvAttributes of(const Node& node) {
     ConvAttributes a;
     a.window = WindowAttributes::of(node);
-    a.group = node.attr_int("group", 1);
+    a.group = need_int(node, "group");
     a.channels_last = node.attr_int("channels_last", 0) != 0;
     a.post_ops = read_post_ops(node);
     a.int8 = Int8Terms::of(node);

@@ -6,6 +6,7 @@
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "ir/attributes.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -18,7 +19,7 @@ class ConvTransposeKernel final : public PlanKernel {
       : PlanKernel({.uses_arena = true}),
         window_(WindowAttributes::of(context.node())),
         output_padding_(context.node().attr_ints("output_padding")),
-        group_(context.node().attr_int("group", 1)),
+        group_(need_int(context.node(), "group")),
         channels_last_(!context.node().domain.empty()) {
     if (const Tensor* w = context.constant_input(1)) weights_ = *w;
     if (const Tensor* b = context.constant_input(2)) bias_ = *b;

@@ -16,6 +16,7 @@
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -162,7 +163,7 @@ std::optional<Attributes> image_convolution(const Graph& graph, const Node& conv
   if (w == nullptr || w->dtype() != DType::kFloat32 || w->rank() != 4 || w->count() == 0 ||
       w->dims()[0] % kChannels != 0 || w->dims()[1] > kMostPlanes ||
       (conv.input(2).valid() && (b == nullptr || b->dtype() != DType::kFloat32)) ||
-      conv.inputs.size() > 3 || conv.attr_int("group", 1) != 1 || is_oversized_window(conv) ||
+      conv.inputs.size() > 3 || need_int(conv, "group") != 1 || is_oversized_window(conv) ||
       !is_dense_window(conv) ||
       !all(conv.attr_ints("pads"), [](std::int64_t p) { return p >= 0; }) ||
       graph.type(conv.inputs[0]).dtype != DType::kFloat32) {

@@ -10,6 +10,7 @@
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -67,9 +68,9 @@ struct MatMulAttributes {
     const Node& node = view.node();
     MatMulAttributes a;
     if (node.op == "Gemm") {
-      if (node.attr_int("transA", 0) != 0) a.perm_a = {1, 0};
-      if (node.attr_int("transB", 0) != 0) a.perm_b = {1, 0};
-      a.add_gemm_terms(view, node.attr_float("alpha", 1), node.attr_float("beta", 1));
+      if (need_int(node, "transA") != 0) a.perm_a = {1, 0};
+      if (need_int(node, "transB") != 0) a.perm_b = {1, 0};
+      a.add_gemm_terms(view, need_float(node, "alpha"), need_float(node, "beta"));
       return a;
     }
     if (node.domain.empty()) return a;

@@ -6,6 +6,7 @@
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -32,8 +33,8 @@ class LayerNormKernel final : public PlanKernel {
  public:
   explicit LayerNormKernel(const KernelCreateContext& context)
       : PlanKernel({.uses_arena = true}),
-        axis_(context.node().attr_int("axis", -1)),
-        epsilon_(context.node().attr_float("epsilon", 1e-5F)) {}
+        axis_(need_int(context.node(), "axis")),
+        epsilon_(need_float(context.node(), "epsilon")) {}
 
  protected:
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
@@ -79,7 +80,7 @@ class BatchNormKernel final : public PlanKernel {
  public:
   explicit BatchNormKernel(const KernelCreateContext& context)
       : PlanKernel({.in_place = {0}, .uses_arena = true}),
-        epsilon_(context.node().attr_float("epsilon", 1e-5F)),
+        epsilon_(need_float(context.node(), "epsilon")),
         channels_last_(!context.node().domain.empty()),
         relu_(context.node().attr_int("relu", 0) != 0) {}
 
@@ -128,10 +129,10 @@ class LrnKernel final : public PlanKernel {
  public:
   explicit LrnKernel(const KernelCreateContext& context)
       : PlanKernel({.uses_arena = true}),
-        size_(context.node().attr_int("size", 1)),
-        alpha_(context.node().attr_float("alpha", 1e-4F)),
-        beta_(context.node().attr_float("beta", 0.75F)),
-        bias_(context.node().attr_float("bias", 1.0F)),
+        size_(need_int(context.node(), "size")),
+        alpha_(need_float(context.node(), "alpha")),
+        beta_(need_float(context.node(), "beta")),
+        bias_(need_float(context.node(), "bias")),
         channels_last_(!context.node().domain.empty()) {}
 
  protected:
@@ -176,7 +177,7 @@ Support supports_layer_norm(const NodeView& node) {
   if (node.has_output(1) || node.has_output(2)) {
     return Support::no("mean and deviation are wanted too");
   }
-  if (node.node().attr_int("stash_type", 1) != 1) return Support::no("stash_type is not float32");
+  if (need_int(node.node(), "stash_type") != 1) return Support::no("stash_type is not float32");
   for (const std::size_t i : {1, 2}) {
     if (node.has_input(i) && node.input_dtype(i) != DType::kFloat32) {
       return Support::no("Scale and B must be float32");
@@ -186,7 +187,7 @@ Support supports_layer_norm(const NodeView& node) {
   const auto x = node.input_type(0).static_dims();
   const auto scale = node.input_type(1).static_dims();
   if (!x || !scale || x->empty()) return Support::no("the shape of X or Scale is not known");
-  const std::size_t axis = wrapped_axis(node.node().attr_int("axis", -1), x->size());
+  const std::size_t axis = wrapped_axis(need_int(node.node(), "axis"), x->size());
   const std::int64_t columns = product(*x, axis, x->size());
   if (element_count(*scale) != columns) return Support::no("Scale broadcasts");
   if (node.has_input(2)) {
@@ -197,7 +198,7 @@ Support supports_layer_norm(const NodeView& node) {
 }
 
 Support supports_batch_norm(const NodeView& node) {
-  if (node.has_output(1) || node.node().attr_int("training_mode", 0) != 0) {
+  if (node.has_output(1) || need_int(node.node(), "training_mode") != 0) {
     return Support::no("oneDNN is used for inference only");
   }
   for (std::size_t i = 1; i < 5; ++i) {
@@ -231,7 +232,7 @@ void register_normalization(KernelRegistry& registry) {
                 .priority = kPriority,
                 .supports =
                     [](const NodeView& n) {
-                      if (n.node().attr_int("size", 1) % 2 == 0) {
+                      if (need_int(n.node(), "size") % 2 == 0) {
                         return Support::no("oneDNN wants an odd number of channels");
                       }
                       return float_input(n, 4, 4);

@@ -10,6 +10,7 @@
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "ir/attributes.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -98,8 +99,8 @@ Support supports_pool(const NodeView& node) {
   }
   if (node.has_output(1)) return Support::no("oneDNN gives no indices of the maxima");
   const Node& n = node.node();
-  const bool ceil = n.attr_int("ceil_mode", 0) != 0;
-  if (ceil && n.op == "AveragePool" && n.attr_int("count_include_pad", 0) != 0) {
+  if (n.op == "AveragePool" && need_int(n, "ceil_mode") != 0 &&
+      need_int(n, "count_include_pad") != 0) {
     return Support::no("oneDNN counts the padding that ceil_mode adds");
   }
   if (is_oversized_window(n)) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "ir/attributes.h"
 #include "ir/pattern.h"
 
 namespace xrt::native::dnn {
@@ -90,15 +91,15 @@ std::optional<PostOp> unary_post_op(const Graph& graph, const Node& node, std::s
       op == "Exp") {
     return PostOp{op};
   }
-  if (op == "LeakyRelu") return PostOp{op, node.attr_float("alpha", 0.01F)};
-  if (op == "Elu") return PostOp{op, node.attr_float("alpha", 1.0F)};
+  if (op == "LeakyRelu") return PostOp{op, need_float(node, "alpha")};
+  if (op == "Elu") return PostOp{op, need_float(node, "alpha")};
   if (op == "HardSigmoid") {
-    return PostOp{op, node.attr_float("alpha", 0.2F), node.attr_float("beta", 0.5F)};
+    return PostOp{op, need_float(node, "alpha"), need_float(node, "beta")};
   }
   if (op == "HardSwish") return PostOp{op, 1.0F / 6, 0.5F};
-  if (op == "Swish") return PostOp{op, node.attr_float("alpha", 1.0F)};
+  if (op == "Swish") return PostOp{op, need_float(node, "alpha")};
   if (op == "Gelu") {
-    return PostOp{node.attr_string("approximate", "none") == "tanh" ? "GeluTanh" : "GeluErf"};
+    return PostOp{need_string(node, "approximate") == "tanh" ? "GeluTanh" : "GeluErf"};
   }
   if (op == "Clip") {
     PostOp clip{op, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max()};

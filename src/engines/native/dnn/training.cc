@@ -10,6 +10,7 @@
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "ir/attributes.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -46,7 +47,7 @@ class ConvWeightGradientKernel final : public PlanKernel {
   explicit ConvWeightGradientKernel(const KernelCreateContext& context)
       : PlanKernel({.uses_arena = true}),
         window_(WindowAttributes::of(context.node())),
-        group_(context.node().attr_int("group", 1)),
+        group_(need_int(context.node(), "group")),
         bias_(context.has_output(1)),
         channels_last_(is_last(context)) {}
 
@@ -194,7 +195,7 @@ class BatchNormTrainingKernel final : public PlanKernel {
  public:
   explicit BatchNormTrainingKernel(const KernelCreateContext& context)
       : PlanKernel({.uses_arena = true}),
-        epsilon_(context.node().attr_float("epsilon", 1e-5F)),
+        epsilon_(need_float(context.node(), "epsilon")),
         channels_last_(is_last(context)) {}
 
  protected:
@@ -236,7 +237,7 @@ class BatchNormGradientKernel final : public PlanKernel {
  public:
   explicit BatchNormGradientKernel(const KernelCreateContext& context)
       : PlanKernel({.uses_arena = true}),
-        epsilon_(context.node().attr_float("epsilon", 1e-5F)),
+        epsilon_(need_float(context.node(), "epsilon")),
         channels_last_(is_last(context)) {}
 
  protected:
@@ -361,8 +362,8 @@ void register_training(KernelRegistry& registry) {
                 .priority = kPriority + 1,
                 .supports =
                     [](const NodeView& n) {
-                      if (n.node().attr_int("training_mode", 0) == 0 ||
-                          n.node().attr_float("momentum", 0.9F) != 0) {
+                      if (need_int(n.node(), "training_mode") == 0 ||
+                          need_float(n.node(), "momentum") != 0) {
                         return Support::no("it is not training without momentum");
                       }
                       return supports_norm(n, 4);

@@ -10,14 +10,14 @@ Window read_window(NodeContext& c, const Dims& kernel) {
   const std::size_t n = kernel.size();
   Window w;
   w.kernel = kernel;
-  w.strides = c.node.attr_ints("strides", Dims(n, 1));
-  w.dilations = c.node.attr_ints("dilations", Dims(n, 1));
-  const Dims pads = c.node.attr_ints("pads", Dims(2 * n, 0));
+  c.need(!c.node.has("auto_pad"), "auto_pad needs known spatial dimensions");
+  w.strides = need_ints(c.node, "strides");
+  w.dilations = need_ints(c.node, "dilations");
+  const Dims pads = need_ints(c.node, "pads");
   c.need(w.strides.size() == n && w.dilations.size() == n && pads.size() == 2 * n,
          "strides, dilations or pads do not have one entry per spatial dimension");
   w.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
   w.after.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
-  c.need(!c.node.has("auto_pad"), "auto_pad needs known spatial dimensions");
   return w;
 }
 
@@ -82,7 +82,7 @@ nvinfer1::Weights weights_of(NodeContext& c, std::size_t i) {
 void conv(NodeContext& c) {
   const Operands o = read_operands(c);
   Dims kernel(o.kernel_dims.begin() + (o.one_dimensional ? 3 : 2), o.kernel_dims.end());
-  Window w = read_window(c, c.node.attr_ints("kernel_shape", kernel));
+  Window w = read_window(c, need_ints(c.node, "kernel_shape"));
   if (o.one_dimensional) w = widened(w);
   c.need(!negative(w.before) && !negative(w.after), "negative padding");
   auto* layer =
@@ -93,7 +93,7 @@ void conv(NodeContext& c) {
   layer->setDilationNd(spatial(w.dilations));
   layer->setPrePadding(spatial(w.before));
   layer->setPostPadding(spatial(w.after));
-  layer->setNbGroups(c.attr("group", 1));
+  layer->setNbGroups(c.attr("group"));
   set_operands(c, layer, o);
   const Value y = c.net.out(layer);
   c.out(o.one_dimensional ? c.net.squeeze(y, {2}) : y);
@@ -106,7 +106,7 @@ void conv_transpose(NodeContext& c) {
   const std::size_t n = kernel.size();
   Window w = read_window(c, kernel);
   c.need(!c.node.has("output_shape"), "output_shape needs known spatial dimensions");
-  const Dims extra = c.node.attr_ints("output_padding", Dims(n, 0));
+  const Dims extra = need_ints(c.node, "output_padding");
   for (std::size_t i = 0; i < n; ++i) w.after[i] -= extra[i];
   if (o.one_dimensional) w = widened(w);
   // What output_padding adds beyond the padding is a margin that no window reaches.
@@ -118,7 +118,7 @@ void conv_transpose(NodeContext& c) {
   const bool widen = std::any_of(margin.begin(), margin.end(), [](auto m) { return m > 0; });
   c.need(!negative(w.before), "negative padding");
   c.need(!widen || !c.has(2), "output_padding beyond the padding, with a bias");
-  const std::int64_t groups = c.attr("group", 1);
+  const std::int64_t groups = c.attr("group");
   auto* layer = c.net.made(
       c.net.network().addDeconvolutionNd(*o.x, o.kernel_dims[1] * groups, spatial(w.kernel),
                                          weights_of(c, 1), weights_of(c, 2)),

@@ -40,7 +40,7 @@ void modulo(NodeContext& c) {
   const Value a = c.in(0);
   const Value b = c.in(1);
   // fmod: the sign of the dividend; else the sign of the divisor.
-  const Value quotient = c.net.binary(a, b, c.attr("fmod", 0) != 0 ? EW::kDIV : EW::kFLOOR_DIV);
+  const Value quotient = c.net.binary(a, b, c.attr("fmod") != 0 ? EW::kDIV : EW::kFLOOR_DIV);
   c.out(c.net.binary(a, c.net.binary(quotient, b, EW::kPROD), EW::kSUB));
 }
 

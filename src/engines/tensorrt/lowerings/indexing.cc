@@ -52,14 +52,14 @@ nvinfer1::IGatherLayer* add_gather(NodeContext& c, Value data, Value at, GatherM
 
 void gather(NodeContext& c) {
   const Carrier data = carrier(c, 0);
-  const std::int64_t axis = c.axis(c.attr("axis", 0), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   const Value at = indices(c, 1, c.dims(0)[static_cast<std::size_t>(axis)]);
   c.out(data.back(c.net.out(add_gather(c, data.in(0), at, GatherMode::kDEFAULT, axis))));
 }
 
 void gather_elements(NodeContext& c) {
   const Carrier data = carrier(c, 0);
-  const std::int64_t axis = c.axis(c.attr("axis", 0), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   const Value at = indices(c, 1, c.dims(0)[static_cast<std::size_t>(axis)]);
   c.out(data.back(c.net.out(add_gather(c, data.in(0), at, GatherMode::kELEMENT, axis))));
 }
@@ -88,16 +88,16 @@ Value index_vectors(NodeContext& c, std::size_t i, const Dims& data, std::int64_
 
 void gather_nd(NodeContext& c) {
   const Carrier data = carrier(c, 0);
-  const std::int64_t batch = c.attr("batch_dims", 0);
+  const std::int64_t batch = c.attr("batch_dims");
   c.need(batch < c.rank(0) - 1 || batch == 0, "batch_dims leaves one axis only");
   const Value at = index_vectors(c, 1, c.dims(0), batch);
   c.out(data.back(c.net.out(add_gather(c, data.in(0), at, GatherMode::kND, 0, batch))));
 }
 
 void scatter_elements(NodeContext& c) {
-  c.need(c.node.attr_string("reduction", "none") == "none", "TensorRT's scatter does not reduce");
+  c.need(need_string(c.node, "reduction") == "none", "TensorRT's scatter does not reduce");
   const Carrier data = carrier(c, 0);
-  const std::int64_t axis = c.axis(c.attr("axis", 0), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   const Value at = indices(c, 1, c.dims(0)[static_cast<std::size_t>(axis)]);
   auto* layer =
       c.net.made(c.net.network().addScatter(*data.in(0), *at, *data.in(2), ScatterMode::kELEMENT),
@@ -107,7 +107,7 @@ void scatter_elements(NodeContext& c) {
 }
 
 void scatter_nd(NodeContext& c) {
-  c.need(c.node.attr_string("reduction", "none") == "none", "TensorRT's scatter does not reduce");
+  c.need(need_string(c.node, "reduction") == "none", "TensorRT's scatter does not reduce");
   const Carrier data = carrier(c, 0);
   const Value at = index_vectors(c, 1, c.dims(0), 0);
   c.out(data.back(c.net.out(
@@ -123,7 +123,7 @@ void one_hot(NodeContext& c) {
   c.need(depth.size() == 1 && depth[0] > 0, "the depth is not one number above zero");
   c.require_number(2);
   const std::int64_t rank = c.rank(0) + 1;
-  const std::int64_t axis = c.axis(c.attr("axis", -1), rank);
+  const std::int64_t axis = c.attr("axis");
   Dims positions;
   for (std::int64_t i = 0; i < depth[0]; ++i) positions.push_back(i);
   Extents line(static_cast<std::size_t>(rank), Extent(1));
@@ -152,7 +152,7 @@ void trilu(NodeContext& c) {
     c.need(given.size() == 1, "k is not one number");
     k = given[0];
   }
-  const bool upper = c.attr("upper", 1) != 0;
+  const bool upper = c.attr("upper") != 0;
   Tensor keep = Tensor::allocate(DType::kBool, {rows, columns});
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
@@ -178,8 +178,8 @@ void reverse_sequence(NodeContext& c) {
   c.require_number(0);
   auto* layer = c.net.made(c.net.network().addReverseSequence(*c.in(0), *c.in(1)),
                            "a reverse-sequence layer");
-  layer->setBatchAxis(static_cast<std::int32_t>(c.axis(c.attr("batch_axis", 1), c.rank(0))));
-  layer->setSequenceAxis(static_cast<std::int32_t>(c.axis(c.attr("time_axis", 0), c.rank(0))));
+  layer->setBatchAxis(static_cast<std::int32_t>(c.attr("batch_axis")));
+  layer->setSequenceAxis(static_cast<std::int32_t>(c.attr("time_axis")));
   c.out(c.net.out(layer));
 }
 
@@ -187,7 +187,7 @@ void reverse_sequence(NodeContext& c) {
 void eye_like(NodeContext& c) {
   const Dims dims = c.require_static(0, "EyeLike");
   c.need(dims.size() == 2, "its operand is no matrix");
-  const std::int64_t k = c.attr("k", 0);
+  const std::int64_t k = c.attr("k");
   Tensor ones = Tensor::allocate(DType::kInt32, dims);
   for (std::int64_t i = 0; i < ones.count(); ++i) {
     ones.data<std::int32_t>()[i] = i % dims[1] - i / dims[1] == k ? 1 : 0;
@@ -199,8 +199,8 @@ void eye_like(NodeContext& c) {
 void grid_sample(NodeContext& c) {
   c.require_float(0);
   c.need(c.rank(0) == 4, "TensorRT samples images of rank 4");
-  const std::string mode = c.node.attr_string("mode", "linear");
-  const std::string padding = c.node.attr_string("padding_mode", "zeros");
+  const std::string mode = need_string(c.node, "mode");
+  const std::string padding = need_string(c.node, "padding_mode");
   auto* layer =
       c.net.made(c.net.network().addGridSample(*c.in(0), *c.in(1)), "a grid-sample layer");
   using nvinfer1::InterpolationMode;
@@ -211,7 +211,7 @@ void grid_sample(NodeContext& c) {
   layer->setSampleMode(padding == "border"       ? SampleMode::kCLAMP
                        : padding == "reflection" ? SampleMode::kREFLECT
                                                  : SampleMode::kFILL);
-  layer->setAlignCorners(c.attr("align_corners", 0) != 0);
+  layer->setAlignCorners(c.attr("align_corners") != 0);
   c.out(c.net.out(layer));
 }
 

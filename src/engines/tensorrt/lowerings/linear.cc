@@ -30,9 +30,9 @@ void matmul(NodeContext& c) {
 // alpha A' B' + beta C
 void gemm(NodeContext& c) {
   c.require_float(0);
-  const double alpha = c.node.attr_float("alpha", 1.0F);
-  const double beta = c.node.attr_float("beta", 1.0F);
-  Value y = c.net.matmul(c.in(0), c.in(1), c.attr("transA", 0) != 0, c.attr("transB", 0) != 0);
+  const double alpha = need_float(c.node, "alpha");
+  const double beta = need_float(c.node, "beta");
+  Value y = c.net.matmul(c.in(0), c.in(1), c.attr("transA") != 0, c.attr("transB") != 0);
   if (alpha != 1.0) y = c.net.binary(y, alpha, EW::kPROD);
   if (c.has(2)) {
     Value bias = c.in(2);
@@ -44,7 +44,7 @@ void gemm(NodeContext& c) {
 
 void einsum(NodeContext& c) {
   c.require_float(0);
-  std::string equation = c.node.attr_string("equation", "");
+  std::string equation = need_string(c.node, "equation");
   std::erase_if(equation, [](unsigned char ch) { return std::isspace(ch) != 0; });
   c.need(equation.find("->") != std::string::npos, "TensorRT wants the result's axes written out");
   c.need(equation.find('.') == std::string::npos, "TensorRT has no ellipsis");

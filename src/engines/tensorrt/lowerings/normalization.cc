@@ -32,14 +32,14 @@ Value per_channel(NodeContext& c, Value v, std::int64_t rank) {
 // scale (x - mean) / sqrt(variance + epsilon) + bias
 void batch_norm(NodeContext& c) {
   c.require_float(0);
-  c.need(c.attr("training_mode", 0) == 0, "training_mode");
+  c.need(c.attr("training_mode") == 0, "training_mode");
   c.need(c.rank(0) >= 2, "the data have no channels");
   const DType type = c.dtype(0);
   const std::int64_t rank = c.rank(0);
   const auto operand = [&](std::size_t i) {
     return per_channel(c, c.net.cast(c.in(i), DType::kFloat32), rank);
   };
-  const double epsilon = c.node.attr_float("epsilon", 1e-5F);
+  const double epsilon = need_float(c.node, "epsilon");
   const Value deviation = c.net.unary(c.net.binary(operand(4), epsilon, EW::kSUM), UN::kSQRT);
   // Two numbers per channel, folded by the builder where all four operands are constants.
   const Value factor = c.net.binary(operand(1), deviation, EW::kDIV);
@@ -59,7 +59,7 @@ void instance_norm(NodeContext& c) {
     return per_channel(c, c.net.cast(c.in(i), DType::kFloat32), c.rank(0));
   };
   const Value x = c.net.cast(c.in(0), DType::kFloat32);
-  Value y = normalized(c, x, axes, c.node.attr_float("epsilon", 1e-5F));
+  Value y = normalized(c, x, axes, need_float(c.node, "epsilon"));
   y = c.net.binary(c.net.binary(y, operand(1), EW::kPROD), operand(2), EW::kSUM);
   c.out(c.net.cast(y, c.dtype(0)));
 }
@@ -68,14 +68,14 @@ void group_norm(NodeContext& c) {
   c.require_float(0);
   const DType type = c.dtype(0);
   const Dims dims = c.require_static(0, "a normalisation of groups");
-  const std::int64_t groups = c.attr("num_groups", 1);
+  const std::int64_t groups = c.attr("num_groups");
   c.need(dims.size() >= 2 && groups > 0 && dims[1] % groups == 0,
          "the channels do not divide into the groups");
   std::int64_t rest = dims[1] / groups;
   for (std::size_t i = 2; i < dims.size(); ++i) rest *= dims[i];
   const Value x = c.net.cast(c.in(0), DType::kFloat32);
   const Value grouped = c.net.reshape(x, {dims[0], groups, rest});
-  Value y = normalized(c, grouped, {2}, c.node.attr_float("epsilon", 1e-5F));
+  Value y = normalized(c, grouped, {2}, need_float(c.node, "epsilon"));
   y = c.net.reshape(y, Extents(dims.begin(), dims.end()));
   const auto operand = [&](std::size_t i) {
     return per_channel(c, c.net.cast(c.in(i), DType::kFloat32), c.rank(0));
@@ -88,16 +88,16 @@ void group_norm(NodeContext& c) {
 void layer_norm(NodeContext& c) {
   c.require_float(0);
   const DType type = c.dtype(0);
-  c.need(static_cast<DType>(c.attr("stash_type", 1)) == DType::kFloat32,
+  c.need(static_cast<DType>(c.attr("stash_type")) == DType::kFloat32,
          "moments in another type than float32");
   const std::int64_t rank = c.rank(0);
   Dims axes;
-  for (std::int64_t i = c.axis(c.attr("axis", -1), rank); i < rank; ++i) axes.push_back(i);
+  for (std::int64_t i = c.attr("axis"); i < rank; ++i) axes.push_back(i);
   const Value x = c.net.cast(c.in(0), DType::kFloat32);
   Value mean = nullptr;
   Value inverse = nullptr;
-  Value y = normalized(c, x, axes, c.node.attr_float("epsilon", 1e-5F), &mean,
-                       c.wants(2) ? &inverse : nullptr);
+  Value y =
+      normalized(c, x, axes, need_float(c.node, "epsilon"), &mean, c.wants(2) ? &inverse : nullptr);
   y = c.net.cast(y, type);
   y = c.net.binary(y, c.in(1), EW::kPROD);
   if (c.has(2)) y = c.net.binary(y, c.in(2), EW::kSUM);
@@ -110,25 +110,25 @@ void layer_norm(NodeContext& c) {
 void rms_norm(NodeContext& c) {
   c.require_float(0);
   const DType type = c.dtype(0);
-  c.need(static_cast<DType>(c.attr("stash_type", 1)) == DType::kFloat32,
+  c.need(static_cast<DType>(c.attr("stash_type")) == DType::kFloat32,
          "moments in another type than float32");
   const std::int64_t rank = c.rank(0);
   Dims axes;
-  for (std::int64_t i = c.axis(c.attr("axis", -1), rank); i < rank; ++i) axes.push_back(i);
+  for (std::int64_t i = c.attr("axis"); i < rank; ++i) axes.push_back(i);
   const Value x = c.net.cast(c.in(0), DType::kFloat32);
   const Value squares = c.net.reduce(c.net.binary(x, x, EW::kPROD), RD::kAVG, axes, true);
   const Value root =
-      c.net.unary(c.net.binary(squares, c.node.attr_float("epsilon", 1e-5F), EW::kSUM), UN::kSQRT);
+      c.net.unary(c.net.binary(squares, need_float(c.node, "epsilon"), EW::kSUM), UN::kSQRT);
   const Value y = c.net.cast(c.net.binary(x, root, EW::kDIV), type);
   c.out(c.net.binary(y, c.in(1), EW::kPROD));
 }
 
 void lp_norm(NodeContext& c) {
   c.require_float(0);
-  const Dims axes{c.axis(c.attr("axis", -1), c.rank(0))};
+  const Dims axes{c.attr("axis")};
   const Value x = c.in(0);
   Value norm = nullptr;
-  if (c.attr("p", 2) == 1) {
+  if (c.attr("p") == 1) {
     norm = c.net.reduce(c.net.unary(x, UN::kABS), RD::kSUM, axes, true);
   } else {
     norm =
@@ -143,12 +143,12 @@ void lp_norm(NodeContext& c) {
 void lrn(NodeContext& c) {
   c.require_float(0);
   c.need(c.rank(0) == 4, "TensorRT's LRN takes images of rank 4");
-  const std::int64_t size = c.attr("size", 1);
+  const std::int64_t size = c.attr("size");
   c.need(size % 2 == 1 && size <= 15, "TensorRT's LRN takes odd windows of up to 15");
-  c.out(c.net.out(c.net.made(
-      c.net.network().addLRN(*c.in(0), size, c.node.attr_float("alpha", 1e-4F),
-                             c.node.attr_float("beta", 0.75F), c.node.attr_float("bias", 1.0F)),
-      "an LRN")));
+  c.out(c.net.out(
+      c.net.made(c.net.network().addLRN(*c.in(0), size, need_float(c.node, "alpha"),
+                                        need_float(c.node, "beta"), need_float(c.node, "bias")),
+                 "an LRN")));
 }
 
 }  // namespace

@@ -17,11 +17,11 @@ bool all_are(const Dims& dims, std::int64_t value) {
 Value pool(NodeContext& c, Value x, nvinfer1::PoolingType type, bool count_padding) {
   c.require_float(0);
   c.need(c.rank(0) >= 3 && c.rank(0) <= 5, "TensorRT pools over one to three dimensions");
-  const Dims kernel = c.node.attr_ints("kernel_shape");
+  const Dims kernel = need_ints(c.node, "kernel_shape");
   c.need(kernel.size() + 2 == static_cast<std::size_t>(c.rank(0)), "the rank of kernel_shape");
   Window w = read_window(c, kernel);
   c.need(all_are(w.dilations, 1), "TensorRT's pools have no dilations");
-  const bool ceil = c.attr("ceil_mode", 0) != 0;
+  const bool ceil = c.attr("ceil_mode") != 0;
   if (ceil) {
     const Dims dims = c.require_static(0, "ceil_mode");
     for (std::size_t i = 0; i < kernel.size(); ++i) {
@@ -57,15 +57,15 @@ void max_pool(NodeContext& c) {
 }
 
 void average_pool(NodeContext& c) {
-  c.out(pool(c, c.in(0), nvinfer1::PoolingType::kAVERAGE, c.attr("count_include_pad", 0) != 0));
+  c.out(pool(c, c.in(0), nvinfer1::PoolingType::kAVERAGE, c.attr("count_include_pad") != 0));
 }
 
 // (sum |x|^p)^(1/p) over the window: an average that counts padding, times the window's size.
 void lp_pool(NodeContext& c) {
   c.require_float(0);
-  const double p = static_cast<double>(c.attr("p", 2));
+  const double p = static_cast<double>(c.attr("p"));
   double size = 1;
-  for (const std::int64_t k : c.node.attr_ints("kernel_shape")) size *= static_cast<double>(k);
+  for (const std::int64_t k : need_ints(c.node, "kernel_shape")) size *= static_cast<double>(k);
   const Value powers = c.net.binary(c.net.unary(c.in(0), UN::kABS), p, EW::kPOW);
   const Value mean = pool(c, powers, nvinfer1::PoolingType::kAVERAGE, true);
   c.out(c.net.binary(c.net.binary(mean, size, EW::kPROD), 1.0 / p, EW::kPOW));
@@ -86,7 +86,7 @@ void global_pool(NodeContext& c) {
 
 void global_lp_pool(NodeContext& c) {
   c.require_float(0);
-  const double p = static_cast<double>(c.attr("p", 2));
+  const double p = static_cast<double>(c.attr("p"));
   const Value powers = c.net.binary(c.net.unary(c.in(0), UN::kABS), p, EW::kPOW);
   c.out(c.net.binary(c.net.reduce(powers, RD::kSUM, image_axes(c), true), 1.0 / p, EW::kPOW));
 }

@@ -30,9 +30,9 @@ Value scale_of(NodeContext& c, std::int64_t& axis) {
   c.need(rank > 0, "TensorRT does not quantise scalars");
   axis = -1;
   if (c.rank(1) == 0) return c.in(1);
-  if (c.rank(1) == 1 && c.attr("block_size", 0) == 0) {
+  if (c.rank(1) == 1 && c.attr("block_size") == 0) {
     if (c.dims(1)[0] == 1) return c.net.reshape(c.in(1), {});
-    axis = c.axis(c.attr("axis", 1), rank);
+    axis = c.attr("axis");
     return c.in(1);
   }
   c.need(c.dtype(0) == DType::kInt4 || c.out_dtype() == DType::kInt4,
@@ -82,7 +82,7 @@ void dequantize(NodeContext& c) {
       return;
     }
     Extents line(static_cast<std::size_t>(c.rank(0)), Extent(1));
-    const std::int64_t axis = c.axis(c.attr("axis", 1), c.rank(0));
+    const std::int64_t axis = c.attr("axis");
     line[static_cast<std::size_t>(axis)] = Extent(c.in(1), 0);
     c.out(c.net.binary(x, c.net.reshape(scale, line), EW::kPROD));
     return;

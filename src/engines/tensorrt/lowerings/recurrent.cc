@@ -27,7 +27,7 @@ struct Recurrence {
 
   Recurrence(NodeContext& context, std::int64_t gate_count) : c(context), gates(gate_count) {
     c.require_float(0);
-    c.need(c.attr("layout", 0) == 0, "batches before steps");
+    c.need(c.attr("layout") == 0, "batches before steps");
     c.need(!c.has(4), "sequences of different lengths");
     c.need(!c.node.has("clip"), "clipped gates");
     c.need(!c.node.has("activation_alpha") && !c.node.has("activation_beta"),
@@ -50,7 +50,7 @@ struct Recurrence {
 
   Direction direction(std::int64_t d) const {
     Direction out;
-    const std::string way = c.node.attr_string("direction", "forward");
+    const std::string way = need_string(c.node, "direction");
     out.reverse = way == "reverse" || (way == "bidirectional" && d == 1);
     const Value w = c.net.take(c.in(1), 0, d);
     out.inputs = c.net.matmul(c.in(0), w, false, true);
@@ -109,7 +109,7 @@ struct Recurrence {
 void lstm(NodeContext& c) {
   const Recurrence r(c, 4);
   c.need(!c.has(7), "peepholes");
-  c.need(c.attr("input_forget", 0) == 0, "coupled gates");
+  c.need(c.attr("input_forget") == 0, "coupled gates");
   r.need_activations({"Sigmoid", "Tanh", "Tanh"});
   Value cell = nullptr;
   std::vector<Value> cells;
@@ -139,7 +139,7 @@ void lstm(NodeContext& c) {
 void gru(NodeContext& c) {
   const Recurrence r(c, 3);
   r.need_activations({"Sigmoid", "Tanh"});
-  const bool after = c.attr("linear_before_reset", 0) != 0;
+  const bool after = c.attr("linear_before_reset") != 0;
   r.run([&](std::int64_t d) { return r.initial(5, d); },
         [&](const Direction& dir, std::int64_t t, Value h) {
           const Value x = r.input_at(dir, t);

@@ -23,21 +23,13 @@ using Elementwise = std::function<Value(Value)>;
 
 void reduction(NodeContext& c, const Reduction& reduce, const Elementwise& elementwise) {
   const std::int64_t rank = c.rank(0);
-  Dims axes;
-  bool given = c.node.has("axes");
-  if (c.has(1)) {
-    axes = c.axes(c.integers(1, "the operand of axes"), rank);
-    given = !axes.empty();
-  } else if (given) {
-    axes = c.axes(c.node.attr_ints("axes"), rank);
-  }
-  const bool nothing = !given && c.attr("noop_with_empty_axes", 0) != 0;
-  if (!given) axes = all_axes(rank);
-  if (nothing || axes.empty()) {
+  Dims axes = c.axes_operand(1, rank, {});
+  if (axes.empty() && c.attr("noop_with_empty_axes") == 0) axes = all_axes(rank);
+  if (axes.empty()) {
     c.out(elementwise(c.in(0)));
     return;
   }
-  c.out(reduce(c.in(0), axes, c.attr("keepdims", 1) != 0));
+  c.out(reduce(c.in(0), axes, c.attr("keepdims") != 0));
 }
 
 Value same(Value x) { return x; }
@@ -111,13 +103,13 @@ void log_sum_exp(NodeContext& c) {
 
 void softmax(NodeContext& c) {
   c.require_float(0);
-  c.out(c.net.softmax(c.in(0), c.axis(c.attr("axis", -1), c.rank(0))));
+  c.out(c.net.softmax(c.in(0), c.attr("axis")));
 }
 
 // x - max - log(sum(exp(x - max))): the logarithm of a softmax would lose small probabilities.
 void log_softmax(NodeContext& c) {
   c.require_float(0);
-  const Dims axes{c.axis(c.attr("axis", -1), c.rank(0))};
+  const Dims axes{c.attr("axis")};
   const Value x = c.in(0);
   const Value shifted = c.net.binary(x, c.net.reduce(x, RD::kMAX, axes, true), EW::kSUB);
   const Value sum = c.net.reduce(c.net.unary(shifted, UN::kEXP), RD::kSUM, axes, true);
@@ -144,10 +136,10 @@ nvinfer1::ITopKLayer* top(NodeContext& c, Value x, bool largest, std::int64_t k,
 }
 
 void top_k(NodeContext& c) {
-  const std::int64_t axis = c.axis(c.attr("axis", -1), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   const Dims k = c.integers(1, "k");
   c.need(k.size() == 1, "k is not one number");
-  auto* layer = top(c, c.in(0), c.attr("largest", 1) != 0, k[0], axis);
+  auto* layer = top(c, c.in(0), c.attr("largest") != 0, k[0], axis);
   const bool vector = c.rank(0) == 1;
   for (int i = 0; i < 2; ++i) {
     Value y = c.net.out(layer, i);
@@ -170,9 +162,9 @@ Value reversed(NodeContext& c, std::int64_t axis) {
 
 template <bool kLargest>
 void arg(NodeContext& c) {
-  const std::int64_t axis = c.axis(c.attr("axis", 0), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   // TensorRT gives the first of equal elements: the last one is the first from behind.
-  const bool last = c.attr("select_last_index", 0) != 0;
+  const bool last = c.attr("select_last_index") != 0;
   const Value x = last ? reversed(c, axis) : c.in(0);
   Value y = c.net.out(top(c, x, kLargest, 1, axis), 1);
   if (c.rank(0) == 1) y = c.net.squeeze(y, {0});
@@ -181,14 +173,14 @@ void arg(NodeContext& c) {
     const Value ends = c.net.scalar(dtype_of(y), end, rank_of(y));
     y = c.net.binary(ends, y, EW::kSUB);
   }
-  if (c.attr("keepdims", 1) == 0) y = c.net.squeeze(y, {axis});
+  if (c.attr("keepdims") == 0) y = c.net.squeeze(y, {axis});
   c.out(c.net.cast(y, DType::kInt64));
 }
 
 // 1 at the first of the largest elements along the axis, else 0.
 void hardmax(NodeContext& c) {
   c.require_float(0);
-  const std::int64_t axis = c.axis(c.attr("axis", -1), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   const std::int64_t length = c.dims(0)[static_cast<std::size_t>(axis)];
   c.need(length > 0, "the axis is of unknown length");
   Value at = c.net.out(top(c, c.in(0), true, 1, axis), 1);
@@ -206,7 +198,7 @@ template <typename Network>
 nvinfer1::ILayer* add_running_sum(NodeContext& c, Network& network, Value x, Value axis) {
   if constexpr (requires { &Network::addCumulative; }) {
     return network.addCumulative(*x, *axis, nvinfer1::CumulativeOperation::kSUM,
-                                 c.attr("exclusive", 0) != 0, c.attr("reverse", 0) != 0);
+                                 c.attr("exclusive") != 0, c.attr("reverse") != 0);
   } else {
     c.refuse("this release of TensorRT has no running sum");
   }

@@ -17,20 +17,15 @@ using nvinfer1::ResizeSelector;
 
 void resize(NodeContext& c) {
   c.require_float(0);
-  c.need(c.attr("antialias", 0) == 0, "TensorRT has no antialias");
-  c.need(c.node.attr_string("keep_aspect_ratio_policy", "stretch") == "stretch",
-         "an aspect-ratio policy");
+  c.need(c.attr("antialias") == 0, "TensorRT has no antialias");
+  c.need(need_string(c.node, "keep_aspect_ratio_policy") == "stretch", "an aspect-ratio policy");
   const Dims dims = c.require_static(0, "Resize");
   const std::int64_t rank = c.rank(0);
-  const std::string mode = c.node.attr_string("mode", "nearest");
-  const std::string coordinates =
-      c.node.attr_string("coordinate_transformation_mode", "half_pixel");
+  const std::string mode = need_string(c.node, "mode");
+  const std::string coordinates = need_string(c.node, "coordinate_transformation_mode");
   Dims axes(dims.size());
   std::iota(axes.begin(), axes.end(), 0);
-  if (c.node.has("axes")) {
-    axes = c.node.attr_ints("axes");
-    for (std::int64_t& axis : axes) axis = c.axis(axis, rank);
-  }
+  if (c.node.has("axes")) axes = c.node.attr_ints("axes");
   const bool by_scales = c.has(2) && c.constant(2) != nullptr && c.constant(2)->count() > 0;
   Dims target = dims;
   std::vector<float> scales(dims.size(), 1.0F);
@@ -57,7 +52,7 @@ void resize(NodeContext& c) {
   auto* layer = c.net.made(c.net.network().addResize(*c.in(0)), "a resize layer");
   if (mode == "nearest") {
     layer->setResizeMode(InterpolationMode::kNEAREST);
-    const std::string rounding = c.node.attr_string("nearest_mode", "round_prefer_floor");
+    const std::string rounding = need_string(c.node, "nearest_mode");
     layer->setNearestRounding(rounding == "round_prefer_floor"  ? ResizeRoundMode::kHALF_DOWN
                               : rounding == "round_prefer_ceil" ? ResizeRoundMode::kHALF_UP
                               : rounding == "floor"             ? ResizeRoundMode::kFLOOR
@@ -68,10 +63,10 @@ void resize(NodeContext& c) {
   } else {
     c.need(rank == 4 && changing <= 2, "TensorRT's cubic mode takes images of rank 4");
     layer->setResizeMode(InterpolationMode::kCUBIC);
-    layer->setCubicCoeff(c.node.attr_float("cubic_coeff_a", -0.75F));
-    layer->setExcludeOutside(c.attr("exclude_outside", 0) != 0);
+    layer->setCubicCoeff(need_float(c.node, "cubic_coeff_a"));
+    layer->setExcludeOutside(c.attr("exclude_outside") != 0);
   }
-  c.need(mode == "cubic" || c.attr("exclude_outside", 0) == 0, "exclude_outside");
+  c.need(mode == "cubic" || c.attr("exclude_outside") == 0, "exclude_outside");
   if (coordinates == "half_pixel" || coordinates == "pytorch_half_pixel") {
     layer->setCoordinateTransformation(ResizeCoordinateTransformation::kHALF_PIXEL);
     if (coordinates == "pytorch_half_pixel") {

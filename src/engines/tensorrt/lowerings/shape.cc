@@ -18,7 +18,7 @@ std::int64_t product(const Dims& dims, std::size_t first, std::size_t last) {
 
 void reshape(NodeContext& c) {
   const Dims wanted = c.integers(1, "the shape");
-  const bool allow_zero = c.attr("allowzero", 0) != 0;
+  const bool allow_zero = c.attr("allowzero") != 0;
   const Value x = c.in(0);
   const Dims have = c.dims(0);
   Extents extents;
@@ -52,8 +52,7 @@ void reshape(NodeContext& c) {
 void flatten(NodeContext& c) {
   const Value x = c.in(0);
   const Dims dims = c.dims(0);
-  std::int64_t at = c.attr("axis", 1);
-  if (at < 0) at += c.rank(0);
+  const std::int64_t at = c.attr("axis");
   const auto split = static_cast<std::size_t>(at);
   c.need(split <= dims.size(), "the axis");
   const bool front = is_static({dims.begin(), dims.begin() + at});
@@ -69,31 +68,25 @@ void squeeze(NodeContext& c) {
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] == 1) ones.push_back(static_cast<std::int64_t>(i));
   }
-  c.need(c.has(1) || c.node.has("axes") || is_static(dims), "the axes are not given");
+  c.need(c.has(1) || is_static(dims), "the axes are not given");
   c.out(c.net.squeeze(c.in(0), c.axes_operand(1, c.rank(0), ones)));
 }
 
 void unsqueeze(NodeContext& c) {
-  const std::int64_t count =
-      c.has(1) ? static_cast<std::int64_t>(c.integers(1, "the operand of axes").size())
-               : static_cast<std::int64_t>(c.node.attr_ints("axes").size());
-  c.out(c.net.unsqueeze(c.in(0), c.axes_operand(1, c.rank(0) + count, {})));
+  const Dims axes = c.integers(1, "the operand of axes");
+  c.out(c.net.unsqueeze(c.in(0), c.axes(axes, c.rank(0) + std::ssize(axes))));
 }
 
-void transpose(NodeContext& c) {
-  Dims reversed(static_cast<std::size_t>(c.rank(0)));
-  std::iota(reversed.rbegin(), reversed.rend(), 0);
-  c.out(c.net.transpose(c.in(0), c.node.attr_ints("perm", reversed)));
-}
+void transpose(NodeContext& c) { c.out(c.net.transpose(c.in(0), need_ints(c.node, "perm"))); }
 
 void concat(NodeContext& c) {
   std::vector<Value> parts;
   for (std::size_t i = 0; i < c.input_count(); ++i) parts.push_back(c.in(i));
-  c.out(c.net.concat(parts, c.axis(c.attr("axis", 0), c.rank(0))));
+  c.out(c.net.concat(parts, c.attr("axis")));
 }
 
 void split(NodeContext& c) {
-  const std::int64_t axis = c.axis(c.attr("axis", 0), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   const auto at = static_cast<std::size_t>(axis);
   const std::size_t parts = c.node.outputs.size();
   Dims lengths;
@@ -213,7 +206,7 @@ void pad(NodeContext& c) {
     start[axis] = -before;
     size[axis] = Extent(dims[axis] + before + after);
   }
-  const std::string mode = c.node.attr_string("mode", "constant");
+  const std::string mode = need_string(c.node, "mode");
   using nvinfer1::SampleMode;
   if (mode == "constant") {
     const Value fill = c.has(2) ? c.net.reshape(c.in(2), {}) : c.net.scalar(c.dtype(0), 0.0);
@@ -232,8 +225,8 @@ void shape_of(NodeContext& c) {
   const auto bound = [&](std::int64_t value) {
     return std::clamp<std::int64_t>(value < 0 ? value + rank : value, 0, rank);
   };
-  const std::int64_t start = bound(c.attr("start", 0));
-  const std::int64_t end = bound(c.attr("end", rank));
+  const std::int64_t start = bound(c.attr("start"));
+  const std::int64_t end = bound(c.node.attr_int("end", rank));
   const Dims dims = c.dims(0);
   if (is_static(dims)) {
     Dims part;
@@ -257,7 +250,7 @@ void constant(NodeContext& c) {
   if (const Tensor* value = c.node.attr_tensor("value")) {
     c.out_constant(0, *value);
   } else if (c.node.has("value_int")) {
-    c.out_constant(0, Tensor::scalar(c.attr("value_int", 0)));
+    c.out_constant(0, Tensor::scalar(c.node.attr_int("value_int", 0)));
   } else if (c.node.has("value_float")) {
     c.out_constant(0, Tensor::scalar(c.node.attr_float("value_float", 0)));
   } else if (c.node.has("value_ints")) {
@@ -281,12 +274,12 @@ void constant_of_shape(NodeContext& c) {
 
 // [N, C, H, W] → blocks of channels become pixels.
 void depth_to_space(NodeContext& c) {
-  const std::int64_t b = c.attr("blocksize", 1);
+  const std::int64_t b = c.attr("blocksize");
   const Dims d = c.require_static(0, "DepthToSpace");
   c.need(d.size() == 4 && b > 0 && d[1] % (b * b) == 0, "its operand is no image of that depth");
   const std::int64_t depth = d[1] / (b * b);
   Value x = c.in(0);
-  if (c.node.attr_string("mode", "DCR") == "DCR") {
+  if (need_string(c.node, "mode") == "DCR") {
     x = c.net.reshape(x, {d[0], b, b, depth, d[2], d[3]});
     x = c.net.transpose(x, {0, 3, 4, 1, 5, 2});
   } else {
@@ -297,7 +290,7 @@ void depth_to_space(NodeContext& c) {
 }
 
 void space_to_depth(NodeContext& c) {
-  const std::int64_t b = c.attr("blocksize", 1);
+  const std::int64_t b = c.attr("blocksize");
   const Dims d = c.require_static(0, "SpaceToDepth");
   c.need(d.size() == 4 && b > 0 && d[2] % b == 0 && d[3] % b == 0,
          "its operand is no image of that size");

@@ -36,8 +36,8 @@ void is_nan(NodeContext& c) {
 
 void is_inf(NodeContext& c) {
   c.require_float(0);
-  const bool negative = c.attr("detect_negative", 1) != 0;
-  const bool positive = c.attr("detect_positive", 1) != 0;
+  const bool negative = c.attr("detect_negative") != 0;
+  const bool positive = c.attr("detect_positive") != 0;
   const Value x = c.in(0);
   const Value infinite = c.net.unary(x, UN::kISINF);
   if (negative && positive) {
@@ -64,19 +64,18 @@ void activation(NodeContext& c) {
 
 void leaky_relu(NodeContext& c) {
   c.require_float(0);
-  c.out(c.net.activation(c.in(0), ACT::kLEAKY_RELU, c.node.attr_float("alpha", 0.01F)));
+  c.out(c.net.activation(c.in(0), ACT::kLEAKY_RELU, need_float(c.node, "alpha")));
 }
 
 void elu(NodeContext& c) {
   c.require_float(0);
-  c.out(c.net.activation(c.in(0), ACT::kELU, c.node.attr_float("alpha", 1.0F)));
+  c.out(c.net.activation(c.in(0), ACT::kELU, need_float(c.node, "alpha")));
 }
 
 void selu(NodeContext& c) {
   c.require_float(0);
-  c.out(c.net.activation(c.in(0), ACT::kSELU,
-                         c.node.attr_float("alpha", 1.67326319217681884765625F),
-                         c.node.attr_float("gamma", 1.05070102214813232421875F)));
+  c.out(c.net.activation(c.in(0), ACT::kSELU, need_float(c.node, "alpha"),
+                         need_float(c.node, "gamma")));
 }
 
 void softplus(NodeContext& c) {
@@ -86,8 +85,8 @@ void softplus(NodeContext& c) {
 
 void hard_sigmoid(NodeContext& c) {
   c.require_float(0);
-  c.out(c.net.activation(c.in(0), ACT::kHARD_SIGMOID, c.node.attr_float("alpha", 0.2F),
-                         c.node.attr_float("beta", 0.5F)));
+  c.out(c.net.activation(c.in(0), ACT::kHARD_SIGMOID, need_float(c.node, "alpha"),
+                         need_float(c.node, "beta")));
 }
 
 void hard_swish(NodeContext& c) {
@@ -99,7 +98,7 @@ void hard_swish(NodeContext& c) {
 void swish(NodeContext& c) {
   c.require_float(0);
   const Value x = c.in(0);
-  const float alpha = c.node.attr_float("alpha", 1.0F);
+  const float alpha = need_float(c.node, "alpha");
   const Value scaled = alpha == 1.0F ? x : c.net.binary(x, alpha, EW::kPROD);
   c.out(c.net.binary(x, c.net.activation(scaled, ACT::kSIGMOID), EW::kPROD));
 }
@@ -113,13 +112,13 @@ void mish(NodeContext& c) {
 
 void thresholded_relu(NodeContext& c) {
   c.require_float(0);
-  c.out(c.net.activation(c.in(0), ACT::kTHRESHOLDED_RELU, c.node.attr_float("alpha", 1.0F)));
+  c.out(c.net.activation(c.in(0), ACT::kTHRESHOLDED_RELU, need_float(c.node, "alpha")));
 }
 
 // max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
 void celu(NodeContext& c) {
   c.require_float(0);
-  const double alpha = c.node.attr_float("alpha", 1.0F);
+  const double alpha = need_float(c.node, "alpha");
   const Value x = c.in(0);
   const Value grown = c.net.unary(c.net.binary(x, alpha, EW::kDIV), UN::kEXP);
   const Value low = c.net.binary(c.net.binary(grown, 1.0, EW::kSUB), alpha, EW::kPROD);
@@ -130,7 +129,7 @@ void celu(NodeContext& c) {
 void gelu(NodeContext& c) {
   c.require_float(0);
   const Value x = c.in(0);
-  if (c.node.attr_string("approximate", "none") == "tanh") {
+  if (need_string(c.node, "approximate") == "tanh") {
     c.out(c.net.activation(x, ACT::kGELU_TANH));
     return;
   }
@@ -142,8 +141,8 @@ void gelu(NodeContext& c) {
 // x + bias below -lambd, x - bias above lambd, else 0
 void shrink(NodeContext& c) {
   c.require_float(0);
-  const double bias = c.node.attr_float("bias", 0.0F);
-  const double lambd = c.node.attr_float("lambd", 0.5F);
+  const double bias = need_float(c.node, "bias");
+  const double lambd = need_float(c.node, "lambd");
   const Value x = c.in(0);
   const Value zero = c.net.scalar(c.dtype(0), 0.0, c.rank(0));
   const Value low =
@@ -187,7 +186,7 @@ void cast_to(NodeContext& c, DType to) {
   c.out(c.net.cast(c.in(0), to));
 }
 
-void cast(NodeContext& c) { cast_to(c, static_cast<DType>(c.attr("to", 0))); }
+void cast(NodeContext& c) { cast_to(c, static_cast<DType>(c.attr("to"))); }
 void cast_like(NodeContext& c) { cast_to(c, c.dtype(1)); }
 
 }  // namespace

@@ -72,7 +72,7 @@ Hlo cast(HloBuilder& b, const Hlo& x, DType dtype, bool saturate) {
 namespace {
 
 void cast_to(NodeContext& c, DType to) {
-  const bool saturate = c.attr("saturate", 1) != 0;
+  const bool saturate = c.attr("saturate") != 0;
   const DType from = c.dtype(0);
   c.need(!hlo_element_type(to).empty(), fmt::format("no cast to {}", to_string(to)));
   // Rounding of the scale-only format follows its own attribute.
@@ -80,11 +80,11 @@ void cast_to(NodeContext& c, DType to) {
   c.elementwise({0}, [&](const Hlos& x) { return cast(c.b, x[0], to, saturate); });
 }
 
-void lower_cast(NodeContext& c) { cast_to(c, static_cast<DType>(c.attr("to", 0))); }
+void lower_cast(NodeContext& c) { cast_to(c, static_cast<DType>(c.attr("to"))); }
 void lower_cast_like(NodeContext& c) { cast_to(c, c.dtype(1)); }
 
 void lower_bit_cast(NodeContext& c) {
-  const auto to = static_cast<DType>(c.attr("to", 0));
+  const auto to = static_cast<DType>(c.attr("to"));
   c.need(bit_width(to) == bit_width(c.dtype(0)) && !is_packed(to) && to != DType::kBool &&
              c.dtype(0) != DType::kBool,
          "a bit cast between these types");

@@ -81,7 +81,7 @@ void lower_loop(NodeContext& c) {
 void lower_scan(NodeContext& c) {
   HloBuilder& b = c.b;
   const auto body = c.node.attr_graph("body");
-  const std::size_t scanned = at(c.attr("num_scan_inputs", 0));
+  const std::size_t scanned = at(c.attr("num_scan_inputs"));
   const std::size_t states = c.input_count() - scanned;
   const std::size_t produced = c.node.outputs.size() - states;
   const Dims in_axes = c.node.attr_ints("scan_input_axes", Dims(scanned, 0));

@@ -139,7 +139,7 @@ void lower_conv(NodeContext& c) {
   const Dims dims = c.dims(0);
   const Dims kernel_dims = c.dims(1);
   c.need(dims.size() >= 3 && dims.size() == kernel_dims.size(), "the operands' ranks");
-  const std::int64_t groups = c.attr("group", 1);
+  const std::int64_t groups = c.attr("group");
   c.need(groups > 0 && dims[1] == kernel_dims[1] * groups && kernel_dims[0] % groups == 0,
          "the groups do not fit the channels");
   const Window w = read_window(c, spatial_of(dims), spatial_of(kernel_dims));
@@ -175,14 +175,14 @@ void lower_conv_transpose(NodeContext& c) {
   const Dims dims = c.dims(0);
   const Dims kernel_dims = c.dims(1);  // [C, M/g, spatial…]
   c.need(dims.size() >= 3 && dims.size() == kernel_dims.size(), "the operands' ranks");
-  const std::int64_t groups = c.attr("group", 1);
+  const std::int64_t groups = c.attr("group");
   c.need(groups > 0 && dims[1] == kernel_dims[0] && dims[1] % groups == 0,
          "the groups do not fit the channels");
   const std::size_t n = dims.size() - 2;
-  const Dims strides = c.node.attr_ints("strides", Dims(n, 1));
-  const Dims dilations = c.node.attr_ints("dilations", Dims(n, 1));
-  const Dims pads = c.node.attr_ints("pads", Dims(2 * n, 0));
-  const Dims extra = c.node.attr_ints("output_padding", Dims(n, 0));
+  const Dims strides = need_ints(c.node, "strides");
+  const Dims dilations = need_ints(c.node, "dilations");
+  const Dims pads = need_ints(c.node, "pads");
+  const Dims extra = need_ints(c.node, "output_padding");
   c.need(!c.node.has("auto_pad") && !c.node.has("output_shape"),
          "auto_pad or output_shape with spatial sizes that the graph does not tell");
   ConvolutionSpec spec;
@@ -218,7 +218,7 @@ Hlo integer_convolution(NodeContext& c, std::size_t x_at, std::size_t x_zero, st
   const Dims dims = c.dims(x_at);
   const Dims kernel_dims = c.dims(w_at);
   c.need(dims.size() >= 3 && dims.size() == kernel_dims.size(), "the operands' ranks");
-  const std::int64_t groups = c.attr("group", 1);
+  const std::int64_t groups = c.attr("group");
   const Window w = read_window(c, spatial_of(dims), spatial_of(kernel_dims));
   const auto rank = static_cast<std::int64_t>(dims.size());
   Hlo x = b.convert(c.in_last(x_at), DType::kInt32);

@@ -86,7 +86,7 @@ void lower_mean(NodeContext& c) {
 
 // fmod = 1: the sign of the dividend; else, for integers, the sign of the divisor.
 void lower_mod(NodeContext& c) {
-  const bool fmod = c.attr("fmod", 0) != 0;
+  const bool fmod = c.attr("fmod") != 0;
   c.elementwise({0, 1}, [&](const Hlos& x) {
     HloBuilder& b = c.b;
     Hlo divisor = x[1];
@@ -179,19 +179,19 @@ void split_at_zero(NodeContext& c, const Unary& positive, const Unary& negative)
 Hlo itself(HloBuilder& /*b*/, const Hlo& x) { return x; }
 
 void lower_leaky_relu(NodeContext& c) {
-  const double alpha = c.node.attr_float("alpha", 0.01F);
+  const double alpha = need_float(c.node, "alpha");
   split_at_zero(c, itself,
                 [=](HloBuilder& b, const Hlo& x) { return b.mul(x, scalar_like(b, alpha, x)); });
 }
 void lower_elu(NodeContext& c) {
-  const double alpha = c.node.attr_float("alpha", 1);
+  const double alpha = need_float(c.node, "alpha");
   split_at_zero(c, itself, [=](HloBuilder& b, const Hlo& x) {
     return b.mul(b.unary("exponential_minus_one", x), scalar_like(b, alpha, x));
   });
 }
 void lower_selu(NodeContext& c) {
-  const double alpha = c.node.attr_float("alpha", 1.67326319217681884765625F);
-  const double gamma = c.node.attr_float("gamma", 1.05070102214813232421875F);
+  const double alpha = need_float(c.node, "alpha");
+  const double gamma = need_float(c.node, "gamma");
   split_at_zero(
       c, [=](HloBuilder& b, const Hlo& x) { return b.mul(x, scalar_like(b, gamma, x)); },
       [=](HloBuilder& b, const Hlo& x) {
@@ -199,14 +199,14 @@ void lower_selu(NodeContext& c) {
       });
 }
 void lower_celu(NodeContext& c) {
-  const double alpha = c.node.attr_float("alpha", 1);
+  const double alpha = need_float(c.node, "alpha");
   split_at_zero(c, itself, [=](HloBuilder& b, const Hlo& x) {
     const Hlo scaled = b.div(x, scalar_like(b, alpha, x));
     return b.mul(b.unary("exponential_minus_one", scaled), scalar_like(b, alpha, x));
   });
 }
 void lower_thresholded_relu(NodeContext& c) {
-  const double alpha = c.node.attr_float("alpha", 1);
+  const double alpha = need_float(c.node, "alpha");
   unary(c, [=](HloBuilder& b, const Hlo& x) {
     return b.select(b.compare("GT", x, scalar_like(b, alpha, x)), x, b.zeros_like(x));
   });
@@ -220,8 +220,8 @@ Hlo clip_unit(HloBuilder& b, const Hlo& x) {
   return b.maximum(b.minimum(x, scalar_like(b, 1, x)), b.zeros_like(x));
 }
 void lower_hard_sigmoid(NodeContext& c) {
-  const double alpha = c.node.attr_float("alpha", 0.2F);
-  const double beta = c.node.attr_float("beta", 0.5F);
+  const double alpha = need_float(c.node, "alpha");
+  const double beta = need_float(c.node, "beta");
   unary(c, [=](HloBuilder& b, const Hlo& x) {
     return clip_unit(b, b.add(b.mul(x, scalar_like(b, alpha, x)), scalar_like(b, beta, x)));
   });
@@ -233,13 +233,13 @@ void lower_hard_swish(NodeContext& c) {
   });
 }
 void lower_swish(NodeContext& c) {
-  const double alpha = c.node.attr_float("alpha", 1);
+  const double alpha = need_float(c.node, "alpha");
   unary(c, [=](HloBuilder& b, const Hlo& x) {
     return b.mul(x, sigmoid(b, b.mul(x, scalar_like(b, alpha, x))));
   });
 }
 void lower_gelu(NodeContext& c) {
-  const bool by_tanh = c.node.attr_string("approximate", "none") == "tanh";
+  const bool by_tanh = need_string(c.node, "approximate") == "tanh";
   unary(c, [=](HloBuilder& b, const Hlo& x) {
     const Hlo half = b.mul(x, scalar_like(b, 0.5, x));
     const Hlo one = scalar_like(b, 1, x);
@@ -262,8 +262,8 @@ void lower_mish(NodeContext& c) {
   unary(c, [](HloBuilder& b, const Hlo& x) { return b.mul(x, b.unary("tanh", softplus(b, x))); });
 }
 void lower_shrink(NodeContext& c) {
-  const double lambd = c.node.attr_float("lambd", 0.5F);
-  const double bias = c.node.attr_float("bias", 0);
+  const double lambd = need_float(c.node, "lambd");
+  const double bias = need_float(c.node, "bias");
   c.elementwise({0}, [&](const Hlos& in) {
     HloBuilder& b = c.b;
     const DType wide = is_integer(in[0].dtype) ? DType::kFloat32 : in[0].dtype;

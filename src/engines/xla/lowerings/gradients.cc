@@ -78,8 +78,8 @@ void lower_conv_weight_gradient(NodeContext& c) {
   const Dims x_dims = c.dims(0);
   const Dims y_dims = c.dims(1);
   c.need(x_dims.size() >= 3 && y_dims.size() == x_dims.size(), "the operands' ranks");
-  const std::int64_t groups = c.attr("group", 1);
-  const Window w = read_window(c, window_dims(x_dims), c.node.attr_ints("kernel_shape"));
+  const std::int64_t groups = c.attr("group");
+  const Window w = read_window(c, window_dims(x_dims), need_ints(c.node, "kernel_shape"));
   c.need(w.out == window_dims(y_dims), "dY does not fit the convolution");
   const Hlo x = b.convert(c.in_last(0), dtype);
   const Hlo dy = b.convert(c.in_last(1), dtype);
@@ -125,7 +125,7 @@ void lower_max_pool_gradient(NodeContext& c) {
   HloBuilder& b = c.b;
   const Dims x_dims = c.dims(0);
   c.need(x_dims.size() >= 3, "the operand's rank");
-  const Window w = read_window(c, window_dims(x_dims), c.node.attr_ints("kernel_shape"));
+  const Window w = read_window(c, window_dims(x_dims), need_ints(c.node, "kernel_shape"));
   c.need(w.out == window_dims(c.dims(1)), "dY does not fit the pool");
   c.need(element_count(w.kernel) <= kMaxWindow, "a window of more than 256 elements");
   const Hlo x = c.in_last(0);
@@ -192,7 +192,7 @@ void lower_batch_normalization_gradient(NodeContext& c) {
     axes.push_back(i);
     count *= static_cast<double>(x.dims[static_cast<std::size_t>(i)]);
   }
-  const double epsilon = c.node.attr_float("epsilon", 1e-5F);
+  const double epsilon = need_float(c.node, "epsilon");
   const Hlo spread = b.unary("sqrt", b.binary_scalar("add", vector(3), epsilon));
   const Hlo inverse = b.div(b.splat(1, spread.dtype, spread.dims), spread);
   const Hlo hat = b.mul(b.sub(x, along(vector(2))), along(inverse));

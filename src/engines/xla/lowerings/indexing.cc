@@ -58,7 +58,7 @@ namespace {
 void lower_gather(NodeContext& c) {
   const Hlo x = c.in(0);
   c.need(x.rank() > 0, "a scalar operand");
-  const std::int64_t axis = c.axis(c.attr("axis", 0), x.rank());
+  const std::int64_t axis = c.attr("axis");
   const std::int64_t size = x.dims[at(axis)];
   if (const Tensor* index = c.constant(1); index != nullptr && index->count() == 1) {
     // One known place is a slice.
@@ -77,7 +77,7 @@ void lower_gather(NodeContext& c) {
 
 void lower_gather_elements(NodeContext& c) {
   const Hlo x = c.in(0);
-  const std::int64_t axis = c.axis(c.attr("axis", 0), x.rank());
+  const std::int64_t axis = c.attr("axis");
   c.need(x.rank() == c.rank(1), "the operands' ranks");
   c.out(take_along(c.b, x, wrap_negative(c.b, c.in(1), x.dims[at(axis)]), axis));
 }
@@ -86,7 +86,7 @@ void lower_gather_nd(NodeContext& c) {
   HloBuilder& b = c.b;
   const Hlo x = c.in(0);
   const Hlo indices = c.in(1);
-  const std::int64_t batch = c.attr("batch_dims", 0);
+  const std::int64_t batch = c.attr("batch_dims");
   c.need(indices.rank() >= 1 && batch >= 0 && batch < indices.rank(), "the indices' rank");
   const std::int64_t depth = indices.dims.back();
   c.need(batch + depth <= x.rank(), "the indices' last dimension");
@@ -105,7 +105,7 @@ void lower_one_hot(NodeContext& c) {
   HloBuilder& b = c.b;
   const auto depth = static_cast<std::int64_t>(c.numbers(1, "the depth").at(0));
   const Hlo in = c.in(0);
-  const std::int64_t axis = c.axis(c.attr("axis", -1), in.rank() + 1);
+  const std::int64_t axis = c.attr("axis");
   const Hlo index = wrap_negative(b, cast(b, in, DType::kInt64), depth);
   Dims dims = in.dims;
   dims.insert(dims.begin() + axis, depth);
@@ -125,8 +125,8 @@ void lower_one_hot(NodeContext& c) {
 void lower_reverse_sequence(NodeContext& c) {
   HloBuilder& b = c.b;
   const Hlo x = c.in(0);
-  const std::int64_t time = c.attr("time_axis", 0);
-  const std::int64_t batch = c.attr("batch_axis", 1);
+  const std::int64_t time = c.attr("time_axis");
+  const std::int64_t batch = c.attr("batch_axis");
   const Hlo position = b.iota(DType::kInt64, x.dims, time);
   const Hlo length = b.broadcast_in_dim(b.convert(c.in(1), DType::kInt64), x.dims, {batch});
   const Hlo mirrored = b.binary_scalar("subtract", b.sub(length, position), 1);

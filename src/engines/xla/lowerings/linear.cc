@@ -62,10 +62,10 @@ void lower_gemm(NodeContext& c) {
   HloBuilder& b = c.b;
   const DType result = c.dtype(0);
   const DType dtype = compute_dtype(result);
-  const bool trans_a = c.attr("transA", 0) != 0;
-  const bool trans_b = c.attr("transB", 0) != 0;
-  const double alpha = c.node.attr_float("alpha", 1);
-  const double beta = c.node.attr_float("beta", 1);
+  const bool trans_a = c.attr("transA") != 0;
+  const bool trans_b = c.attr("transB") != 0;
+  const double alpha = need_float(c.node, "alpha");
+  const double beta = need_float(c.node, "beta");
   c.need(c.rank(0) == 2 && c.rank(1) == 2, "operands that are not matrices");
   Hlo y = b.dot_general(b.convert(c.in(0), dtype), b.convert(c.in(1), dtype), {}, {},
                         {trans_a ? 0 : 1}, {trans_b ? 1 : 0}, dtype);
@@ -290,7 +290,7 @@ class Einsum {
 
 void lower_einsum(NodeContext& c) {
   Einsum einsum(c);
-  c.out(c.b.convert(einsum.run(c.node.attr_string("equation", "")), c.dtype(0)));
+  c.out(c.b.convert(einsum.run(need_string(c.node, "equation")), c.dtype(0)));
 }
 
 // Determinant by elimination with partial pivoting, unrolled: for small matrices.

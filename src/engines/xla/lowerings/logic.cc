@@ -32,7 +32,7 @@ void lower_not(NodeContext& c) {
 // A signed operand keeps its sign to the right. Shifts by less than 0, or by the width or more,
 // push every bit out.
 void lower_bit_shift(NodeContext& c) {
-  const bool left = c.node.attr_string("direction", "") == "LEFT";
+  const bool left = need_string(c.node, "direction") == "LEFT";
   c.elementwise({0, 1}, [&](const Hlos& x) {
     HloBuilder& b = c.b;
     const bool is_signed = is_signed_integer(x[0].dtype);
@@ -62,8 +62,8 @@ void lower_is_nan(NodeContext& c) {
 }
 
 void lower_is_inf(NodeContext& c) {
-  const bool positive = c.attr("detect_positive", 1) != 0;
-  const bool negative = c.attr("detect_negative", 1) != 0;
+  const bool positive = c.attr("detect_positive") != 0;
+  const bool negative = c.attr("detect_negative") != 0;
   c.elementwise({0}, [&](const Hlos& x) {
     HloBuilder& b = c.b;
     const Hlo value = b.convert(x[0], compute_dtype(x[0].dtype));

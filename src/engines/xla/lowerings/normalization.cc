@@ -56,7 +56,7 @@ Hlo along(HloBuilder& b, const Hlo& vector, const Hlo& x, std::int64_t axis) {
 void lower_batch_normalization(NodeContext& c) {
   HloBuilder& b = c.b;
   const DType result = c.dtype(0);
-  const double epsilon = c.node.attr_float("epsilon", 1e-5F);
+  const double epsilon = need_float(c.node, "epsilon");
   const std::int64_t rank = c.rank(0);
   const bool last = c.is_last(0);
   const Hlo x = b.convert(last ? c.in_last(0) : c.in(0), compute_dtype(result));
@@ -64,7 +64,7 @@ void lower_batch_normalization(NodeContext& c) {
   c.need(rank >= 2, "the operand's rank");
   Hlo center = b.convert(c.in(3), x.dtype);
   Hlo variance = b.convert(c.in(4), x.dtype);
-  if (c.attr("training_mode", 0) != 0) {
+  if (c.attr("training_mode") != 0) {
     Dims axes;
     for (std::int64_t i = 0; i < rank; ++i) {
       if (i != channel) axes.push_back(i);
@@ -73,7 +73,7 @@ void lower_batch_normalization(NodeContext& c) {
     const Hlo shifted = b.sub(x, b.broadcast_to(batch_mean, x.dims));
     const Dims vector{x.dims[at(channel)]};
     const Hlo batch_variance = b.reshape(mean(b, b.mul(shifted, shifted), axes), vector);
-    const double momentum = c.node.attr_float("momentum", 0.9F);
+    const double momentum = need_float(c.node, "momentum");
     const auto running = [&](const Hlo& old, const Hlo& now) {
       return b.add(b.binary_scalar("multiply", old, momentum),
                    b.binary_scalar("multiply", now, 1 - momentum));
@@ -99,7 +99,7 @@ void lower_instance_normalization(NodeContext& c) {
   const Hlo x = b.convert(last ? c.in_last(0) : c.in(0), compute_dtype(result));
   const std::int64_t channel = last ? x.rank() - 1 : 1;
   const Dims axes = last ? range_dims(1, x.rank() - 1) : range_dims(2, x.rank());
-  const Hlo y = normalize(b, x, axes, c.node.attr_float("epsilon", 1e-5F)).value;
+  const Hlo y = normalize(b, x, axes, need_float(c.node, "epsilon")).value;
   const Hlo scaled = b.add(b.mul(y, along(b, c.in(1), x, channel)), along(b, c.in(2), x, channel));
   last ? c.out_last(0, b.convert(scaled, result)) : c.out(b.convert(scaled, result));
 }
@@ -108,12 +108,11 @@ void lower_group_normalization(NodeContext& c) {
   HloBuilder& b = c.b;
   const DType result = c.dtype(0);
   const Hlo in = c.in(0);
-  const std::int64_t groups = c.attr("num_groups", 1);
+  const std::int64_t groups = c.attr("num_groups");
   c.need(in.rank() >= 2 && groups > 0 && in.dims[1] % groups == 0, "the groups");
   const Hlo x = b.convert(in, compute_dtype(result));
   const Hlo split = b.reshape(x, {x.dims[0], groups, element_count(x.dims) / (x.dims[0] * groups)});
-  const Hlo y =
-      b.reshape(normalize(b, split, {2}, c.node.attr_float("epsilon", 1e-5F)).value, x.dims);
+  const Hlo y = b.reshape(normalize(b, split, {2}, need_float(c.node, "epsilon")).value, x.dims);
   c.out(b.convert(b.add(b.mul(y, along(b, c.in(1), x, 1)), along(b, c.in(2), x, 1)), result));
 }
 
@@ -121,13 +120,12 @@ void lower_layer_normalization(NodeContext& c) {
   HloBuilder& b = c.b;
   const DType result = c.dtype(0);
   const Hlo x = b.convert(c.in(0), compute_dtype(result));
-  const std::int64_t axis = c.axis(c.attr("axis", -1), x.rank());
-  const Normalized n =
-      normalize(b, x, range_dims(axis, x.rank()), c.node.attr_float("epsilon", 1e-5F));
+  const std::int64_t axis = c.attr("axis");
+  const Normalized n = normalize(b, x, range_dims(axis, x.rank()), need_float(c.node, "epsilon"));
   Hlo y = b.mul(n.value, b.broadcast_to(b.convert(c.in(1), x.dtype), x.dims));
   if (c.has(2)) y = b.add(y, b.broadcast_to(b.convert(c.in(2), x.dtype), x.dims));
   c.out(b.convert(y, result));
-  const auto stash = static_cast<DType>(c.attr("stash_type", 1));
+  const auto stash = static_cast<DType>(c.attr("stash_type"));
   c.out(1, b.convert(n.mean, stash));
   c.out(2, b.convert(n.inverse_deviation, stash));
 }
@@ -136,9 +134,9 @@ void lower_rms_normalization(NodeContext& c) {
   HloBuilder& b = c.b;
   const DType result = c.dtype(0);
   const Hlo x = b.convert(c.in(0), compute_dtype(result));
-  const std::int64_t axis = c.axis(c.attr("axis", -1), x.rank());
+  const std::int64_t axis = c.attr("axis");
   const Hlo square = mean(b, b.mul(x, x), range_dims(axis, x.rank()));
-  const Hlo inverse = inverse_deviation(b, square, c.node.attr_float("epsilon", 1e-5F));
+  const Hlo inverse = inverse_deviation(b, square, need_float(c.node, "epsilon"));
   // Back in the operand's type before the scale, as the op's definition has it.
   const Hlo normal = b.convert(b.mul(x, b.broadcast_to(inverse, x.dims)), c.dtype(1));
   c.out(b.mul(normal, b.broadcast_to(c.in(1), x.dims)));
@@ -147,7 +145,7 @@ void lower_rms_normalization(NodeContext& c) {
 void lower_mean_variance_normalization(NodeContext& c) {
   HloBuilder& b = c.b;
   const Hlo x = b.convert(c.in(0), compute_dtype(c.dtype(0)));
-  const Dims axes = c.axes(c.node.attr_ints("axes", {0, 2, 3}), x.rank());
+  const Dims axes = c.axes(need_ints(c.node, "axes"), x.rank());
   const Hlo center = mean(b, x, axes);
   const Hlo shifted = b.sub(x, b.broadcast_to(center, x.dims));
   const Hlo deviation = b.unary("sqrt", mean(b, b.mul(shifted, shifted), axes));
@@ -162,10 +160,10 @@ void lower_lrn(NodeContext& c) {
   const bool last = c.is_last(0);
   const Hlo x = b.convert(last ? c.in_last(0) : c.in(0), compute_dtype(result));
   const std::int64_t channel = last ? x.rank() - 1 : 1;
-  const std::int64_t size = c.attr("size", 1);
-  const double alpha = c.node.attr_float("alpha", 0.0001F);
-  const double beta = c.node.attr_float("beta", 0.75F);
-  const double bias = c.node.attr_float("bias", 1);
+  const std::int64_t size = c.attr("size");
+  const double alpha = need_float(c.node, "alpha");
+  const double beta = need_float(c.node, "beta");
+  const double bias = need_float(c.node, "bias");
   const Dims ones(x.dims.size(), 1);
   Dims window = ones;
   window[at(channel)] = size;
@@ -182,8 +180,8 @@ void lower_lp_normalization(NodeContext& c) {
   HloBuilder& b = c.b;
   const DType result = c.dtype(0);
   const Hlo x = b.convert(c.in(0), compute_dtype(result));
-  const std::int64_t axis = c.axis(c.attr("axis", -1), x.rank());
-  const std::int64_t p = c.attr("p", 2);
+  const std::int64_t axis = c.attr("axis");
+  const std::int64_t p = c.attr("p");
   const Hlo powers = p == 1 ? b.unary("abs", x) : b.mul(x, x);
   Hlo norm = b.reduce(powers, "add", {axis});
   if (p != 1) norm = b.unary("sqrt", norm);

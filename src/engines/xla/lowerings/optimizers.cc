@@ -28,7 +28,7 @@ Hlo scaled(HloBuilder& b, const Hlo& x, double factor) {
 
 // The gradient with the penalty on the squared norm of the tensor.
 Hlo regularized(NodeContext& c, const Hlo& x, const Hlo& gradient) {
-  return c.b.add(scaled(c.b, x, c.node.attr_float("norm_coefficient", 0)), gradient);
+  return c.b.add(scaled(c.b, x, need_float(c.node, "norm_coefficient")), gradient);
 }
 
 Hlo times(HloBuilder& b, const Hlo& scalar, const Hlo& x) {
@@ -39,9 +39,9 @@ void lower_adagrad(NodeContext& c) {
   HloBuilder& b = c.b;
   const Update u = read_update(c);
   const std::size_t n = (c.input_count() - 2) / 3;
-  const double epsilon = c.node.attr_float("epsilon", 0);
+  const double epsilon = need_float(c.node, "epsilon");
   const Hlo decay =
-      b.binary_scalar("add", scaled(b, u.count, c.node.attr_float("decay_factor", 0)), 1);
+      b.binary_scalar("add", scaled(b, u.count, need_float(c.node, "decay_factor")), 1);
   const Hlo rate = b.div(u.rate, decay);
   for (std::size_t i = 0; i < n; ++i) {
     const Hlo x = c.in(2 + i);
@@ -57,10 +57,10 @@ void lower_momentum(NodeContext& c) {
   HloBuilder& b = c.b;
   const Update u = read_update(c);
   const std::size_t n = (c.input_count() - 2) / 3;
-  const double alpha = c.node.attr_float("alpha", 0);
+  const double alpha = need_float(c.node, "alpha");
   const Hlo one = b.scalar(1, u.rate.dtype);
-  const Hlo beta = b.select(u.is_later, b.scalar(c.node.attr_float("beta", 0), u.rate.dtype), one);
-  const bool nesterov = c.node.attr_string("mode", "standard") == "nesterov";
+  const Hlo beta = b.select(u.is_later, b.scalar(need_float(c.node, "beta"), u.rate.dtype), one);
+  const bool nesterov = need_string(c.node, "mode") == "nesterov";
   for (std::size_t i = 0; i < n; ++i) {
     const Hlo x = c.in(2 + i);
     const Hlo g = regularized(c, x, c.in(2 + n + i));
@@ -75,10 +75,10 @@ void lower_adam(NodeContext& c) {
   HloBuilder& b = c.b;
   const Update u = read_update(c);
   const std::size_t n = (c.input_count() - 2) / 4;
-  const double alpha = c.node.attr_float("alpha", 0.9F);
-  const double beta = c.node.attr_float("beta", 0.999F);
-  const double epsilon = c.node.attr_float("epsilon", 0);
-  const double post = c.node.attr_float("norm_coefficient_post", 0);
+  const double alpha = need_float(c.node, "alpha");
+  const double beta = need_float(c.node, "beta");
+  const double epsilon = need_float(c.node, "epsilon");
+  const double post = need_float(c.node, "norm_coefficient_post");
   const auto one_less_power = [&](double base) {
     const Hlo one = b.scalar(1, u.rate.dtype);
     return b.sub(one, b.binary("power", b.scalar(base, u.rate.dtype), u.count));

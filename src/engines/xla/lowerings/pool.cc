@@ -21,7 +21,7 @@ PoolWindow pool_window(NodeContext& c) {
   const Dims dims = c.dims(0);
   c.need(dims.size() >= 3, "the operand's rank");
   PoolWindow p;
-  p.w = read_window(c, Dims(dims.begin() + 2, dims.end()), c.node.attr_ints("kernel_shape"));
+  p.w = read_window(c, Dims(dims.begin() + 2, dims.end()), need_ints(c.node, "kernel_shape"));
   const auto framed = [](const Dims& inner) {
     Dims out{1};
     out.insert(out.end(), inner.begin(), inner.end());
@@ -52,7 +52,7 @@ void lower_max_pool(NodeContext& c) {
     c.out_last(0, b.convert(y, x.dtype));
     return;
   }
-  const bool column_major = c.attr("storage_order", 0) != 0;
+  const bool column_major = c.attr("storage_order") != 0;
   const Dims dims = c.dims(0);
   const std::size_t rank = dims.size();
   // Position = Σ index · stride over batch, channel and the spatial axes.
@@ -112,7 +112,7 @@ Hlo window_counts(NodeContext& c, const PoolWindow& p, const Hlo& x, DType dtype
   if (with_pads) {
     // Padding that was asked for counts; what ceil_mode added does not.
     const std::size_t n = p.w.kernel.size();
-    const Dims wanted = c.node.attr_ints("pads", Dims(2 * n, 0));
+    const Dims wanted = need_ints(c.node, "pads");
     Dims low(dims.size(), 0);
     Dims high(dims.size(), 0);
     for (std::size_t i = 0; i < n; ++i) {
@@ -132,7 +132,7 @@ void lower_average_pool(NodeContext& c) {
   const DType dtype = compute_dtype(result);
   const Hlo x = b.convert(c.in_last(0), dtype);
   const Hlo sum = pool(b, x, "add", p);
-  const Hlo counts = window_counts(c, p, x, dtype, c.attr("count_include_pad", 0) != 0);
+  const Hlo counts = window_counts(c, p, x, dtype, c.attr("count_include_pad") != 0);
   c.out_last(0, b.convert(b.div(sum, b.broadcast_to(counts, sum.dims)), result));
 }
 
@@ -147,7 +147,7 @@ void lower_lp_pool(NodeContext& c) {
   HloBuilder& b = c.b;
   const PoolWindow p = pool_window(c);
   const DType result = c.dtype(0);
-  const auto order = static_cast<double>(c.attr("p", 2));
+  const auto order = static_cast<double>(c.attr("p"));
   const Hlo x = b.unary("abs", b.convert(c.in_last(0), compute_dtype(result)));
   c.out_last(0, b.convert(power(b, pool(b, power(b, x, order), "add", p), 1 / order), result));
 }
@@ -180,7 +180,7 @@ void lower_global_average_pool(NodeContext& c) {
 }
 void lower_global_lp_pool(NodeContext& c) {
   HloBuilder& b = c.b;
-  const auto order = static_cast<double>(c.attr("p", 2));
+  const auto order = static_cast<double>(c.attr("p"));
   const Hlo x = b.unary("abs", b.convert(c.in_last(0), compute_dtype(c.dtype(0))));
   c.out_last(
       0, b.convert(power(b, global_reduce(b, power(b, x, order), "add"), 1 / order), c.dtype(0)));
@@ -191,9 +191,9 @@ void lower_max_unpool(NodeContext& c) {
   HloBuilder& b = c.b;
   const Dims dims = c.dims(0);
   const std::size_t n = dims.size() - 2;
-  const Dims kernel = c.node.attr_ints("kernel_shape");
-  const Dims strides = c.node.attr_ints("strides", Dims(n, 1));
-  const Dims pads = c.node.attr_ints("pads", Dims(2 * n, 0));
+  const Dims kernel = need_ints(c.node, "kernel_shape");
+  const Dims strides = need_ints(c.node, "strides");
+  const Dims pads = need_ints(c.node, "pads");
   c.need(kernel.size() == n && strides.size() == n && pads.size() == 2 * n, "the window's rank");
   Dims inferred{dims[0], dims[1]};
   for (std::size_t i = 0; i < n; ++i) {

@@ -59,15 +59,13 @@ void lower_quantize_linear(NodeContext& c) {
   HloBuilder& b = c.b;
   const Hlo x = c.in(0);
   const Hlo scale = c.in(1);
-  const std::int64_t block = c.attr("block_size", 0);
-  const std::int64_t axis =
-      x.rank() == 0
-          ? 0
-          : c.axis(c.attr("axis", 1), std::max<std::int64_t>(x.rank(), c.attr("axis", 1) + 1));
-  c.need(scale.rank() == 0 || element_count(scale.dims) == 1 || axis < x.rank(), "the axis");
+  const std::int64_t block = c.attr("block_size");
+  const std::int64_t axis = x.rank() == 0 ? 0 : c.attr("axis");
+  c.need(scale.rank() == 0 || element_count(scale.dims) == 1 || (axis >= 0 && axis < x.rank()),
+         "the axis");
   DType dtype = c.has(2) ? c.dtype(2) : DType::kUInt8;
-  if (c.attr("output_dtype", 0) != 0) dtype = static_cast<DType>(c.attr("output_dtype", 0));
-  const auto wanted = static_cast<DType>(c.attr("precision", 0));
+  if (c.attr("output_dtype") != 0) dtype = static_cast<DType>(c.attr("output_dtype"));
+  const auto wanted = static_cast<DType>(c.attr("precision"));
   c.need(scale.dtype != DType::kFloat8E8M0, "a scale of float8_e8m0");
   const DType precision = compute_dtype(wanted == DType::kUndefined ? scale.dtype : wanted);
   const Hlo wide_scale = spread(c, b.convert(scale, precision), x.dims, axis, block);
@@ -82,7 +80,7 @@ void lower_quantize_linear(NodeContext& c) {
   }
   if (is_floating(dtype)) {
     const Hlo shifted = zero.valid() ? b.add(scaled, zero) : scaled;
-    c.out(cast(b, shifted, dtype, c.attr("saturate", 1) != 0));
+    c.out(cast(b, shifted, dtype, c.attr("saturate") != 0));
     return;
   }
   c.out(to_quantized(b, scaled, zero, dtype));
@@ -93,11 +91,8 @@ void lower_dequantize_linear(NodeContext& c) {
   const Hlo x = c.in(0);
   const Hlo scale = c.in(1);
   c.need(scale.dtype != DType::kFloat8E8M0, "a scale of float8_e8m0");
-  const std::int64_t block = c.attr("block_size", 0);
-  const std::int64_t axis =
-      x.rank() == 0
-          ? 0
-          : c.axis(c.attr("axis", 1), std::max<std::int64_t>(x.rank(), c.attr("axis", 1) + 1));
+  const std::int64_t block = c.attr("block_size");
+  const std::int64_t axis = x.rank() == 0 ? 0 : c.attr("axis");
   const DType precision = compute_dtype(scale.dtype);
   Hlo value = x;
   if (is_integer(x.dtype)) {
@@ -113,7 +108,7 @@ void lower_dequantize_linear(NodeContext& c) {
     }
   }
   const Hlo y = b.mul(value, spread(c, b.convert(scale, precision), x.dims, axis, block));
-  const auto output = static_cast<DType>(c.attr("output_dtype", 0));
+  const auto output = static_cast<DType>(c.attr("output_dtype"));
   c.out(b.convert(y, output == DType::kUndefined ? scale.dtype : output));
 }
 

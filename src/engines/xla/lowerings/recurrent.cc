@@ -92,8 +92,8 @@ Recurrent read(NodeContext& c, std::int64_t gates, const std::vector<std::string
   Recurrent r;
   r.gates = gates;
   r.dtype = c.dtype(0);
-  r.batch_first = c.attr("layout", 0) != 0;
-  const std::string direction = c.node.attr_string("direction", "forward");
+  r.batch_first = c.attr("layout") != 0;
+  const std::string direction = need_string(c.node, "direction");
   r.directions = direction == "bidirectional" ? 2 : 1;
   r.x = c.b.convert(c.in(0), compute_dtype(r.dtype));
   c.need(r.x.rank() == 3, "the operand's rank");
@@ -215,7 +215,7 @@ void finish(NodeContext& c, const Recurrent& r, const std::vector<Result>& resul
 }
 
 bool is_backward(NodeContext& c, std::int64_t d) {
-  return d == 1 || c.node.attr_string("direction", "forward") == "reverse";
+  return d == 1 || need_string(c.node, "direction") == "reverse";
 }
 
 // Both biases of a direction, [gates · hidden] each; zeros if absent.
@@ -255,7 +255,7 @@ void lower_rnn(NodeContext& c) {
 void lower_gru(NodeContext& c) {
   HloBuilder& b = c.b;
   const Recurrent r = read(c, 3, {"Sigmoid", "Tanh"});
-  const bool after = c.attr("linear_before_reset", 0) != 0;
+  const bool after = c.attr("linear_before_reset") != 0;
   std::vector<Result> results;
   for (std::int64_t d = 0; d < r.directions; ++d) {
     const auto [input_bias, state_bias] = biases(c, r, d);
@@ -287,7 +287,7 @@ void lower_gru(NodeContext& c) {
 void lower_lstm(NodeContext& c) {
   HloBuilder& b = c.b;
   const Recurrent r = read(c, 4, {"Sigmoid", "Tanh", "Tanh"});
-  const bool coupled = c.attr("input_forget", 0) != 0;
+  const bool coupled = c.attr("input_forget") != 0;
   std::vector<Result> results;
   for (std::int64_t d = 0; d < r.directions; ++d) {
     const auto [input_bias, state_bias] = biases(c, r, d);

@@ -62,11 +62,9 @@ using Reduction = std::function<Hlo(HloBuilder&, const Hlo&, const Dims&)>;
 
 void reduce(NodeContext& c, const Reduction& make) {
   const std::int64_t rank = c.rank(0);
-  const bool keep = c.attr("keepdims", 1) != 0;
+  const bool keep = c.attr("keepdims") != 0;
   Dims axes = c.axes_operand(1, rank, {});
-  if (axes.empty()) {
-    if (c.attr("noop_with_empty_axes", 0) == 0) axes = range_dims(0, rank);
-  }
+  if (axes.empty() && c.attr("noop_with_empty_axes") == 0) axes = range_dims(0, rank);
   const Stored x = stored(c, axes);
   const DType dtype = compute_dtype(x.value.dtype);
   const Hlo result = c.b.convert(make(c.b, c.b.convert(x.value, dtype), x.axes), x.value.dtype);
@@ -159,7 +157,7 @@ void lower_log_sum_exp(NodeContext& c) {
 // --- softmax ------------------------------------------------------------------------------------
 
 void softmax(NodeContext& c, bool logarithm) {
-  const std::int64_t axis = c.axis(c.attr("axis", -1), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   const Stored s = stored(c, {axis});
   HloBuilder& b = c.b;
   const Hlo x = b.convert(s.value, compute_dtype(s.value.dtype));
@@ -206,19 +204,19 @@ Hlo arg_extreme(HloBuilder& b, const Hlo& x, std::int64_t axis, bool largest, bo
 
 void arg(NodeContext& c, bool largest) {
   const Hlo x = c.in(0);
-  const std::int64_t axis = c.axis(c.attr("axis", 0), x.rank());
+  const std::int64_t axis = c.attr("axis");
   c.need(x.dims.empty() || x.dims[at(axis)] > 0, "an empty axis");
   c.need(!x.dims.empty(), "a scalar");
   const Hlo index = arg_extreme(c.b, c.b.convert(x, compute_dtype(x.dtype)), axis, largest,
-                                c.attr("select_last_index", 0) != 0);
-  c.out(c.attr("keepdims", 1) != 0 ? c.b.reshape(index, with_ones(x.dims, {axis})) : index);
+                                c.attr("select_last_index") != 0);
+  c.out(c.attr("keepdims") != 0 ? c.b.reshape(index, with_ones(x.dims, {axis})) : index);
 }
 void lower_arg_max(NodeContext& c) { arg(c, true); }
 void lower_arg_min(NodeContext& c) { arg(c, false); }
 
 void lower_hardmax(NodeContext& c) {
   const Hlo x = c.in(0);
-  const std::int64_t axis = c.axis(c.attr("axis", -1), x.rank());
+  const std::int64_t axis = c.attr("axis");
   HloBuilder& b = c.b;
   const Hlo index = arg_extreme(b, b.convert(x, compute_dtype(x.dtype)), axis, true, false);
   c.out(b.convert(
@@ -231,8 +229,8 @@ void lower_hardmax(NodeContext& c) {
 void cumulate(NodeContext& c, std::string_view op) {
   const Hlo in = c.in(0);
   const std::int64_t axis = c.axis(c.integers(1, "the axis").at(0), in.rank());
-  const bool exclusive = c.attr("exclusive", 0) != 0;
-  const bool reverse = c.attr("reverse", 0) != 0;
+  const bool exclusive = c.attr("exclusive") != 0;
+  const bool reverse = c.attr("reverse") != 0;
   const Hlo x = c.b.convert(in, compute_dtype(in.dtype));
   const std::int64_t size = x.dims[at(axis)];
   if (size == 0) {

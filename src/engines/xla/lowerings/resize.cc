@@ -163,16 +163,13 @@ std::vector<AxisPlan> plans(NodeContext& c, bool crops) {
   const Dims dims = c.dims(0);
   const auto rank = static_cast<std::int64_t>(dims.size());
   Dims axes = range_dims(0, rank);
-  if (c.node.has("axes")) {
-    axes = c.node.attr_ints("axes");
-    for (std::int64_t& axis : axes) axis = c.axis(axis, rank);
-  }
+  if (c.node.has("axes")) axes = c.node.attr_ints("axes");
   std::vector<AxisPlan> out;
   for (const std::int64_t axis : axes) out.push_back({axis, dims[at(axis)], dims[at(axis)]});
   if (c.has(3)) {
     const Dims sizes = c.integers(3, "the operand of sizes");
     c.need(sizes.size() == axes.size(), "one size per axis is needed");
-    const std::string policy = c.node.attr_string("keep_aspect_ratio_policy", "stretch");
+    const std::string policy = need_string(c.node, "keep_aspect_ratio_policy");
     double common = 0;
     for (std::size_t i = 0; i < out.size(); ++i) {
       out[i].out = sizes[i];
@@ -209,12 +206,12 @@ std::vector<AxisPlan> plans(NodeContext& c, bool crops) {
 void lower_resize(NodeContext& c) {
   HloBuilder& b = c.b;
   Mode mode;
-  mode.kind = c.node.attr_string("mode", "nearest");
-  mode.transform = c.node.attr_string("coordinate_transformation_mode", "half_pixel");
-  mode.nearest = c.node.attr_string("nearest_mode", "round_prefer_floor");
-  mode.cubic_a = c.node.attr_float("cubic_coeff_a", -0.75F);
-  mode.antialias = c.attr("antialias", 0) != 0;
-  mode.exclude_outside = c.attr("exclude_outside", 0) != 0;
+  mode.kind = need_string(c.node, "mode");
+  mode.transform = need_string(c.node, "coordinate_transformation_mode");
+  mode.nearest = need_string(c.node, "nearest_mode");
+  mode.cubic_a = need_float(c.node, "cubic_coeff_a");
+  mode.antialias = c.attr("antialias") != 0;
+  mode.exclude_outside = c.attr("exclude_outside") != 0;
   const bool crops = mode.transform == "tf_crop_and_resize";
   const DType result = c.dtype(0);
   const bool last = c.is_last(0);
@@ -247,7 +244,7 @@ void lower_resize(NodeContext& c) {
     }
   }
   if (beyond.valid()) {
-    const double value = c.node.attr_float("extrapolation_value", 0);
+    const double value = need_float(c.node, "extrapolation_value");
     x = b.select(b.broadcast_to(beyond, x.dims), b.splat(value, x.dtype, x.dims), x);
   }
   x = cast(b, x, result);

@@ -122,9 +122,9 @@ void lower_grid_sample(NodeContext& c) {
   const Hlo grid = b.convert(c.in(1), dtype);
   const std::int64_t spatial = image.rank() - 2;
   c.need(grid.rank() == image.rank() && grid.dims.back() == spatial, "the grid's shape");
-  const std::string mode = c.node.attr_string("mode", "linear");
-  const std::string padding = c.node.attr_string("padding_mode", "zeros");
-  const bool align = c.attr("align_corners", 0) != 0;
+  const std::string mode = need_string(c.node, "mode");
+  const std::string padding = need_string(c.node, "padding_mode");
+  const bool align = c.attr("align_corners") != 0;
   c.need(mode == "nearest" || mode == "linear" || mode == "cubic",
          fmt::format("no mode '{}'", mode));
   const Dims positions(grid.dims.begin(), grid.dims.end() - 1);
@@ -177,13 +177,12 @@ void lower_roi_align(NodeContext& c) {
   const Hlo image = b.convert(c.in_last(0), compute_dtype(result));
   const Hlo rois = b.convert(c.in(1), image.dtype);
   const std::int64_t count = rois.dims[0];
-  const std::int64_t height = c.attr("output_height", 1);
-  const std::int64_t width = c.attr("output_width", 1);
-  const std::int64_t samples = c.attr("sampling_ratio", 0);
+  const std::int64_t height = c.attr("output_height");
+  const std::int64_t width = c.attr("output_width");
+  const std::int64_t samples = c.attr("sampling_ratio");
   c.need(samples > 0, "the number of samples depends on the regions");
-  const bool half =
-      c.node.attr_string("coordinate_transformation_mode", "half_pixel") == "half_pixel";
-  const double scale = c.node.attr_float("spatial_scale", 1);
+  const bool half = need_string(c.node, "coordinate_transformation_mode") == "half_pixel";
+  const double scale = need_float(c.node, "spatial_scale");
   // Positions of the samples along one axis: [count, bins · samples].
   const auto positions = [&](std::int64_t first, std::int64_t last, std::int64_t bins) {
     const auto corner = [&](std::int64_t i) {
@@ -205,7 +204,7 @@ void lower_roi_align(NodeContext& c) {
   Dims column = dims;
   column.push_back(1);
   const Hlo batch = b.broadcast_in_dim(b.convert(c.in(2), DType::kInt64), dims, {0});
-  const bool maximum = c.node.attr_string("mode", "avg") == "max";
+  const bool maximum = need_string(c.node, "mode") == "max";
   Hlo total;
   for (const bool low_row : {true, false}) {
     for (const bool low_column : {true, false}) {
@@ -249,8 +248,8 @@ void lower_deform_conv(NodeContext& c) {
   const Dims dims = c.dims(0);
   const Dims kernel_dims = c.dims(1);
   c.need(dims.size() == 4, "images of two spatial axes only");
-  const std::int64_t groups = c.attr("group", 1);
-  const std::int64_t offset_groups = c.attr("offset_group", 1);
+  const std::int64_t groups = c.attr("group");
+  const std::int64_t offset_groups = c.attr("offset_group");
   const Window w = read_window(c, {dims[2], dims[3]}, {kernel_dims[2], kernel_dims[3]});
   const Hlo image = b.convert(c.in_last(0), dtype);
   const Hlo offsets = b.convert(c.in(2), dtype);

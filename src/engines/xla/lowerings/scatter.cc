@@ -14,7 +14,7 @@ namespace {
 
 // The combining op of ONNX's attribute "reduction"; empty assigns.
 std::string_view combiner(NodeContext& c) {
-  const std::string reduction = c.node.attr_string("reduction", "none");
+  const std::string reduction = need_string(c.node, "reduction");
   if (reduction == "none") return {};
   if (reduction == "add") return "add";
   if (reduction == "mul") return "multiply";
@@ -26,7 +26,7 @@ std::string_view combiner(NodeContext& c) {
 void lower_scatter_elements(NodeContext& c) {
   HloBuilder& b = c.b;
   const Hlo x = c.in(0);
-  const std::int64_t axis = c.axis(c.attr("axis", 0), x.rank());
+  const std::int64_t axis = c.attr("axis");
   const Hlo index = wrap_negative(b, c.in(1), x.dims[at(axis)]);
   const std::int64_t count = element_count(index.dims);
   if (count == 0) {
@@ -74,9 +74,9 @@ void lower_tensor_scatter(NodeContext& c) {
   HloBuilder& b = c.b;
   const Hlo cache = c.in(0);
   const Hlo update = c.in(1);
-  const std::int64_t axis = c.axis(c.attr("axis", -2), cache.rank());
+  const std::int64_t axis = c.attr("axis");
   c.need(axis > 0, "the axis of the batch");
-  const bool circular = c.node.attr_string("mode", "linear") == "circular";
+  const bool circular = need_string(c.node, "mode") == "circular";
   const std::int64_t batch = cache.dims[0];
   const std::int64_t length = update.dims[at(axis)];
   const Dims dims{batch, length};

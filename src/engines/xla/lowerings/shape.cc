@@ -17,7 +17,7 @@ namespace {
 void lower_reshape(NodeContext& c) {
   Dims target = c.integers(1, "the shape");
   const Dims from = c.dims(0);
-  const bool allow_zero = c.attr("allowzero", 0) != 0;
+  const bool allow_zero = c.attr("allowzero") != 0;
   std::int64_t known = 1;
   std::int64_t unknown = -1;
   for (std::size_t i = 0; i < target.size(); ++i) {
@@ -44,8 +44,7 @@ void lower_reshape(NodeContext& c) {
 
 void lower_flatten(NodeContext& c) {
   const Dims from = c.dims(0);
-  std::int64_t axis = c.attr("axis", 1);
-  if (axis < 0) axis += static_cast<std::int64_t>(from.size());
+  const std::int64_t axis = c.attr("axis");
   c.need(axis >= 0 && axis <= static_cast<std::int64_t>(from.size()), "the axis");
   const auto middle = from.begin() + axis;
   c.out(c.b.reshape(c.in(0), {element_count(Dims(from.begin(), middle)),
@@ -81,11 +80,7 @@ void lower_unsqueeze(NodeContext& c) {
 
 void lower_transpose(NodeContext& c) {
   const std::int64_t rank = c.rank(0);
-  Dims permutation = c.node.attr_ints("perm");
-  if (permutation.empty()) {
-    permutation = range_dims(0, rank);
-    std::reverse(permutation.begin(), permutation.end());
-  }
+  const Dims permutation = need_ints(c.node, "perm");
   if (c.is_last(0)) {
     // One transposition from the stored order, often none at all.
     const Dims stored = channels_last_permutation(rank);
@@ -137,7 +132,7 @@ void lower_tile(NodeContext& c) {
 
 void lower_concat(NodeContext& c) {
   const std::int64_t rank = c.rank(0);
-  const std::int64_t axis = c.axis(c.attr("axis", 0), rank);
+  const std::int64_t axis = c.attr("axis");
   bool last = rank >= 3;
   for (std::size_t i = 0; i < c.input_count(); ++i) last = last && c.is_last(i);
   Hlos parts;
@@ -153,7 +148,7 @@ void lower_concat(NodeContext& c) {
 
 void lower_split(NodeContext& c) {
   const Dims from = c.dims(0);
-  const std::int64_t axis = c.axis(c.attr("axis", 0), c.rank(0));
+  const std::int64_t axis = c.attr("axis");
   const std::int64_t size = from[at(axis)];
   const auto count = static_cast<std::int64_t>(c.node.outputs.size());
   Dims parts;
@@ -271,7 +266,7 @@ void lower_pad(NodeContext& c) {
     return values;
   }();
   c.need(pads.size() == 2 * axes.size(), "two pads per axis are needed");
-  const std::string mode = c.node.attr_string("mode", "constant");
+  const std::string mode = need_string(c.node, "mode");
   Dims low(at(rank), 0);
   Dims high(at(rank), 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -309,10 +304,10 @@ void lower_pad(NodeContext& c) {
 
 void lower_depth_to_space(NodeContext& c) {
   const Dims from = c.dims(0);
-  const std::int64_t block = c.attr("blocksize", 1);
+  const std::int64_t block = c.attr("blocksize");
   c.need(from.size() == 4 && block > 0 && from[1] % (block * block) == 0, "the channels");
   const std::int64_t depth = from[1] / (block * block);
-  const bool crd = c.node.attr_string("mode", "DCR") == "CRD";
+  const bool crd = need_string(c.node, "mode") == "CRD";
   const Hlo x = c.in(0);
   const Hlo split = crd ? c.b.reshape(x, {from[0], depth, block, block, from[2], from[3]})
                         : c.b.reshape(x, {from[0], block, block, depth, from[2], from[3]});
@@ -322,12 +317,12 @@ void lower_depth_to_space(NodeContext& c) {
 
 void lower_space_to_depth(NodeContext& c) {
   const Dims from = c.dims(0);
-  const std::int64_t block = c.attr("blocksize", 1);
+  const std::int64_t block = c.attr("blocksize");
   c.need(from.size() == 4 && block > 0 && from[2] % block == 0 && from[3] % block == 0,
          "the height and width");
   const Hlo split =
       c.b.reshape(c.in(0), {from[0], from[1], from[2] / block, block, from[3] / block, block});
-  const bool crd = c.node.attr_string("mode", "DCR") == "CRD";
+  const bool crd = need_string(c.node, "mode") == "CRD";
   const Dims order = crd ? Dims{0, 1, 3, 5, 2, 4} : Dims{0, 3, 5, 1, 2, 4};
   c.out(c.b.reshape(c.b.transpose(split, order),
                     {from[0], from[1] * block * block, from[2] / block, from[3] / block}));
@@ -341,16 +336,17 @@ void lower_trilu(NodeContext& c) {
   const Hlo row = c.b.iota(DType::kInt64, plane, 0);
   const Hlo column = c.b.iota(DType::kInt64, plane, 1);
   const Hlo diagonal = c.b.add(row, c.b.splat(static_cast<double>(k), DType::kInt64, plane));
-  const Hlo keep = c.b.compare(c.attr("upper", 1) != 0 ? "GE" : "LE", column, diagonal);
+  const Hlo keep = c.b.compare(c.attr("upper") != 0 ? "GE" : "LE", column, diagonal);
   c.out(c.b.select(c.b.broadcast_to(keep, x.dims), x, c.b.zeros_like(x)));
 }
 
 void lower_eye_like(NodeContext& c) {
   const Dims dims = c.dims(0);
   c.need(dims.size() == 2, "the rank");
-  const DType dtype = static_cast<DType>(c.attr("dtype", static_cast<std::int64_t>(c.dtype(0))));
+  const DType dtype =
+      static_cast<DType>(c.node.attr_int("dtype", static_cast<std::int64_t>(c.dtype(0))));
   const Hlo row = c.b.iota(DType::kInt64, dims, 0);
-  const Hlo shifted = c.b.binary_scalar("add", row, static_cast<double>(c.attr("k", 0)));
+  const Hlo shifted = c.b.binary_scalar("add", row, static_cast<double>(c.attr("k")));
   c.out(cast(c.b, c.b.compare("EQ", shifted, c.b.iota(DType::kInt64, dims, 1)), dtype));
 }
 

@@ -59,8 +59,8 @@ void lower_dft(NodeContext& c) {
   const std::int64_t given = c.has(2) ? c.integers(2, "the axis").at(0) : -2;
   const std::int64_t axis = c.axis(given, x.rank());
   c.need(axis < x.rank() - 1, "the axis of real and imaginary parts");
-  const bool inverse = c.attr("inverse", 0) != 0;
-  const bool onesided = c.attr("onesided", 0) != 0;
+  const bool inverse = c.attr("inverse") != 0;
+  const bool onesided = c.attr("onesided") != 0;
   Hlo z = to_complex(c, x);
   const Dims order = to_end(z.rank(), axis);
   z = b.transpose(z, order);
@@ -107,7 +107,7 @@ void lower_stft(NodeContext& c) {
     parts = b.mul(parts, b.broadcast_in_dim(factor, parts.dims, {2}));
   }
   Hlo spectrum = b.fft(parts, "FFT", {length});
-  if (c.attr("onesided", 1) != 0) spectrum = b.slice_axis(spectrum, 2, 0, length / 2 + 1);
+  if (c.attr("onesided") != 0) spectrum = b.slice_axis(spectrum, 2, 0, length / 2 + 1);
   c.out(b.convert(from_complex(b, spectrum), result));
 }
 

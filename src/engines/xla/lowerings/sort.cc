@@ -11,10 +11,10 @@ void lower_top_k(NodeContext& c) {
   HloBuilder& b = c.b;
   const Hlo x = c.in(0);
   c.need(x.rank() > 0, "a scalar operand");
-  const std::int64_t axis = c.axis(c.attr("axis", -1), x.rank());
+  const std::int64_t axis = c.attr("axis");
   const std::int64_t k = c.integers(1, "the operand k").at(0);
   c.need(k >= 0 && k <= x.dims[at(axis)], "k is larger than the axis");
-  const bool largest = c.attr("largest", 1) != 0;
+  const bool largest = c.attr("largest") != 0;
   // A stable sort keeps equal elements in the order of their places, as ONNX asks. NaN is above all
   // numbers, as in NumPy and PyTorch.
   const Hlos sorted = b.sort({x, b.iota(DType::kInt64, x.dims, axis)}, axis, [&](const Hlos& args) {

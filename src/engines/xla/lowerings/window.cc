@@ -12,20 +12,16 @@ namespace xrt::xla {
 
 Window read_window(NodeContext& c, const Dims& spatial, const Dims& kernel) {
   const std::size_t n = spatial.size();
-  const auto read = [&](std::string_view name) {
-    Dims values = c.node.attr_ints(name, Dims(n, 1));
-    c.need(values.size() == n, fmt::format("the length of {}", name));
-    return values;
-  };
   Window w;
   w.kernel = kernel;
   c.need(kernel.size() == n, "the kernel's rank");
-  w.strides = read("strides");
-  w.dilations = read("dilations");
-  const Dims pads = c.node.attr_ints("pads", Dims(2 * n, 0));
-  c.need(pads.size() == 2 * n, "the length of pads");
   c.need(!c.node.has("auto_pad"), "auto_pad with spatial sizes that the graph does not tell");
-  const bool ceil_mode = c.attr("ceil_mode", 0) != 0;
+  w.strides = need_ints(c.node, "strides");
+  w.dilations = need_ints(c.node, "dilations");
+  const Dims pads = need_ints(c.node, "pads");
+  c.need(w.strides.size() == n && w.dilations.size() == n && pads.size() == 2 * n,
+         "the lengths of strides, dilations and pads");
+  const bool ceil_mode = c.node.attr_int("ceil_mode", 0) != 0;  // convolutions have none
   for (std::size_t i = 0; i < n; ++i) {
     c.need(w.strides[i] > 0 && w.dilations[i] > 0 && kernel[i] > 0, "a stride or size of 0");
     const std::int64_t reach = (kernel[i] - 1) * w.dilations[i] + 1;

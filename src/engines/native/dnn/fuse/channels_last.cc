@@ -17,6 +17,7 @@
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "ir/attributes.h"
 #include "ir/pattern.h"
 
 namespace xrt::native::dnn {
@@ -132,7 +133,7 @@ class ChannelsLast {
       return convert_windowed(id, rank);
     }
     if (node.op == "ReduceMean") return convert_mean(id, rank);
-    if (node.op == "Softmax" || node.op == "LogSoftmax") return convert_axis(id, rank, -1);
+    if (node.op == "Softmax" || node.op == "LogSoftmax") return convert_axis(id, rank);
     if (node.op == "Resize") return convert_resize(id, rank);
     if (node.op == "Squeeze") return convert_squeeze(id, rank);
   }
@@ -167,14 +168,13 @@ class ChannelsLast {
     if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") return false;
     const Type& scale = graph_.type(node.inputs[1]);
     const auto dims = scale.static_dims();
-    return dims && element_count(*dims) == 1 && node.attr_int("block_size", 0) == 0;
+    return dims && element_count(*dims) == 1 && need_int(node, "block_size") == 0;
   }
 
   // What the kernel of the plain op would take, too.
   bool can_deconvolve(const Node& node) const {
     const std::vector<std::int64_t> padding = node.attr_ints("output_padding");
-    const std::vector<std::int64_t> strides =
-        node.attr_ints("strides", std::vector<std::int64_t>(padding.size(), 1));
+    const std::vector<std::int64_t> strides = node.attr_ints("strides");
     const std::vector<std::int64_t> pads = node.attr_ints("pads");
     for (std::size_t i = 0; i < padding.size(); ++i) {
       if (padding[i] < 0 || i >= strides.size() || padding[i] >= strides[i]) return false;
@@ -200,8 +200,7 @@ class ChannelsLast {
     const bool gradient = node.domain == "xrt" || (node.domain == kDomain && node.op != "Conv" &&
                                                    !node.op.starts_with("Int8"));
     const bool norm = node.domain.empty() && node.op == "BatchNormalization" &&
-                      node.attr_int("training_mode", 0) != 0 &&
-                      node.attr_float("momentum", 0.9F) == 0;
+                      need_int(node, "training_mode") != 0 && need_float(node, "momentum") == 0;
     if (!gradient && !norm) return false;
     const Type& x = graph_.type(node.inputs[0]);
     if (x.dtype != DType::kFloat32 || !x.has_rank() || x.rank() < 3 || x.rank() > 5 ||
@@ -336,11 +335,12 @@ class ChannelsLast {
   void convert_windowed(NodeId id, std::size_t rank) {
     const Node node = graph_.node(id);
     if (rank < 3 || rank > 5 ||
-        (node.op == "LRN" && (rank != 4 || node.attr_int("size", 1) % 2 == 0)))
+        (node.op == "LRN" && (rank != 4 || need_int(node, "size") % 2 == 0)))
       return;
-    if (node.attr_int("training_mode", 0) != 0 || is_oversized_window(node)) return;
+    if (node.op == "BatchNormalization" && need_int(node, "training_mode") != 0) return;
+    if (is_oversized_window(node)) return;
     if (node.op == "AveragePool" &&
-        ((node.attr_int("ceil_mode", 0) != 0 && node.attr_int("count_include_pad", 0) != 0) ||
+        ((need_int(node, "ceil_mode") != 0 && need_int(node, "count_include_pad") != 0) ||
          !is_dense_window(node))) {
       return;
     }
@@ -423,10 +423,10 @@ class ChannelsLast {
     return inverse(last_perm(rank)).at(axis);
   }
 
-  void convert_axis(NodeId id, std::size_t rank, std::int64_t fallback) {
+  void convert_axis(NodeId id, std::size_t rank) {
     const Node node = graph_.node(id);
     Attributes attributes = node.attributes;
-    attributes["axis"] = stored_axis(node.attr_int("axis", fallback), rank);
+    attributes["axis"] = stored_axis(need_int(node, "axis"), rank);
     publish(node.outputs[0], add("", node.op, {last_of(node.inputs[0])}, std::move(attributes)));
   }
 
@@ -438,7 +438,7 @@ class ChannelsLast {
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(last_of(input));
     Attributes attributes = node.attributes;
-    attributes["axis"] = stored_axis(node.attr_int("axis", 0), rank);
+    attributes["axis"] = stored_axis(need_int(node, "axis"), rank);
     publish(node.outputs[0], add("", "Concat", std::move(inputs), std::move(attributes)));
   }
 
@@ -446,7 +446,7 @@ class ChannelsLast {
   void convert_mean(NodeId id, std::size_t rank) {
     const Node node = graph_.node(id);
     const Tensor* axes = node.input(1).valid() ? graph_.constant(node.input(1)) : nullptr;
-    if (axes == nullptr || rank < 3 || rank > 5 || node.attr_int("keepdims", 1) != 1) return;
+    if (axes == nullptr || rank < 3 || rank > 5 || need_int(node, "keepdims") != 1) return;
     const std::vector<std::int64_t> given = axes->to_int64();
     const std::set<std::int64_t> wanted(given.begin(), given.end());
     std::set<std::int64_t> spatial;

@@ -7,6 +7,7 @@
 
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
+#include "ir/attributes.h"
 #include "ir/pattern.h"
 
 namespace xrt::native::dnn {
@@ -243,12 +244,12 @@ bool fuse_multiplication(Graph& graph, NodeId id) {
   Attributes attributes;
   Fused fused{{node.inputs[0], node.inputs[1], ValueId{}}, {}, node.outputs[0]};
   if (gemm) {
-    if (node.attr_float("alpha", 1) != 1) return false;
+    if (need_float(node, "alpha") != 1) return false;
     const ValueId c = node.input(2);
     if (c.valid()) {
       const auto dims = graph.type(c).static_dims();
       const Dim& columns = graph.type(node.outputs[0]).shape->back();
-      if (node.attr_float("beta", 1) != 1 || !dims || dims->size() != 1 || !columns.is_known() ||
+      if (need_float(node, "beta") != 1 || !dims || dims->size() != 1 || !columns.is_known() ||
           (*dims)[0] != columns.value()) {
         return false;
       }

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "engines/native/dnn/fuse/optimize.h"
+#include "ir/attributes.h"
 #include "ir/pattern.h"
+#include "ops/canonical.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -90,6 +92,7 @@ void replace_with(Graph& graph, ValueId old, std::string_view op, std::vector<Va
   const Type type = graph.type(old);
   const ValueId made = graph.add_op(op, std::move(inputs), std::move(attributes));
   graph.set_type(made, type);
+  canonicalize_node(graph, graph.value(made).producer);
   substitute(graph, old, made);
 }
 
@@ -99,6 +102,7 @@ void replace_with_scaled(Graph& graph, const Gated& old, double whole, std::stri
   const Type type = graph.type(old.result);
   ValueId made = graph.add_op(op, {x}, std::move(attributes));
   graph.set_type(made, type);
+  canonicalize_node(graph, graph.value(made).producer);
   const double factor = old.scale / whole;
   if (std::abs(factor - 1) > 1e-5) {
     const ValueId scalar = graph.add_constant("", Tensor::scalar(static_cast<float>(factor)));
@@ -166,8 +170,8 @@ bool fuse_sigmoid_gate(Graph& graph, NodeId id) {
     replace_with_scaled(graph, *root, 1, "Swish", x, {{"alpha", 1.0F}});
     return true;
   }
-  if (std::abs(node.attr_float("alpha", 0.2F) - 1.0F / 6) > 1e-4F ||
-      std::abs(node.attr_float("beta", 0.5F) - 0.5F) > 1e-6F) {
+  if (std::abs(need_float(node, "alpha") - 1.0F / 6) > 1e-4F ||
+      std::abs(need_float(node, "beta") - 0.5F) > 1e-6F) {
     return false;
   }
   replace_with_scaled(graph, *root, 1, "HardSwish", x);
@@ -205,16 +209,11 @@ bool fuse_clip_gate(Graph& graph, NodeId id) {
 }
 
 bool reduces_last_axis(const Graph& graph, const Node& node) {
-  if (node.attr_int("keepdims", 1) != 1) return false;
-  std::vector<std::int64_t> axes = node.attr_ints("axes");
-  if (node.input(1).valid()) {
-    const Tensor* given = graph.constant(node.input(1));
-    if (given == nullptr) return false;
-    axes = given->to_int64();
-  }
+  const Tensor* axes = node.input(1).valid() ? graph.constant(node.input(1)) : nullptr;
   const Type& type = graph.type(node.inputs[0]);
-  if (axes.size() != 1 || !type.has_rank()) return false;
-  return axes[0] == -1 || axes[0] == static_cast<std::int64_t>(type.rank()) - 1;
+  if (axes == nullptr || axes->count() != 1 || !type.has_rank()) return false;
+  return need_int(node, "keepdims") == 1 &&
+         axes->to_int64()[0] == static_cast<std::int64_t>(type.rank()) - 1;
 }
 
 // Float constant of shape [n] (ones in front allowed), n the last dimension of `type`.

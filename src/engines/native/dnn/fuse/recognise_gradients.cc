@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engines/native/dnn/fuse/optimize.h"
+#include "ir/attributes.h"
 #include "ir/pattern.h"
 
 namespace xrt::native::dnn {
@@ -44,7 +45,7 @@ ValueId behind_slice(const Graph& graph, ValueId value, std::size_t rank) {
 
 bool rewrite(Graph& graph, NodeId id) {
   const Node node = graph.node(id);
-  if (node.attr_int("group", 1) != 1 || node.input(2).valid() || node.has("auto_pad")) return false;
+  if (need_int(node, "group") != 1 || node.input(2).valid() || node.has("auto_pad")) return false;
   const ValueId x = under_exchange(graph, node.inputs[0]);
   const ValueId dy = under_exchange(graph, node.inputs[1]);
   if (!x.valid() || !dy.valid()) return false;
@@ -62,15 +63,11 @@ bool rewrite(Graph& graph, NodeId id) {
   const auto w_dims = graph.type(result).static_dims();
   if (!w_dims) return false;
   const std::size_t spatial = x_dims->size() - 2;
-  const std::vector<std::int64_t> ones(spatial, 1);
-  const std::vector<std::int64_t> pads =
-      node.has("pads") ? node.attr_ints("pads") : std::vector<std::int64_t>(2 * spatial, 0);
+  const std::vector<std::int64_t> pads = need_ints(node, "pads");
   const std::vector<std::int64_t> kernel(w_dims->begin() + 2, w_dims->end());
   // What was the stride is the distance of the weight's elements, and the other way round.
-  const std::vector<std::int64_t> strides =
-      node.has("dilations") ? node.attr_ints("dilations") : ones;
-  const std::vector<std::int64_t> dilations =
-      node.has("strides") ? node.attr_ints("strides") : ones;
+  const std::vector<std::int64_t> strides = need_ints(node, "dilations");
+  const std::vector<std::int64_t> dilations = need_ints(node, "strides");
   for (std::size_t i = 0; i < spatial; ++i) {
     const std::int64_t room =
         (*x_dims)[i + 2] + pads[i] + pads[i + spatial] - ((kernel[i] - 1) * dilations[i] + 1);

@@ -375,7 +375,7 @@ class Int8Fusion {
     const Type& x = graph_.type(node.inputs[0]);
     if (!from || !to || !x.has_rank() || x.rank() < 3 || x.rank() > 5) return;
     const bool global = node.op == "GlobalAveragePool";
-    if (!global && (node.attr_int("ceil_mode", 0) != 0 || !is_dense_window(node) ||
+    if (!global && (need_int(node, "ceil_mode") != 0 || !is_dense_window(node) ||
                     node.attr_ints("kernel_shape").size() + 2 != x.rank())) {
       return;
     }

@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/axes.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -180,7 +181,7 @@ class ScanKernel final : public BodyKernel {
  public:
   explicit ScanKernel(const KernelCreateContext& create)
       : BodyKernel(create),
-        scanned_inputs_(static_cast<std::size_t>(create.node().attr_int("num_scan_inputs", 0))),
+        scanned_inputs_(static_cast<std::size_t>(need_int(create.node(), "num_scan_inputs"))),
         input_axes_(create.node().attr_ints("scan_input_axes")),
         input_directions_(create.node().attr_ints("scan_input_directions")),
         output_axes_(create.node().attr_ints("scan_output_axes")),

@@ -6,6 +6,7 @@
 #include "engines/native/kernels/common/axes.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -91,8 +92,8 @@ Created create_length(const KernelCreateContext&) {
 }
 
 Created create_concat(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
-  const bool new_axis = create.node().attr_int("new_axis", 0) != 0;
+  const std::int64_t given_axis = need_int(create.node(), "axis");
+  const bool new_axis = need_int(create.node(), "new_axis") != 0;
   return make_kernel([given_axis, new_axis](KernelContext& k) {
     const std::vector<Data>& items = k.input_data(0).items();
     if (items.empty()) fail("an empty sequence cannot be joined");
@@ -130,8 +131,8 @@ Created create_concat(const KernelCreateContext& create) {
 }
 
 Created create_split(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
-  const bool keep = create.node().attr_int("keepdims", 1) != 0;
+  const std::int64_t given_axis = need_int(create.node(), "axis");
+  const bool keep = need_int(create.node(), "keepdims") != 0;
   return make_kernel(
       [given_axis, keep](KernelContext& k) {
         const Tensor& x = k.input(0);

@@ -6,6 +6,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -236,8 +237,8 @@ void add_variadic(KernelRegistry& registry, const char* op, VectorOps::Binary Ve
 }
 
 std::unique_ptr<Kernel> create_mod(const KernelCreateContext& create) {
-  return create.node().attr_int("fmod", 0) != 0 ? make_binary<Remainder>(nullptr)
-                                                : make_binary<Modulo>(nullptr);
+  return need_int(create.node(), "fmod") != 0 ? make_binary<Remainder>(nullptr)
+                                              : make_binary<Modulo>(nullptr);
 }
 
 template <typename T>

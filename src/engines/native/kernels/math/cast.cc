@@ -8,6 +8,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -181,7 +182,7 @@ void run_cast(KernelContext& k, DType to, bool saturate, Rounding rounding) {
 }
 
 Rounding parse_rounding(const Node& node) {
-  const std::string mode = node.attr_string("round_mode", "up");
+  const std::string mode = need_string(node, "round_mode");
   if (mode == "up") return Rounding::kUp;
   if (mode == "down") return Rounding::kDown;
   if (mode == "nearest") return Rounding::kNearest;
@@ -189,8 +190,8 @@ Rounding parse_rounding(const Node& node) {
 }
 
 std::unique_ptr<Kernel> create_cast(const KernelCreateContext& create) {
-  const auto to = static_cast<DType>(create.node().attr_int("to", 0));
-  const bool saturate = create.node().attr_int("saturate", 1) != 0;
+  const auto to = static_cast<DType>(need_int(create.node(), "to"));
+  const bool saturate = need_int(create.node(), "saturate") != 0;
   const Rounding rounding = parse_rounding(create.node());
   if (create.input_dtype(0) == to) {
     return make_kernel([](KernelContext& k) { k.output_view(0, 0, k.input(0).dims()); },
@@ -200,14 +201,14 @@ std::unique_ptr<Kernel> create_cast(const KernelCreateContext& create) {
 }
 
 std::unique_ptr<Kernel> create_cast_like(const KernelCreateContext& create) {
-  const bool saturate = create.node().attr_int("saturate", 1) != 0;
+  const bool saturate = need_int(create.node(), "saturate") != 0;
   const Rounding rounding = parse_rounding(create.node());
   return make_kernel(
       [=](KernelContext& k) { run_cast(k, k.input(1).dtype(), saturate, rounding); });
 }
 
 std::unique_ptr<Kernel> create_bit_cast(const KernelCreateContext& create) {
-  const auto to = static_cast<DType>(create.node().attr_int("to", 0));
+  const auto to = static_cast<DType>(need_int(create.node(), "to"));
   return make_kernel([to](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (bit_width(to) != bit_width(x.dtype())) fail("the element types differ in size");

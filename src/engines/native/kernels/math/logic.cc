@@ -3,6 +3,7 @@
 #include "engines/native/kernels/common/broadcast.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -111,7 +112,7 @@ struct ShiftRight {
 };
 
 std::unique_ptr<Kernel> create_bit_shift(const KernelCreateContext& create) {
-  const std::string direction = create.node().attr_string("direction", "");
+  const std::string direction = need_string(create.node(), "direction");
   if (direction == "LEFT") return make_bit_op(ShiftLeft{});
   if (direction == "RIGHT") return make_bit_op(ShiftRight{});
   fail("attribute 'direction' is '" + direction + "', not LEFT or RIGHT");

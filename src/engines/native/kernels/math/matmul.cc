@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/gemm.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -67,10 +68,10 @@ void run_matmul(KernelContext& k) {
 }
 
 Created create_gemm(const KernelCreateContext& create) {
-  const float alpha = create.node().attr_float("alpha", 1.0F);
-  const float beta = create.node().attr_float("beta", 1.0F);
-  const bool trans_a = create.node().attr_int("transA", 0) != 0;
-  const bool trans_b = create.node().attr_int("transB", 0) != 0;
+  const float alpha = need_float(create.node(), "alpha");
+  const float beta = need_float(create.node(), "beta");
+  const bool trans_a = need_int(create.node(), "transA") != 0;
+  const bool trans_b = need_int(create.node(), "transB") != 0;
   return make_kernel([=](KernelContext& k) {
     const Tensor& a = k.input(0);
     const Tensor& b = k.input(1);
@@ -329,7 +330,7 @@ void register_matmul_kernels(KernelRegistry& registry) {
                 .create =
                     [](const KernelCreateContext& create) {
                       return make_kernel(
-                          [equation = parse_equation(create.node().attr_string("equation", ""))](
+                          [equation = parse_equation(need_string(create.node(), "equation"))](
                               KernelContext& k) { run_einsum(k, equation); });
                     }});
   registry.add({.op = "Det",

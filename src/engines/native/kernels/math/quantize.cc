@@ -9,6 +9,7 @@
 #include "engines/native/kernels/nn/conv.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -158,11 +159,11 @@ void dequantize_bytes(KernelContext& k, const Scaling& scaling, Tensor& y) {
 
 Created create_quantize(const KernelCreateContext& create) {
   const Node& node = create.node();
-  const std::int64_t axis = node.attr_int("axis", 1);
-  const std::int64_t block = node.attr_int("block_size", 0);
-  const bool saturate = node.attr_int("saturate", 1) != 0;
-  const auto given = static_cast<DType>(node.attr_int("output_dtype", 0));
-  const auto given_precision = static_cast<DType>(node.attr_int("precision", 0));
+  const std::int64_t axis = need_int(node, "axis");
+  const std::int64_t block = need_int(node, "block_size");
+  const bool saturate = need_int(node, "saturate") != 0;
+  const auto given = static_cast<DType>(need_int(node, "output_dtype"));
+  const auto given_precision = static_cast<DType>(need_int(node, "precision"));
   return make_kernel([=](KernelContext& k) {
     const Tensor* zero = k.optional_input(2);
     const DType dtype = zero != nullptr              ? zero->dtype()
@@ -189,9 +190,9 @@ Created create_quantize(const KernelCreateContext& create) {
 
 Created create_dequantize(const KernelCreateContext& create) {
   const Node& node = create.node();
-  const std::int64_t axis = node.attr_int("axis", 1);
-  const std::int64_t block = node.attr_int("block_size", 0);
-  const auto given = static_cast<DType>(node.attr_int("output_dtype", 0));
+  const std::int64_t axis = need_int(node, "axis");
+  const std::int64_t block = need_int(node, "block_size");
+  const auto given = static_cast<DType>(need_int(node, "output_dtype"));
   return make_kernel([=](KernelContext& k) {
     const Scaling scaling(k, axis, block);
     const DType dtype = given != DType::kUndefined ? given : k.input(1).dtype();
@@ -326,7 +327,7 @@ void run_qlinear_matmul(KernelContext& k) {
 
 Created create_conv_integer(const KernelCreateContext& create) {
   const auto attributes = WindowAttributes::of(create.node());
-  const std::int64_t groups = create.node().attr_int("group", 1);
+  const std::int64_t groups = need_int(create.node(), "group");
   return make_kernel([attributes, groups](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& w = k.input(1);
@@ -339,7 +340,7 @@ Created create_conv_integer(const KernelCreateContext& create) {
 
 Created create_qlinear_conv(const KernelCreateContext& create) {
   const auto attributes = WindowAttributes::of(create.node());
-  const std::int64_t groups = create.node().attr_int("group", 1);
+  const std::int64_t groups = need_int(create.node(), "group");
   return make_kernel([attributes, groups](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& w = k.input(3);

@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -204,19 +205,18 @@ bool reduce_block(const KernelContext& k, Reduction op, const Tensor& x,
   return true;
 }
 
-std::vector<std::size_t> reduce_axes(const KernelContext& k, const std::vector<std::int64_t>& given,
-                                     std::size_t rank, bool noop) {
-  std::vector<std::int64_t> axes = k.has_input(1) ? ints_input(k, 1) : given;
+std::vector<std::size_t> reduce_axes(const KernelContext& k, std::size_t rank, bool noop) {
+  std::vector<std::int64_t> axes;
+  if (k.has_input(1)) axes = ints_input(k, 1);
   if (axes.empty() && !noop) {
     for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
   }
   return normalize_axes(axes, rank);
 }
 
-void run_reduce(KernelContext& k, Reduction op, const std::vector<std::int64_t>& attribute,
-                bool keep, bool noop) {
+void run_reduce(KernelContext& k, Reduction op, bool keep, bool noop) {
   const Tensor& x = k.input(0);
-  const std::vector<std::size_t> axes = reduce_axes(k, attribute, x.rank(), noop);
+  const std::vector<std::size_t> axes = reduce_axes(k, x.rank(), noop);
   const Split split = split_axes(x.dims(), axes, keep);
   Tensor& y = k.output(0, x.dtype(), split.output);
   if (y.count() == 0 || reduce_block(k, op, x, axes, y)) return;
@@ -258,18 +258,16 @@ void add_reduce(KernelRegistry& registry, const char* name, Reduction op, DTypeS
                 .supports = [types](const NodeView& n) { return n.check_input(0, types); },
                 .create =
                     [op](const KernelCreateContext& create) {
-                      const std::vector<std::int64_t> axes = create.node().attr_ints("axes");
-                      const bool keep = create.node().attr_int("keepdims", 1) != 0;
-                      const bool noop = create.node().attr_int("noop_with_empty_axes", 0) != 0;
-                      return make_kernel(
-                          [=](KernelContext& k) { run_reduce(k, op, axes, keep, noop); });
+                      const bool keep = need_int(create.node(), "keepdims") != 0;
+                      const bool noop = need_int(create.node(), "noop_with_empty_axes") != 0;
+                      return make_kernel([=](KernelContext& k) { run_reduce(k, op, keep, noop); });
                     }});
 }
 
 Created make_arg(const KernelCreateContext& create, bool maximum) {
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
-  const bool keep = create.node().attr_int("keepdims", 1) != 0;
-  const bool last = create.node().attr_int("select_last_index", 0) != 0;
+  const std::int64_t given_axis = need_int(create.node(), "axis");
+  const bool keep = need_int(create.node(), "keepdims") != 0;
+  const bool last = need_int(create.node(), "select_last_index") != 0;
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::size_t axis = normalize_axis(given_axis, x.rank());
@@ -316,8 +314,8 @@ Created make_arg(const KernelCreateContext& create, bool maximum) {
 }
 
 Created make_cumulative(const KernelCreateContext& create, bool multiply) {
-  const bool exclusive = create.node().attr_int("exclusive", 0) != 0;
-  const bool reverse = create.node().attr_int("reverse", 0) != 0;
+  const bool exclusive = need_int(create.node(), "exclusive") != 0;
+  const bool reverse = need_int(create.node(), "reverse") != 0;
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::vector<std::int64_t> given = ints_input(k, 1);

@@ -8,6 +8,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -100,11 +101,9 @@ std::int64_t scalar_input(const KernelContext& k, std::size_t i) {
 // Longer transforms are refused: their work space would be gigabytes.
 constexpr std::int64_t kMaxLength = std::int64_t{1} << 26;
 
-void run_dft(KernelContext& k, bool inverse, bool onesided, std::int64_t attribute_axis,
-             bool axis_input) {
+void run_dft(KernelContext& k, bool inverse, bool onesided) {
   const Tensor& x = k.input(0);
-  const std::int64_t given_axis =
-      axis_input ? (k.has_input(2) ? scalar_input(k, 2) : -2) : attribute_axis;
+  const std::int64_t given_axis = k.has_input(2) ? scalar_input(k, 2) : -2;
   const std::size_t axis = normalize_axis(given_axis, x.rank());
   if (x.rank() < 2 || axis + 1 == x.rank()) fail("the axis is that of real and imaginary parts");
   const std::int64_t parts = x.dims().back();
@@ -148,16 +147,13 @@ void run_dft(KernelContext& k, bool inverse, bool onesided, std::int64_t attribu
 }
 
 Created create_dft(const KernelCreateContext& create) {
-  const bool inverse = create.node().attr_int("inverse", 0) != 0;
-  const bool onesided = create.node().attr_int("onesided", 0) != 0;
-  const bool axis_attribute = create.node().has("axis");
-  const std::int64_t axis = create.node().attr_int("axis", 1);
-  return make_kernel(
-      [=](KernelContext& k) { run_dft(k, inverse, onesided, axis, !axis_attribute); });
+  const bool inverse = need_int(create.node(), "inverse") != 0;
+  const bool onesided = need_int(create.node(), "onesided") != 0;
+  return make_kernel([=](KernelContext& k) { run_dft(k, inverse, onesided); });
 }
 
 Created create_stft(const KernelCreateContext& create) {
-  const bool onesided = create.node().attr_int("onesided", 1) != 0;
+  const bool onesided = need_int(create.node(), "onesided") != 0;
   return make_kernel([onesided](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() != 3 && x.rank() != 2) fail("the signal is not [batch, length, 1 or 2]");
@@ -198,7 +194,7 @@ Created create_stft(const KernelCreateContext& create) {
 }
 
 Created create_mel(const KernelCreateContext& create) {
-  const auto dtype = static_cast<DType>(create.node().attr_int("output_datatype", 1));
+  const auto dtype = static_cast<DType>(need_int(create.node(), "output_datatype"));
   return make_kernel([dtype](KernelContext& k) {
     const std::int64_t bands = scalar_input(k, 0);
     const std::int64_t length = scalar_input(k, 1);

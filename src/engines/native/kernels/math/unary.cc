@@ -6,6 +6,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -154,7 +155,7 @@ void add_row(KernelRegistry& registry, const UnaryRow& row) {
 }
 
 std::unique_ptr<Kernel> create_gelu(const KernelCreateContext& create) {
-  if (create.node().attr_string("approximate", "none") == "tanh") {
+  if (need_string(create.node(), "approximate") == "tanh") {
     return make_unary({vector_ops().gelu_tanh, [](double x, double, double) {
                          return 0.5 * x *
                                 (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
@@ -285,8 +286,8 @@ void register_unary_kernels(KernelRegistry& registry) {
   add_float_test(registry, "IsNaN", kFloatTypes | kFloat8Types,
                  [](const Node&) { return [](double x) { return std::isnan(x); }; });
   add_float_test(registry, "IsInf", kFloatTypes | kFloat8Types, [](const Node& node) {
-    const bool negative = node.attr_int("detect_negative", 1) != 0;
-    const bool positive = node.attr_int("detect_positive", 1) != 0;
+    const bool negative = need_int(node, "detect_negative") != 0;
+    const bool positive = need_int(node, "detect_positive") != 0;
     return [=](double x) { return std::isinf(x) && (x > 0 ? positive : negative); };
   });
 }

@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/nn/patches.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -81,7 +82,7 @@ namespace {
 
 Created create_conv(const KernelCreateContext& create) {
   const auto attributes = WindowAttributes::of(create.node());
-  const std::int64_t groups = create.node().attr_int("group", 1);
+  const std::int64_t groups = need_int(create.node(), "group");
   return make_kernel([attributes, groups](KernelContext& k) {
     const Tensor& x = k.input(0);
     const ConvPlan plan = plan_conv(attributes, groups, x.dims(), k.input(1).dims());
@@ -143,7 +144,7 @@ Patches transposed_patches(const TransposeAttributes& a, const Dims& spatial, co
 Created create_conv_transpose(const KernelCreateContext& create) {
   const Node& node = create.node();
   const TransposeAttributes attributes{WindowAttributes::of(node), node.attr_ints("output_padding"),
-                                       node.attr_ints("output_shape"), node.attr_int("group", 1)};
+                                       node.attr_ints("output_shape"), need_int(node, "group")};
   return make_kernel([attributes](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& w = k.input(1);
@@ -220,8 +221,8 @@ T sample(const T* image, const Dims& dims, const std::vector<double>& at) {
 
 Created create_deform_conv(const KernelCreateContext& create) {
   const auto attributes = WindowAttributes::of(create.node());
-  const std::int64_t groups = create.node().attr_int("group", 1);
-  const std::int64_t offset_groups = create.node().attr_int("offset_group", 1);
+  const std::int64_t groups = need_int(create.node(), "group");
+  const std::int64_t offset_groups = need_int(create.node(), "offset_group");
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     const ConvPlan plan = plan_conv(attributes, groups, x.dims(), k.input(1).dims());
@@ -298,7 +299,7 @@ Created create_deform_conv(const KernelCreateContext& create) {
 // --- CausalConvWithState ------------------------------------------------------------------------
 
 Created create_causal_conv(const KernelCreateContext& create) {
-  const std::string activation = create.node().attr_string("activation", "none");
+  const std::string activation = need_string(create.node(), "activation");
   const bool silu = activation == "silu" || activation == "swish";
   if (!silu && activation != "none") fail("activation '" + activation + "' is not known");
   return make_kernel([silu](KernelContext& k) {

@@ -8,6 +8,7 @@
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -77,7 +78,7 @@ void softmax_strided(SoftmaxKind kind, const T* x, T* y, std::int64_t n, std::in
 }
 
 Created make_softmax(const KernelCreateContext& create, SoftmaxKind kind) {
-  const std::int64_t given_axis = create.node().attr_int("axis", -1);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
   return make_kernel(
       [given_axis, kind](KernelContext& k) {
         const Tensor& x = k.input(0);
@@ -116,9 +117,9 @@ void check_parameter(const Tensor& t, std::int64_t count, const char* name) {
 }
 
 Created create_batch_norm(const KernelCreateContext& create) {
-  const float epsilon = create.node().attr_float("epsilon", 1e-5F);
-  const float momentum = create.node().attr_float("momentum", 0.9F);
-  const bool training = create.node().attr_int("training_mode", 0) != 0;
+  const float epsilon = need_float(create.node(), "epsilon");
+  const float momentum = need_float(create.node(), "momentum");
+  const bool training = need_int(create.node(), "training_mode") != 0;
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() < 1) fail("the input has no axes");
@@ -199,8 +200,8 @@ void row_statistics(const T* x, std::int64_t n, T epsilon, T* mean, T* inverse) 
 }
 
 Created create_layer_norm(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", -1);
-  const float epsilon = create.node().attr_float("epsilon", 1e-5F);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
+  const float epsilon = need_float(create.node(), "epsilon");
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::size_t axis = normalize_axis(given_axis, x.rank());
@@ -258,8 +259,8 @@ Created create_layer_norm(const KernelCreateContext& create) {
 
 // InstanceNormalization is GroupNormalization with one channel per group.
 Created make_group_norm(const KernelCreateContext& create, bool instance) {
-  const float epsilon = create.node().attr_float("epsilon", 1e-5F);
-  const std::int64_t given_groups = create.node().attr_int("num_groups", 1);
+  const float epsilon = need_float(create.node(), "epsilon");
+  const std::int64_t given_groups = instance ? 0 : need_int(create.node(), "num_groups");
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() < 2) fail("the input is not of rank 2 or more");
@@ -301,10 +302,10 @@ Created make_group_norm(const KernelCreateContext& create, bool instance) {
 }
 
 Created create_lrn(const KernelCreateContext& create) {
-  const double alpha = create.node().attr_float("alpha", 1e-4F);
-  const double beta = create.node().attr_float("beta", 0.75F);
-  const double bias = create.node().attr_float("bias", 1.0F);
-  const std::int64_t size = create.node().attr_int("size", 1);
+  const double alpha = need_float(create.node(), "alpha");
+  const double beta = need_float(create.node(), "beta");
+  const double bias = need_float(create.node(), "bias");
+  const std::int64_t size = need_int(create.node(), "size");
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() < 2 || size < 1) fail("the input has no channels, or 'size' is not positive");
@@ -337,8 +338,8 @@ Created create_lrn(const KernelCreateContext& create) {
 }
 
 Created create_lp_norm(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", -1);
-  const std::int64_t p = create.node().attr_int("p", 2);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
+  const std::int64_t p = need_int(create.node(), "p");
   if (p != 1 && p != 2) fail("'p' is neither 1 nor 2");
   return make_kernel([given_axis, p](KernelContext& k) {
     const Tensor& x = k.input(0);

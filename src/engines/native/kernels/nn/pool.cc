@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/window.h"
 #include "engines/native/kernels/common/windows.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -93,7 +94,7 @@ void max_pool_2d(const KernelContext& k, const T* x, const Dims& image, const Wi
 
 Created create_max_pool(const KernelCreateContext& create) {
   const auto attributes = WindowAttributes::of(create.node());
-  const bool column_order = create.node().attr_int("storage_order", 0) != 0;
+  const bool column_order = need_int(create.node(), "storage_order") != 0;
   return make_kernel([attributes, column_order](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() < 3) fail("the input has no spatial axes");
@@ -136,8 +137,8 @@ Created create_max_pool(const KernelCreateContext& create) {
 
 Created make_float_pool(const KernelCreateContext& create, bool average, bool global) {
   auto attributes = WindowAttributes::of(create.node());
-  const bool include_pad = create.node().attr_int("count_include_pad", 0) != 0;
-  const std::int64_t p = create.node().attr_int("p", 2);
+  const bool include_pad = average && !global && need_int(create.node(), "count_include_pad") != 0;
+  const std::int64_t p = average ? 0 : need_int(create.node(), "p");
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() < 3) fail("the input has no spatial axes");

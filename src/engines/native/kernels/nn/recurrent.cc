@@ -8,6 +8,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -136,7 +137,7 @@ Config parse_config(const Node& node, Cell cell) {
   Config c{};
   c.cell = cell;
   c.gates = cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 3 : 4;
-  const std::string direction = node.attr_string("direction", "forward");
+  const std::string direction = need_string(node, "direction");
   if (direction == "bidirectional")
     c.directions = 2;
   else if (direction == "reverse")
@@ -144,9 +145,9 @@ Config parse_config(const Node& node, Cell cell) {
   else if (direction != "forward")
     fail("direction '" + direction + "' is not known");
   c.hidden = node.attr_int("hidden_size", 0);
-  c.batch_first = node.attr_int("layout", 0) != 0;
-  c.linear_before_reset = node.attr_int("linear_before_reset", 0) != 0;
-  c.input_forget = node.attr_int("input_forget", 0) != 0;
+  c.batch_first = need_int(node, "layout") != 0;
+  c.linear_before_reset = cell == Cell::kGru && need_int(node, "linear_before_reset") != 0;
+  c.input_forget = cell == Cell::kLstm && need_int(node, "input_forget") != 0;
   c.clip = node.attr_float("clip", 0.0F);
   std::vector<std::string> names = node.attr_strings("activations");
   const std::size_t per_direction = cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 2 : 3;

@@ -7,6 +7,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -29,7 +30,7 @@ std::vector<std::int64_t> checked_indices(const Tensor& indices, std::int64_t si
 }
 
 Created create_gather(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
   return make_kernel([given_axis](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& indices = k.input(1);
@@ -104,7 +105,7 @@ void check_within(const Dims& inside, const Dims& outside, std::size_t axis) {
 }
 
 Created create_gather_elements(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
   return make_kernel([given_axis](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& indices = k.input(1);
@@ -143,7 +144,7 @@ std::vector<std::int64_t> tuple_offsets(const Tensor& indices, const Dims& dims,
 }
 
 Created create_gather_nd(const KernelCreateContext& create) {
-  const auto batch = create.node().attr_int("batch_dims", 0);
+  const auto batch = need_int(create.node(), "batch_dims");
   return make_kernel([batch](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& indices = k.input(1);
@@ -174,7 +175,7 @@ Created create_gather_nd(const KernelCreateContext& create) {
 enum class Update : std::uint8_t { kSet, kAdd, kMul, kMax, kMin };
 
 Update parse_update(const Node& node) {
-  const std::string name = node.attr_string("reduction", "none");
+  const std::string name = need_string(node, "reduction");
   if (name == "none") return Update::kSet;
   if (name == "add") return Update::kAdd;
   if (name == "mul") return Update::kMul;
@@ -240,7 +241,7 @@ void scatter(KernelContext& k, const Tensor& x, const Tensor& updates, Update up
 }
 
 Created create_scatter_elements(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
   const Update update = parse_update(create.node());
   return make_kernel([given_axis, update](KernelContext& k) {
     const Tensor& x = k.input(0);
@@ -282,8 +283,8 @@ Created create_scatter_nd(const KernelCreateContext& create) {
 
 // Writes `update` into the past cache at each batch's write index along `axis`.
 Created create_tensor_scatter(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", -2);
-  const bool circular = create.node().attr_string("mode", "linear") == "circular";
+  const std::int64_t given_axis = need_int(create.node(), "axis");
+  const bool circular = need_string(create.node(), "mode") == "circular";
   return make_kernel([given_axis, circular](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& updates = k.input(1);
@@ -321,7 +322,7 @@ Created create_tensor_scatter(const KernelCreateContext& create) {
 }
 
 Created create_one_hot(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", -1);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
   return make_kernel([given_axis](KernelContext& k) {
     const Tensor& indices = k.input(0);
     const Tensor depth_tensor = converted(k.input(1), DType::kInt64);
@@ -353,7 +354,7 @@ Created create_one_hot(const KernelCreateContext& create) {
 
 Created create_compress(const KernelCreateContext& create) {
   const bool flat = !create.node().has("axis");
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
+  const std::int64_t given_axis = flat ? 0 : need_int(create.node(), "axis");
   return make_kernel([flat, given_axis](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& condition = k.input(1);
@@ -383,7 +384,7 @@ Created create_compress(const KernelCreateContext& create) {
 void register_gather_kernels(KernelRegistry& registry) {
   const auto movable = [](const NodeView& n) { return n.check_input(0, kByteTypes | kStringType); };
   const auto scatterable = [](const NodeView& n) {
-    return n.node().attr_string("reduction", "none") == "none"
+    return need_string(n.node(), "reduction") == "none"
                ? n.check_input(0, kByteTypes | kStringType)
                : n.check_input(0, kNumericTypes | kBoolType);
   };

@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -57,7 +58,7 @@ void run_range(KernelContext& k) {
 
 Created create_eye_like(const KernelCreateContext& create) {
   const auto given = static_cast<DType>(create.node().attr_int("dtype", 0));
-  const std::int64_t shift = create.node().attr_int("k", 0);
+  const std::int64_t shift = need_int(create.node(), "k");
   return make_kernel([given, shift](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() != 2) fail("the input is no matrix");
@@ -161,8 +162,8 @@ void fill_random(Tensor& y, F&& make) {
 Created make_random(const KernelCreateContext& create, bool normal, bool like) {
   const Node& node = create.node();
   const auto dtype = static_cast<DType>(node.attr_int("dtype", like ? 0 : 1));
-  const double a = normal ? node.attr_float("mean", 0.0F) : node.attr_float("low", 0.0F);
-  const double b = normal ? node.attr_float("scale", 1.0F) : node.attr_float("high", 1.0F);
+  const double a = normal ? need_float(node, "mean") : need_float(node, "low");
+  const double b = normal ? need_float(node, "scale") : need_float(node, "high");
   const Dims shape = node.attr_ints("shape");
   return make_kernel([=, seed = Seed(node)](KernelContext& k) {
     const DType type = dtype != DType::kUndefined ? dtype : k.input(0).dtype();
@@ -189,8 +190,8 @@ Created create_bernoulli(const KernelCreateContext& create) {
 }
 
 Created create_multinomial(const KernelCreateContext& create) {
-  const auto dtype = static_cast<DType>(create.node().attr_int("dtype", 6));
-  const std::int64_t samples = create.node().attr_int("sample_size", 1);
+  const auto dtype = static_cast<DType>(need_int(create.node(), "dtype"));
+  const std::int64_t samples = need_int(create.node(), "sample_size");
   return make_kernel([dtype, samples, seed = Seed(create.node())](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() != 2 || x.dims()[1] < 1) fail("the input is no matrix with columns");

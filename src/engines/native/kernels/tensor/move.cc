@@ -8,6 +8,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -92,7 +93,7 @@ void run_slice(KernelContext& k) {
 }
 
 Created create_split(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
   const auto outputs = static_cast<std::int64_t>(create.output_count());
   if (outputs < 1) fail("there is no output");
   return make_kernel([given_axis, outputs](KernelContext& k) {
@@ -137,7 +138,7 @@ Created create_split(const KernelCreateContext& create) {
 }
 
 Created create_concat(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
+  const std::int64_t given_axis = need_int(create.node(), "axis");
   return make_kernel([given_axis](KernelContext& k) {
     const Tensor& first = k.input(0);
     const std::size_t axis = normalize_axis(given_axis, first.rank());
@@ -208,14 +209,14 @@ void run_tile(KernelContext& k) {
 
 // The edge of a block; its square is multiplied, so that it is bounded.
 std::int64_t block_size(const Node& node) {
-  const std::int64_t block = node.attr_int("blocksize", 0);
+  const std::int64_t block = need_int(node, "blocksize");
   if (block < 1 || block > (1 << 20)) fail("'blocksize' is " + std::to_string(block));
   return block;
 }
 
 Created create_depth_to_space(const KernelCreateContext& create) {
   const std::int64_t block = block_size(create.node());
-  const bool crd = create.node().attr_string("mode", "DCR") == "CRD";
+  const bool crd = need_string(create.node(), "mode") == "CRD";
   return make_kernel([block, crd](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() != 4) fail("the input is not of rank 4");
@@ -235,7 +236,7 @@ Created create_depth_to_space(const KernelCreateContext& create) {
 
 Created create_space_to_depth(const KernelCreateContext& create) {
   const std::int64_t block = block_size(create.node());
-  const bool crd = create.node().attr_string("mode", "DCR") == "CRD";
+  const bool crd = need_string(create.node(), "mode") == "CRD";
   return make_kernel([block, crd](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() != 4) fail("the input is not of rank 4");
@@ -331,7 +332,7 @@ void pad_tensor(const Tensor& x, const std::vector<std::vector<std::int64_t>>& i
 }
 
 Created create_pad(const KernelCreateContext& create) {
-  const std::string name = create.node().attr_string("mode", "constant");
+  const std::string name = need_string(create.node(), "mode");
   PadMode mode = PadMode::kConstant;
   if (name == "reflect")
     mode = PadMode::kReflect;
@@ -375,7 +376,7 @@ Created create_pad(const KernelCreateContext& create) {
 }
 
 Created create_trilu(const KernelCreateContext& create) {
-  const bool upper = create.node().attr_int("upper", 1) != 0;
+  const bool upper = need_int(create.node(), "upper") != 0;
   return make_kernel([upper](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() < 2) fail("the input is not of rank 2 or more");
@@ -400,8 +401,8 @@ Created create_trilu(const KernelCreateContext& create) {
 }
 
 Created create_reverse_sequence(const KernelCreateContext& create) {
-  const std::int64_t time_axis = create.node().attr_int("time_axis", 0);
-  const std::int64_t batch_axis = create.node().attr_int("batch_axis", 1);
+  const std::int64_t time_axis = need_int(create.node(), "time_axis");
+  const std::int64_t batch_axis = need_int(create.node(), "batch_axis");
   return make_kernel([time_axis, batch_axis](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() < 2 || time_axis + batch_axis != 1) fail("the axes are not 0 and 1");

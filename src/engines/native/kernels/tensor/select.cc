@@ -7,6 +7,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -79,8 +80,8 @@ void top_of_row(const T* x, std::int64_t n, std::int64_t step, std::int64_t coun
 }
 
 Created create_top_k(const KernelCreateContext& create) {
-  const std::int64_t given_axis = create.node().attr_int("axis", -1);
-  const bool largest = create.node().attr_int("largest", 1) != 0;
+  const std::int64_t given_axis = need_int(create.node(), "axis");
+  const bool largest = need_int(create.node(), "largest") != 0;
   return make_kernel([given_axis, largest](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::vector<std::int64_t> wanted = ints_input(k, 1);
@@ -179,8 +180,8 @@ UniqueResult find_unique(const Slices<T>& slices, bool sorted) {
 
 Created create_unique(const KernelCreateContext& create) {
   const bool flat = !create.node().has("axis");
-  const std::int64_t given_axis = create.node().attr_int("axis", 0);
-  const bool sorted = create.node().attr_int("sorted", 1) != 0;
+  const std::int64_t given_axis = flat ? 0 : need_int(create.node(), "axis");
+  const bool sorted = need_int(create.node(), "sorted") != 0;
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::size_t axis = flat ? 0 : normalize_axis(given_axis, x.rank());

@@ -5,6 +5,7 @@
 
 #include "engines/native/kernels/common/axes.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -22,7 +23,7 @@ CreateResult create_identity(const KernelCreateContext& create) {
 }
 
 CreateResult create_reshape(const KernelCreateContext& create) {
-  const bool allow_zero = create.node().attr_int("allowzero", 0) != 0;
+  const bool allow_zero = need_int(create.node(), "allowzero") != 0;
   return make_kernel(
       [allow_zero](KernelContext& k) {
         const Tensor& x = k.input(0);
@@ -55,7 +56,7 @@ CreateResult create_reshape(const KernelCreateContext& create) {
 }
 
 CreateResult create_flatten(const KernelCreateContext& create) {
-  const std::int64_t attribute = create.node().attr_int("axis", 1);
+  const std::int64_t attribute = need_int(create.node(), "axis");
   return make_kernel(
       [attribute](KernelContext& k) {
         const Tensor& x = k.input(0);
@@ -110,7 +111,7 @@ CreateResult create_unsqueeze(const KernelCreateContext&) {
 }
 
 CreateResult create_shape(const KernelCreateContext& create) {
-  const std::int64_t start = create.node().attr_int("start", 0);
+  const std::int64_t start = need_int(create.node(), "start");
   const std::int64_t end = create.node().attr_int("end", INT64_MAX);
   return make_kernel([start, end](KernelContext& k) {
     const Dims& dims = k.input(0).dims();

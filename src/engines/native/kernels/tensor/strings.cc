@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/broadcast.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -149,11 +150,11 @@ std::string map_code_points(const std::string& text, F&& map) {
 }
 
 Created create_normalizer(const KernelCreateContext& create) {
-  const std::string action = create.node().attr_string("case_change_action", "NONE");
+  const std::string action = need_string(create.node(), "case_change_action");
   if (action != "NONE" && action != "LOWER" && action != "UPPER") {
     fail("case_change_action '" + action + "' is not known");
   }
-  const bool sensitive = create.node().attr_int("is_case_sensitive", 0) != 0;
+  const bool sensitive = need_int(create.node(), "is_case_sensitive") != 0;
   std::set<std::string> stop_words;
   for (const std::string& word : create.node().attr_strings("stopwords")) {
     stop_words.insert(sensitive ? word : map_code_points(word, lower_case));
@@ -201,10 +202,10 @@ Created create_regex(const KernelCreateContext& create) {
 class TfIdf {
  public:
   explicit TfIdf(const Node& node)
-      : mode_(node.attr_string("mode", "")),
-        shortest_(node.attr_int("min_gram_length", 1)),
-        longest_(node.attr_int("max_gram_length", 1)),
-        skips_(node.attr_int("max_skip_count", 0)),
+      : mode_(need_string(node, "mode")),
+        shortest_(need_int(node, "min_gram_length")),
+        longest_(need_int(node, "max_gram_length")),
+        skips_(need_int(node, "max_skip_count")),
         indexes_(node.attr_ints("ngram_indexes")),
         weights_(node.attr_floats("weights")) {
     if (mode_ != "TF" && mode_ != "IDF" && mode_ != "TFIDF") fail("mode '" + mode_ + "'");

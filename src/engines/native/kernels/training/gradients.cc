@@ -10,6 +10,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/windows.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -54,7 +55,7 @@ std::vector<std::int64_t> places(const Window& w, const Dims& image, std::int64_
 // X [N,C,…], dY [N,M,…] → dW [M,C/group,kernel…] and, if wanted, dB [M].
 Created create_conv_weight_gradient(const KernelCreateContext& create) {
   const auto attributes = WindowAttributes::of(create.node());
-  const std::int64_t groups = create.node().attr_int("group", 1);
+  const std::int64_t groups = need_int(create.node(), "group");
   return make_kernel([attributes, groups](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& dy = k.input(1);
@@ -156,7 +157,7 @@ Created create_max_pool_gradient(const KernelCreateContext& create) {
 
 // X, scale, mean, variance (of the batch), dY → dX, dScale, dBias.
 Created create_batch_norm_gradient(const KernelCreateContext& create) {
-  const double epsilon = create.node().attr_float("epsilon", 1e-5F);
+  const double epsilon = need_float(create.node(), "epsilon");
   return make_kernel([epsilon](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& dy = k.input(4);

@@ -5,6 +5,7 @@
 
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -58,10 +59,10 @@ void update_all(KernelContext& k, std::size_t groups, Update&& update) {
 
 Created create_momentum(const KernelCreateContext& create) {
   const Node& node = create.node();
-  const double alpha = node.attr_float("alpha", 0.0F);
-  const double beta = node.attr_float("beta", 0.0F);
-  const double decay = node.attr_float("norm_coefficient", 0.0F);
-  const std::string mode = node.attr_string("mode", "standard");
+  const double alpha = need_float(node, "alpha");
+  const double beta = need_float(node, "beta");
+  const double decay = need_float(node, "norm_coefficient");
+  const std::string mode = need_string(node, "mode");
   if (mode != "standard" && mode != "nesterov") fail("mode '" + mode + "' is not known");
   const bool nesterov = mode == "nesterov";
   return make_kernel(
@@ -79,9 +80,9 @@ Created create_momentum(const KernelCreateContext& create) {
 
 Created create_adagrad(const KernelCreateContext& create) {
   const Node& node = create.node();
-  const double decay_factor = node.attr_float("decay_factor", 0.0F);
-  const double epsilon = node.attr_float("epsilon", 1e-6F);
-  const double decay = node.attr_float("norm_coefficient", 0.0F);
+  const double decay_factor = need_float(node, "decay_factor");
+  const double epsilon = need_float(node, "epsilon");
+  const double decay = need_float(node, "norm_coefficient");
   return make_kernel(
       [=](KernelContext& k) {
         const double rate = scalar(k, 0) / (1 + scalar(k, 1) * decay_factor);
@@ -96,11 +97,11 @@ Created create_adagrad(const KernelCreateContext& create) {
 
 Created create_adam(const KernelCreateContext& create) {
   const Node& node = create.node();
-  const double alpha = node.attr_float("alpha", 0.9F);
-  const double beta = node.attr_float("beta", 0.999F);
-  const double epsilon = node.attr_float("epsilon", 1e-6F);
-  const double decay = node.attr_float("norm_coefficient", 0.0F);
-  const double decay_post = node.attr_float("norm_coefficient_post", 0.0F);
+  const double alpha = need_float(node, "alpha");
+  const double beta = need_float(node, "beta");
+  const double epsilon = need_float(node, "epsilon");
+  const double decay = need_float(node, "norm_coefficient");
+  const double decay_post = need_float(node, "norm_coefficient_post");
   return make_kernel(
       [=](KernelContext& k) {
         const double count = scalar(k, 1);

@@ -8,6 +8,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -40,7 +41,7 @@ float float_input(const KernelContext& k, std::size_t i, float fallback) {
 }
 
 Created create_nms(const KernelCreateContext& create) {
-  const bool centre = create.node().attr_int("center_point_box", 0) != 0;
+  const bool centre = need_int(create.node(), "center_point_box") != 0;
   return make_kernel([centre](KernelContext& k) {
     const Tensor& boxes = k.input(0);
     const Tensor& scores = k.input(1);
@@ -119,13 +120,12 @@ Bilinear bilinear(float y, float x, std::int64_t height, std::int64_t width) {
 
 Created create_roi_align(const KernelCreateContext& create) {
   const Node& node = create.node();
-  const bool maximum = node.attr_string("mode", "avg") == "max";
-  const bool half_pixel =
-      node.attr_string("coordinate_transformation_mode", "half_pixel") == "half_pixel";
-  const std::int64_t out_h = node.attr_int("output_height", 1);
-  const std::int64_t out_w = node.attr_int("output_width", 1);
-  const std::int64_t ratio = node.attr_int("sampling_ratio", 0);
-  const float scale = node.attr_float("spatial_scale", 1.0F);
+  const bool maximum = need_string(node, "mode") == "max";
+  const bool half_pixel = need_string(node, "coordinate_transformation_mode") == "half_pixel";
+  const std::int64_t out_h = need_int(node, "output_height");
+  const std::int64_t out_w = need_int(node, "output_width");
+  const std::int64_t ratio = need_int(node, "sampling_ratio");
+  const float scale = need_float(node, "spatial_scale");
   if (out_h < 1 || out_w < 1 || ratio < 0) fail("an attribute is not positive");
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
@@ -266,9 +266,9 @@ AxisTaps axis_taps(double grid, std::int64_t size, bool align, Padding padding, 
 
 Created create_grid_sample(const KernelCreateContext& create) {
   const Node& node = create.node();
-  const std::string mode = node.attr_string("mode", "linear");
-  const std::string pad = node.attr_string("padding_mode", "zeros");
-  const bool align = node.attr_int("align_corners", 0) != 0;
+  const std::string mode = need_string(node, "mode");
+  const std::string pad = need_string(node, "padding_mode");
+  const bool align = need_int(node, "align_corners") != 0;
   const Sampling sampling = mode == "nearest"                      ? Sampling::kNearest
                             : mode == "cubic" || mode == "bicubic" ? Sampling::kCubic
                                                                    : Sampling::kLinear;

@@ -6,6 +6,7 @@
 #include "data/decode.h"
 #include "engines/native/kernels/common/axes.h"
 #include "engines/native/kernels/register.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -18,7 +19,7 @@ std::uint8_t luma(const std::uint8_t* rgb) {
 }
 
 std::unique_ptr<Kernel> create_image_decoder(const KernelCreateContext& create) {
-  const std::string format = create.node().attr_string("pixel_format", "RGB");
+  const std::string format = need_string(create.node(), "pixel_format");
   if (format != "RGB" && format != "BGR" && format != "Grayscale") {
     fail("pixel_format '" + format + "' is not known");
   }

@@ -12,6 +12,7 @@
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "ir/attributes.h"
 
 namespace xrt::native {
 
@@ -68,13 +69,13 @@ Attributes parse(const Node& node) {
                                    {"round_prefer_ceil", Nearest::kPreferCeil},
                                    {"floor", Nearest::kFloor},
                                    {"ceil", Nearest::kCeil}});
-  a.cubic_a = node.attr_float("cubic_coeff_a", -0.75F);
-  a.antialias = node.attr_int("antialias", 0) != 0;
-  a.exclude_outside = node.attr_int("exclude_outside", 0) != 0;
-  a.extrapolation = node.attr_float("extrapolation_value", 0.0F);
+  a.cubic_a = need_float(node, "cubic_coeff_a");
+  a.antialias = need_int(node, "antialias") != 0;
+  a.exclude_outside = need_int(node, "exclude_outside") != 0;
+  a.extrapolation = need_float(node, "extrapolation_value");
   a.has_axes = node.has("axes");
   a.axes = node.attr_ints("axes");
-  a.policy = node.attr_string("keep_aspect_ratio_policy", "stretch");
+  a.policy = need_string(node, "keep_aspect_ratio_policy");
   return a;
 }
 
@@ -399,7 +400,7 @@ void register_resize_kernels(KernelRegistry& registry) {
   registry.add({.op = "Resize",
                 .supports =
                     [](const NodeView& n) {
-                      return n.node().attr_string("mode", "nearest") == "nearest"
+                      return need_string(n.node(), "mode") == "nearest"
                                  ? n.check_input(0, kByteTypes)
                                  : n.check_input(0, kNumericTypes);
                     },
