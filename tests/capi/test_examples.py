@@ -6,13 +6,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
-from openxrt import _command
+from build_tree import build_folder, call, cmake
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "examples" / "lite_mcu" / "digits_int8.onnx"
@@ -31,31 +30,11 @@ needs_rust = pytest.mark.skipif(
 )
 
 
-def call(*command: object) -> str:
-    """Standard output of a command that must succeed."""
-    result = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-def build_folder() -> Path:
-    """The folder of the build that is tested."""
-    program = next(path for path in _command.programs() if path.is_file())
-    build = program.parent.parent
-    if not (build / "CMakeCache.txt").is_file():
-        pytest.skip("this is not a build folder: there is nothing to install from")
-    return build
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of pkg-config's file in an installed tree that was moved."""
     folder = tmp_path_factory.mktemp("installed")
-    cmake = Path(sys.executable).parent / "cmake"
-    build = build_folder()
-    call(cmake if cmake.is_file() else "cmake", "--install", build, "--prefix", folder / "first")
+    call(cmake(), "--install", build_folder(), "--prefix", folder / "first")
     (folder / "first").rename(folder / "moved")
     found = list((folder / "moved").rglob("openxrt.pc"))
     assert len(found) == 1

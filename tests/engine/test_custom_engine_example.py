@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from build_tree import build_folder, build_outside, call, cmake, xrt
 from onnx import TensorProto, helper, numpy_helper
-from openxrt import _command
 from small_models import model_proto, tensor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,39 +27,10 @@ CASES = [
 ]
 
 
-def call(*command: object, **environment: str) -> str:
-    """Standard output of a command that must succeed."""
-    result = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-def build_folder() -> Path:
-    program = next(path for path in _command.programs() if path.is_file())
-    build = program.parent.parent
-    if not (build / "CMakeCache.txt").is_file():
-        pytest.skip("this is not a build folder: it has no template engine")
-    return build
-
-
 @pytest.fixture(scope="module")
 def out_of_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the engine's library, built against an installed OpenXRT."""
-    build = build_folder()
-    temporary = tmp_path_factory.mktemp("template")
-    prefix, folder = temporary / "prefix", temporary / "build"
-    cmake = Path(sys.executable).parent / "cmake"
-    cmake = cmake if cmake.is_file() else Path("cmake")
-    call(cmake, "--install", build, "--prefix", prefix, "--component", "OpenXRT")
-    call(cmake, "-S", EXAMPLE / "cpp", "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
-    call(cmake, "--build", folder)
-    return folder
+    return build_outside(EXAMPLE / "cpp", tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture(params=["in the tree", "outside the tree", "in Python"])
@@ -197,16 +168,15 @@ def test_the_python_engines_as_programs(model: Path) -> None:
 
 
 def test_the_command_finds_the_engine_outside_the_tree(model: Path, out_of_tree: Path) -> None:
-    program = next(path for path in _command.programs() if path.is_file())
     path = {"XRT_ENGINE_PATH": str(out_of_tree)}
-    assert "ran one op" in call(program, "doctor", "template", **path)
+    assert "ran one op" in call(xrt(), "doctor", "template", **path)
     options = [model, "-e", "template,native", "--json"]
-    explanation = json.loads(call(program, "inspect", *options, "--runs", 1, **path))
+    explanation = json.loads(call(xrt(), "inspect", *options, "--runs", 1, **path))
     assert explanation["nodes_per_engine"] == {"native": 1, "template": 2}
     exp = next(node for node in explanation["nodes"] if node["op"] == "Exp")
     assert exp["refusals"]["template"] == "there is no lowering of Exp"
     inputs = ["-i", "x=[[1,-2,0.5],[0,0,0]]"]
-    output = call(program, "run", model, "-e", "template,native", *inputs, **path)
+    output = call(xrt(), "run", model, "-e", "template,native", *inputs, **path)
     assert "y: float32[2,3] 7.3891, 0.13534, 2.7183, 1, 1, 1" in output
 
 
@@ -231,12 +201,10 @@ def test_conformance_finds_a_fault_in_a_library(out_of_tree: Path, tmp_path: Pat
     shutil.copytree(ROOT / "src" / "engines" / "template", sources)
     faulty = ROOT / "tests" / "conformance" / "engines" / "cpp" / "elementwise.cc"
     shutil.copy(faulty, sources / "elementwise.cc")
-    cmake = Path(sys.executable).parent / "cmake"
-    cmake = cmake if cmake.is_file() else Path("cmake")
     prefix = out_of_tree.parent / "prefix"
     options = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DENGINE_SOURCES={sources}"]
-    call(cmake, "-S", EXAMPLE / "cpp", "-B", folder, *options)
-    call(cmake, "--build", folder)
+    call(cmake(), "-S", EXAMPLE / "cpp", "-B", folder, *options)
+    call(cmake(), "--build", folder)
     done = conformance(folder, "engine", "outputs")
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "1 checks passed, 1 failed: outputs"
@@ -244,7 +212,6 @@ def test_conformance_finds_a_fault_in_a_library(out_of_tree: Path, tmp_path: Pat
 
 
 def test_a_cached_plan_whose_engine_is_gone(model: Path, out_of_tree: Path, tmp_path: Path) -> None:
-    program = next(path for path in _command.programs() if path.is_file())
     folder = tmp_path / "engines"
     folder.mkdir()
     library = folder / "libxrt_engine_template.so"
@@ -254,7 +221,7 @@ def test_a_cached_plan_whose_engine_is_gone(model: Path, out_of_tree: Path, tmp_
         "XRT_CACHE_DIR": str(tmp_path / "cache"),
         "XRT_LOG": "info",
     }
-    command = [program, "run", model, "-e", "template,native"]
+    command = [xrt(), "run", model, "-e", "template,native"]
     call(*command, **environment)
     entries = sorted((tmp_path / "cache").glob("template-*"))
     assert entries

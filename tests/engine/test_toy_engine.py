@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine outside the tree is one folder: everything finds it without an edit elsewhere."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from build_tree import build_outside, call, xrt
 from onnx import TensorProto, helper
-from openxrt import _command
 from small_models import make_model, tensor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,37 +15,10 @@ SOURCES = Path(__file__).with_name("toy")
 OPS = ("Mul", "Neg", "Relu")
 
 
-def call(*command: object, **environment: str) -> str:
-    """Standard output of a command that must succeed."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the engine's library, built against an installed OpenXRT."""
-    build = xrt().parent.parent
-    if not (build / "CMakeCache.txt").is_file():
-        pytest.skip("this is not a build folder: there is nothing to install")
-    made = tmp_path_factory.mktemp("toy")
-    cmake = Path(sys.executable).parent / "cmake"
-    cmake = cmake if cmake.is_file() else Path("cmake")
-    call(cmake, "--install", build, "--prefix", made / "prefix", "--component", "OpenXRT")
-    call(cmake, "-S", SOURCES, "-B", made / "build", f"-DCMAKE_PREFIX_PATH={made / 'prefix'}")
-    call(cmake, "--build", made / "build")
-    return made / "build"
-
-
-def xrt() -> Path:
-    """The command of the build."""
-    return next(path for path in _command.programs() if path.is_file())
+    return build_outside(SOURCES, tmp_path_factory.mktemp("toy"))
 
 
 def test_it_is_small() -> None:

@@ -3,7 +3,6 @@
 
 import itertools
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,8 +13,8 @@ import numpy as np
 import openxrt
 import pytest
 import torch
+from build_tree import build_outside, call, xrt
 from onnx import TensorProto, helper
-from openxrt import _command
 from small_models import make_model, model_proto, tensor, untyped
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -516,19 +515,6 @@ def test_plans_are_kept_where_ops_say_a_revision(tmp_path: Path) -> None:
         assert "op 'test.ops.Kept' was registered without a revision" in notes
 
 
-def call(*command: object, **environment: str) -> str:
-    """Standard output of a command that must succeed."""
-    result = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
 WITH_TVM = ("tvm",) if "tvm" in openxrt.engines() else ()
 EXPECTED = ["values = [0, 1, 3, 0]", "lengths = [2, 2, 1, 1]"]
 
@@ -546,18 +532,8 @@ def test_the_example_in_python() -> None:
 @pytest.fixture(scope="module")
 def example_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built against an installed OpenXRT."""
-    program = next(path for path in _command.programs() if path.is_file())
-    build = program.parent.parent
-    if not (build / "CMakeCache.txt").is_file():
-        pytest.skip("this is not a build folder: there is nothing to install from")
-    folder = tmp_path_factory.mktemp("example_ops")
-    cmake = Path(sys.executable).parent / "cmake"
-    cmake = cmake if cmake.is_file() else Path("cmake")
-    call(cmake, "--install", build, "--prefix", folder / "prefix", "--component", "OpenXRT")
-    prefix = f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}"
-    call(cmake, "-S", EXAMPLE / "cpp", "-B", folder / "build", prefix)
-    call(cmake, "--build", folder / "build")
-    return folder / "build" / "libxrt_op_example.so"
+    folder = build_outside(EXAMPLE / "cpp", tmp_path_factory.mktemp("example_ops"))
+    return folder / "libxrt_op_example.so"
 
 
 def test_the_example_in_cpp(example_library: Path, tmp_path: Path) -> None:
@@ -569,7 +545,6 @@ def test_the_example_in_cpp(example_library: Path, tmp_path: Path) -> None:
         f"open({str(tmp_path / 'model.onnx')!r}, 'wb').write(example['example_model']())\n"
     )
     call(sys.executable, "-c", script)
-    command = next(path for path in _command.programs() if path.is_file())
     inputs = ["-i", "x=[-3,0.25,2.5,2.75,4,0]"]
     flags = ["--op-library", example_library]
     path = {"XRT_OP_PATH": str(example_library.parent)}
@@ -577,11 +552,11 @@ def test_the_example_in_cpp(example_library: Path, tmp_path: Path) -> None:
         ("native", "xla,native", *(f"{e},native" for e in WITH_TVM)), ((flags, {}), ([], path))
     ):
         arguments = ["run", tmp_path / "model.onnx", "-e", engine, *inputs, *more]
-        output = call(command, *arguments, **environment)
+        output = call(xrt(), *arguments, **environment)
         assert "values: int64[4] 0, 1, 3, 0" in output
         assert "lengths: int64[4] 2, 2, 1, 1" in output
     arguments = ["inspect", tmp_path / "model.onnx", "-e", "xla,native", "--json", *flags]
-    explanation = json.loads(call(command, *arguments))
+    explanation = json.loads(call(xrt(), *arguments))
     ran = {node["op"]: node["engine"] for node in explanation["nodes"]}
     assert ran["example.SoftShrink"] == "xla"
     assert ran["example.RunLengths"] == "native"

@@ -26,11 +26,6 @@ class Sample:
     fixed: frozenset[int] = frozenset()  # inputs that models usually have as constants: axes, pads
     domain: str = ""
 
-    @property
-    def qualified_op(self) -> str:
-        """As engines list it: "Relu", "ai.onnx.ml.Scaler"."""
-        return f"{self.domain}.{self.op}" if self.domain else self.op
-
     def types(self) -> str:
         """The inputs' types, for people."""
         return ", ".join("-" if a is None else type_text(a) for a in self.inputs)

@@ -17,7 +17,6 @@ from ..models import Sample
 from ..samples import ROWS, Row
 from ..subject import Failed, Skipped, Subject
 
-SEPARATOR = "/"
 # No generator is named by the standard: only shapes and dtypes of their results can agree.
 RANDOM = frozenset(
     (
