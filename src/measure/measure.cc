@@ -439,13 +439,13 @@ std::optional<Measured> known(Survey& survey, const std::string& key) {
 }
 
 // How often a measurement that waits for another one looks.
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kTurnPoll{50};
 
 // One measurement at a time in a process: they would disturb each other. False if stopped first.
 bool wait_for_turn(std::unique_lock<std::mutex>& turn, const MeasuringRules& rules) {
   while (!turn.try_lock()) {
     if (rules.stop && rules.stop()) return false;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kTurnPoll);
   }
   return true;
 }
@@ -464,7 +464,7 @@ std::unique_ptr<FileLock> lock_between_processes(const std::string& key,
       if (lock != nullptr) return lock;
       throw_if_interrupted();
       if (rules.stop && rules.stop()) return nullptr;
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kTurnPoll);
     }
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kEngine) throw;  // the user has interrupted

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Op "Int8MatMul" of domain kDomain, see dnn/int8/int8.h: A of shape [..., K], constant W of [K, N],
-// or of [N, K] where the attribute trans_b is 1; operands of post-ops have Y's shape. Op "Int8Sums"
-// is MatMulInteger of A and W [K, N] without zero points: the library would bring them in with
-// float32, which does not hold large sums.
+// Op "Int8MatMul" of domain kDomain, see dnn/int8/int8.h: A of shape [..., K], constant W of [K,
+// N], or of [N, K] where the attribute trans_b is 1; operands of post-ops have Y's shape. Op
+// "Int8Sums" is MatMulInteger of A and W [K, N] without zero points: the library would bring them
+// in with float32, which does not hold large sums.
 #include <algorithm>
 
 #include "engines/native/dnn/families.h"
