@@ -106,6 +106,7 @@ std::vector<Var> Emitter::node(std::string_view domain, std::string_view op,
                                const std::vector<Var>& inputs, const std::vector<DType>& dtypes,
                                Attributes attributes) {
   std::vector<ValueId> ids;
+  ids.reserve(inputs.size());
   for (const Var& input : inputs) ids.push_back(input.id);
   const std::string name = fmt::format("{}/{}", prefix_, op);
   const NodeId made =

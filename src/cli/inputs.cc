@@ -457,6 +457,7 @@ std::vector<Data> make_inputs(const std::vector<Port>& ports, const InputOptions
         made(*port, source == sources.end() ? "random" : source->second, sizes, generator);
   }
   std::vector<Data> inputs;
+  inputs.reserve(ports.size());
   for (const Port& port : ports) {
     inputs.push_back(given.contains(port.name) ? Data(given[port.name]) : Data());
   }
