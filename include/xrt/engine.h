@@ -115,7 +115,7 @@ struct EngineInfo {
   std::map<std::string, std::string> offline_options = {};
   // Files whose change makes it another engine, of an engine that is not in a library of its own.
   std::vector<std::string> files = {};
-  // Set by engines that are built with OpenXRT's own C++ library (src/engines/common/core.h).
+  // Set by engines that are built with OpenXRT's own C++ library (src/engine/handles.h).
   std::string core_version = {};
 };
 

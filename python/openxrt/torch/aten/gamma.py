@@ -12,30 +12,28 @@ from torch import Tensor
 from ..registry import rewriting
 from .approximations import computed, polynomial, result_as
 
-# Lanczos' approximation with g = 7.
-_LANCZOS = (
-    0.99999999999980993,
-    676.5203681218851,
-    -1259.1392167224028,
-    771.32342877765313,
-    -176.61502916214059,
-    12.507343278686905,
-    -0.13857109526572012,
-    9.9843695780195716e-6,
-    1.5056327351493116e-7,
-)
+# Of Stirling's series, B₂ⱼ / (2j (2j − 1)): below 1e-13 off where the argument is at least 7.
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+_LARGE = 7
 
 
 @rewriting("aten.lgamma.default")
 def lgamma(x: Tensor) -> Tensor:
     value = computed(x)
     left = value < 0.5
-    z = torch.where(left, 1 - value, value) - 1
-    series = torch.full_like(z, _LANCZOS[0])
-    for i, coefficient in enumerate(_LANCZOS[1:]):
-        series = series + coefficient / (z + (i + 1))
-    t = z + 7.5
-    right = 0.5 * math.log(2 * math.pi) + (z + 0.5) * t.log() - t + series.log()
+    z = torch.where(left, 1 - value, value)
+    # Γ(z + n) = z (z + 1) … (z + n − 1) Γ(z) brings small arguments to where the series holds.
+    large = z >= _LARGE
+    shifted = torch.where(large, z, z + _LARGE)
+    small = torch.where(large, 1, z)
+    # (z + n)ⁿ over that product: what is left has fewer digits to lose.
+    ratio = torch.ones_like(z)
+    for k in range(_LARGE):
+        ratio = ratio * ((small + _LARGE) / (small + k))
+    inverse = 1 / shifted
+    right = (z - 0.5) * shifted.log() - shifted + 0.5 * math.log(2 * math.pi)
+    right = right + inverse * polynomial(inverse * inverse, _STIRLING)
+    right = torch.where(large, right, right + ratio.log())
     # Γ(x)·Γ(1−x) = π / sin πx
     sine = torch.sin(math.pi * (value - torch.round(value))).abs()
     result = torch.where(left, math.log(math.pi) - sine.log() - right, right)
