@@ -26,6 +26,9 @@ struct WindowAttributes {
 // Whether all dilations are 1.
 bool is_dense_window(const Node& node);
 
+// Of a tensor [batch, channels, spatial ...].
+inline Dims spatial_dims(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
+
 // The window for one input shape: every list has one entry per spatial dimension.
 struct Window {
   Dims kernel;

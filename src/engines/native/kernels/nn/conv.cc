@@ -17,8 +17,6 @@ namespace {
 
 using Created = std::unique_ptr<Kernel>;
 
-Dims spatial_dims(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
-
 void store_wide(const Tensor& wide, Tensor& y) {
   if (wide.raw() != y.raw()) {
     store_float(y.dtype(), wide.data<float>(), y.count(), y.raw(), 0);

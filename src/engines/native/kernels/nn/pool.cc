@@ -17,8 +17,6 @@ namespace {
 
 using Created = std::unique_ptr<Kernel>;
 
-Dims spatial_dims(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
-
 Dims pooled_dims(const Tensor& x, const Window& window) {
   Dims dims{x.dims()[0], x.dims()[1]};
   dims.insert(dims.end(), window.output.begin(), window.output.end());

@@ -8,6 +8,7 @@
 
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/window.h"
 #include "engines/native/kernels/common/windows.h"
 #include "engines/native/kernels/register.h"
 #include "ir/attributes.h"
@@ -19,8 +20,6 @@ namespace {
 using Created = std::unique_ptr<Kernel>;
 
 constexpr const char* kDomain = "xrt";
-
-Dims spatial_dims(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
 
 Support float_or_double(const NodeView& node) {
   const DType dtype = node.input_dtype(0);
