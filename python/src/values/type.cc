@@ -16,7 +16,7 @@ namespace nb = nanobind;
 namespace xrt::python {
 namespace {
 
-const char* kind_of(const Type& type) {
+const char* kind_name(const Type& type) {
   switch (type.kind) {
     case Type::Kind::kTensor:
       return "tensor";
@@ -75,7 +75,7 @@ void bind_type(nb::module_& module) {
   nb::class_<Type>(module, "Type",
                    "The type of a value of a graph. str() gives it as text: \"float32[N,3]\", "
                    "\"float32[*]\" (unknown rank), \"seq(int64[?])\".")
-      .def_prop_ro("kind", kind_of,
+      .def_prop_ro("kind", kind_name,
                    "\"tensor\", \"sequence\", \"optional\", \"map\" or \"sparse_tensor\".")
       .def_prop_ro("dtype", dtype_object,
                    "The element type as NumPy and ml_dtypes name it (\"float32\", \"bfloat16\", "
