@@ -297,37 +297,6 @@ float half_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(result | sign);
 }
 
-std::uint16_t float_to_half(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
-  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
-  if (magnitude > 0x7F800000U) return sign | 0x7E00U | (magnitude >> 13 & 0x3FFU);  // NaN
-  if (magnitude >= 0x477FF000U) return sign | 0x7C00U;  // rounds to 65536 or more
-  if (magnitude < 0x38800000U) {
-    // Subnormal: adding 0.5 aligns the mantissa so that the addition itself rounds.
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
-    return sign | static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U);
-  }
-  const std::uint32_t rounded = magnitude - 0x38000000U + 0xFFFU + (magnitude >> 13 & 1U);
-  return sign | static_cast<std::uint16_t>(rounded >> 13);
-}
-
-std::uint16_t float_to_bfloat16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
-  return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
-}
-
-float narrow_to_odd(double value) {
-  const auto nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) == value || std::isnan(value) || std::isinf(nearest)) {
-    return nearest;
-  }
-  if ((std::bit_cast<std::uint32_t>(nearest) & 1U) != 0) return nearest;
-  const float far = std::numeric_limits<float>::infinity();
-  return std::nextafter(nearest, value > static_cast<double>(nearest) ? far : -far);
-}
-
 std::uint8_t float_to_small(DType dtype, float value, bool saturate, Rounding rounding) {
   if (dtype == DType::kFloat8E8M0) return encode_e8m0(value, saturate, rounding);
   const SmallFormat f = small_format(dtype);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/half.h"
 #include "engines/native/kernels/common/axes.h"
 #include "xrt/dtype.h"
 #include "xrt/error.h"
@@ -16,13 +17,9 @@ namespace xrt::native {
 enum class Rounding : std::uint8_t { kNearest, kUp, kDown };
 
 float half_to_float(std::uint16_t bits);
-std::uint16_t float_to_half(float value);  // nearest even
 inline float bfloat16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
-std::uint16_t float_to_bfloat16(float value);  // nearest even
-// A float of which the nearest 16-bit or narrower float is that of `value`: rounded to odd.
-float narrow_to_odd(double value);
 
 // The 8-bit and 4-bit floats of the ONNX standard. `saturate`: beyond the range gives the largest
 // finite number, else infinity or NaN, whichever the format has.
