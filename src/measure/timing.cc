@@ -62,8 +62,9 @@ double TimedPlan::turn() {
   const ThreadGate::Pass alone(ThreadGate::process(), all_threads());
   if (us() < kSlowUs) {
     double settled_us = 0;
-    for (std::size_t i = 0; i < kMostRuns && settled_us < kSettlingUs; ++i)
+    for (std::size_t i = 0; i < kMostRuns && settled_us < kSettlingUs; ++i) {
       settled_us += timed_run();
+    }
   }
   std::vector<double> samples;
   double counted_us = 0;
