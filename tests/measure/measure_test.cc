@@ -207,7 +207,7 @@ TEST(AutoPrecision, StaysWithinTheTolerance) {
     }
     for (const auto& row : e.candidates) {
       if (row.precision == "f32" || row.error < 0) continue;
-      EXPECT_GT(row.error, 0) << "bf16 rounds";
+      // oneDNN may round factors to bfloat16, and does where that is faster: not on every CPU.
       EXPECT_LT(row.error, 0.02);
     }
   }
