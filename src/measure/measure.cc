@@ -444,6 +444,7 @@ constexpr std::chrono::milliseconds kTurnPoll{50};
 // One measurement at a time in a process: they would disturb each other. False if stopped first.
 bool wait_for_turn(std::unique_lock<std::mutex>& turn, const MeasuringRules& rules) {
   while (!turn.try_lock()) {
+    throw_if_interrupted();
     if (rules.stop && rules.stop()) return false;
     std::this_thread::sleep_for(kTurnPoll);
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "measure/contention.h"
 #include "measure/profile_cache.h"
 #include "tests/support/sleepy_engine.h"
@@ -349,6 +350,40 @@ TEST(Auto, ASecondStartTakesThePlanFromDisk) {
   EXPECT_EQ(placement("fast"), "measured earlier");
   EXPECT_EQ(placement("background"), "measured earlier") << "from the profile";
   std::filesystem::remove_all(folder);
+}
+
+TEST(Auto, WaitingForAnotherMeasurementEndsByCtrlC) {
+  // Does not return from compile() until it is released, or after ten seconds.
+  class Held : public SleepyEngine {
+   public:
+    Held() : SleepyEngine("held", {}, 0) {}
+    std::shared_ptr<const Executable> compile(const Function& function,
+                                              const CompileOptions& options) const override {
+      began = true;
+      began.notify_all();
+      for (int i = 0; i < 1000 && !released; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      return SleepyEngine::compile(function, options);
+    }
+    mutable std::atomic<bool> began = false;
+    std::atomic<bool> released = false;
+  };
+  const auto held = std::make_shared<Held>();
+  register_engine(held);
+  std::thread other([] { Program::compile(chain(), {.engines = {"held"}, .precision = "auto"}); });
+  held->began.wait(false);
+  set_interrupt_check([] { return true; });
+  try {
+    Program::compile(chain(true), {.engines = {"native"}, .precision = "auto"});
+    ADD_FAILURE() << "not interrupted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "interrupted");
+  }
+  set_interrupt_check(nullptr);
+  EXPECT_EQ(held->compiled, 0) << "the other measurement was waited for";
+  held->released = true;
+  other.join();
 }
 
 TEST(Auto, OneBudgetForAllShapes) {
