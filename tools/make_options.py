@@ -256,26 +256,37 @@ def load_source(options: list[Option]) -> str:
     )
 
 
+def help_with_default(option: Option) -> str:
+    """The help of an option whose signature does not show the default."""
+    if option.default in (None, ""):
+        return option.help
+    default = option.default
+    shown = f'"{default}"' if isinstance(default, str) else repr(default)
+    return f"{option.help} Default: {shown}."
+
+
 def module_source(options: list[Option]) -> str:
-    """python/openxrt/_module_options.py."""
+    """python/openxrt/_module_options.py.
+
+    Options are None by default: what is given is told from what is not, also where it is the
+    table's default.
+    """
     leading, others = leading_first([o for o in options if o.module or o.retired])
     annotations = {
         o.keyword: o.annotation if "None" in o.annotation else f"{o.annotation} | None"
         for o in (*leading, *others)
     }
-    defaults = [
-        f"{o.keyword}: {annotations[o.keyword]} = {o.default!r}" for o in (*leading, *others)
-    ]
+    optional = [f"{o.keyword}: {annotations[o.keyword]} = None" for o in (*leading, *others)]
     parameters = [
-        *("self", "module: Any", *defaults[: len(leading)], "*"),
+        *("self", "module: Any", *optional[: len(leading)], "*"),
         *("use_fp16: bool = False", "use_int8: bool = False", "int8_calibration: object = None"),
-        *defaults[len(leading) :],
+        *optional[len(leading) :],
         "**other_names: object",
     ]
     passed = [f'"{o.keyword}": {o.keyword}' for o in (*leading, *others)]
     helps = [
         ("module", "what is wrapped; it stays usable by itself."),
-        *((option.keyword, option.help) for option in leading),
+        *((option.keyword, help_with_default(option)) for option in leading),
         ("use_fp16", 'engines that can do so compute float32 in float16: precision="f16".'),
         (
             "use_int8",
@@ -288,7 +299,7 @@ def module_source(options: list[Option]) -> str:
             "samples, a function, a number of calls, or the path of samples or of a table: see "
             "openxrt.quantize.Calibration, which may be given itself.",
         ),
-        *((option.keyword, option.help) for option in others),
+        *((option.keyword, help_with_default(option)) for option in others),
         (
             "other_names",
             f"other names of options: {other_names_of(options)}; and arguments of the framework's "
@@ -317,7 +328,7 @@ def module_source(options: list[Option]) -> str:
         "    @abstractmethod\n"
         "    def _set_up(self, module: Any, options: dict[str, Any], use_fp16: bool, "
         "use_int8: bool, int8_calibration: object) -> None:\n"
-        '        """Begins the module. `options` holds a value for every option."""\n'
+        '        """Begins the module. `options` holds every option, those not given as None."""\n'
     )
 
 

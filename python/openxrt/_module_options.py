@@ -16,30 +16,30 @@ class ModuleOptions(ABC):
     def __init__(
         self,
         module: Any,
-        engine: str | Sequence[str] | None = "auto",
-        device: str | None = "cpu",
+        engine: str | Sequence[str] | None = None,
+        device: str | None = None,
         *,
         use_fp16: bool = False,
         use_int8: bool = False,
         int8_calibration: object = None,
-        strict: bool | None = False,
-        num_threads: int | None = 0,
-        cluster_minimum_nodes: int | None = 1,
-        cluster_maximum_nodes: int | None = -1,
+        strict: bool | None = None,
+        num_threads: int | None = None,
+        cluster_minimum_nodes: int | None = None,
+        cluster_maximum_nodes: int | None = None,
         node_engines: Mapping[str, str] | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
         engine_options: Mapping[str, Mapping[str, object]] | None = None,
         dump_dir: str | os.PathLike[str] | None = None,
-        max_specializations: int | None = 16,
-        auto_mode: Literal["", "fast", "full", "background"] | None = "",
-        auto_budget_s: float | None = 10,
-        precision: Literal["f32", "bf16", "f16", "auto"] | None = "f32",
-        tolerance: float | None = 0.01,
-        fallback: bool | None = False,
-        force_compile: bool | None = False,
-        max_batch_size: int | None = 0,
-        max_workspace_bytes: int | None = 0,
-        verbose: bool | None = False,
+        max_specializations: int | None = None,
+        auto_mode: Literal["", "fast", "full", "background"] | None = None,
+        auto_budget_s: float | None = None,
+        precision: Literal["f32", "bf16", "f16", "auto"] | None = None,
+        tolerance: float | None = None,
+        fallback: bool | None = None,
+        force_compile: bool | None = None,
+        max_batch_size: int | None = None,
+        max_workspace_bytes: int | None = None,
+        verbose: bool | None = None,
         **other_names: object,
     ) -> None:
         """Wraps a module. None stands for the default of an option.
@@ -48,9 +48,9 @@ class ModuleOptions(ABC):
             module: what is wrapped; it stays usable by itself.
             engine: Engines in order of priority. "auto" lets the runtime choose, among the engines
                 behind it where there are any. What no listed engine takes runs on "native", unless
-                `strict` is set.
+                `strict` is set. Default: "auto".
             device: "cpu", or a device that the engines name, such as "cuda:0". Inputs may then lie
-                there, and results stay there if an input does.
+                there, and results stay there if an input does. Default: "cpu".
             use_fp16: engines that can do so compute float32 in float16: precision="f16".
             use_int8: evaluation computes convolutions and products by constants in int8. What is
                 quantised is made at the first call, and anew at the next call after weights have
@@ -58,12 +58,12 @@ class ModuleOptions(ABC):
             int8_calibration: samples, a function, a number of calls, or the path of samples or of
                 a table: see openxrt.quantize.Calibration, which may be given itself.
             strict: Only the listed engines may run nodes: a node that they refuse is an error with
-                every reason.
+                every reason. Default: False.
             num_threads: Threads of all engines together, at most the process's budget; 0: the
-                budget.
+                budget. Default: 0.
             cluster_minimum_nodes: Smaller clusters of nodes go to the next engine that takes them;
-                -1: no limit.
-            cluster_maximum_nodes: Larger clusters of nodes are split; -1: no limit.
+                -1: no limit. Default: 1.
+            cluster_maximum_nodes: Larger clusters of nodes are split; -1: no limit. Default: -1.
             node_engines: Node name to engine: overrides placement for that node. A node of a body
                 is LOOP/body/NODE.
             cache_dir: Folder of the compile cache on disk; without it only what engine "auto"
@@ -73,25 +73,27 @@ class ModuleOptions(ABC):
             dump_dir: Folder to write the graph to before and after each pass, and every function,
                 as text.
             max_specializations: Compiled plans kept for distinct shapes of the inputs; the one
-                used longest ago makes room.
+                used longest ago makes room. Default: 16.
             auto_mode: How engine "auto" decides: "fast", by estimates; "full", by measuring before
                 the first results; "background", by measuring beside the runs. Empty: background;
                 full where `precision` is to be chosen; fast for training and on accelerators.
             auto_budget_s: Seconds after which measuring starts nothing new, summed over all input
-                shapes. Time in which measuring makes way for runs does not count.
+                shapes. Time in which measuring makes way for runs does not count. Default: 10.
             precision: What engines that can do so compute float32 in: "f32", "bf16", "f16"; or
                 "auto": the fastest one measured whose outputs stay within `tolerance` of float32.
+                Default: "f32".
             tolerance: For `precision` "auto": the largest difference from float32, over the range
-                of each output.
+                of each output. Default: 0.01.
             fallback: Nodes of a function that its engine fails to compile go to the next engine
-                that takes them. Otherwise such a failure is an error.
-            force_compile: Compile anew whatever the caches hold; the results are cached.
+                that takes them. Otherwise such a failure is an error. Default: False.
+            force_compile: Compile anew whatever the caches hold; the results are cached. Default:
+                False.
             max_batch_size: The largest first dimension of inputs to build for, for engines that
                 build for a range of sizes; 0: as the model declares it. A larger batch is built
-                for when it comes, with one warning.
+                for when it comes, with one warning. Default: 0.
             max_workspace_bytes: Bytes of scratch memory that one run of a function may use; 0: no
-                limit. An engine that needs more has failed to compile.
-            verbose: Print every line of the log, as XRT_LOG=debug does.
+                limit. An engine that needs more has failed to compile. Default: 0.
+            verbose: Print every line of the log, as XRT_LOG=debug does. Default: False.
             other_names: other names of options: auto, dump_subgraph_dir, engines,
                 max_workspace_size, cluster_max_iteration, cluster_ignore_pipeline,
                 cluster_strict_sbp_policy, strict_types, force_precision_constraints; and arguments
@@ -139,4 +141,4 @@ class ModuleOptions(ABC):
         use_int8: bool,
         int8_calibration: object,
     ) -> None:
-        """Begins the module. `options` holds a value for every option."""
+        """Begins the module. `options` holds every option, those not given as None."""

@@ -33,14 +33,14 @@ class XRTModuleCore(ModuleOptions):
         int8_calibration: object,
     ) -> None:
         calibration = calibration_of(use_int8, int8_calibration)
-        given = {
-            name: value
-            for name, value in options.items()
-            if value is not None and value != DEFAULTS.get(name)
-        }
+        given = {name: value for name, value in options.items() if value is not None}
         if use_fp16 and given.setdefault("precision", "f16") != "f16":
-            raise InvalidArgument(f"use_fp16 and precision={given['precision']!r}")
-        self._wrap(module, {"engine": DEFAULTS["engine"], **given}, calibration)
+            raise InvalidArgument(
+                f"use_fp16 and precision={given['precision']!r} contradict each other: leave one "
+                "of them out"
+            )
+        changed = {name: value for name, value in given.items() if value != DEFAULTS.get(name)}
+        self._wrap(module, {"engine": DEFAULTS["engine"], **changed}, calibration)
 
     @abstractmethod
     def _wrap(self, module: Any, options: dict[str, Any], calibration: Calibration | None) -> None:

@@ -132,10 +132,10 @@ def test_modules_have_it(tree: Path) -> None:
             self.options = options
 
     parameter = inspect.signature(Module).parameters["warp_factor"]
-    assert (parameter.default, parameter.annotation) == (1, "int | None")
+    assert (parameter.default, parameter.annotation) == (None, "int | None")
     assert parameter.kind == inspect.Parameter.KEYWORD_ONLY
     described = made.ModuleOptions.__init__.__doc__
-    assert "warp_factor: Multiple of the speed of light. Nothing uses it." in described
+    assert "warp_factor: Multiple of the speed of light. Nothing uses it. Default: 1." in described
     assert Module(None, warp_factor=5).options["warp_factor"] == 5
 
 

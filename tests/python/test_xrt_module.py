@@ -63,7 +63,9 @@ def test_an_argument_is_an_option_that_load_takes(argument: str, tmp_path: Path)
 
 
 def test_defaults_add_nothing() -> None:
-    module = Module(relu(), use_fp16=False, use_int8=False, cluster_maximum_nodes=None)
+    module = Module(
+        relu(), use_fp16=False, use_int8=False, cluster_maximum_nodes=None, strict=False
+    )
     assert module.options == {"engine": "auto"}
     assert module.calibration is None
 
@@ -74,14 +76,17 @@ def test_the_signature_is_the_table() -> None:
     own = {"module", "use_fp16", "use_int8", "int8_calibration", "other_names"}
     assert set(parameters) - own == {name for name, option in options.items() if option.module}
     for name in set(parameters) - own:
-        assert parameters[name].default == options[name].default, name
+        assert parameters[name].default is None, name
+        assert f"            {name}: " in (Module.__init__.__doc__ or ""), name
 
 
 def test_precision() -> None:
     assert Module(relu(), use_fp16=True).options["precision"] == "f16"
     assert Module(relu(), use_fp16=True, precision="f16").options["precision"] == "f16"
-    with pytest.raises(openxrt.InvalidArgument, match="use_fp16 and precision='bf16'"):
-        Module(relu(), use_fp16=True, precision="bf16")
+    # "f32" is the table's default, and an explicit choice here.
+    for other in ("f32", "bf16", "auto"):
+        with pytest.raises(openxrt.InvalidArgument, match=f"use_fp16 and precision='{other}'"):
+            Module(relu(), use_fp16=True, precision=other)
 
 
 def test_int8() -> None:

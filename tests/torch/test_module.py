@@ -427,7 +427,8 @@ def test_arguments_of_oneflow_xrt(tmp_path) -> None:
     half = xt.XRTModule(module, engine="native", use_fp16=True)
     assert half.options["precision"] == "f16"
     torch.testing.assert_close(half(x), module(x), rtol=1e-2, atol=1e-2)
-    with pytest.raises(openxrt.InvalidArgument, match="use_fp16"):
-        xt.XRTModule(module, use_fp16=True, precision="bf16")
+    for other in ("f32", "bf16"):
+        with pytest.raises(openxrt.InvalidArgument, match=f"use_fp16 and precision='{other}'"):
+            xt.XRTModule(module, use_fp16=True, precision=other)
     with pytest.raises(openxrt.InvalidArgument, match="int8_calibration without use_int8"):
         xt.XRTModule(module, int8_calibration=[x])
