@@ -82,22 +82,64 @@ def test_token_by_token_with_a_cache(transformers: Any, kind: str, engine: str) 
     assert len(module._programs) == 3
 
 
-def test_generate_through_the_engines(transformers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, twin = causal(transformers, "llama"), causal(transformers, "llama")
-    tokens = torch.randint(0, 90, (2, 5))
-    options = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": 0}
-    want = plain.generate(tokens, **options)
-    module = xt.XRTModule(twin, engine="native")
-    calls = 0
+GREEDY = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": 0}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 99, "eos_token_id": 98}
 
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return module(*args, **kwargs)
 
-    monkeypatch.setattr(plain, "forward", forward)
-    assert torch.equal(plain.generate(tokens, **options), want)
-    assert calls == 8
+def generator(transformers: Any, kind: str) -> Any:
+    """A small model of random weights that generates."""
+    torch.manual_seed(0)
+    if kind in ("gpt2", "llama"):
+        return causal(transformers, kind)
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
+    if kind == "mistral":  # a window that is full before the last token
+        config = transformers.MistralConfig(**SMALL, **heads, sliding_window=8)
+        return transformers.MistralForCausalLM(config).eval()
+    if kind == "mamba":
+        return transformers.MambaForCausalLM(transformers.MambaConfig(**SMALL)).eval()
+    config = transformers.T5Config(
+        d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, vocab_size=99, eos_token_id=98
+    )
+    config.decoder_start_token_id = 0
+    return transformers.T5ForConditionalGeneration(config).eval()
+
+
+@pytest.mark.parametrize(
+    ("kind", "programs"), [("llama", 2), ("gpt2", 2), ("mistral", 4), ("mamba", 2), ("t5", 2)]
+)
+def test_generate_through_the_engines(transformers: Any, kind: str, programs: int) -> None:
+    plain = generator(transformers, kind)
+    module = xt.XRTModule(plain, engine="native")
+    tokens = torch.randint(1, 90, (2, 5))
+    assert torch.equal(module.generate(tokens, **GREEDY), plain.generate(tokens, **GREEDY))
+    # The prompt and a token: a further call, and a longer one, compile nothing.
+    assert len(list(module.programs())) == programs
+    longer = {**GREEDY, "max_new_tokens": 12}
+    assert torch.equal(module.generate(tokens, **longer), plain.generate(tokens, **longer))
+    assert len(list(module.programs())) == programs
+
+
+def test_generate_with_beams_and_a_cache_that_grows(transformers: Any) -> None:
+    plain = generator(transformers, "llama")
+    module = xt.XRTModule(plain, engine="native")
+    tokens = torch.randint(1, 90, (2, 5))
+    for options in ({"num_beams": 3}, {"cache_implementation": "dynamic"}, {"use_cache": False}):
+        want = plain.generate(tokens, **GREEDY, **options)
+        assert torch.equal(module.generate(tokens, **GREEDY, **options), want)
+    assert list(module.programs())
+
+
+def test_the_callers_cache_is_brought_to_its_new_state(transformers: Any) -> None:
+    plain = generator(transformers, "llama")
+    module = xt.XRTModule(plain, engine="native")
+    mine, other = transformers.DynamicCache(), transformers.DynamicCache()
+    for tokens in (torch.randint(1, 90, (2, 5)), torch.randint(1, 90, (2, 1))):
+        with torch.no_grad():
+            got = module(tokens, past_key_values=mine)
+            plain(tokens, past_key_values=other)
+        assert got.past_key_values is mine
+    assert mine.get_seq_length() == 6
+    torch.testing.assert_close(mine.layers[0].keys, other.layers[0].keys, rtol=1e-4, atol=1e-5)
 
 
 def test_encoder_and_decoder_caches(transformers: Any) -> None:

@@ -85,6 +85,16 @@ def test_attention(options: dict[str, object]) -> None:
     compare(Attention(**options), *(torch.randn(2, 2, 5, 8) for _ in range(3)))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_attention_of_halves(dtype: torch.dtype) -> None:
+    inputs = [torch.randn(2, 2, 5, 8).to(dtype) for _ in range(3)]
+    expected = gradients(Attention(is_causal=True), *inputs)
+    found = gradients(xt.XRTModule(Attention(is_causal=True), engine="native").train(), *inputs)
+    for actual, wanted in zip(found, expected, strict=True):
+        assert actual.dtype == dtype
+        torch.testing.assert_close(actual, wanted, rtol=2e-2, atol=2e-2)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_heads_that_share_keys(causal: bool) -> None:
     shared = [torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8)]

@@ -342,3 +342,73 @@ def test_batch_normalisation_under_a_checkpoint() -> None:
             assert_close(actual.grad, expected.grad)
         for actual, expected in zip(module.buffers(), plain.buffers(), strict=True):
             assert_close(actual, expected)
+
+
+class Doubles(nn.Module):
+    """Another way for more than ten rows."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 10 else x + 1
+
+
+def test_sizes_that_take_another_way() -> None:
+    plain = Doubles().eval()
+    module = xt.XRTModule(plain, "native")
+    for rows in (5, 7, 12, 20, 9, 1):
+        x = torch.randn(rows, 2)
+        assert_close(module(x), plain(x))
+
+
+class Difference(nn.Module):
+    """Its arguments must not be mixed up."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x - y
+
+
+def test_arguments_by_name_and_by_position() -> None:
+    module = xt.XRTModule(Difference().eval(), "native")
+    x, y = torch.randn(3), torch.randn(3)
+    assert_close(module(y=y, x=x), x - y)
+    assert_close(module(x, y), x - y)
+    assert_close(module(x, y=y), x - y)
+
+
+class Base(nn.Module):
+    """What calls the module, in a class below that of forward."""
+
+    def twice(self, x: torch.Tensor) -> torch.Tensor:
+        return self(self(x))
+
+
+class Caller(Base):
+    """Methods that call the module, directly and by a base class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x).relu()
+
+    def twice(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        assert isinstance(self, Caller)
+        return super().twice(x)
+
+    def by_forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.forward(x)
+
+
+def test_methods_call_the_wrapper(runs: list[int]) -> None:
+    plain = Caller().eval()
+    module = xt.XRTModule(plain, "native")
+    x = torch.randn(2, 3)
+    with torch.no_grad():
+        assert_close(module.twice(x), plain.linear(plain.linear(x).relu()).relu())
+        assert len(runs) == 2
+        assert_close(module.by_forward(x), plain.linear(x).relu())
+    assert len(runs) == 3
+    assert plain.calls == module.calls == 1
+    assert repr(type(plain)) == repr(type(module.twice.__self__))

@@ -4,35 +4,54 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import torch
-from torch.utils import _pytree as pytree
+from torch.export.graph_signature import InputKind
 
 from .._core import Watch
+from .containers import Kind, flatten
 from .importer import Imported, import_exported
-from .tracing import register_known_containers, trace
+from .tracing import trace
 
 # Held by whoever traces a module, for torch.export puts fake tensors in the place of its parameters
 # meanwhile, and by whoever reads them.
 _PARAMETERS = threading.RLock()
 
 
+# What torch.export is told of an argument: per open dimension of a tensor how far it is open, or
+# the same for an integer; None: it is as it is.
+Wide: TypeAlias = "list[dict[int, Any] | Any | None]"
+
+
+class _Open:
+    """Stands for an integer of any value."""
+
+
 class Signature:
     """Which arguments a program serves: dtypes, dimensions of which None is any, and devices, under
     the autocast of this moment, whose conversions are traced with the rest."""
 
-    def __init__(self, flat: list[object], spec: pytree.TreeSpec) -> None:
+    def __init__(self, flat: list[object], kind: Kind) -> None:
         self.autocast = _autocast()
-        self.spec = spec
+        self.kind = kind
+        # Tensors by position and nothing else, for which callers give no kind.
+        positional, keywords = kind.spec.children()
+        self._is_usual = not keywords.num_children and all(
+            child.is_leaf() for child in positional.children()
+        )
         self.entries = [
             (a.dtype, list(a.shape), a.device) if isinstance(a, torch.Tensor) else a for a in flat
         ]
+        # Of sizes that are open: the argument, its dimension (None: it is an integer), and what
+        # the size is in the symbols of the trace, with the range of each symbol.
+        self._open: list[tuple[int, int | None, Any]] = []
+        self._ranges: dict[Any, Any] = {}
 
-    def fits(self, flat: list[object], spec: pytree.TreeSpec | None) -> bool:
-        """Whether these arguments are of that kind."""
-        if spec is not None and spec != self.spec:
+    def fits(self, flat: list[object], kind: Kind | None) -> bool:
+        """Whether these arguments are of that kind; None stands for tensors by position."""
+        if not self._is_usual if kind is None else kind != self.kind:
             return False
         if self.autocast != _autocast():
             return False
@@ -40,7 +59,10 @@ class Signature:
             return False
         for entry, given in zip(self.entries, flat, strict=True):
             if not isinstance(given, torch.Tensor):
-                if isinstance(entry, tuple) or entry != given:
+                if entry is _Open:
+                    if type(given) is not int:
+                        return False
+                elif isinstance(entry, tuple) or entry != given:
                     return False
                 continue
             if not isinstance(entry, tuple) or entry[0] != given.dtype:
@@ -53,19 +75,38 @@ class Signature:
             for dim, size in zip(dims, given.shape, strict=True):
                 if dim is not None and dim != size:
                     return False
+        return not self._open or self._sizes_fit(flat)
+
+    def _sizes_fit(self, flat: list[object]) -> bool:
+        """Whether open sizes are such that the trace took the ways that these would take."""
+        sizes: dict[Any, int] = {}
+        for place, dim, expression in self._open:
+            size: int = flat[place] if dim is None else flat[place].shape[dim]  # type: ignore
+            if sizes.setdefault(expression, size) != size:
+                return False
+        for expression, size in sizes.items():
+            known = self._ranges.get(expression)
+            if known is not None:
+                if not known[0] <= size <= known[1]:
+                    return False
+            elif expression.free_symbols <= sizes.keys() and expression.subs(sizes) != size:
+                return False
         return True
 
-    def widened(self, flat: list[object]) -> list[dict[int, Any] | None] | None:
+    def widened(self, flat: list[object], kind: Kind) -> Wide | None:
         """Per argument, the dimensions in which `flat` differs, as torch.export wants them; None
         where it differs in more than sizes."""
-        wide: list[dict[int, Any] | None] = []
-        if len(flat) != len(self.entries) or self.autocast != _autocast():
+        wide: Wide = []
+        if kind != self.kind or self.autocast != _autocast():
             return None
-        for entry, given in zip(self.entries, flat, strict=True):
+        for place, (entry, given) in enumerate(zip(self.entries, flat, strict=True)):
             if not isinstance(given, torch.Tensor) or not isinstance(entry, tuple):
-                if isinstance(given, torch.Tensor) or isinstance(entry, tuple) or entry != given:
+                if isinstance(given, torch.Tensor) or isinstance(entry, tuple):
                     return None
-                wide.append(None)
+                is_same = entry is not _Open and entry == given
+                if not is_same and (place < kind.plain or type(given) is not int):
+                    return None
+                wide.append(None if is_same else torch.export.Dim.AUTO)
                 continue
             if entry[0] != given.dtype or len(entry[1]) != given.dim():
                 return None
@@ -74,17 +115,39 @@ class Signature:
             differing = [
                 d
                 for d, size in enumerate(given.shape)
-                if entry[1][d] is None or entry[1][d] != size
+                if size > 1 and (entry[1][d] is None or entry[1][d] != size)  # 1 stays a constant
             ]
             wide.append(dict.fromkeys(differing, torch.export.Dim.AUTO) or None)
         return wide
 
-    def allow(self, wide: list[dict[int, Any] | None]) -> None:
+    def allow(self, wide: Wide) -> None:
         """Lets the dimensions that widened() named be any."""
-        for entry, dims in zip(self.entries, wide, strict=True):
+        for place, dims in enumerate(wide):
+            entry = self.entries[place]
             if isinstance(entry, tuple):
                 for d in dims or ():
                     entry[1][d] = None
+            elif dims is not None:
+                self.entries[place] = _Open
+
+    def open_as_traced(self, values: list[object], ranges: Mapping[Any, Any]) -> None:
+        """Lets sizes be any that the trace would have served.
+
+        Args:
+            values: per argument what it was in the trace, sizes as symbols.
+            ranges: of the symbols.
+        """
+        for place, value in enumerate(values):
+            entry = self.entries[place]
+            if isinstance(value, torch.Tensor) and isinstance(entry, tuple):
+                for d, size in enumerate(value.shape):
+                    if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None:
+                        entry[1][d] = None
+                        self._open.append((place, d, size.node.expr))
+            elif isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
+                self.entries[place] = _Open
+                self._open.append((place, None, value.node.expr))
+        self._ranges = {symbol: (r.lower, r.upper) for symbol, r in ranges.items()}
 
 
 def _autocast() -> tuple[tuple[str, torch.dtype], ...] | None:
@@ -183,14 +246,13 @@ class Exported:
         module: torch.nn.Module,
         args: tuple[object, ...],
         kwargs: dict[str, object],
-        wide: list[dict[int, Any] | None] | None,
+        wide: Wide | None,
     ) -> None:
-        register_known_containers()
-        flat, spec = pytree.tree_flatten((args, kwargs))
-        self.signature = Signature(flat, spec)
+        flat, kind, _ = flatten(args, kwargs)
+        self.signature = Signature(flat, kind)
         self.is_wide = wide is not None
         with _PARAMETERS:
-            exported, self.out_spec = trace(module, args, kwargs, wide)
+            exported, self.results = trace(module, args, kwargs, wide)
             self.state = State(module)
         if wide is not None:
             self._forget_sizes(exported)
@@ -239,15 +301,11 @@ class Exported:
             return {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
 
     def _forget_sizes(self, exported: torch.export.ExportedProgram) -> None:
-        """Dimensions that export kept symbolic fit any size."""
+        """Dimensions that export kept symbolic fit any size of their range."""
+        nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
         values = [
-            node.meta.get("val")
-            for node in exported.graph.nodes
-            if node.op == "placeholder" and node.name in exported.graph_signature.user_inputs
+            nodes[spec.arg.name].meta.get("val")
+            for spec in exported.graph_signature.input_specs
+            if spec.kind == InputKind.USER_INPUT
         ]
-        for i, value in enumerate(values):
-            entry = self.signature.entries[i]
-            if isinstance(value, torch.Tensor) and isinstance(entry, tuple):
-                for d, size in enumerate(value.shape):
-                    if not isinstance(size, int) and size.node.maybe_as_int() is None:
-                        entry[1][d] = None
+        self.signature.open_as_traced(values, exported.range_constraints)

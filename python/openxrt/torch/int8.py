@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils import _pytree as pytree
 
 from .._core import InvalidArgument
 from .._int8 import Call, Quantiser, Ranges
+from .containers import flatten
 from .exported import Exported, Signature
 from .importer import Imported
 from .runner import Runner
@@ -51,7 +51,7 @@ class QuantisedWhileUnchanged:
 
     def _calibrated(self, imported: Imported) -> Ranges:
         calls = self._quantiser.calls()
-        flat = [pytree.tree_flatten(call) for call in calls]
+        flat = [flatten(*call)[:2] for call in calls]
         cache_dir = self._cache_dir
         if not all(self._exported.signature.fits(*kind) for kind in flat):
             # A graph of other sizes: its values are those of this one, in the same order.
@@ -72,21 +72,21 @@ def _for_calls(module: torch.nn.Module, calls: Sequence[Call]) -> tuple[Exported
                 f"calibration sample {i + 1} is not what {type(module).__name__} is called with: "
                 f"{error} (a tuple has one entry per argument: leave labels out)"
             ) from error
-        kinds.append(pytree.tree_flatten((args, kwargs)))
-    first, spec = kinds[0]
-    signature = Signature(first, spec)
+        kinds.append(flatten(args, kwargs)[:2])
+    first, kind = kinds[0]
+    signature = Signature(first, kind)
     wide = None
     for i, (flat, other) in enumerate(kinds):
         if signature.fits(flat, other):
             continue
-        wide = signature.widened(flat) if other == spec else None
+        wide = signature.widened(flat, other)
         if wide is None:
             raise InvalidArgument(
                 f"calibration sample {i + 1} differs from the first one in more than sizes"
             )
         signature.allow(wide)
     if wide is not None:
-        wide = signature.widened(first)
+        wide = signature.widened(first, kind)
     # Export takes a size of 1 for a constant: the largest sample is the example.
     example = max(
         range(len(calls)),

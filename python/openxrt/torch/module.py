@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from .._core import Error, InternalError, InvalidModel, Unsupported
 from .._int8 import Calibration, Call, Quantiser, Ranges
 from .._xrt_module import XRTModuleCore
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
-from .exported import Exported, Signature, State, has_substitutes
+from .containers import Kind, flatten
+from .exported import Exported, Signature, State, Wide, has_substitutes
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
+from .methods import method_through
 from .runner import FrozenWhileUnchanged, Runners
-from .tracing import cannot_be_traced, register_known_containers
+from .tracing import cannot_be_traced
 
 # Programs kept for distinct signatures of the arguments; the oldest makes room.
 _MAX_PROGRAMS = 16
@@ -36,7 +37,7 @@ class _Inference(Exported):
         module: torch.nn.Module,
         args: tuple[object, ...],
         kwargs: dict[str, object],
-        wide: list[dict[int, Any] | None] | None,
+        wide: Wide | None,
         options: Mapping[str, Any],
         runners: Runners,
         quantiser: Quantiser | None = None,
@@ -54,22 +55,21 @@ class _Inference(Exported):
         self.unchanged = self.watch()
         self._lock = threading.Lock()
 
-    def run(self, flat: list[object]) -> object:
-        """The results for flat arguments that the signature fits."""
+    def run(self, flat: list[object], caches: list[object]) -> object:
+        """The results for flat arguments that the signature fits, and the caches among them."""
         with self._lock:
             runner, frozen = self.choice.runner(self.unchanged)
         state = None
         if not frozen or self.written:
             state = self.values()
-        results = runner(flat, state)
-        return pytree.tree_unflatten(results, self.out_spec)
+        return self.results.give(runner(flat, state), flat, caches)
 
 
 class _LeftToPyTorch:
     """Arguments of a kind with which the module has something that no program can hold."""
 
-    def __init__(self, module: torch.nn.Module, flat: list[object], spec: pytree.TreeSpec) -> None:
-        self.signature = Signature(flat, spec)
+    def __init__(self, module: torch.nn.Module, flat: list[object], kind: Kind) -> None:
+        self.signature = Signature(flat, kind)
         self.state = State(module)
 
 
@@ -78,7 +78,8 @@ class EngineModule(torch.nn.Module):
 
     Parameters, buffers and sub-modules are those of the wrapped module, under the same names:
     state_dict(), parameters(), .to() and optimizers see no difference. In evaluation mode no
-    gradients are recorded, unless an argument requires them.
+    gradients are recorded, unless an argument requires them. Other methods are the wrapped
+    module's; where they call `self(...)`, as generate() of transformers does, they call this one.
 
     Args:
         module: the module to wrap; it stays usable by itself.
@@ -131,7 +132,7 @@ class EngineModule(torch.nn.Module):
             module = self.__dict__.get("_module")
             if module is None:
                 raise
-            return getattr(module, name)
+            return method_through(module, name, getattr(module, name), self)
 
     def train(self, mode: bool = True) -> EngineModule:
         """Sets the mode of this module and of the wrapped one."""
@@ -182,45 +183,46 @@ class EngineModule(torch.nn.Module):
             with torch.no_grad():
                 quantiser.take_call(args, kwargs)
                 return self.wrapped(*args, **kwargs)
+        flat: list[object]
+        kind: Kind | None
+        caches: list[object]
         if not kwargs and all(type(a) is torch.Tensor for a in args):
-            flat, spec = list(args), None
+            flat, kind, caches = list(args), None, []
         else:
-            register_known_containers()
-            flat, spec = pytree.tree_flatten((args, kwargs))
+            flat, kind, caches = flatten(args, kwargs)
         for program in self._programs:
-            if program.signature.fits(flat, spec):
+            if program.signature.fits(flat, kind):
                 if program.state.fits():
                     if program.state.is_substituted and torch.is_grad_enabled():
                         return self._forward_training(*args, **kwargs)
-                    return program.run(flat)
+                    return program.run(flat, caches)
                 self.recompile()  # the module is another one than was traced
                 break
         if has_substitutes(self.wrapped):  # which torch.export does not take
             return self._forward_training(*args, **kwargs)
         if not self.fallback:
-            return self._first_run(args, kwargs, flat)
-        if not any(left.signature.fits(flat, spec) and left.state.fits() for left in self._left):
+            return self._first_run(args, kwargs)
+        if not any(left.signature.fits(flat, kind) and left.state.fits() for left in self._left):
             try:
-                return self._first_run(args, kwargs, flat)
+                return self._first_run(args, kwargs)
             except Unsupported:
-                flat, spec = pytree.tree_flatten((args, kwargs))
+                flat, kind, _ = flatten(args, kwargs)
                 with self._programs_lock:
-                    self._left.insert(0, _LeftToPyTorch(self.wrapped, flat, spec))
+                    self._left.insert(0, _LeftToPyTorch(self.wrapped, flat, kind))
                     del self._left[_MAX_PROGRAMS:]
         with torch.no_grad():
             return self._through_dynamo(*args, **kwargs)
 
-    def _first_run(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], flat: list[object]
-    ) -> object:
+    def _first_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Results by a program that is made for these arguments; one that is refused is dropped."""
         if any(torch.nn.parameter.is_lazy(weight) for weight in self.wrapped.parameters()):
             with torch.no_grad():  # LazyLinear and its like take their sizes from their first call
                 self.wrapped(*args, **kwargs)
+        flat, kind, caches = flatten(args, kwargs)
         program = None
         try:
-            program = self._compile(args, kwargs)
-            return program.run(flat)
+            program = self._compile(args, kwargs, flat, kind)
+            return program.run(flat, caches)
         except Unsupported as error:
             with self._programs_lock:
                 self._programs = [made for made in self._programs if made is not program]
@@ -240,7 +242,7 @@ class EngineModule(torch.nn.Module):
         except Exception as error:
             self._judge(error, args, kwargs)
             raise cannot_be_traced(self.wrapped, error) from error
-        return self._first_run(args, kwargs, flat)
+        return self._first_run(args, kwargs)
 
     def _judge(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises PyTorch's own error, if it is the arguments that are at fault: tracing and import
@@ -286,13 +288,14 @@ class EngineModule(torch.nn.Module):
             **{name: value for name, value in limits.items() if name in known},
         )
 
-    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inference:
-        flat, _ = pytree.tree_flatten((args, kwargs))
+    def _compile(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], flat: list[object], kind: Kind
+    ) -> _Inference:
         with self._programs_lock:
             # The second size of a dimension makes it symbolic: a third compiles nothing.
             wide = None
             for program in self._programs:
-                wide = program.signature.widened(flat)
+                wide = program.signature.widened(flat, kind)
                 if self._one_program_per_size:
                     wide = None
                 if wide is not None:

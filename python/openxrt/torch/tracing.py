@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from .._core import Unsupported
 from .aten.decompositions import export_decompositions
+from .containers import Kind, Results, flatten, unflatten
 from .importer import one_at_a_time, place_in
 
 # What torch.export raises where data decide the way.
@@ -35,8 +37,8 @@ def trace(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    wide: list[dict[int, Any] | None] | None = None,
-) -> tuple[ExportedProgram, pytree.TreeSpec]:
+    wide: list[Any] | None = None,
+) -> tuple[ExportedProgram, Results]:
     """The module for arguments like these, and how its flat results are put together.
 
     Args:
@@ -50,25 +52,26 @@ def trace(
         Unsupported: control flow depends on data, or the results lie in a container that PyTorch
             knows nothing of.
     """
-    flat, spec = pytree.tree_flatten((args, dict(kwargs)))
-    callee: torch.nn.Module = module
+    flat, kind, caches = flatten(args, kwargs)
+    # Putting such a container together may make tensors, which only torch.export itself, and not
+    # the decomposition after it, can take up.
+    by_leaves = bool(caches) or any(_is_foreign(part.type) for part in _parts(kind.spec))
+    # Arguments that no parameter is named for have no place in dynamic_shapes.
+    by_leaves |= wide is not None and not _are_named(module, args, kwargs)
+    noted: list[Results] = []
+    callee = _Opened(module, kind, by_leaves, noted)
     shapes: Any = None
-    if any(_is_foreign(part.type) for part in _parts(spec)):
-        # Putting such a container together may make tensors, which only torch.export itself, and
-        # not the decomposition after it, can take up.
-        callee, args, kwargs = _Flat(module, spec), tuple(flat), {}
+    if by_leaves:
+        args, kwargs = tuple(flat), {}
         shapes = {"leaves": tuple(wide)} if wide is not None else None
     elif wide is not None:
-        shapes = _by_parameter(module, *pytree.tree_unflatten(wide, spec))
+        shapes = _by_parameter(module, *pytree.tree_unflatten(wide, kind.spec))
     try:
         with torch.no_grad(), attention_as_products([*flat, *module.parameters()]):
             exported = torch.export.export(
                 callee, args, dict(kwargs), dynamic_shapes=shapes, strict=False
             )
-            signature = exported.module_call_graph[0].signature
-            out_spec = signature.out_spec
-            signature.out_spec = pytree.tree_structure([0] * out_spec.num_leaves)
-            return exported.run_decompositions(export_decompositions()), out_spec
+            return exported.run_decompositions(export_decompositions()), noted[0]
     except CANNOT_TRACE as error:
         raise cannot_be_traced(module, error) from error
     except RuntimeError as error:
@@ -80,7 +83,7 @@ def trace(
             f"{cause}, of which PyTorch does not know what tensors it contains; "
             "torch.export.register_dataclass (of a dataclass) or "
             "torch.utils._pytree.register_pytree_node tells it, or let the module give tensors, "
-            "tuples, lists and dicts (for a cache of transformers: use_cache=False)"
+            "tuples, lists and dicts"
         ) from error
 
 
@@ -94,33 +97,6 @@ def cannot_be_traced(module: torch.nn.Module, error: Exception) -> Unsupported:
     )
 
 
-def register_known_containers() -> None:
-    """Tells PyTorch's pytree of transformers' key-value caches, which its language models give by
-    default; does nothing where the package is not in use, or has done it."""
-    import sys
-
-    caches: Any = sys.modules.get("transformers.cache_utils")
-    if caches is None:
-        return
-    if caches.DynamicCache not in pytree.SUPPORTED_NODES:
-        from transformers.integrations.executorch import register_dynamic_cache_export_support
-
-        register_dynamic_cache_export_support()
-    pair = caches.EncoderDecoderCache
-    if pair not in pytree.SUPPORTED_NODES:
-        names = ("self_attention_cache", "cross_attention_cache")
-        pytree.register_pytree_node(
-            pair,
-            lambda cache: ([getattr(cache, name) for name in names], None),
-            lambda halves, _: pair(*halves),
-            serialized_type_name=f"{pair.__module__}.{pair.__name__}",
-            flatten_with_keys_fn=lambda cache: (
-                [(pytree.GetAttrKey(name), getattr(cache, name)) for name in names],
-                None,
-            ),
-        )
-
-
 def _parts(spec: pytree.TreeSpec) -> Iterator[pytree.TreeSpec]:
     yield spec
     for child in spec.children():
@@ -131,10 +107,15 @@ def _is_foreign(container: Any) -> bool:
     return container is not None and container.__module__ not in ("builtins", "collections")
 
 
-class _Flat(torch.nn.Module):
-    """A module under its own names, called with the leaves of its arguments."""
+class _Opened(torch.nn.Module):
+    """A module under its own names that gives its results flat, and notes what they are of.
 
-    def __init__(self, module: torch.nn.Module, spec: pytree.TreeSpec) -> None:
+    torch.export may run a copy, and takes back what is assigned to attributes.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, kind: Kind, by_leaves: bool, noted: list[Results]
+    ) -> None:
         super().__init__()
         self.__dict__["_module"] = module
         self._parameters = module._parameters
@@ -142,11 +123,31 @@ class _Flat(torch.nn.Module):
         self._modules = module._modules
         self._non_persistent_buffers_set = module._non_persistent_buffers_set
         self.training = module.training
-        self._spec = spec
 
-    def forward(self, *leaves: Any) -> Any:
-        args, kwargs = pytree.tree_unflatten(leaves, self._spec)
-        return self.__dict__["_module"](*args, **kwargs)
+        def opened(result: Any, flat: tuple[Any, ...], caches: list[Any]) -> list[Any]:
+            results = Results(result, kind, flat, caches)
+            noted[:] = [results]
+            return results.taken_flat()
+
+        def with_leaves(*leaves: Any) -> list[Any]:
+            args, kwargs, caches = unflatten(kind, leaves)
+            return opened(module(*args, **kwargs), leaves, caches)
+
+        @functools.wraps(module.forward)  # torch.export names inputs as its parameters are named
+        def as_it_is(*args: Any, **kwargs: Any) -> list[Any]:
+            return opened(module(*args, **kwargs), (), [])
+
+        self.forward = with_leaves if by_leaves else as_it_is
+
+
+def _are_named(
+    module: torch.nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> bool:
+    """Whether forward has a parameter for each argument, beside *args and **kwargs."""
+    signature = inspect.signature(module.forward)
+    bound = signature.bind(*arguments, **keywords).arguments
+    various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return not any(signature.parameters[name].kind in various for name in bound)
 
 
 def _by_parameter(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -35,6 +36,12 @@ def _scores(
         scores = b.op("Where", _causal(b, query, key), scores, b.scalar(-math.inf, query.dtype),
                       dtype=query.dtype, rank=query.rank)  # fmt: skip
     return scores, factor
+
+
+def _wide(b: Builder, *values: Value | None) -> list[Any]:
+    """Halves in float32, in which PyTorch's kernel has scores and sums."""
+    halves = (torch.bfloat16, torch.float16)
+    return [b.cast(x, torch.float32) if x is not None and x.dtype in halves else x for x in values]
 
 
 def _causal(b: Builder, query: Value, key: Value) -> Value:
@@ -86,10 +93,12 @@ def attention(
 ) -> list[Value | None]:
     if dropout_p:
         raise Unsupported("attention with dropout inside")
+    given = query.dtype
+    query, key, value, attn_mask = _wide(b, query, key, value, attn_mask)
     key, value = _repeated(b, key, query), _repeated(b, value, query)
     scores, _ = _scores(b, query, key, is_causal, attn_mask, scale)
     weights = b.op("Softmax", scores, axis=-1, rank=query.rank)
-    out = b.op("MatMul", weights, value, rank=query.rank)
+    out = b.cast(b.op("MatMul", weights, value, rank=query.rank), given)
     if 1 not in b.used:
         return [out, None]
     return [out, b.reduce("ReduceLogSumExp", scores, [-1], False)]
@@ -110,7 +119,10 @@ def attention_backward(
     attn_mask: Value | None = None,
     scale: float | None = None,
 ) -> list[Value]:
-    rank = query.rank
+    rank, given = query.rank, query.dtype
+    gradient, query, key, value, out, attn_mask = _wide(
+        b, gradient, query, key, value, out, attn_mask
+    )
     few_keys, few_values = key, value
     key, value = _repeated(b, key, query), _repeated(b, value, query)
     flip = [*range(rank - 2), rank - 1, rank - 2]
@@ -124,8 +136,5 @@ def attention_backward(
     to_scores = b.op("Mul", to_scores, b.scalar(factor, query.dtype), rank=rank)
     to_query = b.op("MatMul", to_scores, key, rank=rank)
     to_key = b.op("MatMul", b.transpose(to_scores, flip), query, rank=rank)
-    return [
-        to_query,
-        _summed(b, to_key, few_keys, query),
-        _summed(b, to_value, few_values, query),
-    ]
+    summed = [_summed(b, to_key, few_keys, query), _summed(b, to_value, few_values, query)]
+    return [b.cast(x, given) for x in (to_query, *summed)]
