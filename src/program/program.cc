@@ -2,9 +2,6 @@
 #include "xrt/program.h"
 
 #include <algorithm>
-#include <atomic>
-#include <future>
-#include <list>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -27,6 +24,7 @@
 #include "program/option_checks.h"
 #include "program/plan_cache.h"
 #include "program/served_plan.h"
+#include "program/sized_plans.h"
 #include "registry/engine_names.h"
 #include "registry/engine_options.h"
 #include "xrt/op.h"
@@ -66,9 +64,6 @@ ProgramOptions settled(const ProgramOptions& given) {
   return resolve_options(given);
 }
 
-// The concrete types of all inputs of one run, as a key.
-using ShapeKey = std::vector<std::int64_t>;
-
 // A program's graph after passes; read from the cache when it is first asked for.
 class ProgramGraph {
  public:
@@ -92,19 +87,6 @@ PassOptions pass_options(const ProgramOptions& given) {
   options.evaluate = native_evaluator();
   options.dump_dir = given.dump_dir;
   return options;
-}
-
-// The graph for one set of input types; an input without one keeps its own.
-std::shared_ptr<const Graph> specialised(const Graph& general,
-                                         const std::vector<std::optional<Type>>& types,
-                                         const ProgramOptions& options) {
-  auto graph = std::make_shared<Graph>(general);
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i]) graph->set_type(graph->inputs()[i], *types[i]);
-  }
-  infer_shapes(*graph, /*reset=*/true);
-  run_passes(*graph, pass_options(options));
-  return graph;
 }
 
 class ProgramImpl final : public Program {
@@ -138,8 +120,13 @@ class ProgramImpl final : public Program {
     }
     std::optional<Plan> draft;
     if (is_static_ && cache_ != nullptr) draft.emplace();
-    if (is_static_) static_plan_ = ServedPlan::build(source(), {}, draft ? &*draft : nullptr);
+    if (is_static_) {
+      static_plan_ = ServedPlan::build(source(), {}, draft ? &*draft : nullptr);
+    } else {
+      sized_plans_ = std::make_unique<SizedPlans>(source(), ports_, cache_);
+    }
     if (cache_ != nullptr) cache_->keep(whole, ports_, files, draft ? &*draft : nullptr);
+    if (sized_plans_ != nullptr) sized_plans_->prepare();
   }
 
   // From what the disk cache holds.
@@ -150,7 +137,11 @@ class ProgramImpl final : public Program {
         graph_(std::make_shared<ProgramGraph>(cache_)) {
     // Names of engines and aliases were right when the program was kept, and are part of its key.
     is_static_ = has_static_inputs();
-    if (!is_static_) return;
+    if (!is_static_) {
+      sized_plans_ = std::make_unique<SizedPlans>(source(), ports_, cache_);
+      sized_plans_->prepare();
+      return;
+    }
     std::optional<Plan> draft = cache_->take_static_draft();
     if (!draft) throw Error(ErrorCode::kInvalidModel, "the plan of a static program is missing");
     static_plan_ = ServedPlan::of(*draft, source());
@@ -192,8 +183,7 @@ class ProgramImpl final : public Program {
       static_plan_->run(inputs, outputs, profiler_, device_results);
       return;
     }
-    const std::shared_ptr<ServedPlan> plan = plan_for(inputs);
-    plan->run(inputs, outputs, profiler_, device_results);
+    sized_plans_->plan_for(inputs)->run(inputs, outputs, profiler_, device_results);
   }
 
   Explanation explain() override {
@@ -216,10 +206,7 @@ class ProgramImpl final : public Program {
  private:
   Explanation explain_plan() {
     if (is_static_) return static_plan_->explain();
-    {
-      const std::lock_guard lock(plans_mutex_);
-      if (last_ != nullptr) return last_->explain();
-    }
+    if (const std::shared_ptr<ServedPlan> last = sized_plans_->last()) return last->explain();
     return ServedPlan::build(source(), {})->explain();
   }
 
@@ -336,60 +323,6 @@ class ProgramImpl final : public Program {
     }
   }
 
-  static ShapeKey key_of(std::span<const Data> inputs) {
-    ShapeKey key;
-    for (const Data& data : inputs) {
-      if (!data.is_tensor()) {
-        key.push_back(-1);
-        continue;
-      }
-      const Dims& dims = data.tensor().dims();
-      key.push_back(static_cast<std::int64_t>(dims.size()));
-      key.insert(key.end(), dims.begin(), dims.end());
-    }
-    return key;
-  }
-
-  // The plan for these shapes; concurrent first runs of one shape build it once. The plans used
-  // longest ago make room.
-  std::shared_ptr<ServedPlan> plan_for(std::span<const Data> inputs) {
-    const ShapeKey key = key_of(inputs);
-    std::promise<std::shared_ptr<ServedPlan>> promise;
-    {
-      std::unique_lock lock(plans_mutex_);
-      const auto it = std::find_if(plans_.begin(), plans_.end(),
-                                   [&](const Entry& entry) { return entry.key == key; });
-      if (it != plans_.end()) {
-        plans_.splice(plans_.begin(), plans_, it);
-        const auto future = it->plan;
-        lock.unlock();
-        return remember(future.get());
-      }
-      plans_.push_front({key, promise.get_future().share()});
-      if (plans_.size() > static_cast<std::size_t>(options_.max_specializations)) {
-        plans_.pop_back();
-      }
-    }
-    try {
-      // Measuring reads them.
-      if (CallerStream* stream = CallerStream::current()) stream->wait();
-      std::shared_ptr<ServedPlan> plan = specialise(inputs, key);
-      promise.set_value(plan);
-      return remember(plan);
-    } catch (...) {  // handed on to whoever waits for this plan, and rethrown here
-      promise.set_exception(std::current_exception());
-      const std::lock_guard lock(plans_mutex_);
-      plans_.remove_if([&](const Entry& entry) { return entry.key == key; });
-      throw;
-    }
-  }
-
-  std::shared_ptr<ServedPlan> remember(std::shared_ptr<ServedPlan> plan) {
-    const std::lock_guard lock(plans_mutex_);
-    last_ = plan;
-    return plan;
-  }
-
   bool keeps_executables() const {
     return !(options_.cache_dir ? *options_.cache_dir : default_cache_dir()).empty();
   }
@@ -400,67 +333,18 @@ class ProgramImpl final : public Program {
     });
   }
 
-  std::shared_ptr<ServedPlan> specialise(std::span<const Data> inputs, const ShapeKey& key) {
-    std::vector<std::optional<Type>> types(inputs.size());
-    std::string shapes;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].is_tensor() || !ports_.inputs[i].type.is_tensor()) continue;
-      const Tensor& tensor = inputs[i].tensor();
-      types[i] = Type::tensor(tensor.dtype(), tensor.dims());
-      shapes += " " + ports_.inputs[i].name + to_string(tensor.dims());
-    }
-    PlanSource source{[graph = graph_, types, options = shared_options_] {
-                        return specialised(*graph->get(), types, *options);
-                      },
-                      shared_options_, refining_};
-    if (cache_ != nullptr) {
-      source.forget = [cache = cache_, key] { cache->forget_shapes(key); };
-      if (std::optional<Plan> draft = cache_->find_shapes(key)) {
-        return ServedPlan::of(*draft, std::move(source));
-      }
-    }
-    tell_larger_batch(inputs);
-    log_debug("specialising '" + graph_->get()->name() + "' for" + shapes);
-    if (cache_ == nullptr) return ServedPlan::build(std::move(source), inputs);
-    Plan draft;
-    auto plan = ServedPlan::build(std::move(source), inputs, &draft);
-    cache_->keep_shapes(key, std::move(draft));
-    return plan;
-  }
-
-  // A batch beyond max_batch_size costs a compilation: worth a word, once.
-  void tell_larger_batch(std::span<const Data> inputs) {
-    if (options_.max_batch_size == 0) return;
-    for (const Data& data : inputs) {
-      if (!data.is_tensor() || data.tensor().rank() == 0) continue;
-      const std::int64_t batch = data.tensor().dims()[0];
-      if (batch <= options_.max_batch_size || told_larger_batch_.exchange(true)) continue;
-      log_warning("a batch of " + std::to_string(batch) + " came, max_batch_size is " +
-                  std::to_string(options_.max_batch_size) + ": functions are compiled anew for it");
-    }
-  }
-
-  struct Entry {
-    ShapeKey key;
-    std::shared_future<std::shared_ptr<ServedPlan>> plan;
-  };
-
   std::shared_ptr<const ProgramOptions> shared_options_;
   const ProgramOptions& options_ = *shared_options_;
   const int granted_ = granted_threads(options_.num_threads);
   ProgramPorts ports_;
   bool is_static_ = true;
-  std::atomic<bool> told_larger_batch_{false};
   std::shared_ptr<PlanCache> cache_;  // null: the program is not kept
   std::shared_ptr<ProgramGraph> graph_;
   std::shared_ptr<Refining> refining_ = std::make_shared<Refining>();
   std::string why_not_kept_;  // empty where it is kept
   std::shared_ptr<ServedPlan> static_plan_;
+  std::unique_ptr<SizedPlans> sized_plans_;  // null where all sizes are declared
   Profiler profiler_;
-
-  std::mutex plans_mutex_;
-  std::list<Entry> plans_;  // most recently used first
-  std::shared_ptr<ServedPlan> last_;
 };
 
 // The program as the disk cache holds it. Null: it is to be built, and kept in `cache` unless that

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/served_plan.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "placement/estimates.h"
 #include "placement/survey.h"
 #include "registry/engine_failure.h"
+#include "registry/engine_names.h"
+#include "xrt/registry.h"
 
 namespace xrt {
 namespace {
@@ -26,8 +29,20 @@ std::vector<Data> copies(std::span<const Data> inputs) {
   return result;
 }
 
+// What was measured for one set of shapes, for another one.
+Decision for_other_shapes(Decision decision) {
+  decision.placement = "measured for other shapes";
+  return decision;
+}
+
+bool take_any_size(const Decision& decision) {
+  return std::all_of(decision.engines.begin(), decision.engines.end(), [](const auto& engine) {
+    return get_engine(engine)->info().shapes == Shapes::kAny;
+  });
+}
+
 // What is done at once: the user's choice, what was measured earlier, or an estimate.
-Decision decide(Survey& survey) {
+Decision decide(Survey& survey, const std::optional<Decision>& like) {
   const ProgramOptions& options = survey.options();
   const bool may_be_known = is_auto(options) || wants_measuring(options);
   if (may_be_known && profiles_exist(options)) {
@@ -35,14 +50,11 @@ Decision decide(Survey& survey) {
     if (std::optional<Decision> known = find_profile(key, options)) return std::move(*known);
   }
   if (!is_auto(options)) return named(options);
+  if (like && take_any_size(*like)) {
+    return like->placement == kEstimated ? *like : for_other_shapes(*like);
+  }
   Decision decision = estimate(survey);
   decision.precision = options.precision;
-  return decision;
-}
-
-// What was measured for one set of shapes, for another one.
-Decision for_other_shapes(Decision decision) {
-  decision.placement = "measured for other shapes";
   return decision;
 }
 
@@ -63,7 +75,8 @@ bool measures_beside_runs(const ProgramOptions& options) {
   return options.precision == "auto" || auto_candidates(options).size() > 1;
 }
 
-Choice choose(Survey& survey, std::span<const Data> inputs, Refining& refining) {
+Choice choose(Survey& survey, std::span<const Data> inputs, const PlanSource& source) {
+  Refining& refining = *source.refining;
   const ProgramOptions& options = survey.options();
   std::string why_not;
   if (wants_measuring(options)) {
@@ -82,7 +95,7 @@ Choice choose(Survey& survey, std::span<const Data> inputs, Refining& refining) 
     }
     why_not = "not measured: the shapes or types of the inputs are not known before a run";
   }
-  Choice choice{decide(survey), nullptr};
+  Choice choice{decide(survey, source.like), nullptr};
   if (choice.decision.precision == "auto") choice.decision.precision = "f32";
   if (!why_not.empty()) choice.decision.notes.push_back(why_not);
   return choice;
@@ -97,7 +110,7 @@ std::shared_ptr<ServedPlan> ServedPlan::build(PlanSource source, std::span<const
   const ProgramOptions& options = *served->source_.options;
   const std::shared_ptr<const Graph> graph = served->source_.graph();
   Survey survey(*graph, options);
-  Choice choice = choose(survey, inputs, *served->source_.refining);
+  Choice choice = choose(survey, inputs, served->source_);
   if (choice.plan == nullptr || kept != nullptr) {
     // A plan that was measured lives on meanwhile: its executables are compiled already.
     served->plan_ = Executor::build(survey, choice.decision, {}, kept);
@@ -105,6 +118,7 @@ std::shared_ptr<ServedPlan> ServedPlan::build(PlanSource source, std::span<const
     served->plan_ = std::move(choice.plan);
   }
   served->refining_ = measures_beside_runs(options) && choice.decision.placement == kEstimated;
+  served->decision_ = std::move(choice.decision);
   served->wants_refining_ = served->refining_;
   return served;
 }
@@ -114,6 +128,12 @@ std::shared_ptr<ServedPlan> ServedPlan::of(Plan& kept, PlanSource source) {
   served->source_ = std::move(source);
   const ProgramOptions& options = *served->source_.options;
   served->plan_ = Executor::finish(kept, options);
+  served->decision_ = {.engines = kept.engines,
+                       .precision = kept.precision,
+                       .placement = kept.explanation.placement,
+                       .candidates = kept.explanation.candidates,
+                       .notes = {}};
+  std::erase(served->decision_.engines, kRuntimeEngine);
   served->refining_ = measures_beside_runs(options) && kept.explanation.placement == kEstimated;
   served->wants_refining_ = served->refining_;
   return served;
@@ -156,6 +176,7 @@ void ServedPlan::hand_over(std::span<const Data> inputs) {
 
 Explanation ServedPlan::explain() const {
   Explanation explanation = plan()->explain();
+  if (!source_.note.empty()) explanation.notes.push_back(source_.note);
   const std::lock_guard lock(mutex_);
   if (refining_) explanation.placement += ", to be measured beside the runs";
   if (!trouble_.empty()) {
@@ -163,6 +184,11 @@ Explanation ServedPlan::explain() const {
                                 trouble_);
   }
   return explanation;
+}
+
+Decision ServedPlan::decision() const {
+  const std::lock_guard lock(mutex_);
+  return decision_;
 }
 
 void ServedPlan::refine(std::span<const Data> inputs, const Refiner::Stop& stop) {
@@ -182,6 +208,7 @@ void ServedPlan::refine(std::span<const Data> inputs, const Refiner::Stop& stop)
     }
     {
       const std::lock_guard lock(mutex_);
+      decision_ = std::move(better.decision);
       plan_.swap(better.plan);  // the old one goes after the lock, and after its last run
       refining_ = false;
     }

@@ -7,11 +7,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "exec/executor.h"
+#include "placement/decision.h"
 #include "plan/plan.h"
 #include "program/refiner.h"
 #include "xrt/export.h"
@@ -27,6 +29,10 @@ struct PlanSource {
   std::shared_ptr<Refining> refining;
   // Drops what the disk cache keeps of a plan that was only estimated; may be empty.
   std::function<void()> forget = {};
+  // Who runs the program at other sizes: placement by estimates, which look at sizes, takes it over
+  // where all its engines take any size.
+  std::optional<Decision> like = {};
+  std::string note = {};  // for explain(), where it is not empty
 };
 
 class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
@@ -42,6 +48,8 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
            bool device_results);
   Explanation explain() const;
+  // Which engines run it now.
+  Decision decision() const;
 
  private:
   std::shared_ptr<Executor> plan() const;
@@ -54,6 +62,7 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   std::atomic<bool> wants_refining_{false};
   mutable std::mutex mutex_;
   std::shared_ptr<Executor> plan_;  // never null after build()
+  Decision decision_;
   bool refining_ = false;           // until the outcome is there
   std::string trouble_;             // why there is none
 };

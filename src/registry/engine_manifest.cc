@@ -49,6 +49,8 @@ EngineManifest engine_manifest(const std::string& engine) {
     const nlohmann::json json = nlohmann::json::parse(stream);
     manifest.install = json.value("install", "");
     manifest.language = json.value("language", manifest.language);
+    manifest.gains_from_fixed_sizes =
+        json.value("gains_from_fixed_sizes", manifest.gains_from_fixed_sizes);
     if (json.contains("estimates")) manifest.estimates = read_estimates(json.at("estimates"));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kInvalidModel, "'" + file.string() + "': " + error.what());

@@ -6,7 +6,8 @@
 //   {
 //     "install": "pip install openvino==2026.4.1",
 //     "estimates": {"convolution": 90, "depthwise": 20, "matrix": 80, "quantised": 250, "bytes": 8,
-//                   "launch_us": 25, "node_us": 0.4}
+//                   "launch_us": 25, "node_us": 0.4},
+//     "gains_from_fixed_sizes": false
 //   }
 //
 // Every member may be absent, and so may the file. "language": "python" tells of an engine that is
@@ -34,6 +35,9 @@ struct EngineManifest {
   std::string install;  // what to install where the engine's library cannot be opened
   std::string language = "c++";
   std::optional<EngineEstimates> estimates;
+  // Whether a function whose sizes are all known runs faster than one with open dimensions, by more
+  // than some percent.
+  bool gains_from_fixed_sizes = true;
 };
 
 // Of the engine of that name; empty where it has none. Throws kInvalidModel naming the file where

@@ -183,12 +183,19 @@ Support supports_layer_norm(const NodeView& node) {
       return Support::no("Scale and B must be float32");
     }
   }
-  // Scale and bias may broadcast; the primitive wants one value per normalised element.
-  const auto x = node.input_type(0).static_dims();
+  // Scale and bias may broadcast; the primitive wants one value per normalised element. Only the
+  // normalised sizes must be known: there may be any number of rows.
+  const Type& x = node.input_type(0);
   const auto scale = node.input_type(1).static_dims();
-  if (!x || !scale || x->empty()) return Support::no("the shape of X or Scale is not known");
-  const std::size_t axis = wrapped_axis(need_int(node.node(), "axis"), x->size());
-  const std::int64_t columns = product(*x, axis, x->size());
+  if (!x.has_rank() || x.rank() == 0 || !scale) {
+    return Support::no("the rank of X or the shape of Scale is not known");
+  }
+  std::int64_t columns = 1;
+  for (std::size_t i = wrapped_axis(need_int(node.node(), "axis"), x.rank()); i < x.rank(); ++i) {
+    const Dim& dim = (*x.shape)[i];
+    if (!dim.is_known()) return Support::no("a normalised size is not known before the run");
+    columns *= dim.value();
+  }
   if (element_count(*scale) != columns) return Support::no("Scale broadcasts");
   if (node.has_input(2)) {
     const auto bias = node.input_type(2).static_dims();

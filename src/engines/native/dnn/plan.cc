@@ -209,12 +209,18 @@ std::string Plan::describe() const {
   return text;
 }
 
-Plan::State::State() : stream_(cpu_engine()) {}
-
-void Plan::State::bind(std::shared_ptr<const Plan> plan) {
-  steps_.clear();
-  for (const Step& step : plan->steps_) {
-    Bound& bound = steps_.emplace_back();
+std::vector<Plan::Bound> Plan::take_bound() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      std::vector<Bound> bound = std::move(spare_.back());
+      spare_.pop_back();
+      return bound;
+    }
+  }
+  std::vector<Bound> all;
+  for (const Step& step : steps_) {
+    Bound& bound = all.emplace_back();
     for (const Argument& argument : step.arguments) {
       void* data =
           argument.operand.kind == Operand::Kind::kConstant ? argument.operand.data : nullptr;
@@ -226,7 +232,28 @@ void Plan::State::bind(std::shared_ptr<const Plan> plan) {
       bound.arguments.push_back({DNNL_ARG_SCRATCHPAD, bound.memories.back().get()});
     }
   }
-  plan_ = std::move(plan);
+  return all;
+}
+
+void Plan::give_back(std::vector<Bound> bound) const {
+  const std::lock_guard lock(mutex_);
+  spare_.push_back(std::move(bound));
+}
+
+Plan::State::State() : stream_(cpu_engine()) {}
+
+Plan::State::~State() {
+  if (plan_ != nullptr) plan_->give_back(std::move(steps_));
+}
+
+void Plan::State::bind(std::shared_ptr<const Plan> plan, std::vector<Dims> dims) {
+  if (plan_ != plan) {
+    std::vector<Bound> steps = plan->take_bound();
+    if (plan_ != nullptr) plan_->give_back(std::move(steps_));
+    steps_ = std::move(steps);
+    plan_ = std::move(plan);
+  }
+  dims_ = std::move(dims);
 }
 
 void Plan::run(State& state, KernelContext& context) const {
@@ -246,7 +273,7 @@ void Plan::run(State& state, KernelContext& context) const {
                            : context.scratch(temporary_bytes_ + scratchpad_bytes_);
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    State::Bound& bound = state.steps_[i];
+    Bound& bound = state.steps_[i];
     std::size_t m = 0;
     for (const Argument& argument : step.arguments) {
       void* data = nullptr;
@@ -280,17 +307,36 @@ void Plan::run(State& state, KernelContext& context) const {
   }
 }
 
+namespace {
+
+// Whether the inputs of this run have these shapes; what is left out has none.
+bool has_dims(const KernelContext& context, const std::vector<Dims>& dims) {
+  if (dims.size() != context.input_count()) return false;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (context.has_input(i) ? context.input(i).dims() != dims[i] : !dims[i].empty()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void PlanKernel::run(KernelContext& context) const {
   auto& state = context.state<Plan::State>();
   if (fixed_) {
-    if (!state.plan()) guarded([&] { state.bind(fixed_); });
+    if (!state.plan()) guarded([&] { state.bind(fixed_, {}); });
     fixed_->run(state, context);
     return;
   }
   guarded([&] {
-    std::shared_ptr<const Plan> plan = plan_for(context);
-    if (state.plan() != plan) state.bind(plan);
-    plan->run(state, context);
+    if (!state.plan() || !has_dims(context, state.dims())) {
+      std::vector<Dims> dims(context.input_count());
+      for (std::size_t i = 0; i < dims.size(); ++i) {
+        if (context.has_input(i)) dims[i] = context.input(i).dims();
+      }
+      std::shared_ptr<const Plan> plan = plan_for(dims);
+      state.bind(std::move(plan), std::move(dims));
+    }
+    state.plan()->run(state, context);
   });
 }
 
@@ -350,24 +396,23 @@ bool PlanKernel::saves_weights() const {
 
 std::string PlanKernel::describe() const { return fixed_ ? fixed_->describe() : std::string(); }
 
-std::shared_ptr<const Plan> PlanKernel::plan_for(KernelContext& context) const {
-  std::vector<Dims> dims(context.input_count());
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (context.has_input(i)) dims[i] = context.input(i).dims();
-  }
+std::shared_ptr<const Plan> PlanKernel::plan_for(const std::vector<Dims>& dims) const {
   {
     const std::lock_guard lock(mutex_);
-    const auto found =
-        std::find_if(plans_.begin(), plans_.end(), [&](const Cached& c) { return c.dims == dims; });
+    const auto found = plans_.find(dims);
     if (found != plans_.end()) {
-      plans_.splice(plans_.begin(), plans_, found);
-      return plans_.front().plan;
+      found->second.used = ++uses_;
+      return found->second.plan;
     }
   }
   std::shared_ptr<const Plan> plan = make_plan(dims);
   const std::lock_guard lock(mutex_);
-  plans_.push_front({std::move(dims), plan});
-  if (plans_.size() > kMaximumPlans) plans_.pop_back();
+  if (plans_.size() >= kMaximumPlans) {
+    plans_.erase(std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) {
+      return a.second.used < b.second.used;
+    }));
+  }
+  plans_.insert_or_assign(dims, Cached{plan, ++uses_});
   return plan;
 }
 

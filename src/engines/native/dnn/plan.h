@@ -3,14 +3,14 @@
 //
 // A Plan is made for concrete shapes and never changes. It is a list of primitives; each argument
 // is an input or output of the kernel, a constant (packed weights) or a temporary in the kernel's
-// scratch memory. What one run needs (memory handles) is a PlanState, one per context.
+// scratch memory. What one run needs (memory handles) is a Plan::State, one per context.
 //
 // Every call of oneDNN happens inside guarded(), which turns its exceptions into xrt::Error.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -129,38 +129,48 @@ class Plan {
     bool zero = false;
     std::int64_t start = -1;
   };
+  // Memory objects of one step, for one run at a time.
+  struct Bound {
+    std::vector<dnnl::memory> memories;
+    std::vector<dnnl_exec_arg_t> arguments;
+  };
+
+  std::vector<Bound> take_bound() const;
+  void give_back(std::vector<Bound> bound) const;
 
   std::vector<Step> steps_;
   std::vector<Output> outputs_;
   std::vector<std::shared_ptr<const PackedWeights>> weights_;
   std::size_t temporary_bytes_ = 0;
   std::size_t scratchpad_bytes_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::vector<Bound>> spare_;  // by step; of contexts that run another plan now
 };
 
 // Memory objects of one context for the plan it ran last.
 class Plan::State final : public KernelState {
  public:
   State();
-  void bind(std::shared_ptr<const Plan> plan);
+  ~State() override;
+  // `dims`: the shapes of the kernel's inputs that the plan was made for.
+  void bind(std::shared_ptr<const Plan> plan, std::vector<Dims> dims);
   const std::shared_ptr<const Plan>& plan() const { return plan_; }
+  const std::vector<Dims>& dims() const { return dims_; }
 
  private:
   friend class Plan;
-  struct Bound {
-    std::vector<dnnl::memory> memories;
-    std::vector<dnnl_exec_arg_t> arguments;
-  };
   std::shared_ptr<const Plan> plan_;
+  std::vector<Dims> dims_;
   std::vector<Bound> steps_;
   dnnl::stream stream_;
 };
 
 // A kernel whose plan depends on nothing but the shapes of its inputs. Where they are known when
-// the kernel is made, so is the plan; else plans are made when shapes are met and the newest
-// kMaximumPlans are kept.
+// the kernel is made, so is the plan; else plans are made when shapes are met and kMaximumPlans are
+// kept, those used last. Plans share their weights, which are packed once for each layout.
 class PlanKernel : public Kernel {
  public:
-  static constexpr std::size_t kMaximumPlans = 16;
+  static constexpr std::size_t kMaximumPlans = 128;
 
   explicit PlanKernel(KernelTraits traits) : Kernel(std::move(traits)) {}
 
@@ -193,11 +203,11 @@ class PlanKernel : public Kernel {
   }
 
  private:
-  std::shared_ptr<const Plan> plan_for(KernelContext& context) const;
+  std::shared_ptr<const Plan> plan_for(const std::vector<Dims>& dims) const;
 
   struct Cached {
-    std::vector<Dims> dims;
     std::shared_ptr<const Plan> plan;
+    std::uint64_t used = 0;
   };
   struct Packed {
     std::size_t slot;
@@ -207,7 +217,8 @@ class PlanKernel : public Kernel {
   std::shared_ptr<const Plan> fixed_;
   StoredWeights* stored_ = nullptr;  // during prepare() only
   mutable std::mutex mutex_;
-  mutable std::list<Cached> plans_;  // newest first
+  mutable std::map<std::vector<Dims>, Cached> plans_;  // by the shapes of the inputs
+  mutable std::uint64_t uses_ = 0;
   mutable std::vector<Packed> packed_;
 };
 

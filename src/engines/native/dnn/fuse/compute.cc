@@ -48,14 +48,11 @@ bool good_operand(const Graph& graph, ValueId other, const Type& y, bool may_bro
   if (same_shape(type, y)) return true;
   if (!may_broadcast) return false;
   const auto dims = type.static_dims();
-  const auto target = y.static_dims();
-  if (!dims || !target || dims->size() > target->size()) return false;
-  const Dims padded = padded_dims(*dims, target->size());
+  if (!dims || dims->empty() || !y.has_rank() || dims->size() > y.rank()) return false;
   // Only the last dimension is there: every row meets the same values.
-  for (std::size_t i = 0; i + 1 < padded.size(); ++i) {
-    if (padded[i] != 1) return false;
-  }
-  return padded.back() == target->back();
+  const Dim& columns = y.shape->back();
+  return columns.is_known() && dims->back() == columns.value() &&
+         element_count(*dims) == dims->back();
 }
 
 // Takes one elementwise node after `fused.result`; false where there is none to take.
