@@ -62,6 +62,13 @@ double seconds_since(Profiler::Clock::time_point start) {
   return std::chrono::duration<double>(Profiler::Clock::now() - start).count();
 }
 
+// What measuring has settled for the program, where it holds for this plan.
+std::optional<Decision> settled(const PlanSource& source) {
+  std::optional<Decision> found = source.refining->settled(source.options->auto_budget_s);
+  if (found && source.like && !take_any_size(*found)) found.reset();
+  return found;
+}
+
 // Who shall run what, as far as that is known before the first run returns: by the user's names, by
 // what was measured earlier, by measuring now (AutoMode::kFull, or the precision is to be chosen),
 // by estimates.
@@ -76,12 +83,11 @@ bool measures_beside_runs(const ProgramOptions& options) {
 }
 
 Choice choose(Survey& survey, std::span<const Data> inputs, const PlanSource& source) {
-  Refining& refining = *source.refining;
   const ProgramOptions& options = survey.options();
   std::string why_not;
   if (wants_measuring(options)) {
-    if (std::optional<Decision> settled = refining.settled(options.auto_budget_s)) {
-      return {for_other_shapes(std::move(*settled)), nullptr};
+    if (std::optional<Decision> known = settled(source)) {
+      return {for_other_shapes(std::move(*known)), nullptr};
     }
   }
   if (wants_measuring(options) && auto_mode(options) != AutoMode::kBackground) {
@@ -90,7 +96,7 @@ Choice choose(Survey& survey, std::span<const Data> inputs, const PlanSource& so
     if (values) {
       const auto start = Profiler::Clock::now();
       Measured measured = measure(survey, *values);
-      refining.book(seconds_since(start), measured.decision);
+      source.refining->book(seconds_since(start), measured.decision);
       return {std::move(measured.decision), std::move(measured.plan)};
     }
     why_not = "not measured: the shapes or types of the inputs are not known before a run";
@@ -197,8 +203,8 @@ void ServedPlan::refine(std::span<const Data> inputs, const Refiner::Stop& stop)
     const std::shared_ptr<const Graph> graph = source_.graph();
     Survey survey(*graph, options);
     Measured better;
-    if (std::optional<Decision> settled = source_.refining->settled(options.auto_budget_s)) {
-      better.decision = for_other_shapes(std::move(*settled));
+    if (std::optional<Decision> known = settled(source_)) {
+      better.decision = for_other_shapes(std::move(*known));
       better.plan = Executor::build(survey, better.decision);
     } else {
       const auto start = Profiler::Clock::now();

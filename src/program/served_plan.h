@@ -29,8 +29,8 @@ struct PlanSource {
   std::shared_ptr<Refining> refining;
   // Drops what the disk cache keeps of a plan that was only estimated; may be empty.
   std::function<void()> forget = {};
-  // Who runs the program at other sizes: placement by estimates, which look at sizes, takes it over
-  // where all its engines take any size.
+  // Of a plan with open dimensions: who runs the program at fixed sizes. Placement by estimates,
+  // which look at sizes, takes it over where all its engines take any size.
   std::optional<Decision> like = {};
   std::string note = {};  // for explain(), where it is not empty
 };
@@ -63,8 +63,8 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   mutable std::mutex mutex_;
   std::shared_ptr<Executor> plan_;  // never null after build()
   Decision decision_;
-  bool refining_ = false;           // until the outcome is there
-  std::string trouble_;             // why there is none
+  bool refining_ = false;  // until the outcome is there
+  std::string trouble_;    // why there is none
 };
 
 }  // namespace xrt

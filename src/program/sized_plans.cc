@@ -2,6 +2,7 @@
 #include "program/sized_plans.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <utility>
 
@@ -59,8 +60,9 @@ bool SizedPlans::is_to_start_open() const {
   std::vector<std::string> engines = options_.engines;
   for (const auto& [node, engine] : options_.node_engines) engines.push_back(engine);
   if (!std::all_of(engines.begin(), engines.end(), takes_any_size)) return false;
-  return options_.max_batch_size > 0 ||
-         std::none_of(engines.begin(), engines.end(), gains_from_fixed_sizes);
+  // At the end of a list it gets what is left over.
+  if (engines.size() > 1 && engines.back() == kFallbackEngine) engines.pop_back();
+  return has_range() || std::none_of(engines.begin(), engines.end(), gains_from_fixed_sizes);
 }
 
 std::optional<SizedPlans::Sizes> SizedPlans::declared_sizes() const {
@@ -77,8 +79,14 @@ std::optional<SizedPlans::Sizes> SizedPlans::declared_sizes() const {
   return sizes;
 }
 
+// Engines of the host take any size; those that build for a range are of accelerators.
+bool SizedPlans::has_range() const {
+  return options_.max_batch_size > 0 && options_.device != "cpu";
+}
+
 void SizedPlans::prepare() {
-  if (!starts_open_) return;
+  // The sizes that a range leaves open come with the first run.
+  if (!starts_open_ || has_range()) return;
   Claim claimed = claim(*declared_sizes());
   const auto plan = build_claimed(claimed, {});
   const std::lock_guard lock(mutex_);
@@ -163,10 +171,9 @@ bool SizedPlans::stays_fixed_after(const Sizes& sizes) {
   try {
     throw;
   } catch (const Error& error) {
-    const bool is_of_sizes = error.code() == ErrorCode::kUnsupported ||
-                             error.code() == ErrorCode::kEngine ||
-                             error.code() == ErrorCode::kInvalidModel;
-    if (!is_of_sizes) return false;
+    const std::array of_sizes{ErrorCode::kUnsupported, ErrorCode::kEngine, ErrorCode::kInvalidModel,
+                              ErrorCode::kNotFound};  // "auto" finds no engine
+    if (std::find(of_sizes.begin(), of_sizes.end(), error.code()) == of_sizes.end()) return false;
     log_info("each set of shapes is compiled for: " + std::string(error.what()));
     const std::lock_guard lock(mutex_);
     why_fixed_ = error.what();

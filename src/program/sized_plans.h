@@ -8,8 +8,8 @@
 //
 // An open plan needs engines that take any size. Where one with static shapes has work, each set
 // has a plan of its own, and the newest max_specializations are kept. Where all engines that the
-// user named gain nothing from fixed sizes (registry/engine_manifest.h), or a range is given
-// (max_batch_size), there is one open plan from the start.
+// user named gain nothing from fixed sizes (registry/engine_manifest.h), or a range is given for an
+// accelerator (max_batch_size), there is one open plan from the start.
 //
 // Thread-safety: all functions may be called at once.
 #pragma once
@@ -71,6 +71,7 @@ class SizedPlans {
   static Sizes sizes_of(std::span<const Data> inputs);
   // All that are declared; nothing where the rank of an input is not.
   std::optional<Sizes> declared_sizes() const;
+  bool has_range() const;
   bool is_to_start_open() const;
   static bool is_open(const Sizes& sizes);
   static bool covers(const Sizes& plan, const Sizes& given);

@@ -61,9 +61,7 @@ void run(Program& program, std::int64_t rows, std::int64_t columns) {
   }
 }
 
-std::string input_type(Program& program) {
-  return program.explain().nodes.at(0).input_types.at(0);
-}
+std::string input_type(Program& program) { return program.explain().nodes.at(0).input_types.at(0); }
 
 TEST(SizedPlans, SixtySizesInTurnsAreThreeCompilations) {
   const auto engine = sized("sized_any", Shapes::kAny);
@@ -81,8 +79,7 @@ TEST(SizedPlans, OnlyDimensionsThatChangeAreOpen) {
   EXPECT_EQ(input_type(*program), "float32[rows,5]");
   const std::vector<std::string> notes = program->explain().notes;
   ASSERT_FALSE(notes.empty());
-  EXPECT_EQ(notes.back(),
-            "this plan serves all sizes of its open dimensions: x float32[rows,5]");
+  EXPECT_EQ(notes.back(), "this plan serves all sizes of its open dimensions: x float32[rows,5]");
   run(*program, 4, 6);
   EXPECT_EQ(input_type(*program), "float32[rows,columns]");
   run(*program, 4, 5);
@@ -111,14 +108,33 @@ TEST(SizedPlans, WhatFailsWithOpenDimensionsIsCompiledForEachSet) {
   EXPECT_NE(program->explain().notes.back().find("sizes are wanted"), std::string::npos);
 }
 
+TEST(SizedPlans, AutoCompilesEachSetWhereNoCandidateTakesAnySize) {
+  const auto engine = sized("sized_candidate", Shapes::kStatic);
+  const auto program =
+      Program::compile(doubled(), {.engines = {"auto", "sized_candidate"}, .auto_mode = "fast"});
+  for (std::int64_t rows = 1; rows <= 5; ++rows) run(*program, rows, 5);
+  EXPECT_EQ(engine->compiled, 5);
+}
+
+TEST(SizedPlans, AutoLeavesEnginesOfFixedSizesOutOfAnOpenPlan) {
+  const auto fixed = sized("sized_first", Shapes::kStatic);
+  const auto any = sized("sized_second", Shapes::kAny);
+  const auto program = Program::compile(
+      doubled(), {.engines = {"auto", "sized_first", "sized_second"}, .auto_mode = "fast"});
+  for (std::int64_t rows = 1; rows <= 9; ++rows) run(*program, rows, 5);
+  EXPECT_LE(fixed->compiled, static_cast<int>(SizedPlans::kFixedSets));
+  EXPECT_EQ(any->compiled + fixed->compiled, static_cast<int>(SizedPlans::kFixedSets) + 1);
+  EXPECT_EQ(program->explain().nodes_per_engine.at("sized_second"), 1U);
+}
+
 TEST(SizedPlans, ThePlanIsFoundInTheDiskCache) {
   const std::filesystem::path folder =
       std::filesystem::path(::testing::TempDir()) / "xrt_sized_plans";
   std::filesystem::remove_all(folder);
   const auto engine = sized("sized_kept", Shapes::kAny);
   for (int round = 0; round < 2; ++round) {
-    const auto program = Program::compile(
-        doubled(), {.engines = {"sized_kept"}, .cache_dir = folder});
+    const auto program =
+        Program::compile(doubled(), {.engines = {"sized_kept"}, .cache_dir = folder});
     for (std::int64_t rows = 1; rows <= 5; ++rows) run(*program, rows, 5);
   }
   EXPECT_EQ(engine->compiled, 3);

@@ -44,8 +44,9 @@ def test_one_plan_serves_most_sizes(
         program.run(encoder_feeds(2, length))
     explanation = program.explain()
     assert len(explanation["launches"]) == 1
-    assert explanation["launches"][0]["runs"] == 18
-    assert any("ids int64[2,sequence]" in note for note in explanation["notes"])
+    assert explanation["launches"][0]["runs"] >= 18
+    # Where it was made at loading the batch is open, too.
+    assert any("sequence] mask int64[" in note for note in explanation["notes"])
 
 
 def test_outputs_in_place_at_many_sizes(

@@ -75,9 +75,7 @@ def encoder_model(
         x = w.norm(w.op("Add", mixed, x), width)
         grown = w.dense(x, width, 4 * width)
         erf = w.op("Erf", w.op("Div", grown, w.constant(2**0.5)))
-        gelu = w.op(
-            "Mul", w.op("Mul", grown, w.op("Add", erf, w.constant(1))), w.constant(0.5)
-        )
+        gelu = w.op("Mul", w.op("Mul", grown, w.op("Add", erf, w.constant(1))), w.constant(0.5))
         x = w.norm(w.op("Add", w.dense(gelu, 4 * width, width), x), width)
     w.nodes.append(helper.make_node("Identity", [x], ["hidden"], name="hidden"))
     return make_model(

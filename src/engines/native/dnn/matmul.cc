@@ -4,12 +4,19 @@
 // The fused form, op "MatMul" of domain kDomain, has the inputs A, B, bias (shape [N], may be left
 // out) and the operands of its post-ops. Attributes: perm_a, perm_b (the operand is first
 // transposed so), perm_y (the result is stored transposed so), and the post-op attributes.
+#include <oneapi/dnnl/dnnl.h>
+
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
+#include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
 
 namespace xrt::native::dnn {
@@ -105,6 +112,52 @@ struct Problem {
   Dims y_stored;
 };
 
+// Shapes by the rules of numpy.matmul.
+Problem pose(const MatMulAttributes& attributes, std::span<const Dims> inputs) {
+  Problem p;
+  p.a = permuted(inputs[0], attributes.perm_a);
+  p.b = permuted(inputs[1], attributes.perm_b);
+  const bool vector_a = p.a.dims.size() == 1;
+  const bool vector_b = p.b.dims.size() == 1;
+  if (p.a.dims.empty() || p.b.dims.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "an operand is a scalar");
+  }
+  if (vector_a) p.a = {{1, p.a.dims[0]}, {p.a.dims[0], 1}};
+  if (vector_b) p.b = {{p.b.dims[0], 1}, {1, 1}};
+  const std::size_t rank = std::max(p.a.dims.size(), p.b.dims.size());
+  const std::string shapes = to_string(std::span<const std::int64_t>(inputs[0])) + " and " +
+                             to_string(std::span<const std::int64_t>(inputs[1]));
+  p.a = with_rank(p.a, rank);
+  p.b = with_rank(p.b, rank);
+  if (p.a.dims[rank - 1] != p.b.dims[rank - 2]) {
+    throw Error(ErrorCode::kInvalidArgument, "the shapes " + shapes + " cannot be multiplied");
+  }
+  Dims y(rank);
+  for (std::size_t i = 0; i + 2 < rank; ++i) {
+    const std::int64_t m = p.a.dims[i];
+    const std::int64_t n = p.b.dims[i];
+    if (m != n && m != 1 && n != 1) {
+      throw Error(ErrorCode::kInvalidArgument, "the batches of " + shapes + " do not broadcast");
+    }
+    y[i] = m == 1 ? n : m;
+  }
+  y[rank - 2] = p.a.dims[rank - 2];
+  y[rank - 1] = p.b.dims[rank - 1];
+  if (attributes.perm_y.empty()) {
+    p.y = {y, row_major_strides(y)};
+    p.y_stored = y;
+    if (vector_b) p.y_stored.pop_back();
+    if (vector_a) p.y_stored.erase(p.y_stored.end() - (vector_b ? 1 : 2));
+    return p;
+  }
+  // stored[i] = y[perm_y[i]]
+  for (const std::int64_t q : attributes.perm_y) p.y_stored.push_back(y.at(q));
+  const Dims stored = row_major_strides(p.y_stored);
+  p.y = {y, Dims(rank)};
+  for (std::size_t i = 0; i < rank; ++i) p.y.strides[attributes.perm_y[i]] = stored[i];
+  return p;
+}
+
 class MatMulKernel final : public PlanKernel {
  public:
   explicit MatMulKernel(const KernelCreateContext& context)
@@ -122,7 +175,7 @@ class MatMulKernel final : public PlanKernel {
 
  protected:
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
-    const Problem problem = pose(inputs);
+    const Problem problem = pose(attributes_, inputs);
     auto plan = std::make_shared<Plan>();
     plan->set_output(0, dtype_, problem.y_stored);
     if (element_count(problem.y_stored) == 0) return plan;
@@ -140,52 +193,6 @@ class MatMulKernel final : public PlanKernel {
   void drop_sources() override { weights_ = bias_ = Tensor(); }
 
  private:
-  // Shapes by the rules of numpy.matmul.
-  Problem pose(std::span<const Dims> inputs) const {
-    Problem p;
-    p.a = permuted(inputs[0], attributes_.perm_a);
-    p.b = permuted(inputs[1], attributes_.perm_b);
-    const bool vector_a = p.a.dims.size() == 1;
-    const bool vector_b = p.b.dims.size() == 1;
-    if (p.a.dims.empty() || p.b.dims.empty()) {
-      throw Error(ErrorCode::kInvalidArgument, "an operand is a scalar");
-    }
-    if (vector_a) p.a = {{1, p.a.dims[0]}, {p.a.dims[0], 1}};
-    if (vector_b) p.b = {{p.b.dims[0], 1}, {1, 1}};
-    const std::size_t rank = std::max(p.a.dims.size(), p.b.dims.size());
-    const std::string shapes = to_string(std::span<const std::int64_t>(inputs[0])) + " and " +
-                               to_string(std::span<const std::int64_t>(inputs[1]));
-    p.a = with_rank(p.a, rank);
-    p.b = with_rank(p.b, rank);
-    if (p.a.dims[rank - 1] != p.b.dims[rank - 2]) {
-      throw Error(ErrorCode::kInvalidArgument, "the shapes " + shapes + " cannot be multiplied");
-    }
-    Dims y(rank);
-    for (std::size_t i = 0; i + 2 < rank; ++i) {
-      const std::int64_t m = p.a.dims[i];
-      const std::int64_t n = p.b.dims[i];
-      if (m != n && m != 1 && n != 1) {
-        throw Error(ErrorCode::kInvalidArgument, "the batches of " + shapes + " do not broadcast");
-      }
-      y[i] = m == 1 ? n : m;
-    }
-    y[rank - 2] = p.a.dims[rank - 2];
-    y[rank - 1] = p.b.dims[rank - 1];
-    if (attributes_.perm_y.empty()) {
-      p.y = {y, row_major_strides(y)};
-      p.y_stored = y;
-      if (vector_b) p.y_stored.pop_back();
-      if (vector_a) p.y_stored.erase(p.y_stored.end() - (vector_b ? 1 : 2));
-      return p;
-    }
-    // stored[i] = y[perm_y[i]]
-    for (const std::int64_t q : attributes_.perm_y) p.y_stored.push_back(y.at(q));
-    const Dims stored = row_major_strides(p.y_stored);
-    p.y = {y, Dims(rank)};
-    for (std::size_t i = 0; i < rank; ++i) p.y.strides[attributes_.perm_y[i]] = stored[i];
-    return p;
-  }
-
   // Binary operands as rows of the flattened result, or nothing where one does not flatten.
   std::optional<std::vector<Dims>> flattened_operands(std::span<const Dims> inputs,
                                                       const Problem& p, std::int64_t rows) const {
@@ -315,6 +322,235 @@ class MatMulKernel final : public PlanKernel {
   Tensor bias_;
 };
 
+// Where the sizes are known only when it runs. A primitive is made for sizes: that takes longer
+// than to run one on some hundred rows, and leaves some hundred KiB of code for each size. The
+// library's plain product needs neither, and is as fast to a few percent. With large weights a
+// primitive is the smaller part, and the plain product would pack them in every run.
+class OpenMatMulKernel final : public Kernel {
+ public:
+  static bool takes(const KernelCreateContext& context) {
+    if (context.input_dtype(0) != DType::kFloat32 ||
+        (context.input_type(0).is_static() && context.input_type(1).is_static()) ||
+        fpmath_mode(context.options()) != dnnl::fpmath_mode::strict) {
+      return false;
+    }
+    const Tensor* weights = context.constant_input(1);
+    if (weights != nullptr && (weights->count() > kLargeWeights || has_denormals(*weights))) {
+      return false;
+    }
+    const MatMulAttributes attributes = MatMulAttributes::of(context);
+    // In the fused form operands have the shape of the result, of its rows, or are single numbers.
+    const bool is_fused = !context.node().domain.empty();
+    const auto can_do = [&](const PostOp& op) {
+      if (op.op == "Sum") return false;
+      return op.is_binary() ? is_fused && attributes.perm_y.empty()
+                            : op.op == "Linear" || unary(op) != nullptr;
+    };
+    return has_dense_axis(attributes.perm_a) && has_dense_axis(attributes.perm_b) &&
+           std::all_of(attributes.post_ops.begin(), attributes.post_ops.end(), can_do);
+  }
+
+  explicit OpenMatMulKernel(const KernelCreateContext& context)
+      : Kernel({.uses_arena = true}), attributes_(MatMulAttributes::of(context)) {
+    std::vector<PostOp>& ops = attributes_.post_ops;
+    if (attributes_.bias < 0 && !ops.empty() && ops[0].op == "Linear") {
+      scale_ = ops[0].alpha;
+      ops[0].alpha = 1;
+      if (ops[0].beta == 0) ops.erase(ops.begin());
+    }
+  }
+
+  void run(KernelContext& context) const override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    const Dims given[2] = {a.dims(), b.dims()};
+    Problem p = pose(attributes_, given);
+    Tensor& y = context.output(0, DType::kFloat32, p.y_stored);
+    if (y.count() == 0) return;
+    if (p.a.dims.back() == 0) {
+      std::fill_n(y.data<float>(), y.count(), 0.0F);
+    } else {
+      join_rows(p);
+      multiply(context, p, a.data<float>(), b.data<float>(), y.data<float>());
+    }
+    add_the_rest(context, p.y.dims.back(), y);
+  }
+
+ private:
+  static constexpr std::int64_t kLargeWeights = std::int64_t{1} << 18;  // elements
+
+  // How a matrix lies in memory.
+  struct Matrix {
+    explicit Matrix(const View& view) {
+      const std::size_t rank = view.dims.size();
+      const std::int64_t rows = view.dims[rank - 2];
+      const std::int64_t columns = view.dims[rank - 1];
+      if (columns == 1 || view.strides[rank - 1] == 1) {
+        leading = std::max(view.strides[rank - 2], columns);
+      } else {
+        transposed = 'T';
+        leading = std::max(view.strides[rank - 1], rows);
+      }
+    }
+    char transposed = 'N';
+    std::int64_t leading = 1;
+  };
+  struct Offsets {
+    std::int64_t a = 0, b = 0, y = 0;
+  };
+
+  static bool has_denormals(const Tensor& weights) {
+    return std::any_of(weights.data<float>(), weights.data<float>() + weights.count(),
+                       [](float value) { return std::fpclassify(value) == FP_SUBNORMAL; });
+  }
+
+  // Whether the rows or the columns of the matrices are dense.
+  static bool has_dense_axis(const std::vector<std::int64_t>& perm) {
+    const auto last = static_cast<std::int64_t>(perm.size()) - 1;
+    return perm.empty() || perm.back() == last ||
+           (perm.size() >= 2 && perm[perm.size() - 2] == last);
+  }
+
+  // The loop for a post-op of one operand; null: there is none, or it is "Linear".
+  static VectorOps::Unary unary(const PostOp& op) {
+    const VectorOps& ops = vector_ops();
+    const std::pair<std::string_view, VectorOps::Unary> known[] = {
+        {"Relu", ops.relu},
+        {"LeakyRelu", ops.leaky_relu},
+        {"Elu", ops.elu},
+        {"Sigmoid", ops.sigmoid},
+        {"Tanh", ops.tanh},
+        {"HardSigmoid", ops.hard_sigmoid},
+        {"HardSwish", ops.hard_swish},
+        {"Sqrt", ops.sqrt},
+        {"Abs", ops.abs},
+        {"Exp", ops.exp},
+        {"GeluErf", ops.gelu},
+        {"GeluTanh", ops.gelu_tanh},
+        {"Clip", ops.clip},
+        {"Swish", ops.silu},
+    };
+    for (const auto& [name, loop] : known) {
+      if (op.op == name) return loop;
+    }
+    return nullptr;
+  }
+
+  static VectorOps::Binary binary(const PostOp& op) {
+    const VectorOps& ops = vector_ops();
+    if (op.op == "Add") return ops.add;
+    if (op.op == "Sub") return ops.sub;
+    return op.op == "Mul" ? ops.mul : ops.div;
+  }
+
+  // One product instead of many where all rows of A meet the same matrix.
+  static void join_rows(Problem& p) {
+    const std::size_t rank = p.b.dims.size();
+    const std::int64_t k = p.b.dims[rank - 2];
+    const std::int64_t n = p.b.dims[rank - 1];
+    if (element_count(p.b.dims) != k * n) return;
+    const std::optional<View> a = flattened(p.a);
+    const std::optional<View> y = flattened(p.y);
+    if (!a || !y) return;
+    p.a = *a;
+    p.b = {{k, n}, {p.b.strides[rank - 2], p.b.strides[rank - 1]}};
+    p.y = *y;
+  }
+
+  // Where the i-th matrix of each batch begins.
+  static Offsets offsets(const Problem& p, std::int64_t i) {
+    Offsets at;
+    for (std::size_t d = p.y.dims.size() - 2; d-- > 0;) {
+      const std::int64_t index = i % p.y.dims[d];
+      i /= p.y.dims[d];
+      if (p.a.dims[d] != 1) at.a += index * p.a.strides[d];
+      if (p.b.dims[d] != 1) at.b += index * p.b.strides[d];
+      at.y += index * p.y.strides[d];
+    }
+    return at;
+  }
+
+  void multiply(KernelContext& context, const Problem& p, const float* a, const float* b,
+                float* y) const {
+    const Matrix ma(p.a);
+    const Matrix mb(p.b);
+    const std::size_t rank = p.y.dims.size();
+    const std::int64_t m = p.y.dims[rank - 2];
+    const std::int64_t n = p.y.dims[rank - 1];
+    const std::int64_t k = p.a.dims[rank - 1];
+    const std::int64_t row = std::max(p.y.strides[rank - 2], n);
+    const auto some = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Offsets at = offsets(p, i);
+        const dnnl_status_t status =
+            dnnl_sgemm(ma.transposed, mb.transposed, m, n, k, scale_, a + at.a, ma.leading,
+                       b + at.b, mb.leading, 0, y + at.y, row);
+        if (status != dnnl_success) {
+          throw Error(ErrorCode::kEngine,
+                      "oneDNN: sgemm failed with status " + std::to_string(status));
+        }
+      }
+    };
+    const std::int64_t products = element_count(p.y.dims) / (m * n);
+    // A few share their work among the threads themselves.
+    if (products < context.num_threads()) {
+      some(0, products);
+    } else {
+      constexpr std::int64_t kLeastWork = 65536;
+      context.parallel_for(products, std::max<std::int64_t>(kLeastWork / (m * n * k), 1), some);
+    }
+  }
+
+  void add_the_rest(KernelContext& context, std::int64_t columns, Tensor& y) const {
+    const bool has_bias = attributes_.bias >= 0;
+    if (!has_bias && attributes_.post_ops.empty()) return;
+    const VectorOps& ops = vector_ops();
+    const auto second = [&](std::int64_t input) -> const Tensor& {
+      const Tensor& other = context.input(static_cast<std::size_t>(input));
+      const std::int64_t count = other.count();
+      if (count != 1 && count != columns && count != y.count()) {
+        throw Error(ErrorCode::kInvalidArgument, "an operand of shape " + to_string(other.dims()) +
+                                                     " does not fit " + to_string(y.dims()));
+      }
+      return other;
+    };
+    const auto apply = [&](VectorOps::Binary loop, const Tensor& other, std::int64_t begin,
+                           std::int64_t end) {
+      float* at = y.data<float>() + begin * columns;
+      const float* with = other.data<float>();
+      const std::int64_t count = (end - begin) * columns;
+      if (other.count() == y.count()) {
+        loop(at, 1, with + begin * columns, 1, at, count);
+      } else if (other.count() == 1) {
+        loop(at, 1, with, 0, at, count);
+      } else {
+        for (std::int64_t r = begin; r < end; ++r, at += columns) {
+          loop(at, 1, with, 1, at, columns);
+        }
+      }
+    };
+    constexpr std::int64_t kLeastElements = 4096;
+    context.parallel_for(y.count() / columns, std::max<std::int64_t>(kLeastElements / columns, 1),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           float* at = y.data<float>() + begin * columns;
+                           const std::int64_t count = (end - begin) * columns;
+                           if (has_bias) apply(ops.add, second(attributes_.bias), begin, end);
+                           for (const PostOp& op : attributes_.post_ops) {
+                             if (op.is_binary()) {
+                               apply(binary(op), second(op.input), begin, end);
+                             } else if (op.op == "Linear") {
+                               ops.scale_shift(at, at, count, op.alpha, op.beta);
+                             } else {
+                               unary(op)(at, at, count, op.alpha, op.beta);
+                             }
+                           }
+                         });
+  }
+
+  MatMulAttributes attributes_;
+  float scale_ = 1;
+};
+
 Support supports_matmul(const NodeView& node) {
   if (const Support dtype = computes(node.input_dtype(0)); !dtype) return dtype;
   for (std::size_t i = 0; i < node.input_count(); ++i) {
@@ -332,7 +568,8 @@ Support supports_matmul(const NodeView& node) {
 }  // namespace
 
 void register_matmul(KernelRegistry& registry) {
-  const auto create = [](const KernelCreateContext& c) {
+  const auto create = [](const KernelCreateContext& c) -> std::unique_ptr<Kernel> {
+    if (OpenMatMulKernel::takes(c)) return std::make_unique<OpenMatMulKernel>(c);
     return make_plan_kernel<MatMulKernel>(c, c);
   };
   for (const char* op : {"MatMul", "Gemm"}) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <unordered_map>
 
 namespace xrt::native::dnn {
 
@@ -34,7 +35,12 @@ std::string layout_of(const memory::desc& desc) {
 }  // namespace
 
 const dnnl::engine& cpu_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    // Layers of one graph share code by it. Left alone it keeps 1,024 primitives, of some hundred
+    // KiB each, that nobody may ever ask for again.
+    dnnl::set_primitive_cache_capacity(256);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 
@@ -416,6 +422,57 @@ std::shared_ptr<const Plan> PlanKernel::plan_for(const std::vector<Dims>& dims) 
   return plan;
 }
 
+namespace {
+
+// What kernels of the process packed and still use. Plans of one model for other sizes have the
+// same constants: they share what was made of them.
+class PackedStore {
+ public:
+  static PackedStore& process() {
+    static PackedStore store;
+    return store;
+  }
+
+  std::shared_ptr<const PackedWeights> find(const Tensor& source, const memory::desc& from,
+                                            const memory::desc& wanted) const {
+    const std::lock_guard lock(mutex_);
+    const auto [begin, end] = entries_.equal_range(source.raw());
+    for (auto it = begin; it != end; ++it) {
+      const Entry& entry = it->second;
+      // Memory that another tensor has now is none of the one that was packed.
+      const bool is_source =
+          !entry.source.owner_before(source.owner()) && !source.owner().owner_before(entry.source);
+      if (!is_source || entry.from != from || entry.wanted != wanted) continue;
+      if (auto weights = entry.weights.lock()) return weights;
+    }
+    return nullptr;
+  }
+
+  void add(const Tensor& source, const memory::desc& from, const memory::desc& wanted,
+           const std::shared_ptr<const PackedWeights>& weights) {
+    const std::lock_guard lock(mutex_);
+    if (entries_.size() >= sweep_at_) {
+      std::erase_if(entries_, [](const auto& entry) { return entry.second.weights.expired(); });
+      sweep_at_ = 2 * entries_.size() + kFirstSweep;
+    }
+    entries_.emplace(source.raw(), Entry{source.owner(), from, wanted, weights});
+  }
+
+ private:
+  struct Entry {
+    std::weak_ptr<const void> source;
+    memory::desc from, wanted;
+    std::weak_ptr<const PackedWeights> weights;
+  };
+  static constexpr std::size_t kFirstSweep = 64;
+
+  mutable std::mutex mutex_;
+  std::unordered_multimap<const void*, Entry> entries_;  // by the address of the elements
+  std::size_t sweep_at_ = kFirstSweep;
+};
+
+}  // namespace
+
 std::shared_ptr<const PackedWeights> PlanKernel::packed(std::size_t slot, const Tensor& source,
                                                         const memory::desc& from,
                                                         const memory::desc& wanted) const {
@@ -431,6 +488,11 @@ std::shared_ptr<const PackedWeights> PlanKernel::packed(std::size_t slot, const 
     packed_.push_back({slot, wanted, weights});
     return weights;
   }
+  std::erase_if(packed_, [](const Packed& p) { return p.weights.expired(); });
+  if (auto shared = PackedStore::process().find(source, from, wanted)) {
+    packed_.push_back({slot, wanted, shared});
+    return shared;
+  }
   weights->memory = memory(wanted, cpu_engine());
   memory plain(from, cpu_engine(), const_cast<void*>(source.raw()));
   dnnl::stream stream(cpu_engine());
@@ -440,7 +502,7 @@ std::shared_ptr<const PackedWeights> PlanKernel::packed(std::size_t slot, const 
     flush_denormals(static_cast<float*>(weights->memory.get_data_handle()),
                     wanted.get_size() / sizeof(float));
   }
-  std::erase_if(packed_, [](const Packed& p) { return p.weights.expired(); });
+  PackedStore::process().add(source, from, wanted, weights);
   packed_.push_back({slot, wanted, weights});
   return weights;
 }

@@ -170,7 +170,7 @@ class Plan::State final : public KernelState {
 // kept, those used last. Plans share their weights, which are packed once for each layout.
 class PlanKernel : public Kernel {
  public:
-  static constexpr std::size_t kMaximumPlans = 128;
+  static constexpr std::size_t kMaximumPlans = 64;
 
   explicit PlanKernel(KernelTraits traits) : Kernel(std::move(traits)) {}
 
