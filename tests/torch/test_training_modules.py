@@ -160,3 +160,15 @@ def test_inside_of_another_compiled_function() -> None:
     outer = torch.compile(fresh, backend="aot_eager")
     for _ in range(3):
         same(module, outer)
+
+
+def test_dropout_trains_on_xla_alone() -> None:
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.25, batch_first=True)
+    fast = xt.XRTModule(layer, engine=["xla"], strict=True).train()
+    x = torch.randn(2, 5, 16, requires_grad=True)
+    first, second = fast(x), fast(x)
+    assert not torch.equal(first, second)
+    first.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+    for program in fast.programs():
+        assert len(program.explain()["launches"]) == 1

@@ -356,6 +356,7 @@ const LoweringTable& lowerings() {
     register_signal(t);
     register_optimizers(t);
     register_gradients(t);
+    register_random(t);
     return t;
   }();
   return table;

@@ -150,6 +150,7 @@ void register_quantize(LoweringTable& table);
 void register_signal(LoweringTable& table);
 void register_optimizers(LoweringTable& table);
 void register_gradients(LoweringTable& table);
+void register_random(LoweringTable& table);
 
 // --- helpers that several families share --------------------------------------------------------
 

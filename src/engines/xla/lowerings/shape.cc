@@ -371,19 +371,6 @@ void lower_range(NodeContext& c) {
                 c.b.mul(steps, c.b.broadcast_in_dim(c.b.reshape(c.in(2), {}), dims, {}))));
 }
 
-// Dropout outside of training passes its operand on; its mask is all true.
-void lower_dropout(NodeContext& c) {
-  if (c.has(2)) {
-    c.need(c.integers(2, "the operand training_mode").at(0) == 0, "dropout in training is random");
-  }
-  if (c.is_last(0)) {
-    c.out_last(0, c.in_last(0));
-  } else {
-    c.out(c.in(0));
-  }
-  c.out(1, c.b.splat(1, DType::kBool, c.dims(0)));
-}
-
 }  // namespace
 
 void register_shape(LoweringTable& t) {
@@ -404,7 +391,6 @@ void register_shape(LoweringTable& t) {
   t.add("EyeLike", lower_eye_like);
   t.add("ConstantOfShape", lower_constant_of_shape);
   t.add("Range", lower_range);
-  t.add("Dropout", lower_dropout);
 }
 
 }  // namespace xrt::xla
