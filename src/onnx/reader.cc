@@ -220,7 +220,11 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
     return;
   }
   const std::int64_t version = opset_of(scope, proto);
-  if (options_.check_schemas) check_schema(proto, version);
+  const bool translates =
+      options_.translates && options_.translates(normal_domain(proto.domain()), proto.op_type()) &&
+      onnx::OpSchemaRegistry::Schema(proto.op_type(), std::string(normal_domain(proto.domain()))) ==
+          nullptr;
+  if (options_.check_schemas && !translates) check_schema(proto, version);
   NodeDraft draft;
   draft.name = proto.name().empty() ? std::string() : scope.prefix + proto.name();
   draft.domain = normal_domain(proto.domain());
@@ -237,14 +241,12 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
     return;
   }
   const bool upgrades = draft.domain.empty() && options_.upgrade && version != kOnnxOpset;
-  const bool translates = !draft.domain.empty() && options_.translate &&
-                          onnx::OpSchemaRegistry::Schema(draft.op, draft.domain) == nullptr;
   if (upgrades || translates) {
     try {
-      if (upgrades) {
-        options_.upgrade(*scope.graph, draft, version);
-      } else {
+      if (translates) {
         options_.translate(*scope.graph, draft);
+      } else {
+        options_.upgrade(*scope.graph, draft, version);
       }
     } catch (const Error& e) {
       throw Error(e.code(), describe(proto) + ": " + e.what());
@@ -255,9 +257,13 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
 
 void Reader::add_node(const onnx::NodeProto& proto, NodeDraft draft, Scope& scope) {
   Graph& graph = *scope.graph;
-  const NodeId id = graph.add_node(draft.domain, draft.op, std::move(draft.inputs), draft.outputs,
-                                   std::move(draft.attributes), draft.name, /*omit_empty=*/true);
-  const std::vector<ValueId> outputs = graph.node(id).outputs;
+  std::vector<ValueId> outputs = std::move(draft.results);
+  NodeId id;
+  if (outputs.empty()) {
+    id = graph.add_node(draft.domain, draft.op, std::move(draft.inputs), draft.outputs,
+                        std::move(draft.attributes), draft.name, /*omit_empty=*/true);
+    outputs = graph.node(id).outputs;
+  }
   for (int i = 0; i < proto.output_size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
     const ValueId value = k < outputs.size() ? outputs[k] : ValueId{};
@@ -266,6 +272,7 @@ void Reader::add_node(const onnx::NodeProto& proto, NodeDraft draft, Scope& scop
     const auto declared = scope.declared.find(proto.output(i));
     if (declared != scope.declared.end()) graph.set_type(value, declared->second);
   }
+  if (id.valid() && options_.infer) options_.infer(graph, id);
 }
 
 void Reader::add_constant(const onnx::NodeProto& proto, const NodeDraft& draft, Scope& scope) {

@@ -29,6 +29,9 @@ struct NodeDraft {
   std::vector<ValueId> inputs;
   std::vector<std::string> outputs;
   Attributes attributes;
+  // Where other nodes make its outputs: the value of each (invalid: it has none). Then no node of
+  // the draft itself is added.
+  std::vector<ValueId> results;
 };
 
 struct ReadOptions {
@@ -39,9 +42,14 @@ struct ReadOptions {
   // Brings a node of the standard domain from opset `version` to the pinned one. It may add nodes
   // in front of the draft.
   std::function<void(Graph& graph, NodeDraft& draft, std::int64_t version)> upgrade;
-  // Says a node of another domain in ops of the standard, where it knows how. It may add nodes in
-  // front of the draft.
+  // Whether `translate` says an op in ops of the standard, or why it does not. Such ops have no
+  // schema here.
+  std::function<bool(std::string_view domain, std::string_view op)> translates;
+  // It may add nodes in front of the draft.
   std::function<void(Graph& graph, NodeDraft& draft)> translate;
+  // Run for each node that is added, so that translations know the types of their operands. May
+  // be absent.
+  std::function<void(Graph& graph, NodeId node)> infer;
   // Since IR version 4 an initializer that is also a graph input is that input's default; before,
   // every initializer had to be listed as an input.
   bool inputs_have_defaults = true;

@@ -19,6 +19,7 @@
 #include "onnx/proto.h"
 #include "onnx/writer.h"
 #include "ops/inference_guards.h"
+#include "ops/node_inference.h"
 #include "ops/op_registry.h"
 #include "ops/schema.h"
 #include "xrt/error.h"
@@ -46,6 +47,8 @@ class Inference {
         values_(graph.value_capacity()) {}
 
   void run();
+  // One node, which may have been added since.
+  void run_added(NodeId id);
 
   Graph& graph() { return graph_; }
   bool reset() const { return reset_; }
@@ -308,6 +311,13 @@ void Inference::run() {
   }
   for (const NodeId id : order) run_node(id);
   if (fold_) fold_values();
+}
+
+void Inference::run_added(NodeId id) {
+  types_.resize(graph_.value_capacity());
+  data_.resize(graph_.value_capacity());
+  values_.resize(graph_.value_capacity());
+  run_node(id);
 }
 
 void Inference::fold_values() {
@@ -580,6 +590,25 @@ bool fold_known_values(Graph& graph) {
   Inference inference(graph, /*reset=*/false, /*fold=*/true, nullptr);
   inference.run();
   return inference.folded();
+}
+
+struct NodeInference::Tables {
+  std::map<const Graph*, std::unique_ptr<Inference>> of;
+};
+
+NodeInference::NodeInference() : tables_(std::make_unique<Tables>()) {}
+NodeInference::~NodeInference() = default;
+
+void NodeInference::run(Graph& graph, NodeId node) {
+  std::unique_ptr<Inference>& inference = tables_->of[&graph];
+  if (!inference) {
+    inference = std::make_unique<Inference>(graph, /*reset=*/false, /*fold=*/false, nullptr);
+  }
+  try {
+    inference->run_added(node);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kInvalidModel) throw;
+  }
 }
 
 }  // namespace xrt

@@ -6,6 +6,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <new>
@@ -16,9 +17,10 @@
 #include "frontends/onnx/external_data.h"
 #include "frontends/onnx/import_files.h"
 #include "ir/verifier.h"
-#include "onnx/onnxruntime_ops.h"
+#include "onnx/contributed/ops.h"
 #include "onnx/reader.h"
 #include "onnx/upgrade.h"
+#include "ops/node_inference.h"
 #include "ops/own_ops.h"
 #include "ops/shape_inference.h"
 #include "xrt/error.h"
@@ -73,6 +75,21 @@ void check_opset(const Opsets& opsets, const std::string& what) {
   }
 }
 
+// `graph` is a GraphProto or a FunctionProto.
+template <typename Proto>
+bool has_contributed_ops(const Proto& graph) {
+  const auto in_bodies = [](const onnx::NodeProto& node) {
+    return std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto& a) {
+      return (a.has_g() && has_contributed_ops(a.g())) ||
+             std::any_of(a.graphs().begin(), a.graphs().end(),
+                         has_contributed_ops<onnx::GraphProto>);
+    });
+  };
+  return std::any_of(graph.node().begin(), graph.node().end(), [&](const auto& node) {
+    return is_contributed_op(normal_domain(node.domain()), node.op_type()) || in_bodies(node);
+  });
+}
+
 Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* external) {
   register_own_ops();  // a model may hold them: what Graph::to_onnx() wrote of a training graph
   ReadOptions options;
@@ -80,7 +97,17 @@ Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* extern
   check_opset(options.opsets, "the model");
   options.inputs_have_defaults = model->ir_version() >= 4;
   options.upgrade = upgrade_node;
-  options.translate = translate_onnxruntime_op;
+  options.translates = is_contributed_op;
+  NodeInference inference;
+  const bool contributed = has_contributed_ops(model->graph()) ||
+                           std::any_of(model->functions().begin(), model->functions().end(),
+                                       has_contributed_ops<onnx::FunctionProto>);
+  if (contributed) {
+    options.infer = [&](Graph& graph, NodeId node) { inference.run(graph, node); };
+    options.translate = [infer = options.infer](Graph& graph, NodeDraft& draft) {
+      translate_contributed_op(graph, draft, infer);
+    };
+  }
   options.tensors.owner = model;
   if (external != nullptr) {
     options.tensors.external = [external](const onnx::TensorProto& proto, DType dtype,

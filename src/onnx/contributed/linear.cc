@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products with something fused into them.
+#include <array>
+
+#include "onnx/contributed/rewriting.h"
+
+namespace xrt::contributed {
+namespace {
+
+// An operand of FusedMatMul: `batch` moves the first axis behind the batch axes (all but the first
+// and the last), `swap` exchanges the last two.
+ValueId arrange_matmul_operand(Rewriting& r, std::size_t i, bool swap, bool batch) {
+  const ValueId v = r.need(i);
+  if (!swap && !batch) return v;
+  const auto rank = static_cast<std::int64_t>(r.need_rank(i));
+  if (rank < 2) return v;
+  Ints perm;
+  if (batch) {
+    for (std::int64_t k = 1; k < rank - 1; ++k) perm.push_back(k);
+    perm.push_back(0);
+  } else {
+    for (std::int64_t k = 0; k < rank - 1; ++k) perm.push_back(k);
+  }
+  perm.push_back(rank - 1);
+  if (swap) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return r.transpose(v, perm);
+}
+
+void rewrite_fused_matmul(Rewriting& r) {
+  const bool trans_a = r.int_attr("transA") != 0;
+  const bool trans_b = r.int_attr("transB") != 0;
+  const bool batch_a = r.int_attr("transBatchA") != 0;
+  const bool batch_b = r.int_attr("transBatchB") != 0;
+  const float alpha = r.float_attr("alpha", 1.0F);
+  const ValueId a = arrange_matmul_operand(r, 0, trans_a, batch_a);
+  const ValueId b = arrange_matmul_operand(r, 1, trans_b, batch_b);
+  if (alpha == 1.0F) return r.become("MatMul", {a, b});
+  const ValueId product = r.matmul(a, b);
+  r.become("Mul", {product, r.number(alpha, r.need(0))});
+}
+
+void rewrite_fused_gemm(Rewriting& r) {
+  const std::string activation = r.string_attr("activation", "");
+  std::vector<float> parameters;
+  for (const char* name : {"activation_alpha", "activation_beta", "activation_gamma"}) {
+    if (r.has_attr(name)) parameters.push_back(r.float_attr(name, 0.0F));
+  }
+  const ValueId y = r.op("Gemm", {r.need(0), r.need(1), r.input(2)}, std::move(r.attributes()));
+  r.finish({apply_activation(r, y, activation, parameters)});
+}
+
+// Sums of int16 products in int32.
+void rewrite_matmul_integer16(Rewriting& r) {
+  const DType sum = r.dtype(r.need(0)) == DType::kUInt16 && r.dtype(r.need(1)) == DType::kUInt16
+                        ? DType::kUInt32
+                        : DType::kInt32;
+  r.finish({r.matmul(r.cast(r.need(0), sum), r.cast(r.need(1), sum))});
+}
+
+constexpr auto kLinear = std::to_array<Entry>({
+    {kMicrosoft, "FusedGemm", rewrite_fused_gemm},
+    {kMicrosoft, "FusedMatMul", rewrite_fused_matmul},
+    {kMicrosoft, "MatMulInteger16", rewrite_matmul_integer16},
+    {kMicrosoft, "TransposeMatMul", rewrite_fused_matmul},
+});
+
+}  // namespace
+
+std::span<const Entry> linear_ops() { return kLinear; }
+
+}  // namespace xrt::contributed

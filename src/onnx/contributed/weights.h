@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights of a few bits a number, scaled in blocks.
+#pragma once
+
+#include "onnx/contributed/rewriting.h"
+
+namespace xrt::contributed {
+
+// A matrix (rows, columns); each row is cut into blocks.
+struct BlockWeights {
+  std::int64_t rows = 0, columns = 0, block = 0, bits = 4;
+  ValueId packed;  // bytes of 8 / bits numbers, low bits first; each row fills whole blocks
+  ValueId scales;  // one for each block of each row
+  ValueId zeros;   // packed as the numbers, each row in whole bytes; or floats; or invalid: the
+                   // middle, 2^(bits - 1)
+};
+
+// (rows, columns), of the type of the scales.
+ValueId block_dequantised(Rewriting& r, const BlockWeights& weights);
+
+// Bytes of 8 / bits numbers each, low bits first, as a byte a number: the last axis grows.
+ValueId unpacked_bits(Rewriting& r, ValueId v, std::int64_t bits);
+
+}  // namespace xrt::contributed

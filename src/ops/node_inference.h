@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types of the values of a graph that is still being built.
+#pragma once
+
+#include <memory>
+
+#include "xrt/graph.h"
+
+namespace xrt {
+
+// infer_shapes() for one node after the other, each when it is added.
+class NodeInference {
+ public:
+  NodeInference();
+  ~NodeInference();
+  NodeInference(const NodeInference&) = delete;
+  NodeInference& operator=(const NodeInference&) = delete;
+
+  // Types of the node's outputs, as far as they follow from those of its inputs. A node that breaks
+  // its op's rule leaves them open: infer_shapes, which comes when the graph is whole, says so.
+  void run(Graph& graph, NodeId node);
+
+ private:
+  struct Tables;
+  std::unique_ptr<Tables> tables_;
+};
+
+}  // namespace xrt

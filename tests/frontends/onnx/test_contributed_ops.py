@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime's contributed ops in ops of the standard, against ONNX Runtime itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import openxrt
+import pytest
+from contributed_cases import MICROSOFT, NCHWC, Case, all_cases
+from onnx import TensorProto, helper
+from small_models import make_model, tensor, untyped, usable
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+Array = np.ndarray
+CASES = all_cases()
+ROOT = Path(__file__).parents[3]
+SOURCES = ROOT / "src" / "onnx" / "contributed"
+
+
+def wanted(data: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(None, feeds), strict=True))
+
+
+def compare(case: Case, found: dict[str, Array], expected: dict[str, Array]) -> None:
+    for name, right in expected.items():
+        left = np.asarray(found[name])
+        assert left.dtype == right.dtype, name
+        assert left.shape == right.shape, name
+        if right.dtype.kind in "iub":
+            off = np.abs(left.astype(np.int64) - right.astype(np.int64))
+            assert off.max(initial=0) <= case.atol, name
+        else:
+            np.testing.assert_allclose(
+                left.astype(np.float64),
+                right.astype(np.float64),
+                rtol=case.rtol,
+                atol=case.atol,
+                err_msg=name,
+            )
+
+
+def check(case: Case, engine: str, open_dimensions: bool = False) -> None:
+    data, feeds = case.model(open_dimensions)
+    expected = wanted(data, feeds)
+    program = openxrt.load(data, engine=engine)
+    compare(case, program.run(feeds), expected)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_native(case: Case) -> None:
+    check(case, "native")
+
+
+# A rewriting asks for no size. These ask for the number of channels, or of experts.
+SIZED = {"Conv", "CausalConvWithState"}
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.op not in SIZED], ids=lambda case: case.label
+)
+def test_open_dimensions(case: Case) -> None:
+    check(case, "native", open_dimensions=True)
+
+
+def first_of_each() -> Iterator[Case]:
+    seen: set[tuple[str, str]] = set()
+    for case in CASES:
+        if (case.domain, case.op) not in seen:
+            seen.add((case.domain, case.op))
+            yield case
+
+
+@pytest.mark.parametrize("engine", ["openvino", "xla"])
+@pytest.mark.parametrize("case", list(first_of_each()), ids=lambda case: case.label)
+def test_other_engines(engine: str, case: Case) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not here")
+    if engine == "openvino" and case.op == "MurmurHash3":
+        pytest.skip("its CPU plugin has no whole numbers of 32 bits without a sign")
+    # What the engine does not take, the native one does.
+    check(case, f"{engine},native")
+
+
+def tables() -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """The ops that have a rewriting, and those that have a reason, as the sources list them."""
+    domains = {"kMicrosoft": MICROSOFT, "kNchwc": NCHWC, '""': ""}
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("*.cc")))
+    rewritten = re.findall(r'\{(kMicrosoft|kNchwc|""), "(\w+)", rewrite_\w+\}', text)
+    reasons = re.findall(r'\{(kMicrosoft|kNchwc|""), "(\w+)",\s+(?!rewrite_)', text)
+    return {(domains[d], op) for d, op in rewritten}, {(domains[d], op) for d, op in reasons}
+
+
+def cpu_ops() -> set[tuple[str, str]]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return {
+        (kernel.domain, kernel.op_name)
+        for kernel in state.get_all_opkernel_def()
+        if kernel.provider == "CPUExecutionProvider" and kernel.domain in (MICROSOFT, NCHWC)
+    }
+
+
+def test_every_op_of_onnx_runtime_is_tested_or_has_its_reason() -> None:
+    rewritten, reasons = tables()
+    assert not rewritten & reasons
+    tested = {(case.domain, case.op) for case in CASES}
+    ops = cpu_ops()
+    assert ops <= tested | reasons
+    assert tested <= rewritten
+    assert len(ops & tested) >= 0.9 * len(ops)
+
+
+def test_the_formats_page_names_every_op() -> None:
+    page = (ROOT / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
+    rewritten, reasons = tables()
+    missing = [op for _, op in sorted(rewritten | reasons) if op not in page]
+    assert not missing
+
+
+def test_reason() -> None:
+    node = helper.make_node("Tokenizer", ["x"], ["y"], domain=MICROSOFT, name="cut")
+    data = make_model(
+        [node],
+        [tensor("x", TensorProto.STRING, [2])],
+        [untyped("y")],
+        domains={MICROSOFT: 1},
+    )
+    with pytest.raises(openxrt.Error, match=r"'cut'.*Tokenizer is not supported.*regular"):
+        openxrt.load(data, engine="native")
