@@ -19,6 +19,11 @@ const Tensor* constant_of(const Graph& graph, ValueId value) {
 
 // Of uint8, int8 or int32.
 std::int32_t number_at(const Tensor& t, std::int64_t i) {
+  if (t.dtype() == DType::kUInt4 || t.dtype() == DType::kInt4) {
+    const std::uint8_t byte = static_cast<const std::uint8_t*>(t.raw())[i / 2];
+    const std::int32_t number = i % 2 == 0 ? byte & 15 : byte >> 4;
+    return t.dtype() == DType::kInt4 && number > 7 ? number - 16 : number;
+  }
   if (t.dtype() == DType::kUInt8) return t.data<std::uint8_t>()[i];
   if (t.dtype() == DType::kInt8) return t.data<std::int8_t>()[i];
   return t.data<std::int32_t>()[i];
@@ -88,15 +93,49 @@ bool moves_bytes(const Node& node) {
   return is_op(node, "Pad") && need_string(node, "mode") != "constant";
 }
 
+namespace {
+
+// With a scale for each block of an axis.
+Tensor dequantized_blocks(const Tensor& x, const Tensor& scale, const Tensor* zero,
+                          std::int64_t axis, std::int64_t block) {
+  const auto rank = static_cast<std::int64_t>(x.rank());
+  if (axis < 0 || axis >= rank || scale.rank() != x.rank() ||
+      (zero != nullptr && (zero->dims() != scale.dims() || zero->dtype() != x.dtype()))) {
+    return {};
+  }
+  const auto at_axis = static_cast<std::size_t>(axis);
+  Dims blocks = x.dims();
+  const std::int64_t size = blocks[at_axis];
+  blocks[at_axis] = (size + block - 1) / block;
+  if (scale.dims() != blocks || x.count() == 0) return {};
+  const std::int64_t inner = elements_behind(x.dims(), at_axis);
+  Tensor result = Tensor::allocate(DType::kFloat32, x.dims());
+  float* to = result.data<float>();
+  const float* scales = scale.data<float>();
+  for (std::int64_t line = 0; line < x.count() / inner; ++line) {
+    const std::int64_t first = (line / size * blocks[at_axis] + line % size / block) * inner;
+    for (std::int64_t i = 0; i < inner; ++i) {
+      const std::int32_t shift = zero != nullptr ? number_at(*zero, first + i) : 0;
+      *to++ = static_cast<float>(number_at(x, line * inner + i) - shift) * scales[first + i];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
 Tensor dequantized(const Graph& graph, const Node& node) {
   const Tensor* x = constant_of(graph, node.input(0));
   const Tensor* scale = constant_of(graph, node.input(1));
   const Tensor* zero = constant_of(graph, node.input(2));
   if (x == nullptr || scale == nullptr || (node.input(2).valid() && zero == nullptr)) return {};
-  const bool known = is_byte(x->dtype()) || x->dtype() == DType::kInt32;
-  if (!known || scale->dtype() != DType::kFloat32 || need_int(node, "block_size") != 0 ||
-      need_int(node, "output_dtype") != 0) {
+  const bool known = is_byte(x->dtype()) || x->dtype() == DType::kInt32 ||
+                     x->dtype() == DType::kUInt4 || x->dtype() == DType::kInt4;
+  if (!known || scale->dtype() != DType::kFloat32 || need_int(node, "output_dtype") != 0) {
     return {};
+  }
+  if (const std::int64_t block = need_int(node, "block_size"); block != 0) {
+    return dequantized_blocks(*x, *scale, zero, need_int(node, "axis"), block);
   }
   std::int64_t inner = x->count(), size = 1;
   if (scale->rank() == 1 && scale->count() != 1) {

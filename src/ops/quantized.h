@@ -51,7 +51,7 @@ XRT_API std::optional<Grid> quantised_to(const Graph& graph, ValueId value);
 XRT_API bool moves_bytes(const Node& node);
 
 // The float32 numbers that a DequantizeLinear of constants stands for. An undefined tensor where
-// the node is none that this file knows: blocks, other types, scales that do not fit.
+// the node is none that this file knows: other types, scales that do not fit.
 XRT_API Tensor dequantized(const Graph& graph, const Node& node);
 // The numbers of a constant, or of a DequantizeLinear of constants; an undefined tensor for
 // another value.

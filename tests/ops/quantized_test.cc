@@ -100,6 +100,22 @@ TEST(Quantized, ConstantsAreDequantisedAlongTheirAxis) {
   EXPECT_FALSE(constant_numbers(g, *g.find_value("dx")).defined());
 }
 
+// Two numbers a byte, the first in the low bits; blocks of two rows, the last one cut.
+TEST(Quantized, ConstantsAreDequantisedInBlocks) {
+  const Graph g = read(R"(graph blocks() -> (%y) {
+    constant %q: uint4[3,2] = hex"218743"
+    constant %scales: float32[2,2] = {1, 10, 0.5, 2}
+    constant %zeros: uint4[2,2] = hex"1031"
+    %d: float32[3,2] = DequantizeLinear(%q, %scales, %zeros) {axis = 0, block_size = 2}
+    %y: float32[3,2] = Relu(%d)
+})");
+  const Tensor numbers = dequantized(g, node_of(g, "d"));
+  ASSERT_TRUE(numbers.defined());
+  const std::vector<float> found(numbers.data<float>(), numbers.data<float>() + 6);
+  // Rows (1, 2) and (7, 8) less (0, 1), row (3, 4) less (1, 3).
+  EXPECT_THAT(found, ElementsAre(1, 10, 7, 70, 1, 2));
+}
+
 TEST(Quantized, OpsThatMoveBytes) {
   const Graph g = read(R"(graph moving(%x: float32[1,4,2,2]) -> (%d, %m, %e, %c) {
     constant %p: int64[8] = {0, 0, 1, 1, 0, 0, 1, 1}

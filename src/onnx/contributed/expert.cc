@@ -48,9 +48,9 @@ ValueId routed(Rewriting& r, std::int64_t chosen, bool normalise, ValueId weight
   return r.op("ScatterElements", {zeros, top[1], values}, {{"axis", std::int64_t{1}}});
 }
 
-// x (E or 1, tokens, in) times weights (E, out, in), plus a bias (E, out).
+// x (E or 1, tokens, in) times weights (E, in, out), plus a bias (E, out).
 ValueId expert_product(Rewriting& r, ValueId x, ValueId weights, ValueId bias) {
-  const ValueId y = r.matmul(x, r.transpose(weights, {0, 2, 1}));
+  const ValueId y = r.matmul(x, weights);
   return bias.valid() ? r.add(y, r.unsqueeze(bias, {1})) : y;
 }
 
@@ -108,11 +108,16 @@ void rewrite_moe(Rewriting& r) {
   const ExpertOptions o = read_expert_options(r);
   const auto k = r.int_attr("k", 1);
   const bool normalise = r.int_attr("normalize_routing_weights") != 0;
-  finish_experts(r, o, {r.need(2), r.input(3), r.need(4), r.input(5), r.input(6), r.input(7)},
+  const auto weights = [&](std::size_t i) -> ValueId {
+    return r.input(i).valid() ? r.transpose(r.input(i), {0, 2, 1}) : ValueId{};
+  };
+  r.need(2);
+  r.need(4);
+  finish_experts(r, o, {weights(2), r.input(3), weights(4), r.input(5), weights(6), r.input(7)},
                  routed(r, k, normalise, {}));
 }
 
-// Experts' weights (E, rows, bytes) as numbers (E, rows, columns).
+// Experts' weights (E, rows, bytes) as numbers (E, columns, rows).
 ValueId expert_weights(Rewriting& r, std::size_t i, std::size_t scale, std::size_t zero,
                        std::int64_t bits, std::int64_t block) {
   const ValueId packed = r.need(i);
@@ -133,7 +138,8 @@ ValueId expert_weights(Rewriting& r, std::size_t i, std::size_t scale, std::size
     w.zeros = r.reshape(unpacked_bits(r, w.zeros, bits), {*experts, -1});
     w.zeros = r.cast_like(r.slice(w.zeros, {0}, {*rows}, {1}), w.scales);
   }
-  return r.reshape(block_dequantised(r, w), {*experts, *rows, w.columns});
+  const ValueId lines = r.reshape(block_dequantised(r, w), {w.columns, *experts, *rows});
+  return r.transpose(lines, {1, 0, 2});
 }
 
 void rewrite_qmoe(Rewriting& r) {

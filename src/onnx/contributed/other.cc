@@ -32,24 +32,31 @@ void rewrite_expand_dims(Rewriting& r) {
   r.become("Unsqueeze", {r.need(0), r.reshape(r.cast(r.need(1), DType::kInt64), {1})});
 }
 
+// A cubic sample at the border reads the border's pixels again and again, where the standard's
+// reference moves the sample itself. With two more pixels around the picture both are the same.
 void rewrite_grid_sample(Rewriting& r) {
-  const ValueId x = r.need(0);
-  ValueId grid = r.need(1);
-  const auto corners = r.int_attr("align_corners");
-  r.attributes()["align_corners"] = corners;
+  constexpr std::int64_t kAround = 2;
   const auto is = [&](const char* name, const char* value) {
     const auto it = r.attributes().find(name);
     const auto* text = it == r.attributes().end() ? nullptr : std::get_if<std::string>(&it->second);
     return text != nullptr && *text == value;
   };
+  ValueId x = r.need(0);
+  ValueId grid = r.need(1);
   if (is("mode", "bicubic") && is("padding_mode", "border")) {
-    // Points are moved to the border, where the standard moves the pixels that they are made of.
-    ValueId last = r.number(1.0, grid);
-    if (corners == 0) {
-      const ValueId sizes = r.gather(r.shape(x), r.ints({3, 2}));
-      last = r.sub(last, r.op("Reciprocal", {r.cast_like(sizes, grid)}));
-    }
-    grid = r.op("Max", {r.op("Min", {grid, last}), r.op("Neg", {last})});
+    const bool corners = r.int_attr("align_corners") != 0;
+    r.attributes()["align_corners"] = std::int64_t{1};
+    // The grid names the last axis first.
+    const ValueId sizes = r.cast_like(r.gather(r.shape(x), r.ints({3, 2})), grid);
+    const ValueId one = r.number(1.0, grid);
+    const ValueId whole = r.add(sizes, r.number(2 * kAround - 1, grid));
+    const ValueId from_one = r.add(grid, one);
+    const ValueId pixels =
+        corners ? r.add(r.mul(from_one, r.sub(sizes, one)), r.number(2 * kAround, grid))
+                : r.add(r.mul(from_one, sizes), r.number(2 * kAround - 1, grid));
+    grid = r.sub(r.div(pixels, whole), one);
+    x = r.op("Pad", {x, r.ints({kAround, kAround, kAround, kAround}), {}, r.ints({2, 3})},
+             {{"mode", std::string("edge")}});
   }
   r.finish({r.old_op("GridSample", {x, grid}, std::move(r.attributes()), 16)});
 }

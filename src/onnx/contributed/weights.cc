@@ -26,7 +26,7 @@ std::vector<std::uint8_t> unpacked(const Tensor& packed, std::int64_t bits) {
   return numbers;
 }
 
-// Numbers below 16 two a byte, others one a byte. The rows are of even length or there is one.
+// Numbers below 16 two a byte, others one a byte.
 Tensor as_small_type(const std::vector<std::uint8_t>& numbers, Dims dims, std::int64_t bits) {
   if (bits == 8) {
     return Tensor::from<std::uint8_t>(DType::kUInt8, std::move(dims),
@@ -55,35 +55,15 @@ ValueId unpacked_bits(Rewriting& r, ValueId v, std::int64_t bits) {
   return r.reshape_to(r.concat(parts, -1), r.concat({r.shape(v, 0, -1), r.ints({-1})}));
 }
 
-// q (rows, columns) of small numbers: (q - zero) * scale, with one scale and zero point for each
-// block of a row. scales and zeros: (rows, blocks).
 ValueId block_dequantised(Rewriting& r, const BlockWeights& w) {
   const std::int64_t blocks = (w.columns + w.block - 1) / w.block;
-  const ValueId scales = r.reshape(w.scales, {w.rows, blocks});
   const std::int64_t padded = blocks * w.block;
+  const std::int64_t row_points = (blocks * w.bits + 7) / 8 * (8 / w.bits);
+  const ValueId scales = r.reshape(w.scales, {w.rows, blocks});
   const Tensor q = r.known(w.packed);
   const Tensor zeros = r.known(w.zeros);
   const bool float_zeros = w.zeros.valid() && r.dtype(w.zeros) != DType::kUInt8;
-  const std::int64_t row_numbers = (blocks * w.bits + 7) / 8 * (8 / w.bits);
-  ValueId y;
-  if (q.defined() && !float_zeros && (!w.zeros.valid() || zeros.defined()) && w.block >= 16) {
-    const ValueId numbers =
-        r.constant(w.bits == 4 ? Tensor::wrap(DType::kUInt4, {w.rows, padded},
-                                              const_cast<void*>(q.raw()), q.owner())
-                               : as_small_type(unpacked(q, w.bits), {w.rows, padded}, w.bits));
-    std::vector<std::uint8_t> points(static_cast<std::size_t>(w.rows * blocks),
-                                     static_cast<std::uint8_t>(1U << (w.bits - 1)));
-    if (zeros.defined()) {
-      const std::vector<std::uint8_t> all = unpacked(zeros, w.bits);
-      for (std::int64_t i = 0; i < w.rows * blocks; ++i) {
-        const std::int64_t at = i / blocks * row_numbers + i % blocks;
-        points[static_cast<std::size_t>(i)] = all.at(static_cast<std::size_t>(at));
-      }
-    }
-    y = r.op("DequantizeLinear",
-             {numbers, scales, r.constant(as_small_type(points, {w.rows, blocks}, w.bits))},
-             {{"axis", std::int64_t{1}}, {"block_size", w.block}});
-  } else {
+  if (!q.defined() || float_zeros || w.zeros.valid() != zeros.defined()) {
     const auto spread = [&](ValueId v) { return r.unsqueeze(v, {2}); };
     const ValueId numbers = r.reshape(unpacked_bits(r, r.reshape(w.packed, {w.rows, -1}), w.bits),
                                       {w.rows, blocks, w.block});
@@ -96,10 +76,37 @@ ValueId block_dequantised(Rewriting& r, const BlockWeights& w) {
       const ValueId all = unpacked_bits(r, r.reshape(points, {w.rows, -1}), w.bits);
       points = spread(r.cast_like(r.slice(all, {0}, {blocks}, {1}), scales));
     }
-    y = r.mul(r.sub(r.cast_like(numbers, scales), points), spread(scales));
-    y = r.reshape(y, {w.rows, padded});
+    const ValueId products = r.mul(r.sub(r.cast_like(numbers, scales), points), spread(scales));
+    const ValueId lines = r.reshape(products, {w.rows, padded});
+    return r.transpose(padded == w.columns ? lines : r.slice(lines, {0}, {w.columns}, {1}), {1, 0});
   }
-  return padded == w.columns ? y : r.slice(y, {0}, {w.columns}, {1});
+  const std::vector<std::uint8_t> numbers = unpacked(q, w.bits);
+  const std::vector<std::uint8_t> given =
+      zeros.defined() ? unpacked(zeros, w.bits) : std::vector<std::uint8_t>();
+  if (static_cast<std::int64_t>(numbers.size()) < w.rows * padded ||
+      (zeros.defined() && static_cast<std::int64_t>(given.size()) < w.rows * row_points)) {
+    throw Error(ErrorCode::kInvalidModel,
+                fmt::format("its weights or zero points are too few for {} rows of {} blocks of {}",
+                            w.rows, blocks, w.block));
+  }
+  std::vector<std::uint8_t> turned(static_cast<std::size_t>(w.rows * w.columns));
+  std::vector<std::uint8_t> points(static_cast<std::size_t>(w.rows * blocks),
+                                   static_cast<std::uint8_t>(1U << (w.bits - 1)));
+  for (std::int64_t row = 0; row < w.rows; ++row) {
+    for (std::int64_t i = 0; i < w.columns; ++i) {
+      turned[static_cast<std::size_t>(i * w.rows + row)] =
+          numbers[static_cast<std::size_t>(row * padded + i)];
+    }
+    for (std::int64_t i = 0; i < blocks && zeros.defined(); ++i) {
+      points[static_cast<std::size_t>(i * w.rows + row)] =
+          given[static_cast<std::size_t>(row * row_points + i)];
+    }
+  }
+  return r.op(
+      "DequantizeLinear",
+      {r.constant(as_small_type(turned, {w.columns, w.rows}, w.bits)), r.transpose(scales, {1, 0}),
+       r.constant(as_small_type(points, {blocks, w.rows}, w.bits))},
+      {{"axis", std::int64_t{0}}, {"block_size", w.block}});
 }
 
 namespace {
@@ -126,7 +133,7 @@ void rewrite_matmul_nbits(Rewriting& r) {
   w.packed = r.need(1);
   w.scales = r.need(2);
   w.zeros = r.input(3);
-  const ValueId y = r.matmul(r.need(0), r.transpose(block_dequantised(r, w), {1, 0}));
+  const ValueId y = r.matmul(r.need(0), block_dequantised(r, w));
   r.finish({r.input(5).valid() ? r.add(y, r.input(5)) : y});
 }
 

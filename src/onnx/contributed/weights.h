@@ -15,7 +15,8 @@ struct BlockWeights {
                    // middle, 2^(bits - 1)
 };
 
-// (rows, columns), of the type of the scales.
+// The numbers as (columns, rows), which a product has on its right, of the type of the scales.
+// Constants are laid out so here: nothing is turned in a run.
 ValueId block_dequantised(Rewriting& r, const BlockWeights& weights);
 
 // Bytes of 8 / bits numbers each, low bits first, as a byte a number: the last axis grows.

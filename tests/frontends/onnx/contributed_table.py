@@ -4,7 +4,8 @@
 python tests/frontends/onnx/contributed_table.py [ENGINE ...] > table.md
 
 Every op that ONNX Runtime has a CPU kernel for is a row. A column says how many of the op's cases
-(contributed_cases.py) the engine answers as ONNX Runtime does, with no other engine beside it.
+(tests/support/contributed_cases.py) the engine answers as ONNX Runtime does, with no other engine
+beside it.
 """
 
 from __future__ import annotations

@@ -217,3 +217,23 @@ def test_saved_file(name: str, level: str, engine: str, tmp_path: Path) -> None:
     # often.
     near = 0.06 * np.ptp(wanted) if name.startswith("q") else 2e-4
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=near)
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino,native", "xla,native"])
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_transformers_optimiser(name: str, engine: str, tmp_path: Path) -> None:
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    if not usable(engine.split(",")[0]):
+        pytest.skip(f"{engine} is not here")
+    data, feeds = MODELS[name](tmp_path)
+    given, made = tmp_path / "given.onnx", tmp_path / "made.onnx"
+    given.write_bytes(data)
+    optimised = optimize_model(
+        str(given), model_type=name, num_heads=HEADS, hidden_size=WIDTH, opt_level=0
+    )
+    optimised.save_model_to_file(str(made))
+    assert "com.microsoft" in {node.domain for node in onnx.load(made).graph.node}
+    (wanted,) = onnxruntime.InferenceSession(made).run(None, feeds)
+    (found,) = openxrt.load(made, engine=engine).run(feeds).values()
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-4)
