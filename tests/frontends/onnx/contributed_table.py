@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which contributed ops of ONNX Runtime run on which engine, alone, as a table.
+"""Writes docs/reference/contributed-ops.md: which ops of ONNX Runtime run on which engine, alone.
 
-python tests/frontends/onnx/contributed_table.py [ENGINE ...] > table.md
+python tests/frontends/onnx/contributed_table.py > docs/reference/contributed-ops.md
 
 Every op that ONNX Runtime has a CPU kernel for is a row. A column says how many of the op's cases
 (tests/support/contributed_cases.py) the engine answers as ONNX Runtime does, with no other engine
-beside it.
+beside it. What an engine does not take is told on stderr.
 """
 
 from __future__ import annotations
@@ -16,9 +16,20 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[2] / "support"))
 
+import onnxruntime
 import openxrt
 from contributed_cases import Case, all_cases
 from test_contributed_ops import compare, cpu_ops, wanted
+
+HEADER = """# Ops of ONNX Runtime
+
+What becomes of the ops for which ONNX Runtime {version} has CPU kernels
+([formats](formats.md#ops-of-onnx-runtime)). A cell says how many generated cases of an op (types,
+shapes, optional operands) an engine answers as ONNX Runtime does, with no other engine beside it.
+In a program the native engine takes what another engine does not. Written by
+
+    python tests/frontends/onnx/contributed_table.py > docs/reference/contributed-ops.md
+"""
 
 
 def passes(case: Case, engine: str) -> str:
@@ -37,6 +48,7 @@ def main(engines: list[str]) -> None:
     cases = defaultdict(list)
     for case in all_cases():
         cases[case.domain, case.op].append(case)
+    print(HEADER.format(version=onnxruntime.__version__))
     print("| op | " + " | ".join(engines) + " |\n| --- |" + " --- |" * len(engines))
     whole = dict.fromkeys(engines, 0)
     rows = sorted(cpu_ops())
