@@ -42,6 +42,7 @@ TYPES = {
     "std::string": ("text", "str"),
     "std::filesystem::path": ("path", "str | os.PathLike[str] | None"),
     "OptionalPath": ("path", "str | os.PathLike[str] | None"),
+    "PrecisionOrAuto": ("word", "str"),
     "OptionNames": ("list", "str | Sequence[str]"),
     "OptionMap": ("map", "Mapping[str, str] | None"),
     "OptionPairs": ("map", "Mapping[str, str] | Iterable[tuple[str, str]] | None"),
@@ -92,13 +93,15 @@ def macro_calls(text: str, macro: str) -> Iterator[list[str]]:
 
 
 def literal(text: str) -> Any:
-    """The value of a C++ literal: true, a number, "adjacent" "strings", {}."""
+    """The value of a C++ literal: true, a number, "adjacent" "strings", {}, Enum::kWord."""
     if text in ("true", "false"):
         return text == "true"
     if text == "{}":
         return None
     if text.startswith("{"):
         return literal(text[1:-1])
+    if enumerator := re.fullmatch(r"\w+::k(\w+)", text):
+        return enumerator[1].lower()
     return ast.literal_eval(f"({text})")
 
 

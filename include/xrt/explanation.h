@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "xrt/export.h"
+#include "xrt/precision.h"
 
 namespace xrt {
 
@@ -40,18 +41,18 @@ struct Explanation {
   std::vector<std::string> notes;  // e.g. "fell back …" with its reason
   // What placement had to choose from, best first; empty where the user named the engines.
   struct CandidateRow {
-    std::string plan;               // "native", "openvino,native"
-    std::string precision = "f32";  // see ProgramOptions::precision
-    double estimated_us = 0;        // 0: there is no estimate
-    double measured_us = 0;         // median of whole runs; 0: it was not measured
-    double error = -1;              // against float32, over the output's range; -1: not compared
+    std::string plan;                       // "native", "openvino,native"
+    Precision precision = Precision::kF32;  // see ProgramOptions::precision
+    double estimated_us = 0;                // 0: there is no estimate
+    double measured_us = 0;                 // median of whole runs; 0: it was not measured
+    double error = -1;                      // against float32, over the range; -1: not compared
     bool chosen = false;
     std::string note;  // why it was not measured, or not chosen
   };
   std::vector<CandidateRow> candidates;
   // "named", "estimated", "measured", "measured earlier", … (docs/start/explain.md has all)
   std::string placement = "named";
-  std::string precision = "f32";
+  Precision precision = Precision::kF32;
   std::string to_json() const;  // documented in docs/background/architecture.md
 };
 

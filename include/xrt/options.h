@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "xrt/export.h"
+#include "xrt/precision.h"
 
 namespace xrt {
 
@@ -26,6 +27,7 @@ using OptionMap = std::map<std::string, std::string>;
 using OptionPairs = std::vector<std::pair<std::string, std::string>>;
 using OptionsByEngine = std::map<std::string, OptionMap>;
 using OptionalPath = std::optional<std::filesystem::path>;
+using PrecisionOrAuto = std::optional<Precision>;  // nullopt: "auto", the runtime chooses
 
 // A field per row of xrt/options.inc: `type name = default;`.
 struct ProgramOptions {

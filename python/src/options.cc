@@ -80,6 +80,9 @@ void convert(nb::handle value, std::filesystem::path& field) {
 
 void convert(nb::handle value, OptionalPath& field) { convert(value, field.emplace()); }
 
+// set_option() takes its words.
+void convert(nb::handle, PrecisionOrAuto&) { throw WrongKind(); }
+
 void convert(nb::handle value, OptionNames& field) {
   if (!nb::isinstance<nb::sequence>(value) && !PyIter_Check(value.ptr())) throw WrongKind();
   field.clear();
@@ -146,7 +149,8 @@ void set_options(ProgramOptions& options, const nb::dict& values) {
     if (value.is_none() && (option.kind == OptionKind::kPath || option.kind == OptionKind::kMap)) {
       continue;
     }
-    if (PyUnicode_Check(value.ptr()) && option.kind == OptionKind::kList) {
+    const bool in_text = option.kind == OptionKind::kList || option.kind == OptionKind::kWord;
+    if (PyUnicode_Check(value.ptr()) && in_text) {
       set_option(options, given, checked_text(value));
       continue;
     }

@@ -137,10 +137,9 @@ class Measurement {
   // All candidates in the order in which they are tried: float32 first, each by its estimate.
   void collect() {
     const ProgramOptions& options = survey_.options();
-    std::vector<std::string> precisions = {options.precision};
-    if (options.precision == "auto") {
-      precisions = {"f32"};
-      for (const std::string& p : fast_precisions()) precisions.push_back(p);
+    std::vector<Precision> precisions = {options.precision.value_or(Precision::kF32)};
+    if (is_precision_auto(options)) {
+      for (const Precision p : fast_precisions()) precisions.push_back(p);
     }
     std::vector<Candidate> base;
     if (is_auto(options)) {
@@ -162,7 +161,7 @@ class Measurement {
     std::stable_partition(base.begin(), base.end(), [](const Candidate& c) {
       return c.decision.engines[0] == kFallbackEngine;
     });
-    for (const std::string& precision : precisions) {
+    for (const Precision precision : precisions) {
       for (const Candidate& candidate : base) {
         const auto& engines = candidate.decision.engines;
         // One that is out of the question need not be opened to ask it.
@@ -170,7 +169,7 @@ class Measurement {
           const Engine& engine = *survey_.of(name).engine;
           return offers_precision(engine, device_for(engine, options), precision);
         };
-        if (options.precision == "auto" && precision != "f32" &&
+        if (is_precision_auto(options) && precision != Precision::kF32 &&
             (!candidate.row.note.empty() || std::none_of(engines.begin(), engines.end(), offers))) {
           continue;
         }
@@ -244,7 +243,7 @@ class Measurement {
 
   // Compares with float32 and takes out of the race what is wrong.
   void judge(Candidate& candidate) {
-    const bool exact = candidate.row.precision == "f32";
+    const bool exact = candidate.row.precision == Precision::kF32;
     const std::vector<Data>& outputs = candidate.timed->outputs();
     const bool oracle = exact && candidate.decision.engines[0] == kFallbackEngine;
     if (exact && (reference_.empty() || oracle)) {
@@ -255,7 +254,7 @@ class Measurement {
       if (oracle) candidate.row.error = 0;
     }
     if (!comparable_) {
-      if (!exact && survey_.options().precision == "auto") {
+      if (!exact && is_precision_auto(survey_.options())) {
         reject(candidate, "its outputs are random, so its error cannot be measured");
       }
       return;
@@ -274,7 +273,7 @@ class Measurement {
       }
       return;
     }
-    if (survey_.options().precision != "auto") return;
+    if (!is_precision_auto(survey_.options())) return;
     if (candidate.row.error < 0 || candidate.row.error > survey_.options().tolerance) {
       reject(candidate, "its error is beyond the tolerance");
     }
@@ -402,7 +401,7 @@ class Measurement {
     for (const Candidate* c : sorted) result.decision.candidates.push_back(c->row);
     result.plan->annotate(result.decision);
     log_info("auto: measured for " + times(pace_.spent()) + " s: " + best->row.plan + " " +
-             best->row.precision);
+             std::string(to_string(best->row.precision)));
     return result;
   }
 
@@ -423,7 +422,7 @@ class Measurement {
 }  // namespace
 
 bool wants_measuring(const ProgramOptions& options) {
-  if (options.precision == "auto") return true;
+  if (is_precision_auto(options)) return true;
   return is_auto(options) && auto_mode(options) != AutoMode::kFast;
 }
 

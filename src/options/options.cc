@@ -71,12 +71,15 @@ std::string upper(std::string_view text) {
 template <typename T>
 concept Number = std::integral<T> || std::floating_point<T>;
 
+constexpr std::string_view kAutoWord = "auto";  // what PrecisionOrAuto calls nullopt
+
 OptionKind kind_of(bool) { return OptionKind::kSwitch; }
 OptionKind kind_of(std::integral auto) { return OptionKind::kInteger; }
 OptionKind kind_of(double) { return OptionKind::kNumber; }
 OptionKind kind_of(const std::string&) { return OptionKind::kText; }
 OptionKind kind_of(const std::filesystem::path&) { return OptionKind::kPath; }
 OptionKind kind_of(const OptionalPath&) { return OptionKind::kPath; }
+OptionKind kind_of(const PrecisionOrAuto&) { return OptionKind::kWord; }
 OptionKind kind_of(const OptionNames&) { return OptionKind::kList; }
 OptionKind kind_of(const OptionMap&) { return OptionKind::kMap; }
 OptionKind kind_of(const OptionPairs&) { return OptionKind::kMap; }
@@ -114,6 +117,11 @@ bool parse(std::string_view text, std::filesystem::path& field) {
 bool parse(std::string_view text, OptionalPath& field) {
   field = text;
   return true;
+}
+
+bool parse(std::string_view text, PrecisionOrAuto& field) {
+  field = parse_precision(text);
+  return field || text == kAutoWord;
 }
 
 bool parse(std::string_view text, OptionNames& field) {
@@ -154,6 +162,9 @@ std::vector<std::string> pieces(const std::string& field) { return {field}; }
 std::vector<std::string> pieces(const std::filesystem::path& field) { return {field.string()}; }
 std::vector<std::string> pieces(const OptionalPath& field) {
   return field ? pieces(*field) : std::vector<std::string>{};
+}
+std::vector<std::string> pieces(const PrecisionOrAuto& field) {
+  return {std::string(field ? to_string(*field) : kAutoWord)};
 }
 std::vector<std::string> pieces(const OptionNames& field) { return field; }
 template <typename Pairs>
@@ -201,10 +212,15 @@ bool fits(const bool&, const Details&) { return true; }
 bool fits(const OptionNames& field, const Details&) {
   return !field.empty() && std::find(field.begin(), field.end(), "") == field.end();
 }
-bool fits(const std::string& field, const Details& details) {
-  if (details.words.empty() || field.empty()) return field.empty() || details.words.empty();
+bool is_word(const std::string& text, const Details& details) {
   const std::vector<std::string> words = split(details.words);
-  return std::find(words.begin(), words.end(), field) != words.end();
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+bool fits(const std::string& field, const Details& details) {
+  return field.empty() || details.words.empty() || is_word(field, details);
+}
+bool fits(const PrecisionOrAuto& field, const Details& details) {
+  return is_word(text_of(field), details);
 }
 
 // --- The table ----------------------------------------------------------------------------------

@@ -22,13 +22,14 @@ inline constexpr const char* kMeasuredEarlier = "measured earlier";
 struct Decision {
   // In order of priority: a node goes to the first that takes it.
   std::vector<std::string> engines;
-  std::string precision = "f32";    // never "auto"
+  Precision precision = Precision::kF32;
   std::string placement = "named";  // see Explanation::placement
   std::vector<Explanation::CandidateRow> candidates;
   std::vector<std::string> notes;  // for explain()
 };
 
-// The decision that needs no choice: the engines, as the user named them.
+// The decision that needs no choice: the engines, as the user named them; in float32 where the
+// precision is to be chosen.
 Decision named(const ProgramOptions& options);
 
 std::string to_json(const Decision& decision);

@@ -108,12 +108,14 @@ bool is_auto(const ProgramOptions& options) {
   return !options.engines.empty() && options.engines[0] == "auto";
 }
 
+bool is_precision_auto(const ProgramOptions& options) { return !options.precision; }
+
 AutoMode auto_mode(const ProgramOptions& options) {
   if (options.auto_mode == "full") return AutoMode::kFull;
   if (options.auto_mode == "background") return AutoMode::kBackground;
   if (options.auto_mode == "fast") return AutoMode::kFast;
   // Results are not to lose precision between two runs.
-  if (options.precision == "auto") return AutoMode::kFull;
+  if (is_precision_auto(options)) return AutoMode::kFull;
   // Where measuring beside the runs would take memory or minutes that nobody expects: copies of
   // parameters and their states, and builds for an accelerator.
   if (options.training || options.device != "cpu") return AutoMode::kFast;

@@ -20,6 +20,8 @@ enum class AutoMode { kFast, kFull, kBackground };
 
 // Whether the runtime chooses the engines: the first of them is "auto".
 bool is_auto(const ProgramOptions& options);
+// Whether the precision is to be chosen.
+bool is_precision_auto(const ProgramOptions& options);
 // What the word options.auto_mode means. Where it is empty: kBackground; kFull where the precision
 // is to be chosen; kFast for a training graph and on an accelerator.
 AutoMode auto_mode(const ProgramOptions& options);

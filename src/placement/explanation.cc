@@ -38,7 +38,7 @@ std::string Explanation::to_json() const {
   json candidate_rows = json::array();
   for (const CandidateRow& c : candidates) {
     candidate_rows.push_back({{"plan", c.plan},
-                              {"precision", c.precision},
+                              {"precision", to_string(c.precision)},
                               {"estimated_us", c.estimated_us},
                               {"measured_us", c.measured_us},
                               {"error", c.error},
@@ -52,7 +52,7 @@ std::string Explanation::to_json() const {
               {"arena_bytes", arena_bytes},
               {"notes", notes},
               {"placement", placement},
-              {"precision", precision},
+              {"precision", to_string(precision)},
               {"candidates", std::move(candidate_rows)}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -141,7 +141,7 @@ Placement place(Survey& survey, const Decision& decision) {
     const Engine& engine = *survey.of(answers.engine).engine;
     if (offers_precision(engine, device_for(engine, options), decision.precision)) continue;
     placement.notes.push_back("engine '" + answers.engine + "' computes in float32: it has no " +
-                              decision.precision);
+                              std::string(to_string(decision.precision)));
   }
   PartitionOptions partition_options;
   partition_options.single_node_engine = kRuntimeEngine;

@@ -13,6 +13,7 @@
 #include "xrt/explanation.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
+#include "xrt/precision.h"
 
 namespace xrt {
 
@@ -22,7 +23,7 @@ struct Plan {
   std::vector<std::string> output_names;
   std::vector<std::pair<std::size_t, std::size_t>> aliases;  // position of input and of output
   std::vector<std::string> identities;  // of the engines when this was made; "": not to be kept
-  std::string precision;
+  Precision precision = Precision::kF32;
   // Names of the functions' entries in the compile cache, by launch; empty: not known yet.
   std::vector<std::string> keys;
   Explanation explanation;  // without the rows of launches

@@ -19,6 +19,18 @@ std::vector<std::string> read_texts(FlatReader& reader) {
   return texts;
 }
 
+void write_precision(FlatWriter& writer, Precision precision) {
+  writer.number(static_cast<std::int64_t>(precision));
+}
+
+Precision read_precision(FlatReader& reader) {
+  const std::int64_t n = reader.number();
+  if (n < 0 || n > static_cast<std::int64_t>(Precision::kF16)) {
+    throw Error(ErrorCode::kInvalidModel, "plan: an unknown precision");
+  }
+  return static_cast<Precision>(n);
+}
+
 void write_row(FlatWriter& writer, const Explanation::NodeRow& row) {
   writer.text(row.name).text(row.op).text(row.engine).text(row.function);
   write_texts(writer, row.input_types);
@@ -47,7 +59,8 @@ Explanation::NodeRow read_row(FlatReader& reader) {
 }
 
 void write_candidate(FlatWriter& writer, const Explanation::CandidateRow& row) {
-  writer.text(row.plan).text(row.precision).text(row.note).number(row.chosen ? 1 : 0);
+  writer.text(row.plan).text(row.note).number(row.chosen ? 1 : 0);
+  write_precision(writer, row.precision);
   for (const double value : {row.estimated_us, row.measured_us, row.error}) {
     writer.number(std::bit_cast<std::int64_t>(value));
   }
@@ -56,9 +69,9 @@ void write_candidate(FlatWriter& writer, const Explanation::CandidateRow& row) {
 Explanation::CandidateRow read_candidate(FlatReader& reader) {
   Explanation::CandidateRow row;
   row.plan = reader.text();
-  row.precision = reader.text();
   row.note = reader.text();
   row.chosen = reader.number() != 0;
+  row.precision = read_precision(reader);
   for (double* value : {&row.estimated_us, &row.measured_us, &row.error}) {
     *value = std::bit_cast<double>(reader.number());
   }
@@ -84,7 +97,7 @@ void write_plan(FlatWriter& writer, const Plan& draft) {
   for (const auto& [input, output] : draft.aliases) {
     writer.number(static_cast<std::int64_t>(input)).number(static_cast<std::int64_t>(output));
   }
-  writer.text(draft.precision);
+  write_precision(writer, draft.precision);
   write_texts(writer, draft.keys);
   writer.text(draft.explanation.placement);
   write_texts(writer, draft.explanation.notes);
@@ -104,7 +117,7 @@ Plan read_plan(FlatReader& reader) {
     const std::size_t input = position(reader, draft.folded.inputs().size());
     draft.aliases.emplace_back(input, position(reader, draft.folded.outputs().size()));
   }
-  draft.precision = reader.text();
+  draft.precision = read_precision(reader);
   draft.keys = read_texts(reader);
   draft.explanation.placement = reader.text();
   draft.explanation.precision = draft.precision;

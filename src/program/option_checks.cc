@@ -19,12 +19,11 @@ namespace {
 
 void warn_without_effect(const ProgramOptions& options) {
   const ProgramOptions defaults;
-  const bool measures_precision = options.precision == "auto";
-  if (!measures_precision && options.tolerance != defaults.tolerance) {
-    log_warning("option 'tolerance' has no effect: 'precision' is '" + options.precision +
-                "', not 'auto'");
+  if (!is_precision_auto(options) && options.tolerance != defaults.tolerance) {
+    log_warning("option 'tolerance' has no effect: 'precision' is '" +
+                option_text(options, "precision") + "', not 'auto'");
   }
-  if (measures_precision || is_auto(options)) return;
+  if (is_precision_auto(options) || is_auto(options)) return;
   const char* const cause = "' has no effect: the engines are named, none is 'auto'";
   if (!options.auto_mode.empty()) log_warning(std::string("option 'auto_mode") + cause);
   if (options.auto_budget_s != defaults.auto_budget_s) {

@@ -54,7 +54,7 @@ Decision decide(Survey& survey, const std::optional<Decision>& like) {
     return like->placement == kEstimated ? *like : for_other_shapes(*like);
   }
   Decision decision = estimate(survey);
-  decision.precision = options.precision;
+  decision.precision = options.precision.value_or(Precision::kF32);
   return decision;
 }
 
@@ -79,7 +79,7 @@ struct Choice {
 
 bool measures_beside_runs(const ProgramOptions& options) {
   if (!wants_measuring(options) || auto_mode(options) != AutoMode::kBackground) return false;
-  return options.precision == "auto" || auto_candidates(options).size() > 1;
+  return is_precision_auto(options) || auto_candidates(options).size() > 1;
 }
 
 Choice choose(Survey& survey, std::span<const Data> inputs, const PlanSource& source) {
@@ -102,7 +102,6 @@ Choice choose(Survey& survey, std::span<const Data> inputs, const PlanSource& so
     why_not = "not measured: the shapes or types of the inputs are not known before a run";
   }
   Choice choice{decide(survey, source.like), nullptr};
-  if (choice.decision.precision == "auto") choice.decision.precision = "f32";
   if (!why_not.empty()) choice.decision.notes.push_back(why_not);
   return choice;
 }

@@ -90,7 +90,7 @@ TEST(Auto, WhatWasMeasuredIsKeptOnDisk) {
   EXPECT_FALSE(find_profile(key, options));
   Decision decision;
   decision.engines = {"native"};
-  decision.precision = "bf16";
+  decision.precision = Precision::kBF16;
   decision.placement = kMeasured;
   decision.candidates.emplace_back().measured_us = 12.5;
   keep_profile(key, options, decision);
@@ -98,7 +98,7 @@ TEST(Auto, WhatWasMeasuredIsKeptOnDisk) {
   const auto found = find_profile(key, options);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->engines, decision.engines);
-  EXPECT_EQ(found->precision, "bf16");
+  EXPECT_EQ(found->precision, Precision::kBF16);
   EXPECT_EQ(found->placement, kMeasuredEarlier);
   ASSERT_EQ(found->candidates.size(), 1U);
   EXPECT_EQ(found->candidates[0].measured_us, 12.5);
@@ -119,6 +119,16 @@ TEST(Auto, WhatWasMeasuredIsKeptOnDisk) {
   EXPECT_NE(profile_key(graph, other), key);
   EXPECT_NE(profile_key(chain(true), options), key);
   std::filesystem::remove_all(folder);
+}
+
+TEST(Auto, ADecisionForAnUnknownPrecisionIsNone) {
+  Decision decision;
+  decision.precision = Precision::kBF16;
+  std::string text = to_json(decision);
+  ASSERT_TRUE(decision_from_json(text));
+  EXPECT_EQ(decision_from_json(text)->precision, Precision::kBF16);
+  text.replace(text.find("bf16"), 4, "bf61");
+  EXPECT_FALSE(decision_from_json(text));
 }
 
 TEST(Auto, AnEngineThatFailsIsNoCandidate) {
@@ -197,17 +207,17 @@ Graph product() {
 TEST(AutoPrecision, StaysWithinTheTolerance) {
   for (const double tolerance : {0.0, 1.0}) {
     const auto program = Program::compile(
-        product(), {.engines = {"native"}, .precision = "auto", .tolerance = tolerance});
+        product(), {.engines = {"native"}, .precision = std::nullopt, .tolerance = tolerance});
     const Explanation e = program->explain();
     ASSERT_FALSE(e.candidates.empty());
     EXPECT_EQ(e.placement, "measured");
     EXPECT_EQ(e.candidates[0].precision, e.precision);
     EXPECT_LE(e.candidates[0].error, tolerance);
     if (tolerance == 0) {
-      EXPECT_EQ(e.precision, "f32");
+      EXPECT_EQ(e.precision, Precision::kF32);
     }
     for (const auto& row : e.candidates) {
-      if (row.precision == "f32" || row.error < 0) continue;
+      if (row.precision == Precision::kF32 || row.error < 0) continue;
       // oneDNN may round factors to bfloat16, and does where that is faster: not on every CPU.
       EXPECT_LT(row.error, 0.02);
     }
@@ -216,13 +226,13 @@ TEST(AutoPrecision, StaysWithinTheTolerance) {
 
 TEST(AutoPrecision, IsNeverLoweredUnasked) {
   const auto program = Program::compile(product(), {.engines = {"auto"}, .auto_mode = "full"});
-  for (const auto& row : program->explain().candidates) EXPECT_EQ(row.precision, "f32");
-  EXPECT_EQ(program->explain().precision, "f32");
+  for (const auto& row : program->explain().candidates) EXPECT_EQ(row.precision, Precision::kF32);
+  EXPECT_EQ(program->explain().precision, Precision::kF32);
 }
 
 TEST(AutoPrecision, AnExplicitOneIsHandedToTheEngine) {
   const Graph graph = product();
-  const auto run = [&](const std::string& precision) {
+  const auto run = [&](Precision precision) {
     const auto program = Program::compile(graph, {.engines = {"native"}, .precision = precision});
     EXPECT_EQ(program->explain().precision, precision);
     Tensor x = Tensor::allocate(DType::kFloat32, {64, 64});
@@ -231,8 +241,8 @@ TEST(AutoPrecision, AnExplicitOneIsHandedToTheEngine) {
     }
     return program->run({{"x", x}}).at(0).tensor();
   };
-  const Tensor exact = run("f32");
-  const Tensor rounded = run("bf16");
+  const Tensor exact = run(Precision::kF32);
+  const Tensor rounded = run(Precision::kBF16);
   for (std::int64_t i = 0; i < exact.count(); ++i) {
     ASSERT_NEAR(rounded.data<float>()[i], exact.data<float>()[i], 0.2F);
   }
@@ -318,7 +328,8 @@ TEST(AutoFast, StrictLeavesNobodyElse) {
 
 TEST(AutoPrecision, AnEngineWithoutItIsNamed) {
   sleepy("only_f32", {});
-  const auto program = Program::compile(chain(), {.engines = {"only_f32"}, .precision = "bf16"});
+  const auto program =
+      Program::compile(chain(), {.engines = {"only_f32"}, .precision = Precision::kBF16});
   ASSERT_FALSE(program->explain().notes.empty());
   EXPECT_NE(program->explain().notes[0].find("only_f32"), std::string::npos);
 }
@@ -371,11 +382,12 @@ TEST(Auto, WaitingForAnotherMeasurementEndsByCtrlC) {
   };
   const auto held = std::make_shared<Held>();
   register_engine(held);
-  std::thread other([] { Program::compile(chain(), {.engines = {"held"}, .precision = "auto"}); });
+  std::thread other(
+      [] { Program::compile(chain(), {.engines = {"held"}, .precision = std::nullopt}); });
   held->began.wait(false);
   set_interrupt_check([] { return true; });
   try {
-    Program::compile(chain(true), {.engines = {"native"}, .precision = "auto"});
+    Program::compile(chain(true), {.engines = {"native"}, .precision = std::nullopt});
     ADD_FAILURE() << "not interrupted";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "interrupted");
@@ -407,7 +419,7 @@ TEST(Auto, OneBudgetForAllShapes) {
 
 TEST(Auto, OptionsAreChecked) {
   EXPECT_THROW(Program::compile(chain(), {.auto_mode = "slow"}), Error);
-  EXPECT_THROW(Program::compile(chain(), {.precision = "f8"}), Error);
+  EXPECT_THROW(Program::compile(chain(), {.precision = Precision::kTF32}), Error);
   EXPECT_THROW(Program::compile(chain(), {.engines = {"native", "auto"}}), Error);
 }
 

@@ -172,6 +172,21 @@ TEST(Options, SuggestTheNearestName) {
               HasSubstr("'max_workspace_size'"));
 }
 
+TEST(Options, PrecisionIsAnEnumeratorOrAuto) {
+  ProgramOptions options;
+  EXPECT_EQ(options.precision, Precision::kF32);
+  set_option(options, "precision", "bf16");
+  EXPECT_EQ(options.precision, Precision::kBF16);
+  set_option(options, "precision", "auto");
+  EXPECT_EQ(options.precision, std::nullopt);
+  EXPECT_EQ(option_text(options, "precision"), "auto");
+  // The option does not have all precisions.
+  for (const char* word : {"tf32", ""}) {
+    EXPECT_THAT(refusal([&] { set_option(options, "precision", word); }),
+                HasSubstr("f32, bf16, f16 or auto is wanted"));
+  }
+}
+
 TEST(Options, OfAStructAreCheckedInTheSameWords) {
   const auto refused = [](const ProgramOptions& options) {
     return refusal([&] { check_options(options); });
@@ -184,8 +199,8 @@ TEST(Options, OfAStructAreCheckedInTheSameWords) {
             "option 'auto_budget_s' is '-1'; a number from 0 on is wanted");
   EXPECT_EQ(refused({.tolerance = std::numeric_limits<double>::quiet_NaN()}),
             "option 'tolerance' is 'nan'; a number from 0 on is wanted");
-  EXPECT_EQ(refused({.precision = "f8"}),
-            "option 'precision' is 'f8'; f32, bf16, f16 or auto is wanted");
+  EXPECT_EQ(refused({.precision = Precision::kTF32}),
+            "option 'precision' is 'tf32'; f32, bf16, f16 or auto is wanted");
   EXPECT_EQ(refused({.engines = {}}),
             "option 'engines' is ''; a name, or a list of names, is wanted");
   EXPECT_THAT(refused({.cluster_minimum_nodes = 5, .cluster_maximum_nodes = 4}),

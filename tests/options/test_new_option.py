@@ -172,7 +172,8 @@ def program(tree: Path) -> Path:
     compiler = [shutil.which("ccache"), "g++"] if shutil.which("ccache") else ["g++"]
     # The changed table comes first, and relative: a compiler cache knows it again.
     folders = ["include", ROOT / "include", ROOT / "src"]
-    sources = ["options/options.cc", "cli/option_flags.cc", "base/nearest.cc", "base/error.cc"]
+    sources = ["options/options.cc", "cli/option_flags.cc"]
+    sources += [f"base/{name}.cc" for name in ("error", "nearest", "precision")]
     for source in ("program.cc", *(ROOT / "src" / name for name in sources)):
         subprocess.run(
             [*compiler, "-std=c++20", "-c", *(f"-I{folder}" for folder in folders), source],

@@ -176,7 +176,7 @@ TEST_F(PlanCacheTest, OptionsArePartOfTheKey) {
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.cluster_minimum_nodes = 2; }));
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.cluster_maximum_nodes = 2; }));
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.aliases = {{"x", "y"}}; }));
-  EXPECT_TRUE(differs([](ProgramOptions& o) { o.precision = "bf16"; }));
+  EXPECT_TRUE(differs([](ProgramOptions& o) { o.precision = Precision::kBF16; }));
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.engine_options["native"]["a"] = "b"; }));
   EXPECT_TRUE(differs([](ProgramOptions& o) { o.node_engines["MatMul"] = "native"; }));
   EXPECT_FALSE(differs([](ProgramOptions& o) { o.max_specializations = 3; }));

@@ -68,8 +68,9 @@ std::string rerun_command(const Options& options, const fs::path& folder) {
       command += " --engine-option " + quoted(fmt::format("{}.{}={}", engine, key, value));
     }
   }
-  if (program.precision != ProgramOptions().precision)
-    command += " --precision " + program.precision;
+  if (program.precision != ProgramOptions().precision) {
+    command += " --precision " + option_text(program, "precision");
+  }
   if (program.strict) command += " --strict";
   return command;
 }
@@ -103,7 +104,7 @@ int execute(const Options& options) {
       check_engine(name);
     }
   }
-  if (options.placement.program.precision == "auto") {
+  if (!options.placement.program.precision) {
     throw UsageError("--precision auto: name the precision to compare in");
   }
   compare_options.tolerance = options.tolerance;

@@ -166,8 +166,8 @@ void print_candidates(const Explanation& explanation) {
   std::vector<std::vector<std::string>> rows = {
       {"", "plan", "precision", "estimated", "measured", "error", "why not"}};
   for (const Explanation::CandidateRow& row : explanation.candidates) {
-    rows.push_back({row.chosen ? "*" : "", row.plan, row.precision, us_text(row.estimated_us),
-                    us_text(row.measured_us),
+    rows.push_back({row.chosen ? "*" : "", row.plan, std::string(to_string(row.precision)),
+                    us_text(row.estimated_us), us_text(row.measured_us),
                     row.error >= 0 ? fmt::format("{:.2g}", row.error) : "-", row.note});
   }
   fmt::print("placement: {}\n{}", explanation.placement, table(rows, {3, 4, 5}));
