@@ -2,6 +2,7 @@
 #include "engines/native/context.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -62,8 +63,33 @@ Tensor& NativeContext::prepare(std::int32_t slot, DType dtype, const Dims& dims)
     // The declared shape was not the real one: this run uses memory beside the plan.
     if (kind == SlotKind::kArena) displaced_.push_back(slot);
   }
-  target = Data(allocate_checked(dtype, dims));
+  const bool is_own = kind == SlotKind::kDynamic && dtype != DType::kString;
+  target = Data(is_own ? take_block(dtype, dims) : allocate_checked(dtype, dims));
   return target.tensor();
+}
+
+Tensor NativeContext::take_block(DType dtype, const Dims& dims) {
+  constexpr std::size_t kLeastBytes = 4096;  // below, there is little to gain
+  const std::size_t bytes = byte_count(dtype, dims);
+  if (bytes < kLeastBytes) return allocate_checked(dtype, dims);
+  Tensor* best = nullptr;     // the smallest that is large enough
+  Tensor* largest = nullptr;  // of those that are free
+  for (Tensor& block : blocks_) {
+    if (block.owner().use_count() != 1) continue;
+    if (block.bytes() >= bytes && (best == nullptr || block.bytes() < best->bytes())) {
+      best = &block;
+    }
+    if (largest == nullptr || block.bytes() > largest->bytes()) largest = &block;
+  }
+  if (best == nullptr) {
+    // One that is too small makes room: there are no more blocks than values that live at once.
+    if (largest != nullptr) blocks_.erase(blocks_.begin() + (largest - blocks_.data()));
+    blocks_.push_back(allocate_checked(DType::kUInt8, {static_cast<std::int64_t>(bytes)}));
+    best = &blocks_.back();
+  }
+  // What another thread read there before it let go of it, it has read.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return Tensor::wrap(dtype, dims, best->data<std::byte>(), best->owner());
 }
 
 void NativeContext::prepare_view(std::int32_t slot, const Tensor& source, const Dims& dims) {

@@ -53,9 +53,15 @@ class NativeContext final : public RunContext {
   KernelContext kernel;
 
  private:
+  // Memory for a value that has no place in the arena.
+  Tensor take_block(DType dtype, const Dims& dims);
+
   std::span<const SlotPlan> plan_;
   Tensor arena_;
   Tensor scratch_;
+  // For take_block(): what nobody else holds is free. It stays from run to run, so that sizes that
+  // change take no new pages.
+  std::vector<Tensor> blocks_;
   std::vector<Tensor> discarded_;
   std::vector<Data> own_;
   std::vector<std::int32_t> displaced_;  // arena slots that hold other memory for this run
