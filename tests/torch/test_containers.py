@@ -95,6 +95,17 @@ def generator(transformers: Any, kind: str) -> Any:
     if kind == "mistral":  # a window that is full before the last token
         config = transformers.MistralConfig(**SMALL, **heads, sliding_window=8)
         return transformers.MistralForCausalLM(config).eval()
+    if kind == "gpt_neo":  # whose mask ends with its positions
+        config = transformers.GPTNeoConfig(
+            hidden_size=32,
+            num_layers=2,
+            num_heads=4,
+            vocab_size=99,
+            max_position_embeddings=32,
+            attention_types=[[["global", "local"], 1]],
+            eos_token_id=98,
+        )
+        return transformers.GPTNeoForCausalLM(config).eval()
     if kind == "mamba":
         return transformers.MambaForCausalLM(transformers.MambaConfig(**SMALL)).eval()
     config = transformers.T5Config(
@@ -105,7 +116,8 @@ def generator(transformers: Any, kind: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "programs"), [("llama", 2), ("gpt2", 2), ("mistral", 4), ("mamba", 2), ("t5", 2)]
+    ("kind", "programs"),
+    [("llama", 2), ("gpt2", 2), ("gpt_neo", 2), ("mistral", 4), ("mamba", 2), ("t5", 2)],
 )
 def test_generate_through_the_engines(transformers: Any, kind: str, programs: int) -> None:
     plain = generator(transformers, kind)

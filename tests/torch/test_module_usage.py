@@ -359,6 +359,23 @@ def test_sizes_that_take_another_way() -> None:
         assert_close(module(x), plain(x))
 
 
+class Compares(nn.Module):
+    """Another way for an even number of rows, and for more rows than the other has."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] % 2 == 0:
+            return x * 2 + y.sum()
+        return x - y.sum() if x.shape[0] > y.shape[0] else x + y.sum()
+
+
+def test_sizes_that_take_another_way_together() -> None:
+    plain = Compares().eval()
+    module = xt.XRTModule(plain, "native")
+    for rows, others in ((5, 4), (7, 3), (6, 5), (9, 10), (11, 2), (3, 8), (8, 2)):
+        x, y = torch.randn(rows), torch.randn(others)
+        assert_close(module(x, y), plain(x, y))
+
+
 class Difference(nn.Module):
     """Its arguments must not be mixed up."""
 

@@ -25,6 +25,10 @@ _PARAMETERS = threading.RLock()
 Wide: TypeAlias = "list[dict[int, Any] | Any | None]"
 
 
+# Of combinations of sizes, as many are remembered.
+_MAX_VERDICTS = 4096
+
+
 class _Open:
     """Stands for an integer of any value."""
 
@@ -48,6 +52,9 @@ class Signature:
         # the size is in the symbols of the trace, with the range of each symbol.
         self._open: list[tuple[int, int | None, Any]] = []
         self._ranges: dict[Any, Any] = {}
+        # What the trace found to hold between symbols, and whether it holds for sizes seen since.
+        self._relations: list[Any] = []
+        self._verdicts: dict[tuple[int, ...], bool] = {}
 
     def fits(self, flat: list[object], kind: Kind | None) -> bool:
         """Whether these arguments are of that kind; None stands for tensors by position."""
@@ -84,6 +91,15 @@ class Signature:
             size: int = flat[place] if dim is None else flat[place].shape[dim]  # type: ignore
             if sizes.setdefault(expression, size) != size:
                 return False
+        key = tuple(sizes.values())
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = self._is_as_traced(sizes)
+            if len(self._verdicts) < _MAX_VERDICTS:
+                self._verdicts[key] = verdict
+        return verdict
+
+    def _is_as_traced(self, sizes: dict[Any, int]) -> bool:
         for expression, size in sizes.items():
             known = self._ranges.get(expression)
             if known is not None:
@@ -91,7 +107,11 @@ class Signature:
                     return False
             elif expression.free_symbols <= sizes.keys() and expression.subs(sizes) != size:
                 return False
-        return True
+        return all(
+            bool(relation.subs(sizes))
+            for relation in self._relations
+            if relation.free_symbols <= sizes.keys()
+        )
 
     def widened(self, flat: list[object], kind: Kind) -> Wide | None:
         """Per argument, the dimensions in which `flat` differs, as torch.export wants them; None
@@ -137,6 +157,7 @@ class Signature:
             values: per argument what it was in the trace, sizes as symbols.
             ranges: of the symbols.
         """
+        traced: Any = None
         for place, value in enumerate(values):
             entry = self.entries[place]
             if isinstance(value, torch.Tensor) and isinstance(entry, tuple):
@@ -144,10 +165,14 @@ class Signature:
                     if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None:
                         entry[1][d] = None
                         self._open.append((place, d, size.node.expr))
+                        traced = size.node.shape_env
             elif isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
                 self.entries[place] = _Open
                 self._open.append((place, None, value.node.expr))
+                traced = value.node.shape_env
         self._ranges = {symbol: (r.lower, r.upper) for symbol, r in ranges.items()}
+        if traced is not None:
+            self._relations = [guard.expr for guard in traced.guards]
 
 
 def _autocast() -> tuple[tuple[str, torch.dtype], ...] | None:

@@ -87,7 +87,10 @@ def _with_cache_of_fixed_size(generate: Callable[..., Any]) -> Callable[..., Any
             added["cache_implementation"] = "static"
             length = _length(self, {**bound, **given}, option)
             if length is not None and hasattr(config, "max_cache_len"):
-                added["max_cache_len"] = max(_LEAST_LENGTH, 1 << (length - 1).bit_length())
+                room = max(_LEAST_LENGTH, 1 << (length - 1).bit_length())
+                text = self.config.get_text_config(decoder=True)
+                most = getattr(text, "max_position_embeddings", None)  # masks may end there
+                added["max_cache_len"] = room if most is None else max(length, min(room, most))
         return generate(self, *args, **{**added, **kwargs})
 
     return bounded
