@@ -323,7 +323,7 @@ def difference(found: Any, wanted: Any) -> float:
     )
 
 
-def settle(model: torch.nn.Module, args: tuple[Any, ...]) -> None:
+def settle(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Gives batch normalisations the statistics of these arguments, so that values keep the size
     that they have in a trained network."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
@@ -332,7 +332,7 @@ def settle(model: torch.nn.Module, args: tuple[Any, ...]) -> None:
     for norm in norms:
         norm.momentum = None
         norm.reset_running_stats()
-    model.train()(*args)
+    model.train()(*args, **kwargs)
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -352,7 +352,7 @@ def judge(network: Network, engine: list[str], by_backend: bool) -> str:
     torch.manual_seed(0)
     model, args, kwargs = network.make()
     with torch.no_grad():
-        settle(model, args)
+        settle(model, args, kwargs)
         model.eval()
         wanted = model(*args, **copy.deepcopy(kwargs))
         begin = time.perf_counter()
