@@ -33,6 +33,7 @@ class LoadOptions(TypedDict, total=False):
     precision: Literal["f32", "bf16", "f16", "auto"]
     tolerance: float
     fallback: bool
+    check_results: bool
     training: bool
     force_compile: bool
     max_batch_size: int
@@ -60,6 +61,7 @@ def load(
     precision: Literal["f32", "bf16", "f16", "auto"] = "f32",
     tolerance: float = 0.01,
     fallback: bool = False,
+    check_results: bool = True,
     training: bool = False,
     force_compile: bool = False,
     max_batch_size: int = 0,
@@ -110,6 +112,9 @@ def load(
             each output.
         fallback: Nodes of a function that its engine fails to compile go to the next engine that
             takes them. Otherwise such a failure is an error.
+        check_results: What the functions of other engines computed in the first run is compared
+            with "native", behind the second run. One that is wrong goes to the next engine, with a
+            warning.
         training: Engines are asked, and compile, for a training step.
         force_compile: Compile anew whatever the caches hold; the results are cached.
         max_batch_size: The largest first dimension of inputs to build for, for engines that build
@@ -149,6 +154,7 @@ def load(
             "precision": precision,
             "tolerance": tolerance,
             "fallback": fallback,
+            "check_results": check_results,
             "training": training,
             "force_compile": force_compile,
             "max_batch_size": max_batch_size,

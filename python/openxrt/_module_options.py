@@ -36,6 +36,7 @@ class ModuleOptions(ABC):
         precision: Literal["f32", "bf16", "f16", "auto"] | None = None,
         tolerance: float | None = None,
         fallback: bool | None = None,
+        check_results: bool | None = None,
         force_compile: bool | None = None,
         max_batch_size: int | None = None,
         max_workspace_bytes: int | None = None,
@@ -86,6 +87,9 @@ class ModuleOptions(ABC):
                 of each output. Default: 0.01.
             fallback: Nodes of a function that its engine fails to compile go to the next engine
                 that takes them. Otherwise such a failure is an error. Default: False.
+            check_results: What the functions of other engines computed in the first run is
+                compared with "native", behind the second run. One that is wrong goes to the next
+                engine, with a warning. Default: True.
             force_compile: Compile anew whatever the caches hold; the results are cached. Default:
                 False.
             max_batch_size: The largest first dimension of inputs to build for, for engines that
@@ -121,6 +125,7 @@ class ModuleOptions(ABC):
                 "precision": precision,
                 "tolerance": tolerance,
                 "fallback": fallback,
+                "check_results": check_results,
                 "force_compile": force_compile,
                 "max_batch_size": max_batch_size,
                 "max_workspace_bytes": max_workspace_bytes,

@@ -73,8 +73,8 @@ std::shared_ptr<Executor> Executor::build(Survey& survey, const Decision& decisi
       if (kept != nullptr) *kept = std::move(made);
       return plan;
     } catch (const CompileFailure& failure) {
-      const bool again =
-          survey.options().fallback && survey.refuse(failure.engine, failure.nodes, failure.reason);
+      const bool again = (survey.options().fallback || failure.computes_wrong) &&
+                         survey.refuse(failure.engine, failure.nodes, failure.reason);
       if (!again) throw;
       log_warning(failure.what() + std::string(": its nodes go to the next engine"));
     }
@@ -242,6 +242,8 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
     } else {
       CompiledFunction made = compile_function(plan, id, index, launch.aliases, options);
       launch.executable = std::move(made.executable);
+      launch.key = plan.keys.at(index);
+      launch.graph = body;
       launch.info = std::move(made.info);
       row.from_cache = made.from_cache;
       if (!get_engine(launch.engine)->info().checks_indices) {
@@ -309,6 +311,12 @@ Explanation Executor::explain() const {
     if (launch->control_flow != nullptr) launch->control_flow->explain(copy);
   }
   return copy;
+}
+
+bool Executor::has_foreign_functions() const {
+  return std::any_of(launches_.begin(), launches_.end(), [](const auto& launch) {
+    return launch->executable != nullptr && launch->engine != kFallbackEngine;
+  });
 }
 
 const Dims* Executor::output_dims(std::size_t output) const {

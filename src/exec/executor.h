@@ -17,6 +17,7 @@
 #include "device/thread_gate.h"
 #include "exec/index_checks.h"
 #include "exec/profiler.h"
+#include "exec/run_record.h"
 #include "xrt/engine.h"
 #include "xrt/explanation.h"
 #include "xrt/options.h"
@@ -44,9 +45,12 @@ class Executor {
 
   // `inputs` are complete and checked. `outputs` has one entry per graph output: a tensor to write
   // into, or none: then it is given out on the device of the options with `device_results`, else
-  // on the host.
+  // on the host. `record`, if given, gets what functions of engines other than the fallback read
+  // and wrote; those of bodies that the runtime drives are left out.
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
-           bool device_results = false);
+           bool device_results = false, RunRecord* record = nullptr);
+  // Whether there is something to record.
+  bool has_foreign_functions() const;
 
   Explanation explain() const;
   // What placement found out after this plan was built. Not while another thread may read it;
@@ -78,6 +82,8 @@ class Executor {
 
   struct Launch {
     std::string name, engine, traced_name;
+    std::string key;                     // compile_key() of the function
+    std::shared_ptr<const Graph> graph;  // the function
     // One of the two: what an engine compiled, or control flow that the runtime drives.
     std::shared_ptr<const Executable> executable;
     std::shared_ptr<const ControlFlow> control_flow;
@@ -115,7 +121,7 @@ class Executor {
   bool follows_stream() const;
   std::unique_ptr<RunState> make_state() const;
   void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,
-                  std::uint64_t run_number, bool device_results, void* stream);
+                  std::uint64_t run_number, bool device_results, void* stream, RunRecord* record);
   void prepare_outputs(std::size_t index, RunState& state, std::span<Data> outputs,
                        bool device_results);
   void copy_output(std::size_t index, const Data& source, Data& target) const;

@@ -12,8 +12,35 @@
 #include "exec/executor.h"
 #include "exec/run_state.h"
 #include "registry/engine_failure.h"
+#include "registry/engine_names.h"
 
 namespace xrt {
+namespace {
+
+std::size_t tensor_bytes(const std::vector<Data>& values) {
+  std::size_t bytes = 0;
+  for (const Data& data : values) {
+    if (data.is_tensor()) bytes += data.tensor().bytes();
+  }
+  return bytes;
+}
+
+std::vector<Data> copies_on_host(const std::vector<Data>& values) {
+  std::vector<Data> copies;
+  copies.reserve(values.size());
+  for (const Data& data : values) {
+    if (!data.is_tensor()) {
+      copies.push_back(data);
+    } else if (data.tensor().on_host()) {
+      copies.emplace_back(data.tensor().clone());
+    } else {
+      copies.emplace_back(data.tensor().to({}));
+    }
+  }
+  return copies;
+}
+
+}  // namespace
 
 // Takes a state from the pool and gives it back, also when the run throws.
 class Executor::Lease {
@@ -212,8 +239,23 @@ void Executor::check_outputs(const Launch& launch, const std::vector<Data>& port
 
 void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> outputs,
                           Profiler& profiler, std::uint64_t run_number, bool device_results,
-                          void* stream) {
+                          void* stream, RunRecord* record) {
   Launch& launch = *launches_[index];
+  RunRecord::Function* recorded = nullptr;
+  if (record != nullptr && launch.executable != nullptr && launch.engine != kFallbackEngine) {
+    // Before the run: it may write over its inputs.
+    if (tensor_bytes(state.inputs[index]) <= record->bytes_left) {
+      record->functions.push_back({.name = launch.name,
+                                   .engine = launch.engine,
+                                   .key = launch.key,
+                                   .graph = launch.graph,
+                                   .inputs = copies_on_host(state.inputs[index]),
+                                   .outputs = {}});
+      recorded = &record->functions.back();
+    } else {
+      ++record->left_out;
+    }
+  }
   for (const InputOutputAlias& alias : launch.aliases) {
     state.outputs[index][static_cast<std::size_t>(alias.output)] =
         state.inputs[index][static_cast<std::size_t>(alias.input)];
@@ -241,6 +283,16 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
       fail_launch(launch, exception_text());
     }
     check_outputs(launch, state.outputs[index]);
+    if (recorded != nullptr) {
+      const std::size_t bytes = tensor_bytes(recorded->inputs) + tensor_bytes(state.outputs[index]);
+      if (bytes <= record->bytes_left) {
+        recorded->outputs = copies_on_host(state.outputs[index]);
+        record->bytes_left -= bytes;
+      } else {
+        record->functions.pop_back();
+        ++record->left_out;
+      }
+    }
   }
   const auto end = Profiler::Clock::now();
   // The first run wakes threads and touches memory that was never touched.
@@ -253,12 +305,12 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
 }
 
 void Executor::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
-                   bool device_results) {
+                   bool device_results, RunRecord* record) {
   // What the profiler records is the time until the outputs are written.
   void* stream = nullptr;
   if (CallerStream* of_caller = CallerStream::current()) {
     const bool follows = follows_stream_ && device_results && !profiler.enabled() &&
-                         of_caller->device() == device_.ordinal &&
+                         record == nullptr && of_caller->device() == device_.ordinal &&
                          std::all_of(outputs.begin(), outputs.end(),
                                      [](const Data& output) { return output.is_none(); });
     if (follows) {
@@ -280,7 +332,7 @@ void Executor::run(std::span<const Data> inputs, std::span<Data> outputs, Profil
     give_to_readers(slots_[input_slots_[i]], inputs[i], state);
   }
   for (std::size_t l = 0; l < launches_.size(); ++l) {
-    run_launch(l, state, outputs, profiler, run_number, device_results, stream);
+    run_launch(l, state, outputs, profiler, run_number, device_results, stream, record);
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].copy) continue;

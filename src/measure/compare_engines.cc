@@ -76,6 +76,7 @@ class Comparison {
     own.engines = engines;
     own.aliases.clear();
     own.dump_dir.clear();
+    own.check_results = false;  // what was found wrong is what is looked for
     Survey survey(graph, own);
     const std::shared_ptr<Executor> plan = Executor::build(survey, named(own));
     std::vector<Data> outputs(graph.outputs().size());

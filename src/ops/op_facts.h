@@ -47,6 +47,9 @@ struct OpFacts {
   bool on_bytes = false;  // arithmetic on 8-bit numbers
   // Rounds to few values: a difference in the last bit of an input may become one of a whole step.
   bool rounds = false;
+  // Compares, sorts or chooses: a difference in the last bit of an input may change the result by
+  // any amount.
+  bool jumps = false;
 };
 
 // A row of nothing but its name for an op without one.

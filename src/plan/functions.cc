@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "cache/compile_cache.h"
+#include "cache/distrust.h"
 #include "device/threads.h"
 #include "engine/host.h"
 #include "ir/printer.h"
@@ -17,6 +18,7 @@
 #include "placement/survey.h"
 #include "plan/compile_progress.h"
 #include "registry/engine_failure.h"
+#include "registry/engine_names.h"
 #include "registry/engine_options.h"
 #include "registry/op_lowering.h"
 #include "xrt/cache.h"
@@ -37,6 +39,21 @@ std::int64_t batch_to_build_for(const Graph& graph, const ProgramOptions& option
     if (first.is_known()) batch = std::max(batch, first.value());
   }
   return batch;
+}
+
+// Throws CompileFailure where the engine computed this function wrong earlier.
+void refuse_wrong_results(const Engine& engine, const Graph& claimed, const std::string& function,
+                          const std::string& key, const std::filesystem::path& cache) {
+  const std::optional<std::string> why = find_distrust(key, engine.name(), cache);
+  if (!why) return;
+  std::vector<std::string> nodes;
+  for (const NodeId id : claimed.topological_order()) nodes.push_back(claimed.node(id).name);
+  CompileFailure failure(
+      ErrorCode::kEngine,
+      "engine '" + engine.name() + "' computes function '" + function + "' wrong: " + *why,
+      engine.name(), std::move(nodes), "engine '" + engine.name() + "' computed it wrong: " + *why);
+  failure.computes_wrong = true;
+  throw failure;
 }
 
 // Compiles what the engine claimed, the nodes of `claimed`; a failure names them, the engine and
@@ -128,6 +145,10 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   dump_graph(options.dump_dir, name, compiled);
   const Function function = function_of(name, compiled, std::move(aliases));
   if (plan.keys.size() <= index) plan.keys.push_back(compile_key(*engine, function, own));
+  // A strict program has no other engine to go to: the warning of the check is all.
+  if (options.check_results && !options.strict && engine->name() != kFallbackEngine) {
+    refuse_wrong_results(*engine, *body, name, plan.keys.at(index), cache);
+  }
 
   CompileResult result = compile_claimed(*engine, *body, function, own, cache, plan.keys.at(index),
                                          options.force_compile, plan.check_constants);

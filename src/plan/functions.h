@@ -28,6 +28,7 @@ class CompileFailure : public Error {
   std::string engine;
   std::vector<std::string> nodes;  // of the function
   std::string reason;
+  bool computes_wrong = false;  // what it compiled gave wrong results (cache/distrust.h)
 };
 
 struct CompiledFunction {

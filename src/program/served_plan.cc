@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/served_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "cache/distrust.h"
 #include "device/caller_stream.h"
 #include "measure/measure.h"
 #include "measure/profile_cache.h"
 #include "placement/decision.h"
 #include "placement/estimates.h"
 #include "placement/survey.h"
+#include "plan/functions.h"
+#include "program/result_check.h"
 #include "registry/engine_failure.h"
 #include "registry/engine_names.h"
+#include "xrt/cache.h"
 #include "xrt/registry.h"
 
 namespace xrt {
@@ -106,6 +112,33 @@ Choice choose(Survey& survey, std::span<const Data> inputs, const PlanSource& so
   return choice;
 }
 
+// What copies of one run's values may take.
+constexpr std::size_t kMostRecorded = std::size_t{256} << 20;
+
+std::vector<std::string> notes_of(const ResultCheck& found, const RunRecord& record) {
+  std::vector<std::string> notes;
+  if (found.right > 0) {
+    notes.push_back(fmt::format(
+        "check_results: {} with '{}', largest difference {:.2g} of the range",
+        found.right == 1 ? "1 function agrees" : fmt::format("{} functions agree", found.right),
+        kFallbackEngine, found.largest));
+  }
+  for (const ResultCheck::Wrong& wrong : found.wrong) {
+    notes.push_back(fmt::format("check_results: engine '{}' computed function '{}' wrong: {}",
+                                wrong.engine, wrong.function, wrong.why));
+  }
+  for (const std::string& skipped : found.skipped) {
+    notes.push_back("check_results: not compared: " + skipped);
+  }
+  if (record.left_out > 0) {
+    notes.push_back(
+        fmt::format("check_results: {} function{} not compared: their values are too "
+                    "large to be copied",
+                    record.left_out, record.left_out == 1 ? "" : "s"));
+  }
+  return notes;
+}
+
 }  // namespace
 
 std::shared_ptr<ServedPlan> ServedPlan::build(PlanSource source, std::span<const Data> inputs,
@@ -118,12 +151,10 @@ std::shared_ptr<ServedPlan> ServedPlan::build(PlanSource source, std::span<const
   Choice choice = choose(survey, inputs, served->source_);
   if (choice.plan == nullptr || kept != nullptr) {
     // A plan that was measured lives on meanwhile: its executables are compiled already.
-    served->plan_ = Executor::build(survey, choice.decision, {}, kept);
-  } else {
-    served->plan_ = std::move(choice.plan);
+    choice.plan = Executor::build(survey, choice.decision, {}, kept);
   }
+  served->serve(std::move(choice.plan), choice.decision);
   served->refining_ = measures_beside_runs(options) && choice.decision.placement == kEstimated;
-  served->decision_ = std::move(choice.decision);
   served->wants_refining_ = served->refining_;
   return served;
 }
@@ -132,13 +163,21 @@ std::shared_ptr<ServedPlan> ServedPlan::of(Plan& kept, PlanSource source) {
   auto served = std::make_shared<ServedPlan>();
   served->source_ = std::move(source);
   const ProgramOptions& options = *served->source_.options;
-  served->plan_ = Executor::finish(kept, options);
-  served->decision_ = {.engines = kept.engines,
-                       .precision = kept.precision,
-                       .placement = kept.explanation.placement,
-                       .candidates = kept.explanation.candidates,
-                       .notes = {}};
-  std::erase(served->decision_.engines, kRuntimeEngine);
+  Decision decision{.engines = kept.engines,
+                    .precision = kept.precision,
+                    .placement = kept.explanation.placement,
+                    .candidates = kept.explanation.candidates,
+                    .notes = {}};
+  std::erase(decision.engines, kRuntimeEngine);
+  std::shared_ptr<Executor> plan;
+  try {
+    plan = Executor::finish(kept, options);
+  } catch (const CompileFailure& failure) {
+    if (!failure.computes_wrong) throw;
+    if (served->source_.forget) served->source_.forget();
+    return build(std::move(served->source_), {});
+  }
+  served->serve(std::move(plan), std::move(decision));
   served->refining_ = measures_beside_runs(options) && kept.explanation.placement == kEstimated;
   served->wants_refining_ = served->refining_;
   return served;
@@ -154,7 +193,110 @@ void ServedPlan::run(std::span<const Data> inputs, std::span<Data> outputs, Prof
   if (wants_refining_.load(std::memory_order_relaxed) && source_.refining->claim()) {
     hand_over(inputs);
   }
+  const Check check = check_.load(std::memory_order_relaxed);
+  if (check == Check::kRecord) return run_recorded(inputs, outputs, profiler, device_results);
+  if (check == Check::kRecorded) begin_check();
   plan()->run(inputs, outputs, profiler, device_results);
+}
+
+void ServedPlan::serve(std::shared_ptr<Executor> plan, Decision decision) {
+  const ProgramOptions& options = *source_.options;
+  const bool checked = options.check_results && !options.training && plan->has_foreign_functions();
+  const std::lock_guard lock(mutex_);
+  plan_.swap(plan);  // the old one goes after the lock, and after its last run
+  decision_ = std::move(decision);
+  record_.reset();
+  check_notes_.clear();
+  check_ = checked ? Check::kRecord : Check::kOff;
+}
+
+void ServedPlan::run_recorded(std::span<const Data> inputs, std::span<Data> outputs,
+                              Profiler& profiler, bool device_results) {
+  Check expected = Check::kRecord;
+  const std::shared_ptr<Executor> served = plan();
+  if (!check_.compare_exchange_strong(expected, Check::kRecording)) {
+    return served->run(inputs, outputs, profiler, device_results);
+  }
+  auto record = std::make_shared<RunRecord>();
+  record->bytes_left = kMostRecorded;
+  try {
+    served->run(inputs, outputs, profiler, device_results, record.get());
+  } catch (...) {  // the next run is recorded in its place
+    const std::lock_guard lock(mutex_);
+    if (plan_ == served) check_ = Check::kRecord;
+    throw;
+  }
+  const std::lock_guard lock(mutex_);
+  if (plan_ != served) return;
+  record_ = std::move(record);
+  check_ = Check::kRecorded;
+}
+
+void ServedPlan::begin_check() {
+  Check expected = Check::kRecorded;
+  if (!check_.compare_exchange_strong(expected, Check::kDone)) return;
+  std::shared_ptr<Executor> plan;
+  std::shared_ptr<const RunRecord> record;
+  {
+    const std::lock_guard lock(mutex_);
+    plan = plan_;
+    record.swap(record_);
+  }
+  if (record == nullptr) return;  // another plan has come
+  Refiner::process().add([weak = weak_from_this(), plan = std::move(plan),
+                          record = std::move(record),
+                          refining = source_.refining](const Refiner::Stop& ending) {
+    const Refiner::Stop stop = [&] { return ending() || refining->stopped(); };
+    const std::shared_ptr<ServedPlan> served = weak.lock();
+    if (served != nullptr && !stop()) served->check(plan, *record, stop);
+  });
+}
+
+void ServedPlan::check(const std::shared_ptr<Executor>& plan, const RunRecord& record,
+                       const Refiner::Stop& stop) {
+  const ProgramOptions& options = *source_.options;
+  std::vector<std::string> notes;
+  try {
+    Decision decision;
+    {
+      const std::lock_guard lock(mutex_);
+      if (plan_ != plan) return;
+      decision = decision_;
+    }
+    const ResultCheck found = check_results(record, decision.precision, options);
+    if (stop()) return;
+    notes = notes_of(found, record);
+    if (!found.wrong.empty()) {
+      const auto dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
+      for (const ResultCheck::Wrong& wrong : found.wrong) {
+        if (options.strict) {
+          log_warning(
+              fmt::format("engine '{}' computes function '{}' wrong: {}; the program is "
+                          "strict, so it stays there",
+                          wrong.engine, wrong.function, wrong.why));
+        } else {
+          keep_distrust(wrong.key, wrong.engine, wrong.function, wrong.why, dir);
+        }
+      }
+      if (!options.strict) {
+        // Finds the functions refused, and says so.
+        const std::shared_ptr<const Graph> graph = source_.graph();
+        Survey survey(*graph, options);
+        std::shared_ptr<Executor> right = Executor::build(survey, decision);
+        {
+          const std::lock_guard lock(mutex_);
+          if (plan_ != plan) return;  // measuring was faster: its plan is checked by itself
+        }
+        serve(std::move(right), std::move(decision));
+        if (source_.forget) source_.forget();
+      }
+    }
+  } catch (...) {  // the program serves on
+    notes.push_back("check_results failed: " + exception_text());
+    log_warning(notes.back());
+  }
+  const std::lock_guard lock(mutex_);
+  check_notes_.insert(check_notes_.end(), notes.begin(), notes.end());
 }
 
 void ServedPlan::hand_over(std::span<const Data> inputs) {
@@ -183,6 +325,7 @@ Explanation ServedPlan::explain() const {
   Explanation explanation = plan()->explain();
   if (!source_.note.empty()) explanation.notes.push_back(source_.note);
   const std::lock_guard lock(mutex_);
+  explanation.notes.insert(explanation.notes.end(), check_notes_.begin(), check_notes_.end());
   if (refining_) explanation.placement += ", to be measured beside the runs";
   if (!trouble_.empty()) {
     explanation.notes.push_back("auto: measuring beside the runs failed, the plan stays: " +
@@ -211,10 +354,9 @@ void ServedPlan::refine(std::span<const Data> inputs, const Refiner::Stop& stop)
       if (stop()) return;
       source_.refining->book(seconds_since(start), better.decision);
     }
+    serve(std::move(better.plan), std::move(better.decision));
     {
       const std::lock_guard lock(mutex_);
-      decision_ = std::move(better.decision);
-      plan_.swap(better.plan);  // the old one goes after the lock, and after its last run
       refining_ = false;
     }
     if (source_.forget) source_.forget();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/executor.h"
+#include "exec/run_record.h"
 #include "placement/decision.h"
 #include "plan/plan.h"
 #include "program/refiner.h"
@@ -52,7 +53,18 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   Decision decision() const;
 
  private:
+  // The check of what the functions of other engines compute (program/result_check.h): the first
+  // run of a plan is recorded, the second one sets off the check, beside it.
+  enum class Check : std::uint8_t { kOff, kRecord, kRecording, kRecorded, kDone };
+
   std::shared_ptr<Executor> plan() const;
+  void serve(std::shared_ptr<Executor> plan, Decision decision);
+  void run_recorded(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+                    bool device_results);
+  void begin_check();
+  // Compares, and where a function is wrong serves a plan without it.
+  void check(const std::shared_ptr<Executor>& plan, const RunRecord& record,
+             const Refiner::Stop& stop);
   void hand_over(std::span<const Data> inputs);
   // Measures, and swaps the winner in: runs that have begun end on the plan they began with.
   void refine(std::span<const Data> inputs, const Refiner::Stop& stop);
@@ -62,7 +74,10 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   std::atomic<bool> wants_refining_{false};
   mutable std::mutex mutex_;
   std::shared_ptr<Executor> plan_;  // never null after build()
-  Decision decision_;
+  Decision decision_;               // that plan_ was made by
+  std::atomic<Check> check_{Check::kOff};
+  std::shared_ptr<const RunRecord> record_;
+  std::vector<std::string> check_notes_;
   bool refining_ = false;  // until the outcome is there
   std::string trouble_;    // why there is none
 };

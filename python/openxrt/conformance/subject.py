@@ -82,6 +82,7 @@ class Subject:
             "device": self.device,
             "num_threads": 1,
             "cache_dir": "",
+            "check_results": False,  # a wrong engine is to be judged, not replaced
             "engine_options": {self.name: self.options} if self.options else {},
         }
         try:

@@ -218,6 +218,7 @@ int execute(const Options& options) {
     // Measuring beside the runs would be timed with them.
     const bool is_auto = program.engines.front() == "auto";
     if (is_auto && with_environment(program).auto_mode.empty()) program.auto_mode = "full";
+    program.check_results = false;
     const Loaded loaded = load_program(options.model, program);
     Contender contender;
     contender.name = engine;
