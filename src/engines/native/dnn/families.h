@@ -19,6 +19,7 @@ void register_int8_pool(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);
 void register_pool(KernelRegistry& registry);
 void register_normalization(KernelRegistry& registry);
+void register_recurrent(KernelRegistry& registry);
 void register_training(KernelRegistry& registry);
 void register_elementwise(KernelRegistry& registry);
 

@@ -498,7 +498,9 @@ std::shared_ptr<const PackedWeights> PlanKernel::packed(std::size_t slot, const 
   dnnl::stream stream(cpu_engine());
   dnnl::reorder(plain, weights->memory).execute(stream, plain, weights->memory);
   stream.wait();
-  if (wanted.get_data_type() == memory::data_type::f32) {
+  // A format that only oneDNN knows has more than numbers in it.
+  if (wanted.get_data_type() == memory::data_type::f32 &&
+      wanted.get_format_kind() == memory::format_kind::blocked) {
     flush_denormals(static_cast<float*>(weights->memory.get_data_handle()),
                     wanted.get_size() / sizeof(float));
   }
