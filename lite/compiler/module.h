@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "format.h"
-#include "lir.h"
+#include "lir/lir.h"
 #include "targets/target.h"
 
 namespace xrt::lite {

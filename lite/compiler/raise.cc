@@ -10,7 +10,7 @@
 #include <map>
 #include <numeric>
 
-#include "ew_ops.h"
+#include "lir/ew_ops.h"
 #include "xrt/error.h"
 
 namespace xrt::lite {

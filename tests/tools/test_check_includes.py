@@ -21,7 +21,7 @@ def check(tree: Path) -> subprocess.CompletedProcess[str]:
 def write(tree: Path, path: str, include: str) -> None:
     """A file with one include; lite's headers, which are looked for, exist."""
     for header in (
-        "lite/compiler/lower.h",
+        "lite/compiler/lower/lower.h",
         "lite/runtime/include/xrt_lite.h",
         "lite/runtime/src/format.h",
         "lite/runtime/drivers/generic/generic.h",
@@ -51,8 +51,8 @@ def write(tree: Path, path: str, include: str) -> None:
         ("lite/runtime/src/load.c", "<string.h>"),
         ("lite/runtime/drivers/x86/driver.c", '"../../tiles/tiles.h"'),
         ("lite/runtime/tiles/pool.c", '"../drivers/generic/generic.h"'),
-        ("lite/compiler/targets/cuda.cc", '"lower.h"'),
-        ("lite/compiler/lower.cc", '"xrt/graph.h"'),
+        ("lite/compiler/targets/cuda.cc", '"lower/lower.h"'),
+        ("lite/compiler/lower/lower.cc", '"xrt/graph.h"'),
         ("lite/compiler/write.cc", '"format.h"'),
         ("lite/tools/run.cc", '"cli/text.h"'),
         ("lite/tools/run.cc", '"xrt_lite.h"'),
@@ -97,13 +97,13 @@ def test_allowed(tmp_path: Path, path: str, include: str) -> None:
         ("lite/runtime/src/load.c", '"../drivers/generic/generic.h"'),
         ("lite/runtime/drivers/x86/driver.c", '"unheard_of.h"'),
         ("lite/runtime/include/xrt_lite.h", '"../src/format.h"'),
-        ("lite/compiler/lower.cc", '"cli/text.h"'),
-        ("lite/compiler/lower.cc", '"xrt/trainer.h"'),
-        ("lite/compiler/lower.cc", '"engines/native/engine.h"'),
-        ("lite/compiler/lower.cc", "<onnx/defs/schema.h>"),
+        ("lite/compiler/lower/lower.cc", '"cli/text.h"'),
+        ("lite/compiler/lower/lower.cc", '"xrt/trainer.h"'),
+        ("lite/compiler/lower/lower.cc", '"engines/native/engine.h"'),
+        ("lite/compiler/lower/lower.cc", "<onnx/defs/schema.h>"),
         ("lite/unheard_of/file.cc", "<vector>"),
-        ("src/program/program.cc", '"../../lite/compiler/lower.h"'),
-        ("python/src/lite.cc", '"lite/compiler/lower.h"'),
+        ("src/program/program.cc", '"../../lite/compiler/lower/lower.h"'),
+        ("python/src/lite.cc", '"lite/compiler/lower/lower.h"'),
     ],
 )
 def test_refused(tmp_path: Path, path: str, include: str) -> None:

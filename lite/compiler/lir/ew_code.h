@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "lir.h"
+#include "lir/lir.h"
 
 namespace xrt::lite {
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..registry import rewriting
+from ...registry import rewriting
 
 # J, Y with x² on [0, 64]; P and Q with 1/x² beyond. I with x on [0, 8], K with x² on [0, 4]; beyond
 # with 1/x. Ai with x on [-8, 0] and [0, 2], beyond with ζ = 2/3·|x|^1.5 as 1/ζ and 1/ζ².

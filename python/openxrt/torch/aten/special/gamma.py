@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..registry import rewriting
+from ...registry import rewriting
 from .approximations import computed, polynomial, result_as
 
 # Of Stirling's series, B₂ⱼ / (2j (2j − 1)): below 1e-13 off where the argument is at least 7.

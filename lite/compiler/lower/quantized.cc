@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ir/pattern.h"
-#include "lower.h"
+#include "lower/lower.h"
 
 namespace xrt::lite {
 

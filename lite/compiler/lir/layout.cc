@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orders in memory. Images are kept N, H, W, C, which is what the kernels of every CPU target
 // want; everything else takes the order its input has, as far as its kernel works by strides.
-#include "layout.h"
+#include "lir/layout.h"
 
 #include <algorithm>
 #include <map>

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "lir.h"
+#include "lir/lir.h"
 #include "targets/target.h"
 
 namespace xrt::lite {

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from ..registry import rewriting
+from ...registry import rewriting
 from .approximations import computed, polynomial, result_as
 from .bessel import modified_i, modified_k
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "lir.h"
+#include "lir/lir.h"
 
 namespace xrt::lite {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "ir/attributes.h"
-#include "lower.h"
+#include "lower/lower.h"
 
 namespace xrt::lite {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "layout.h"
+#include "lir/layout.h"
+#include "lir/places.h"
 #include "module.h"
-#include "places.h"
 
 namespace xrt::lite {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pack.h"
+#include "emit/pack.h"
 
 #include <cstring>
 

@@ -4,9 +4,9 @@
 // with its factor and bias is a product of each pixel's squares with a band of ones.
 #include <algorithm>
 
-#include "ew_builder.h"
 #include "ir/attributes.h"
-#include "lower.h"
+#include "lir/ew_builder.h"
+#include "lower/lower.h"
 
 namespace xrt::lite {
 

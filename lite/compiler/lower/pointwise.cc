@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "ew_builder.h"
-#include "ew_ops.h"
 #include "ir/attributes.h"
-#include "lower.h"
+#include "lir/ew_builder.h"
+#include "lir/ew_ops.h"
+#include "lower/lower.h"
 
 namespace xrt::lite {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "ew_builder.h"
 #include "ir/attributes.h"
-#include "lower.h"
+#include "lir/ew_builder.h"
+#include "lower/lower.h"
 
 namespace xrt::lite {
 void Lowering::reduce(const Node& node) {

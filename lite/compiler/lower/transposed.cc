@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "ir/attributes.h"
-#include "lower.h"
+#include "lower/lower.h"
 
 namespace xrt::lite {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "ew_code.h"
-#include "lir.h"
+#include "lir/ew_code.h"
+#include "lir/lir.h"
 
 namespace xrt::lite {
 namespace {

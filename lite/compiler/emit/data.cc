@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emit.h"
-#include "ew_code.h"
+#include "emit/emit.h"
+#include "lir/ew_code.h"
 #include "xrt/error.h"
 
 namespace xrt::lite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ew_code.h"
+#include "lir/ew_code.h"
 
 #include <bit>
 

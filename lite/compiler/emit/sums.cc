@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "emit.h"
-#include "pack.h"
+#include "emit/emit.h"
+#include "emit/pack.h"
 #include "xrt/error.h"
 
 namespace xrt::lite {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "lir.h"
+#include "lir/lir.h"
 #include "ops/quantized.h"
 
 namespace xrt::lite {

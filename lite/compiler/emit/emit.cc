@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emit.h"
+#include "emit/emit.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "pack.h"
+#include "emit/pack.h"
 #include "xrt/error.h"
 
 namespace xrt::lite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lir.h"
+#include "lir/lir.h"
 
 namespace xrt::lite {
 namespace {

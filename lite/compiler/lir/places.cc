@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "places.h"
+#include "lir/places.h"
 
 #include <algorithm>
 
-#include "layout.h"
+#include "lir/layout.h"
 
 namespace xrt::lite {
 namespace {

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from ..registry import rewriting
+from ...registry import rewriting
 from .approximations import computed, result_as
 
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lir.h"
+#include "lir/lir.h"
 
 namespace xrt::lite {
 
