@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from ._core import Graph, InvalidArgument
+from ._core import Graph, InvalidArgument, Unsupported
 
 
 def source_of(model: Any) -> str | bytes | bytearray | memoryview | Graph:
@@ -15,7 +17,8 @@ def source_of(model: Any) -> str | bytes | bytearray | memoryview | Graph:
     if isinstance(model, (bytes, bytearray, memoryview, Graph)):
         return model
     if isinstance(model, (str, os.PathLike)):
-        return os.fsdecode(os.fspath(model))
+        path = os.fsdecode(os.fspath(model))
+        return _exported_graph(path) if _is_exported_program(path) else path
     kind = type(model)
     hint = "pass a path, the bytes of an ONNX model, or an openxrt.Graph"
     if hasattr(model, "SerializeToString"):
@@ -27,6 +30,43 @@ def source_of(model: Any) -> str | bytes | bytearray | memoryview | Graph:
     elif kind.__name__ == "ExportedProgram":
         hint = "pass openxrt.torch.import_exported(program).graph"
     raise TypeError(f"the model is a {kind.__name__}: {hint}")
+
+
+def _is_exported_program(path: str) -> bool:
+    """Whether torch.export.save() wrote the file, whatever its name is."""
+    try:
+        with Path(path).open("rb") as file:
+            if file.read(4) != b"PK\x03\x04":
+                return False
+            with zipfile.ZipFile(file) as archive:
+                names = archive.namelist()
+    except (OSError, zipfile.BadZipFile):  # load() says what is wrong with it
+        return False
+    members = {name.rpartition("/")[2] for name in names}
+    return bool(members & {"archive_format", "serialized_exported_program.json"})
+
+
+def _exported_graph(path: str) -> Graph:
+    """The program of torch.export in the file. Unsupported where PyTorch is missing, or where the
+    program changes buffers, which only a module keeps between runs."""
+    what = f"'{path}' holds a program of torch.export"
+    try:
+        import torch
+    except ImportError as error:
+        raise Unsupported(
+            f"{what}, which PyTorch reads: install torch, or write an ONNX file from it with "
+            f"torch.onnx.export where PyTorch is ({error})"
+        ) from error
+    from .torch import import_exported
+
+    imported = import_exported(torch.export.load(path))
+    plain = [result.output for result in imported.results] == list(range(len(imported.results)))
+    if imported.aliases or not plain:
+        raise Unsupported(
+            f"{what} that writes its buffers or arguments, or gives arguments back, which a graph "
+            "alone does not tell: openxrt.torch.XRTModule(torch.export.load(path).module()) does"
+        )
+    return imported.graph
 
 
 def engine_names(engine: Any) -> list[str]:

@@ -52,4 +52,13 @@ std::optional<Type> merge_types(const Type& first, const Type& second) {
   return out;
 }
 
+bool agree_but_for_shapes(const Type& first, const Type& second) {
+  if (first.kind != second.kind) return false;
+  if (first.dtype != DType::kUndefined && second.dtype != DType::kUndefined &&
+      first.dtype != second.dtype) {
+    return false;
+  }
+  return !first.element || !second.element || agree_but_for_shapes(*first.element, *second.element);
+}
+
 }  // namespace xrt

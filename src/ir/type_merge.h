@@ -13,4 +13,7 @@ namespace xrt {
 // one of `first`.
 XRT_API std::optional<Type> merge_types(const Type& first, const Type& second);
 
+// Whether nothing but ranks and dimensions of the two may contradict.
+XRT_API bool agree_but_for_shapes(const Type& first, const Type& second);
+
 }  // namespace xrt

@@ -7,6 +7,8 @@
 
 #include <utility>
 
+#include "base/log.h"
+#include "onnx/node_order.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -61,7 +63,13 @@ Graph Reader::read(const onnx::GraphProto& proto) {
   Scope scope;
   scope.graph = &graph;
   scope.opsets = &options_.opsets;
-  read_graph(proto, scope);
+  try {
+    read_graph(proto, scope);
+  } catch (const Error&) {
+    throw_unreadable();  // what is odd behind an op that is not understood may follow from it
+    throw;
+  }
+  throw_unreadable();
   return graph;
 }
 
@@ -77,7 +85,7 @@ void Reader::read_graph(const onnx::GraphProto& proto, Scope& scope) {
   for (const auto& info : proto.value_info()) declare(info);
   for (const auto& info : proto.output()) declare(info);
   read_inputs(proto, scope);
-  for (const auto& node : proto.node()) read_node(node, scope);
+  for (const onnx::NodeProto* node : in_reading_order(proto.node())) read_node(*node, scope);
   read_outputs(proto, scope);
 }
 
@@ -86,10 +94,9 @@ void Reader::read_inputs(const onnx::GraphProto& proto, Scope& scope) {
   std::unordered_map<std::string, Tensor> initial;
   const auto add_initial = [&](const std::string& name, const auto& tensor) {
     const std::string what = "initializer '" + name + "'";
-    if (name.empty()) refuse("graph '" + proto.name() + "': an initializer without a name");
-    if (!initial.emplace(name, tensor_from_proto(tensor, options_.tensors, what)).second) {
-      refuse(what + " is defined twice");
-    }
+    if (name.empty()) return;  // nothing can read it
+    if (initial.contains(name)) log_warning(what + " is there twice: the latter holds");
+    initial.insert_or_assign(name, tensor_from_proto(tensor, options_.tensors, what));
   };
   for (const auto& tensor : proto.initializer()) add_initial(tensor.name(), tensor);
   for (const auto& tensor : proto.sparse_initializer()) {
@@ -121,6 +128,7 @@ void Reader::read_inputs(const onnx::GraphProto& proto, Scope& scope) {
     if (it == initial.end()) return;
     const ValueId id = graph.add_constant(scope.value_name(name), it->second);
     define(scope, name, id, "initializer '" + name + "'");
+    initial.erase(it);
   };
   for (const auto& tensor : proto.initializer()) add_constant(tensor.name());
   for (const auto& tensor : proto.sparse_initializer()) add_constant(tensor.values().name());
@@ -167,8 +175,7 @@ ValueId Reader::resolve_input(Scope& scope, const std::string& name, const onnx:
   const auto value = resolve(scope, name);
   if (!value) {
     refuse(
-        fmt::format("{}: its input '{}' is not defined before it (nodes must be sorted, without "
-                    "cycles)",
+        fmt::format("{}: its input '{}' is not defined before it, or in a cycle",
                     describe(node), name));
   }
   return *value;
@@ -193,7 +200,7 @@ void Reader::check_schema(const onnx::NodeProto& node, std::int64_t version) con
     // Other domains may be known to an engine.
     if (domain.empty()) {
       throw Error(ErrorCode::kUnsupported,
-                  fmt::format("{}: {} in opset {} of the ONNX standard", describe(node),
+                  fmt::format("{} in opset {} of the ONNX standard",
                               schema == nullptr ? "no such op" : "the op is deprecated", version));
     }
     return;
@@ -202,8 +209,40 @@ void Reader::check_schema(const onnx::NodeProto& node, std::int64_t version) con
   try {
     schema->Verify(node);
   } catch (const std::exception& e) {
-    refuse(fmt::format("{}: {}", describe(node), e.what()));
+    refuse(e.what());
   }
+}
+
+void Reader::note_unreadable(const onnx::NodeProto& node, const Error& error) {
+  const std::string op = node.domain() + ":" + node.op_type();
+  for (Unreadable& known : unreadable_) {
+    if (known.op != op || known.reason != error.what()) continue;
+    ++known.count;
+    return;
+  }
+  unreadable_.push_back({op, describe(node), error.what()});
+}
+
+void Reader::throw_unreadable() const {
+  if (unreadable_.empty()) return;
+  constexpr std::size_t kMostOps = 50;
+  std::string text;
+  for (const Unreadable& op : unreadable_) {
+    if (&op >= unreadable_.data() + kMostOps) break;
+    text += text.empty() ? "" : "\n  ";
+    text += fmt::format("{}: {}", op.first, op.reason);
+    if (op.count > 1) text += fmt::format(" ({} nodes of this op)", op.count);
+  }
+  if (unreadable_.size() > 1) {
+    text = fmt::format("{} ops cannot be read\n  {}", unreadable_.size(), text);
+  }
+  if (!foreign_.empty()) text += "\nbesides, nothing but an engine of its own may know";
+  std::size_t shown = 0;
+  for (const auto& [op, count] : foreign_) {
+    if (++shown > kMostOps) break;
+    text += fmt::format("\n  {} ({} {})", op, count, count == 1 ? "node" : "nodes");
+  }
+  throw Error(ErrorCode::kUnsupported, text);
 }
 
 void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
@@ -224,7 +263,19 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
       options_.translates && options_.translates(normal_domain(proto.domain()), proto.op_type()) &&
       onnx::OpSchemaRegistry::Schema(proto.op_type(), std::string(normal_domain(proto.domain()))) ==
           nullptr;
-  if (options_.check_schemas && !translates) check_schema(proto, version);
+  bool readable = true;
+  const auto try_to = [&](const auto& act) {
+    try {
+      act();
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kUnsupported) {
+        throw Error(e.code(), fmt::format("{}: {}", describe(proto), e.what()));
+      }
+      note_unreadable(proto, e);
+      readable = false;
+    }
+  };
+  if (options_.check_schemas && !translates) try_to([&] { check_schema(proto, version); });
   NodeDraft draft;
   draft.name = proto.name().empty() ? std::string() : scope.prefix + proto.name();
   draft.domain = normal_domain(proto.domain());
@@ -241,17 +292,14 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
     return;
   }
   const bool upgrades = draft.domain.empty() && options_.upgrade && version != kOnnxOpset;
-  if (upgrades || translates) {
-    try {
-      if (translates) {
-        options_.translate(*scope.graph, draft);
-      } else {
-        options_.upgrade(*scope.graph, draft, version);
-      }
-    } catch (const Error& e) {
-      throw Error(e.code(), describe(proto) + ": " + e.what());
-    }
+  if (readable && translates) {
+    try_to([&] { options_.translate(*scope.graph, draft); });
+  } else if (readable && upgrades) {
+    try_to([&] { options_.upgrade(*scope.graph, draft, version); });
   }
+  const bool is_foreign = !draft.domain.empty() &&
+                          onnx::OpSchemaRegistry::Schema(draft.op, draft.domain) == nullptr;
+  if (readable && is_foreign) ++foreign_[draft.domain + "." + draft.op];
   add_node(proto, std::move(draft), scope);
 }
 
@@ -425,7 +473,7 @@ std::vector<ValueId> Reader::run_function(const onnx::FunctionProto& function, S
   for (const auto& info : function.value_info()) {
     if (info.has_type()) body.declared[info.name()] = type_from_proto(info.type(), what);
   }
-  for (const auto& node : function.node()) read_node(node, body);
+  for (const onnx::NodeProto* node : in_reading_order(function.node())) read_node(*node, body);
   std::vector<ValueId> outputs;
   for (const auto& name : function.output()) {
     outputs.push_back(resolve(body, name).value_or(ValueId{}));  // an optional one may be missing
@@ -450,7 +498,9 @@ std::vector<ValueId> Reader::inline_function(Graph& graph, const onnx::FunctionP
   body.opsets = &opsets;
   body.bindings = &bindings;
   body.prefix = prefix;
-  return run_function(function, body, inputs);
+  std::vector<ValueId> outputs = run_function(function, body, inputs);
+  throw_unreadable();
+  return outputs;
 }
 
 }  // namespace xrt

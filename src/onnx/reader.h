@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "onnx/proto.h"
+#include "xrt/error.h"
 #include "xrt/graph.h"
 
 namespace xrt {
@@ -74,6 +75,11 @@ class Reader {
 
  private:
   struct Scope;
+  // An op that cannot be read, for one reason.
+  struct Unreadable {
+    std::string op, first, reason;  // first: the first node, in words
+    std::size_t count = 1;
+  };
   // An attribute of a call, and where its sub-graphs' names are looked up.
   struct Binding {
     const onnx::AttributeProto* proto = nullptr;
@@ -98,9 +104,16 @@ class Reader {
   ValueId resolve_input(Scope& scope, const std::string& name, const onnx::NodeProto& node);
   void define(Scope& scope, const std::string& name, ValueId value, const std::string& what);
   std::int64_t opset_of(const Scope& scope, const onnx::NodeProto& node) const;
+  // Throws kUnsupported without naming the node where the standard has no such op.
   void check_schema(const onnx::NodeProto& node, std::int64_t version) const;
+  void note_unreadable(const onnx::NodeProto& node, const Error& error);
+  // Throws kUnsupported with all that note_unreadable() was given, if anything.
+  void throw_unreadable() const;
 
   ReadOptions options_;
+  // Reading goes on behind such a node, so that one error can tell of all.
+  std::vector<Unreadable> unreadable_;
+  std::map<std::string, std::int64_t> foreign_;  // ops that only an engine may know → nodes
   std::int64_t nodes_inlined_ = 0;
 };
 

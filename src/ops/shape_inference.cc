@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "ir/type_merge.h"
 #include "onnx/proto.h"
 #include "onnx/writer.h"
@@ -34,13 +35,18 @@ constexpr std::int64_t kMaxFollowedLength = 1024;
 
 bool is_shape_dtype(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kInt32; }
 
+struct InferenceRules {
+  bool reset = false;            // types of node outputs are forgotten first
+  bool fold = false;             // known values become constants
+  bool shapes_give_way = false;  // declared ones that contradict
+};
+
 // The inference of one graph; sub-graphs have one of their own each.
 class Inference {
  public:
-  Inference(Graph& graph, bool reset, bool fold, Inference* outer)
+  Inference(Graph& graph, InferenceRules rules, Inference* outer)
       : graph_(graph),
-        reset_(reset),
-        fold_(fold),
+        rules_(rules),
         outer_(outer),
         types_(graph.value_capacity()),
         data_(graph.value_capacity()),
@@ -51,8 +57,7 @@ class Inference {
   void run_added(NodeId id);
 
   Graph& graph() { return graph_; }
-  bool reset() const { return reset_; }
-  bool fold() const { return fold_; }
+  const InferenceRules& rules() const { return rules_; }
   bool folded() const { return folded_; }  // a value of this graph or a sub-graph became constant
   void set_folded() { folded_ = true; }
 
@@ -85,8 +90,7 @@ class Inference {
   }
 
   Graph& graph_;
-  bool reset_;
-  bool fold_;
+  InferenceRules rules_;
   bool folded_ = false;
   Inference* outer_;
   // Side tables by value; entries are made when first asked for.
@@ -157,14 +161,19 @@ class SubgraphInferencer : public onnx::GraphInferencer {
       if (!merged && given.is_tensor() && given.dtype == DType::kBool) {
         merged = merge_types(body.type(id), Type::tensor(given.dtype));
       }
-      if (!merged && !outer_.reset()) {
-        throw Error(ErrorCode::kInvalidModel,
-                    fmt::format("{}: input '{}' is declared {}, the node provides {}", what,
-                                body.value(id).name, to_string(body.type(id)), to_string(given)));
+      if (!merged && !outer_.rules().reset) {
+        const Type& declared = body.type(id);
+        const std::string text =
+            fmt::format("{}: input '{}' is declared {}, the node provides {}", what,
+                        body.value(id).name, to_string(declared), to_string(given));
+        if (!outer_.rules().shapes_give_way || !agree_but_for_shapes(declared, given)) {
+          throw Error(ErrorCode::kInvalidModel, text);
+        }
+        log_warning(text + ", which holds");
       }
       body.set_type(id, merged ? *merged : given);
     }
-    Inference inner(body, outer_.reset(), outer_.fold(), &outer_);
+    Inference inner(body, outer_.rules(), &outer_);
     inner.run();
     if (inner.folded()) outer_.set_folded();
     outputs_.resize(body.outputs().size());
@@ -305,12 +314,12 @@ bool has_rule(const onnx::OpSchema* schema) {
 void Inference::run() {
   start_captures();
   const std::vector<NodeId> order = graph_.topological_order();
-  if (reset_) {
+  if (rules_.reset) {
     for (const NodeId id : order)
       forget_outputs(graph_.node(id), schema_of(graph_, graph_.node(id)));
   }
   for (const NodeId id : order) run_node(id);
-  if (fold_) fold_values();
+  if (rules_.fold) fold_values();
 }
 
 void Inference::run_added(NodeId id) {
@@ -444,12 +453,17 @@ void Inference::set_known_elements(ValueId id, onnx::TensorShapeProto&& elements
 
 void Inference::merge_output(const Node& node, ValueId id, const onnx::TypeProto& inferred) {
   const Type type = type_from_proto(inferred, "output '" + graph_.value(id).name + "'");
-  const auto merged = merge_types(graph_.type(id), type);
+  auto merged = merge_types(graph_.type(id), type);
   if (!merged) {
-    throw Error(ErrorCode::kInvalidModel,
-                fmt::format("node '{}' ({}): output '{}' is declared {}, but its inputs make it {}",
-                            node.name, node.qualified_op(), graph_.value(id).name,
-                            to_string(graph_.type(id)), to_string(type)));
+    const std::string text = fmt::format(
+        "node '{}' ({}): output '{}' is declared {}, but its inputs make it {}", node.name,
+        node.qualified_op(), graph_.value(id).name, to_string(graph_.type(id)), to_string(type));
+    // Exporters declare shapes that hold for other inputs, or rank 0 where they know nothing.
+    if (!rules_.shapes_give_way || !agree_but_for_shapes(graph_.type(id), type)) {
+      throw Error(ErrorCode::kInvalidModel, text);
+    }
+    log_warning(text + ", which holds");
+    merged = type;
   }
   if (merged->is_tensor() && merged->is_static() && merged->dtype != DType::kUndefined) {
     try {
@@ -583,11 +597,15 @@ void Inference::propagate_division(const Node& node) {
 }  // namespace
 
 void infer_shapes(Graph& graph, bool reset) {
-  Inference(graph, reset, /*fold=*/false, nullptr).run();
+  Inference(graph, {.reset = reset}, nullptr).run();
+}
+
+void infer_shapes_of_file(Graph& graph) {
+  Inference(graph, {.shapes_give_way = true}, nullptr).run();
 }
 
 bool fold_known_values(Graph& graph) {
-  Inference inference(graph, /*reset=*/false, /*fold=*/true, nullptr);
+  Inference inference(graph, {.fold = true}, nullptr);
   inference.run();
   return inference.folded();
 }
@@ -602,7 +620,7 @@ NodeInference::~NodeInference() = default;
 void NodeInference::run(Graph& graph, NodeId node) {
   std::unique_ptr<Inference>& inference = tables_->of[&graph];
   if (!inference) {
-    inference = std::make_unique<Inference>(graph, /*reset=*/false, /*fold=*/false, nullptr);
+    inference = std::make_unique<Inference>(graph, InferenceRules{}, nullptr);
   }
   try {
     inference->run_added(node);

@@ -22,6 +22,10 @@ namespace xrt {
 // outputs of ops without a rule).
 XRT_API void infer_shapes(Graph& graph, bool reset = false);
 
+// infer_shapes of a graph whose file may declare shapes that are wrong: where ranks or dimensions
+// contradict what follows from the inputs, the latter holds, with a warning.
+XRT_API void infer_shapes_of_file(Graph& graph);
+
 // infer_shapes, and integer values of rank 0 or 1 that are known in full (a Shape of static
 // dimensions, what Gather, Concat, Mul, … make of it) become constants; graph outputs stay as they
 // are. True if any did.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "partition/cluster_graph.h"
+#include "partition/refusals.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -36,10 +37,12 @@ class Partitioner {
     check_limit(options_.minimum_nodes, "cluster_minimum_nodes");
     check_limit(options_.maximum_nodes, "cluster_maximum_nodes");
     apply_overrides();
+    std::vector<RefusedNode> refused;
     for (const NodeId id : order_) {
       if (!pinned_[at(id)]) engine_[at(id)] = first_engine(id, 0);
-      if (engine_[at(id)] == kNoEngine) fail_unsupported(id);
+      if (engine_[at(id)] == kNoEngine) refused.push_back(refused_node(graph_, id, answers_));
     }
+    if (!refused.empty()) throw Error(ErrorCode::kUnsupported, refusals_text(refused));
     keep_quantised_groups_whole();
     std::vector<std::vector<NodeId>> clusters = gather();
     // Demoting one engine's small clusters can complete those of an engine further down, never of
@@ -65,15 +68,6 @@ class Partitioner {
       if (takes(e, id)) return e;
     }
     return kNoEngine;
-  }
-
-  [[noreturn]] void fail_unsupported(NodeId id) const {
-    const Node& node = graph_.node(id);
-    std::string message = "no engine takes node '" + node.name + "' (" + node.qualified_op() + ")";
-    for (const EngineAnswers& a : answers_) {
-      message += "\n  " + a.engine + ": " + a.nodes[at(id)].reason();
-    }
-    throw Error(ErrorCode::kUnsupported, message);
   }
 
   void apply_overrides() {

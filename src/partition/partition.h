@@ -63,7 +63,7 @@ struct Partition {
   std::vector<Demotion> demotions;
 };
 
-// Throws kUnsupported naming the first node that no engine takes, with every engine's reason;
+// Throws kUnsupported naming all nodes that no engine takes, with every engine's reasons;
 // kInvalidArgument for a limit that is neither -1 nor at least 1, and for an override that names
 // an unknown node or engine or an engine that refuses the node.
 XRT_API Partition partition(const Graph& graph, const std::vector<EngineAnswers>& answers,

@@ -2,6 +2,7 @@
 #include "xrt/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "placement/estimates.h"
 #include "placement/survey.h"
 #include "plan/functions.h"
+#include "program/load_checks.h"
 #include "program/option_checks.h"
 #include "program/plan_cache.h"
 #include "program/served_plan.h"
@@ -61,7 +63,7 @@ void check_options_of_engines(const ProgramOptions& options) {
 // The options that a program works with.
 ProgramOptions settled(const ProgramOptions& given) {
   warn_without_effect(given);
-  return resolve_options(given);
+  return without_missing_engines(resolve_options(given));
 }
 
 // A program's graph after passes; read from the cache when it is first asked for.
@@ -114,6 +116,11 @@ class ProgramImpl final : public Program {
     graph_ = std::make_shared<ProgramGraph>(whole);
     is_static_ = has_static_inputs();
     check_options(*whole, imported);
+    check_runnable(*whole, options_, [&](const std::vector<std::optional<Type>>& types) {
+      ProgramOptions quiet = options_;
+      quiet.dump_dir.clear();
+      return specialised(*whole, types, quiet);
+    });
     if (cache_ != nullptr) {
       why_not_kept_ = PlanCache::why_not(*whole);
       if (!why_not_kept_.empty()) cache_.reset();
@@ -122,6 +129,7 @@ class ProgramImpl final : public Program {
     if (is_static_ && cache_ != nullptr) draft.emplace();
     if (is_static_) {
       static_plan_ = ServedPlan::build(source(), {}, draft ? &*draft : nullptr);
+      tell_leftovers_once(*static_plan_);
     } else {
       sized_plans_ = std::make_unique<SizedPlans>(source(), ports_, cache_);
     }
@@ -137,6 +145,7 @@ class ProgramImpl final : public Program {
         graph_(std::make_shared<ProgramGraph>(cache_)) {
     // Names of engines and aliases were right when the program was kept, and are part of its key.
     is_static_ = has_static_inputs();
+    if (options_.device != "cpu") check_engines(options_);  // what is there may have changed
     if (!is_static_) {
       sized_plans_ = std::make_unique<SizedPlans>(source(), ports_, cache_);
       sized_plans_->prepare();
@@ -145,6 +154,7 @@ class ProgramImpl final : public Program {
     std::optional<Plan> draft = cache_->take_static_draft();
     if (!draft) throw Error(ErrorCode::kInvalidModel, "the plan of a static program is missing");
     static_plan_ = ServedPlan::of(*draft, source());
+    tell_leftovers_once(*static_plan_);
   }
 
   // What the disk cache shall hold is there when a program is gone. A measurement under way ends by
@@ -183,7 +193,9 @@ class ProgramImpl final : public Program {
       static_plan_->run(inputs, outputs, profiler_, device_results);
       return;
     }
-    sized_plans_->plan_for(inputs)->run(inputs, outputs, profiler_, device_results);
+    const std::shared_ptr<ServedPlan> plan = sized_plans_->plan_for(inputs);
+    tell_leftovers_once(*plan);
+    plan->run(inputs, outputs, profiler_, device_results);
   }
 
   Explanation explain() override {
@@ -220,17 +232,7 @@ class ProgramImpl final : public Program {
   // What can be known before the shapes are: a program with dynamic inputs is planned at its first
   // run, and a name that is wrong must not wait until then.
   void check_options(const Graph& graph, const Graph& imported) const {
-    for (std::size_t i = 0; i < options_.engines.size(); ++i) {
-      if (options_.engines[i] == "auto") {
-        if (i == 0) continue;
-        throw Error(ErrorCode::kInvalidArgument,
-                    "'auto' stands first in a list of engines: those behind it are its candidates");
-      }
-      get_engine(options_.engines[i]);
-    }
-    for (const auto& [node, name] : options_.node_engines) {
-      if (name != kRuntimeEngine) get_engine(name);
-    }
+    check_engines(options_);
     check_options_of_engines(options_);
     // Passes make nodes whose names explanations show; those of a training graph are the trainer's.
     if (!options_.training) {
@@ -327,6 +329,12 @@ class ProgramImpl final : public Program {
     return !(options_.cache_dir ? *options_.cache_dir : default_cache_dir()).empty();
   }
 
+  // Of the first plan: those for other sizes have the same engines.
+  void tell_leftovers_once(const ServedPlan& plan) {
+    if (told_leftovers_.load(std::memory_order_relaxed) || told_leftovers_.exchange(true)) return;
+    tell_leftovers(plan.explain(), options_);
+  }
+
   bool has_static_inputs() const {
     return std::all_of(ports_.inputs.begin(), ports_.inputs.end(), [](const Port& port) {
       return !port.type.is_tensor() || port.type.is_static();
@@ -338,6 +346,7 @@ class ProgramImpl final : public Program {
   const int granted_ = granted_threads(options_.num_threads);
   ProgramPorts ports_;
   bool is_static_ = true;
+  std::atomic<bool> told_leftovers_{false};
   std::shared_ptr<PlanCache> cache_;  // null: the program is not kept
   std::shared_ptr<ProgramGraph> graph_;
   std::shared_ptr<Refining> refining_ = std::make_shared<Refining>();

@@ -17,9 +17,7 @@
 #include "xrt/registry.h"
 
 namespace xrt {
-namespace {
 
-// The graph for one set of input types; an input without one keeps its own.
 std::shared_ptr<const Graph> specialised(const Graph& general,
                                          const std::vector<std::optional<Type>>& types,
                                          const ProgramOptions& options) {
@@ -34,6 +32,8 @@ std::shared_ptr<const Graph> specialised(const Graph& general,
   run_passes(*graph, passes);
   return graph;
 }
+
+namespace {
 
 bool takes_any_size(const std::string& engine) {
   return engine == kRuntimeEngine || get_engine(engine)->info().shapes == Shapes::kAny;

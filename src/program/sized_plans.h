@@ -27,9 +27,15 @@
 
 #include "program/plan_cache.h"
 #include "program/served_plan.h"
+#include "xrt/graph.h"
 #include "xrt/options.h"
 
 namespace xrt {
+
+// The graph for one set of input types, simplified; an input without one keeps its own.
+std::shared_ptr<const Graph> specialised(const Graph& general,
+                                         const std::vector<std::optional<Type>>& types,
+                                         const ProgramOptions& options);
 
 class SizedPlans {
  public:

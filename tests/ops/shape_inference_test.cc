@@ -61,18 +61,35 @@ TEST(ShapeInference, SpecialisesAnew) {
   }
 }
 
-TEST(ShapeInference, NamesTheNodeThatContradictsItsDeclaration) {
+TEST(ShapeInference, NamesTheNodeThatContradictsItsDeclaredElementType) {
   Graph g;
   const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{2, 3}));
   const NodeId relu = g.add_node("", "Relu", {x}, {"y"}, {}, "the_relu");
-  g.set_type(g.node(relu).outputs[0], Type::tensor(DType::kFloat32, Dims{2, 4}));
+  g.set_type(g.node(relu).outputs[0], Type::tensor(DType::kInt64, Dims{2, 3}));
   try {
     infer_shapes(g);
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kInvalidModel);
     EXPECT_THAT(e.what(), testing::HasSubstr("node 'the_relu' (Relu)"));
-    EXPECT_THAT(e.what(), testing::HasSubstr("float32[2,4]"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("int64[2,3]"));
+  }
+}
+
+TEST(ShapeInference, WhatFollowsFromInputsBeatsTheShapeThatAFileDeclares) {
+  for (const Dims& declared : {Dims{}, Dims{2, 4}, Dims{1, 2, 3}}) {
+    Graph g;
+    const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{2, 3}));
+    const NodeId relu = g.add_node("", "Relu", {x}, {"y"}, {}, "the_relu");
+    const ValueId y = g.node(relu).outputs[0];
+    g.set_type(y, Type::tensor(DType::kFloat32, declared));
+    Graph strict(g);
+    EXPECT_THROW(infer_shapes(strict), Error);
+    testing::internal::CaptureStderr();
+    infer_shapes_of_file(g);
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(type_text(g, y), "float32[2,3]");
+    EXPECT_THAT(told, testing::HasSubstr("node 'the_relu' (Relu): output 'y' is declared"));
   }
 }
 

@@ -65,21 +65,6 @@ def test_a_program_is_shared_not_pickled(add_model: bytes) -> None:
             act(program)
 
 
-@pytest.mark.parametrize(
-    ("name", "start", "advice"),
-    [
-        ("model.pt", b"PK\x03\x04", "torch.onnx.export"),
-        ("model.pth", b"\x80\x02", "openxrt.torch.XRTModule"),
-        ("model.tflite", b"\x1c\0\0\0TFL3", "tf2onnx"),
-        ("model.h5", b"\x89HDF\r\n", "tf2onnx"),
-    ],
-)
-def test_files_of_other_frameworks(tmp_path: Path, name: str, start: bytes, advice: str) -> None:
-    (tmp_path / name).write_bytes(start + bytes(range(200)))
-    with pytest.raises(openxrt.InvalidModel, match=f"{name}.*not an ONNX model.*{advice}"):
-        openxrt.load(tmp_path / name)
-
-
 def test_dtype_shape_and_symbols(add_model: bytes) -> None:
     program = openxrt.load(add_model, engine="native")
     good = np.zeros((2, 3), np.float32)

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "frontends/foreign_files.h"
 #include "frontends/onnx/external_data.h"
 #include "frontends/onnx/import_files.h"
 #include "ir/verifier.h"
@@ -34,20 +35,13 @@ constexpr std::int64_t kOldestOpset = 1;
   throw Error(ErrorCode::kInvalidModel, message);
 }
 
-// What to do with the files of other frameworks, told by their first bytes; empty for all others.
-std::string_view advice_for(std::string_view bytes) {
-  if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("\x80\x02")) {
-    return "; a file that PyTorch saved is read by PyTorch: give its module to "
-           "openxrt.torch.XRTModule, or write an ONNX file with torch.onnx.export";
-  }
-  if (bytes.size() >= 8 && bytes.substr(4, 4) == "TFL3") {
-    return "; a TensorFlow Lite file becomes an ONNX file with tf2onnx";
-  }
-  if (bytes.starts_with("\x89HDF")) return "; a Keras file becomes an ONNX file with tf2onnx";
-  return "";
+// `told` is what foreign_kind() says.
+[[noreturn]] void no_model(const std::string& otherwise, const std::string& told) {
+  invalid("not an ONNX model" + (told.empty() ? otherwise : ": " + told));
 }
 
 std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes) {
+  if (const std::string kind = foreign_kind(bytes); !kind.empty()) no_model("", kind);
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     throw Error(ErrorCode::kUnsupported,
                 "the model itself is over 2 GB, which protobuf cannot hold: store its weights as "
@@ -58,10 +52,9 @@ std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes) {
                                                 static_cast<int>(bytes.size()));
   stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
   if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
-    invalid(fmt::format("not an ONNX model, or a damaged one: its bytes are no ModelProto{}",
-                        advice_for(bytes)));
+    no_model(", or a damaged one: its bytes are no ModelProto", foreign_message_kind(bytes));
   }
-  if (!model->has_graph()) invalid("not an ONNX model: it has no graph");
+  if (!model->has_graph()) no_model(": it has no graph", foreign_message_kind(bytes));
   return model;
 }
 
@@ -126,8 +119,8 @@ Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* extern
   for (const auto& entry : model->metadata_props()) {
     graph.metadata()[entry.key()] = entry.value();
   }
-  infer_shapes(graph);
-  if (finish_upgrade(graph)) infer_shapes(graph);
+  infer_shapes_of_file(graph);
+  if (finish_upgrade(graph)) infer_shapes_of_file(graph);
   verify(graph);
   return graph;
 }
