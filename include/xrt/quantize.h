@@ -105,7 +105,7 @@ struct AccuracySearch {
 };
 
 // Finds which Conv, Gemm and MatMul nodes have to stay in floating point so that the outputs for
-// `samples`, float32 ones together, have at least `decibels` of signal over noise against the
+// `samples`, each of the float32 ones, have at least `decibels` of signal over noise against the
 // graph as it is. Each node's noise is measured with all others in floating point; the noisiest
 // are kept, as few as will do. Takes about as many compilations as there are such nodes.
 // `samples` calibrate, too; the first `judged` of them are judged. Throws what Calibrator throws,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <set>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "quantize/output_noise.h"
 #include "quantize/scheme.h"
 #include "xrt/error.h"
 #include "xrt/quantize.h"
@@ -103,13 +103,15 @@ class Search {
     Graph graph(graph_);
     quantize(graph, ranges_, options);
     const GraphRun run = runner_(std::move(graph));
-    double signal = 0, noise = 0;
-    for (std::size_t i = 0; i < judged_; ++i) add(wanted_[i], run(samples_[i]), signal, noise);
-    return noise == 0 ? kNoNoise : 10 * std::log10(signal / noise);
+    std::vector<quantization::OutputNoise> noise(graph_.outputs().size());
+    for (std::size_t i = 0; i < judged_; ++i) add(wanted_[i], run(samples_[i]), noise);
+    double worst = kNoNoise;
+    for (const auto& output : noise) worst = std::min(worst, output.decibels());
+    return worst;
   }
 
   static void add(const std::vector<Tensor>& wanted, const std::vector<Tensor>& found,
-                  double& signal, double& noise) {
+                  std::vector<quantization::OutputNoise>& noise) {
     for (std::size_t o = 0; o < wanted.size(); ++o) {
       if (wanted[o].dtype() != DType::kFloat32) continue;
       if (wanted[o].count() != found[o].count()) {
@@ -118,12 +120,7 @@ class Search {
                         " has another size when the graph is quantised: its accuracy cannot be "
                         "measured");
       }
-      for (std::int64_t k = 0; k < wanted[o].count(); ++k) {
-        const double w = wanted[o].data<float>()[k];
-        const double difference = found[o].data<float>()[k] - w;
-        signal += w * w;
-        noise += difference * difference;
-      }
+      noise.at(o).add(wanted[o], found[o]);
     }
   }
 
