@@ -109,7 +109,7 @@ def test_without_a_gpu_it_says_so() -> None:
     missing = r"runs on a GPU: (there is no CUDA|no NVIDIA) driver"
     with pytest.raises(openxrt.EngineError, match=missing):
         program(np.zeros((1, 3, 8, 8), np.float32))
-    with pytest.raises(openxrt.EngineError, match=r"option compute_capabilities, for example 89"):
+    with pytest.raises(openxrt.Unsupported, match=r"option compute_capabilities, for example 89"):
         openxrt.load(conv_model([1, 3, 8, 8]), engine="tensorrt", device="cuda:0", cache_dir="")
 
 
