@@ -27,40 +27,47 @@ constexpr std::string_view kPlan =
     "from";
 
 constexpr std::array kSignatures = {
-    FileSignature{4, "TFL3"sv,
-              "a TensorFlow Lite model: convert it with `python -m tf2onnx.convert --tflite FILE "
-              "--output model.onnx`"},
+    FileSignature{
+        4, "TFL3"sv,
+        "a TensorFlow Lite model: convert it with `python -m tf2onnx.convert --tflite FILE "
+        "--output model.onnx`"},
     FileSignature{4, "ORTM"sv,
-              "a model in ONNX Runtime's own format: load the ONNX file that it was made of"},
-    FileSignature{4, "ET1"sv,
-              "a program of ExecuTorch: export the PyTorch module with torch.onnx.export instead"},
-    FileSignature{0, "GGUF"sv,
-              "a GGUF file, which holds weights and no graph: export the model that they belong to "
-              "with `optimum-cli export onnx --model NAME FOLDER`"},
-    FileSignature{0, "\x89HDF"sv,
-              "an HDF5 file, such as Keras saves: load it with Keras and write an ONNX file with "
-              "model.export(\"model.onnx\", format=\"onnx\"), or with tf2onnx"},
+                  "a model in ONNX Runtime's own format: load the ONNX file that it was made of"},
+    FileSignature{
+        4, "ET1"sv,
+        "a program of ExecuTorch: export the PyTorch module with torch.onnx.export instead"},
+    FileSignature{
+        0, "GGUF"sv,
+        "a GGUF file, which holds weights and no graph: export the model that they belong to "
+        "with `optimum-cli export onnx --model NAME FOLDER`"},
+    FileSignature{
+        0, "\x89HDF"sv,
+        "an HDF5 file, such as Keras saves: load it with Keras and write an ONNX file with "
+        "model.export(\"model.onnx\", format=\"onnx\"), or with tf2onnx"},
     FileSignature{0, "\x93NUMPY"sv, "a NumPy array, not a model"},
-    FileSignature{0, "ML\xEFR"sv,
-              "MLIR bytecode (StableHLO, say): export the model to ONNX from the framework that it "
-              "comes from"},
+    FileSignature{
+        0, "ML\xEFR"sv,
+        "MLIR bytecode (StableHLO, say): export the model to ONNX from the framework that it "
+        "comes from"},
     FileSignature{0, "BC\xC0\xDE"sv, "LLVM bitcode, not a model"},
-    FileSignature{0, "\x7F"
-                 "ELF"sv,
-              "a program or a library, not a model"},
+    FileSignature{0,
+                  "\x7F"
+                  "ELF"sv,
+                  "a program or a library, not a model"},
     FileSignature{0, "\x1F\x8B"sv, "compressed by gzip: unpack it first"},
     FileSignature{0, "\x28\xB5\x2F\xFD"sv, "compressed by zstd: unpack it first"},
     FileSignature{0, "BZh"sv, "compressed by bzip2: unpack it first"},
-    FileSignature{0, "\xFD"
-                 "7zXZ"sv,
-              "compressed by xz: unpack it first"},
+    FileSignature{0,
+                  "\xFD"
+                  "7zXZ"sv,
+                  "compressed by xz: unpack it first"},
     FileSignature{0, "7z\xBC\xAF"sv, "a 7z archive: unpack it first"},
     FileSignature{257, "ustar"sv, "a tar archive: unpack it first"},
     FileSignature{1, "trt\0\0\0\0"sv, kPlan},  // behind a letter, which depends on the edition
     FileSignature{0, "version https://git-lfs"sv,
-              "a pointer of Git LFS in place of the file: fetch the file with `git lfs pull`"},
+                  "a pointer of Git LFS in place of the file: fetch the file with `git lfs pull`"},
     FileSignature{0, "7767517\n"sv,
-              "a network of ncnn: load the ONNX file that it was made of, or export one"},
+                  "a network of ncnn: load the ONNX file that it was made of, or export one"},
 };
 
 constexpr std::string_view kPyTorchAdvice =
@@ -129,8 +136,8 @@ std::string text_kind(std::string_view bytes) {
     return "a network of OpenVINO (XML with its weights in a .bin file): load the ONNX file or the "
            "PyTorch module that it was converted from";
   }
-  if (text.starts_with("module ") || text.starts_with("module{") ||
-      text.starts_with("#loc") || text.starts_with("builtin.module")) {
+  if (text.starts_with("module ") || text.starts_with("module{") || text.starts_with("#loc") ||
+      text.starts_with("builtin.module")) {
     return "a module in MLIR: export the model to ONNX from the framework that it comes from; a "
            "model of OneFlow is loaded by its folder";
   }

@@ -174,9 +174,8 @@ ValueId Reader::resolve_input(Scope& scope, const std::string& name, const onnx:
   if (name.empty()) return {};
   const auto value = resolve(scope, name);
   if (!value) {
-    refuse(
-        fmt::format("{}: its input '{}' is not defined before it, or in a cycle",
-                    describe(node), name));
+    refuse(fmt::format("{}: its input '{}' is not defined before it, or in a cycle", describe(node),
+                       name));
   }
   return *value;
 }
@@ -297,8 +296,8 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
   } else if (readable && upgrades) {
     try_to([&] { options_.upgrade(*scope.graph, draft, version); });
   }
-  const bool is_foreign = !draft.domain.empty() &&
-                          onnx::OpSchemaRegistry::Schema(draft.op, draft.domain) == nullptr;
+  const bool is_foreign =
+      !draft.domain.empty() && onnx::OpSchemaRegistry::Schema(draft.op, draft.domain) == nullptr;
   if (readable && is_foreign) ++foreign_[draft.domain + "." + draft.op];
   add_node(proto, std::move(draft), scope);
 }

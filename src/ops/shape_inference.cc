@@ -596,9 +596,7 @@ void Inference::propagate_division(const Node& node) {
 
 }  // namespace
 
-void infer_shapes(Graph& graph, bool reset) {
-  Inference(graph, {.reset = reset}, nullptr).run();
-}
+void infer_shapes(Graph& graph, bool reset) { Inference(graph, {.reset = reset}, nullptr).run(); }
 
 void infer_shapes_of_file(Graph& graph) {
   Inference(graph, {.shapes_give_way = true}, nullptr).run();

@@ -12,8 +12,8 @@
 namespace xrt {
 
 struct RefusedNode {
-  std::string name;  // "loop/body/node" for one of a body
-  std::string op;    // qualified
+  std::string name;                                          // "loop/body/node" for one of a body
+  std::string op;                                            // qualified
   std::vector<std::pair<std::string, std::string>> reasons;  // engine, why it refuses the node
 };
 

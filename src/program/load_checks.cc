@@ -276,9 +276,9 @@ void check_device_is_used(const Graph& graph, const ProgramOptions& options,
     reasons += fmt::format("\n  {}: not '{}' ({}): {}", name, first.name, first.qualified_op(),
                            judgement.reason(name, nodes.front()));
   }
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("nothing of the model can run on the device '{}'{}", options.device,
-                          reasons));
+  throw Error(
+      ErrorCode::kUnsupported,
+      fmt::format("nothing of the model can run on the device '{}'{}", options.device, reasons));
 }
 
 // With open dimensions: nodes that every permitted engine refuses, and overrides that cannot be.

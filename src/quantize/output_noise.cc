@@ -9,9 +9,9 @@
 namespace xrt::quantization {
 namespace {
 
-constexpr double kBandRange = 32;               // of the peaks of one band
-constexpr double kLeastPeak = 1e-5;             // of the largest: below it there is nothing to judge
-constexpr std::size_t kLeastPart = 20;          // of the columns, 1 / 20 make a band
+constexpr double kBandRange = 32;       // of the peaks of one band
+constexpr double kLeastPeak = 1e-5;     // of the largest: below it there is nothing to judge
+constexpr std::size_t kLeastPart = 20;  // of the columns, 1 / 20 make a band
 constexpr std::int64_t kMostColumns = 1 << 16;  // an axis that is longer holds positions
 
 }  // namespace
@@ -24,8 +24,8 @@ void OutputNoise::Column::join(const Column& other) {
 
 void OutputNoise::add(const Tensor& wanted, const Tensor& found) {
   const bool has_columns = wanted.rank() >= 2 && wanted.dims().back() <= kMostColumns;
-  const auto count = static_cast<std::size_t>(
-      has_columns ? std::max<std::int64_t>(1, wanted.dims().back()) : 1);
+  const auto count =
+      static_cast<std::size_t>(has_columns ? std::max<std::int64_t>(1, wanted.dims().back()) : 1);
   if (columns_.empty()) columns_.resize(count);
   if (columns_.size() != count) {  // the axis has no fixed meaning
     for (std::size_t c = 1; c < columns_.size(); ++c) columns_[0].join(columns_[c]);

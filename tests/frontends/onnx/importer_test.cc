@@ -225,8 +225,8 @@ TEST(Importer, RefusesTensorsWhoseDataDoesNotFit) {
 
 TEST(Importer, RefusesContradictingElementTypesButNotShapes) {
   const auto declared = [](const Message& y) {
-    return model(
-        18, {.nodes = {node("Relu", {"x"}, {"y"}, {}, "n")}, .inputs = {kX}, .outputs = {y}});
+    return model(18,
+                 {.nodes = {node("Relu", {"x"}, {"y"}, {}, "n")}, .inputs = {kX}, .outputs = {y}});
   };
   EXPECT_THAT(refusal(declared(value("y", kInt64, {2, 3}))),
               AllOf(HasSubstr("node 'n' (Relu)"), HasSubstr("int64[2,3]")));
