@@ -2,7 +2,8 @@
 // Types of the values of a graph that is still being built.
 #pragma once
 
-#include <memory>
+#include <functional>
+#include <map>
 
 #include "xrt/graph.h"
 
@@ -11,18 +12,13 @@ namespace xrt {
 // infer_shapes() for one node after the other, each when it is added.
 class NodeInference {
  public:
-  NodeInference();
-  ~NodeInference();
-  NodeInference(const NodeInference&) = delete;
-  NodeInference& operator=(const NodeInference&) = delete;
-
   // Types of the node's outputs, as far as they follow from those of its inputs. A node that breaks
   // its op's rule leaves them open: infer_shapes, which comes when the graph is whole, says so.
   void run(Graph& graph, NodeId node);
 
  private:
-  struct Tables;
-  std::unique_ptr<Tables> tables_;
+  // What is known of each graph so far; it knows the graph by its address.
+  std::map<const Graph*, std::function<void(NodeId)>> infer_;
 };
 
 }  // namespace xrt

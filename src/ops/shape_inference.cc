@@ -8,6 +8,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -608,20 +609,14 @@ bool fold_known_values(Graph& graph) {
   return inference.folded();
 }
 
-struct NodeInference::Tables {
-  std::map<const Graph*, std::unique_ptr<Inference>> of;
-};
-
-NodeInference::NodeInference() : tables_(std::make_unique<Tables>()) {}
-NodeInference::~NodeInference() = default;
-
 void NodeInference::run(Graph& graph, NodeId node) {
-  std::unique_ptr<Inference>& inference = tables_->of[&graph];
-  if (!inference) {
-    inference = std::make_unique<Inference>(graph, InferenceRules{}, nullptr);
+  std::function<void(NodeId)>& infer = infer_[&graph];
+  if (!infer) {
+    auto inference = std::make_shared<Inference>(graph, InferenceRules{}, nullptr);
+    infer = [inference](NodeId added) { inference->run_added(added); };
   }
   try {
-    inference->run_added(node);
+    infer(node);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kInvalidModel) throw;
   }
