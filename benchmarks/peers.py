@@ -47,6 +47,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,14 +97,16 @@ def import_package(runtime: str) -> None:
 
 def runner(
     runtime: str,
-    model: ZooModel,
+    export: str | None,
     path: str,
     threads: int,
     feeds: Feeds,
     cache: str,
     tuned: Tuned,
 ) -> Callable[[], Any]:
-    """Loads the model; what is returned runs it once on `feeds`. `cache`: a folder, or ""."""
+    """Loads the model; what is returned runs it once on `feeds`. `cache`: a folder, or "".
+    `export`: what export_models.py makes the model from, for PyTorch.
+    """
     if runtime == "jax":
         return peers_jax.jax_runner(Path(tuned.folder), feeds)
     if runtime.startswith("onnxruntime"):
@@ -131,7 +134,7 @@ def runner(
         from export_models import torch_inputs, torch_network
 
         torch.set_num_threads(threads)
-        network = torch_network(model.export)
+        network = torch_network(export)
         if runtime.endswith("compiled"):
             import torch._inductor.config
 
@@ -193,7 +196,7 @@ def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tun
     path = ZOO[name].path()
     if is_int8(runtime):
         path = Path(feeds_file).parent / f"{runtime.split()[-1]}.onnx"
-    run = runner(runtime, ZOO[name], str(path), threads, feeds, cache, tuned)
+    run = runner(runtime, ZOO[name].export, str(path), threads, feeds, cache, tuned)
     loaded = time.perf_counter()
     run()
     first = {
@@ -227,36 +230,25 @@ def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tun
 
 
 class Worker:
-    """One runtime's process, seen from outside."""
+    """One runtime's process, seen from outside: `script` called with --worker and `arguments`.
+
+    RuntimeError with what the process said where it fails, or has no first answer after `limit`
+    seconds.
+    """
 
     def __init__(
-        self,
-        runtime: str,
-        model: ZooModel,
-        threads: int,
-        feeds: Path,
-        cache: str,
-        tuned: Tuned,
+        self, runtime: str, threads: int, script: str, arguments: list[str], limit: float = 3600
     ) -> None:
         environment = os.environ | {
             "OMP_NUM_THREADS": str(threads),
             "XRT_NUM_THREADS": str(threads),
         }
+        self.messages = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                __file__,
-                "--worker",
-                runtime,
-                model.name,
-                str(threads),
-                str(feeds),
-                cache,
-                json.dumps(tuned),
-            ],
+            [sys.executable, script, "--worker", runtime, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self.messages,
             text=True,
             env=environment,
         )
@@ -264,14 +256,26 @@ class Worker:
         self.seconds: list[float] = []
         self.turns: list[float] = []  # median seconds of each
         self.peak = 0
-        self.first = self.answer()
+        timer = threading.Timer(limit, self.process.kill)
+        timer.start()
+        try:
+            self.first = self.answer()
+        finally:
+            timer.cancel()
 
     def answer(self) -> dict[str, Any]:
         line = self.process.stdout.readline()
-        if not line:
-            cause = self.process.stderr.read().strip().splitlines()
-            raise RuntimeError(cause[-1] if cause else "the process ended without a word")
-        return json.loads(line)
+        answer = json.loads(line) if line else {"error": self.last_words()}
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer
+
+    def last_words(self) -> str:
+        """Why the process ended: the last line that it wrote, else its exit status."""
+        status = self.process.wait()
+        self.messages.seek(0)
+        lines = self.messages.read().strip().splitlines()
+        return lines[-1] if lines and status > 0 else f"the process ended with status {status}"
 
     def turn(self, count: int) -> None:
         """One run that does not count, then `count` that do."""
@@ -286,6 +290,15 @@ class Worker:
     def stop(self) -> None:
         self.process.stdin.close()
         self.process.wait()
+        self.messages.close()
+
+
+def start(
+    runtime: str, model: ZooModel, threads: int, feeds: Path, cache: str, tuned: Tuned
+) -> Worker:
+    """The process that runs a model of the zoo."""
+    arguments = [model.name, str(threads), str(feeds), cache, json.dumps(tuned)]
+    return Worker(runtime, threads, __file__, arguments)
 
 
 def measure(
@@ -326,7 +339,7 @@ def measure_runs(
         if runtime.startswith("pytorch") and model.export is None:
             continue
         try:
-            workers.append(Worker(runtime, model, threads, feeds, "", tuned))
+            workers.append(start(runtime, model, threads, feeds, "", tuned))
         except RuntimeError as error:
             results[runtime] = {"error": str(error)}
     for number in range(rounds):
@@ -366,7 +379,7 @@ def measure_starts(
             with tempfile.TemporaryDirectory() as cache:
                 for which in ("first", "second"):
                     try:
-                        worker = Worker(runtime, model, threads, feeds, cache, tuned)
+                        worker = start(runtime, model, threads, feeds, cache, tuned)
                     except RuntimeError as error:
                         figures["error"] = str(error)
                         break
