@@ -22,7 +22,8 @@ void Lowering::conv_transpose(const Node& node) {
   const int x = input(node, 0), y = output(node);
   const Tensor factor = numbers(node, 1, "filter");
   if (dtype(x) != DType::kFloat32) refuse(node, "float32 only");
-  const Dims from = dims(x), to = dims(y), shape = factor.dims();
+  const Dims from = dims(x), to = dims(y);
+  const Dims& shape = factor.dims();
   const std::size_t rank = from.size() - 2;
   if (from.size() < 3 || rank > 2) refuse(node, "one or two spatial dimensions only");
   Tensor bias;
