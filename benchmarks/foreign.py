@@ -208,8 +208,11 @@ def cell(figures: dict[str, Any] | None, reference: dict[str, Any]) -> str:
 
 
 def faults(results: dict[str, Any]) -> list[str]:
-    """A line for each failure, wrong output, and part that ran on another engine than was named."""
+    """A line for each failure, for each wrong output, and for what runs on another engine than was
+    named; the same refusals of several models are one line.
+    """
     lines = []
+    elsewhere: dict[str, list[str]] = {}
     for name, by_runtime in results.items():
         for runtime, figures in by_runtime.items():
             where = f"- {name}, {runtime}: "
@@ -218,11 +221,14 @@ def faults(results: dict[str, Any]) -> list[str]:
                 continue
             lines += [where + "wrong: " + line for line in figures["wrong"]]
             engine = runtime.split()[-1]
-            strangers = {e: n for e, n in figures.get("nodes", {}).items() if e != engine}
+            nodes = figures.get("nodes", {})
+            strangers = sum(count for stranger, count in nodes.items() if stranger != engine)
             if strangers and not engine.startswith("auto"):
-                why = "; ".join(line for line in figures["refusals"] if line.startswith(engine))
-                lines.append(f"{where}{strangers} of {sum(figures['nodes'].values())} nodes: {why}")
-    return lines
+                why = [line for line in figures["refusals"] if line.startswith(f"{engine}: ")]
+                more = f"; and {len(why) - 3} more" if len(why) > 3 else ""
+                share = f"{name} ({strangers} of {sum(nodes.values())} nodes)"
+                elsewhere.setdefault("; ".join(why[:3]) + more, []).append(share)
+    return lines + [f"- {why}. {', '.join(models)}" for why, models in elsewhere.items()]
 
 
 def report(results: dict[str, Any], wanted: list[str]) -> str:
