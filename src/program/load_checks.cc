@@ -223,10 +223,10 @@ class Judgement {
         is_open_(has_open_inputs(graph)),
         survey_(graph, options) {}
 
-  // Throws as get_engine() and Survey::of().
+  // Throws as get_engine(), and as Survey::of() where every size is known.
   bool refuses(const std::string& engine, NodeId id) {
-    const Survey::Entry& entry = survey_.of(engine);
-    if (entry_takes(entry, id)) return false;
+    const Survey::Entry* entry = answers_of(engine);
+    if (entry == nullptr || entry_takes(*entry, id)) return false;
     if (!is_open_) return true;
     if (!tried_) {
       tried_ = true;
@@ -238,21 +238,40 @@ class Judgement {
     if (!same) return false;
     const Survey::Entry& tried = trial_survey_->of(engine);
     return !entry_takes(tried, *same) && without_types(reason_of(tried, *same), *trial_, *same) ==
-                                             without_types(reason_of(entry, id), graph_, id);
+                                             without_types(reason_of(*entry, id), graph_, id);
   }
   bool may_take(const std::string& engine, NodeId id) {
-    return entry_takes(survey_.of(engine), id);
+    const Survey::Entry* entry = answers_of(engine);
+    return entry == nullptr || entry_takes(*entry, id);
   }
+  // Of a node that the engine refuses.
   const std::string& reason(const std::string& engine, NodeId id) {
     return reason_of(survey_.of(engine), id);
   }
   bool is_open() const { return is_open_; }
 
  private:
+  // Null where the engine cannot say anything as long as sizes are open: the code of a custom op
+  // may be written for numbers alone. The run that brings them asks again.
+  const Survey::Entry* answers_of(const std::string& engine) {
+    if (!is_open_) return &survey_.of(engine);
+    get_engine(engine);
+    if (silent_.contains(engine)) return nullptr;
+    try {
+      return &survey_.of(engine);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kEngine) throw;
+      log_info("engine '" + engine + "' is not judged before sizes are known: " + error.what());
+      silent_.insert(engine);
+      return nullptr;
+    }
+  }
+
   const Graph& graph_;
   const ProgramOptions& options_;
   const Specialise& specialise_;
   bool is_open_;
+  std::set<std::string> silent_;
   Survey survey_;
   bool tried_ = false;
   std::shared_ptr<const Graph> trial_;

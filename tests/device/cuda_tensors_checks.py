@@ -481,7 +481,8 @@ def test_views_are_kept_and_one_follows_the_stream() -> None:
     (total,) = graph.add_node("Add", [x, y], ["total"])
     graph.add_output(total)
     graph.finish()
-    program = openxrt.load(graph, engine=ENGINES, device="cuda")
+    # The check of results reads the first run's values on the host.
+    program = openxrt.load(graph, engine=ENGINES, device="cuda", check_results=False)
     a, b, c = Framework(X), Framework(X + 1), Framework(X + 2)
     program.call_tensors([a, b], Framework)
     views, behind = PLUGIN.fake_views(), PLUGIN.fake_views_behind()

@@ -29,7 +29,7 @@ def test_a_workspace_bound_holds_or_is_said_not_to(engine: str, mlp_model: bytes
     assert [note for note in program.explain()["notes"] if note.startswith(said)]
     unbounded = openxrt.load(mlp_model, engine=engine)
     unbounded.run({"x": X})
-    assert unbounded.explain()["notes"] == []
+    assert not [note for note in unbounded.explain()["notes"] if note.startswith(said)]
 
 
 def test_an_engine_that_tells_its_workspace_is_held_to_it(mlp_model: bytes) -> None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import openxrt
 import pytest
 import torch
+from openxrt.torch.containers import flatten
 from openxrt.torch.exported import Signature
 from openxrt.torch.importer import Imported, Result, import_fx
 from openxrt.torch.runner import Runner, _device_for
 from openxrt.torch.tracing import attention_as_products
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils import _pytree as pytree
 
 GPU = torch.device("cuda:0")
 
@@ -68,10 +68,10 @@ def test_two_devices_are_an_error(devices: list[str], given: str | None, message
 
 def test_arguments_on_another_device_are_of_another_kind() -> None:
     here, there = [torch.empty(2)], [torch.empty(2, device="meta")]
-    spec = pytree.tree_structure(here)
-    assert Signature(here, spec).fits(here, spec)
-    assert not Signature(here, spec).fits(there, spec)
-    assert Signature(here, spec).widened(there) is None
+    _, kind, _ = flatten((here[0],), {})
+    assert Signature(here, kind).fits(here, kind)
+    assert not Signature(here, kind).fits(there, kind)
+    assert Signature(here, kind).widened(there) is None
 
 
 def test_a_runner_of_gpu_tensors_refuses_others() -> None:
