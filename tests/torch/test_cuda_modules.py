@@ -71,7 +71,7 @@ def test_arguments_on_another_device_are_of_another_kind() -> None:
     _, kind, _ = flatten((here[0],), {})
     assert Signature(here, kind).fits(here, kind)
     assert not Signature(here, kind).fits(there, kind)
-    assert Signature(here, kind).widened(there) is None
+    assert Signature(here, kind).widened(there, kind) is None
 
 
 def test_a_runner_of_gpu_tensors_refuses_others() -> None:
