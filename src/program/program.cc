@@ -157,8 +157,8 @@ class ProgramImpl final : public Program {
     tell_leftovers_once(*static_plan_);
   }
 
-  // What the disk cache shall hold is there when a program is gone. A measurement under way ends by
-  // itself: nobody waits for an engine that compiles for it.
+  // What the disk cache shall hold is there when a program is gone, and a check of its results has
+  // ended. A measurement under way ends by itself: nobody waits for an engine that compiles for it.
   ~ProgramImpl() override {
     refining_->stop();
     if (cache_ != nullptr || keeps_executables()) finish_writing();

@@ -63,6 +63,27 @@ bool Refining::claim() {
   return !claimed_.exchange(true);
 }
 
+void Refining::stop() {
+  std::unique_lock lock(mutex_);
+  stopped_ = true;
+  // A check may itself drop the last hold of a program: of an object in Python, say.
+  if (checking_ == std::this_thread::get_id()) return;
+  left_.wait(lock, [this] { return !checking_; });
+}
+
+bool Refining::enter_check() {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return false;
+  checking_ = std::this_thread::get_id();
+  return true;
+}
+
+void Refining::leave_check() {
+  const std::lock_guard lock(mutex_);
+  checking_.reset();
+  left_.notify_all();
+}
+
 std::optional<Decision> Refining::settled(double budget_s) const {
   const std::lock_guard lock(mutex_);
   return spent_s_ >= budget_s ? last_ : std::nullopt;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "placement/decision.h"
 #include "xrt/export.h"
@@ -58,9 +59,13 @@ class Refining {
   bool claim();
   void release() { claimed_ = false; }
 
-  // The program has gone.
-  void stop() { stopped_ = true; }
+  // The program has gone. Returns when no check of it runs any more: a check takes moments, and the
+  // process may end next, whose libraries are taken down under it. Measuring is not waited for.
+  void stop();
   bool stopped() const { return stopped_; }
+  // Around a check of results; false where the program has gone: then there is none to be.
+  bool enter_check();
+  void leave_check();
 
   // The latest outcome, once `budget_s` is spent: what other shapes of the program get. A program
   // with symbolic shapes would else measure for every new shape as long as it lives.
@@ -73,6 +78,8 @@ class Refining {
   std::atomic<Clock::rep> first_run_{0};
   std::atomic<bool> claimed_{false}, stopped_{false};
   mutable std::mutex mutex_;
+  std::condition_variable left_;
+  std::optional<std::thread::id> checking_;  // the thread that checks
   double spent_s_ = 0;
   std::optional<Decision> last_;
 };

@@ -245,10 +245,16 @@ void ServedPlan::begin_check() {
   if (record == nullptr) return;  // another plan has come
   Refiner::process().add([weak = weak_from_this(), plan = std::move(plan),
                           record = std::move(record),
-                          refining = source_.refining](const Refiner::Stop& ending) {
+                          refining = source_.refining](const Refiner::Stop& ending) mutable {
     const Refiner::Stop stop = [&] { return ending() || refining->stopped(); };
-    const std::shared_ptr<ServedPlan> served = weak.lock();
-    if (served != nullptr && !stop()) served->check(plan, *record, stop);
+    std::shared_ptr<ServedPlan> served = weak.lock();
+    if (served == nullptr || ending() || !refining->enter_check()) return;
+    served->check(plan, *record, stop);  // throws nothing
+    // Whoever waits may end the process: nothing of an engine is to go after that.
+    served.reset();
+    plan.reset();
+    record.reset();
+    refining->leave_check();
   });
 }
 
