@@ -213,10 +213,10 @@ void ServedPlan::serve(std::shared_ptr<Executor> plan, Decision decision) {
 void ServedPlan::run_recorded(std::span<const Data> inputs, std::span<Data> outputs,
                               Profiler& profiler, bool device_results) {
   Check expected = Check::kRecord;
+  const bool records = check_.compare_exchange_strong(expected, Check::kRecording);
+  // After the turn was taken: a plan that comes in between begins with a turn of its own.
   const std::shared_ptr<Executor> served = plan();
-  if (!check_.compare_exchange_strong(expected, Check::kRecording)) {
-    return served->run(inputs, outputs, profiler, device_results);
-  }
+  if (!records) return served->run(inputs, outputs, profiler, device_results);
   auto record = std::make_shared<RunRecord>();
   record->bytes_left = kMostRecorded;
   try {
