@@ -170,6 +170,12 @@ struct Function {
   std::function<std::string(std::size_t inline_limit)> to_onnx = {};
 };
 
+// The sizes that a dimension of the function's inputs is to be built for.
+struct SizeRange {
+  std::string symbol;  // Dim::symbol() of that dimension
+  std::int64_t least = 1, usual = 1, most = 1;
+};
+
 struct CompileOptions {
   std::string device = "cpu";
   Precision precision = Precision::kF32;  // what to compute float32 in
@@ -184,6 +190,7 @@ struct CompileOptions {
   // To be called now and then by compilations that take seconds: what is done, and the part done
   // (0–1). Throws where the caller has given up.
   std::function<void(std::string_view what, double part)> progress = {};
+  std::vector<SizeRange> ranges = {};  // of symbols that a range is known for
 };
 
 // What one run needs for itself.
@@ -203,6 +210,12 @@ class RunArgs {
   std::size_t output_count() const { return host_->output_count(handle_); }
   // Not defined() where the input is an empty optional or no tensor.
   TensorView input(std::size_t i) const { return {host_, host_->input(handle_, i)}; }
+  // Whether the caller of this run has given up: an executable that runs for long asks now and
+  // then, and throws kResource. Any thread of the run may ask.
+  bool cancelled() const {
+    constexpr std::size_t kEnd = offsetof(xrt_engine_host, cancelled) + sizeof(host_->cancelled);
+    return host_->size >= kEnd && host_->cancelled(handle_) != 0;
+  }
   // The memory that output i is to be written into, of the right dtype and shape. Not defined():
   // the executable gives it memory by allocate_output() or give_output().
   TensorView output(std::size_t i) const { return {host_, host_->output(handle_, i)}; }

@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 #define XRT_ENGINE_VERSION_MAJOR 1
-#define XRT_ENGINE_VERSION_MINOR 0
+#define XRT_ENGINE_VERSION_MINOR 1
 #define XRT_ENGINE_ENTRY "xrt_engine_entry"
 
 typedef struct {
@@ -248,6 +248,10 @@ typedef struct {
   int32_t (*output_on_device)(const xrt_engine_run* run, size_t index);
   /* A stream of the device's kind (a CUstream), or null: see xrt_engine_executable_info. */
   void* (*stream)(const xrt_engine_run* run);
+
+  /* Since 1.1. Not 0: the caller of this run has given up; stop where that can be done, and return
+   * a failure. May be called by any thread of the run. */
+  int32_t (*cancelled)(const xrt_engine_run* run);
 } xrt_engine_host;
 
 /* --- what an engine offers
@@ -325,6 +329,13 @@ typedef struct {
   const void* onnx; /* for host->function_onnx() */
 } xrt_engine_function;
 
+/* The sizes that a dimension of the function's inputs is to be built for. */
+typedef struct {
+  size_t size;
+  xrt_engine_text symbol; /* as type_dim() gives it */
+  int64_t least, usual, most;
+} xrt_engine_size_range;
+
 typedef struct {
   size_t size;
   xrt_engine_text device;
@@ -338,6 +349,9 @@ typedef struct {
   const xrt_engine_text* option_values;
   size_t option_count;
   const void* progress; /* for host->progress() */
+  /* Since 1.1. Of symbols that a range is known for. */
+  const xrt_engine_size_range* const* ranges;
+  size_t range_count;
 } xrt_engine_compile_options;
 
 typedef struct {

@@ -11,7 +11,7 @@
 // already (Tensor::wrap with a Device), and so may the memory given for outputs. Where the caller
 // gives none, Results says where an output goes:
 //
-//   program->run(inputs, outputs, xrt::Results::kDevice);
+//   program->run(inputs, outputs, {.results = xrt::Results::kDevice});
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,13 @@ enum class Results : std::uint8_t {
             // host
 };
 
+struct RunOptions {
+  Results results = Results::kLikeInputs;
+  // Seconds until the run ends with kResource; 0: ProgramOptions::deadline_s. Outputs are then as a
+  // run leaves them that failed.
+  double timeout_s = 0;
+};
+
 struct Port {
   std::string name;
   Type type;
@@ -68,9 +75,10 @@ class XRT_API Program {
   // or has one entry per output: a tensor to be written in place, or none.
   // Wrong count, dtype, rank, dimension, device or two values of one symbol: kInvalidArgument,
   // naming it. When it returns the outputs are written, wherever they lie.
-  virtual void run(std::span<const Data> inputs, std::vector<Data>& outputs, Results results) = 0;
+  virtual void run(std::span<const Data> inputs, std::vector<Data>& outputs,
+                   const RunOptions& options) = 0;
   void run(std::span<const Data> inputs, std::vector<Data>& outputs) {
-    run(inputs, outputs, Results::kLikeInputs);
+    run(inputs, outputs, RunOptions());
   }
   // By name.
   std::vector<Data> run(const std::map<std::string, Data>& inputs);

@@ -37,7 +37,13 @@ class LoadOptions(TypedDict, total=False):
     training: bool
     force_compile: bool
     max_batch_size: int
+    shapes: Mapping[str, str] | None
+    ranges: Mapping[str, str] | None
     max_workspace_bytes: int
+    max_memory_bytes: int
+    max_nodes: int
+    deadline_s: float
+    isolation: str | Sequence[str]
     verbose: bool
 
 
@@ -65,7 +71,13 @@ def load(
     training: bool = False,
     force_compile: bool = False,
     max_batch_size: int = 0,
+    shapes: Mapping[str, str] | None = None,
+    ranges: Mapping[str, str] | None = None,
     max_workspace_bytes: int = 0,
+    max_memory_bytes: int = 0,
+    max_nodes: int = 10000000,
+    deadline_s: float = 0,
+    isolation: str | Sequence[str] = None,
     verbose: bool = False,
     **other_names: object,
 ) -> Program:
@@ -120,8 +132,22 @@ def load(
         max_batch_size: The largest first dimension of inputs to build for, for engines that build
             for a range of sizes; 0: as the model declares it. A larger batch is built for when it
             comes, with one warning.
+        shapes: Input name to its dimensions, "batch,3,224,224": a number, a name, or ? each. They
+            refine what the model declares, and name dimensions for `ranges`.
+        ranges: Dimension name to its sizes, "1:8:64": the least, the usual and the most. Engines
+            that build for a range are given it. A size outside is built for when it comes, with
+            one warning.
         max_workspace_bytes: Bytes of scratch memory that one run of a function may use; 0: no
             limit. An engine that needs more has failed to compile.
+        max_memory_bytes: Bytes that a program may allocate for values, weights aside: of one run,
+            and of constants that are folded when it is loaded. More is an error that names the
+            node. 0: most of the machine's memory for a run.
+        max_nodes: The most nodes that a model may have, functions expanded and sub-graphs
+            included.
+        deadline_s: Seconds that loading may take, and seconds that one run may take; then it is an
+            error. 0: no limit.
+        isolation: Engines that run in a process of their own, so that a crash there is an error
+            here; "process": all but "native".
         verbose: Print every line of the log, as XRT_LOG=debug does.
         other_names: other names of options: auto, dump_subgraph_dir, engines, max_workspace_size,
             cluster_max_iteration, cluster_ignore_pipeline, cluster_strict_sbp_policy,
@@ -158,7 +184,13 @@ def load(
             "training": training,
             "force_compile": force_compile,
             "max_batch_size": max_batch_size,
+            "shapes": shapes,
+            "ranges": ranges,
             "max_workspace_bytes": max_workspace_bytes,
+            "max_memory_bytes": max_memory_bytes,
+            "max_nodes": max_nodes,
+            "deadline_s": deadline_s,
+            "isolation": isolation,
             "verbose": verbose,
             **other_names,
         },

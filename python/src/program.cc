@@ -267,7 +267,7 @@ class PyProgram {
       } else {
         streams.wait();
       }
-      program_->run(inputs, outputs.data, results);
+      program_->run(inputs, outputs.data, {.results = results});
     }
     for (std::size_t i = 0; i < outputs.addresses.size(); ++i) {
       const void* wanted = outputs.addresses[i];

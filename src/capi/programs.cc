@@ -129,7 +129,7 @@ struct Run {
 
   void carry_out(Program& program) {
     const std::vector<Data> given = outputs;
-    program.run(inputs, outputs, results);
+    program.run(inputs, outputs, {.results = results});
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (!given[i].is_tensor() || !outputs[i].is_tensor()) continue;
       // An output that shares memory with an input lies in that one.

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "base/run_limit.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
 #include "xrt/tensor.h"
@@ -26,6 +27,7 @@ struct RunData {
   // ExecutableInfo::device.
   std::span<const bool> on_device = {};
   void* stream = nullptr;
+  const RunLimit* limit = nullptr;  // when the caller gives up; null: never
 };
 
 inline std::string core_version() { return std::string(version()); }

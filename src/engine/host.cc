@@ -358,6 +358,10 @@ xrt_engine_host make_host() {
     return i < marks.size() && marks[i] ? 1 : 0;
   };
   host.stream = [](const xrt_engine_run* run) { return data_of(run).stream; };
+  host.cancelled = [](const xrt_engine_run* run) {
+    const RunLimit* limit = data_of(run).limit;
+    return limit != nullptr && limit->is_over() ? 1 : 0;
+  };
   return host;
 }
 

@@ -168,7 +168,8 @@ class ProgramImpl final : public Program {
   const std::vector<Port>& outputs() const override { return ports_.outputs; }
 
   using Program::run;
-  void run(std::span<const Data> inputs, std::vector<Data>& outputs, Results results) override {
+  void run(std::span<const Data> inputs, std::vector<Data>& outputs,
+           const RunOptions& run_options) override {
     if (inputs.size() != ports_.inputs.size()) {
       throw Error(ErrorCode::kInvalidArgument,
                   "the program takes " + std::to_string(ports_.inputs.size()) + " inputs, " +
@@ -187,7 +188,7 @@ class ProgramImpl final : public Program {
       completed[i] = ports_.defaults[i];
     }
     if (!completed.empty()) inputs = completed;
-    const bool device_results = check_inputs(inputs, results);
+    const bool device_results = check_inputs(inputs, run_options.results);
     const UserRun counted;
     if (is_static_) {
       static_plan_->run(inputs, outputs, profiler_, device_results);

@@ -159,6 +159,11 @@ class Order {
       names_.push_back(text(name));
       values_.push_back(text(value));
     }
+    for (const SizeRange& range : options.ranges) {
+      ranges_.push_back(
+          {sizeof(xrt_engine_size_range), text(range.symbol), range.least, range.usual, range.most});
+    }
+    for (const xrt_engine_size_range& range : ranges_) range_pointers_.push_back(&range);
     function_ = {sizeof(function_), text(function.name), function.graph.handle(),
                  aliases_.data(),   aliases_.size(),     &function.to_onnx};
     options_.size = sizeof(options_);
@@ -173,6 +178,8 @@ class Order {
     options_.option_values = values_.data();
     options_.option_count = names_.size();
     options_.progress = &options.progress;
+    options_.ranges = range_pointers_.data();
+    options_.range_count = range_pointers_.size();
   }
   Order(const Order&) = delete;
   Order& operator=(const Order&) = delete;
@@ -182,6 +189,8 @@ class Order {
  private:
   std::vector<xrt_engine_alias> aliases_;
   std::vector<xrt_engine_text> names_, values_;
+  std::vector<xrt_engine_size_range> ranges_;
+  std::vector<const xrt_engine_size_range*> range_pointers_;
   xrt_engine_function function_ = {};
   xrt_engine_compile_options options_ = {};
 };
