@@ -203,7 +203,9 @@ ExecutableInfo OpenVinoExecutable::info() const {
 
 void OpenVinoExecutable::run(const RunArgs& args) const {
   RunContext* context = args.context();
-  const auto& [inputs, outputs, on_device, stream] = data_of(args);
+  const RunData& data = data_of(args);
+  const std::span<const Data> inputs = data.inputs;
+  const std::span<Data> outputs = data.outputs;
   auto& state = *static_cast<Context*>(context);
   try {
     bind_inputs(state, inputs);
