@@ -124,6 +124,8 @@ def read_options(text: str) -> list[Option]:
                 details = {"help": retired, "flags": "", "environment": True}
             else:
                 default = literal(rest[0])
+                if kind == "list" and default is None:
+                    default = ()
                 details = {}
                 for detail in rest[1:]:
                     key, _, value = detail.partition("=")
@@ -261,7 +263,7 @@ def load_source(options: list[Option]) -> str:
 
 def help_with_default(option: Option) -> str:
     """The help of an option whose signature does not show the default."""
-    if option.default in (None, ""):
+    if option.default in (None, "", ()):
         return option.help
     default = option.default
     shown = f'"{default}"' if isinstance(default, str) else repr(default)
@@ -390,7 +392,7 @@ def values_of(option: Option) -> str:
 
 def default_of(option: Option) -> str:
     """The default of an option, for the page."""
-    if option.default in (None, ""):
+    if option.default in (None, "", ()):
         return ""
     if isinstance(option.default, bool):
         return f"`{str(option.default).lower()}`"

@@ -77,7 +77,7 @@ def load(
     max_memory_bytes: int = 0,
     max_nodes: int = 10000000,
     deadline_s: float = 0,
-    isolation: str | Sequence[str] = None,
+    isolation: str | Sequence[str] = (),
     verbose: bool = False,
     **other_names: object,
 ) -> Program:
