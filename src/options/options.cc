@@ -291,12 +291,14 @@ Row row(std::string_view name, T ProgramOptions::*field, const Details& details)
   if (details.environment) {
     for (const std::string& own : names) info.variables.push_back("XRT_" + upper(own));
   }
-  row.set = [field, details](ProgramOptions& options, std::string_view text) {
-    return parse(text, options.*field) && fits(options.*field, details);
+  // The default fits whatever else does: an empty list may be one.
+  const auto is_right = [field, details, by_default = defaults.*field](const ProgramOptions& given) {
+    return given.*field == by_default || fits(given.*field, details);
   };
-  row.fits = [field, details](const ProgramOptions& options) {
-    return fits(options.*field, details);
+  row.set = [field, is_right](ProgramOptions& options, std::string_view text) {
+    return parse(text, options.*field) && is_right(options);
   };
+  row.fits = is_right;
   row.equal = [field](const ProgramOptions& a, const ProgramOptions& b) {
     return a.*field == b.*field;
   };
