@@ -292,7 +292,8 @@ Row row(std::string_view name, T ProgramOptions::*field, const Details& details)
     for (const std::string& own : names) info.variables.push_back("XRT_" + upper(own));
   }
   // The default fits whatever else does: an empty list may be one.
-  const auto is_right = [field, details, by_default = defaults.*field](const ProgramOptions& given) {
+  const auto is_right = [field, details,
+                         by_default = defaults.*field](const ProgramOptions& given) {
     return given.*field == by_default || fits(given.*field, details);
   };
   row.set = [field, is_right](ProgramOptions& options, std::string_view text) {
