@@ -167,7 +167,8 @@ class Measurement {
         // One that is out of the question need not be opened to ask it.
         const auto offers = [&](const std::string& name) {
           const Engine& engine = *survey_.of(name).engine;
-          return offers_precision(engine, device_for(engine, options), precision);
+          return offers_precision(engine, device_for(engine, options), Phase::kInference,
+                                  precision);
         };
         if (is_precision_auto(options) && precision != Precision::kF32 &&
             (!candidate.row.note.empty() || std::none_of(engines.begin(), engines.end(), offers))) {

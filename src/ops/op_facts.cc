@@ -13,8 +13,8 @@ using enum Moves;
 
 // Sorted by domain and op.
 constexpr auto kTable = std::to_array<OpFacts>({
-    {.op = "Abs", .cheap = true},
-    {.op = "Add", .cheap = true},
+    {.op = "Abs", .cheap = true, .keeps_half = true},
+    {.op = "Add", .cheap = true, .keeps_half = true},
     {.op = "And", .cheap = true},
     {.op = "ArgMax", .jumps = true},
     {.op = "ArgMin", .jumps = true},
@@ -26,13 +26,13 @@ constexpr auto kTable = std::to_array<OpFacts>({
     {.op = "Cast", .cheap = true, .jumps = true},
     {.op = "Ceil", .cheap = true, .jumps = true},
     {.op = "Celu", .cheap = true},
-    {.op = "Clip", .cheap = true},
-    {.op = "Concat", .cheap = true},
+    {.op = "Clip", .cheap = true, .keeps_half = true},
+    {.op = "Concat", .cheap = true, .keeps_half = true},
     {.op = "Conv", .cost = kWindows},
     {.op = "ConvInteger", .cost = kWindows, .on_bytes = true},
     {.op = "ConvTranspose", .cost = kWindows, .result = 0},
     {.op = "DepthToSpace", .moves = kPermute},
-    {.op = "Div", .cheap = true},
+    {.op = "Div", .cheap = true, .keeps_half = true},
     {.op = "DynamicQuantizeLinear", .rounds = true},
     {.op = "Elu", .cheap = true},
     {.op = "Equal", .cheap = true, .jumps = true},
@@ -48,36 +48,37 @@ constexpr auto kTable = std::to_array<OpFacts>({
     {.op = "Greater", .cheap = true, .jumps = true},
     {.op = "GreaterOrEqual", .cheap = true, .jumps = true},
     {.op = "HardSigmoid", .cheap = true},
-    {.op = "HardSwish", .cheap = true},
+    {.op = "HardSwish", .cheap = true, .keeps_half = true},
     {.op = "Hardmax", .jumps = true},
     {.op = "Identity", .moves = kView, .cheap = true},
     {.op = "LSTM", .cost = kRecurrence},
     {.op = "LayerNormalization", .cheap = true},
-    {.op = "LeakyRelu", .cheap = true},
+    {.op = "LeakyRelu", .cheap = true, .keeps_half = true},
     {.op = "Less", .cheap = true, .jumps = true},
     {.op = "LessOrEqual", .cheap = true, .jumps = true},
     {.op = "Log", .cheap = true},
     {.op = "MatMul", .cost = kProduct},
     {.op = "MatMulInteger", .cost = kProduct, .on_bytes = true},
-    {.op = "Max", .cheap = true},
+    {.op = "Max", .cheap = true, .keeps_half = true},
     {.op = "MaxPool", .moves = kSelect},
-    {.op = "Min", .cheap = true},
+    {.op = "Min", .cheap = true, .keeps_half = true},
     {.op = "Mish", .cheap = true},
     {.op = "Mod", .jumps = true},
-    {.op = "Mul", .cheap = true},
-    {.op = "Neg", .cheap = true},
+    {.op = "Mul", .cheap = true, .keeps_half = true},
+    {.op = "Neg", .cheap = true, .keeps_half = true},
     {.op = "NonMaxSuppression", .jumps = true},
     {.op = "NonZero", .jumps = true},
     {.op = "Not", .cheap = true},
     {.op = "Or", .cheap = true},
-    {.op = "PRelu", .cheap = true},
+    {.op = "PRelu", .cheap = true, .keeps_half = true},
+    {.op = "Pad", .keeps_half = true},
     {.op = "Pow", .cheap = true},
     {.op = "QLinearConv", .cost = kWindows, .filters = 3, .on_bytes = true, .rounds = true},
     {.op = "QLinearMatMul", .cost = kProduct, .on_bytes = true, .rounds = true},
     {.op = "QuantizeLinear", .rounds = true},
     {.op = "RNN", .cost = kRecurrence},
     {.op = "Reciprocal", .cheap = true},
-    {.op = "Relu", .cheap = true},
+    {.op = "Relu", .cheap = true, .keeps_half = true},
     {.op = "Reshape", .moves = kView, .cheap = true},
     {.op = "Round", .jumps = true},
     {.op = "Selu", .cheap = true},
@@ -91,14 +92,14 @@ constexpr auto kTable = std::to_array<OpFacts>({
     {.op = "Split", .moves = kSelect, .cheap = true},
     {.op = "Sqrt", .cheap = true},
     {.op = "Squeeze", .moves = kView, .cheap = true},
-    {.op = "Sub", .cheap = true},
+    {.op = "Sub", .cheap = true, .keeps_half = true},
     {.op = "Tanh", .cheap = true},
     {.op = "Tile", .moves = kRepeat},
     {.op = "TopK", .jumps = true},
     {.op = "Transpose", .moves = kPermute, .cheap = true},
     {.op = "Unique", .jumps = true},
     {.op = "Unsqueeze", .moves = kView, .cheap = true},
-    {.op = "Where", .cheap = true},
+    {.op = "Where", .cheap = true, .keeps_half = true},
     {.domain = "xrt", .op = "ConvWeightGradient", .cost = kWindows, .filters = ~0, .result = 1},
 });
 
@@ -107,6 +108,14 @@ static_assert(std::is_sorted(kTable.begin(), kTable.end(),
                              [](const OpFacts& a, const OpFacts& b) { return key(a) < key(b); }));
 
 }  // namespace
+
+Narrowing narrowing(const Node& node) {
+  const OpFacts& facts = op_facts(node);
+  const bool is_product =
+      facts.cost == kProduct || facts.cost == kWindows || facts.cost == kAttention;
+  if (is_product && !facts.on_bytes) return Narrowing::kFactors;
+  return facts.moves != kNo || facts.keeps_half ? Narrowing::kFollows : Narrowing::kNo;
+}
 
 const OpFacts& op_facts(const Node& node) {
   static constexpr OpFacts kUnknown{};

@@ -45,12 +45,22 @@ struct OpFacts {
   // A few operations per element, so that computing it again costs less than keeping it.
   bool cheap = false;
   bool on_bytes = false;  // arithmetic on 8-bit numbers
+  // Computed in half precision it loses about what its operands lost when they were rounded.
+  bool keeps_half = false;
   // Rounds to few values: a difference in the last bit of an input may become one of a whole step.
   bool rounds = false;
   // Compares, sorts or chooses: a difference in the last bit of an input may change the result by
   // any amount.
   bool jumps = false;
 };
+
+// How a function is brought to half precision (passes/narrow_floats.h).
+enum class Narrowing : std::uint8_t {
+  kNo,       // computed in float32: norms, softmax, exponentials, reductions, losses, recurrences
+  kFactors,  // products and convolutions: operands are rounded, sums are the engine's
+  kFollows,  // in half precision where what it reads is
+};
+XRT_API Narrowing narrowing(const Node& node);
 
 // A row of nothing but its name for an op without one.
 XRT_API const OpFacts& op_facts(const Node& node);

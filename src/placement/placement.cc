@@ -2,7 +2,9 @@
 #include "placement/placement.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -107,6 +109,34 @@ void add_fallback(Survey& survey, Placement& placement) {
   placement.notes.push_back("nodes that no listed engine takes run on 'native'");
 }
 
+// Notes the engines that have work and compute it in float32 where less was asked for. Where all of
+// them do: kUnsupported with `strict`, else a warning.
+void judge_precision(Survey& survey, Precision precision, Placement& placement) {
+  if (precision == Precision::kF32) return;
+  const ProgramOptions& options = survey.options();
+  const std::string word(to_string(precision));
+  const Phase phase = options.training ? Phase::kTraining : Phase::kInference;
+  std::set<std::string> working;
+  for (const Cluster& cluster : placement.partition.clusters) {
+    working.insert(placement.answers[cluster.engine].engine);
+  }
+  working.erase(kRuntimeEngine);
+  std::string refusing;
+  std::size_t refused = 0;
+  for (const std::string& name : working) {
+    const Engine& engine = *survey.of(name).engine;
+    if (offers_precision(engine, device_for(engine, options), phase, precision)) continue;
+    ++refused;
+    refusing += (refusing.empty() ? "'" : ", '") + name + "'";
+    placement.notes.push_back("engine '" + name + "' computes in float32: it has no " + word);
+  }
+  if (working.empty() || refused < working.size()) return;
+  const std::string what = "precision " + word + ": no engine of the program has it on " +
+                           options.device + " (" + refusing + ")";
+  if (options.strict) throw Error(ErrorCode::kUnsupported, what);
+  log_warning(what + "; float32 is computed");
+}
+
 }  // namespace
 
 bool is_within_body(const Graph& graph, const std::string& name) {
@@ -136,13 +166,6 @@ Placement place(Survey& survey, const Decision& decision) {
   }
   take_control_flow(graph, options, placement);
   add_fallback(survey, placement);
-  for (const EngineAnswers& answers : placement.answers) {
-    if (answers.engine == kRuntimeEngine) continue;
-    const Engine& engine = *survey.of(answers.engine).engine;
-    if (offers_precision(engine, device_for(engine, options), decision.precision)) continue;
-    placement.notes.push_back("engine '" + answers.engine + "' computes in float32: it has no " +
-                              std::string(to_string(decision.precision)));
-  }
   PartitionOptions partition_options;
   partition_options.single_node_engine = kRuntimeEngine;
   partition_options.minimum_nodes = options.cluster_minimum_nodes;
@@ -161,6 +184,7 @@ Placement place(Survey& survey, const Decision& decision) {
     placement.notes.push_back("cluster_minimum_nodes: " + std::to_string(count) +
                               (count == 1 ? " node went" : " nodes went") + " to the next engine");
   }
+  judge_precision(survey, decision.precision, placement);
   for (const std::string& note : placement.notes) log_debug(note);
   return placement;
 }

@@ -2,10 +2,26 @@
 #include "placement/precision.h"
 
 #include <algorithm>
+#include <set>
 
 #include "device/processor.h"
+#include "engine/host.h"
 
 namespace xrt {
+namespace {
+
+std::optional<DType> half_of(Precision precision) {
+  if (precision == Precision::kF16) return DType::kFloat16;
+  if (precision == Precision::kBF16) return DType::kBFloat16;
+  return std::nullopt;
+}
+
+bool names_nodes(const Graph& graph, const std::set<std::string>& names) {
+  return std::all_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return graph.find_node(name).has_value(); });
+}
+
+}  // namespace
 
 std::vector<Precision> fast_precisions() {
   const Processor& cpu = processor();
@@ -15,7 +31,7 @@ std::vector<Precision> fast_precisions() {
   return found;
 }
 
-bool offers_precision(const Engine& engine, const std::string& device, Precision precision) {
+bool has_precision(const Engine& engine, const std::string& device, Precision precision) {
   if (precision == Precision::kF32) return true;
   const std::vector<DeviceInfo>& devices = engine.info().devices;
   return std::any_of(devices.begin(), devices.end(), [&](const DeviceInfo& info) {
@@ -24,8 +40,49 @@ bool offers_precision(const Engine& engine, const std::string& device, Precision
   });
 }
 
+bool offers_precision(const Engine& engine, const std::string& device, Phase phase,
+                      Precision precision) {
+  if (has_precision(engine, device, precision)) return true;
+  Graph product("product");
+  const Type type = Type::tensor(DType::kFloat32, Shape{2, 2});
+  const ValueId a = product.add_input("a", type), b = product.add_input("b", type);
+  const ValueId c = product.add_op("MatMul", {a, b}, {}, "c");
+  product.set_type(c, type);
+  product.add_output(c);
+  return narrowed_for(engine, product, device, phase, precision).has_value();
+}
+
 Precision precision_for(const Engine& engine, const std::string& device, Precision precision) {
-  return offers_precision(engine, device, precision) ? precision : Precision::kF32;
+  return has_precision(engine, device, precision) ? precision : Precision::kF32;
+}
+
+std::optional<NarrowedGraph> narrowed_for(const Engine& engine, const Graph& function,
+                                          const std::string& device, Phase phase,
+                                          Precision precision) {
+  const std::optional<DType> half = half_of(precision);
+  if (!half) return std::nullopt;
+  // Gradients of float16 vanish unless the loss is scaled, which nobody does here.
+  if (phase == Phase::kTraining && *half == DType::kFloat16) return std::nullopt;
+  // Each round leaves nodes in float32 that the engine does not take in half precision; what they
+  // give is then float32 for those behind them.
+  std::set<std::string> keep;
+  for (;;) {
+    NarrowedGraph narrowed = narrow_floats(function, *half, keep);
+    if (narrowed.nodes == 0 && narrowed.overflows.empty()) return std::nullopt;
+    const Graph& graph = narrowed.graph;
+    const std::vector<Support> answers = engine.supports_all({view_of(graph), {}, device, phase});
+    const std::size_t kept = keep.size();
+    bool takes_all = true;
+    for (const NodeId id : graph.nodes()) {
+      const auto index = static_cast<std::size_t>(id.index);
+      if (index < answers.size() && answers[index]) continue;
+      takes_all = false;
+      keep.insert(graph.node(id).name);
+    }
+    if (takes_all) return narrowed;
+    // A cast that is refused, or one of the function's own nodes: nothing helps.
+    if (keep.size() == kept || !names_nodes(function, keep)) return std::nullopt;
+  }
 }
 
 }  // namespace xrt

@@ -2,20 +2,35 @@
 // Lower precision for float32 arithmetic, on engines that offer it (DeviceInfo::precisions).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "passes/narrow_floats.h"
 #include "xrt/engine.h"
+#include "xrt/graph.h"
 
 namespace xrt {
 
 // The precisions below float32 that this machine's CPU computes in faster than in float32.
 std::vector<Precision> fast_precisions();
 
-// Whether the engine computes float32 graphs in `precision` on the device.
-bool offers_precision(const Engine& engine, const std::string& device, Precision precision);
+// Whether the engine computes float32 graphs in `precision` by an option of its own.
+bool has_precision(const Engine& engine, const std::string& device, Precision precision);
 
-// What the engine is told to compute in: `precision` where it offers that, else float32.
+// Whether it can compute them so: by such an option, or because it takes products of that type, so
+// that its functions can be brought to it (passes/narrow_floats.h).
+bool offers_precision(const Engine& engine, const std::string& device, Phase phase,
+                      Precision precision);
+
+// What the engine is told to compute in: `precision` where it has_precision(), else float32.
 Precision precision_for(const Engine& engine, const std::string& device, Precision precision);
+
+// A function's graph with casts, in which the engine takes every node, for an engine without
+// has_precision(). Nothing where no node of it could compute in `precision`; of no such nodes, where
+// constants are outside of its range.
+std::optional<NarrowedGraph> narrowed_for(const Engine& engine, const Graph& function,
+                                          const std::string& device, Phase phase,
+                                          Precision precision);
 
 }  // namespace xrt

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "cache/compile_cache.h"
 #include "cache/distrust.h"
 #include "device/threads.h"
@@ -54,6 +55,23 @@ void refuse_wrong_results(const Engine& engine, const Graph& claimed, const std:
       engine.name(), std::move(nodes), "engine '" + engine.name() + "' computed it wrong: " + *why);
   failure.computes_wrong = true;
   throw failure;
+}
+
+// What explain() says of a function that was brought to half precision.
+void tell_of_half_precision(const NarrowedGraph& narrowed, const Graph& body,
+                            const std::string& function, Precision precision,
+                            std::vector<std::string>& remarks) {
+  const std::string word(to_string(precision));
+  remarks.push_back("computes " + std::to_string(narrowed.nodes) + " of " +
+                    std::to_string(body.node_count()) + " nodes in " + word);
+  constexpr std::size_t kShown = 3;
+  for (std::size_t i = 0; i < std::min(kShown, narrowed.overflows.size()); ++i) {
+    remarks.push_back(narrowed.overflows[i] + ", which " + word + " has not: float32 there");
+  }
+  if (narrowed.overflows.empty()) return;
+  log_warning("function '" + function + "': " + std::to_string(narrowed.overflows.size()) +
+              " products stay in float32, their constants are outside the range of " + word + ": " +
+              narrowed.overflows.front());
 }
 
 // Compiles what the engine claimed, the nodes of `claimed`; a failure names them, the engine and
@@ -141,7 +159,12 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
 
   std::optional<Graph> lowered;
   if (has_registered_ops(*body)) lowered = lower_ops(*engine, *body, own.device, own.phase);
-  const Graph& compiled = lowered ? *lowered : *body;
+  std::optional<NarrowedGraph> narrowed;
+  if (!has_precision(*engine, own.device, plan.precision)) {
+    narrowed =
+        narrowed_for(*engine, lowered ? *lowered : *body, own.device, own.phase, plan.precision);
+  }
+  const Graph& compiled = narrowed ? narrowed->graph : lowered ? *lowered : *body;
   dump_graph(options.dump_dir, name, compiled);
   const Function function = function_of(name, compiled, std::move(aliases));
   if (plan.keys.size() <= index) plan.keys.push_back(compile_key(*engine, function, own));
@@ -156,6 +179,10 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   made.executable = std::move(result.executable);
   made.from_cache = result.from_cache;
   made.info = std::move(result.info);
+  if (!has_precision(*engine, own.device, plan.precision)) {
+    tell_of_half_precision(narrowed ? *narrowed : NarrowedGraph(), *body, name, plan.precision,
+                           made.info.remarks);
+  }
   if (!own.device.starts_with("cpu")) {
     made.info.threads = 0;
   } else if (made.info.threads == 0) {

@@ -3,6 +3,7 @@
 
 #include <openvino/runtime/properties.hpp>
 
+#include "device/processor.h"
 #include "engine/handles.h"
 #include "engines/openvino/convert.h"
 #include "engines/openvino/executable.h"
@@ -57,7 +58,13 @@ OpenVinoEngine::OpenVinoEngine() {
   info_.name = "openvino";
   info_.version = library_version() + extensions_version();
   info_.location = library_location();
-  info_.devices = {{"cpu", {Precision::kF32, Precision::kBF16, Precision::kF16}}};
+  // Its hint means what it says where the processor has such arithmetic; asked for float16 without,
+  // the plugin computes in bfloat16.
+  info_.devices = {{"cpu", {Precision::kF32}}};
+  const Processor& cpu = processor();
+  std::vector<Precision>& precisions = info_.devices[0].precisions;
+  if (cpu.has("amx_bf16") || cpu.has("avx512_bf16")) precisions.push_back(Precision::kBF16);
+  if (cpu.has("amx_fp16") || cpu.has("avx512_fp16")) precisions.push_back(Precision::kF16);
   info_.checks_options = true;  // the plugin knows its properties
   info_.shapes = Shapes::kAny;
   info_.self_contained = true;

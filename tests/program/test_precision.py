@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`precision` on engines with and without an option of their own for it, judged by NumPy."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import openxrt
+import pytest
+
+ENGINES = [name for name in openxrt.engines() if name != "tensorrt"]
+HALF = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+RNG = np.random.default_rng(0)
+
+
+def product(weights: np.ndarray) -> openxrt.Graph:
+    """x·W, Relu, Softmax, ·W."""
+    graph = openxrt.Graph("network")
+    x = graph.add_input("x", "float32", [3, 64])
+    w = graph.add_constant(weights, "float32")
+    (first,) = graph.add_node("MatMul", [x, w], ["first"])
+    (relu,) = graph.add_node("Relu", [first], ["relu"])
+    (softmax,) = graph.add_node("Softmax", [relu], ["softmax"])
+    (last,) = graph.add_node("MatMul", [softmax, w], ["last"])
+    graph.add_output(relu)
+    graph.add_output(last)
+    return graph
+
+
+def expected(x: np.ndarray, weights: np.ndarray, half: type) -> dict[str, np.ndarray]:
+    """Rounded factors, sums in float32, rounded results."""
+    wide, w = np.float32, weights.astype(half).astype(np.float32)
+    relu = np.maximum((x.astype(half).astype(wide) @ w).astype(half).astype(wide), 0)
+    powers = np.exp(relu - relu.max(-1, keepdims=True))
+    softmax = (powers / powers.sum(-1, keepdims=True)).astype(half).astype(wide)
+    return {"relu": relu, "last": (softmax @ w).astype(half).astype(wide)}
+
+
+@pytest.mark.parametrize("precision", HALF)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_half_precision_is_computed_or_refused(engine: str, precision: str) -> None:
+    weights = RNG.normal(size=(64, 64)).astype(np.float32)
+    x = RNG.normal(size=(3, 64)).astype(np.float32)
+    options = {"engine": engine, "precision": precision, "strict": True, "cache_dir": ""}
+    try:
+        program = openxrt.load(product(weights), **options)
+    except openxrt.Unsupported as error:
+        assert f"precision {precision}: no engine of the program has it on cpu" in str(error)
+        return
+    given = program.run({"x": x})
+    exact = expected(x, weights, np.float32)
+    step = float(ml_dtypes.finfo(HALF[precision]).eps)
+    for name, wanted in expected(x, weights, HALF[precision]).items():
+        assert given[name].dtype == np.float32
+        scale = np.abs(wanted).max()
+        np.testing.assert_allclose(given[name], wanted, atol=2 * step * scale, err_msg=name)
+        # It is not float32 under another name.
+        assert np.abs(given[name] - exact[name]).max() > step / 64 * scale
+    assert program.explain()["precision"] == precision
+
+
+def test_an_engine_that_has_it_not_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    if "tvm" not in ENGINES:
+        pytest.skip("tvm is not installed")
+    weights = np.eye(64, dtype=np.float32)
+    program = openxrt.load(product(weights), engine="tvm", precision="bf16", cache_dir="")
+    program.run({"x": np.ones((3, 64), np.float32)})
+    said = capfd.readouterr().err
+    assert "precision bf16: no engine of the program has it on cpu ('tvm')" in said
+    assert "engine 'tvm' computes in float32: it has no bf16" in program.explain()["notes"]
+
+
+def test_weights_outside_the_range_are_named(capfd: pytest.CaptureFixture[str]) -> None:
+    weights = np.full((64, 64), 1e6, np.float32)
+    program = openxrt.load(product(weights), engine="native", precision="f16", cache_dir="")
+    x = RNG.normal(size=(3, 64)).astype(np.float32)
+    said = capfd.readouterr().err
+    assert "2 products stay in float32, their constants are outside the range of f16" in said
+    np.testing.assert_allclose(program.run({"x": x})["relu"], np.maximum(x @ weights, 0), rtol=1e-3)
