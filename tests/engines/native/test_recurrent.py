@@ -116,6 +116,20 @@ CASES += [
         {"attributes": (("clip", 0.3),)},
     )
 ]
+# More steps than are computed at once, and sequences that end one after the other.
+CASES += [
+    Case(
+        op, times=70, batch=9, columns=33, hidden=70, lengths=True, state=True, direction=direction
+    )
+    for op in GATES
+    for direction in ("forward", "reverse", "bidirectional")
+]
+CASES += [
+    Case("GRU", lengths=True, attributes=(("linear_before_reset", 1),)),
+    Case("LSTM", lengths=True, peephole=True, batch=5),
+    Case("LSTM", lengths=True, constant=False),
+    Case("LSTM", times=400, batch=2, columns=256, hidden=100),
+]
 CASES += [
     Case("LSTM", peephole=True),
     Case("LSTM", peephole=True, direction="bidirectional", state=True),

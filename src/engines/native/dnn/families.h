@@ -19,7 +19,6 @@ void register_int8_pool(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);
 void register_pool(KernelRegistry& registry);
 void register_normalization(KernelRegistry& registry);
-void register_recurrent(KernelRegistry& registry);
 void register_training(KernelRegistry& registry);
 void register_elementwise(KernelRegistry& registry);
 

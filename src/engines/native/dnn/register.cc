@@ -16,7 +16,6 @@ void register_kernels(KernelRegistry& registry) {
   register_matmul(registry);
   register_pool(registry);
   register_normalization(registry);
-  register_recurrent(registry);
   register_training(registry);
   register_elementwise(registry);
 }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/kernels/recurrent/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "engines/native/context.h"
+#include "engines/native/kernels/vector/panels.h"
+#include "engines/native/kernels/vector/vector_ops.h"
+
+namespace xrt::native {
+namespace {
+
+// Weights that a thread reads between two meetings with the others, at least: less is faster alone.
+constexpr std::int64_t kBytesPerPart = 256 * 1024;
+
+std::int64_t whole_panels(std::int64_t columns) {
+  const std::int64_t panel = panel_ops().panel;
+  return (columns + panel - 1) / panel * panel;
+}
+
+// fn(first, last) over the panels of weights of `bytes` bytes that meet `rows` rows.
+template <typename F>
+void over_panels(const ProductWhere& where, std::int64_t panels, std::size_t bytes,
+                 std::int64_t rows, F&& fn) {
+  if (where.all == nullptr || panels == 0) return fn(std::int64_t{0}, panels);
+  const std::int64_t each =
+      static_cast<std::int64_t>(bytes) / panels * std::max(rows / 4, std::int64_t{1});
+  where.all->parallel_for(
+      panels, std::max<std::int64_t>(kBytesPerPart / std::max<std::int64_t>(each, 1), 1), fn);
+}
+
+}  // namespace
+
+ByteRange byte_range(float low, float high) {
+  low = std::min(low, 0.0F);
+  high = std::max(high, 0.0F);
+  const float step = (high - low) / 255.0F;
+  const float scale = step == 0 ? 1.0F : step;
+  return {scale,
+          static_cast<std::int32_t>(std::clamp(std::nearbyint(0.0F - low / scale), 0.0F, 255.0F))};
+}
+
+FloatWeights::FloatWeights(const float* rows, std::int64_t columns, std::int64_t depth)
+    : depth_(depth), columns_(whole_panels(columns)) {
+  panels_ = allocate_checked(DType::kFloat32, {columns_, depth});
+  const std::int64_t panel = panel_ops().panel;
+  float* to = panels_.data<float>();
+  for (std::int64_t first = 0; first < columns_; first += panel, to += panel * depth) {
+    for (std::int64_t j = 0; j < panel; ++j) {
+      const float* from = rows + (first + j) * depth;
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const float w = first + j < columns ? from[k] : 0.0F;
+        // Products with denormal numbers take ten times as long.
+        to[k * panel + j] = std::fpclassify(w) == FP_SUBNORMAL ? 0.0F : w;
+      }
+    }
+  }
+}
+
+void FloatWeights::multiply(const float* x, std::int64_t rows, float* y, std::int64_t y_step,
+                            const ProductWhere& where) const {
+  const PanelOps& ops = panel_ops();
+  const std::int64_t panel = ops.panel;
+  over_panels(where, columns_ / panel, bytes(), rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      ops.multiply(x, depth_, rows, depth_, panels_.data<float>() + p * panel * depth_,
+                   y + p * panel, y_step);
+    }
+  });
+}
+
+void PlainWeights::multiply(const double* x, std::int64_t rows, double* y, std::int64_t y_step,
+                            const ProductWhere& /*where*/) const {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t j = 0; j < columns_; ++j) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < depth_; ++k) sum += x[r * depth_ + k] * rows_[j * depth_ + k];
+      y[r * y_step + j] += sum;
+    }
+  }
+}
+
+BytePanels::BytePanels(const void* weights, DType dtype, std::int64_t columns, std::int64_t depth)
+    : depth_(depth), columns_(whole_panels(columns)), sums_(static_cast<std::size_t>(columns_)) {
+  const std::int64_t panel = panel_ops().panel;
+  const std::int64_t quads = (depth + 3) / 4;
+  panels_ = allocate_checked(DType::kInt8, {columns_, quads, 4});
+  auto* to = panels_.data<std::int8_t>();
+  std::fill_n(to, panels_.count(), std::int8_t{0});
+  const auto* from = static_cast<const std::uint8_t*>(weights);
+  const std::uint8_t flip = dtype == DType::kUInt8 ? 128 : 0;  // less 128, as int8
+  for (std::int64_t k = 0; k < depth; ++k) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const auto w = static_cast<std::int8_t>(from[k * columns + j] ^ flip);
+      to[(j / panel * quads + k / 4) * panel * 4 + j % panel * 4 + k % 4] = w;
+      sums_[static_cast<std::size_t>(j)] += w;
+    }
+  }
+}
+
+ByteWeights::ByteWeights(const BytePanels& panels, DType dtype, std::span<const float> scale,
+                         std::span<const std::int32_t> zero)
+    : panels_(&panels), sums_(panels.sums()) {
+  const auto columns = static_cast<std::size_t>(panels.columns());
+  const std::int32_t shift = dtype == DType::kUInt8 ? 128 : 0;
+  scales_.resize(columns);
+  zeros_.resize(columns);
+  for (std::size_t j = 0; j < columns; ++j) {
+    // What fills the last panel has no scale.
+    scales_[j] = scale.size() == 1 ? scale[0] : j < scale.size() ? scale[j] : 0.0F;
+    zeros_[j] = (zero.size() == 1 ? zero[0] : j < zero.size() ? zero[j] : shift) - shift;
+    sums_[j] -= zeros_[j] * static_cast<std::int32_t>(panels.depth());
+  }
+}
+
+std::size_t ByteWeights::workspace(std::int64_t rows) const {
+  const std::int64_t quads = (depth() + 3) / 4;
+  return static_cast<std::size_t>(rows) * (static_cast<std::size_t>(columns() + quads) * 4 +
+                                           sizeof(ByteRange) + sizeof(std::int32_t));
+}
+
+void ByteWeights::multiply(const float* x, std::int64_t rows, float* y, std::int64_t y_step,
+                           const ProductWhere& where) const {
+  const VectorOps& ops = vector_ops();
+  const PanelOps& panels = panel_ops();
+  const std::int64_t panel = panels.panel;
+  const std::int64_t quads = (depth() + 3) / 4;
+  auto* sums = reinterpret_cast<std::int32_t*>(where.workspace);  // [rows][columns]
+  auto* ranges = reinterpret_cast<ByteRange*>(sums + rows * columns());
+  auto* totals = reinterpret_cast<std::int32_t*>(ranges + rows);
+  auto* bytes = reinterpret_cast<std::uint8_t*>(totals + rows);  // [rows][4 * quads]
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* from = x + r * depth();
+    std::uint8_t* to = bytes + r * 4 * quads;
+    ranges[r] = where.range != nullptr
+                    ? *where.range
+                    : byte_range(ops.minimum(from, depth()), ops.maximum(from, depth()));
+    ops.quantize_u8(from, to, depth(), ranges[r].scale, static_cast<float>(ranges[r].zero));
+    std::fill(to + depth(), to + 4 * quads, std::uint8_t{0});
+    totals[r] = 0;
+    for (std::int64_t k = 0; k < depth(); ++k) totals[r] += to[k];
+  }
+  over_panels(
+      where, columns() / panel, panels_->bytes(), rows, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin; p < end; ++p) {
+          panels.multiply_bytes(bytes, 4 * quads, rows, quads,
+                                panels_->panels() + p * panel * 4 * quads, sums + p * panel,
+                                columns());
+        }
+        const std::int64_t first = begin * panel;
+        for (std::int64_t r = 0; r < rows; ++r) {
+          panels.add_byte_sums(sums + r * columns() + first, y + r * y_step + first,
+                               (end - begin) * panel,
+                               {ranges[r].scale, ranges[r].zero, totals[r], sums_.data() + first,
+                                zeros_.data() + first, scales_.data() + first});
+        }
+      });
+}
+
+std::shared_ptr<const void> shared_packing(const Tensor& source, const std::string& kind,
+                                           const std::function<std::shared_ptr<void>()>& make) {
+  struct Entry {
+    std::weak_ptr<const void> source, packed;
+  };
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, std::string>, Entry> entries;
+  const std::lock_guard lock(mutex);
+  std::erase_if(entries, [](const auto& entry) { return entry.second.packed.expired(); });
+  Entry& entry = entries[{source.raw(), kind}];
+  // Memory that another tensor has now is none of the one that was packed.
+  const bool same =
+      !entry.source.owner_before(source.owner()) && !source.owner().owner_before(entry.source);
+  if (auto packed = entry.packed.lock(); packed != nullptr && same) return packed;
+  std::shared_ptr<const void> packed = make();
+  entry = {source.owner(), packed};
+  return packed;
+}
+
+}  // namespace xrt::native

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/kernels/vector/panels.h"
+
+namespace xrt::native {
+
+extern const PanelOps kPanelOpsBaseline;
+#if defined(__x86_64__)
+extern const PanelOps kPanelOpsAvx2;
+extern const PanelOps kPanelOpsAvx512;
+void multiply_byte_panel_vnni(const std::uint8_t* x, std::int64_t x_step, std::int64_t rows,
+                              std::int64_t quads, const std::int8_t* w, std::int32_t* y,
+                              std::int64_t y_step);
+#endif
+
+const PanelOps& panel_ops() {
+#if defined(__x86_64__)
+  static const PanelOps ops = [] {
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (avx2 && avx512) {
+      PanelOps chosen = kPanelOpsAvx512;
+      if (__builtin_cpu_supports("avx512vnni")) chosen.multiply_bytes = multiply_byte_panel_vnni;
+      return chosen;
+    }
+    return avx2 ? kPanelOpsAvx2 : kPanelOpsBaseline;
+  }();
+  return ops;
+#else
+  return kPanelOpsBaseline;
+#endif
+}
+
+}  // namespace xrt::native

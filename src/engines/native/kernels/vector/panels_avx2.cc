@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/native/kernels/vector/panels.h"
+
+#define XRT_ISA kPanelOpsAvx2
+#include "engines/native/kernels/vector/panels.inc"
