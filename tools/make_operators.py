@@ -56,8 +56,8 @@ Made by `tools/make_operators.py` from the registries of the engines and from wh
 OWN = """\
 ## Ops of the domain xrt
 
-Gradients that have no good form among the standard ops, and what recomputation needs. An engine
-without them leaves them to native.
+Gradients that have no good form among the standard ops, what recomputation needs, and an LSTM on
+bytes, which has a body for engines without it. Such an engine leaves the others to native.
 
 """
 

@@ -101,6 +101,11 @@ constexpr auto kTable = std::to_array<OpFacts>({
     {.op = "Unsqueeze", .moves = kView, .cheap = true},
     {.op = "Where", .cheap = true, .keeps_half = true},
     {.domain = "xrt", .op = "ConvWeightGradient", .cost = kWindows, .filters = ~0, .result = 1},
+    {.domain = "xrt",
+     .op = "DynamicQuantizeLSTM",
+     .cost = kRecurrence,
+     .on_bytes = true,
+     .rounds = true},
 });
 
 constexpr auto key(const OpFacts& facts) { return std::tuple(facts.domain, facts.op); }

@@ -4,6 +4,7 @@
 #include <onnx/defs/function.h>
 #include <onnx/defs/schema.h>
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -65,6 +66,71 @@ void infer_batch_norm_gradient(InferenceContext& c) {
   like(c, 0, 0);
   like(c, 1, 1);
   like(c, 1, 2);
+}
+
+// Y [times, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]
+void infer_quantized_lstm(InferenceContext& c) {
+  for (std::size_t i = 0; i < c.getNumOutputs(); ++i) {
+    onnx::propagateElemTypeFromInputToOutput(c, 0, i);
+  }
+  const auto* x = shape_of(c, 0);
+  const auto* r = shape_of(c, 2);
+  if (x == nullptr || r == nullptr) return;
+  if (x->dim_size() != 3 || r->dim_size() != 3) {
+    fail_shape_inference("X or R is not of rank 3");
+  }
+  for (std::size_t i = 0; i < c.getNumOutputs(); ++i) {
+    auto* shape = c.getOutputType(i)->mutable_tensor_type()->mutable_shape();
+    if (i == 0) *shape->add_dim() = x->dim(0);
+    *shape->add_dim() = r->dim(0);
+    *shape->add_dim() = x->dim(1);
+    *shape->add_dim() = r->dim(1);
+  }
+}
+
+// The numbers of `weights` as LSTM has them: [directions, 4 * hidden, rows]. Scales and zero points
+// are [directions] or [directions, 4 * hidden].
+std::string plain_weights(const std::string& name) {
+  return name + "_Steps = Cast<to = 1>(" + name + ")\n" +                          //
+         name + "_ZeroFloat = Cast<to = 1>(" + name + "_zero_point)\n" +           //
+         name + "_ZeroFlat = Reshape(" + name + "_ZeroFloat, Columns)\n" +         //
+         name + "_ScaleFlat = Reshape(" + name + "_scale, Columns)\n" +            //
+         name + "_Centred = Sub(" + name + "_Steps, " + name + "_ZeroFlat)\n" +    //
+         name + "_Scaled = Mul(" + name + "_Centred, " + name + "_ScaleFlat)\n" +  //
+         name + "_Plain = Transpose<perm = [0, 2, 1]>(" + name + "_Scaled)\n";
+}
+
+// X is rounded as the op says, h is not: that would take a loop.
+bool quantized_lstm_body(const FunctionBodyBuildContext& context, const OpSchema& schema,
+                         FunctionProto& function) {
+  onnx::FunctionBuilder builder(function);
+  builder.Const("Columns", std::vector<std::int64_t>{0, 1, -1});
+  builder.Add("X_Bytes, X_Scale, X_Zero = DynamicQuantizeLinear(X)");
+  builder.Add("X_Rounded = DequantizeLinear(X_Bytes, X_Scale, X_Zero)");
+  builder.Add(plain_weights("W").c_str());
+  builder.Add(plain_weights("R").c_str());
+  std::vector<std::string> inputs{"X_Rounded", "W_Plain", "R_Plain"};
+  constexpr std::array kOptional{"B", "sequence_lens", "initial_h", "initial_c", "P"};
+  for (std::size_t i = 0; i < kOptional.size(); ++i) {
+    inputs.emplace_back(context.hasInput(static_cast<int>(i) + 3) ? kOptional[i] : "");
+  }
+  while (inputs.back().empty()) inputs.pop_back();
+  auto& lstm = *function.add_node();
+  lstm.set_op_type("LSTM");
+  for (const std::string& input : inputs) lstm.add_input(input);
+  constexpr std::array kOutputs{"Y", "Y_h", "Y_c"};
+  for (std::size_t i = 0; i < kOutputs.size(); ++i) {
+    lstm.add_output(context.hasOutput(static_cast<int>(i)) ? kOutputs[i] : "");
+  }
+  for (const auto& [name, attribute] : schema.attributes()) {
+    if (context.getAttribute(name) == nullptr) continue;
+    auto& reference = *lstm.add_attribute();
+    reference.set_name(name);
+    reference.set_ref_attr_name(name);
+    reference.set_type(attribute.type);
+  }
+  schema.BuildFunction(function);
+  return true;
 }
 
 const std::vector<std::string>& floats() {
@@ -131,6 +197,45 @@ OpSchema conv_weight_gradient() {
   return add_window(schema);
 }
 
+OpSchema dynamic_quantize_lstm() {
+  const std::vector<std::string> bytes{"tensor(int8)", "tensor(uint8)"};
+  return OpSchema()
+      .SetName("DynamicQuantizeLSTM")
+      .SetDoc(
+          "LSTM with weights of bytes, W [directions, inputs, 4·hidden] and R [directions, hidden, "
+          "4·hidden], which stand for (byte − zero point)·scale; one scale and zero point a "
+          "direction, or one a column. X is rounded to bytes as DynamicQuantizeLinear does, all of "
+          "it by one scale; the state h of each sequence likewise, at every step. In the body, for "
+          "engines without such products, h is not rounded. Attributes of LSTM.")
+      .Input(0, "X", "", "T")
+      .Input(1, "W", "", "T2")
+      .Input(2, "R", "", "T2")
+      .Input(3, "B", "", "T", OpSchema::Optional)
+      .Input(4, "sequence_lens", "", "T1", OpSchema::Optional)
+      .Input(5, "initial_h", "", "T", OpSchema::Optional)
+      .Input(6, "initial_c", "", "T", OpSchema::Optional)
+      .Input(7, "P", "", "T", OpSchema::Optional)
+      .Input(8, "W_scale", "", "T")
+      .Input(9, "W_zero_point", "", "T2")
+      .Input(10, "R_scale", "", "T")
+      .Input(11, "R_zero_point", "", "T2")
+      .Output(0, "Y", "", "T", OpSchema::Optional)
+      .Output(1, "Y_h", "", "T", OpSchema::Optional)
+      .Output(2, "Y_c", "", "T", OpSchema::Optional)
+      .Attr("activation_alpha", "", AttributeProto::FLOATS, false)
+      .Attr("activation_beta", "", AttributeProto::FLOATS, false)
+      .Attr("activations", "", AttributeProto::STRINGS, false)
+      .Attr("clip", "", AttributeProto::FLOAT, false)
+      .Attr("direction", "", AttributeProto::STRING, std::string("forward"))
+      .Attr("hidden_size", "", AttributeProto::INT, false)
+      .Attr("input_forget", "", AttributeProto::INT, static_cast<std::int64_t>(0))
+      .TypeConstraint("T", {"tensor(float)"}, "")
+      .TypeConstraint("T1", {"tensor(int32)"}, "")
+      .TypeConstraint("T2", bytes, "")
+      .TypeAndShapeInferenceFunction(infer_quantized_lstm)
+      .SetContextDependentFunctionBodyBuilder(quantized_lstm_body, kVersion);
+}
+
 OpSchema max_pool_gradient() {
   OpSchema schema;
   schema.SetName("MaxPoolGradient")
@@ -151,8 +256,8 @@ OpSchema max_pool_gradient() {
 bool register_all() {
   onnx::OpSchemaRegistry::DomainToVersionRange::Instance().AddDomainToVersion(kOwnDomain, kVersion,
                                                                               kVersion);
-  for (OpSchema schema :
-       {after(), batch_norm_gradient(), conv_weight_gradient(), max_pool_gradient()}) {
+  for (OpSchema schema : {after(), batch_norm_gradient(), conv_weight_gradient(),
+                          dynamic_quantize_lstm(), max_pool_gradient()}) {
     schema.SetDomain(kOwnDomain).SinceVersion(kVersion).SetLocation(__FILE__, 0);
     onnx::RegisterSchema(std::move(schema), 0, /*fail_duplicate_schema=*/true,
                          /*fail_with_exception=*/true);

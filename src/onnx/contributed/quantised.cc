@@ -143,31 +143,12 @@ void rewrite_quantize(Rewriting& r) {
   r.become(r.op_name(), {r.need(0), one(r.need(1)), one(r.input(2))}, std::move(r.attributes()));
 }
 
-// The numbers of weights (directions, inputs, 4 H) as the standard has them, (directions, 4 H,
-// inputs). One scale a direction, or one a column.
-ValueId recurrent_weights(Rewriting& r, std::size_t i, std::size_t scale) {
-  const auto columns = [&](ValueId v) { return r.unsqueeze(r.reshape(v, {0, -1}), {1}); };
-  const ValueId steps = r.sub(r.cast(r.need(i), DType::kFloat32),
-                              columns(r.cast(r.need(scale + 1), DType::kFloat32)));
-  return r.transpose(r.mul(steps, columns(r.need(scale))), {0, 2, 1});
-}
-
-// Only the weights are rounded: what goes into the products is not, here.
+// The op of the domain "xrt" with the same operands: no expression of the standard's ops rounds the
+// hidden state at every step, but a loop.
 void rewrite_dynamic_quantize_lstm(Rewriting& r) {
-  const ValueId w = recurrent_weights(r, 1, 8);
-  const ValueId recurrent = recurrent_weights(r, 2, 10);
-  std::size_t count = 1;
-  for (std::size_t i = 1; i < 3; ++i) {
-    if (r.wants(i)) count = i + 1;
-  }
-  if (!r.has_attr("hidden_size")) {
-    const auto hidden = r.dim(r.need(2), 1);
-    if (!hidden) r.refuse("hidden_size is missing");
-    r.attributes()["hidden_size"] = *hidden;
-  }
-  r.finish(r.ops(
-      "LSTM", {r.need(0), w, recurrent, r.input(3), r.input(4), r.input(5), r.input(6), r.input(7)},
-      count, std::move(r.attributes())));
+  Values inputs;
+  for (std::size_t i = 0; i < 12; ++i) inputs.push_back(r.input(i));
+  r.become("DynamicQuantizeLSTM", std::move(inputs), std::move(r.attributes()), kOwn);
 }
 
 constexpr auto kQuantised = std::to_array<Entry>({

@@ -244,9 +244,10 @@ void Rewriting::finish(const Values& outputs) {
   }
 }
 
-void Rewriting::become(std::string_view name, Values inputs, Attributes attributes) {
+void Rewriting::become(std::string_view name, Values inputs, Attributes attributes,
+                       std::string_view domain) {
   while (!inputs.empty() && !inputs.back().valid()) inputs.pop_back();
-  draft_.domain.clear();
+  draft_.domain = std::string(domain);
   draft_.op = std::string(name);
   draft_.inputs = std::move(inputs);
   draft_.attributes = std::move(attributes);

@@ -130,7 +130,8 @@ class Rewriting {
   // The outputs in order. An invalid one is an error where the model names it.
   void finish(const Values& outputs);
   // The op itself becomes this one, with the outputs it has.
-  void become(std::string_view name, Values inputs, Attributes attributes = {});
+  void become(std::string_view name, Values inputs, Attributes attributes = {},
+              std::string_view domain = "");
 
  private:
   std::string fresh(std::string_view part);
@@ -151,6 +152,7 @@ struct Entry {
 
 inline constexpr std::string_view kMicrosoft = "com.microsoft";
 inline constexpr std::string_view kNchwc = "com.microsoft.nchwc";
+inline constexpr std::string_view kOwn = "xrt";  // the domain of ops/own_ops.h
 
 // By subject, one file each.
 std::span<const Entry> linear_ops();

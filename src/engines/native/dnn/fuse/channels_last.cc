@@ -197,8 +197,9 @@ class ChannelsLast {
   // Nodes of training (dnn/training.cc). False for any other node.
   bool convert_training(NodeId id) {
     const Node node = graph_.node(id);
-    const bool gradient = node.domain == "xrt" || (node.domain == kDomain && node.op != "Conv" &&
-                                                   !node.op.starts_with("Int8"));
+    const bool gradient =
+        (node.domain == "xrt" && node.op.ends_with("Gradient")) ||
+        (node.domain == kDomain && node.op != "Conv" && !node.op.starts_with("Int8"));
     const bool norm = node.domain.empty() && node.op == "BatchNormalization" &&
                       need_int(node, "training_mode") != 0 && need_float(node, "momentum") == 0;
     if (!gradient && !norm) return false;

@@ -13,6 +13,8 @@
 
 namespace xrt::native {
 
+void register_quantized_lstm(KernelRegistry& registry);
+
 inline void check_recurrent_input(std::size_t i, const char* name, const Tensor& t,
                                   const Dims& expected) {
   if (t.dims() != expected) {

@@ -104,6 +104,7 @@ void register_recurrent_kernels(KernelRegistry& registry) {
   add("RNN", Cell::kRnn);
   add("GRU", Cell::kGru);
   add("LSTM", Cell::kLstm);
+  register_quantized_lstm(registry);
 }
 
 }  // namespace xrt::native
