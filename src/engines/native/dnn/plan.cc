@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <unordered_map>
 
 namespace xrt::native::dnn {
@@ -413,12 +414,25 @@ std::shared_ptr<const Plan> PlanKernel::plan_for(const std::vector<Dims>& dims) 
   }
   std::shared_ptr<const Plan> plan = make_plan(dims);
   const std::lock_guard lock(mutex_);
-  if (plans_.size() >= kMaximumPlans) {
+  plans_.insert_or_assign(dims, Cached{plan, ++uses_});
+  // Plans of other sizes may want other layouts of the weights: a few of them are kept.
+  constexpr std::size_t kMostLayouts = 4;
+  const auto held_bytes = [&] {
+    std::set<const PackedWeights*> held;
+    std::size_t bytes = 0;
+    for (const auto& [sizes, cached] : plans_) {
+      for (const auto& weights : cached.plan->weights()) {
+        if (held.insert(weights.get()).second) bytes += weights->bytes();
+      }
+    }
+    return bytes;
+  };
+  while (plans_.size() > kMaximumPlans ||
+         (plans_.size() > 1 && held_bytes() > kMostLayouts * plan->weight_bytes())) {
     plans_.erase(std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) {
       return a.second.used < b.second.used;
     }));
   }
-  plans_.insert_or_assign(dims, Cached{plan, ++uses_});
   return plan;
 }
 
