@@ -49,6 +49,12 @@ TYPES = {
     "OptionsByEngine": ("map", "Mapping[str, Mapping[str, object]] | None"),
 }
 
+# Options whose texts Python also takes apart, as sequences of sizes and names.
+SIZES = {
+    "shapes": "Mapping[str, str | Sequence[int | str | None]] | None",
+    "ranges": "Mapping[str, str | int | Sequence[int]] | None",
+}
+
 # Where the rows of variables lie -> what docs call them.
 VARIABLES = {
     "src/options/variables.inc": "core",
@@ -118,6 +124,7 @@ def read_options(text: str) -> list[Option]:
             if type_name not in TYPES:
                 raise SystemExit(f"{OPTIONS}: option {name}: type {type_name} is not in TYPES")
             kind, annotation = TYPES[type_name]
+            annotation = SIZES.get(name, annotation)
             retired = ""
             if kind_of_row == "RETIRED_OPTION":
                 retired, default = literal(rest[0]), None

@@ -37,8 +37,8 @@ class LoadOptions(TypedDict, total=False):
     training: bool
     force_compile: bool
     max_batch_size: int
-    shapes: Mapping[str, str] | None
-    ranges: Mapping[str, str] | None
+    shapes: Mapping[str, str | Sequence[int | str | None]] | None
+    ranges: Mapping[str, str | int | Sequence[int]] | None
     max_workspace_bytes: int
     max_memory_bytes: int
     max_nodes: int
@@ -71,8 +71,8 @@ def load(
     training: bool = False,
     force_compile: bool = False,
     max_batch_size: int = 0,
-    shapes: Mapping[str, str] | None = None,
-    ranges: Mapping[str, str] | None = None,
+    shapes: Mapping[str, str | Sequence[int | str | None]] | None = None,
+    ranges: Mapping[str, str | int | Sequence[int]] | None = None,
     max_workspace_bytes: int = 0,
     max_memory_bytes: int = 0,
     max_nodes: int = 10000000,

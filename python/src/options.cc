@@ -112,10 +112,41 @@ void convert(nb::handle value, OptionPairs& field) {
   }
 }
 
-void convert(nb::handle value, OptionMap& field) {
-  OptionPairs pairs;
-  convert(value, pairs);
-  field = OptionMap(pairs.begin(), pairs.end());
+// Sizes and names as a text: themselves, or their sequence; None is a size that is left as it is.
+std::string sizes_text(nb::handle value, char separator) {
+  if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
+  if (value.is_none()) return "?";
+  if (!PySequence_Check(value.ptr())) {
+    std::int64_t size = 0;
+    if (PyBool_Check(value.ptr())) throw WrongKind();
+    convert(value, size);
+    return std::to_string(size);
+  }
+  std::string text;
+  for (const nb::handle part : nb::iter(value)) {
+    if (!PyUnicode_Check(part.ptr()) && PySequence_Check(part.ptr())) throw WrongKind();
+    const std::string one = sizes_text(part, separator);
+    // It would be two, or none.
+    if (one.empty() || one.find(separator) != std::string::npos) throw WrongKind();
+    text += (text.empty() ? "" : std::string(1, separator)) + one;
+  }
+  return text;
+}
+
+// Of options whose values are sizes: what separates them in a text. 0: of all others.
+char separator_of(const OptionMap ProgramOptions::*field) {
+  if (field == &ProgramOptions::shapes) return ',';
+  return field == &ProgramOptions::ranges ? ':' : '\0';
+}
+
+void convert(nb::handle value, ProgramOptions& options, OptionMap ProgramOptions::*field) {
+  const char separator = separator_of(field);
+  OptionMap texts;
+  for (const nb::handle entry : entries_of(value)) {
+    texts[checked_text(entry[0])] =
+        separator == '\0' ? checked_text(entry[1]) : sizes_text(entry[1], separator);
+  }
+  options.*field = std::move(texts);
 }
 
 void convert(nb::handle value, OptionsByEngine& field) {
@@ -129,9 +160,14 @@ void convert(nb::handle value, OptionsByEngine& field) {
   }
 }
 
+template <typename T>
+void convert(nb::handle value, ProgramOptions& options, T ProgramOptions::*field) {
+  convert(value, options.*field);
+}
+
 void set(ProgramOptions& options, const std::string& name, nb::handle value) {
 #define XRT_OPTION(type, field, value_by_default, ...) \
-  if (name == #field) return convert(value, options.field);
+  if (name == #field) return convert(value, options, &ProgramOptions::field);
 #include "xrt/options.inc"
   throw WrongKind();  // a retired option, which set_option() has dealt with
 }

@@ -175,6 +175,9 @@ std::string compile_key(const Engine& engine, const Function& function,
   hasher.add(static_cast<std::int64_t>(options.precision));
   hasher.add(static_cast<std::int64_t>(options.phase));
   hasher.add(options.max_batch_size).add(static_cast<std::int64_t>(options.max_workspace_bytes));
+  for (const SizeRange& range : options.ranges) {
+    hasher.add(range.symbol).add(range.least).add(range.usual).add(range.most);
+  }
   for (const auto& [name, value] : options.engine_options) hasher.add(name).add(value);
   add_code_of_ops(graph_of(function.graph), engine.name(), hasher);
   return engine.name() + "-" + hasher.digest().hex();

@@ -15,6 +15,7 @@
 #include "device/threads.h"
 #include "engine/host.h"
 #include "ir/printer.h"
+#include "options/sizes.h"
 #include "placement/precision.h"
 #include "placement/survey.h"
 #include "plan/compile_progress.h"
@@ -40,6 +41,22 @@ std::int64_t batch_to_build_for(const Graph& graph, const ProgramOptions& option
     if (first.is_known()) batch = std::max(batch, first.value());
   }
   return batch;
+}
+
+// The ranges of the dimensions that the function's inputs have.
+std::vector<SizeRange> ranges_to_build_for(const Graph& function, const ProgramOptions& options) {
+  std::vector<SizeRange> ranges;
+  for (const NamedRange& range : named_ranges(options)) {
+    const auto has_dim = [&](ValueId v) {
+      const Type& type = function.type(v);
+      return type.has_rank() && std::find(type.shape->begin(), type.shape->end(),
+                                          Dim(range.name)) != type.shape->end();
+    };
+    if (std::any_of(function.inputs().begin(), function.inputs().end(), has_dim)) {
+      ranges.push_back({range.name, range.least, range.usual, range.most});
+    }
+  }
+  return ranges;
 }
 
 // Throws CompileFailure where the engine computed this function wrong earlier.
@@ -154,6 +171,7 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   check_engine_options(*engine, own.engine_options);
   own.max_workspace_bytes = options.max_workspace_bytes;
   own.max_batch_size = batch_to_build_for(plan.folded, options);
+  own.ranges = ranges_to_build_for(*body, options);
   if (!cache.empty()) own.records_dir = (cache / "records" / engine->name()).string();
   own.progress = compile_progress(name);
 

@@ -22,6 +22,7 @@
 #include "placement/estimates.h"
 #include "placement/survey.h"
 #include "plan/functions.h"
+#include "program/input_sizes.h"
 #include "program/load_checks.h"
 #include "program/option_checks.h"
 #include "program/plan_cache.h"
@@ -91,13 +92,20 @@ PassOptions pass_options(const ProgramOptions& given) {
   return options;
 }
 
+std::vector<InputType> input_types(const ProgramPorts& ports) {
+  std::vector<InputType> inputs;
+  for (const Port& port : ports.inputs) inputs.push_back({port.name, port.type});
+  return inputs;
+}
+
 class ProgramImpl final : public Program {
  public:
   // `cache`: where the program is kept in the disk cache, which imported it with `files`.
   // `why_not_kept`: for explain(), where `cache` is null.
   ProgramImpl(Graph graph, ProgramOptions options, std::unique_ptr<PlanCache> cache = nullptr,
               const std::vector<ExternalFile>& files = {}, std::string why_not_kept = {})
-      : shared_options_(std::make_shared<const ProgramOptions>(std::move(options))),
+      : shared_options_(
+            std::make_shared<const ProgramOptions>(refine_inputs(graph, std::move(options)))),
         cache_(std::move(cache)),
         why_not_kept_(std::move(why_not_kept)) {
     infer_shapes(graph);
@@ -139,7 +147,8 @@ class ProgramImpl final : public Program {
 
   // From what the disk cache holds.
   ProgramImpl(std::unique_ptr<PlanCache> cache, ProgramOptions options)
-      : shared_options_(std::make_shared<const ProgramOptions>(std::move(options))),
+      : shared_options_(std::make_shared<const ProgramOptions>(
+            with_ranges_of(input_types(cache->ports()), std::move(options)))),
         ports_(cache->ports()),
         cache_(std::move(cache)),
         graph_(std::make_shared<ProgramGraph>(cache_)) {
@@ -192,6 +201,14 @@ class ProgramImpl final : public Program {
     const UserRun counted;
     if (is_static_) {
       static_plan_->run(inputs, outputs, profiler_, device_results);
+      return;
+    }
+    if (const std::optional<PaddedRun> padded = sized_plans_->padded(inputs)) {
+      std::vector<Data> results(outputs.size());
+      const std::shared_ptr<ServedPlan> plan = sized_plans_->plan_for(padded->inputs());
+      tell_leftovers_once(*plan);
+      plan->run(padded->inputs(), results, profiler_, device_results);
+      padded->deliver(results, outputs, ports_.outputs);
       return;
     }
     const std::shared_ptr<ServedPlan> plan = sized_plans_->plan_for(inputs);

@@ -340,6 +340,15 @@ Explanation ServedPlan::explain() const {
   return explanation;
 }
 
+std::size_t ServedPlan::held_bytes() const {
+  const std::shared_ptr<Executor> served = plan();
+  std::size_t bytes = served->workspace_bytes();
+  for (const Explanation::LaunchRow& launch : served->explain().launches) {
+    bytes += launch.weight_bytes;
+  }
+  return bytes;
+}
+
 Decision ServedPlan::decision() const {
   const std::lock_guard lock(mutex_);
   return decision_;

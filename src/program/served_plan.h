@@ -49,6 +49,9 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
            bool device_results);
   Explanation explain() const;
+  // Bytes that it holds as long as it is kept, as its executables say: weights, and the scratch
+  // memory of one run.
+  std::size_t held_bytes() const;
   // Which engines run it now.
   Decision decision() const;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/sized_plans.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -12,6 +14,8 @@
 #include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
 #include "placement/estimates.h"
+#include "placement/survey.h"
+#include "program/input_sizes.h"
 #include "registry/engine_manifest.h"
 #include "registry/engine_names.h"
 #include "xrt/registry.h"
@@ -51,18 +55,44 @@ SizedPlans::SizedPlans(PlanSource program, const ProgramPorts& ports,
       options_(*program_.options),
       ports_(ports),
       cache_(std::move(cache)),
-      starts_open_(is_to_start_open()) {
+      starts_open_(is_to_start_open()),
+      ranges_(named_ranges(options_)) {
   if (starts_open_) seen_ = declared_sizes();
+  for (std::size_t i = 0; i < ports_.inputs.size(); ++i) {
+    const Port& port = ports_.inputs[i];
+    for (std::size_t d = 0; d < port.type.rank(); ++d) {
+      const Dim& dim = (*port.type.shape)[d];
+      if (dim.is_known()) continue;
+      const std::string name = dimension_name(port.name, d, dim);
+      for (std::size_t r = 0; r < ranges_.size(); ++r) {
+        if (ranges_[r].name == name) ranged_.push_back({i, d, r});
+      }
+    }
+  }
 }
 
 bool SizedPlans::is_to_start_open() const {
-  if (is_auto(options_) || options_.training || !declared_sizes()) return false;
+  if (options_.training || !declared_sizes()) return false;
+  // On the host it finds engines that take any size; it judges them by the usual one.
+  if (is_auto(options_)) return options_.device == "cpu" && all_have_ranges();
   std::vector<std::string> engines = options_.engines;
   for (const auto& [node, engine] : options_.node_engines) engines.push_back(engine);
   if (!std::all_of(engines.begin(), engines.end(), takes_any_size)) return false;
   // At the end of a list it gets what is left over.
   if (engines.size() > 1 && engines.back() == kFallbackEngine) engines.pop_back();
-  return has_range() || std::none_of(engines.begin(), engines.end(), gains_from_fixed_sizes);
+  return !options_.ranges.empty() ||
+         std::none_of(engines.begin(), engines.end(), gains_from_fixed_sizes);
+}
+
+bool SizedPlans::all_have_ranges() const {
+  for (const Port& port : ports_.inputs) {
+    for (std::size_t d = 0; d < port.type.rank(); ++d) {
+      const Dim& dim = (*port.type.shape)[d];
+      if (dim.is_known()) continue;
+      if (!options_.ranges.contains(dimension_name(port.name, d, dim))) return false;
+    }
+  }
+  return true;
 }
 
 std::optional<SizedPlans::Sizes> SizedPlans::declared_sizes() const {
@@ -79,18 +109,49 @@ std::optional<SizedPlans::Sizes> SizedPlans::declared_sizes() const {
   return sizes;
 }
 
-// Engines of the host take any size; those that build for a range are of accelerators.
-bool SizedPlans::has_range() const {
-  return options_.max_batch_size > 0 && options_.device != "cpu";
-}
-
 void SizedPlans::prepare() {
-  // The sizes that a range leaves open come with the first run.
-  if (!starts_open_ || has_range()) return;
+  if (!starts_open_) return prepare_buckets();
+  // Of accelerators, sizes that have no range come with the first run.
+  if (options_.device != "cpu" && !all_have_ranges()) return;
   Claim claimed = claim(*declared_sizes());
   const auto plan = build_claimed(claimed, {});
   const std::lock_guard lock(mutex_);
   last_ = plan;
+}
+
+// Ranges, and an engine that builds for one size at a time.
+void SizedPlans::prepare_buckets() {
+  const bool may_pad = !ranges_.empty() && !options_.training && options_.aliases.empty() &&
+                       options_.device == "cpu" && !is_auto(options_);
+  const std::optional<Sizes> declared = declared_sizes();
+  if (!may_pad || !declared) return;
+  const auto open = specialised(*program_.graph(), types_of(*declared), options_);
+  buckets_ = Buckets::of(*open, ranges_, why_no_buckets_);
+  if (!why_no_buckets_.empty()) log_info("sizes are not padded: " + why_no_buckets_);
+  if (buckets_ == nullptr || !all_have_ranges()) return;
+  Sizes usual = *declared;
+  for (std::size_t i = 0, at = 0; i < ports_.inputs.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(std::max<std::int64_t>(usual[at++], 0));
+    for (const RangedDim& dim : ranged_) {
+      if (dim.input == i) usual[at + dim.position] = ranges_[dim.range].usual;
+    }
+    at += rank;
+  }
+  Claim claimed = claim(usual);
+  const auto plan = build_claimed(claimed, {});
+  const std::lock_guard lock(mutex_);
+  last_ = last_fixed_ = plan;
+}
+
+std::optional<PaddedRun> SizedPlans::padded(std::span<const Data> inputs) {
+  if (buckets_ == nullptr) return std::nullopt;
+  grow_ranges(inputs);
+  std::vector<NamedRange> ranges;
+  {
+    const std::lock_guard lock(mutex_);
+    ranges = ranges_;
+  }
+  return buckets_->pad(inputs, ranges);
 }
 
 std::shared_ptr<ServedPlan> SizedPlans::last() const {
@@ -136,8 +197,13 @@ std::optional<SizedPlans::Sizes> SizedPlans::common(const Sizes& a, const Sizes&
 
 std::shared_ptr<ServedPlan> SizedPlans::plan_for(std::span<const Data> inputs) {
   const Sizes sizes = sizes_of(inputs);
+  if (!ranged_.empty()) grow_ranges(inputs);
+  const bool is_empty = std::any_of(ranged_.begin(), ranged_.end(), [&](const RangedDim& dim) {
+    const Data& data = inputs[dim.input];
+    return data.is_tensor() && data.tensor().dims()[dim.position] == 0;
+  });
   for (;;) {
-    Claim claimed = claim(sizes);
+    Claim claimed = claim(sizes, is_empty);
     const auto plan = claimed.is_mine ? build_claimed(claimed, inputs) : claimed.plan.get();
     if (plan == nullptr) continue;  // dimensions cannot be left open
     const std::lock_guard lock(mutex_);
@@ -152,6 +218,14 @@ std::shared_ptr<ServedPlan> SizedPlans::build_claimed(Claim& claim, std::span<co
   try {
     std::shared_ptr<ServedPlan> plan = build(claim.sizes, inputs);
     claim.promise.set_value(plan);
+    if (!is_open(claim.sizes)) {
+      const std::size_t bytes = plan->held_bytes();
+      const std::lock_guard lock(mutex_);
+      for (Entry& entry : fixed_) {
+        if (entry.sizes == claim.sizes) entry.bytes = bytes;
+      }
+      make_room();
+    }
     return plan;
   } catch (...) {  // handed on to whoever waits for this plan, and rethrown here
     forget(claim.sizes);
@@ -184,7 +258,7 @@ bool SizedPlans::stays_fixed_after(const Sizes& sizes) {
 }
 
 // Finds the plan for these sizes, or enters one that the caller is to build.
-SizedPlans::Claim SizedPlans::claim(const Sizes& sizes) {
+SizedPlans::Claim SizedPlans::claim(const Sizes& sizes, bool stays_fixed) {
   Claim claim;
   const std::lock_guard lock(mutex_);
   const auto found =
@@ -195,7 +269,7 @@ SizedPlans::Claim SizedPlans::claim(const Sizes& sizes) {
     claim.plan = found->plan;
     return claim;
   }
-  if (open_ && covers(open_->sizes, sizes)) {
+  if (!stays_fixed && open_ && covers(open_->sizes, sizes)) {
     claim.sizes = open_->sizes;
     claim.plan = open_->plan;
     return claim;
@@ -203,17 +277,35 @@ SizedPlans::Claim SizedPlans::claim(const Sizes& sizes) {
   std::optional<Sizes> seen = seen_ ? common(*seen_, sizes) : sizes;
   claim.is_mine = true;
   claim.plan = claim.promise.get_future().share();
-  if (seen && is_open(*seen) && may_stay_open()) {
+  if (!stays_fixed && seen && is_open(*seen) && may_stay_open()) {
     claim.sizes = *seen;
     open_ = Entry{claim.sizes, claim.plan};
   } else {
     claim.sizes = sizes;
     fixed_.push_front({claim.sizes, claim.plan});
     ++sets_;
-    if (fixed_.size() > static_cast<std::size_t>(options_.max_specializations)) fixed_.pop_back();
+    make_room();
   }
   if (seen) seen_ = std::move(seen);
   return claim;
+}
+
+void SizedPlans::make_room() {
+  // Of what executables say that they hold: a few of the largest ones, and always a little.
+  constexpr std::size_t kLargePlans = 4;
+  constexpr std::size_t kLittle = std::size_t{256} << 20;
+  std::size_t largest = 0;
+  std::size_t bytes = 0;
+  for (const Entry& entry : fixed_) {
+    largest = std::max(largest, entry.bytes);
+    bytes += entry.bytes;
+  }
+  const auto most = static_cast<std::size_t>(options_.max_specializations);
+  while (fixed_.size() > 1 &&
+         (fixed_.size() > most || bytes > std::max(kLittle, kLargePlans * largest))) {
+    bytes -= fixed_.back().bytes;
+    fixed_.pop_back();
+  }
 }
 
 // Whether a plan with open dimensions is to serve the next set of shapes. With the lock held.
@@ -260,6 +352,21 @@ std::vector<std::optional<Type>> SizedPlans::types_of(const Sizes& sizes) const 
   return types;
 }
 
+// What explain() says of the plan, before its input types. With the lock held.
+std::string SizedPlans::note_of(const Sizes& sizes, const std::vector<NamedRange>& ranges) const {
+  if (!is_open(sizes)) {
+    return buckets_ == nullptr ? "this plan serves one set of sizes:"
+                               : "this plan serves sizes up to these, to which inputs are padded:";
+  }
+  std::string bounds;
+  for (const NamedRange& range : ranges) {
+    bounds += fmt::format("{}{} from {} to {}", bounds.empty() ? "" : ", ", range.name, range.least,
+                          range.most);
+  }
+  if (bounds.empty()) return "this plan serves all sizes of its open dimensions:";
+  return "this plan serves a range of sizes, " + bounds + ":";
+}
+
 std::shared_ptr<ServedPlan> SizedPlans::build(const Sizes& sizes, std::span<const Data> inputs) {
   // Measuring reads them.
   if (CallerStream* stream = CallerStream::current()) stream->wait();
@@ -272,19 +379,26 @@ std::shared_ptr<ServedPlan> SizedPlans::build(const Sizes& sizes, std::span<cons
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i]) shapes += " " + ports_.inputs[i].name + " " + to_string(*types[i]);
   }
+  std::vector<NamedRange> ranges;
   {
     const std::lock_guard lock(mutex_);
-    if (is_open(sizes)) {
-      source.note = "this plan serves all sizes of its open dimensions:" + shapes;
-      if (last_fixed_ != nullptr) source.like = last_fixed_->decision();
-    } else if (!why_fixed_.empty()) {
-      source.note = "each set of shapes is compiled for: " + why_fixed_;
-    }
+    ranges = ranges_;
+    source.note = note_of(sizes, ranges) + shapes;
+    if (is_open(sizes) && last_fixed_ != nullptr) source.like = last_fixed_->decision();
+    if (!why_fixed_.empty()) source.note += "; each set of shapes is compiled for: " + why_fixed_;
   }
-  if (!is_open(sizes)) warn_of_larger_batch(inputs);
+  if (OptionMap texts = to_option(ranges); texts != options_.ranges) {
+    ProgramOptions own = options_;
+    own.ranges = std::move(texts);
+    source.options = std::make_shared<const ProgramOptions>(std::move(own));
+  }
+  if (is_auto(options_) && is_open(sizes) && starts_open_) {
+    source.like = decide_at_usual_sizes(ranges);
+  }
+  const Sizes key = key_of(sizes, ranges);
   if (cache_ != nullptr) {
-    source.forget = [cache = cache_, sizes] { cache->forget_shapes(sizes); };
-    if (std::optional<Plan> draft = cache_->find_shapes(sizes)) {
+    source.forget = [cache = cache_, key] { cache->forget_shapes(key); };
+    if (std::optional<Plan> draft = cache_->find_shapes(key)) {
       return ServedPlan::of(*draft, std::move(source));
     }
   }
@@ -292,20 +406,60 @@ std::shared_ptr<ServedPlan> SizedPlans::build(const Sizes& sizes, std::span<cons
   if (cache_ == nullptr) return ServedPlan::build(std::move(source), inputs);
   Plan draft;
   auto plan = ServedPlan::build(std::move(source), inputs, &draft);
-  cache_->keep_shapes(sizes, std::move(draft));
+  cache_->keep_shapes(key, std::move(draft));
   return plan;
 }
 
-// A batch beyond max_batch_size costs a compilation: worth a word, once.
-void SizedPlans::warn_of_larger_batch(std::span<const Data> inputs) {
-  if (options_.max_batch_size == 0) return;
-  for (const Data& data : inputs) {
-    if (!data.is_tensor() || data.tensor().rank() == 0) continue;
-    const std::int64_t batch = data.tensor().dims()[0];
-    if (batch <= options_.max_batch_size || warned_.exchange(true)) continue;
-    log_warning("a batch of " + std::to_string(batch) + " came, max_batch_size is " +
-                std::to_string(options_.max_batch_size) + ": functions are compiled anew for it");
+void SizedPlans::grow_ranges(std::span<const Data> inputs) {
+  const std::lock_guard lock(mutex_);
+  bool grown = false;
+  for (const auto& [input, position, at] : ranged_) {
+    if (!inputs[input].is_tensor()) continue;
+    NamedRange& range = ranges_[at];
+    const std::int64_t size = inputs[input].tensor().dims()[position];
+    if (size == 0 || (size >= range.least && size <= range.most)) continue;
+    // By so much that sizes which grow step by step are a few builds.
+    const NamedRange old = range;
+    if (size < range.least) range.least = 1;
+    if (size > range.most) range.most = std::max(size, 2 * range.most);
+    grown = true;
+    const std::string what =
+        fmt::format("a size of {} came for the dimension '{}', whose range is {} to {}", size,
+                    range.name, old.least, old.most);
+    const std::string then = fmt::format(
+        ": functions are compiled anew for it, for sizes from {} to {} where they take a range",
+        range.least, range.most);
+    told_of_growth_ ? log_info(what + then) : log_warning(what + then);
+    told_of_growth_ = true;
   }
+  if (grown) open_.reset();
+}
+
+SizedPlans::Sizes SizedPlans::key_of(const Sizes& sizes,
+                                     const std::vector<NamedRange>& ranges) const {
+  if (!is_open(sizes)) return sizes;
+  Sizes key = sizes;
+  for (const NamedRange& range : ranges) {
+    key.insert(key.end(), {range.least, range.usual, range.most});
+  }
+  return key;
+}
+
+std::optional<Decision> SizedPlans::decide_at_usual_sizes(
+    const std::vector<NamedRange>& ranges) const {
+  std::vector<std::optional<Type>> types;
+  for (const Port& port : ports_.inputs) {
+    types.emplace_back();
+    if (port.type.has_rank()) types.back() = port.type;
+  }
+  for (const auto& [input, position, at] : ranged_) {
+    (*types[input]->shape)[position] = Dim(ranges[at].usual);
+  }
+  const std::shared_ptr<const Graph> graph = specialised(*program_.graph(), types, options_);
+  Survey survey(*graph, options_);
+  Decision decision = estimate(survey);
+  decision.precision = options_.precision.value_or(Precision::kF32);
+  return decision;
 }
 
 }  // namespace xrt

@@ -92,8 +92,8 @@ def of(*languages: str) -> list[Block]:
 # --- examples that run ----------------------------------------------------------------------------
 
 
-def save_model(path: Path, size: int = 224) -> None:
-    """float32[1,3,size,size] x to float32[1,5] y."""
+def save_model(path: Path, size: int = 224, batch: int | str = 1) -> None:
+    """float32[batch,3,size,size] x to float32[batch,5] y."""
     rng = np.random.default_rng(0)
 
     def weight(name: str, *shape: int) -> onnx.TensorProto:
@@ -106,8 +106,8 @@ def save_model(path: Path, size: int = 224) -> None:
         helper.make_node("Flatten", ["p"], ["f"], "flatten"),
         helper.make_node("Gemm", ["f", "b"], ["y"], "fc"),
     ]
-    inputs = [tensor("x", TensorProto.FLOAT, [1, 3, size, size])]
-    outputs = [tensor("y", TensorProto.FLOAT, [1, 5])]
+    inputs = [tensor("x", TensorProto.FLOAT, [batch, 3, size, size])]
+    outputs = [tensor("y", TensorProto.FLOAT, [batch, 5])]
     weights = [weight("w", 8, 3, 4, 4), weight("b", 8, 5)]
     onnx.save(model_proto(nodes, inputs, outputs, weights), path)
 
@@ -137,6 +137,7 @@ def test_page_runs(page: str, tmp_path: Path) -> None:
         if any(re.search(rf"^(import|from) {package}\b", b.text, re.MULTILINE) for b in wanted):
             pytest.importorskip(package)
     save_model(tmp_path / "model.onnx")
+    save_model(tmp_path / "any_batch.onnx", batch="N")
     (tmp_path / "pictures").mkdir()
     picture = ROOT / "examples" / "ocr" / "page.png"
     shutil.copy(picture, tmp_path / "pictures" / "one.png")

@@ -60,7 +60,10 @@ def test_small_clusters_say_why_they_moved(mlp_model: bytes) -> None:
     program.run({"x": X})
     explanation = program.explain()
     assert explanation["nodes_per_engine"] == {"native": 5}
-    assert explanation["notes"] == ["cluster_minimum_nodes: 5 nodes went to the next engine"]
+    assert explanation["notes"] == [
+        "cluster_minimum_nodes: 5 nodes went to the next engine",
+        "this plan serves one set of sizes: x float32[2,8]",
+    ]
     for node in explanation["nodes"]:
         assert node["refusals"] == {
             "xla": "cluster_minimum_nodes: the node would be in a cluster of 5"

@@ -59,6 +59,8 @@ def wanted(option: Option) -> str:
             "node_engines": "NODE=ENGINE",
             "aliases": "INPUT=OUTPUT",
             "engine_options": "ENGINE.KEY=VALUE",
+            "shapes": "INPUT=D,D,...",
+            "ranges": "DIM=LEAST:USUAL:MOST",
         }[option.name]
     what = "a whole number" if option.kind == "integer" else "a number"
     if option.most is not None:

@@ -92,10 +92,11 @@ def profile_bounds(
 ) -> dict[str, tuple[list[int], list[int], list[int]]]:
     """Least, best and largest shape by name of each input with open dimensions.
 
-    The option `shapes` says for symbols; else the first dimension reaches from 1 to max_batch_size,
-    others from 1 to 64, and the largest is the best. `grown` holds what a run has asked for.
+    The option `shapes` says for symbols, then the program's ranges; else the first dimension
+    reaches from 1 to max_batch_size, others from 1 to 64, and the largest is the best. `grown`
+    holds what a run has asked for.
     """
-    declared = shapes_option(function.options)
+    declared = {**function.ranges, **shapes_option(function.options)}
     bounds = {}
     for port in function.inputs:
         dims = port.shape or ()

@@ -180,6 +180,10 @@ class PyEngine final : public Engine {
         view.options[text_object(key)] = text_object(value);
       }
       std::vector<Port> outputs = view.outputs;
+      for (const SizeRange& range : options.ranges) {
+        view.ranges[text_object(range.symbol)] =
+            nb::make_tuple(range.least, range.usual, range.most);
+      }
       nb::object made = call(nb::cast(std::move(view)));
       return make_executable(name(), method, function.name, std::move(outputs), std::move(made),
                              can_load_, options.num_threads);

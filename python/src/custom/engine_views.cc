@@ -352,6 +352,8 @@ void bind_engine_views(nb::module_& module) {
       .def_ro("options", &FunctionView::options, "The engine's own options: str to str.")
       .def_ro("max_batch_size", &FunctionView::max_batch_size,
               "The largest first dimension to build for; 0: as declared.")
+      .def_ro("ranges", &FunctionView::ranges,
+              "Symbol of a dimension to (least, usual, most): the sizes to build for.")
       .def_ro("max_workspace_bytes", &FunctionView::max_workspace_bytes,
               "Bound on scratch memory per run; 0: none.")
       .def_ro("records_dir", &FunctionView::records_dir,

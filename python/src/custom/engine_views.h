@@ -65,6 +65,7 @@ struct FunctionView : GraphView {
   std::string records_dir;
   std::vector<std::pair<std::int32_t, std::int32_t>> aliases;
   nanobind::dict options;
+  nanobind::dict ranges;
   const CompileOptions* compile_options = nullptr;  // null once the call has returned
 
   void progress(const std::string& what, double part) const;

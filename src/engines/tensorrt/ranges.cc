@@ -70,7 +70,11 @@ std::map<std::string, Range, std::less<>> declared_ranges(const CompileOptions& 
 }  // namespace
 
 Ranges initial_ranges(const Graph& graph, const CompileOptions& options) {
-  const auto declared = declared_ranges(options);
+  // What is said to the engine itself goes before what is said to all.
+  auto declared = declared_ranges(options);
+  for (const SizeRange& range : options.ranges) {
+    declared.emplace(range.symbol, Range{range.least, range.usual, range.most});
+  }
   Ranges out;
   for (const ValueId id : graph.inputs()) {
     std::vector<Range> axes;

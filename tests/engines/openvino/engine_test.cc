@@ -168,6 +168,24 @@ TEST(OpenVino, OneExecutableTakesManyShapes) {
 }
 
 // One executable, a context per thread, and compilations and questions beside them.
+TEST(OpenVino, RangesAreBounds) {
+  Graph graph("ranged");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim("n"), 2}));
+  const ValueId y = graph.add_op("Neg", {x});
+  graph.set_type(y, graph.type(x));
+  graph.add_output(y);
+  CompileOptions options;
+  options.num_threads = 1;
+  options.ranges = {{"n", 1, 2, 3}, {"of another", 5, 5, 5}};
+  const auto executable = engine().compile(function_of("f", graph), options);
+  for (std::int64_t n = 1; n <= 3; ++n) {
+    const auto results = run(
+        *executable, {floats({n, 2}, std::vector<float>(static_cast<std::size_t>(n) * 2, 1))}, 1);
+    EXPECT_THAT(values(results[0]), ::testing::Each(-1));
+  }
+  EXPECT_THROW(run(*executable, {floats({4, 2}, std::vector<float>(8, 1))}, 1), Error);
+}
+
 TEST(OpenVino, ManyThreadsAtOnce) {
   const Graph graph = difference({64});
   const auto executable = compile(graph);

@@ -116,6 +116,10 @@ TEST_F(NetworkTest, OpenDimensionsGetAProfile) {
   options_.engine_options.erase("shapes");
   options_.max_batch_size = 4;
   EXPECT_THAT(plan_of(graph), HasSubstr("\n1:4:4,3,1:64:64,32\n"));
+  options_.ranges = {{"N", 2, 3, 5}, {"H", 16, 32, 48}};
+  EXPECT_THAT(plan_of(graph), HasSubstr("\n2:3:5,3,16:32:48,32\n"));
+  options_.engine_options["shapes"] = "N=1:8:32";  // said to this engine alone
+  EXPECT_THAT(plan_of(graph), HasSubstr("\n1:8:32,3,16:32:48,32\n"));
 }
 
 TEST_F(NetworkTest, OptionsReachTheBuilder) {

@@ -212,6 +212,7 @@ def test_bounds_of_open_dimensions() -> None:
         name = "f"
         options: dict = {}  # noqa: RUF012
         max_batch_size = 8
+        ranges: dict = {}  # noqa: RUF012
         inputs = [Port("x", ("N", 3, None)), Port("y", (2, 2))]  # noqa: RUF012
 
     function = Function()
@@ -224,6 +225,8 @@ def test_bounds_of_open_dimensions() -> None:
     )
     function.options = {"shapes": "N=5"}
     assert engine.profile_bounds(function, {})["x"] == ([5, 3, 1], [5, 3, 64], [5, 3, 64])
+    function.options, function.ranges = {}, {"N": (2, 4, 16)}
+    assert engine.profile_bounds(function, {})["x"] == ([2, 3, 1], [4, 3, 64], [16, 3, 64])
 
 
 def test_a_profile_is_built_for_open_dimensions() -> None:
