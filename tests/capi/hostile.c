@@ -343,6 +343,8 @@ static void wrong_options(void) {
   INVALID(xrt_options_set(options, "max_specializations", "99999999999999999999", &status));
   INVALID(xrt_options_set(options, "num_threads", "-1", &status));
   INVALID(xrt_options_set(options, "engine", "native,,openvino", &status));
+  INVALID(xrt_options_set(options, "shapes", "x", &status));
+  INVALID(xrt_options_set(options, "ranges", "n=", &status));
   CHECK(xrt_options_set_engine(options, "native", "no_such_option", "1", NULL) == XRT_OK);
   INVALID(xrt_program_load_bytes(bytes, size, options, &program, &status));
   xrt_options_free(options);

@@ -78,6 +78,17 @@ TEST(RowWise, AReshapeByTheNumberOfRows) {
     };
   };
   EXPECT_EQ(axis(reshaped(8)), 0);
+  EXPECT_EQ(axis(reshaped(24)), 0);
+  // [n, 6, 4] read as [4, n, 6]: a row gets elements of others.
+  const RowWise turned = judge([](Graph& g) {
+    const ValueId x = g.add_input("x", rows({Dim(6), Dim(4)}));
+    const ValueId count =
+        g.add_op("Gather", {g.add_op("Shape", {x}), ints(g, {0})}, {{"axis", std::int64_t{0}}});
+    const ValueId shape =
+        g.add_op("Concat", {ints(g, {4}), count, ints(g, {6})}, {{"axis", std::int64_t{0}}});
+    return g.add_op("Reshape", {x, shape});
+  });
+  EXPECT_FALSE(turned);
 }
 
 TEST(RowWise, WhatReadsSeveralRowsIsNot) {
