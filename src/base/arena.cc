@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <queue>
 #include <random>
+#include <set>
 #include <utility>
 
 namespace xrt {
@@ -14,6 +17,8 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 // Of more buffers one order is tried: the time of placing them grows with their square.
 constexpr std::size_t kManyBuffers = 2000;
+// Of more than these none is: they are placed in the order of their lives.
+constexpr std::size_t kTooMany = 10'000;
 
 using Buffers = std::vector<BufferLife>;  // with aligned sizes
 using Order = std::vector<std::size_t>;
@@ -62,6 +67,89 @@ void place(const Buffers& buffers, const Order& order, ArenaPlan& plan) {
   }
 }
 
+// Free ranges below the end of the block, joined where they touch.
+class FreeRanges {
+ public:
+  // Takes the narrowest range that is large enough; SIZE_MAX where there is none.
+  std::size_t take(std::size_t bytes) {
+    const auto found = by_bytes_.lower_bound({bytes, 0});
+    if (found == by_bytes_.end()) return SIZE_MAX;
+    const auto [size, offset] = *found;
+    remove(by_offset_.find(offset));
+    if (size > bytes) add(offset + bytes, size - bytes);
+    return offset;
+  }
+  // Takes the range that ends at `end`, whatever its size; `end` where there is none.
+  std::size_t take_last(std::size_t end) {
+    if (by_offset_.empty()) return end;
+    const auto last = std::prev(by_offset_.end());
+    const std::size_t offset = last->first;
+    if (offset + last->second != end) return end;
+    remove(last);
+    return offset;
+  }
+  void give(std::size_t offset, std::size_t bytes) {
+    auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && next->first == offset + bytes) {
+      bytes += next->second;
+      next = remove(next);
+    }
+    if (next != by_offset_.begin()) {
+      const auto before = std::prev(next);
+      if (before->first + before->second == offset) {
+        offset = before->first;
+        bytes += before->second;
+        remove(before);
+      }
+    }
+    add(offset, bytes);
+  }
+
+ private:
+  using Offsets = std::map<std::size_t, std::size_t>;  // to bytes
+
+  void add(std::size_t offset, std::size_t bytes) {
+    by_offset_.emplace(offset, bytes);
+    by_bytes_.emplace(bytes, offset);
+  }
+  Offsets::iterator remove(Offsets::iterator range) {
+    by_bytes_.erase({range->second, range->first});
+    return by_offset_.erase(range);
+  }
+
+  Offsets by_offset_;
+  std::set<std::pair<std::size_t, std::size_t>> by_bytes_;
+};
+
+// Each buffer takes what those before it have left free: n log n.
+void place_in_turn(const Buffers& buffers, ArenaPlan& plan) {
+  plan.offsets.assign(buffers.size(), 0);
+  plan.bytes = 0;
+  Order order(buffers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return buffers[a].first < buffers[b].first;
+  });
+  using End = std::pair<std::size_t, std::size_t>;  // last step, buffer
+  std::priority_queue<End, std::vector<End>, std::greater<>> living;
+  FreeRanges free;
+  for (const std::size_t i : order) {
+    while (!living.empty() && living.top().first < buffers[i].first) {
+      const std::size_t gone = living.top().second;
+      living.pop();
+      if (buffers[gone].bytes > 0) free.give(plan.offsets[gone], buffers[gone].bytes);
+    }
+    living.emplace(buffers[i].last, i);
+    if (buffers[i].bytes == 0) continue;
+    std::size_t offset = free.take(buffers[i].bytes);
+    if (offset == SIZE_MAX) {
+      offset = free.take_last(plan.bytes);
+      plan.bytes = offset + buffers[i].bytes;
+    }
+    plan.offsets[i] = offset;
+  }
+}
+
 // The larger first, by some measure.
 using Measure = std::function<std::pair<std::size_t, std::size_t>(const BufferLife&)>;
 
@@ -105,6 +193,10 @@ ArenaPlan plan_arena(const std::vector<BufferLife>& buffers, int changes) {
   for (BufferLife& b : rounded) b.bytes = (b.bytes + kAlignment - 1) / kAlignment * kAlignment;
   const std::vector<std::size_t> live = live_bytes(rounded);
   ArenaPlan best{{}, SIZE_MAX, *std::max_element(live.begin(), live.end())};
+  if (rounded.size() > kTooMany) {
+    place_in_turn(rounded, best);
+    return best;
+  }
   // What makes a buffer hard to place, so that it comes early.
   const auto steps = [](const BufferLife& b) { return b.last - b.first + 1; };
   const Measure measures[] = {

@@ -23,7 +23,8 @@ struct ArenaPlan {
 
 // Buffers whose lives overlap get disjoint ranges. Several orders of placing them are tried, each
 // buffer in the narrowest gap that is free during its life, and the smallest block is kept; then so
-// many changes of the best order are tried. Of thousands of buffers one order is tried. The same
+// many changes of the best order are tried. Of thousands of
+// buffers one order is tried; tens of thousands are placed as they come. The same
 // buffers give the same plan everywhere.
 XRT_API ArenaPlan plan_arena(const std::vector<BufferLife>& buffers, int changes = 0);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "xrt/error.h"
@@ -15,6 +16,9 @@ struct Graph::Index {
   std::unordered_map<std::string, ValueId> values;
   std::unordered_map<std::string, NodeId> nodes;
   std::unordered_map<std::string, std::int32_t> next_suffix;
+  std::unordered_set<std::int32_t> outputs;  // those of the graph, by number
+  // Outer value to its capture, as they were when there were so many; made anew where that differs.
+  std::unordered_map<std::int32_t, ValueId> captures;
 
   // `wanted`, or the first of wanted_1, wanted_2, … that is free in `taken`.
   template <typename Map>
@@ -66,6 +70,7 @@ Graph::Graph(const Graph& other)
       input_defaults_(other.input_defaults_),
       live_nodes_(other.live_nodes_),
       index_(std::make_unique<Index>(*other.index_)) {
+  index_->captures.clear();  // a copy may be given others (remap_captures)
   for (NodeSlot& s : nodes_) {
     for (auto& [name, attribute] : s.node.attributes) {
       if (auto* one = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
@@ -152,11 +157,21 @@ ValueId Graph::add_constant(std::string_view name, Tensor tensor) {
 }
 
 ValueId Graph::add_capture(ValueId outer, std::string_view name, Type type) {
-  for (const Capture& c : captures_) {
-    if (c.outer == outer) return c.inner;
+  constexpr std::size_t kFew = 16;  // are searched
+  auto& known = index_->captures;
+  if (captures_.size() < kFew) {
+    for (const Capture& c : captures_) {
+      if (c.outer == outer) return c.inner;
+    }
+  } else {
+    if (known.empty()) {
+      for (const Capture& c : captures_) known.emplace(c.outer.index, c.inner);
+    }
+    if (const auto found = known.find(outer.index); found != known.end()) return found->second;
   }
   const ValueId id = new_value(name, std::move(type), Origin::kCapture);
   captures_.push_back({outer, id});
+  if (!known.empty()) known.emplace(outer.index, id);
   return id;
 }
 
@@ -207,6 +222,7 @@ ValueId Graph::add_op(std::string_view op, std::vector<ValueId> inputs, Attribut
 void Graph::add_output(ValueId value) {
   slot(value);
   outputs_.push_back(value);
+  index_->outputs.insert(value.index);
 }
 
 // --- uses -------------------------------------------------------------------------------------
@@ -220,14 +236,14 @@ void Graph::drop_use(ValueId value, Use use) {
 }
 
 void Graph::add_capture_uses(NodeId id) {
-  std::vector<ValueId> seen;
+  std::vector<ValueId> captured;
   for (const Graph* body : subgraphs(slot(id).node)) {
-    for (const Capture& c : body->captures_) {
-      if (std::find(seen.begin(), seen.end(), c.outer) != seen.end()) continue;
-      seen.push_back(c.outer);
-      add_use(c.outer, {id, -1});
-    }
+    for (const Capture& c : body->captures_) captured.push_back(c.outer);
   }
+  const auto before = [](ValueId a, ValueId b) { return a.index < b.index; };
+  std::sort(captured.begin(), captured.end(), before);
+  captured.erase(std::unique(captured.begin(), captured.end()), captured.end());
+  for (const ValueId v : captured) add_use(v, {id, -1});
 }
 
 void Graph::drop_capture_uses(NodeId id) {
@@ -314,7 +330,7 @@ std::vector<NodeId> Graph::topological_order() const {
 }
 
 bool Graph::is_output(ValueId id) const {
-  return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
+  return index_->outputs.contains(id.index);
 }
 
 const Tensor* Graph::constant(ValueId id) const {
@@ -339,19 +355,18 @@ std::vector<ValueId> Graph::dependencies(NodeId id) const {
   const Node& n = node(id);
   std::vector<ValueId> values;
   values.reserve(n.inputs.size());
-  // Few inputs are searched, many (a Concat or Loop of thousands) are marked.
-  std::vector<bool> marked;
+  // Few inputs are searched, many (a Concat or Loop of thousands) are remembered.
+  constexpr std::size_t kFew = 16;
+  std::unordered_set<std::int32_t> seen;
   const auto add = [&](ValueId v) {
     if (!v.valid()) return;
-    if (values.size() < 16) {
+    if (values.size() < kFew) {
       if (std::find(values.begin(), values.end(), v) != values.end()) return;
     } else {
-      if (marked.empty()) {
-        marked.resize(values_.size());
-        for (const ValueId seen : values) marked[static_cast<std::size_t>(seen.index)] = true;
+      if (seen.empty()) {
+        for (const ValueId earlier : values) seen.insert(earlier.index);
       }
-      if (marked[static_cast<std::size_t>(v.index)]) return;
-      marked[static_cast<std::size_t>(v.index)] = true;
+      if (!seen.insert(v.index).second) return;
     }
     values.push_back(v);
   };
@@ -410,18 +425,28 @@ void Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
   slot(to);
   const std::vector<Use> uses = slot(from).uses;
+  // All at once: one by one each would move those behind it.
+  std::vector<Use> inputs;
   for (const Use& use : uses) {
-    if (use.index >= 0) {
-      set_input(use.node, static_cast<std::size_t>(use.index), to);
-      continue;
-    }
+    if (use.index < 0) continue;
+    slot(use.node).node.inputs[static_cast<std::size_t>(use.index)] = to;
+    inputs.push_back(use);
+  }
+  std::erase_if(slot(from).uses, [](const Use& use) { return use.index >= 0; });
+  std::vector<Use>& now = slot(to).uses;
+  const auto end = static_cast<std::ptrdiff_t>(now.size());
+  now.insert(now.end(), inputs.begin(), inputs.end());
+  std::inplace_merge(now.begin(), now.begin() + end, now.end());
+  for (const Use& use : uses) {
+    if (use.index >= 0) continue;
     drop_capture_uses(use.node);
     for (Graph* body : mutable_subgraphs(slot(use.node).node)) body->redirect_capture(from, to);
     add_capture_uses(use.node);
   }
-  for (ValueId& out : outputs_) {
-    if (out == from) out = to;
-  }
+  if (!is_output(from)) return;
+  std::replace(outputs_.begin(), outputs_.end(), from, to);
+  index_->outputs.erase(from.index);
+  index_->outputs.insert(to.index);
 }
 
 void Graph::redirect_capture(ValueId from, ValueId to) {
@@ -432,6 +457,7 @@ void Graph::redirect_capture(ValueId from, ValueId to) {
   const auto old = find(from);
   if (old == captures_.end()) return;
   const auto other = find(to);
+  index_->captures.clear();
   if (other == captures_.end()) {
     old->outer = to;
     return;
@@ -444,6 +470,8 @@ void Graph::redirect_capture(ValueId from, ValueId to) {
 void Graph::replace_output(std::size_t index, ValueId value) {
   slot(value);
   outputs_.at(index) = value;
+  index_->outputs.clear();
+  for (const ValueId out : outputs_) index_->outputs.insert(out.index);
 }
 
 void Graph::remove_node(NodeId id) {
@@ -476,9 +504,13 @@ void Graph::remove_value(ValueId id) {
     throw Error(ErrorCode::kInternal, "graph '" + name_ + "': value '" + s.value.name +
                                           "' is still in use and cannot be removed");
   }
-  std::erase_if(captures_, [&](const Capture& c) { return c.inner == id; });
-  std::erase(inputs_, id);
-  input_defaults_.erase(id);
+  if (s.value.origin == Origin::kCapture) {
+    std::erase_if(captures_, [&](const Capture& c) { return c.inner == id; });
+    index_->captures.clear();
+  } else if (s.value.origin == Origin::kInput) {
+    std::erase(inputs_, id);
+    input_defaults_.erase(id);
+  }
   index_->values.erase(s.value.name);
   s.value = Value{};
   s.alive = false;
@@ -493,6 +525,7 @@ void Graph::set_constant(ValueId id, Tensor tensor) {
     input_defaults_.erase(id);
   } else if (s.value.origin == Origin::kCapture) {
     std::erase_if(captures_, [&](const Capture& c) { return c.inner == id; });
+    index_->captures.clear();
   }
   s.value.type = Type::tensor(tensor.dtype(), tensor.dims());
   s.value.origin = Origin::kConstant;
@@ -550,6 +583,7 @@ void Graph::compact() {
     }
     for (Graph* body : mutable_subgraphs(node)) {
       for (Capture& c : body->captures_) c.outer = now(c.outer);
+      body->index_->captures.clear();
     }
     fresh.index_->nodes.emplace(node.name, id);
     fresh.nodes_.push_back({std::move(node), true});
@@ -564,7 +598,7 @@ void Graph::compact() {
     }
     fresh.add_capture_uses(id);
   }
-  for (const ValueId v : outputs_) fresh.outputs_.push_back(now(v));
+  for (const ValueId v : outputs_) fresh.add_output(now(v));
   *this = std::move(fresh);
 }
 

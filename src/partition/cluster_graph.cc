@@ -2,6 +2,7 @@
 #include "partition/cluster_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace {
 // Bounds on the search for merges, so that planning stays near-linear on graphs of thousands of
 // clusters: how many later clusters of the same engine are tried, and how far a path is followed.
 constexpr int kMergeCandidates = 6;
-constexpr int kPathBudget = 256;
+constexpr int kPathBudget = 1024;
 
 }  // namespace
 
@@ -64,7 +65,9 @@ bool ClusterGraph::path_around(std::int32_t from, std::int32_t to, int budget) {
   ++search_;
   std::vector<std::int32_t> stack;
   for (const std::int32_t next : items_[static_cast<std::size_t>(from)].readers) {
-    if (next != to) stack.push_back(next);
+    if (next == to) continue;
+    if (--budget < 0) return true;
+    stack.push_back(next);
   }
   while (!stack.empty()) {
     const std::int32_t c = stack.back();
@@ -72,9 +75,8 @@ bool ClusterGraph::path_around(std::int32_t from, std::int32_t to, int budget) {
     std::uint32_t& seen = seen_[static_cast<std::size_t>(c)];
     if (seen == search_) continue;
     seen = search_;
-    if (--budget < 0) return true;
     for (const std::int32_t next : items_[static_cast<std::size_t>(c)].readers) {
-      if (next == to) return true;
+      if (next == to || --budget < 0) return true;
       stack.push_back(next);
     }
   }
@@ -107,11 +109,23 @@ void ClusterGraph::merge(std::int32_t into, std::int32_t from) {
 
 void ClusterGraph::merge_neighbours() {
   connect();
+  // The next item of the same engine that is alive, as far as is known.
+  std::vector<std::size_t> following(items_.size(), items_.size());
+  std::map<std::size_t, std::size_t> nearest;  // engine → item
+  for (std::size_t c = items_.size(); c-- > 0;) {
+    const auto [it, fresh] = nearest.emplace(items_[c].engine, c);
+    if (!fresh) following[c] = std::exchange(it->second, c);
+  }
+  const auto next_alive = [&](std::size_t c) {
+    std::size_t& next = following[c];
+    while (next < items_.size() && !items_[next].alive) next = following[next];
+    return next;
+  };
   for (std::size_t c = 0; c < items_.size(); ++c) {
     if (!items_[c].alive) continue;
     int candidates = 0;
-    for (std::size_t next = c + 1; next < items_.size() && candidates < kMergeCandidates; ++next) {
-      if (!items_[next].alive || items_[next].engine != items_[c].engine) continue;
+    for (std::size_t next = next_alive(c); next < items_.size() && candidates < kMergeCandidates;
+         next = next_alive(next)) {
       ++candidates;
       const auto a = static_cast<std::int32_t>(c);
       const auto b = static_cast<std::int32_t>(next);

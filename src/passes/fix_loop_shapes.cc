@@ -6,7 +6,11 @@
 // So all candidates are assumed at once, the body is inferred, and those that came out otherwise
 // are dropped until the rest agrees: then it holds for every iteration, by induction.
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/rewrite.h"
@@ -41,6 +45,37 @@ Candidates candidates_of(const Graph& graph, const Node& node, const Graph& body
   return candidates;
 }
 
+// The loop by itself: what it reads are inputs or constants. A trial takes the time of its body,
+// not that of the graph around it.
+Graph alone(const Graph& graph, NodeId id) {
+  Graph trial(graph.name());
+  trial.opsets() = graph.opsets();
+  std::map<ValueId, ValueId> now;
+  for (const ValueId v : graph.dependencies(id)) {
+    const Tensor* constant = graph.constant(v);
+    now[v] = constant != nullptr ? trial.add_constant(graph.value(v).name, *constant)
+                                 : trial.add_input(graph.value(v).name, graph.type(v));
+  }
+  const auto moved = [&](ValueId v) { return v.valid() ? now.at(v) : v; };
+  const Node& node = graph.node(id);
+  auto body = std::make_shared<Graph>(*node.attr_graph("body"));
+  body->remap_captures(moved);
+  std::vector<ValueId> inputs;
+  for (const ValueId v : node.inputs) inputs.push_back(moved(v));
+  std::vector<std::string> outputs;
+  for (const ValueId v : node.outputs) {
+    outputs.push_back(v.valid() ? graph.value(v).name : std::string());
+  }
+  const NodeId loop = trial.add_node(node.domain, node.op, std::move(inputs), outputs,
+                                     {{"body", std::move(body)}}, node.name, /*omit_empty=*/true);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
+    trial.set_type(trial.node(loop).outputs[i], graph.type(node.outputs[i]));
+    trial.add_output(trial.node(loop).outputs[i]);
+  }
+  return trial;
+}
+
 // Gives the body's candidates the types of their starts.
 void assume(Graph& graph, NodeId id, const Candidates& candidates) {
   std::vector<Type> starts;
@@ -58,15 +93,16 @@ void assume(Graph& graph, NodeId id, const Candidates& candidates) {
 // The candidates that come out of the body as they went in; nothing where the body cannot be
 // inferred with these shapes.
 std::optional<Candidates> confirmed(const Graph& graph, NodeId id, const Candidates& candidates) {
-  Graph trial(graph);
-  assume(trial, id, candidates);
+  Graph trial = alone(graph, id);
+  const NodeId loop = trial.nodes().at(0);
+  assume(trial, loop, candidates);
   try {
     infer_shapes(trial);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidModel) throw;
     return std::nullopt;
   }
-  const auto body = trial.node(id).attr_graph("body");
+  const auto body = trial.node(loop).attr_graph("body");
   Candidates kept = candidates;
   for (std::size_t i = 0; i < kept.size(); ++i) {
     if (!kept[i]) continue;

@@ -45,6 +45,10 @@ void fill_rows(const Graph& graph, const Placement& placement, Plan& plan) {
   Explanation& explanation = plan.explanation;
   explanation.notes = placement.notes;
   const std::vector<NodeId> launches = plan.folded.nodes();  // in the order of the clusters
+  std::multimap<NodeId, const Demotion*> demotions;
+  for (const Demotion& demotion : placement.partition.demotions) {
+    demotions.emplace(demotion.node, &demotion);
+  }
   for (const NodeId id : graph.topological_order()) {
     const auto index = static_cast<std::size_t>(id.index);
     const auto cluster = static_cast<std::size_t>(placement.partition.cluster_of[index]);
@@ -63,8 +67,9 @@ void fill_rows(const Graph& graph, const Placement& placement, Plan& plan) {
       if (a.engine == kRuntimeEngine) continue;  // what it does not drive it has no say in
       if (!a.nodes[index]) row.refusals[a.engine] = a.nodes[index].reason();
     }
-    for (const Demotion& demotion : placement.partition.demotions) {
-      if (demotion.node != id) continue;
+    const auto [begin, end] = demotions.equal_range(id);
+    for (auto it = begin; it != end; ++it) {
+      const Demotion& demotion = *it->second;
       row.refusals[placement.answers[demotion.engine].engine] = fmt::format(
           "cluster_minimum_nodes: the node would be in a cluster of {}", demotion.cluster_nodes);
     }

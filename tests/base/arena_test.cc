@@ -35,6 +35,25 @@ TEST(Arena, BuffersThatLiveTogetherAreDisjoint) {
   }
 }
 
+TEST(Arena, TensOfThousandsAreDisjointAndSoonPlaced) {
+  std::mt19937 rng(2);
+  std::vector<BufferLife> buffers(200'000);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    buffers[i] = {rng() % 5000, i, i + rng() % 4};
+  }
+  const ArenaPlan plan = plan_arena(buffers);
+  EXPECT_LE(plan.bytes, 4 * plan.live_bytes);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    for (std::size_t j = i + 1; j < std::min(i + 4, buffers.size()); ++j) {
+      if (buffers[j].first > buffers[i].last) break;
+      if (buffers[i].bytes == 0 || buffers[j].bytes == 0) continue;
+      const bool apart = plan.offsets[i] + buffers[i].bytes <= plan.offsets[j] ||
+                         plan.offsets[j] + buffers[j].bytes <= plan.offsets[i];
+      ASSERT_TRUE(apart) << i << " and " << j;
+    }
+  }
+}
+
 TEST(Arena, MemoryIsReused) {
   const ArenaPlan plan = plan_arena({{1024, 0, 1}, {1024, 1, 2}, {1024, 2, 3}, {1024, 3, 4}});
   EXPECT_EQ(plan.bytes, 2048U);
