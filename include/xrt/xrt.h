@@ -258,6 +258,8 @@ enum {
 typedef struct xrt_run_options {
   size_t size; /* sizeof(xrt_run_options) */
   xrt_results results;
+  /* Seconds until the run ends with XRT_ERROR_RESOURCE; 0: the program's option `deadline_s`. */
+  double timeout_s;
 } xrt_run_options;
 
 /* Runs the program and returns when the outputs are written. `inputs` are in the program's order;

@@ -148,10 +148,17 @@ class DeviceArray:
 class Program:
     """A graph placed on engines, compiled and ready to run."""
 
-    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
+    def __call__(
+        self, *arrays: Any, out: Any = None, timeout: float | None = None, **named: Any
+    ) -> Any: ...
     def call_tensors(self, tensors: list[Any], kind: type) -> list[Any]: ...
     def run(
-        self, inputs: Mapping[str, Any], *, out: Any = None, device: str | None = None
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        out: Any = None,
+        device: str | None = None,
+        timeout: float | None = None,
     ) -> dict[str, Any]: ...
     @property
     def inputs(self) -> list[Port]: ...

@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/message.h"
 #include "device/caller_stream.h"
 #include "graph.h"
 #include "options.h"
@@ -40,7 +42,7 @@ std::string names_of(const std::vector<Port>& ports) {
   for (const Port& port : ports) {
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", port.name);
   }
-  return names.empty() ? "none" : names;
+  return names.empty() ? "none" : shortened(names);
 }
 
 // A program with what Python needs at hand for each call.
@@ -86,17 +88,20 @@ class PyProgram {
       set_input(inputs, given, i, arguments[i], streams);
     }
     nb::object out;
+    nb::object timeout = nb::none();
     for (auto [key, value] : keywords) {
       const auto name = nb::cast<std::string>(key);
       if (name == "out") {
         out = nb::borrow(value);
+      } else if (name == "timeout" && !has_input(name)) {
+        timeout = nb::borrow(value);
       } else {
         set_input(inputs, given, input_index(name), value, streams);
       }
     }
     check_given(given);
     Outputs outputs = prepare_outputs(out, streams);
-    execute(inputs, outputs, streams, Results::kLikeInputs);
+    execute(inputs, outputs, streams, run_options(Results::kLikeInputs, timeout));
     if (ports_out() == 1) return result(outputs, 0);
     nb::object results = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(ports_out())));
     for (std::size_t i = 0; i < ports_out(); ++i) {
@@ -107,8 +112,8 @@ class PyProgram {
   }
 
   nb::dict run(const nb::dict& named, const nb::object& out,
-               const std::optional<std::string>& device) {
-    const Results wanted = results_on(device);
+               const std::optional<std::string>& device, const nb::object& timeout) {
+    const RunOptions wanted = run_options(results_on(device), timeout);
     ProducerStreams streams;
     std::vector<Data> inputs(program_->inputs().size());
     std::vector<bool> given(inputs.size());
@@ -147,8 +152,7 @@ class PyProgram {
     }
     Outputs outputs;
     // What becomes a tensor of the framework is used on the framework's stream.
-    execute(inputs, outputs, streams, Results::kLikeInputs,
-            api != nullptr ? streams.callers() : std::nullopt);
+    execute(inputs, outputs, streams, {}, api != nullptr ? streams.callers() : std::nullopt);
     nb::list results;
     for (const Data& data : outputs.data) {
       results.append(api != nullptr ? to_framework(data, *api) : to_python(data));
@@ -164,6 +168,23 @@ class PyProgram {
   };
 
   std::size_t ports_out() const { return output_keys_.size(); }
+
+  bool has_input(const std::string& name) const {
+    const std::vector<Port>& ports = program_->inputs();
+    return std::any_of(ports.begin(), ports.end(),
+                       [&](const Port& port) { return port.name == name; });
+  }
+
+  static RunOptions run_options(Results results, const nb::object& timeout) {
+    if (timeout.is_none()) return {.results = results};
+    double seconds = 0;
+    if (!nb::try_cast(timeout, seconds) || !(seconds > 0)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("timeout is {}; a positive number of seconds or None is wanted",
+                              nb::repr(timeout).c_str()));
+    }
+    return {.results = results, .timeout_s = seconds};
+  }
 
   std::size_t input_index(const std::string& name) const {
     const std::vector<Port>& ports = program_->inputs();
@@ -258,7 +279,8 @@ class PyProgram {
   // With `callers`, a device and a stream of it, results may be written behind what is queued
   // there.
   void execute(const std::vector<Data>& inputs, Outputs& outputs, const ProducerStreams& streams,
-               Results results, std::optional<std::pair<int, void*>> callers = std::nullopt) {
+               const RunOptions& options,
+               std::optional<std::pair<int, void*>> callers = std::nullopt) {
     {
       nb::gil_scoped_release release;
       std::optional<CallerStream> stream;
@@ -267,7 +289,7 @@ class PyProgram {
       } else {
         streams.wait();
       }
-      program_->run(inputs, outputs.data, {.results = results});
+      program_->run(inputs, outputs.data, options);
     }
     for (std::size_t i = 0; i < outputs.addresses.size(); ++i) {
       const void* wanted = outputs.addresses[i];
@@ -393,29 +415,36 @@ void bind_program(nb::module_& module) {
                         "A graph placed on engines, compiled and ready to run. Made by "
                         "openxrt.load(). Calls may come "
                         "from many threads at once; the GIL is released while engines work.")
-      .def("__call__", &PyProgram::call,
-           "program(*arrays, out=None, **named) -> array or tuple\n\n"
-           "Runs with inputs in graph order (and by name, where the name is a Python identifier). "
-           "Returns one array, or a tuple in graph order where there are several outputs.\n"
-           "Inputs: NumPy arrays (ml_dtypes too), anything with __dlpack__ on the CPU or on the "
-           "program's GPU, buffers, numbers, lists; a list for a sequence, None for an empty "
-           "optional. Dense memory is used in place, never copied.\n"
-           "Results are NumPy arrays; with an input on the GPU they are DeviceArrays there.\n"
-           "Raises InvalidArgument naming the input for a wrong count, dtype or shape.")
+      .def(
+          "__call__", &PyProgram::call,
+          "program(*arrays, out=None, timeout=None, **named) -> array or tuple\n\n"
+          "Runs with inputs in graph order (and by name, where the name is a Python identifier). "
+          "Returns one array, or a tuple in graph order where there are several outputs.\n"
+          "Inputs: NumPy arrays (ml_dtypes too), anything with __dlpack__ on the CPU or on the "
+          "program's GPU, buffers, numbers, lists; a list for a sequence, None for an empty "
+          "optional. Dense memory is used in place, never copied.\n"
+          "Results are NumPy arrays; with an input on the GPU they are DeviceArrays there.\n"
+          "timeout: seconds; a run that takes longer is ResourceError. An input of that name comes "
+          "first.\n"
+          "Raises InvalidArgument naming the input for a wrong count, dtype or shape.")
       .def("run", &PyProgram::run, nb::arg("inputs"), nb::kw_only(), nb::arg("out") = nb::none(),
-           nb::arg("device").none() = nb::none(),
-           "run(inputs: dict[str, array], *, out=None, device=None) -> dict[str, array]\n\n"
+           nb::arg("device").none() = nb::none(), nb::arg("timeout").none() = nb::none(),
+           "run(inputs: dict[str, array], *, out=None, device=None, timeout=None)"
+           " -> dict[str, array]\n\n"
            "Runs with inputs by name and returns every output by name.\n"
            "out: a dict (or a list in graph order) of writable C-contiguous arrays that receive "
            "the results; one that does not fit is InvalidArgument.\n"
            "device: where other results lie: \"cpu\" (NumPy arrays) or the program's GPU "
-           "(DeviceArrays); by default on the GPU if an input does.")
+           "(DeviceArrays); by default on the GPU if an input does.\n"
+           "timeout: seconds; a run that takes longer is ResourceError, and the program works on. "
+           "None: the option deadline_s.")
       .def(
           "run",
           [](const PyProgram&, const nb::args&, const nb::kwargs&) -> nb::dict {
             throw Error(ErrorCode::kInvalidArgument,
-                        "run() takes a dict from the names of inputs to arrays, then out= and "
-                        "device=. What ONNX Runtime writes as run(None, feed) is run(feed), and a "
+                        "run() takes a dict from the names of inputs to arrays, then out=, "
+                        "device= and timeout=. What ONNX Runtime writes as run(None, feed) is "
+                        "run(feed), and a "
                         "dict is returned; arrays without names are given as program(x)");
           },
           nb::sig("def run(self, *args: object, **kwargs: object) -> dict"),

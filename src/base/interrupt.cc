@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "base/work_scope.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -29,6 +30,7 @@ bool is_interrupted() {
 }
 
 void throw_if_interrupted() {
+  WorkScope::check_time();
   if (current.load(std::memory_order_relaxed) == nullptr || !is_first_thread()) return;
   using Clock = std::chrono::steady_clock;
   static thread_local Clock::time_point asked;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C during work that takes long: whoever waits or repeats asks now and then whether to go on.
+// Ctrl-C, or the end of the time that is given, during work that takes long: whoever waits or
+// repeats asks now and then whether to go on.
 #pragma once
 
 #include "xrt/export.h"
@@ -17,8 +18,9 @@ XRT_API void set_interrupt_check(InterruptCheck check);
 // Whether the check says so: false on other threads than the first.
 XRT_API bool is_interrupted();
 
-// Throws Error(kEngine, "interrupted") where the check says so. It asks at most every 50 ms, so
-// that loops may call it at every turn.
+// Throws Error(kEngine, "interrupted") where the check says so, and Error(kResource) where the time
+// of the thread's WorkScope is over. It asks the check at most every 50 ms, so that loops may call
+// it at every turn.
 XRT_API void throw_if_interrupted();
 
 }  // namespace xrt

@@ -53,6 +53,16 @@ std::size_t available_memory() {
                               field("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file")));
 }
 
+std::size_t machine_memory() {
+  std::size_t bytes = SIZE_MAX;
+  if (const auto kilobytes = field("/proc/meminfo", "MemTotal:")) bytes = *kilobytes * 1024;
+  for (const char* limit :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    bytes = std::min(bytes, number(limit).value_or(SIZE_MAX));
+  }
+  return bytes;
+}
+
 void release_free_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);

@@ -12,6 +12,9 @@ namespace xrt {
 // the process's control group leaves. All there could be where neither can be read.
 XRT_API std::size_t available_memory();
 
+// Bytes that the machine has, or that the process's control group may use, whoever uses them now.
+XRT_API std::size_t machine_memory();
+
 // Gives free memory of the heap back to the system: the C library keeps what lies between blocks
 // in use. Takes milliseconds; for after work that took much more memory than it leaves behind.
 XRT_API void release_free_memory();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "base/work_scope.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -49,6 +50,33 @@ void take_pages(void* memory, std::size_t bytes) {
   ::madvise(reinterpret_cast<void*>(begin), end - begin, kPopulate);
 }
 
+// Frees what a tensor owns, and takes it off its account.
+struct TensorMemory {
+  std::shared_ptr<MemoryAccount> account;
+  std::size_t bytes = 0;
+
+  void leave(std::shared_ptr<MemoryAccount> next) {
+    if (next != nullptr) next->bytes.fetch_add(to_count(), std::memory_order_relaxed);
+    if (account != nullptr) account->bytes.fetch_sub(to_count(), std::memory_order_relaxed);
+    account = std::move(next);
+  }
+  std::int64_t to_count() const { return static_cast<std::int64_t>(bytes); }
+};
+
+struct FreeElements : TensorMemory {
+  void operator()(void* memory) {
+    std::free(memory);  // NOLINT: pairs with aligned_alloc
+    leave(nullptr);
+  }
+};
+
+struct FreeStrings : TensorMemory {
+  void operator()(std::vector<std::string>* strings) {
+    delete strings;
+    leave(nullptr);
+  }
+};
+
 std::shared_ptr<void> allocate_aligned(std::size_t bytes, DType dtype, const Dims& dims) {
   const std::size_t rounded =
       (std::max<std::size_t>(bytes, 1) + kAlignment - 1) & ~(kAlignment - 1);
@@ -62,13 +90,17 @@ std::shared_ptr<void> allocate_aligned(std::size_t bytes, DType dtype, const Dim
     const std::size_t available = available_memory();
     if (rounded > available) refuse(": " + std::to_string(available) + " are free");
   }
+  FreeElements free{{WorkScope::charge(rounded, dtype, dims), rounded}};
   const bool huge = rounded >= kHugeBytes;
   void* memory = std::aligned_alloc(huge ? kHugePage : kAlignment, rounded);
-  if (memory == nullptr) refuse("");
+  if (memory == nullptr) {
+    free.leave(nullptr);
+    refuse("");
+  }
   // Advice that a kernel may leave unheeded. Only pages that are full: no byte more is taken.
   if (huge) ::madvise(memory, rounded / kHugePage * kHugePage, MADV_HUGEPAGE);
   if (rounded >= kLargeBytes) take_pages(memory, rounded);
-  return {memory, [](void* p) { std::free(p); }};  // NOLINT: pairs with aligned_alloc
+  return {memory, std::move(free)};
 }
 
 }  // namespace
@@ -120,11 +152,13 @@ Tensor Tensor::allocate(DType dtype, Dims dims) {
     if (t.bytes_ > kMaxBytes || (t.bytes_ >= kLargeBytes && t.bytes_ > available_memory())) {
       throw Error(ErrorCode::kResource, "cannot allocate a tensor string" + to_string(dims));
     }
+    FreeStrings free{{WorkScope::charge(t.bytes_, dtype, dims), t.bytes_}};
     try {
-      auto strings = std::make_shared<std::vector<std::string>>(static_cast<std::size_t>(t.count_));
+      auto strings = std::make_unique<std::vector<std::string>>(static_cast<std::size_t>(t.count_));
       t.data_ = strings->data();
-      t.owner_ = std::move(strings);
+      t.owner_ = std::shared_ptr<std::vector<std::string>>(strings.release(), std::move(free));
     } catch (const std::bad_alloc&) {
+      free.leave(nullptr);
       throw Error(ErrorCode::kResource, "cannot allocate a tensor string" + to_string(dims));
     }
   } else {
@@ -216,6 +250,19 @@ bool Tensor::identical(const Tensor& other) const {
   if (data_ == other.data_ || count_ == 0) return true;
   if (dtype_ == DType::kString) return std::equal(strings(), strings() + count_, other.strings());
   return std::memcmp(data_, other.data_, bytes_) == 0;
+}
+
+void hand_over(const Data& data, const MemoryAccount* from,
+               const std::shared_ptr<MemoryAccount>& to) {
+  if (data.is_sequence()) {
+    for (const Data& item : data.items()) hand_over(item, from, to);
+    return;
+  }
+  if (!data.is_tensor()) return;
+  const std::shared_ptr<const void>& owner = data.tensor().owner();
+  TensorMemory* memory = std::get_deleter<FreeElements>(owner);
+  if (memory == nullptr) memory = std::get_deleter<FreeStrings>(owner);
+  if (memory != nullptr && memory->account.get() == from) memory->leave(to);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/message.h"
 #include "xrt/version.h"
 
 namespace {
@@ -28,7 +29,7 @@ namespace xrt::capi {
 xrt_code fail(xrt_status** status, xrt_code code, const char* message) noexcept {
   if (status == nullptr) return code;
   try {
-    *status = new xrt_status{code, message};
+    *status = new xrt_status{code, shortened(message, kMostTold)};
   } catch (const std::bad_alloc&) {
     *status = nullptr;
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/message.h"
 #include "capi/border.h"
 #include "capi/request_pool.h"
 #include "xrt/program.h"
@@ -104,12 +105,12 @@ std::size_t find_port(const std::vector<Port>& ports, const char* name, const ch
     if (ports[i].name == name) return i;
     known += (i == 0 ? "" : ", ") + ports[i].name;
   }
-  fail("there is no " + std::string(kind) + " '" + name + "'; there are: " + known);
+  fail("there is no " + std::string(kind) + " '" + name + "'; there are: " + xrt::shortened(known));
 }
 
 Results results_of(const xrt_run_options* options) {
   if (options == nullptr) return Results::kLikeInputs;
-  check_size(options->size, sizeof(xrt_run_options), "xrt_run_options");
+  check_size(options->size, offsetof(xrt_run_options, timeout_s), "xrt_run_options");
   switch (options->results) {
     case XRT_RESULTS_LIKE_INPUTS:
       return Results::kLikeInputs;
@@ -122,14 +123,20 @@ Results results_of(const xrt_run_options* options) {
   }
 }
 
+double timeout_of(const xrt_run_options* options) {
+  // Callers that were built with the first version have no such member.
+  return options == nullptr || options->size < sizeof(xrt_run_options) ? 0 : options->timeout_s;
+}
+
 // One run: what goes in, what is written in place, where the rest goes.
 struct Run {
   std::vector<Data> inputs, outputs;
   Results results = Results::kLikeInputs;
+  double timeout_s = 0;
 
   void carry_out(Program& program) {
     const std::vector<Data> given = outputs;
-    program.run(inputs, outputs, {.results = results});
+    program.run(inputs, outputs, {.results = results, .timeout_s = timeout_s});
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (!given[i].is_tensor() || !outputs[i].is_tensor()) continue;
       // An output that shares memory with an input lies in that one.
@@ -146,6 +153,7 @@ Run run_of(const Program& program, const xrt_value* const* inputs, std::size_t i
            const xrt_run_options* options) {
   Run run;
   run.results = results_of(options);
+  run.timeout_s = timeout_of(options);
   const std::size_t wanted_inputs = program.inputs().size();
   const std::size_t wanted_outputs = program.outputs().size();
   if (input_count != wanted_inputs) {

@@ -13,6 +13,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/message.h"
+#include "base/message.h"
 #include "base/nearest.h"
 #include "cli/text.h"
 #include "options/variables.h"
@@ -50,7 +52,7 @@ std::string environment() {
 }
 
 int report(const char* kind, const std::string& message, int code) {
-  fmt::print(stderr, "xrt: {}{}\n", kind, message);
+  fmt::print(stderr, "xrt: {}{}\n", kind, shortened(message, kMostTold));
   return code;
 }
 

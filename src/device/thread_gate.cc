@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/interrupt.h"
+#include "base/work_scope.h"
 #include "device/threads.h"
 #include "xrt/error.h"
 
@@ -139,10 +140,13 @@ void ThreadGate::wait(Waiter& mine, std::unique_lock<std::mutex>& lock) {
     if (mine.woken.wait_for(lock, kInterruptInterval) == std::cv_status::no_timeout) continue;
     lock.unlock();
     const bool stop = is_interrupted();
+    const RunLimit* limit = WorkScope::time_limit();
+    const bool is_late = limit != nullptr && limit->is_over();
     lock.lock();
-    if (!stop || mine.begun) continue;
+    if ((!stop && !is_late) || mine.begun) continue;
     remove(&mine);
     serve();
+    if (is_late) WorkScope::check_time();
     throw Error(ErrorCode::kEngine, "interrupted");
   }
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/run_limit.h"
+#include "base/work_scope.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
 #include "xrt/tensor.h"
@@ -28,6 +29,9 @@ struct RunData {
   std::span<const bool> on_device = {};
   void* stream = nullptr;
   const RunLimit* limit = nullptr;  // when the caller gives up; null: never
+  // Bounds what the host allocates, whichever thread asks for it.
+  const WorkScope* scope = nullptr;
+  std::string refused{};  // why the host had no memory for an output; empty: it had
 };
 
 inline std::string core_version() { return std::string(version()); }

@@ -274,9 +274,12 @@ void* allocate_output(xrt_engine_run* run, std::size_t index, std::int32_t dtype
                       const std::int64_t* dims, std::size_t rank) {
   const std::span<Data> outputs = data_of(run).outputs;
   if (index >= outputs.size()) return nullptr;
+  RunData& data = data_of(run);
+  const InheritedScope scope(data.scope);
   try {
     outputs[index] = Tensor::allocate(static_cast<DType>(dtype), Dims(dims, dims + rank));
   } catch (const std::exception& error) {
+    data.refused = error.what();
     log_debug(std::string("an output cannot be allocated: ") + error.what());
     return nullptr;
   }

@@ -149,7 +149,7 @@ std::shared_ptr<Executor> Body::plan_for(const Signature& signature) const {
   }
   infer_shapes(graph, /*reset=*/true);
   PassOptions pass_options;
-  pass_options.evaluate = native_evaluator();
+  pass_options.evaluate = native_evaluator(options_.max_memory_bytes);
   pass_options.dump_dir = options_.dump_dir;
   run_passes(graph, pass_options);
   Survey survey(graph, options_);

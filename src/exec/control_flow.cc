@@ -313,6 +313,7 @@ class ScanFlow final : public Flow {
     CarriedValues values(states);
     BodyRun run(body, profiler);
     for (std::int64_t t = 0; t < length; ++t) {
+      throw_if_interrupted();
       for (std::size_t i = 0; i < scanned_inputs_; ++i) read[states + i] = slices[i].at(t);
       run(read, written);
       for (std::size_t i = 0; i < scanned; ++i) {

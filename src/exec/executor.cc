@@ -89,6 +89,8 @@ std::shared_ptr<Executor> Executor::finish(Plan& plan, const ProgramOptions& opt
   made->output_names_ = plan.output_names;
   made->device_ = device_of(options.device).value_or(Device{});
   made->explanation_ = plan.explanation;
+  made->most_bytes_ = memory_bound(options.max_memory_bytes);
+  made->check_memory(plan.folded);
   if (plan.check_constants && reads_constants(plan.folded)) plan.check_constants();
   made->assign_slots(plan.folded, scope);
   made->assign_aliases();
@@ -97,6 +99,28 @@ std::shared_ptr<Executor> Executor::finish(Plan& plan, const ProgramOptions& opt
   made->plan_memory();
   made->follows_stream_ = made->follows_stream();
   return made;
+}
+
+// Engines that fuse nodes may not make every value; but one that is larger than all that a run may
+// take is a mistake or an attack, whoever would compute it.
+void Executor::check_memory(const Graph& folded) const {
+  for (const NodeId id : folded.nodes()) {
+    const std::shared_ptr<const Graph> function = folded.node(id).attr_graph("function");
+    for (const NodeId inner : function->nodes()) {
+      const Node& node = function->node(inner);
+      for (const ValueId v : node.outputs) {
+        if (!v.valid() || !can_preallocate(function->type(v))) continue;
+        const Type& type = function->type(v);
+        const std::size_t bytes = byte_count(type.dtype, *type.static_dims());
+        if (bytes <= most_bytes_) continue;
+        throw Error(
+            ErrorCode::kResource,
+            fmt::format("node '{}' ({}) makes {} of {} bytes; a run may take {} "
+                        "(max_memory_bytes)",
+                        node.name, node.qualified_op(), to_string(type), bytes, most_bytes_));
+      }
+    }
+  }
 }
 
 void Executor::assign_slots(const Graph& folded, const std::string& scope) {

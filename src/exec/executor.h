@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/work_scope.h"
 #include "device/thread_gate.h"
 #include "exec/index_checks.h"
 #include "exec/profiler.h"
@@ -113,9 +114,14 @@ class Executor {
   // The program's aliases that one launch can carry out by itself, for engines that work in place.
   void assign_aliases();
   [[noreturn]] void fail_launch(const Launch& launch, const std::string& cause) const;
+  [[noreturn]] void fail_bound(const Launch& launch, const std::string& cause) const;
+  void account_for_workspace(const Launch& launch, std::int64_t taken,
+                             MemoryAccount& account) const;
   void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
   void compile(Plan& plan, const ProgramOptions& options, const std::string& scope);
   void check_workspace_known(const Launch& launch);
+  // Throws kResource where values that are known before a run take more than it may.
+  void check_memory(const Graph& folded) const;
   static std::size_t workspace_bytes(const Launch& launch);
   // Whether all that a run on a device does is a launch that can be queued behind others' work.
   bool follows_stream() const;
@@ -137,7 +143,8 @@ class Executor {
   std::vector<std::pair<std::size_t, std::size_t>> aliases_;  // program input and output
   std::vector<std::size_t> input_slots_;                      // program input → slot
   std::size_t arena_bytes_ = 0;
-  Device device_;  // of the options
+  std::size_t most_bytes_ = 0;  // of one run
+  Device device_;               // of the options
   bool follows_stream_ = false;
   Explanation explanation_;
 

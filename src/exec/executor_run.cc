@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running: launches one after the other; what crosses them is in the state's arena.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <new>
 #include <utility>
 
+#include "base/message.h"
+#include "base/work_scope.h"
 #include "device/caller_stream.h"
 #include "device/thread_gate.h"
 #include "engine/host.h"
@@ -25,7 +29,9 @@ std::size_t tensor_bytes(const std::vector<Data>& values) {
   return bytes;
 }
 
+// They are no part of the run, and in none of its bounds.
 std::vector<Data> copies_on_host(const std::vector<Data>& values) {
+  const InheritedScope none(nullptr);
   std::vector<Data> copies;
   copies.reserve(values.size());
   for (const Data& data : values) {
@@ -85,6 +91,7 @@ class Executor::Lease {
 
 std::unique_ptr<Executor::RunState> Executor::make_state() const {
   auto state = std::make_unique<RunState>();
+  const WorkScope scope(state->account, most_bytes_);
   state->arena = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(arena_bytes_)});
   const auto fill = [&](const std::vector<std::size_t>& slots, std::vector<Data>& ports) {
     ports.resize(slots.size());
@@ -110,10 +117,13 @@ std::unique_ptr<Executor::RunState> Executor::make_state() const {
       continue;
     }
     try {
+      const std::int64_t before = state->account->bytes;
       state->contexts.push_back(launches_[l]->executable->create_context());
+      account_for_workspace(*launches_[l], state->account->bytes - before, *state->account);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::kResource) fail_bound(*launches_[l], error.what());
       if (error.code() != ErrorCode::kEngine) throw;
       fail_launch(*launches_[l], error.what());
     } catch (...) {
@@ -121,6 +131,28 @@ std::unique_ptr<Executor::RunState> Executor::make_state() const {
     }
   }
   return state;
+}
+
+// What an engine says that it needs and did not take from the host it has taken elsewhere.
+void Executor::account_for_workspace(const Launch& launch, std::int64_t taken,
+                                     MemoryAccount& account) const {
+  const auto wanted = static_cast<std::int64_t>(launch.info.workspace_bytes.value_or(0));
+  if (wanted <= taken) return;
+  const auto more = static_cast<std::size_t>(wanted - taken);
+  const auto held = static_cast<std::size_t>(std::max<std::int64_t>(account.bytes, 0));
+  if (held > most_bytes_ || more > most_bytes_ - held) {
+    throw Error(ErrorCode::kResource,
+                fmt::format("it needs {} bytes of scratch memory; {} of the {} that a run may take "
+                            "(max_memory_bytes) are in use",
+                            wanted, held, most_bytes_));
+  }
+  account.bytes += wanted - taken;
+}
+
+// A bound of the run that this launch reached.
+void Executor::fail_bound(const Launch& launch, const std::string& cause) const {
+  throw Error(ErrorCode::kResource,
+              fmt::format("function '{}' (engine '{}'): {}", launch.name, launch.engine, cause));
 }
 
 void Executor::fail_output(std::size_t output, std::string_view verb, DType dtype,
@@ -207,7 +239,8 @@ void Executor::fail_launch(const Launch& launch, const std::string& cause) const
     if (row.function == launch.name) nodes.emplace_back(row.name, row.op);
   }
   throw Error(ErrorCode::kEngine, "engine '" + launch.engine + "' failed to run function '" +
-                                      launch.name + "' of " + list_nodes(nodes) + ": " + cause);
+                                      launch.name + "' of " + list_nodes(nodes) + ": " +
+                                      shortened(cause, kMostOfCause));
 }
 
 // What an engine hands over is what the graph says it is.
@@ -261,25 +294,35 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
         state.inputs[index][static_cast<std::size_t>(alias.input)];
   }
   check_indices(launch.index_checks, state.inputs[index]);
-  prepare_outputs(index, state, outputs, device_results);
+  try {
+    WorkScope::check_time();
+    prepare_outputs(index, state, outputs, device_results);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResource) throw;
+    fail_bound(launch, error.what());
+  }
   const ThreadGate::Pass pass(ThreadGate::process(), launch.threads, launch.engine);
   const auto start = Profiler::Clock::now();
   if (launch.control_flow != nullptr) {
     launch.control_flow->run(state.inputs[index], state.outputs[index], profiler);
   } else {
+    RunData data{state.inputs[index],
+                 state.outputs[index],
+                 {state.on_device.get(), state.outputs[index].size()},
+                 stream,
+                 WorkScope::time_limit(),
+                 WorkScope::current()};
     try {
-      RunData data{state.inputs[index],
-                   state.outputs[index],
-                   {state.on_device.get(), state.outputs[index].size()},
-                   stream};
       launch.executable->run(run_args(data, state.contexts[index].get()));
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const Error& error) {
+      if (!data.refused.empty()) fail_bound(launch, data.refused);
       // Others are of the data that was given, and name the node themselves.
       if (error.code() != ErrorCode::kEngine) throw;
       fail_launch(launch, error.what());
     } catch (...) {
+      if (!data.refused.empty()) fail_bound(launch, data.refused);
       fail_launch(launch, exception_text());
     }
     check_outputs(launch, state.outputs[index]);
@@ -322,6 +365,7 @@ void Executor::run(std::span<const Data> inputs, std::span<Data> outputs, Profil
   const std::uint64_t run_number = profiler.next_run();
   Lease lease(*this);
   RunState& state = lease.state();
+  const WorkScope scope(state.account, most_bytes_);
   // Which outputs are to be given out where the caller wants them; he has chosen that of others.
   std::vector<std::size_t> ours;
   const bool has_devices = device_results || !device_.is_host();
@@ -356,6 +400,9 @@ void Executor::run(std::span<const Data> inputs, std::span<Data> outputs, Profil
     copy_elements(std::as_const(outputs[output]).tensor(), target);
     outputs[output] = target;
   }
+  // What is handed out is the caller's, or that of the run around this one.
+  const std::shared_ptr<MemoryAccount> callers = WorkScope::outer_account();
+  for (const Data& output : outputs) hand_over(output, state.account.get(), callers);
   lease.set_complete();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "base/work_scope.h"
 #include "engine/host.h"
 #include "registry/engine_names.h"
 #include "xrt/engine.h"
@@ -12,12 +13,15 @@
 namespace xrt {
 namespace {
 
-std::vector<Data> evaluate(const Engine& engine, const Graph& graph) {
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
+std::vector<Data> evaluate(const Engine& engine, const Graph& graph, std::size_t most) {
   for (const NodeId id : graph.nodes()) {
     if (const Support answer = engine.supports({view_of(graph), id}); !answer) {
       throw Error(ErrorCode::kUnsupported, answer.reason());
     }
   }
+  const WorkScope scope(std::make_shared<MemoryAccount>(), most);
   // One thread: these graphs are tiny.
   const auto executable = engine.compile(function_of("constants", graph), CompileOptions{});
   const auto context = executable->create_context();
@@ -29,7 +33,7 @@ std::vector<Data> evaluate(const Engine& engine, const Graph& graph) {
 
 }  // namespace
 
-Evaluator native_evaluator() {
+Evaluator native_evaluator(std::size_t max_memory_bytes) {
   std::shared_ptr<const Engine> engine;
   try {
     engine = get_engine(kFallbackEngine);
@@ -37,7 +41,8 @@ Evaluator native_evaluator() {
     log_info(std::string("constants are not folded: ") + error.what());
     return {};
   }
-  return [engine](const Graph& graph) { return evaluate(*engine, graph); };
+  const std::size_t most = max_memory_bytes > 0 ? max_memory_bytes : kMostBytes;
+  return [engine, most](const Graph& graph) { return evaluate(*engine, graph, most); };
 }
 
 }  // namespace xrt

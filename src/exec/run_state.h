@@ -5,11 +5,14 @@
 #include <memory>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "exec/executor.h"
 
 namespace xrt {
 
 struct Executor::RunState {
+  // Of what the state keeps from run to run, and what a run makes.
+  std::shared_ptr<MemoryAccount> account = std::make_shared<MemoryAccount>();
   Tensor arena;                                       // all values between launches, as bytes
   std::vector<std::vector<Data>> inputs;              // per launch; arena values are set once
   std::vector<std::vector<Data>> outputs;             // likewise

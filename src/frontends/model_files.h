@@ -15,7 +15,8 @@ namespace xrt {
 std::filesystem::path model_file(const std::filesystem::path& path);
 
 // As import_model(path) of xrt/model.h, import_oneflow(path) of xrt/oneflow.h.
-Graph import_model(const std::filesystem::path& path, std::vector<ExternalFile>& external);
+Graph import_model(const std::filesystem::path& path, std::vector<ExternalFile>& external,
+                   const ImportBounds& bounds = {});
 Graph import_oneflow(const std::filesystem::path& path, std::vector<ExternalFile>& external);
 
 }  // namespace xrt

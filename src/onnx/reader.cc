@@ -7,7 +7,9 @@
 
 #include <utility>
 
+#include "base/interrupt.h"
 #include "base/log.h"
+#include "base/message.h"
 #include "onnx/node_order.h"
 #include "xrt/error.h"
 
@@ -22,11 +24,11 @@ constexpr std::int64_t kMaxInlinedNodes = 200'000;
 }
 
 std::string describe(const onnx::NodeProto& node) {
-  const std::string op =
-      normal_domain(node.domain()).empty() ? node.op_type() : node.domain() + "." + node.op_type();
-  if (!node.name().empty()) return fmt::format("node '{}' ({})", node.name(), op);
+  const std::string op = shortened(
+      normal_domain(node.domain()).empty() ? node.op_type() : node.domain() + "." + node.op_type());
+  if (!node.name().empty()) return fmt::format("node '{}' ({})", shortened(node.name()), op);
   for (const auto& output : node.output()) {
-    if (!output.empty()) return fmt::format("the {} node that makes '{}'", op, output);
+    if (!output.empty()) return fmt::format("the {} node that makes '{}'", op, shortened(output));
   }
   return fmt::format("a {} node without a name", op);
 }
@@ -245,6 +247,13 @@ void Reader::throw_unreadable() const {
 }
 
 void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
+  constexpr std::int64_t kNodesPerLook = 256;
+  if (++nodes_read_ % kNodesPerLook == 0) throw_if_interrupted();
+  if (nodes_read_ > options_.max_nodes) {
+    throw Error(ErrorCode::kResource,
+                fmt::format("{}: the model has more than {} nodes (max_nodes)", describe(proto),
+                            options_.max_nodes));
+  }
   if (scope.bindings != nullptr && ++nodes_inlined_ > kMaxInlinedNodes) {
     throw Error(
         ErrorCode::kResource,

@@ -54,6 +54,8 @@ struct ReadOptions {
   // Since IR version 4 an initializer that is also a graph input is that input's default; before,
   // every initializer had to be listed as an input.
   bool inputs_have_defaults = true;
+  // Nodes of the graph, its sub-graphs and functions, each time that they are called.
+  std::int64_t max_nodes = 10'000'000;
   bool check_schemas = true;
 };
 
@@ -114,6 +116,7 @@ class Reader {
   // Reading goes on behind such a node, so that one error can tell of all.
   std::vector<Unreadable> unreadable_;
   std::map<std::string, std::int64_t> foreign_;  // ops that only an engine may know → nodes
+  std::int64_t nodes_read_ = 0;
   std::int64_t nodes_inlined_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "ir/type_merge.h"
 #include "onnx/proto.h"
@@ -319,7 +320,11 @@ void Inference::run() {
     for (const NodeId id : order)
       forget_outputs(graph_.node(id), schema_of(graph_, graph_.node(id)));
   }
-  for (const NodeId id : order) run_node(id);
+  constexpr std::size_t kNodesPerLook = 64;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i % kNodesPerLook == 0) throw_if_interrupted();
+    run_node(order[i]);
+  }
   if (rules_.fold) fold_values();
 }
 

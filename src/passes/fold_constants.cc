@@ -2,16 +2,21 @@
 // A node all of whose inputs are constants is computed once, here, by the evaluator.
 //
 // Not folded: random ops, ops with sub-graphs, graph outputs (they stay computed), DequantizeLinear
-// (engines want the quantised weights), and what would make the program large: an output that is
-// larger than its inputs has at most 16 MB, and all of them together grow the program by at most
-// 512 MB. A node that the evaluator refuses stays: it fails, if at all, when it is run.
+// (engines want the quantised weights), and what would make the program large. A node adds its
+// outputs and saves the inputs that nobody else reads. What nodes add beyond that is bounded over
+// all passes by the size of the graph's own constants and 64 MB, so that a model of a few bytes
+// makes no gigabytes; and an output that is larger than its inputs has at most 16 MB. A node that
+// the evaluator refuses stays: it fails, if at all, when it is run.
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/interrupt.h"
 #include "base/log.h"
+#include "base/work_scope.h"
 #include "ir/rewrite.h"
 #include "ops/schema.h"
 #include "passes/passes.h"
@@ -21,9 +26,20 @@ namespace xrt {
 namespace {
 
 constexpr std::size_t kMaxGrownBytes = std::size_t{16} << 20;
-constexpr std::size_t kMaxGrowth = std::size_t{512} << 20;
+constexpr std::size_t kFreeGrowth = std::size_t{64} << 20;
 // Inputs of ops whose output's size depends on the data (NonZero, Unique), and is bounded by it.
 constexpr std::size_t kMaxInputOfUnknown = std::size_t{1} << 20;
+// What the evaluator may use, over inputs and outputs.
+constexpr std::size_t kWorkBytes = std::size_t{64} << 20;
+constexpr std::size_t kWorkFactor = 4;
+
+std::size_t content_bytes(const Tensor& tensor) {
+  std::size_t bytes = tensor.bytes();
+  if (tensor.dtype() != DType::kString) return bytes;
+  const std::string* strings = tensor.strings();
+  for (std::int64_t i = 0; i < tensor.count(); ++i) bytes += strings[i].size();
+  return bytes;
+}
 
 // Bytes of all outputs, nothing where they are not known.
 std::optional<std::size_t> output_bytes(const Graph& graph, const Node& node) {
@@ -32,40 +48,56 @@ std::optional<std::size_t> output_bytes(const Graph& graph, const Node& node) {
     if (!v.valid()) continue;
     const Type& type = graph.type(v);
     const auto dims = type.static_dims();
-    if (!type.is_tensor() || !dims) return std::nullopt;
+    if (!type.is_tensor() || !dims || type.dtype == DType::kString) return std::nullopt;
     total += byte_count(type.dtype, *dims);
   }
   return total;
 }
 
-// `growth`: bytes the program has grown by, and would.
-bool worth_folding(const Graph& graph, const Node& node, std::size_t input_bytes,
-                   std::size_t* growth) {
-  const auto bytes = output_bytes(graph, node);
-  if (!bytes) return input_bytes <= kMaxInputOfUnknown;
-  if (*bytes <= input_bytes) return true;
-  const std::size_t more = *bytes - input_bytes;
-  if (*bytes > kMaxGrownBytes || *growth + more > kMaxGrowth) return false;
-  *growth += more;
-  return true;
+struct InputBytes {
+  std::size_t all = 0;    // each input once
+  std::size_t saved = 0;  // of those that nobody else reads
+};
+
+InputBytes input_bytes(const Graph& graph, NodeId id) {
+  std::vector<ValueId> inputs = graph.node(id).inputs;
+  const auto before = [](ValueId a, ValueId b) { return a.index < b.index; };
+  std::sort(inputs.begin(), inputs.end(), before);
+  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+  InputBytes bytes;
+  for (const ValueId v : inputs) {
+    if (!v.valid()) continue;
+    const std::size_t own = content_bytes(*graph.constant(v));
+    bytes.all += own;
+    const std::vector<Use>& uses = graph.uses(v);
+    const bool is_saved =
+        !graph.is_output(v) &&
+        std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.node == id; });
+    if (is_saved) bytes.saved += own;
+  }
+  return bytes;
 }
 
-bool foldable(const Graph& graph, const Node& node, std::size_t* growth) {
+// Bytes that the program grows by; nothing where that is too much.
+std::optional<std::size_t> growth(std::size_t output, const InputBytes& inputs,
+                                  const FoldBudget& budget) {
+  if (output > inputs.all && output > kMaxGrownBytes) return std::nullopt;
+  const std::size_t more = output - std::min(output, inputs.saved);
+  if (!budget.has(more)) return std::nullopt;
+  return more;
+}
+
+bool foldable(const Graph& graph, const Node& node) {
   if (node.outputs.empty() || !Graph::subgraphs(node).empty() || !is_deterministic(node)) {
     return false;
   }
   if (node.domain.empty() && node.op == "DequantizeLinear") return false;
-  std::size_t input_bytes = 0;
   for (const ValueId v : node.inputs) {
-    if (!v.valid()) continue;
-    const Tensor* constant = graph.constant(v);
-    if (constant == nullptr) return false;
-    input_bytes += constant->bytes();
+    if (v.valid() && graph.constant(v) == nullptr) return false;
   }
-  for (const ValueId v : node.outputs) {
-    if (v.valid() && (graph.is_output(v) || !graph.type(v).is_tensor())) return false;
-  }
-  return worth_folding(graph, node, input_bytes, growth);
+  return std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
+    return v.valid() && (graph.is_output(v) || !graph.type(v).is_tensor());
+  });
 }
 
 Graph one_node_graph(const Graph& graph, const Node& node) {
@@ -91,11 +123,17 @@ Graph one_node_graph(const Graph& graph, const Node& node) {
   return single;
 }
 
-bool fold(Graph& graph, NodeId id, const Evaluator& evaluate) {
+bool fold(Graph& graph, NodeId id, const Evaluator& evaluate, FoldBudget& budget) {
+  const InputBytes inputs = input_bytes(graph, id);
+  const std::optional<std::size_t> known = output_bytes(graph, graph.node(id));
+  if (known ? !growth(*known, inputs, budget) : inputs.all > kMaxInputOfUnknown) return false;
   std::vector<Data> results;
   try {
+    const std::size_t work = kWorkFactor * (inputs.all + known.value_or(0)) + kWorkBytes;
+    const WorkScope scope(std::make_shared<MemoryAccount>(), work);
     results = evaluate(one_node_graph(graph, graph.node(id)));
   } catch (const Error& e) {
+    throw_if_interrupted();
     log_debug("not folded: " + graph.node(id).name + ": " + e.what());
     return false;
   }
@@ -105,6 +143,11 @@ bool fold(Graph& graph, NodeId id, const Evaluator& evaluate) {
   const auto wanted = static_cast<std::size_t>(
       std::count_if(outputs.begin(), outputs.end(), [](ValueId v) { return v.valid(); }));
   if (!tensors || results.size() != wanted) return false;
+  std::size_t made = 0;
+  for (const Data& data : results) made += content_bytes(data.tensor());
+  const std::optional<std::size_t> more = growth(made, inputs, budget);
+  if (!more) return false;
+  budget.take(*more);
   std::size_t next = 0;
   for (const ValueId v : outputs) {
     if (v.valid()) graph.set_constant(v, results[next++].tensor());
@@ -113,25 +156,41 @@ bool fold(Graph& graph, NodeId id, const Evaluator& evaluate) {
   return true;
 }
 
-bool fold_graph(Graph& graph, const Evaluator& evaluate, std::size_t* growth) {
+bool fold_graph(Graph& graph, const Evaluator& evaluate, FoldBudget& budget) {
   bool changed = false;
   for (const NodeId id : graph.topological_order()) {
-    if (foldable(graph, graph.node(id), growth)) {
-      changed = fold(graph, id, evaluate) || changed;
+    if (foldable(graph, graph.node(id))) {
+      throw_if_interrupted();
+      changed = fold(graph, id, evaluate, budget) || changed;
     } else {
       changed = edit_subgraphs(graph, id,
-                               [&](Graph& body) { return fold_graph(body, evaluate, growth); }) ||
+                               [&](Graph& body) { return fold_graph(body, evaluate, budget); }) ||
                 changed;
     }
   }
   return changed;
 }
 
+std::size_t constant_bytes(const Graph& graph) {
+  std::size_t bytes = 0;
+  for (const ValueId v : graph.constants()) bytes += graph.constant(v)->bytes();
+  for (const NodeId id : graph.nodes()) {
+    for (const Graph* body : Graph::subgraphs(graph.node(id))) bytes += constant_bytes(*body);
+  }
+  return bytes;
+}
+
 }  // namespace
 
+FoldBudget::FoldBudget(const Graph& graph) : left_(constant_bytes(graph) + kFreeGrowth) {}
+
+bool fold_constants(Graph& graph, const Evaluator& evaluate, FoldBudget& budget) {
+  return fold_graph(graph, evaluate, budget);
+}
+
 bool fold_constants(Graph& graph, const Evaluator& evaluate) {
-  std::size_t growth = 0;
-  return fold_graph(graph, evaluate, &growth);
+  FoldBudget budget(graph);
+  return fold_graph(graph, evaluate, budget);
 }
 
 }  // namespace xrt

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "ops/canonical.h"
@@ -67,7 +68,8 @@ const std::vector<Pass>& standard_passes() {
       simple("fold_shape_subgraphs", fold_shape_subgraphs),
       {"fold_constants",
        [](Graph& graph, const PassOptions& options) {
-         return options.evaluate != nullptr && fold_constants(graph, options.evaluate);
+         return options.evaluate != nullptr &&
+                fold_constants(graph, options.evaluate, *options.fold_budget);
        }},
       simple("remove_identities", remove_identities),
       simple("remove_dead_code", remove_dead_code),
@@ -79,13 +81,16 @@ const std::vector<Pass>& standard_passes() {
   return passes;
 }
 
-void run_passes(Graph& graph, const PassOptions& options, const std::vector<Pass>& passes) {
+void run_passes(Graph& graph, const PassOptions& given, const std::vector<Pass>& passes) {
+  PassOptions options = given;
+  if (options.fold_budget == nullptr) options.fold_budget = std::make_shared<FoldBudget>(graph);
   Dump dump(options.dump_dir);
   dump.write(graph, "before");
   infer_shapes(graph);
   for (int round = 0; round < kMaxRounds; ++round) {
     bool any = false;
     for (const Pass& pass : passes) {
+      throw_if_interrupted();
       if (!pass.run(graph, options)) continue;
       any = true;
       infer_shapes(graph);

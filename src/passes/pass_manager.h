@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,13 @@ namespace xrt {
 // Computes a graph without inputs: its outputs in order. Throws xrt::Error where it cannot.
 using Evaluator = std::function<std::vector<Data>(const Graph& graph)>;
 
+class FoldBudget;
+
 struct PassOptions {
   Evaluator evaluate;  // none: constants are not folded
   std::filesystem::path dump_dir;
+  // By how much folded constants may make the graph larger; run_passes() sets it where it is null.
+  std::shared_ptr<FoldBudget> fold_budget = nullptr;
 };
 
 struct Pass {

@@ -3,6 +3,8 @@
 // if the graph changed, and work on sub-graphs too.
 #pragma once
 
+#include <cstddef>
+
 #include "passes/pass_manager.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
@@ -12,6 +14,18 @@ namespace xrt {
 XRT_API bool remove_dead_code(Graph& graph);
 XRT_API bool remove_identities(Graph& graph);
 XRT_API bool share_common_subexpressions(Graph& graph);
+// What folded constants may add to a graph, over all rounds of the passes.
+class XRT_API FoldBudget {
+ public:
+  explicit FoldBudget(const Graph& graph);
+  bool has(std::size_t bytes) const { return bytes <= left_; }
+  void take(std::size_t bytes) { left_ -= bytes; }
+
+ private:
+  std::size_t left_;
+};
+
+XRT_API bool fold_constants(Graph& graph, const Evaluator& evaluate, FoldBudget& budget);
 XRT_API bool fold_constants(Graph& graph, const Evaluator& evaluate);
 XRT_API bool fold_shape_subgraphs(Graph& graph);
 XRT_API bool fold_conv_batch_norm(Graph& graph);

@@ -14,6 +14,7 @@
 #include "ir/updates.h"
 #include "ops/op_registry.h"
 #include "placement/estimates.h"
+#include "placement/heavy_constants.h"
 #include "registry/engine_failure.h"
 #include "registry/op_lowering.h"
 
@@ -157,13 +158,32 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
            graph.name() + "' it takes: " + cause;
   };
   try {
-    answers.nodes = answers_of(engine, graph, device, options);
+    const std::vector<NodeId> heavy =
+        engine.name() == kFallbackEngine ? std::vector<NodeId>() : heavy_constants(graph);
+    if (heavy.empty()) {
+      answers.nodes = answers_of(engine, graph, device, options);
+    } else {
+      answers.nodes = answers_of(engine, without_nodes(graph, heavy), device, options);
+      for (const NodeId id : heavy) {
+        answers.nodes[static_cast<std::size_t>(id.index)] = Support::no(
+            "it makes a large value of constants alone, which the engine might keep: '" +
+            std::string(kFallbackEngine) + "' computes it in each run");
+      }
+    }
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const Error& error) {
     throw Error(error.code(), failed(error.what()));
   } catch (...) {
     throw Error(ErrorCode::kEngine, failed(exception_text()));
+  }
+  if (options.deadline_s > 0 && engine.name() != kFallbackEngine) {
+    for (const NodeId id : graph.nodes()) {
+      const Node& node = graph.node(id);
+      if (!node.domain.empty() || (node.op != "Loop" && node.op != "Scan")) continue;
+      Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];
+      if (answer) answer = Support::no("deadline_s is set: the engine's loops cannot be ended");
+    }
   }
   if (engine.info().shapes == Shapes::kAny) return answers;
   for (const NodeId id : graph.nodes()) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/work_scope.h"
+#include "xrt/error.h"
 
 namespace xrt {
 namespace {
@@ -35,7 +37,12 @@ ObserveCompiling::~ObserveCompiling() {
 }
 
 std::function<void(std::string_view, double)> compile_progress(std::string function) {
-  return [function = std::move(function)](std::string_view what, double part) {
+  return [function = std::move(function), limit = WorkScope::time_limit()](std::string_view what,
+                                                                           double part) {
+    // Whichever thread of the engine's tells: an engine that is stopped has failed to compile.
+    if (limit != nullptr && limit->is_over()) {
+      throw Error(ErrorCode::kResource, "the time for compiling is over");
+    }
     const auto percent = std::lround(100 * std::clamp(part, 0.0, 1.0));
     const std::string line =
         function + ": " + std::string(what) + ", " + std::to_string(percent) + " %";

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/message.h"
 #include "cache/compile_cache.h"
 #include "cache/distrust.h"
 #include "device/threads.h"
@@ -127,7 +128,7 @@ CompileResult compile_claimed(const Engine& engine, const Graph& claimed, const 
   } catch (const Error& error) {
     // A wrong option or a bound is the caller's to change, whoever runs the nodes.
     if (error.code() == ErrorCode::kInvalidArgument || wrong_constants) throw;
-    fail(error.code(), error.what());
+    fail(error.code(), shortened(error.what(), kMostOfCause));
   } catch (...) {
     fail(ErrorCode::kEngine, exception_text());
   }

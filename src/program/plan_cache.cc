@@ -143,6 +143,8 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
       cache->digest_ = FileDigests(dir).of(path);
     }
     cache->options_ = option_key(options);
+    // Loops are then left to engines whose runs can be ended, whatever the seconds.
+    if (options.deadline_s > 0) cache->options_ += "deadline";
     cache->measures_ = wants_measuring(options) && auto_mode(options) != AutoMode::kBackground;
     const std::string options_digest =
         hash_bytes(cache->options_.data(), cache->options_.size()).hex();

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/message.h"
 #include "base/nearest.h"
+#include "base/work_scope.h"
 #include "device/caller_stream.h"
 #include "device/threads.h"
 #include "exec/executor.h"
@@ -87,7 +89,7 @@ class ProgramGraph {
 
 PassOptions pass_options(const ProgramOptions& given) {
   PassOptions options;
-  options.evaluate = native_evaluator();
+  options.evaluate = native_evaluator(given.max_memory_bytes);
   options.dump_dir = given.dump_dir;
   return options;
 }
@@ -97,6 +99,21 @@ std::vector<InputType> input_types(const ProgramPorts& ports) {
   for (const Port& port : ports.inputs) inputs.push_back({port.name, port.type});
   return inputs;
 }
+
+ImportBounds import_bounds(const ProgramOptions& options) {
+  return {.max_nodes = options.max_nodes, .max_memory_bytes = options.max_memory_bytes};
+}
+
+// Bounds the time that a program takes to load.
+class LoadScope {
+ public:
+  explicit LoadScope(const ProgramOptions& options)
+      : limit_(options.deadline_s), scope_(options.deadline_s > 0 ? &limit_ : nullptr, "loading") {}
+
+ private:
+  RunLimit limit_;
+  WorkScope scope_;
+};
 
 class ProgramImpl final : public Program {
  public:
@@ -199,21 +216,11 @@ class ProgramImpl final : public Program {
     if (!completed.empty()) inputs = completed;
     const bool device_results = check_inputs(inputs, run_options.results);
     const UserRun counted;
-    if (is_static_) {
-      static_plan_->run(inputs, outputs, profiler_, device_results);
-      return;
-    }
-    if (const std::optional<PaddedRun> padded = sized_plans_->padded(inputs)) {
-      std::vector<Data> results(outputs.size());
-      const std::shared_ptr<ServedPlan> plan = sized_plans_->plan_for(padded->inputs());
-      tell_leftovers_once(*plan);
-      plan->run(padded->inputs(), results, profiler_, device_results);
-      padded->deliver(results, outputs, ports_.outputs);
-      return;
-    }
-    const std::shared_ptr<ServedPlan> plan = sized_plans_->plan_for(inputs);
-    tell_leftovers_once(*plan);
-    plan->run(inputs, outputs, profiler_, device_results);
+    const double seconds = seconds_of(run_options);
+    if (seconds <= 0) return run_checked(inputs, outputs, device_results);
+    const RunLimit limit(seconds);
+    const WorkScope scope(&limit, "the run");
+    run_checked(inputs, outputs, device_results);
   }
 
   Explanation explain() override {
@@ -234,6 +241,33 @@ class ProgramImpl final : public Program {
   std::string graph_text() const override { return print(*graph_->get()); }
 
  private:
+  // 0: as long as it takes.
+  double seconds_of(const RunOptions& options) const {
+    if (!(options.timeout_s >= 0)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the timeout of a run is " + std::to_string(options.timeout_s) + " s");
+    }
+    return options.timeout_s > 0 ? options.timeout_s : options_.deadline_s;
+  }
+
+  void run_checked(std::span<const Data> inputs, std::vector<Data>& outputs, bool device_results) {
+    if (is_static_) {
+      static_plan_->run(inputs, outputs, profiler_, device_results);
+      return;
+    }
+    if (const std::optional<PaddedRun> padded = sized_plans_->padded(inputs)) {
+      std::vector<Data> results(outputs.size());
+      const std::shared_ptr<ServedPlan> plan = sized_plans_->plan_for(padded->inputs());
+      tell_leftovers_once(*plan);
+      plan->run(padded->inputs(), results, profiler_, device_results);
+      padded->deliver(results, outputs, ports_.outputs);
+      return;
+    }
+    const std::shared_ptr<ServedPlan> plan = sized_plans_->plan_for(inputs);
+    tell_leftovers_once(*plan);
+    plan->run(inputs, outputs, profiler_, device_results);
+  }
+
   Explanation explain_plan() {
     if (is_static_) return static_plan_->explain();
     if (const std::shared_ptr<ServedPlan> last = sized_plans_->last()) return last->explain();
@@ -400,19 +434,22 @@ Program::~Program() = default;
 
 std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& options) {
   load_op_path();
-  return std::make_shared<ProgramImpl>(std::move(graph), settled(options));
+  ProgramOptions own = settled(options);
+  const LoadScope scope(own);
+  return std::make_shared<ProgramImpl>(std::move(graph), std::move(own));
 }
 
 std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
                                        const ProgramOptions& given) {
   load_op_path();
   const ProgramOptions options = settled(given);
+  const LoadScope scope(options);
   std::unique_ptr<PlanCache> cache;
   std::string why_not;
   const auto open = [&] { return PlanCache::open(model_file(path), {}, options, &why_not); };
   if (auto program = from_cache(cache, options, open)) return program;
   std::vector<ExternalFile> files;
-  Graph graph = import_model(path, files);
+  Graph graph = import_model(path, files, import_bounds(options));
   return std::make_shared<ProgramImpl>(std::move(graph), options, std::move(cache), files,
                                        std::move(why_not));
 }
@@ -421,12 +458,14 @@ std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
                                              const ProgramOptions& given) {
   load_op_path();
   const ProgramOptions options = settled(given);
+  const LoadScope scope(options);
   std::unique_ptr<PlanCache> cache;
   std::string why_not;
   const auto open = [&] { return PlanCache::open({}, onnx_bytes, options, &why_not); };
   if (auto program = from_cache(cache, options, open)) return program;
-  return std::make_shared<ProgramImpl>(import_onnx_bytes(onnx_bytes), options, std::move(cache),
-                                       std::vector<ExternalFile>{}, std::move(why_not));
+  return std::make_shared<ProgramImpl>(import_onnx_bytes(onnx_bytes, import_bounds(options)),
+                                       options, std::move(cache), std::vector<ExternalFile>{},
+                                       std::move(why_not));
 }
 
 std::vector<Data> Program::run(const std::map<std::string, Data>& named) {
@@ -447,8 +486,8 @@ std::vector<Data> Program::run(const std::map<std::string, Data>& named) {
       const bool is_port =
           std::any_of(ports.begin(), ports.end(), [&](const Port& p) { return p.name == name; });
       if (is_port) continue;
-      throw Error(ErrorCode::kInvalidArgument,
-                  "there is no input '" + name + "'; the inputs are: " + known);
+      throw Error(ErrorCode::kInvalidArgument, "there is no input '" + shortened(name) +
+                                                   "'; the inputs are: " + shortened(known));
     }
   }
   std::vector<Data> results;

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <exception>
 #include <utility>
 
+#include "base/interrupt.h"
 #include "base/log.h"
+#include "base/work_scope.h"
 #include "device/caller_stream.h"
 #include "exec/native_evaluator.h"
 #include "ops/shape_inference.h"
@@ -31,7 +34,7 @@ std::shared_ptr<const Graph> specialised(const Graph& general,
   }
   infer_shapes(*graph, /*reset=*/true);
   PassOptions passes;
-  passes.evaluate = native_evaluator();
+  passes.evaluate = native_evaluator(options.max_memory_bytes);
   passes.dump_dir = options.dump_dir;
   run_passes(*graph, passes);
   return graph;
@@ -204,13 +207,22 @@ std::shared_ptr<ServedPlan> SizedPlans::plan_for(std::span<const Data> inputs) {
   });
   for (;;) {
     Claim claimed = claim(sizes, is_empty);
-    const auto plan = claimed.is_mine ? build_claimed(claimed, inputs) : claimed.plan.get();
+    const auto plan = claimed.is_mine ? build_claimed(claimed, inputs) : wait_for(claimed);
     if (plan == nullptr) continue;  // dimensions cannot be left open
     const std::lock_guard lock(mutex_);
     last_ = plan;
     if (!is_open(claimed.sizes)) last_fixed_ = plan;
     return plan;
   }
+}
+
+std::shared_ptr<ServedPlan> SizedPlans::wait_for(const Claim& claim) {
+  constexpr std::chrono::milliseconds kTurn{50};
+  while (WorkScope::time_limit() != nullptr &&
+         claim.plan.wait_for(kTurn) != std::future_status::ready) {
+    throw_if_interrupted();
+  }
+  return claim.plan.get();
 }
 
 // Null where a plan with open dimensions cannot be had; whoever waits for it is told the same.
@@ -229,6 +241,10 @@ std::shared_ptr<ServedPlan> SizedPlans::build_claimed(Claim& claim, std::span<co
     return plan;
   } catch (...) {  // handed on to whoever waits for this plan, and rethrown here
     forget(claim.sizes);
+    if (WorkScope::time_limit() != nullptr && WorkScope::time_limit()->is_over()) {
+      claim.promise.set_value(nullptr);  // those who wait have a limit of their own
+      throw;
+    }
     if (!stays_fixed_after(claim.sizes)) {
       claim.promise.set_exception(std::current_exception());
       throw;

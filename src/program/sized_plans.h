@@ -104,6 +104,8 @@ class SizedPlans {
   Claim claim(const Sizes& sizes, bool stays_fixed = false);
   // Lets plans of fixed sizes go that are too many, or too large together. With the lock held.
   void make_room();
+  // What another thread builds, within the time of this one.
+  static std::shared_ptr<ServedPlan> wait_for(const Claim& claim);
   std::shared_ptr<ServedPlan> build_claimed(Claim& claim, std::span<const Data> inputs);
   bool stays_fixed_after(const Sizes& sizes);
   bool may_stay_open() const;

@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <exception>
 
+#include "base/message.h"
+
 namespace xrt {
 
 std::string exception_text() {
   try {
     throw;
   } catch (const std::exception& error) {
-    return error.what();
+    return shortened(error.what(), kMostOfCause);
   } catch (...) {
     return "it threw something that is no std::exception";
   }
@@ -22,9 +24,9 @@ std::string list_nodes(const std::vector<std::pair<std::string_view, std::string
   std::string text = nodes.size() == 1 ? "node " : "nodes ";
   for (std::size_t i = 0; i < std::min(nodes.size(), kShown); ++i) {
     text += i == 0 ? "'" : ", '";
-    text += nodes[i].first;
+    text += shortened(nodes[i].first);
     text += "' (";
-    text += nodes[i].second;
+    text += shortened(nodes[i].second);
     text += ")";
   }
   if (nodes.size() > kShown) text += " and " + std::to_string(nodes.size() - kShown) + " more";

@@ -240,6 +240,13 @@ static void wrong_runs(void) {
   INVALID(xrt_program_run(program, inputs, 1, outputs, 1, &options, &status));
   options.results = XRT_RESULTS_DEVICE; /* the program's device is the host */
   INVALID(xrt_program_run(program, inputs, 1, outputs, 1, &options, &status));
+  options.results = XRT_RESULTS_HOST;
+  options.timeout_s = -1;
+  INVALID(xrt_program_run(program, inputs, 1, outputs, 1, &options, &status));
+  options.size = offsetof(xrt_run_options, timeout_s); /* a caller of the first version */
+  CHECK(xrt_program_run(program, inputs, 1, outputs, 1, &options, NULL) == XRT_OK);
+  xrt_value_free(outputs[0]);
+  outputs[0] = NULL;
   INVALID(xrt_program_run_named(program, &unknown, inputs, 1, twice, outputs, 1, NULL, &status));
   INVALID(
       xrt_program_run_named(program, &input_name, inputs, 1, &unknown, outputs, 1, NULL, &status));

@@ -29,6 +29,7 @@ struct Options {
   InputOptions inputs;
   int runs = 1;
   int top = 0;
+  double timeout = 0;
   std::string output, expect, profile;
   double rtol = 1e-3, atol = 1e-5;
   bool json = false;
@@ -119,7 +120,7 @@ int execute(const Options& options) {
     for (int i = 0; i < options.runs; ++i) {
       outputs.clear();
       const auto start = std::chrono::steady_clock::now();
-      program.run(inputs, outputs);
+      program.run(inputs, outputs, {.timeout_s = options.timeout});
       seconds.push_back(
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       progress.step(fmt::format("run {} of {}", i + 2, options.runs));
@@ -178,6 +179,8 @@ void add_run(CLI::App& app, Command& chosen) {
   sub->add_option("--runs", options->runs, "how often to run")
       ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str();
+  sub->add_option("--timeout", options->timeout, "seconds after which a run is given up; 0: none")
+      ->check(CLI::NonNegativeNumber);
   sub->add_option("--top", options->top, "print the K largest elements with their indices")
       ->check(from_zero())
       ->type_name("K");

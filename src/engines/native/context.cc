@@ -24,6 +24,7 @@ Tensor allocate_checked(DType dtype, const Dims& dims) {
   try {
     return Tensor::allocate(dtype, dims);
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::kResource) throw;
     throw Error(ErrorCode::kResource,
                 "a " + std::string(to_string(dtype)) + " tensor of shape " +
                     to_string(std::span<const std::int64_t>(dims)) +

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <exception>
 #include <numeric>
+#include <unordered_set>
 
 #include "base/arena.h"
+#include "base/work_scope.h"
 #include "engine/handles.h"
 #include "engines/native/prepare.h"
 #include "engines/native/updates.h"
@@ -261,8 +263,12 @@ void NativeExecutable::keep_constant(const Graph& graph, std::int32_t slot) {
 
 void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retained) {
   // Views share their root's memory and lifetime; so does an output that overwrites an input.
-  std::vector<std::int32_t> root(slots_.size());
-  std::iota(root.begin(), root.end(), 0);
+  std::vector<std::int32_t> parent(slots_.size());
+  std::iota(parent.begin(), parent.end(), 0);
+  const auto root = [&](std::int32_t slot) {
+    while (parent[slot] != slot) slot = parent[slot] = parent[parent[slot]];
+    return slot;
+  };
   std::vector<std::int32_t> first(slots_.size(), -1);
   std::vector<std::int32_t> last(slots_.size(), -1);
   const auto end = static_cast<std::int32_t>(steps_.size());
@@ -280,7 +286,7 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
         const std::int32_t source = step.inputs.at(traits.view_of);
         plan.kind = SlotKind::kView;
         plan.borrowed = slots_[source].borrowed;
-        root[slot] = root[source];
+        parent[slot] = root(source);
         continue;
       }
       const Type& type = graph.type(ValueId{slot});
@@ -295,16 +301,15 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
     }
   }
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (retained[slot] && slots_[root[slot]].kind == SlotKind::kArena) {
-      slots_[root[slot]].kind = SlotKind::kDynamic;
-    }
+    SlotPlan& owner = slots_[root(static_cast<std::int32_t>(slot))];
+    if (retained[slot] && owner.kind == SlotKind::kArena) owner.kind = SlotKind::kDynamic;
   }
   for (std::int32_t s = 0; s < end; ++s) {
     for (const std::int32_t slot : steps_[s].inputs) {
-      if (slot >= 0) last[slot] = last[root[slot]] = s;
+      if (slot >= 0) last[slot] = last[root(slot)] = s;
     }
   }
-  for (const OutputCopy& copy : copies_) last[copy.slot] = last[root[copy.slot]] = end;
+  for (const OutputCopy& copy : copies_) last[copy.slot] = last[root(copy.slot)] = end;
 
   // In place: the input's memory dies here and is as large as the output's.
   const auto bytes = [&](std::int32_t slot) {
@@ -315,28 +320,27 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
     if (step.outputs.empty() || step.outputs[0] < 0) continue;
     const std::int32_t output = step.outputs[0];
     if (slots_[output].kind != SlotKind::kArena) continue;
-    for (const int i : step.kernel->traits().in_place) {
+    const std::vector<int>& in_place = step.kernel->traits().in_place;
+    if (in_place.empty()) continue;
+    // An operand that is read in another order must not lie in the same memory.
+    std::vector<bool> is_in_place(step.inputs.size());
+    for (const int i : in_place) {
+      if (static_cast<std::size_t>(i) < is_in_place.size()) is_in_place[i] = true;
+    }
+    std::unordered_set<std::int32_t> read_elsewhere;
+    for (std::size_t k = 0; k < step.inputs.size(); ++k) {
+      if (step.inputs[k] >= 0 && !is_in_place[k]) read_elsewhere.insert(root(step.inputs[k]));
+    }
+    for (const int i : in_place) {
       const std::int32_t input = step.inputs.at(i);
       if (input < 0) continue;
-      const std::int32_t source = root[input];
+      const std::int32_t source = root(input);
       if (slots_[source].kind != SlotKind::kArena || last[source] != s ||
           slots_[source].dtype != slots_[output].dtype || bytes(source) != bytes(output)) {
         continue;
       }
-      // An operand that is read in another order must not lie in the same memory.
-      bool is_read_elsewhere = false;
-      for (std::size_t k = 0; k < step.inputs.size(); ++k) {
-        const std::int32_t other = step.inputs[k];
-        is_read_elsewhere =
-            is_read_elsewhere ||
-            (other >= 0 && root[other] == source &&
-             std::find(step.kernel->traits().in_place.begin(), step.kernel->traits().in_place.end(),
-                       static_cast<int>(k)) == step.kernel->traits().in_place.end());
-      }
-      if (is_read_elsewhere) continue;
-      for (std::int32_t& r : root) {
-        if (r == output) r = source;
-      }
+      if (read_elsewhere.contains(source)) continue;
+      parent[output] = source;
       last[source] = std::max(last[source], last[output]);
       break;
     }
@@ -345,7 +349,7 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
   std::vector<BufferLife> buffers;
   std::vector<std::int32_t> buffer_of(slots_.size(), -1);
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].kind != SlotKind::kArena || root[slot] != static_cast<std::int32_t>(slot)) {
+    if (slots_[slot].kind != SlotKind::kArena || root(static_cast<std::int32_t>(slot)) != static_cast<std::int32_t>(slot)) {
       continue;
     }
     buffer_of[slot] = static_cast<std::int32_t>(buffers.size());
@@ -357,15 +361,16 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
   arena_bytes_ = arena.bytes;
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].kind == SlotKind::kArena) {
-      slots_[slot].offset = arena.offsets[buffer_of[root[slot]]];
+      slots_[slot].offset = arena.offsets[buffer_of[root(static_cast<std::int32_t>(slot))]];
     }
   }
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     const SlotPlan& plan = slots_[slot];
+    const std::int32_t owner = root(static_cast<std::int32_t>(slot));
     const bool dropped =
         plan.kind == SlotKind::kDynamic ||
-        (plan.kind == SlotKind::kView && slots_[root[slot]].kind != SlotKind::kArena &&
-         slots_[root[slot]].kind != SlotKind::kConstant);
+        (plan.kind == SlotKind::kView && slots_[owner].kind != SlotKind::kArena &&
+         slots_[owner].kind != SlotKind::kConstant);
     if (!dropped) continue;
     dropped_.push_back(static_cast<std::int32_t>(slot));
     if (last[slot] >= 0 && last[slot] < end) {
@@ -450,6 +455,7 @@ void NativeExecutable::run_steps(NativeContext& native) const {
     profile_->begin_run();
   }
   KernelContext& context = native.kernel;
+  const bool is_timed = WorkScope::time_limit() != nullptr;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
     context.input_slots_ = step.inputs.data();
@@ -459,6 +465,7 @@ void NativeExecutable::run_steps(NativeContext& native) const {
     context.state_ = native.states[s].get();
     const double start_us = profile_ ? StepProfile::now_us() : 0;
     try {
+      if (is_timed) WorkScope::check_time();
       step.kernel->run(context);
     } catch (...) {
       rethrow(step);

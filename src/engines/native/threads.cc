@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "device/thread_gate.h"
 #include "device/threads.h"
 
@@ -51,8 +52,11 @@ std::shared_ptr<const Threads> Threads::get(int count) {
 
 void Threads::run_parts(std::int64_t n, std::int64_t grain,
                         void (*fn)(void*, std::int64_t, std::int64_t), void* data) const {
-  // A few parts per thread even out uneven work without many small tasks.
-  const std::int64_t wanted = std::min<std::int64_t>((n + grain - 1) / grain, count_ * 4);
+  // A few parts per thread even out uneven work without many small tasks. Where time is bounded,
+  // there are more of them to look at the clock between.
+  const WorkScope* scope = WorkScope::current();
+  const std::int64_t most = WorkScope::time_limit() == nullptr ? count_ * 4 : count_ * 64;
+  const std::int64_t wanted = std::min<std::int64_t>((n + grain - 1) / grain, most);
   const std::int64_t part = (n + wanted - 1) / wanted;
   const std::int64_t parts = (n + part - 1) / part;
 #ifdef __SANITIZE_THREAD__
@@ -61,8 +65,10 @@ void Threads::run_parts(std::int64_t n, std::int64_t grain,
   std::atomic<std::int64_t> next{0};
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(count_));
   const auto work = [&](std::size_t thread) {
+    const InheritedScope inherited(scope);
     try {
       for (std::int64_t i = next++; i < parts; i = next++) {
+        WorkScope::check_time();
         fn(data, i * part, std::min(n, (i + 1) * part));
       }
     } catch (...) {  // rethrown below
@@ -82,6 +88,8 @@ void Threads::run_parts(std::int64_t n, std::int64_t grain,
     tbb::parallel_for(
         tbb::blocked_range<std::int64_t>(0, parts, 1),
         [&](const tbb::blocked_range<std::int64_t>& range) {
+          const InheritedScope inherited(scope);
+          WorkScope::check_time();
           fn(data, range.begin() * part, std::min(n, range.end() * part));
         },
         tbb::simple_partitioner());
@@ -95,8 +103,10 @@ void Threads::run_inside(void (*fn)(void*), void* data) const {
 #else
   // TBB may have one of its own threads do it, when all places of the arena are taken.
   const ThreadGate* launch = ThreadGate::current();
+  const WorkScope* scope = WorkScope::current();
   arena_->arena.execute([&] {
     const ThreadGate::Inherited inherited(launch);
+    const InheritedScope bounds(scope);
     fn(data);
   });
 #endif

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/work_scope.h"
 #include "frontends/inside_folder.h"
 #include "xrt/error.h"
 
@@ -68,6 +69,18 @@ Tensor ExternalData::load(const onnx::TensorProto& proto, DType dtype, const Dim
     // Constants are never written, and the mapping is read-only.
     return Tensor::wrap(dtype, dims, const_cast<std::byte*>(data), mapped);
   }
+  // Copies count by the files that they are of, not by the model's own size.
+  constexpr std::size_t kMostPerByte = 16;
+  std::size_t most = 0;
+  for (const auto& [name, other] : files_) most += kMostPerByte * other->size();
+  if (wanted > most - copied_) {
+    throw Error(ErrorCode::kResource,
+                fmt::format("{}: copies of unaligned external data take more than {} bytes, {} "
+                            "times the size of the files",
+                            what, most, kMostPerByte));
+  }
+  copied_ += wanted;
+  const InheritedScope none(nullptr);
   Tensor tensor = Tensor::allocate(dtype, dims);
   if (wanted > 0) std::memcpy(tensor.raw(), data, wanted);
   return tensor;

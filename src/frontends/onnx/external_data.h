@@ -2,6 +2,7 @@
 // Tensors of a model that lie in files beside it.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -31,6 +32,7 @@ class ExternalData {
 
   std::filesystem::path folder_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+  std::size_t copied_ = 0;  // bytes
 };
 
 }  // namespace xrt

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/work_scope.h"
 #include "frontends/foreign_files.h"
 #include "frontends/onnx/external_data.h"
 #include "frontends/onnx/import_files.h"
@@ -83,9 +84,16 @@ bool has_contributed_ops(const Proto& graph) {
   });
 }
 
-Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* external) {
+Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* external,
+            const ImportBounds& bounds, std::size_t file_bytes) {
+  constexpr std::size_t kMostPerByte = 16;  // a varint of one byte is an int64, and room for copies
+  constexpr std::size_t kMostBeside = std::size_t{256} << 20;
+  const std::size_t beside = bounds.max_memory_bytes > 0 ? bounds.max_memory_bytes : kMostBeside;
+  // No file is so large that this overflows.
+  const WorkScope scope(std::make_shared<MemoryAccount>(), file_bytes * kMostPerByte + beside);
   register_own_ops();  // a model may hold them: what Graph::to_onnx() wrote of a training graph
   ReadOptions options;
+  options.max_nodes = bounds.max_nodes;
   options.opsets = opsets_of(*model);
   check_opset(options.opsets, "the model");
   options.inputs_have_defaults = model->ir_version() >= 4;
@@ -145,19 +153,22 @@ Graph import_onnx(const std::filesystem::path& path) {
   return import_onnx(path, files);
 }
 
-Graph import_onnx(const std::filesystem::path& path, std::vector<ExternalFile>& files) {
+Graph import_onnx(const std::filesystem::path& path, std::vector<ExternalFile>& files,
+                  const ImportBounds& bounds) {
   return guarded("'" + path.string() + "'", [&] {
     const auto file = MappedFile::open(path);
     const auto model = parse({reinterpret_cast<const char*>(file->data()), file->size()});
     ExternalData external(path.parent_path());
-    Graph graph = build(model, &external);
+    Graph graph = build(model, &external, bounds, file->size());
     for (const auto& [location, mapped] : external.files()) files.push_back({location, mapped});
     return graph;
   });
 }
 
-Graph import_onnx_bytes(std::string_view bytes) {
-  return guarded("ONNX model", [&] { return build(parse(bytes), nullptr); });
+Graph import_onnx_bytes(std::string_view bytes) { return import_onnx_bytes(bytes, {}); }
+
+Graph import_onnx_bytes(std::string_view bytes, const ImportBounds& bounds) {
+  return guarded("ONNX model", [&] { return build(parse(bytes), nullptr, bounds, bytes.size()); });
 }
 
 }  // namespace xrt

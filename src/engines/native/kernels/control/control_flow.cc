@@ -208,6 +208,7 @@ class ScanKernel final : public BodyKernel {
     add_captures(k, body, inputs);
     std::vector<Stack> stacks(scanned);
     for (std::int64_t t = 0; t < *length; ++t) {
+      throw_if_interrupted();
       for (std::size_t i = 0; i < scanned_inputs_; ++i) {
         const std::int64_t step = at(input_directions_, i) != 0 ? *length - 1 - t : t;
         inputs[states + i] = slice(k, k.input(states + i), at(input_axes_, i), step);

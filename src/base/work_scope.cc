@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/work_scope.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/memory.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+thread_local const WorkScope* current_scope = nullptr;
+
+}  // namespace
+
+WorkScope::WorkScope(const RunLimit* limit, std::string_view what)
+    : outer_(current_scope), limit_(limit), what_(what) {
+  current_scope = this;
+}
+
+WorkScope::WorkScope(std::shared_ptr<MemoryAccount> account, std::size_t most)
+    : outer_(current_scope),
+      limit_(outer_ == nullptr ? nullptr : outer_->limit_),
+      what_(outer_ == nullptr ? std::string_view() : outer_->what_),
+      account_(std::move(account)),
+      most_(most) {
+  current_scope = this;
+}
+
+WorkScope::~WorkScope() { current_scope = outer_; }
+
+const WorkScope* WorkScope::current() { return current_scope; }
+
+const RunLimit* WorkScope::time_limit() {
+  return current_scope == nullptr ? nullptr : current_scope->limit_;
+}
+
+void WorkScope::check_time() {
+  const RunLimit* limit = time_limit();
+  if (limit == nullptr || !limit->is_over()) return;
+  std::string message(current_scope->what_);
+  if (limit->is_cancelled()) throw Error(ErrorCode::kResource, message + " was cancelled");
+  std::string seconds = std::to_string(limit->seconds());
+  while (seconds.ends_with('0')) seconds.pop_back();
+  if (seconds.ends_with('.')) seconds.pop_back();
+  throw Error(ErrorCode::kResource, message + " takes longer than its limit of " + seconds + " s");
+}
+
+std::shared_ptr<MemoryAccount> WorkScope::charge(std::size_t bytes, DType dtype, const Dims& dims) {
+  const WorkScope* nearest = current_scope;
+  while (nearest != nullptr && nearest->account_ == nullptr) nearest = nearest->outer_;
+  if (nearest == nullptr) return nullptr;
+  std::int64_t held = 0;
+  for (const WorkScope* scope = nearest; scope != nullptr; scope = scope->outer_) {
+    if (scope->account_ == nullptr) continue;
+    held += scope->account_->bytes.load(std::memory_order_relaxed);
+    const auto there = static_cast<std::size_t>(std::max<std::int64_t>(held, 0));
+    if (there <= scope->most_ && bytes <= scope->most_ - there) continue;
+    throw Error(ErrorCode::kResource, "a tensor " + std::string(to_string(dtype)) +
+                                          to_string(dims) + " needs " + std::to_string(bytes) +
+                                          " bytes; " + std::to_string(there) + " of the " +
+                                          std::to_string(scope->most_) +
+                                          " that it may take (max_memory_bytes) are in use");
+  }
+  nearest->account_->bytes.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  return nearest->account_;
+}
+
+std::shared_ptr<MemoryAccount> WorkScope::outer_account() {
+  const WorkScope* scope = current_scope;
+  while (scope != nullptr && scope->account_ == nullptr) scope = scope->outer_;
+  if (scope == nullptr) return nullptr;
+  scope = scope->outer_;
+  while (scope != nullptr && scope->account_ == nullptr) scope = scope->outer_;
+  return scope == nullptr ? nullptr : scope->account_;
+}
+
+InheritedScope::InheritedScope(const WorkScope* scope)
+    : own_(std::exchange(current_scope, scope)) {}
+
+InheritedScope::~InheritedScope() { current_scope = own_; }
+
+std::size_t memory_bound(std::size_t max_memory_bytes) {
+  // The rest is for weights, engines and everybody else.
+  static const std::size_t most = machine_memory() / 10 * 9;
+  return max_memory_bytes > 0 ? max_memory_bytes : most;
+}
+
+}  // namespace xrt

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What bounds the work that a thread does: a time, and the memory of the tensors that it makes.
+//
+//   const RunLimit limit(2.5);
+//   const WorkScope scope(&limit, "the run");
+//   …  throw_if_interrupted();                      // throws kResource after 2.5 s
+//
+//   const auto account = std::make_shared<MemoryAccount>();
+//   const WorkScope scope(account, most_bytes);
+//   …  Tensor::allocate(dtype, dims);               // throws kResource instead of going beyond
+//
+// Scopes nest: the nearest time counts, and the accounts of all scopes around are added up. A
+// tensor stays on the account that it was made on until its memory is freed or handed over.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/run_limit.h"
+#include "xrt/export.h"
+#include "xrt/tensor.h"
+
+namespace xrt {
+
+// Bytes of the tensors that are alive.
+struct MemoryAccount {
+  std::atomic<std::int64_t> bytes{0};
+};
+
+// Of this thread, while it lives.
+class XRT_API WorkScope {
+ public:
+  // `what` is what takes too long: "the run". Both outlive the scope.
+  WorkScope(const RunLimit* limit, std::string_view what);
+  // `most`: of the accounts of this scope and those around together.
+  WorkScope(std::shared_ptr<MemoryAccount> account, std::size_t most);
+  ~WorkScope();
+  WorkScope(const WorkScope&) = delete;
+  WorkScope& operator=(const WorkScope&) = delete;
+
+  // Null where nothing bounds this thread.
+  static const WorkScope* current();
+  // The nearest time, or null.
+  static const RunLimit* time_limit();
+  // Throws Error(kResource) where that time is over.
+  static void check_time();
+
+  // The account to put `bytes` on, for a value that is described to people; null: nothing bounds
+  // it. Throws Error(kResource), with both figures, where there is no room for them.
+  static std::shared_ptr<MemoryAccount> charge(std::size_t bytes, DType dtype, const Dims& dims);
+  // The account of the scope around the nearest one that has an account.
+  static std::shared_ptr<MemoryAccount> outer_account();
+
+ private:
+  friend class InheritedScope;
+  const WorkScope* const outer_;
+  const RunLimit* const limit_;  // the nearest
+  const std::string_view what_;
+  const std::shared_ptr<MemoryAccount> account_;
+  const std::size_t most_ = 0;
+};
+
+// For a thread that does part of another's work: that one's bounds.
+class XRT_API InheritedScope {
+ public:
+  explicit InheritedScope(const WorkScope* scope);
+  ~InheritedScope();
+  InheritedScope(const InheritedScope&) = delete;
+  InheritedScope& operator=(const InheritedScope&) = delete;
+
+ private:
+  const WorkScope* const own_;
+};
+
+// Puts tensors that are on the account `from` onto `to`, or onto none: they leave the run.
+XRT_API void hand_over(const Data& data, const MemoryAccount* from,
+                       const std::shared_ptr<MemoryAccount>& to);
+
+// `max_memory_bytes` of a run; 0: most of what the machine, or the process's control group, has.
+XRT_API std::size_t memory_bound(std::size_t max_memory_bytes);
+
+}  // namespace xrt
