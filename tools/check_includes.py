@@ -44,6 +44,7 @@ ORDER = (
     "training",
     "report",
     "data",
+    "evaluation",
     "capi",
     "cli",
 )

@@ -85,7 +85,8 @@ STAGES: tuple[tuple[str, dict[str, str]], ...] = (
             "base": "errors, files, hashes, tensors",
             "device": "threads, CUDA, streams",
             "options": "one table of options",
-            "data": "pictures as pixels",
+            "data": "pictures, labelled sets",
+            "evaluation": "answers on labelled data",
         },
     ),
 )

@@ -117,6 +117,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_inspect(app, chosen);
   add_bench(app, chosen);
   add_compare(app, chosen);
+  add_eval(app, chosen);
   add_quantize(app, chosen);
   add_doctor(app, chosen);
   add_engines(app, chosen);

@@ -54,6 +54,7 @@ void add_engines(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_compare(CLI::App& app, Command& chosen);
 void add_cache(CLI::App& app, Command& chosen);
+void add_eval(CLI::App& app, Command& chosen);
 void add_quantize(CLI::App& app, Command& chosen);
 void add_conformance(CLI::App& app, Command& chosen);
 

@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include <array>
 
 #include "base/file.h"
 #include "base/half.h"
@@ -12,37 +11,6 @@
 
 namespace xrt {
 namespace {
-
-// --- resizing -----------------------------------------------------------------------------------
-
-struct Taps {
-  std::int64_t first = 0;
-  std::vector<float> weights;
-};
-
-std::vector<Taps> taps_of(std::int64_t from, std::int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
-  const double support = std::max(scale, 1.0);
-  std::vector<Taps> all(static_cast<std::size_t>(to));
-  for (std::int64_t i = 0; i < to; ++i) {
-    const double center = (static_cast<double>(i) + 0.5) * scale;
-    const auto first = std::max<std::int64_t>(0, std::llround(center - support));
-    const auto last = std::min(from, static_cast<std::int64_t>(std::llround(center + support)));
-    Taps& taps = all[static_cast<std::size_t>(i)];
-    taps.first = first;
-    double sum = 0;
-    for (std::int64_t x = first; x < last; ++x) {
-      const double distance = std::abs((static_cast<double>(x) + 0.5 - center) / support);
-      const double weight = std::max(0.0, 1.0 - distance);
-      taps.weights.push_back(static_cast<float>(weight));
-      sum += weight;
-    }
-    for (float& weight : taps.weights) weight = static_cast<float>(weight / sum);
-  }
-  return all;
-}
-
-// --- to tensors ---------------------------------------------------------------------------------
 
 struct Layout {
   std::size_t channel, row, column;
@@ -70,6 +38,36 @@ Layout layout_of(const Type& type, const std::string& name, const std::string& w
                           name, to_string(type)));
 }
 
+float prepared(int pixel, std::size_t channel, const ImageOptions& options) {
+  return (static_cast<float>(pixel) / options.divisor - options.mean[channel]) /
+         options.std[channel];
+}
+
+// A pixel has 256 levels: `value` is asked once for each of them and channel.
+template <typename T, typename Value>
+void store(const Image& image, const ImageShape& shape, const ImageOptions& options, T* to,
+           const Value& value) {
+  const std::int64_t count = image.width * image.height;
+  const bool planes = shape.channel < shape.row;
+  const std::int64_t step = planes ? 1 : shape.channels;
+  for (std::int64_t c = 0; c < shape.channels; ++c) {
+    std::array<T, 256> table;
+    for (int pixel = 0; pixel < 256; ++pixel) {
+      table[static_cast<std::size_t>(pixel)] = value(pixel, static_cast<std::size_t>(c), options);
+    }
+    T* at = to + (planes ? c * count : c);
+    const std::uint8_t* from = image.pixels.data();
+    if (shape.channels == 1) {
+      for (std::int64_t p = 0; p < count; ++p, from += 3, at += step) {
+        *at = table[(19595U * from[0] + 38470U * from[1] + 7471U * from[2] + 0x8000U) >> 16U];
+      }
+    } else {
+      from += options.channels == "bgr" ? 2 - c : c;
+      for (std::int64_t p = 0; p < count; ++p, from += 3, at += step) *at = table[*from];
+    }
+  }
+}
+
 }  // namespace
 
 Image read_image(const std::filesystem::path& path) {
@@ -80,95 +78,65 @@ Image read_image(const std::filesystem::path& path) {
   }
 }
 
-Image resize(const Image& image, std::int64_t width, std::int64_t height) {
-  if (image.width == width && image.height == height) return image;
-  const std::vector<Taps> columns = taps_of(image.width, width);
-  const std::vector<Taps> rows = taps_of(image.height, height);
-  std::vector<float> wide(static_cast<std::size_t>(image.height * width) * 3);
-  for (std::int64_t y = 0; y < image.height; ++y) {
-    for (std::int64_t x = 0; x < width; ++x) {
-      const Taps& taps = columns[static_cast<std::size_t>(x)];
-      for (std::int64_t c = 0; c < 3; ++c) {
-        float sum = 0;
-        for (std::size_t i = 0; i < taps.weights.size(); ++i) {
-          const std::int64_t from = taps.first + static_cast<std::int64_t>(i);
-          sum += taps.weights[i] *
-                 image.pixels[static_cast<std::size_t>((y * image.width + from) * 3 + c)];
-        }
-        wide[static_cast<std::size_t>((y * width + x) * 3 + c)] = sum;
-      }
-    }
-  }
-  Image result{width, height,
-               std::vector<std::uint8_t>(static_cast<std::size_t>(width * height) * 3)};
-  for (std::int64_t y = 0; y < height; ++y) {
-    const Taps& taps = rows[static_cast<std::size_t>(y)];
-    for (std::int64_t i = 0; i < width * 3; ++i) {
-      float sum = 0;
-      for (std::size_t t = 0; t < taps.weights.size(); ++t) {
-        const std::int64_t from = taps.first + static_cast<std::int64_t>(t);
-        sum += taps.weights[t] * wide[static_cast<std::size_t>(from * width * 3 + i)];
-      }
-      result.pixels[static_cast<std::size_t>(y * width * 3 + i)] =
-          static_cast<std::uint8_t>(std::clamp(sum + 0.5F, 0.0F, 255.0F));
-    }
-  }
-  return result;
-}
-
-Tensor image_tensor(const Image& image, const Type& type, const std::string& name,
-                    const ImageOptions& options) {
+ImageShape image_shape(const Type& type, const std::string& name, const ImageOptions& options) {
   const Layout layout = layout_of(type, name, options.layout);
   const Shape& shape = *type.shape;
-  const auto size_or = [&](std::size_t axis, std::int64_t fallback) {
-    return shape[axis].is_known() ? shape[axis].value() : fallback;
+  const auto size = [&](std::size_t axis) {
+    return shape[axis].is_known() ? shape[axis].value() : -1;
   };
-  const std::int64_t height = size_or(layout.row, image.height);
-  const std::int64_t width = size_or(layout.column, image.width);
-  const std::int64_t channels = size_or(layout.channel, 3);
-  if (height <= 0 || width <= 0 || (channels != 1 && channels != 3)) {
+  const std::int64_t channels = size(layout.channel) < 0 ? 3 : size(layout.channel);
+  if (size(layout.row) == 0 || size(layout.column) == 0 || (channels != 1 && channels != 3)) {
     throw Error(
         ErrorCode::kInvalidArgument,
         fmt::format("input '{}' is {}: an image has 1 or 3 channels", name, to_string(type)));
   }
+  return {layout.channel, layout.row,       layout.column,
+          channels,       size(layout.row), size(layout.column)};
+}
+
+void store_image(const Image& image, const ImageShape& shape, DType dtype,
+                 const ImageOptions& options, void* to) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return store(image, shape, options, static_cast<float*>(to), prepared);
+    case DType::kFloat16:
+      return store(image, shape, options, static_cast<std::uint16_t*>(to),
+                   [](int pixel, std::size_t channel, const ImageOptions& how) {
+                     return float_to_half(prepared(pixel, channel, how));
+                   });
+    case DType::kUInt8:
+      return store(image, shape, options, static_cast<std::uint8_t*>(to),
+                   [](int pixel, std::size_t, const ImageOptions&) {
+                     return static_cast<std::uint8_t>(pixel);
+                   });
+    default:
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("an image becomes float32, float16 or uint8, not {}", to_string(dtype)));
+  }
+}
+
+Tensor image_tensor(const Image& image, const Type& type, const std::string& name,
+                    const ImageOptions& options) {
+  ImageShape wanted = image_shape(type, name, options);
+  const Shape& shape = *type.shape;
   if (shape.size() == 4 && shape[0].is_known() && shape[0].value() != 1) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("input '{}' is {}: one image is a batch of 1", name, to_string(type)));
   }
-  const Image scaled = resize(image, width, height);
+  if (wanted.height < 0) wanted.height = image.height;
+  if (wanted.width < 0) wanted.width = image.width;
   Dims dims(shape.size(), 1);
-  dims[layout.channel] = channels;
-  dims[layout.row] = height;
-  dims[layout.column] = width;
+  dims[wanted.channel] = wanted.channels;
+  dims[wanted.row] = wanted.height;
+  dims[wanted.column] = wanted.width;
   Tensor tensor = Tensor::allocate(type.dtype, dims);
-  const bool first = layout.channel < layout.row;
-  for (std::int64_t p = 0; p < width * height; ++p) {
-    const std::uint8_t* pixel = scaled.pixels.data() + p * 3;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      // ITU-R BT.601 luma where the model wants one channel.
-      const float grey = 0.299F * pixel[0] + 0.587F * pixel[1] + 0.114F * pixel[2];
-      const float value =
-          channels == 1 ? grey : static_cast<float>(pixel[options.channels == "bgr" ? 2 - c : c]);
-      const auto channel = static_cast<std::size_t>(c);
-      const float scaled_value = (value / 255.0F - options.mean[channel]) / options.std[channel];
-      const std::int64_t at = first ? c * width * height + p : p * channels + c;
-      switch (type.dtype) {
-        case DType::kFloat32:
-          tensor.data<float>()[at] = scaled_value;
-          break;
-        case DType::kFloat16:
-          tensor.data<std::uint16_t>()[at] = float_to_half(scaled_value);
-          break;
-        case DType::kUInt8:
-          tensor.data<std::uint8_t>()[at] = static_cast<std::uint8_t>(std::lround(value));
-          break;
-        default:
-          throw Error(ErrorCode::kInvalidArgument,
-                      fmt::format("input '{}' is {}: an image becomes float32, float16 or uint8; "
-                                  "pass a .npy file",
-                                  name, to_string(type)));
-      }
-    }
+  try {
+    store_image(resize(image, wanted.width, wanted.height), wanted, type.dtype, options,
+                tensor.raw());
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("input '{}' is {}: {}; pass a .npy file", name,
+                                      to_string(type), e.what()));
   }
   return tensor;
 }

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// xrt eval: how often a model is right on labelled data, and how fast.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/text.h"
+#include "evaluation/calibration_samples.h"
+#include "evaluation/evaluate.h"
+#include "program/quantize_model.h"
+
+namespace xrt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFooter =
+    R"(DIR holds part files of OneFlow's OFRecord (part-00000), a folder of pictures per class, .npz files
+with an array 'labels', or a .csv of paths and labels.
+
+Examples:
+  xrt eval resnet50.onnx --data imagenet/val --preset imagenet --top 1,5 --batch 64 -e openvino,native
+  xrt eval resnet50.onnx --data ofrecord/validation --preset oneflow --int8 --compare f32
+  xrt eval digits.onnx --data digits.npz --json result.json --confusion 5)";
+
+struct Options {
+  std::string model, engine = "auto";
+  PlacementOptions placement;
+  LabelledSource source;
+  BatchOptions batches;
+  std::optional<std::int64_t> resize_shorter, crop;
+  std::optional<std::array<float, 3>> mean, std;
+  std::optional<int> scale;
+  std::string preset, batch, scores, compare, json;
+  std::string layout = "auto", channels = "rgb";
+  std::vector<int> top = {1};
+  bool int8 = false;
+  std::size_t calibrate_samples = 100, confusion = 0;
+  int print_every = 1;
+};
+
+Preparation preparation_of(const Options& options) {
+  Preparation result;
+  if (!options.preset.empty()) result = preparation_preset(options.preset);
+  if (options.resize_shorter) result.resize_shorter = *options.resize_shorter;
+  if (options.crop) result.crop = *options.crop;
+  if (options.mean) result.image.mean = *options.mean;
+  if (options.std) result.image.std = *options.std;
+  if (options.scale) result.image.divisor = *options.scale == 255 ? 1 : 255;
+  result.image.layout = options.layout;
+  result.image.channels = options.channels;
+  check_preparation(result);
+  return result;
+}
+
+// --batch: a number, or "max", which is 0 here.
+std::int64_t batch_of(const std::string& text) {
+  if (text == "max" || text.empty()) return 0;
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || at != end || value < 1) {
+    throw UsageError(fmt::format("--batch '{}': a number from 1 on, or max", text));
+  }
+  return value;
+}
+
+// Said before hours of work rather than after them.
+void check_json_file(const std::string& file) {
+  if (file.empty()) return;
+  const fs::path folder = fs::path(file).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder)) {
+    throw UsageError(fmt::format("--json {}: there is no folder {}", file, folder.string()));
+  }
+  if (fs::is_directory(file)) throw UsageError(fmt::format("--json {}: it is a folder", file));
+}
+
+// The model in int8, in a folder that goes with the object.
+class Int8Model {
+ public:
+  Int8Model(const Options& options, const LabelledSet& set, const BatchOptions& batches)
+      : folder_("eval") {
+    const Progress progress("calibrating");
+    const QuantizedModel done = quantize_model(
+        options.model, path(), calibration_samples(set, batches, options.calibrate_samples), {});
+    fmt::print("int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {}\n",
+               done.summary.sums, done.summary.sums + done.summary.kept,
+               plural(done.samples, "batch of samples"));
+  }
+  std::string path() const { return (folder_.path() / "int8.onnx").string(); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+Loaded load_reference(const Options& options, ProgramOptions program) {
+  if (options.compare == "f32") {
+    program.precision = Precision::kF32;
+    return load_program(options.model, program);
+  }
+  return load_program(options.compare, program);
+}
+
+std::string class_name(const LabelledSet& set, std::int64_t label) {
+  const auto index = static_cast<std::size_t>(label);
+  return index < set.classes().size() ? fmt::format("{} ({})", label, set.classes()[index])
+                                      : fmt::format("{}", label);
+}
+
+struct Confused {
+  std::int64_t label, answer;
+  std::size_t count;
+};
+
+// Wrong answers, most frequent first.
+std::vector<Confused> confused(const Evaluation& done) {
+  std::vector<Confused> pairs;
+  for (const auto& [pair, count] : done.confusion) {
+    if (pair.first != pair.second) pairs.push_back({pair.first, pair.second, count});
+  }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Confused& a, const Confused& b) { return a.count > b.count; });
+  return pairs;
+}
+
+nlohmann::ordered_json top_json(const std::map<int, double>& top) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [k, part] : top) json[std::to_string(k)] = part;
+  return json;
+}
+
+std::string json_text(const Options& options, const LabelledSet& set, const Evaluation& done,
+                      const Explanation& explanation, double load_seconds) {
+  nlohmann::ordered_json json = {{"model", options.model},
+                                 {"data", options.source.path.string()},
+                                 {"format", set.format()},
+                                 {"top_1", done.top_1},
+                                 {"top_k", done.top_k},
+                                 {"top", top_json(done.top)},
+                                 {"samples", done.samples},
+                                 {"skipped", done.skipped},
+                                 {"skipped_because", done.complaints},
+                                 {"samples_per_s", done.samples_per_s},
+                                 {"busy", done.busy},
+                                 {"seconds", done.seconds},
+                                 {"batch", done.batch},
+                                 {"classes", done.classes},
+                                 {"class_names", set.classes()},
+                                 {"precision", to_string(explanation.precision)},
+                                 {"int8", options.int8},
+                                 {"nodes_per_engine", explanation.nodes_per_engine},
+                                 {"load_ms", load_seconds * 1e3},
+                                 {"confusion", nlohmann::json::array()}};
+  for (const auto& [pair, count] : done.confusion) {
+    json["confusion"].push_back({{"label", pair.first}, {"answer", pair.second}, {"count", count}});
+  }
+  if (!options.compare.empty()) {
+    json["compare"] = {{"with", options.compare},
+                       {"agreement", done.agreement},
+                       {"cosine", done.cosine},
+                       {"top", top_json(done.reference_top)}};
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void print_head(const Options& options, const LabelledSet& set, const BatchOptions& batches,
+                std::int64_t batch, const Explanation& explanation) {
+  const Preparation& how = batches.preparation;
+  const auto row = [](const char* key, const std::string& value) {
+    fmt::print("{} = {}\n", key, value);
+  };
+  row("model", options.model);
+  row("data",
+      fmt::format("{} ({}, {}{})", options.source.path.string(), set.format(),
+                  plural(set.size(), "sample"),
+                  set.classes().empty() ? "" : fmt::format(", {} classes", set.classes().size())));
+  row("dtype", options.int8 ? "int8" : std::string(to_string(explanation.precision)));
+  row("batch_size", fmt::format("{}", batch));
+  row("resize_shorter", fmt::format("{}", how.resize_shorter));
+  row("image_size", fmt::format("{}", how.crop));
+  row("rgb_mean", fmt::format("[{}]", fmt::join(how.image.mean, ", ")));
+  row("rgb_std", fmt::format("[{}]", fmt::join(how.image.std, ", ")));
+  row("scale", how.image.divisor == 1 ? "255" : "1");
+  std::fflush(stdout);
+}
+
+void print_iteration(const EvaluationProgress& progress) {
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  fmt::print(
+      "validation: epoch 0, iter {}, top_1: {:.6f}, top_k: {:.6f}, samples/s: {:.3f} {:.3f}\n",
+      progress.iteration, progress.top_1, progress.top_k, progress.samples_per_s, now);
+  std::fflush(stdout);
+}
+
+void print_result(const Options& options, const LabelledSet& set, const Evaluation& done,
+                  const Explanation& explanation) {
+  fmt::print("\n{}", plural(done.samples, "sample"));
+  for (const auto& [k, part] : done.top) fmt::print(", top_{} {:.4f}", k, part);
+  fmt::print(", {:.1f} samples/s, engines busy {:.0f} %\n", done.samples_per_s, done.busy * 100);
+  if (!options.compare.empty()) {
+    fmt::print("{}: the same answer for {:.2f} % of the samples, mean cosine of the scores {:.6f}",
+               options.compare, done.agreement * 100, done.cosine);
+    for (const auto& [k, part] : done.reference_top) fmt::print(", top_{} {:.4f}", k, part);
+    fmt::print("\n");
+  }
+  if (done.skipped > 0) {
+    fmt::print("{} skipped:\n", plural(done.skipped, "sample"));
+    for (const std::string& text : done.complaints) fmt::print("  {}\n", text);
+    if (done.skipped > done.complaints.size()) fmt::print("  ...\n");
+  }
+  if (options.confusion > 0) {
+    std::vector<std::vector<std::string>> rows = {{"label", "answer", "samples"}};
+    for (const Confused& pair : confused(done)) {
+      if (rows.size() > options.confusion) break;
+      rows.push_back(
+          {class_name(set, pair.label), class_name(set, pair.answer), std::to_string(pair.count)});
+    }
+    if (rows.size() > 1) fmt::print("{}", table(rows, {2}));
+  }
+  fmt::print("{}\n", placement_summary(explanation));
+  for (const std::string& note : explanation.notes) fmt::print("note: {}\n", note);
+}
+
+int execute_eval(const Options& options) {
+  check_json_file(options.json);
+  BatchOptions batches = options.batches;
+  batches.preparation = preparation_of(options);
+  batches.batch = batch_of(options.batch);
+  const std::unique_ptr<LabelledSet> set = open_labelled_set(options.source);
+
+  std::optional<Int8Model> int8;
+  if (options.int8) int8.emplace(options, *set, batches);
+  const ProgramOptions wanted = program_options(options.placement, split_engines(options.engine));
+  const Loaded loaded = load_program(int8 ? int8->path() : options.model, wanted);
+  Loaded reference;
+  if (!options.compare.empty()) reference = load_reference(options, wanted);
+  if (options.batch == "max") {
+    const Progress progress("finding the largest batch");
+    batches.batch = largest_batch(*loaded.program, *set, batches);
+  }
+
+  EvaluationOptions how;
+  how.batches = batches;
+  how.top = options.top;
+  how.scores = options.scores;
+  how.reference = reference.program.get();
+  how.begin = [&](std::int64_t batch) {
+    print_head(options, *set, batches, batch, loaded.program->explain());
+  };
+  how.report = [&](const EvaluationProgress& progress) {
+    const auto every = static_cast<std::size_t>(options.print_every);
+    if (every > 0 && (progress.iteration + 1) % every == 0) print_iteration(progress);
+  };
+  const Evaluation done = evaluate(*loaded.program, *set, how);
+  const Explanation explanation = loaded.program->explain();
+  print_result(options, *set, done, explanation);
+  if (!options.json.empty()) {
+    write_output_file(options.json, json_text(options, *set, done, explanation, loaded.seconds));
+  }
+  return kOk;
+}
+
+void add_data_options(CLI::App& app, Options& options) {
+  const std::string group = "Data";
+  app.add_option("--data", options.source.path, "labelled samples: a folder or a file")
+      ->required()
+      ->type_name("DIR")
+      ->group(group);
+  app.add_option("--format", options.source.format,
+                 "of the samples: auto, ofrecord, folders, arrays, csv")
+      ->check(CLI::IsMember(labelled_formats()))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--classes", options.source.classes,
+                 "names of the classes, one a line, class 0 first; folders and labels of that name "
+                 "get its number")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--picture-field", options.source.picture_field,
+                 "of an OFRecord; else encoded, image or images")
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--label-field", options.source.label_field,
+                 "of an OFRecord; else class/label, label or labels")
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--label-offset", options.batches.label_offset,
+                 "added to each label: -1 where they begin at 1")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--limit", options.batches.limit, "take the first N samples; 0: all")
+      ->type_name("N")
+      ->group(group);
+  app.add_flag("--skip-bad", options.batches.skip_bad,
+               "leave out and count samples that are damaged, instead of stopping")
+      ->group(group);
+  app.add_option("--workers", options.batches.workers,
+                 "threads that read and decode; 0: the thread budget")
+      ->check(CLI::Range(0, 1024))
+      ->group(group);
+}
+
+void add_picture_options(CLI::App& app, Options& options) {
+  const std::string group = "Pictures";
+  app.add_option("--preset", options.preset,
+                 "imagenet: resize 256, crop 224, torchvision's mean and std; oneflow: the same "
+                 "with those of OneFlow-Benchmark, scale 255. The options below override it")
+      ->check(CLI::IsMember(preparation_presets()))
+      ->group(group);
+  app.add_option("--resize-shorter", options.resize_shorter, "pixels that the shorter side gets")
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--crop", options.crop, "cut N x N pixels out of the middle")
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--mean", options.mean, "value = (value - mean) / std, three numbers, R G B")
+      ->type_name("R G B")
+      ->group(group);
+  app.add_option("--std", options.std, "see --mean")->type_name("R G B")->group(group);
+  app.add_option("--scale", options.scale, "values before --mean go from 0 to 1 or to 255")
+      ->check(CLI::IsMember({1, 255}))
+      ->group(group);
+  app.add_option("--layout", options.layout, "auto, nchw, nhwc")
+      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--channels", options.channels, "rgb or bgr")
+      ->check(CLI::IsMember({"rgb", "bgr"}))
+      ->capture_default_str()
+      ->group(group);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("eval", "Measure accuracy and speed on labelled data");
+  sub->footer(kFooter);
+  add_model_options(*sub, options->model, options->engine);
+  sub->add_option("--top", options->top, "a label among the K best answers is right: 1,5")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("K,...")
+      ->capture_default_str();
+  sub->add_option("--batch", options->batch,
+                  "samples of one run, or max: the largest power of 2 that fits; else what the "
+                  "model declares, or 1")
+      ->type_name("N|max");
+  sub->add_option("--scores", options->scores,
+                  "the output with a score per class, where there are several")
+      ->type_name("NAME");
+  sub->add_option("--compare", options->compare,
+                  "f32, or another model: how often its answers are the same")
+      ->type_name("f32|MODEL");
+  sub->add_flag("--int8", options->int8,
+                "quantise the model first, calibrated with the first samples of the data");
+  sub->add_option("--calibrate-samples", options->calibrate_samples, "how many, for --int8")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N")
+      ->capture_default_str();
+  sub->add_option("--confusion", options->confusion,
+                  "print the N most frequent pairs of label and wrong answer")
+      ->type_name("N");
+  sub->add_option("--print-every", options->print_every, "print a line every N batches; 0: none")
+      ->check(from_zero())
+      ->type_name("N")
+      ->capture_default_str();
+  sub->add_option("--json", options->json, "write the result to a file")->type_name("FILE");
+  add_data_options(*sub, *options);
+  add_picture_options(*sub, *options);
+  add_placement_options(*sub, options->placement);
+  sub->callback([options, &chosen] { chosen = [options] { return execute_eval(*options); }; });
+}
+
+}  // namespace xrt::cli

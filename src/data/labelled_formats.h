@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formats of labelled_set.h, a function each; and what they share.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/labelled_set.h"
+
+namespace xrt {
+
+// Each gets the files or the folder that it is to read, and the names of the classes, which may be
+// none.
+std::unique_ptr<LabelledSet> open_part_files(const std::vector<std::filesystem::path>& files,
+                                             const LabelledSource& source,
+                                             std::vector<std::string> classes);
+std::unique_ptr<LabelledSet> open_class_folders(const std::filesystem::path& folder,
+                                                std::vector<std::string> classes);
+std::unique_ptr<LabelledSet> open_csv(const std::filesystem::path& file,
+                                      std::vector<std::string> classes);
+std::unique_ptr<LabelledSet> open_arrays(const std::vector<std::filesystem::path>& files,
+                                         std::vector<std::string> classes);
+
+// ".jpg" of "A.JPG".
+std::string file_ending(const std::filesystem::path& path);
+bool is_picture_file(const std::filesystem::path& path);
+// What lies in a folder, in order of name. kNotFound or kIo where it cannot be read.
+std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
+// A part file by its name: part-00000.
+bool is_part_file(const std::filesystem::path& path);
+
+}  // namespace xrt
