@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .comparison import Comparison, compare
     from .custom import engine
     from .custom_op import load_op_library, op, register_op
+    from .evaluation import Evaluation, evaluate
     from .explanation import Explanation
     from .trainer import Trainer
 
@@ -67,6 +68,7 @@ __all__ = [
     "EngineError",
     "EngineReport",
     "Error",
+    "Evaluation",
     "Explanation",
     "FunctionView",
     "Graph",
@@ -92,6 +94,7 @@ __all__ = [
     "engine",
     "engine_ops",
     "engines",
+    "evaluate",
     "load",
     "load_op_library",
     "op",
@@ -119,6 +122,8 @@ _LATER = {
     "load_op_library": ".custom_op",
     "op": ".custom_op",
     "register_op": ".custom_op",
+    "Evaluation": ".evaluation",
+    "evaluate": ".evaluation",
     "Explanation": ".explanation",
     "lite": ".lite",
     "oneflow": ".oneflow",

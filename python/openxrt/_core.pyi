@@ -392,6 +392,51 @@ def compare(
     every_node: bool,
     options: dict[str, object],
 ) -> dict[str, Any]: ...
+
+class LabelledSet:
+    def __init__(
+        self,
+        data: PathLike[str],
+        *,
+        format: str,  # noqa: A002
+        classes: PathLike[str] | None,
+        picture_field: str,
+        label_field: str,
+        preset: str,
+        resize_shorter: int | None,
+        crop: int | None,
+        mean: tuple[float, ...] | None,
+        std: tuple[float, ...] | None,
+        scale: int | None,
+        layout: str,
+        channels: str,
+        limit: int,
+        label_offset: int,
+        skip_bad: bool,
+        workers: int,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def classes(self) -> list[str]: ...
+    def place(self, arg: int, /) -> str: ...
+    def read(self, arg: int, /) -> tuple[bytes, dict[str, Any], int]: ...
+
+def evaluate(
+    program: Program,
+    data: LabelledSet,
+    *,
+    batch: int,
+    top: Sequence[int],
+    scores: str,
+    reference: Program | None,
+    judge: Callable[[dict[str, Any], list[int], list[bool]], object] | None,
+    report: Callable[[int, int, float, float, float], object] | None,
+) -> dict[str, Any]: ...
+def quantize_with(
+    model: PathLike[str], output: PathLike[str], data: LabelledSet, samples: int
+) -> None: ...
 def thread_budget() -> int: ...
 def set_num_threads(threads: int) -> None: ...
 def default_decision_dir() -> str: ...

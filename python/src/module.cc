@@ -10,6 +10,7 @@
 #include "custom/engine.h"
 #include "custom/op.h"
 #include "errors.h"
+#include "evaluate.h"
 #include "graph.h"
 #include "oneflow.h"
 #include "onnx.h"
@@ -106,6 +107,7 @@ NB_MODULE(_core, module) {
   xrt::python::bind_oneflow(module);
   xrt::python::bind_compare(module);
   xrt::python::bind_quantize(module);
+  xrt::python::bind_evaluate(module);
   xrt::python::bind_tools(module);
   xrt::python::bind_watch(module);
 }

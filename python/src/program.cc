@@ -384,6 +384,14 @@ nb::object explanation_object(Explanation explanation, std::vector<Port> inputs,
   return type(nb::str(json.data(), json.size()), page);
 }
 
+Program& program_of(nb::handle object) {
+  if (!nb::isinstance<PyProgram>(object)) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("an openxrt.Program is wanted, not {}",
+                                                         nb::type_name(object.type()).c_str()));
+  }
+  return nb::cast<PyProgram&>(object).program();
+}
+
 void bind_program(nb::module_& module) {
   nb::class_<Port>(module, "Port", "A named input or output of a program.")
       .def_prop_ro("name", [](const Port& port) { return port.name; })

@@ -14,6 +14,9 @@ namespace xrt::python {
 nanobind::object explanation_object(Explanation explanation, std::vector<Port> inputs,
                                     std::vector<Port> outputs);
 
+// The program of an openxrt.Program; kInvalidArgument for another object.
+Program& program_of(nanobind::handle object);
+
 void bind_program(nanobind::module_& module);
 
 }  // namespace xrt::python

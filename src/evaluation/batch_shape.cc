@@ -11,6 +11,10 @@
 namespace xrt {
 namespace {
 
+// Samples that are tried for one that is not damaged: where the model fits none of the set, all
+// would be read in vain.
+constexpr std::size_t kTried = 100;
+
 [[noreturn]] void refuse_sample(const std::string& what) {
   throw Error(ErrorCode::kInvalidArgument, what);
 }
@@ -90,16 +94,19 @@ BatchShape::BatchShape(const LabelledSet& set, const std::vector<Port>& inputs,
   }
   if (options.batch < 0 || declared == 0) refuse_sample("a batch has 1 sample or more");
 
-  const std::size_t count = set.size();
+  const std::size_t count = options.skip_bad ? std::min(set.size(), kTried) : 1;
   for (std::size_t i = 0; i < count; ++i) {
     try {
       plan(set.read(i));
       return;
     } catch (const Error& e) {
-      // One that can be read but does not fit the model is no bad sample if it is the first.
-      if (!options.skip_bad || i + 1 == count) {
-        throw Error(e.code(), fmt::format("{}: {}", set.place(i), e.what()));
-      }
+      if (i + 1 < count) continue;
+      const std::string text = fmt::format("{}: {}", set.place(i), e.what());
+      throw Error(e.code(), count == 1
+                                ? text
+                                : fmt::format("none of the first {} samples can be used; the "
+                                              "last of them: {}",
+                                              count, text));
     }
   }
 }

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs on labelled data; openxrt/evaluation.py is its user.
+#include "evaluate.h"
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/labelled_set.h"
+#include "evaluation/calibration_samples.h"
+#include "evaluation/evaluate.h"
+#include "program.h"
+#include "program/quantize_model.h"
+#include "values/convert.h"
+
+namespace nb = nanobind;
+
+namespace xrt::python {
+namespace {
+
+using Colours = std::array<float, 3>;
+
+// A labelled set and how its samples become batches.
+class PyLabelledSet {
+ public:
+  PyLabelledSet(const std::filesystem::path& data, const std::string& format,
+                const std::optional<std::filesystem::path>& classes,
+                const std::string& picture_field, const std::string& label_field,
+                const std::string& preset, const std::optional<std::int64_t>& resize_shorter,
+                const std::optional<std::int64_t>& crop, const std::optional<Colours>& mean,
+                const std::optional<Colours>& deviation, const std::optional<int>& scale,
+                const std::string& layout, const std::string& channels, std::size_t limit,
+                std::int64_t label_offset, bool skip_bad, int workers) {
+    Preparation& how = batches_.preparation;
+    if (!preset.empty()) how = preparation_preset(preset);
+    if (resize_shorter) how.resize_shorter = *resize_shorter;
+    if (crop) how.crop = *crop;
+    if (mean) how.image.mean = *mean;
+    if (deviation) how.image.std = *deviation;
+    if (scale) how.image.divisor = *scale == 255 ? 1 : 255;
+    how.image.layout = layout;
+    how.image.channels = channels;
+    check_preparation(how);
+    batches_.limit = limit;
+    batches_.label_offset = label_offset;
+    batches_.skip_bad = skip_bad;
+    batches_.workers = workers;
+    const nb::gil_scoped_release release;
+    set_ = open_labelled_set(
+        {data, format, classes.value_or(std::filesystem::path()), picture_field, label_field});
+  }
+
+  const LabelledSet& set() const { return *set_; }
+  const BatchOptions& batches() const { return batches_; }
+
+ private:
+  std::unique_ptr<LabelledSet> set_;
+  BatchOptions batches_;
+};
+
+nb::dict result_of(const Evaluation& done) {
+  nb::dict result;
+  result["samples"] = done.samples;
+  result["skipped"] = done.skipped;
+  result["skipped_because"] = done.complaints;
+  result["batch"] = done.batch;
+  result["classes"] = done.classes;
+  result["top"] = done.top;
+  result["top_1"] = done.top_1;
+  result["top_k"] = done.top_k;
+  result["seconds"] = done.seconds;
+  result["samples_per_s"] = done.samples_per_s;
+  result["busy"] = done.busy;
+  nb::dict confusion;
+  for (const auto& [pair, count] : done.confusion) {
+    confusion[nb::make_tuple(pair.first, pair.second)] = count;
+  }
+  result["confusion"] = confusion;
+  result["agreement"] = done.agreement;
+  result["cosine"] = done.cosine;
+  result["reference_top"] = done.reference_top;
+  return result;
+}
+
+nb::dict evaluate_program(nb::handle program, const PyLabelledSet& data, std::int64_t batch,
+                          const std::vector<int>& top, const std::string& scores,
+                          const nb::object& reference, const nb::object& judge,
+                          const nb::object& report) {
+  Program& evaluated = program_of(program);
+  EvaluationOptions options;
+  options.batches = data.batches();
+  options.batches.batch = batch;
+  options.top = top;
+  options.scores = scores;
+  if (!reference.is_none()) options.reference = &program_of(reference);
+  if (!judge.is_none()) {
+    options.judge = [&](const EvaluatedBatch& done) {
+      const nb::gil_scoped_acquire gil;
+      nb::dict outputs;
+      for (std::size_t i = 0; i < done.outputs.size(); ++i) {
+        outputs[nb::str(evaluated.outputs()[i].name.c_str())] = to_python(done.outputs[i]);
+      }
+      judge(outputs, nb::cast(done.batch.labels), nb::cast(done.batch.counts));
+    };
+  }
+  if (!report.is_none()) {
+    options.report = [&](const EvaluationProgress& done) {
+      const nb::gil_scoped_acquire gil;
+      report(done.iteration, done.samples, done.top_1, done.top_k, done.samples_per_s);
+    };
+  }
+  Evaluation done;
+  {
+    const nb::gil_scoped_release release;
+    if (batch < 0) {
+      options.batches.batch = 0;
+      options.batches.batch = largest_batch(evaluated, data.set(), options.batches);
+    }
+    done = evaluate(evaluated, data.set(), options);
+  }
+  return result_of(done);
+}
+
+void quantize_with(const std::filesystem::path& model, const std::filesystem::path& output,
+                   const PyLabelledSet& data, std::size_t samples) {
+  const nb::gil_scoped_release release;
+  quantize_model(model, output, calibration_samples(data.set(), data.batches(), samples), {});
+}
+
+}  // namespace
+
+void bind_evaluate(nb::module_& module) {
+  nb::class_<PyLabelledSet>(module, "LabelledSet", "Labelled samples in files.")
+      .def(nb::init<const std::filesystem::path&, const std::string&,
+                    const std::optional<std::filesystem::path>&, const std::string&,
+                    const std::string&, const std::string&, const std::optional<std::int64_t>&,
+                    const std::optional<std::int64_t>&, const std::optional<Colours>&,
+                    const std::optional<Colours>&, const std::optional<int>&, const std::string&,
+                    const std::string&, std::size_t, std::int64_t, bool, int>(),
+           nb::arg("data"), nb::kw_only(), nb::arg("format"), nb::arg("classes").none(),
+           nb::arg("picture_field"), nb::arg("label_field"), nb::arg("preset"),
+           nb::arg("resize_shorter").none(), nb::arg("crop").none(), nb::arg("mean").none(),
+           nb::arg("std").none(), nb::arg("scale").none(), nb::arg("layout"), nb::arg("channels"),
+           nb::arg("limit"), nb::arg("label_offset"), nb::arg("skip_bad"), nb::arg("workers"))
+      .def("__len__", [](const PyLabelledSet& self) { return self.set().size(); })
+      .def_prop_ro("format", [](const PyLabelledSet& self) { return self.set().format(); })
+      .def_prop_ro("classes", [](const PyLabelledSet& self) { return self.set().classes(); })
+      .def("place", [](const PyLabelledSet& self, std::size_t i) { return self.set().place(i); })
+      .def("read", [](const PyLabelledSet& self, std::size_t i) {
+        const LabelledSample sample = self.set().read(i);
+        nb::dict arrays;
+        for (const NamedArray& array : sample.arrays) {
+          arrays[nb::str(array.name.c_str())] = to_python(Data(array.values));
+        }
+        return nb::make_tuple(nb::bytes(sample.picture.data(), sample.picture.size()), arrays,
+                              sample.label);
+      });
+  module.def("evaluate", evaluate_program, nb::arg("program"), nb::arg("data"), nb::kw_only(),
+             nb::arg("batch"), nb::arg("top"), nb::arg("scores"), nb::arg("reference").none(),
+             nb::arg("judge").none(), nb::arg("report").none(),
+             "The program's answers on a LabelledSet as a dict; openxrt.evaluate() is its user. A "
+             "batch below 0: the largest that fits.");
+  module.def("quantize_with", quantize_with, nb::arg("model"), nb::arg("output"), nb::arg("data"),
+             nb::arg("samples"),
+             "Writes a model's file in int8, calibrated with the first samples of a LabelledSet.");
+}
+
+}  // namespace xrt::python

@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: Apache-2.0
+"""openxrt.evaluate and `xrt eval`: files that NumPy, Pillow and protobuf wrote, and what NumPy
+makes of them.
+"""
+
+import contextlib
+import io
+import json
+import re
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openxrt
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from onnx import TensorProto, helper, numpy_helper
+from openxrt import _command, _core
+from PIL import Image
+from small_models import model_proto, tensor
+
+RNG = np.random.default_rng(7)
+KINDS = ("bytes_list", "float_list", "double_list", "int32_list", "int64_list")
+
+
+def of_record() -> type:
+    """The message OFRecord of oneflow/core/record/record.proto."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="record.proto", package="test", syntax="proto2")
+    types = (field.TYPE_BYTES, field.TYPE_FLOAT, field.TYPE_DOUBLE, field.TYPE_INT32)
+    feature = descriptor_pb2.DescriptorProto(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, (kind, type_) in enumerate(zip(KINDS, (*types, field.TYPE_INT64), strict=True), 1):
+        values = file.message_type.add(name=kind)
+        value = values.field.add(name="value", number=1, type=type_, label=field.LABEL_REPEATED)
+        value.options.packed = kind != "bytes_list"
+        feature.field.add(
+            name=kind,
+            number=number,
+            type=field.TYPE_MESSAGE,
+            type_name=f".test.{kind}",
+            label=field.LABEL_OPTIONAL,
+            oneof_index=0,
+        )
+    file.message_type.append(feature)
+    record = file.message_type.add(name="OFRecord")
+    entry = record.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
+    entry.field.add(
+        name="value",
+        number=2,
+        type=field.TYPE_MESSAGE,
+        type_name=".test.Feature",
+        label=field.LABEL_OPTIONAL,
+    )
+    record.field.add(
+        name="feature",
+        number=1,
+        type=field.TYPE_MESSAGE,
+        type_name=".test.OFRecord.FeatureEntry",
+        label=field.LABEL_REPEATED,
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("test.OFRecord"))
+
+
+RECORD = of_record()
+
+
+def record(**fields: tuple[str, list]) -> bytes:
+    """A serialised OFRecord; `class_label` is the field class/label."""
+    made = RECORD()
+    for name, (kind, values) in fields.items():
+        getattr(made.feature[name.replace("_", "/")], kind).value.extend(values)
+    return made.SerializeToString()
+
+
+def part_file(path: Path, records: list[bytes]) -> Path:
+    path.write_bytes(b"".join(struct.pack("<q", len(r)) + r for r in records))
+    return path
+
+
+def encoded(pixels: np.ndarray, kind: str = "PNG") -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, kind)
+    return stream.getvalue()
+
+
+def picture(width: int, height: int) -> np.ndarray:
+    return RNG.integers(0, 256, (height, width, 3), np.uint8)
+
+
+def labelled(data: Path, **changes: object) -> _core.LabelledSet:
+    options = {
+        "format": "auto",
+        "classes": None,
+        "picture_field": "",
+        "label_field": "",
+        "preset": "",
+        "resize_shorter": None,
+        "crop": None,
+        "mean": None,
+        "std": None,
+        "scale": None,
+        "layout": "auto",
+        "channels": "rgb",
+        "limit": 0,
+        "label_offset": 0,
+        "skip_bad": False,
+        "workers": 0,
+    }
+    return _core.LabelledSet(data, **{**options, **changes})
+
+
+def save(path: Path, nodes: list, shape: list, out: list, weights: list = ()) -> Path:
+    inputs = [tensor("x", TensorProto.FLOAT, shape)]
+    outputs = [tensor("y", TensorProto.FLOAT, out)]
+    onnx.save(model_proto(nodes, inputs, outputs, list(weights)), path)
+    return path
+
+
+def scores_model(path: Path, batch: int | str = "N", classes: int = 7) -> Path:
+    """The input is the scores."""
+    return save(
+        path, [helper.make_node("Identity", ["x"], ["y"])], [batch, classes], [batch, classes]
+    )
+
+
+def picture_model(path: Path, size: int = 24, classes: int = 4) -> Path:
+    """Scores from a picture: means of channels times weights."""
+    weights = numpy_helper.from_array(RNG.standard_normal((3, classes)).astype(np.float32), "w")
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "w"], ["y"]),
+    ]
+    return save(path, nodes, ["N", 3, size, size], ["N", classes], [weights])
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> tuple[Path, np.ndarray, np.ndarray]:
+    """Scores of 23 samples for 7 classes with ties, and labels, in a file."""
+    values = RNG.integers(0, 5, (23, 7)).astype(np.float32)
+    labels = RNG.integers(0, 7, 23)
+    np.savez(tmp_path / "set.npz", x=values, labels=labels)
+    return tmp_path / "set.npz", values, labels
+
+
+def top(values: np.ndarray, labels: np.ndarray, k: int) -> float:
+    best = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    return float((best == labels[:, None]).any(axis=1).mean())
+
+
+# --- readers --------------------------------------------------------------------------------------
+
+
+def test_records_are_read_back_exactly(tmp_path: Path) -> None:
+    written = []
+    for number in range(3):
+        records = []
+        for i in range(number + 1):
+            data, label = bytes(RNG.integers(0, 256, 50 + i, np.uint8)), 100 * number + i
+            written.append((data, label))
+            records.append(
+                record(encoded=("bytes_list", [data]), class_label=("int32_list", [label]))
+            )
+        part_file(tmp_path / f"part-{number:05}", records)
+    (tmp_path / "README").write_text("beside them")
+    found = labelled(tmp_path)
+    assert found.format == "ofrecord"
+    assert [found.read(i)[::2] for i in range(len(found))] == written
+    assert found.place(1) == f"{tmp_path / 'part-00001'} at byte 0"
+
+
+def test_lists_of_numbers_of_a_record(tmp_path: Path) -> None:
+    values = RNG.standard_normal(12).astype(np.float32)
+    packed = record(images=("float_list", values.tolist()), labels=("int64_list", [-5]))
+    # A list that is not packed, as older writers have it; and a field that nobody knows.
+    loose = b"".join(b"\x0d" + struct.pack("<f", v) for v in values)
+    feature = b"\x12" + bytes([len(loose)]) + loose + b"\x3a\x01z"
+    entry = b"\x0a\x06images\x12" + bytes([len(feature)]) + feature
+    other = record(labels=("int32_list", [9])) + b"\x0a" + bytes([len(entry)]) + entry
+    found = labelled(part_file(tmp_path / "part-0", [packed, other]))
+    for i, label in enumerate((-5, 9)):
+        none, arrays, read = found.read(i)
+        assert (none, read) == (b"", label)
+        np.testing.assert_array_equal(arrays["images"], values)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: data[:-3], "a record of"),
+        (lambda data: data + b"\x01\x02", "cut short: 2 bytes"),
+        (lambda data: data + struct.pack("<Q", 2**63) + b"x", "9223372036854775808 bytes, but 1"),
+        (lambda data: data + struct.pack("<q", 5) + b"\x0a\xff\xff\xff\xff", "no OFRecord"),
+        (lambda data: data + struct.pack("<q", 0), "no label .*it has no fields"),
+    ],
+)
+def test_damaged_parts_name_file_and_offset(tmp_path: Path, damage: object, message: str) -> None:
+    good = [
+        record(encoded=("bytes_list", [encoded(picture(24, 24))]), class_label=("int32_list", [i]))
+        for i in range(3)
+    ]
+    file = part_file(tmp_path / "part-00000", good)
+    file.write_bytes(damage(file.read_bytes()))
+    model = picture_model(tmp_path / "m.onnx")
+    with pytest.raises(openxrt.InvalidArgument, match=rf"part-00000 at byte \d+: .*{message}"):
+        openxrt.evaluate(model, file, engine="native")
+    found = openxrt.evaluate(model, file, engine="native", batch=2, skip_bad=True)
+    assert (found.samples + found.skipped, found.skipped) == (len(labelled(file)), 1)
+    assert "part-00000" in found.skipped_because[0]
+
+
+def test_any_bytes_are_records_or_an_error(tmp_path: Path) -> None:
+    good = record(encoded=("bytes_list", [b"abc"] * 2), class_label=("int32_list", [1]))
+    for _ in range(300):
+        data = bytearray(good)
+        for at in RNG.integers(0, len(data), 3):
+            data[at] = RNG.integers(0, 256)
+        found = labelled(part_file(tmp_path / "part-0", [bytes(data[: RNG.integers(1, 99)])]))
+        with contextlib.suppress(openxrt.Error):
+            found.read(0)
+
+
+def test_folders_of_classes(tmp_path: Path) -> None:
+    for name, count in (("cat", 2), ("ant", 1), ("10", 1)):
+        (tmp_path / name / "more").mkdir(parents=True)
+        for i in range(count):
+            (tmp_path / name / "more" / f"{i}.PNG").write_bytes(encoded(picture(3, 3)))
+        (tmp_path / name / "notes.txt").write_text("no picture")
+    found = labelled(tmp_path)
+    assert (found.format, found.classes) == ("folders", ["10", "ant", "cat"])
+    assert [found.read(i)[2] for i in range(len(found))] == [0, 1, 2, 2]
+    names = tmp_path / "names.txt"
+    names.write_text("cat\n10\nant\nbird\n")
+    assert labelled(tmp_path, classes=names).read(0)[2] == 1
+    names.write_text("cat\n10\nants\n")
+    with pytest.raises(openxrt.InvalidArgument, match="no class is called 'ant'; did you mean 'a"):
+        labelled(tmp_path, classes=names)
+
+
+def test_lists_of_paths(tmp_path: Path) -> None:
+    (tmp_path / "a, b.png").write_bytes(encoded(picture(3, 3)))
+    file = tmp_path / "list.csv"
+    file.write_text('Label,File\r\n4,"a, b.png"\r\n\r\n7,gone.png\r\n')
+    found = labelled(tmp_path)
+    assert (found.format, len(found), found.read(0)[2]) == ("csv", 2, 4)
+    assert found.place(1).startswith(f"{file} line 4")
+    with pytest.raises(openxrt.NotFound):
+        found.read(1)
+    file.write_text('"a, b.png",dog\n"a, b.png",cat\n')
+    found = labelled(file)
+    assert (found.classes, found.read(0)[2], found.read(1)[2]) == (["cat", "dog"], 1, 0)
+    file.write_text("a.png\n")
+    with pytest.raises(openxrt.InvalidArgument, match="line 1: there is no label"):
+        labelled(file)
+
+
+def test_what_is_no_labelled_set(tmp_path: Path) -> None:
+    with pytest.raises(openxrt.NotFound, match="no labelled samples are there"):
+        labelled(tmp_path / "gone")
+    with pytest.raises(openxrt.NotFound, match="there are no labelled samples"):
+        labelled(tmp_path)
+    (tmp_path / "a.png").write_bytes(encoded(picture(3, 3)))
+    with pytest.raises(openxrt.InvalidArgument, match="the pictures have no labels"):
+        labelled(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(openxrt.NotFound, match="there are no labelled samples"):
+        labelled(tmp_path)
+    np.savez(tmp_path / "a.npz", x=np.zeros((2, 2)))
+    with pytest.raises(openxrt.InvalidArgument, match="there are no labels"):
+        labelled(tmp_path)
+    (tmp_path / "part-1").write_bytes(b"")
+    with pytest.raises(openxrt.InvalidArgument, match="several formats \\(ofrecord, arrays\\)"):
+        labelled(tmp_path)
+
+
+# --- preparation ----------------------------------------------------------------------------------
+
+
+def as_torchvision(pixels: Image.Image, shorter: int, crop: int) -> np.ndarray:
+    """Resize(shorter) and CenterCrop(crop) of torchvision, on Pillow's picture."""
+    width, height = pixels.size
+    if shorter:
+        if width <= height:
+            size = shorter, int(shorter * height / width)
+        else:
+            size = int(shorter * width / height), shorter
+        pixels = pixels.resize(size, Image.Resampling.BILINEAR)
+    width, height = pixels.size
+    left, top_ = round((width - crop) / 2.0), round((height - crop) / 2.0)
+    return np.asarray(pixels.crop((left, top_, left + crop, top_ + crop)))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+@pytest.mark.parametrize("scale", [1, 255])
+def test_pixels_are_those_of_pillow(tmp_path: Path, kind: str, scale: int) -> None:
+    sizes = [(50, 40), (31, 77), (33, 32), (32, 32), (400, 300), (20, 29), (32, 45)]
+    smooth = [np.asarray(Image.fromarray(picture(9, 9)).resize(s, 2)) for s in sizes]
+    data = [encoded(p, kind) for p in smooth]
+    part_file(
+        tmp_path / "part-0",
+        [record(encoded=("bytes_list", [d]), class_label=("int32_list", [0])) for d in data],
+    )
+    model = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Identity", ["x"], ["y"])],
+        ["N", 3, 24, 24],
+        ["N", 3, 24, 24],
+    )
+    seen = []
+    mean, std = np.float32([0.4, 0.5, 0.6]) * scale, np.float32([0.2, 0.3, 0.25]) * scale
+    openxrt.evaluate(
+        model,
+        tmp_path / "part-0",
+        resize_shorter=32,
+        crop=24,
+        mean=mean.tolist(),
+        std=std.tolist(),
+        scale=scale,
+        batch=2,
+        top=(),
+        metric=lambda outputs, labels: seen.extend(outputs) or np.zeros(len(labels)),
+        engine="native",
+    )
+    assert len(seen) == len(data)
+    for d, values in zip(data, seen, strict=True):
+        want = as_torchvision(Image.open(io.BytesIO(d)), 32, 24).astype(np.float32)
+        want = (want / np.float32(255 / scale) - mean) / std
+        # libjpeg-turbo of another version may round a pixel otherwise.
+        np.testing.assert_array_equal(values, want.transpose(2, 0, 1))
+
+
+def test_means_of_another_scale_are_an_error(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((2, 2)), y=[0, 1])
+    with pytest.raises(openxrt.InvalidArgument, match="beyond values from 0 to 1: say scale 255"):
+        labelled(tmp_path / "a.npz", mean=(123.68, 116.8, 103.9))
+
+
+# --- evaluation -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("declared", "batch"), [("N", 0), ("N", 4), ("N", 23), (4, 0), (5, 5)])
+def test_top_k_is_that_of_numpy(
+    tmp_path: Path, scores: tuple[Path, np.ndarray, np.ndarray], declared: int | str, batch: int
+) -> None:
+    file, values, labels = scores
+    model = scores_model(tmp_path / "m.onnx", declared)
+    lines = []
+    found = openxrt.evaluate(
+        model,
+        file,
+        top=(1, 3),
+        batch=batch,
+        engine="native",
+        report=lambda *line: lines.append(line),
+        metric=lambda outputs, targets: outputs[np.arange(len(targets)), targets],
+    )
+    assert (found.samples, found.classes, found.skipped) == (23, 7, 0)
+    for k in (1, 3):
+        assert found.top[k] == pytest.approx(top(values, labels, k))
+    assert (found.top_1, found.top_k) == (found.top[1], found.top[3])
+    want = np.zeros((7, 7), int)
+    np.add.at(want, (labels, values.argmax(1)), 1)
+    np.testing.assert_array_equal(found.confusion_matrix(), want)
+    assert found.metric == pytest.approx(values[np.arange(23), labels].mean())
+    assert lines[-1][1:4] == (23, found.top_1, found.top_k)
+    assert len(lines) == -(-23 // found.batch)
+    assert 0 < found.busy < 1
+
+
+def test_the_largest_batch(tmp_path: Path, scores: tuple) -> None:
+    model = scores_model(tmp_path / "m.onnx")
+    assert openxrt.evaluate(model, scores[0], batch="max", engine="native").batch == 16
+    assert openxrt.evaluate(model, scores[0], batch="max", limit=9, engine="native").batch == 8
+    fixed = scores_model(tmp_path / "f.onnx", 4)
+    assert openxrt.evaluate(fixed, scores[0], batch="max", engine="native").batch == 4
+
+
+def test_a_fixed_batch_is_kept(tmp_path: Path, scores: tuple) -> None:
+    with pytest.raises(openxrt.InvalidArgument, match=r"a batch of 8 .* made for 4: ask for 4"):
+        openxrt.evaluate(scores_model(tmp_path / "m.onnx", 4), scores[0], batch=8)
+
+
+@pytest.mark.parametrize("label", [7, -1])
+def test_labels_beyond_the_classes(tmp_path: Path, scores: tuple, label: int) -> None:
+    _, values, labels = scores
+    labels[9] = label
+    np.savez(tmp_path / "bad.npz", x=values, labels=labels)
+    model = scores_model(tmp_path / "m.onnx")
+    with pytest.raises(openxrt.InvalidArgument, match=f"sample 9: label {label} is none of .* 7"):
+        openxrt.evaluate(model, tmp_path / "bad.npz", batch=4, engine="native")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_scores_that_are_no_numbers(tmp_path: Path, scores: tuple, value: float) -> None:
+    _, values, labels = scores
+    values[11, 3] = value
+    np.savez(tmp_path / "bad.npz", x=values, labels=labels)
+    model = scores_model(tmp_path / "m.onnx")
+    with pytest.raises(openxrt.InvalidArgument, match=r"sample 11: .* NaN or infinity"):
+        openxrt.evaluate(model, tmp_path / "bad.npz", batch=4, engine="native")
+
+
+def test_bad_pictures(tmp_path: Path) -> None:
+    for i, data in enumerate((encoded(picture(24, 24), "JPEG"), b"", b"\xff\xd8broken")):
+        (tmp_path / "set" / "c").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / "c" / f"{i}.jpg").write_bytes(data)
+    model = picture_model(tmp_path / "m.onnx")
+    with pytest.raises(openxrt.InvalidArgument, match=r"c/1\.jpg: the file is empty"):
+        openxrt.evaluate(model, tmp_path / "set", engine="native")
+    found = openxrt.evaluate(model, tmp_path / "set", engine="native", batch=3, skip_bad=True)
+    assert (found.samples, found.skipped) == (1, 2)
+    (tmp_path / "set" / "c" / "0.jpg").unlink()
+    with pytest.raises(openxrt.InvalidArgument, match=r"none of .* 2 samples .*2\.jpg"):
+        openxrt.evaluate(model, tmp_path / "set", engine="native", skip_bad=True)
+
+
+def test_a_metric_that_fails_and_one_of_another_shape(tmp_path: Path, scores: tuple) -> None:
+    model = scores_model(tmp_path / "m.onnx")
+
+    def fails(outputs: np.ndarray, labels: np.ndarray) -> float:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        openxrt.evaluate(model, scores[0], metric=fails, engine="native")
+    with pytest.raises(openxrt.InvalidArgument, match=r"shape \(2,\) for 1 samples"):
+        openxrt.evaluate(model, scores[0], metric=lambda *_: np.zeros(2), engine="native")
+
+
+def test_int8_agrees_with_float32(tmp_path: Path) -> None:
+    weights = RNG.standard_normal((64, 10)).astype(np.float32)
+    values = RNG.standard_normal((200, 64)).astype(np.float32)
+    np.savez(tmp_path / "set.npz", x=values, labels=(values @ weights).argmax(1))
+    model = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        ["N", 64],
+        ["N", 10],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    found = openxrt.evaluate(
+        model, tmp_path / "set.npz", batch=16, int8=True, compare="f32", engine="native"
+    )
+    assert found.reference_top == {1: 1.0}
+    assert found.agreement == found.top_1 > 0.95
+    assert 0.99 < found.cosine < 1  # it is another model
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def xrt(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = next(path for path in _command.programs() if path.is_file())
+    return subprocess.run(
+        [program, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_the_command(tmp_path: Path, scores: tuple[Path, np.ndarray, np.ndarray]) -> None:
+    file, values, labels = scores
+    model = scores_model(tmp_path / "m.onnx")
+    report = tmp_path / "report.json"
+    done = xrt("eval", model, "--data", file, "--top", "1,5", "--batch", 8, "-e", "native",
+               "--json", report, "--confusion", 3, "--compare", "f32")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(report.read_text())
+    assert found["top_1"] == pytest.approx(top(values, labels, 1))
+    assert found["top_k"] == pytest.approx(top(values, labels, 5))
+    assert found["samples"] == 23
+    assert found["samples_per_s"] > 0
+    assert 0 < found["busy"] < 1
+    assert found["compare"]["agreement"] == 1
+    assert sum(pair["count"] for pair in found["confusion"]) == 23
+    lines = re.findall(r"validation: epoch 0, iter (\d), top_1: ([\d.]+), top_k: ", done.stdout)
+    assert [line[0] for line in lines] == ["0", "1", "2"]
+    assert float(lines[-1][1]) == pytest.approx(found["top_1"], abs=1e-6)
+
+
+def test_mistakes_on_the_command_line(tmp_path: Path, scores: tuple) -> None:
+    model = scores_model(tmp_path / "m.onnx")
+    common = ("eval", model, "--data", scores[0], "-e", "native")
+    for arguments, code, message in (
+        (("--json", tmp_path / "gone" / "a.json"), 2, "there is no folder"),
+        (("--batch", "many"), 2, "a number from 1 on, or max"),
+        (("--top", "1,9"), 2, "top 9 of 7 classes"),
+        (("--scores", "z"), 2, "no output 'z'; it has 'y'"),
+        (("--json", "/dev/full"), 1, "No space left"),
+    ):
+        done = xrt(*common, *arguments)
+        assert done.returncode == code, done.stderr
+        assert message in done.stderr
+    assert not list(tmp_path.glob("*.json*"))
