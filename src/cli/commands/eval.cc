@@ -32,7 +32,7 @@ constexpr const char* kFooter =
 with an array 'labels', or a .csv of paths and labels.
 
 Examples:
-  xrt eval resnet50.onnx --data imagenet/val --preset imagenet --top 1,5 --batch 64 -e openvino,native
+  xrt eval resnet50.onnx --data imagenet/val --preset imagenet --top 1,5 --batch 64 -e native
   xrt eval resnet50.onnx --data ofrecord/validation --preset oneflow --int8 --compare f32
   xrt eval digits.onnx --data digits.npz --json result.json --confusion 5)";
 
