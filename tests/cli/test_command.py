@@ -66,7 +66,9 @@ def identity(path: Path, dtype: int, shape: list) -> Path:
     )
 
 
-@pytest.mark.parametrize("command", ["", "run", "doctor", "inspect", "engines", "bench", "cache"])
+@pytest.mark.parametrize(
+    "command", ["", "run", "doctor", "inspect", "engines", "bench", "cache", "eval"]
+)
 def test_help_teaches(command: str) -> None:
     result = xrt(*command.split(), "--help")
     assert result.returncode == OK
