@@ -496,3 +496,39 @@ def test_mistakes_on_the_command_line(tmp_path: Path, scores: tuple) -> None:
         assert done.returncode == code, done.stderr
         assert message in done.stderr
     assert not list(tmp_path.glob("*.json*"))
+
+
+# --- real data ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla"])
+def test_digits_as_scikit_learn_scores_them(tmp_path: Path, engine: str) -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    linear = pytest.importorskip("sklearn.linear_model")
+    if not openxrt.doctor([engine])[0].available:
+        pytest.skip(f"{engine} is not here")
+    digits = datasets.load_digits()
+    train, rest = slice(0, 1000), slice(1000, None)
+    judge = linear.LogisticRegression(max_iter=3000).fit(
+        digits.data[train] * (15 / 255), digits.target[train]
+    )
+    model = save(
+        tmp_path / "digits.onnx",
+        [
+            helper.make_node("Flatten", ["x"], ["f"]),
+            helper.make_node("Gemm", ["f", "w", "b"], ["y"]),
+        ],
+        ["N", 1, 8, 8],
+        ["N", 10],
+        [
+            numpy_helper.from_array(judge.coef_.T.astype(np.float32), "w"),
+            numpy_helper.from_array(judge.intercept_.astype(np.float32), "b"),
+        ],
+    )
+    pairs = zip(digits.images[rest], digits.target[rest], strict=True)
+    for i, (pixels, label) in enumerate(pairs):
+        folder = tmp_path / "set" / str(label)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels * 15).astype(np.uint8)).save(folder / f"{i}.png")
+    found = openxrt.evaluate(model, tmp_path / "set", batch=64, engine=engine, strict=True)
+    assert found.top_1 == judge.score(digits.data[rest] * (15 / 255), digits.target[rest])
