@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/fold.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
-#include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -30,179 +31,248 @@ enum class Reduction : std::uint8_t {
   kSumSquare,
 };
 
-// How a reduction's axes divide the input: rows of `kept` axes, each over `reduced` elements.
+// Neighbouring axes of the input that are all reduced or all kept, as one.
+struct AxisGroup {
+  std::int64_t size = 1;
+  bool reduced = false;
+};
+
+// How a reduction's axes divide the input; axes of one element are left out.
 struct Split {
-  Dims output;            // with the reduced axes as 1 or dropped
-  StridedView view;       // kept axes first, then reduced
-  std::int64_t kept = 1;  // rows
-  std::int64_t reduced = 1;
+  Dims output;  // with the reduced axes as 1 or dropped
+  std::vector<AxisGroup> groups;
+  std::int64_t reduced = 1;  // elements per result
 };
 
 Split split_axes(const Dims& dims, const std::vector<std::size_t>& axes, bool keep) {
   Split split;
-  const Dims strides = dense_strides(dims);
   std::vector<bool> reduced(dims.size());
   for (const std::size_t axis : axes) reduced[axis] = true;
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (reduced[i]) {
-      if (keep) split.output.push_back(1);
-      split.reduced *= dims[i];
-      continue;
+    if (!reduced[i]) split.output.push_back(dims[i]);
+    if (reduced[i] && keep) split.output.push_back(1);
+    if (reduced[i]) split.reduced *= dims[i];
+    if (dims[i] == 1) continue;
+    if (split.groups.empty() || split.groups.back().reduced != reduced[i]) {
+      split.groups.push_back({1, reduced[i]});
     }
-    split.output.push_back(dims[i]);
-    split.kept *= dims[i];
-    split.view.dims.push_back(dims[i]);
-    split.view.strides.push_back(strides[i]);
-  }
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (!reduced[i]) continue;
-    split.view.dims.push_back(dims[i]);
-    split.view.strides.push_back(strides[i]);
+    split.groups.back().size *= dims[i];
   }
   return split;
 }
 
-template <typename T>
-T identity(Reduction op) {
-  using Limits = std::numeric_limits<T>;
+// x[outer][n][inner], to be reduced over n.
+struct Block {
+  std::int64_t outer = 1, n = 1, inner = 1;
+};
+
+Block block_at(const std::vector<AxisGroup>& groups, std::size_t at) {
+  Block block;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    (g < at ? block.outer : g == at ? block.n : block.inner) *= groups[g].size;
+  }
+  return block;
+}
+
+// Index of the largest group that is reduced; groups.size() where there is none.
+std::size_t largest_reduced(const std::vector<AxisGroup>& groups) {
+  std::size_t found = groups.size();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].reduced && (found == groups.size() || groups[g].size >= groups[found].size)) {
+      found = g;
+    }
+  }
+  return found;
+}
+
+// Takes a reduced group away; the kept ones beside it become one.
+void remove_group(std::vector<AxisGroup>& groups, std::size_t at) {
+  if (at > 0 && at + 1 < groups.size()) {
+    groups[at - 1].size *= groups[at + 1].size;
+    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  }
+  groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+FoldKind fold_kind(Reduction op) {
   switch (op) {
     case Reduction::kMax:
-      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+      return FoldKind::kMax;
     case Reduction::kMin:
-      return Limits::has_infinity ? Limits::infinity() : Limits::max();
+      return FoldKind::kMin;
     case Reduction::kProd:
-      return T{1};
-    default:
-      return T{0};
-  }
-}
-
-// Sums of integers wrap; floats are summed in double.
-template <typename T>
-T reduce_row(Reduction op, const T* x, std::int64_t n) {
-  constexpr bool kFloat = std::is_floating_point_v<T>;
-  using Sum = std::conditional_t<kFloat, double, std::uint64_t>;
-  Sum sum = 0;
-  switch (op) {
-    case Reduction::kMax:
-    case Reduction::kMin: {
-      T best = identity<T>(op);
-      for (std::int64_t i = 0; i < n; ++i) {
-        if (best != best) break;
-        if (x[i] != x[i] || (op == Reduction::kMax ? x[i] > best : x[i] < best)) best = x[i];
-      }
-      return best;
-    }
-    case Reduction::kProd: {
-      Sum product = 1;
-      for (std::int64_t i = 0; i < n; ++i) product *= static_cast<Sum>(x[i]);
-      return static_cast<T>(product);
-    }
+      return FoldKind::kProd;
     case Reduction::kL1:
-      for (std::int64_t i = 0; i < n; ++i) {
-        const Sum value = static_cast<Sum>(x[i]);
-        sum += x[i] < T{0} ? Sum{0} - value : value;
-      }
-      return static_cast<T>(sum);
+      return FoldKind::kAbs;
     case Reduction::kL2:
     case Reduction::kSumSquare:
-      for (std::int64_t i = 0; i < n; ++i) sum += static_cast<Sum>(x[i]) * static_cast<Sum>(x[i]);
-      return static_cast<T>(op == Reduction::kL2 ? std::sqrt(static_cast<double>(sum))
-                                                 : static_cast<double>(0) + sum);
-    case Reduction::kLogSumExp: {
-      double highest = -std::numeric_limits<double>::infinity();
-      for (std::int64_t i = 0; i < n; ++i) highest = std::max(highest, static_cast<double>(x[i]));
-      if (std::isinf(highest)) return static_cast<T>(highest);
-      double total = 0;
-      for (std::int64_t i = 0; i < n; ++i) total += std::exp(static_cast<double>(x[i]) - highest);
-      return static_cast<T>(std::log(total) + highest);
-    }
+      return FoldKind::kSquares;
     default:
-      for (std::int64_t i = 0; i < n; ++i) sum += static_cast<Sum>(x[i]);
-  }
-  if (op == Reduction::kMean) {
-    if constexpr (kFloat)
-      return static_cast<T>(sum / static_cast<double>(n));
-    else
-      return n == 0 ? T{0} : static_cast<T>(static_cast<std::int64_t>(sum) / n);
-  }
-  if (op == Reduction::kLogSum) return static_cast<T>(std::log(static_cast<double>(sum)));
-  return static_cast<T>(sum);
-}
-
-float reduce_fast(Reduction op, const float* x, std::int64_t n, const VectorOps& ops) {
-  switch (op) {
-    case Reduction::kSum:
-      return ops.sum(x, n);
-    case Reduction::kMean:
-      return ops.sum(x, n) / static_cast<float>(n);
-    case Reduction::kMax:
-      return ops.maximum(x, n);
-    case Reduction::kMin:
-      return ops.minimum(x, n);
-    case Reduction::kSumSquare:
-      return ops.sum_squares(x, n);
-    case Reduction::kL2:
-      return std::sqrt(ops.sum_squares(x, n));
-    default:
-      return reduce_row(op, x, n);
+      return FoldKind::kSum;
   }
 }
 
+// What `dtype` is reduced as. Sums of integers wrap; those of uint64 are of the same bits as
+// int64's.
+DType fold_dtype(FoldKind kind, DType dtype) {
+  const bool extreme = kind == FoldKind::kMax || kind == FoldKind::kMin;
+  if (is_floating(dtype)) return compute_dtype(dtype);
+  if (dtype == DType::kInt32 || dtype == DType::kInt64 || dtype == DType::kUInt64) return dtype;
+  if (extreme && dtype == DType::kBool) return DType::kUInt8;
+  if (extreme && (dtype == DType::kInt8 || dtype == DType::kUInt8)) return dtype;
+  return DType::kInt64;
+}
+
+FoldType fold_type(FoldKind kind, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return FoldType::kFloat32;
+    case DType::kFloat64:
+      return FoldType::kFloat64;
+    case DType::kInt32:
+      return FoldType::kInt32;
+    case DType::kInt8:
+      return FoldType::kInt8;
+    case DType::kUInt8:
+      return FoldType::kUInt8;
+    case DType::kUInt64:
+      if (kind == FoldKind::kMax || kind == FoldKind::kMin) return FoldType::kUInt64;
+      return FoldType::kInt64;
+    default:
+      return FoldType::kInt64;
+  }
+}
+
+// The least value of an integer type, as the logarithm of 0.
+std::int64_t least_integer(DType dtype) {
+  const bool is_unsigned = dtype == DType::kUInt8 || dtype == DType::kUInt16 ||
+                           dtype == DType::kUInt32 || dtype == DType::kUInt64;
+  if (is_unsigned) return 0;
+  return static_cast<std::int64_t>(~std::uint64_t{0} << (bit_width(dtype) - 1));
+}
+
+// From sums to results, in place.
 template <typename T>
-void reduce_rows(const KernelContext& k, Reduction op, const T* x, std::int64_t rows,
-                 std::int64_t n, T* y) {
-  const std::int64_t grain = std::max<std::int64_t>(16384 / std::max<std::int64_t>(n, 1), 1);
-  k.parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      if constexpr (std::is_same_v<T, float>) {
-        y[row] = reduce_fast(op, x + row * n, n, vector_ops());
-      } else {
-        y[row] = reduce_row(op, x + row * n, n);
-      }
-    }
-  });
+void finish_floats(Reduction op, std::int64_t n, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (op == Reduction::kMean) y[i] /= static_cast<T>(n);
+    if (op == Reduction::kL2) y[i] = std::sqrt(y[i]);
+    if (op == Reduction::kLogSum) y[i] = std::log(y[i]);
+  }
 }
 
-// One block of reduced axes with axes inside it: whole rows are combined, which needs no gathering.
-// False where the axes, the type or the op are others.
-bool reduce_block(const KernelContext& k, Reduction op, const Tensor& x,
-                  std::vector<std::size_t> axes, Tensor& y) {
-  const bool sum = op == Reduction::kSum || op == Reduction::kMean;
-  if (x.dtype() != DType::kFloat32 || axes.empty() || x.count() == 0 ||
-      (!sum && op != Reduction::kMax && op != Reduction::kMin)) {
-    return false;
+void finish_integers(Reduction op, std::int64_t n, DType dtype, std::int64_t* y,
+                     std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto sum = static_cast<double>(static_cast<std::uint64_t>(y[i]));
+    if (op == Reduction::kMean) y[i] = n == 0 ? 0 : y[i] / n;
+    if (op == Reduction::kL2) y[i] = static_cast<std::int64_t>(std::sqrt(sum));
+    if (op == Reduction::kLogSum) {
+      y[i] = y[i] == 0 ? least_integer(dtype) : static_cast<std::int64_t>(std::log(sum));
+    }
   }
-  std::sort(axes.begin(), axes.end());
-  for (std::size_t a = axes.front(); a <= axes.back(); ++a) {
-    const bool reduced = std::find(axes.begin(), axes.end(), a) != axes.end();
-    if (!reduced && x.dims()[a] != 1) return false;
+}
+
+bool has_finish(Reduction op) {
+  return op == Reduction::kMean || op == Reduction::kL2 || op == Reduction::kLogSum;
+}
+
+void store(const Tensor& result, Tensor& y) {
+  if (result.raw() == y.raw()) return;
+  if (result.dtype() == DType::kFloat32) {
+    store_float(y.dtype(), result.data<float>(), y.count(), y.raw(), 0);
+  } else if (result.dtype() == DType::kInt64) {
+    store_int64(y.dtype(), result.data<std::int64_t>(), y.count(), y.raw(), 0);
+  } else {
+    for (std::int64_t i = 0; i < y.count(); ++i) {
+      y.data<std::uint8_t>()[i] = result.data<std::uint8_t>()[i] != 0;
+    }
   }
-  const std::int64_t outer = product(x.dims(), 0, axes.front());
-  const std::int64_t n = product(x.dims(), axes.front(), axes.back() + 1);
-  const std::int64_t inner = product(x.dims(), axes.back() + 1, x.rank());
-  if (inner < 8) return false;
-  const VectorOps& ops = vector_ops();
-  const VectorOps::Binary combine = sum ? ops.add : op == Reduction::kMax ? ops.max : ops.min;
-  // Parts of rows that stay in the cache while all n are combined.
-  constexpr std::int64_t kPart = 2048;
-  const std::int64_t parts = (inner + kPart - 1) / kPart;
-  const std::int64_t grain = std::max<std::int64_t>(32768 / (n * std::min(inner, kPart)), 1);
-  k.parallel_for(outer * parts, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t o = item / parts;
-      const std::int64_t first = item % parts * kPart;
-      const std::int64_t count = std::min(kPart, inner - first);
-      const float* from = x.data<float>() + o * n * inner + first;
-      float* to = y.data<float>() + o * inner + first;
-      std::copy_n(from, count, to);
-      for (std::int64_t i = 1; i < n; ++i) combine(to, 1, from + i * inner, 1, to, count);
-      if (op == Reduction::kMean) {
-        ops.scale_shift(to, to, count, 1.0F / static_cast<float>(n), 0.0F);
+}
+
+void reduce_log_sum_exp(KernelContext& k, const Tensor& x, const Split& split,
+                        const std::vector<std::size_t>& axes, Tensor& y) {
+  const bool wide = x.dtype() == DType::kFloat64 || !is_floating(x.dtype());
+  Tensor rows = converted(x, wide ? DType::kFloat64 : DType::kFloat32);
+  const auto reduced_groups = std::count_if(split.groups.begin(), split.groups.end(),
+                                            [](AxisGroup g) { return g.reduced; });
+  Block block = block_at(split.groups, largest_reduced(split.groups));
+  if (reduced_groups > 1) {
+    // Elements of one result after each other: what is reduced in one step only.
+    StridedView view;
+    const Dims strides = dense_strides(x.dims());
+    for (const bool reduced : {false, true}) {
+      for (std::size_t i = 0; i < x.rank(); ++i) {
+        if ((std::find(axes.begin(), axes.end(), i) != axes.end()) != reduced) continue;
+        view.dims.push_back(x.dims()[i]);
+        view.strides.push_back(strides[i]);
       }
     }
-  });
-  return true;
+    Tensor ordered = allocate_checked(rows.dtype(), {rows.count()});
+    copy_view(k, rows.raw(), view, rows.dtype(), ordered.raw());
+    rows = ordered;
+    block = {y.count(), split.reduced, 1};
+  }
+  Tensor result = y.dtype() == rows.dtype() ? y : allocate_checked(rows.dtype(), y.dims());
+  if (!wide) {
+    if (reduced_groups == 0) block = {block.outer, 1, 1};
+    exponentials_block(k, Exponentials::kLogSum, rows.data<float>(), block.outer, block.n,
+                       block.inner, result.data<float>());
+    return store(result, y);
+  }
+  const auto* in = rows.data<double>();
+  auto* out = result.data<double>();
+  k.parallel_for(y.count(), std::max<std::int64_t>(4096 / block.n, 1),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t e = begin; e < end; ++e) {
+                     const double* p =
+                         in + e / block.inner * block.n * block.inner + e % block.inner;
+                     double highest = p[0];
+                     for (std::int64_t i = 1; i < block.n; ++i) {
+                       highest = std::max(highest, p[i * block.inner]);
+                     }
+                     double sum = 0;
+                     for (std::int64_t i = 0; i < block.n; ++i) {
+                       sum += std::exp(p[i * block.inner] - highest);
+                     }
+                     out[e] = std::isinf(highest) ? highest : std::log(sum) + highest;
+                   }
+                 });
+  if (y.dtype() != DType::kFloat64) store_double(y.dtype(), out, y.count(), y.raw(), 0);
+}
+
+// Of no elements.
+void reduce_nothing(Reduction op, Tensor& y) {
+  using Limits = std::numeric_limits<double>;
+  if (op == Reduction::kMax || op == Reduction::kMin || op == Reduction::kProd) {
+    const bool most = op == Reduction::kMin;
+    if (y.dtype() == DType::kBool) {
+      std::fill_n(y.data<std::uint8_t>(), y.count(), most ? 1 : 0);
+    } else if (op == Reduction::kProd || is_floating(y.dtype())) {
+      const double value = op == Reduction::kProd ? 1
+                           : most                 ? Limits::infinity()
+                                                  : -Limits::infinity();
+      const std::vector<double> values(static_cast<std::size_t>(y.count()), value);
+      store_double(y.dtype(), values.data(), y.count(), y.raw(), 0, false);
+    } else {
+      dispatch_integer(y.dtype(), [&]<typename T>() {
+        const T value = most ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest();
+        std::fill_n(y.data<T>(), y.count(), value);
+      });
+    }
+    return;
+  }
+  if (!is_floating(y.dtype())) {
+    const bool logarithm = op == Reduction::kLogSum || op == Reduction::kLogSumExp;
+    const std::vector<std::int64_t> values(static_cast<std::size_t>(y.count()),
+                                           logarithm ? least_integer(y.dtype()) : 0);
+    store_int64(y.dtype(), values.data(), y.count(), y.raw(), 0);
+    return;
+  }
+  double value = op == Reduction::kLogSumExp ? -Limits::infinity() : 0;
+  finish_floats(op, 0, &value, 1);
+  const std::vector<double> values(static_cast<std::size_t>(y.count()), value);
+  store_double(y.dtype(), values.data(), y.count(), y.raw(), 0, false);
 }
 
 std::vector<std::size_t> reduce_axes(const KernelContext& k, std::size_t rank, bool noop) {
@@ -217,40 +287,45 @@ std::vector<std::size_t> reduce_axes(const KernelContext& k, std::size_t rank, b
 void run_reduce(KernelContext& k, Reduction op, bool keep, bool noop) {
   const Tensor& x = k.input(0);
   const std::vector<std::size_t> axes = reduce_axes(k, x.rank(), noop);
-  const Split split = split_axes(x.dims(), axes, keep);
+  Split split = split_axes(x.dims(), axes, keep);
   Tensor& y = k.output(0, x.dtype(), split.output);
-  if (y.count() == 0 || reduce_block(k, op, x, axes, y)) return;
-  const bool boolean = x.dtype() == DType::kBool;
-  const DType compute = boolean ? DType::kUInt8 : compute_dtype(x.dtype());
-  const Tensor wide =
-      boolean ? Tensor::wrap(DType::kUInt8, x.dims(), const_cast<void*>(x.raw()), x.owner())
-              : converted(x, compute);
-  // Where the reduced axes are innermost the rows lie densely; else they are gathered first.
-  Dims ordered = dense_strides(split.view.dims);
-  bool dense = true;
-  for (std::size_t i = 0; i < ordered.size(); ++i) {
-    dense = dense && (split.view.dims[i] == 1 || ordered[i] == split.view.strides[i]);
-  }
-  Tensor rows = wide;
-  if (!dense && wide.count() > 0) {
-    rows = allocate_checked(compute, {wide.count()});
-    copy_view(k, wide.raw(), split.view, compute, rows.raw());
-  }
-  Tensor result = compute == y.dtype() ? y : allocate_checked(compute, y.dims());
-  dispatch_number(compute, [&]<typename T>() {
-    if (boolean && op == Reduction::kMin && split.reduced == 0) {
-      std::fill_n(result.data<T>(), result.count(), T{1});
-      return;
+  if (y.count() == 0) return;
+  if (x.count() == 0) return reduce_nothing(op, y);
+  if (op == Reduction::kLogSumExp) return reduce_log_sum_exp(k, x, split, axes, y);
+
+  FoldKind kind = fold_kind(op);
+  if (kind == FoldKind::kAbs && x.dtype() == DType::kUInt64) kind = FoldKind::kSum;
+  const bool extreme = kind == FoldKind::kMax || kind == FoldKind::kMin;
+  const DType compute = fold_dtype(kind, x.dtype());
+  // Sums of integers are of 64 bits.
+  const DType made = extreme || is_floating(compute) ? compute : DType::kInt64;
+  const bool direct = made == y.dtype() || (made == DType::kInt64 && y.dtype() == DType::kUInt64);
+  Tensor part = x.dtype() == DType::kBool ? x : converted(x, compute);
+  FoldType type = fold_type(kind, compute);
+  Tensor result;
+  // The largest group first: what is left for the others is small.
+  do {
+    const std::size_t at = largest_reduced(split.groups);
+    const Block block = block_at(split.groups, at);
+    if (at < split.groups.size()) remove_group(split.groups, at);
+    const bool done = largest_reduced(split.groups) == split.groups.size();
+    result = done && direct ? y : allocate_checked(made, {block.outer * block.inner});
+    fold_block(k, kind, type, part.raw(), block.outer, block.n, block.inner, result.raw());
+    part = result;
+    type = fold_type(kind, made);
+    if (kind == FoldKind::kAbs || kind == FoldKind::kSquares) kind = FoldKind::kSum;
+  } while (largest_reduced(split.groups) < split.groups.size());
+  if (has_finish(op)) {
+    if (made == DType::kInt64) {
+      finish_integers(op, split.reduced, y.dtype(), static_cast<std::int64_t*>(result.raw()),
+                      y.count());
+    } else {
+      dispatch_float(made, [&]<typename T>() {
+        finish_floats(op, split.reduced, result.data<T>(), y.count());
+      });
     }
-    reduce_rows(k, op, rows.data<T>(), split.kept, split.reduced, result.data<T>());
-  });
-  if (boolean) {
-    for (std::int64_t i = 0; i < y.count(); ++i) {
-      y.data<std::uint8_t>()[i] = result.data<std::uint8_t>()[i] != 0;
-    }
-  } else if (compute != y.dtype()) {
-    store_float(y.dtype(), result.data<float>(), y.count(), y.raw(), 0);
   }
+  store(result, y);
 }
 
 void add_reduce(KernelRegistry& registry, const char* name, Reduction op, DTypeSet types) {
@@ -281,35 +356,9 @@ Created make_arg(const KernelCreateContext& create, bool maximum) {
     if (y.count() == 0) return;
     if (size == 0) fail("an empty axis has no largest or smallest element");
     const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
-    const DType compute = compute_dtype(x.dtype());
-    const Tensor wide = converted(x, compute);
-    auto* out = y.data<std::int64_t>();
-    dispatch_number(compute, [&]<typename T>() {
-      const T* in = wide.data<T>();
-      k.parallel_for(y.count(), std::max<std::int64_t>(8192 / size, 1),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t e = begin; e < end; ++e) {
-                         const T* p = in + e / inner * size * inner + e % inner;
-                         T best = p[0];
-                         std::int64_t where = 0;
-                         for (std::int64_t i = 1; i < size; ++i) {
-                           const T v = p[i * inner];
-                           bool better = maximum ? v > best : v < best;
-                           bool same = v == best;
-                           if constexpr (std::is_floating_point_v<T>) {
-                             // A NaN is the largest and the smallest, as in NumPy and PyTorch.
-                             better |= std::isnan(v) && !std::isnan(best);
-                             same |= std::isnan(v) && std::isnan(best);
-                           }
-                           if (better || (last && same)) {
-                             best = v;
-                             where = i;
-                           }
-                         }
-                         out[e] = where;
-                       }
-                     });
-    });
+    const Tensor wide = converted(x, compute_dtype(x.dtype()));
+    arg_block(k, maximum, last, wide.dtype(), wide.raw(), product(x.dims(), 0, axis), size, inner,
+              y.data<std::int64_t>());
   });
 }
 
@@ -330,19 +379,43 @@ Created make_cumulative(const KernelCreateContext& create, bool multiply) {
     const std::int64_t outer = product(x.dims(), 0, axis);
     dispatch_number(compute, [&]<typename T>() {
       using Sum = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
-      for (std::int64_t row = 0; row < outer * inner; ++row) {
-        const std::int64_t base = row / inner * size * inner + row % inner;
-        const T* in = wide.data<T>() + base;
-        T* out = result.data<T>() + base;
-        Sum sum = multiply ? 1 : 0;
-        for (std::int64_t i = 0; i < size; ++i) {
-          const std::int64_t at = (reverse ? size - 1 - i : i) * inner;
-          const Sum value = static_cast<Sum>(in[at]);
-          if (exclusive) out[at] = static_cast<T>(sum);
-          sum = multiply ? sum * value : sum + value;
-          if (!exclusive) out[at] = static_cast<T>(sum);
+      const std::int64_t grain = std::max<std::int64_t>(16384 / std::max<std::int64_t>(size, 1), 1);
+      k.parallel_for(outer * inner, grain, [&](std::int64_t begin, std::int64_t end) {
+        // Columns beside each other go down together.
+        constexpr std::int64_t kColumns = 64;
+        for (std::int64_t first = begin, next; first < end; first = next) {
+          const std::int64_t o = first / inner;
+          next = std::min({end, (o + 1) * inner, first + kColumns});
+          const std::int64_t count = next - first;
+          const std::int64_t base = o * size * inner + first % inner;
+          const T* const from = wide.data<T>() + base;
+          T* const to = result.data<T>() + base;
+          if (count == 1) {  // in a register
+            Sum sum = multiply ? 1 : 0;
+            for (std::int64_t i = 0; i < size; ++i) {
+              const std::int64_t at = (reverse ? size - 1 - i : i) * inner;
+              const Sum before = sum;
+              const Sum value = static_cast<Sum>(from[at]);
+              sum = multiply ? before * value : before + value;
+              to[at] = static_cast<T>(exclusive ? before : sum);
+            }
+            continue;
+          }
+          Sum sums[kColumns];
+          std::fill_n(sums, count, multiply ? Sum{1} : Sum{0});
+          for (std::int64_t i = 0; i < size; ++i) {
+            const std::int64_t at = (reverse ? size - 1 - i : i) * inner;
+            const T* in = from + at;
+            T* out = to + at;
+            for (std::int64_t j = 0; j < count; ++j) {
+              const Sum before = sums[j];
+              const Sum value = static_cast<Sum>(in[j]);
+              sums[j] = multiply ? before * value : before + value;
+              out[j] = static_cast<T>(exclusive ? before : sums[j]);
+            }
+          }
         }
-      }
+      });
     });
     if (compute != x.dtype()) {
       store_float(x.dtype(), result.data<float>(), y.count(), y.raw(), 0);

@@ -5,6 +5,7 @@
 
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/fold.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
@@ -34,25 +35,6 @@ struct Wide {
 };
 
 enum class SoftmaxKind : std::uint8_t { kSoftmax, kLogSoftmax, kHardmax };
-
-void softmax_row(SoftmaxKind kind, const float* x, float* y, std::int64_t n) {
-  const VectorOps& ops = vector_ops();
-  const float highest = ops.maximum(x, n);
-  if (kind == SoftmaxKind::kSoftmax) {
-    const float sum = ops.exp_shifted(x, y, n, highest);
-    ops.scale_shift(y, y, n, 1.0F / sum, 0.0F);
-  } else {
-    // y may be x, so the exponentials go elsewhere.
-    constexpr std::int64_t kBlock = 512;
-    float block[kBlock];
-    float sum = 0;
-    for (std::int64_t i = 0; i < n; i += kBlock) {
-      sum += ops.exp_shifted(x + i, block, std::min(kBlock, n - i), highest);
-    }
-    ops.scale_shift(x, y, n, 1.0F, -highest);
-    ops.scale_shift(y, y, n, 1.0F, -std::log(sum));
-  }
-}
 
 template <typename T>
 void softmax_strided(SoftmaxKind kind, const T* x, T* y, std::int64_t n, std::int64_t step) {
@@ -88,18 +70,21 @@ Created make_softmax(const KernelCreateContext& create, SoftmaxKind kind) {
         const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
         const std::int64_t rows = n == 0 ? 0 : x.count() / n;
         const std::int64_t grain = std::max<std::int64_t>(4096 / std::max<std::int64_t>(n, 1), 1);
+        if (wide.compute == DType::kFloat32 && kind != SoftmaxKind::kHardmax) {
+          if (x.count() > 0) {
+            exponentials_block(
+                k,
+                kind == SoftmaxKind::kSoftmax ? Exponentials::kSoftmax : Exponentials::kLogSoftmax,
+                wide.input.data<float>(), rows / inner, n, inner, wide.result.data<float>());
+          }
+          return wide.finish();
+        }
         dispatch_float(wide.compute, [&]<typename T>() {
           const T* in = wide.input.data<T>();
           T* out = wide.result.data<T>();
           k.parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t row = begin; row < end; ++row) {
               const std::int64_t at = row / inner * n * inner + row % inner;
-              if constexpr (std::is_same_v<T, float>) {
-                if (inner == 1 && kind != SoftmaxKind::kHardmax) {
-                  softmax_row(kind, in + at, out + at, n);
-                  continue;
-                }
-              }
               softmax_strided(kind, in + at, out + at, n, inner);
             }
           });

@@ -8,6 +8,9 @@
 
 namespace xrt::native {
 
+enum class FoldKind : std::uint8_t { kSum, kProd, kMax, kMin, kAbs, kSquares };
+enum class FoldType : std::uint8_t { kFloat32, kFloat64, kInt32, kInt64, kUInt64, kInt8, kUInt8 };
+
 struct VectorOps {
   // y[i] = f(x[i]); alpha and beta as the op defines them, unused by most. y may be x.
   using Unary = void (*)(const float* x, float* y, std::int64_t n, float alpha, float beta);
@@ -30,7 +33,7 @@ struct VectorOps {
   // y[i] = max(y[i], x[i * stride]); a NaN is the largest.
   void (*max_every)(const float* x, std::int64_t stride, float* y, std::int64_t n);
   float (*dot)(const float* a, const float* b, std::int64_t n);
-  // y[i] = exp(x[i] - shift); returns the sum of y.
+  // y[i] = exp(x[i] - shift) of x[i] <= shift; returns the sum of y, which may be x.
   float (*exp_shifted)(const float* x, float* y, std::int64_t n, float shift);
   // y[i] = x[i] * scale + shift
   void (*scale_shift)(const float* x, float* y, std::int64_t n, float scale, float shift);
@@ -86,6 +89,20 @@ struct VectorOps {
     float* y;
   };
   void (*image_row)(const ImageRow& row);
+  // y[o][j] = what x[o][i][j] adds up to over all i < n, where x[o][i] begins (o * n + i) * step
+  // elements after x and has `inner`, no more than `step`. By [FoldKind][FoldType]; null where there
+  // is none. Sums and products of integers are uint64, all else has the type of x.
+  using Fold = void (*)(const void* x, std::int64_t outer, std::int64_t n, std::int64_t inner,
+                        std::int64_t step, void* y);
+  Fold fold[6][7];
+  // y[o][i][j] = x[o][i][j] - s[o][j], or times it; y may be x.
+  using Spread = void (*)(const float* x, const float* s, float* y, std::int64_t outer,
+                          std::int64_t n, std::int64_t inner);
+  Spread spread_sub, spread_mul;
+  // y[o][j] = the i of the smallest or [largest] of x[o][i][j], the first or [last] of equals. A NaN
+  // is both. n is less than 2^31.
+  void (*arg[2][2])(const float* x, std::int64_t outer, std::int64_t n, std::int64_t inner,
+                    std::int64_t step, std::int64_t* y);
   void (*half_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
   void (*float_to_half)(const float* x, std::uint16_t* y, std::int64_t n);
 };
