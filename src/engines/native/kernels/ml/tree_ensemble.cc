@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/ml/forest.h"
 #include "engines/native/kernels/ml/ml_scores.h"
 #include "engines/native/kernels/register.h"
 
@@ -14,109 +15,13 @@ namespace xrt::native {
 
 namespace {
 
-enum class Branch : std::uint8_t { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember };
-enum class Aggregate : std::uint8_t { kAverage, kSum, kMin, kMax };
-
-struct TreeNode {
-  Branch branch = Branch::kLeq;
-  double split = 0;
-  std::int64_t feature = 0;
-  bool nan_is_true = false;
-  std::size_t next[2] = {0, 0};  // if false, if true
-  bool leaf[2] = {false, false};
-  std::vector<double> members;
-};
-
-// What a leaf adds to one target.
-struct Vote {
-  std::size_t target = 0;
-  double weight = 0;
-};
-
-struct Root {
-  std::size_t at = 0;
-  bool leaf = false;  // a tree that is one leaf
-};
-
-// Decision trees whose leaves add up, per target.
-struct Trees {
-  std::size_t targets = 1;
-  Aggregate aggregate = Aggregate::kSum;
+// What an op's attributes say, and what is made of the sums.
+struct Trees : TreesAsRead {
   PostTransform transform = PostTransform::kNone;
-  std::vector<double> base;  // added to the targets, one for each or one for all
-  std::vector<Root> roots;
-  std::vector<TreeNode> nodes;
-  std::vector<std::vector<Vote>> leaves;
-
-  // How many features a row must have.
-  std::int64_t features() const {
-    std::int64_t count = 0;
-    for (const TreeNode& n : nodes) count = std::max(count, n.feature + 1);
-    return count;
-  }
-
-  // Without the transform.
-  void run(const double* x, double* scores) const {
-    const double start = aggregate == Aggregate::kMin   ? HUGE_VAL
-                         : aggregate == Aggregate::kMax ? -HUGE_VAL
-                                                        : 0;
-    std::fill_n(scores, targets, start);
-    for (const Root& root : roots) {
-      for (const Vote& vote : leaves[find_leaf(root, x)]) {
-        double& score = scores[vote.target];
-        if (aggregate == Aggregate::kMin) {
-          score = std::min(score, vote.weight);
-        } else if (aggregate == Aggregate::kMax) {
-          score = std::max(score, vote.weight);
-        } else {
-          score += vote.weight;
-        }
-      }
-    }
-    for (std::size_t t = 0; t < targets; ++t) {
-      if (std::isinf(scores[t]) && start != 0) scores[t] = 0;  // no leaf of that target
-      if (aggregate == Aggregate::kAverage) scores[t] /= static_cast<double>(roots.size());
-      if (!base.empty()) scores[t] += base[base.size() == 1 ? 0 : t];
-    }
-  }
-
- private:
-  std::size_t find_leaf(const Root& root, const double* x) const {
-    if (root.leaf) return root.at;
-    std::size_t at = root.at;
-    // A path visits no node twice, or the nodes form no tree.
-    for (std::size_t step = 0; step <= nodes.size(); ++step) {
-      const TreeNode& n = nodes[at];
-      const int side = follows(n, x[n.feature]) ? 1 : 0;
-      at = n.next[side];
-      if (n.leaf[side]) return at;
-    }
-    fail("the nodes form a cycle");
-  }
-
-  static bool follows(const TreeNode& n, double value) {
-    if (std::isnan(value)) return n.nan_is_true;
-    switch (n.branch) {
-      case Branch::kLeq:
-        return value <= n.split;
-      case Branch::kLt:
-        return value < n.split;
-      case Branch::kGte:
-        return value >= n.split;
-      case Branch::kGt:
-        return value > n.split;
-      case Branch::kEq:
-        return value == n.split;
-      case Branch::kNeq:
-        return value != n.split;
-      case Branch::kMember:
-        return std::find(n.members.begin(), n.members.end(), value) != n.members.end();
-    }
-    return false;
-  }
 };
 
 constexpr std::int64_t kMaxTargets = 1 << 24;
+constexpr std::int64_t kMaxFeature = (std::int64_t{1} << 31) - 2;
 
 std::vector<double> numbers(const Node& node, const char* name) {
   const Tensor* tensor = node.attr_tensor(name);
@@ -176,7 +81,7 @@ Trees read_trees(const Node& node) {
     n.branch = static_cast<Branch>(static_cast<int>(modes[i]));
     n.split = splits[i];
     n.feature = features[i];
-    if (n.feature < 0) fail("a feature is negative");
+    if (n.feature < 0 || n.feature > kMaxFeature) fail("a feature is negative or too large");
     n.nan_is_true = !missing.empty() && missing[i] != 0;
     for (int side = 0; side < 2; ++side) {
       if (next[side].size() != count || leaf[side].size() != count) {
@@ -198,7 +103,7 @@ Trees read_trees(const Node& node) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const std::size_t target =
         checked_index(leaf_targets[i], trees.targets, "a leaf's target is out of range");
-    trees.leaves.push_back({{target, weights[i]}});
+    trees.leaves.push_back({{weights[i], target}});
   }
   return trees;
 }
@@ -259,7 +164,7 @@ Trees read_classic_trees(const Node& node, const std::string& votes, std::size_t
     n.branch = static_cast<Branch>(mode - std::begin(kModes));
     n.split = splits[i];
     n.feature = features[i];
-    if (n.feature < 0) fail("a feature is negative");
+    if (n.feature < 0 || n.feature > kMaxFeature) fail("a feature is negative or too large");
     n.nan_is_true = !missing.empty() && missing[i] != 0;
     for (int side = 0; side < 2; ++side) {
       const auto found = places.find(Id(tree_ids[i], next[side][i]));
@@ -282,37 +187,164 @@ Trees read_classic_trees(const Node& node, const std::string& votes, std::size_t
     if (found == places.end() || !found->second.leaf) fail("a weight belongs to no leaf");
     const std::size_t target =
         checked_index(vote_targets[i], targets, "a leaf's target is out of range");
-    trees.leaves[found->second.index].push_back({target, weights[i]});
+    trees.leaves[found->second.index].push_back({weights[i], target});
   }
   return trees;
 }
 
-// Runs all rows; `fn(row, scores)` gets the scores of each before the transform.
-template <typename F>
-void run_trees(KernelContext& k, const Trees& trees, F&& fn) {
-  const Tensor& x = k.input(0);
-  if (column_count(x) < trees.features()) fail("the input has too few features");
-  for_each_row(k, x, [&](std::int64_t row, const double* features) {
-    std::vector<double> scores(trees.targets);
-    trees.run(features, scores.data());
-    fn(row, scores);
+std::int64_t feature_count(const Trees& trees) {
+  std::int64_t count = 0;
+  for (const TreeNode& n : trees.nodes) count = std::max(count, n.feature + 1);
+  return count;
+}
+
+// Whether floats are told apart by the trees as they are by the same trees in double.
+bool are_splits_floats(const Trees& trees) {
+  const auto is_float = [](double v) {
+    return std::isnan(v) || static_cast<double>(static_cast<float>(v)) == v;
+  };
+  return std::all_of(trees.nodes.begin(), trees.nodes.end(), [&](const TreeNode& n) {
+    return is_float(n.split) && std::all_of(n.members.begin(), n.members.end(), is_float);
   });
 }
 
-std::unique_ptr<Kernel> make_regressor(Trees given, bool keeps_dtype) {
-  return make_kernel([trees = std::move(given), keeps_dtype](KernelContext& k) {
+// The rows of a kernel through its trees.
+class TreeRunner {
+ public:
+  // Of `input` are the features, as far as that is known.
+  TreeRunner(const Trees& trees, DType input)
+      : targets_(trees.targets),
+        aggregate_(trees.aggregate),
+        base_(trees.base),
+        features_(feature_count(trees)) {
+    const bool narrow = is_floating(input) && input != DType::kFloat64;
+    const bool floats = are_splits_floats(trees);
+    if (floats && (narrow || input == DType::kUndefined)) floats_.emplace(trees);
+    if (!floats || !narrow) doubles_.emplace(trees);
+  }
+
+  // fn(row, scores) gets the scores of each row, with room for two at least; in parallel.
+  template <typename F>
+  void run(const KernelContext& k, const Tensor& x, F&& fn) const {
+    if (column_count(x) < features_) fail("the input has too few features");
+    if (floats_ && is_floating(x.dtype()) && x.dtype() != DType::kFloat64) {
+      run_forest(k, *floats_, converted(x, DType::kFloat32), fn);
+    } else if (doubles_) {
+      run_forest(k, *doubles_, converted(x, DType::kFloat64), fn);
+    } else {
+      fail("the input has another element type than the graph says");
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kStepsOfThread = 16384;  // worth a thread
+
+  template <typename T, typename F>
+  void run_forest(const KernelContext& k, const Forest<T>& forest, const Tensor& x, F& fn) const {
+    const T* in = x.data<T>();
+    const std::int64_t rows = row_count(x);
+    const std::int64_t width = column_count(x);
+    const std::int64_t steps = std::max<std::int64_t>(forest.steps(), 1);
+    // Few rows and many trees: the trees are divided, and their sums are added at the end.
+    constexpr std::int64_t kFewRows = 16, kMostParts = 16;
+    const std::int64_t parts =
+        rows > kFewRows ? 1 : std::min(rows * steps / kStepsOfThread, kMostParts);
+    if (parts > 1) {
+      const std::size_t size = static_cast<std::size_t>(rows) * targets_;
+      std::vector<double> partial(size * static_cast<std::size_t>(parts) + 2, start());
+      const std::size_t trees = forest.trees();
+      k.parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (auto p = static_cast<std::size_t>(begin); p < static_cast<std::size_t>(end); ++p) {
+          const auto count = static_cast<std::size_t>(parts);
+          forest.add(in, rows, width, trees * p / count, trees * (p + 1) / count,
+                     partial.data() + p * size);
+        }
+      });
+      for (std::size_t i = size; i < size * static_cast<std::size_t>(parts); ++i) {
+        double& sum = partial[i % size];
+        sum = aggregate_ == Aggregate::kMin   ? std::min(sum, partial[i])
+              : aggregate_ == Aggregate::kMax ? std::max(sum, partial[i])
+                                              : sum + partial[i];
+      }
+      std::vector<double> scores(targets_ + 2);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        std::copy_n(partial.data() + static_cast<std::size_t>(r) * targets_, targets_,
+                    scores.data());
+        finish(forest.trees(), scores.data());
+        fn(r, scores.data());
+      }
+      return;
+    }
+    // Rows that go through the trees together, while these and the sums are in the cache.
+    const std::int64_t block =
+        std::clamp<std::int64_t>(16384 / static_cast<std::int64_t>(targets_), 8, 64);
+    const std::int64_t grain = (std::max<std::int64_t>(kStepsOfThread / steps, 1) + 7) / 8 * 8;
+    k.parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      constexpr std::size_t kFew = 512;
+      double few[kFew];
+      const std::size_t wanted =
+          static_cast<std::size_t>(std::min(block, end - begin)) * targets_ + 2;
+      std::vector<double> many(wanted > kFew ? wanted : 0);
+      double* const scores = wanted > kFew ? many.data() : few;
+      for (std::int64_t first = begin; first < end; first += block) {
+        const std::int64_t count = std::min(block, end - first);
+        std::fill_n(scores, static_cast<std::size_t>(count) * targets_, start());
+        forest.add(in + first * width, count, width, 0, forest.trees(), scores);
+        // From the last row on: fn may write two scores where there is one target.
+        for (std::int64_t r = count; r-- > 0;) {
+          double* const own = scores + static_cast<std::size_t>(r) * targets_;
+          finish(forest.trees(), own);
+          fn(first + r, own);
+        }
+      }
+    });
+  }
+
+  double start() const {
+    if (aggregate_ == Aggregate::kMin) return HUGE_VAL;
+    return aggregate_ == Aggregate::kMax ? -HUGE_VAL : 0;
+  }
+
+  void finish(std::size_t trees, double* scores) const {
+    for (std::size_t t = 0; t < targets_; ++t) {
+      if (std::isinf(scores[t]) && start() != 0) scores[t] = 0;  // no leaf of that target
+      if (aggregate_ == Aggregate::kAverage) scores[t] /= static_cast<double>(trees);
+      if (!base_.empty()) scores[t] += base_[base_.size() == 1 ? 0 : t];
+    }
+  }
+
+  std::size_t targets_;
+  Aggregate aggregate_;
+  std::vector<double> base_;
+  std::int64_t features_;
+  std::optional<Forest<float>> floats_;
+  std::optional<Forest<double>> doubles_;
+};
+
+void store_scores(Tensor& y, std::int64_t row, const double* scores, std::int64_t count) {
+  if (y.dtype() == DType::kFloat32) {
+    std::copy_n(scores, count, y.data<float>() + row * count);
+  } else {
+    store_double(y.dtype(), scores, count, y.raw(), row * count);
+  }
+}
+
+std::unique_ptr<Kernel> make_regressor(const KernelCreateContext& create, const Trees& trees,
+                                       bool keeps_dtype) {
+  return make_kernel([runner = TreeRunner(trees, create.input_dtype(0)), targets = trees.targets,
+                      transform = trees.transform, keeps_dtype](KernelContext& k) {
     const Tensor& x = k.input(0);
-    const auto targets = static_cast<std::int64_t>(trees.targets);
-    Tensor& y = k.output(0, keeps_dtype ? x.dtype() : DType::kFloat32, {row_count(x), targets});
-    run_trees(k, trees, [&](std::int64_t row, std::vector<double>& scores) {
-      apply(trees.transform, scores.data(), scores.size());
-      store_double(y.dtype(), scores.data(), targets, y.raw(), row * targets);
+    const auto width = static_cast<std::int64_t>(targets);
+    Tensor& y = k.output(0, keeps_dtype ? x.dtype() : DType::kFloat32, {row_count(x), width});
+    runner.run(k, x, [&](std::int64_t row, double* scores) {
+      apply(transform, scores, targets);
+      store_scores(y, row, scores, width);
     });
   });
 }
 
 std::unique_ptr<Kernel> create_tree_ensemble(const KernelCreateContext& create) {
-  return make_regressor(read_trees(create.node()), true);
+  return make_regressor(create, read_trees(create.node()), true);
 }
 
 std::unique_ptr<Kernel> create_tree_regressor(const KernelCreateContext& create) {
@@ -325,7 +357,7 @@ std::unique_ptr<Kernel> create_tree_regressor(const KernelCreateContext& create)
   const auto* const known = std::find(std::begin(kNames), std::end(kNames), name);
   if (known == std::end(kNames)) fail("aggregate_function '" + name + "' is not known");
   trees.aggregate = static_cast<Aggregate>(known - std::begin(kNames));
-  return make_regressor(std::move(trees), false);
+  return make_regressor(create, trees, false);
 }
 
 std::unique_ptr<Kernel> create_tree_classifier(const KernelCreateContext& create) {
@@ -343,26 +375,31 @@ std::unique_ptr<Kernel> create_tree_classifier(const KernelCreateContext& create
   // Where all leaves vote for one class, its score tells two classes apart.
   std::optional<std::size_t> voted;
   if (named.size() == 1 && classes == 2) voted = static_cast<std::size_t>(*named.begin());
-  return make_kernel([trees = read_classic_trees(node, "class", labels.size()), labels, alone,
-                      voted, classes](KernelContext& k) {
+  const Trees trees = read_classic_trees(node, "class", labels.size());
+  return make_kernel([runner = TreeRunner(trees, create.input_dtype(0)),
+                      transform = trees.transform, labels, alone, voted,
+                      classes](KernelContext& k) {
     const Tensor& x = k.input(0);
     const auto width = static_cast<std::int64_t>(classes);
     Tensor& y = k.output(0, labels.dtype(), {row_count(x)});
     Tensor& z = k.output(1, DType::kFloat32, {row_count(x), width});
     // Probabilities add up to 1; what is still to be made probabilities has opposite signs.
     const bool complement =
-        trees.transform == PostTransform::kNone || trees.transform == PostTransform::kProbit;
-    run_trees(k, trees, [&](std::int64_t row, std::vector<double>& scores) {
+        transform == PostTransform::kNone || transform == PostTransform::kProbit;
+    runner.run(k, x, [&](std::int64_t row, double* scores) {
       if (voted) {
         const double score = scores[*voted];
-        scores = {complement ? 1 - score : -score, score};
+        scores[0] = complement ? 1 - score : -score;
+        scores[1] = score;
       }
-      apply(trees.transform, scores.data(), scores.size());
-      store_double(z.dtype(), scores.data(), width, z.raw(), row * width);
+      apply(transform, scores, classes);
+      store_scores(z, row, scores, width);
+      const auto best =
+          static_cast<std::size_t>(std::max_element(scores, scores + classes) - scores);
       if (alone) {
-        y.data<std::int64_t>()[row] = static_cast<std::int64_t>(highest(scores));
+        y.data<std::int64_t>()[row] = static_cast<std::int64_t>(best);
       } else {
-        labels.write(highest(scores), y, row);
+        labels.write(best, y, row);
       }
     });
   });
