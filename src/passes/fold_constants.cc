@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/work_scope.h"
 #include "ir/rewrite.h"
+#include "ops/op_facts.h"
 #include "ops/schema.h"
 #include "passes/passes.h"
 #include "xrt/error.h"
@@ -156,12 +157,33 @@ bool fold(Graph& graph, NodeId id, const Evaluator& evaluate, FoldBudget& budget
   return true;
 }
 
+// What only gives a constant other dimensions, or none, shares its elements: a weight that several
+// nodes read through Identities stays one.
+bool share(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if (!node.domain.empty() || op_facts(node).moves != Moves::kView) return false;
+  const ValueId in = node.input(0), out = node.output(0);
+  if (!out.valid() || node.outputs.size() != 1) return false;
+  const Tensor whole = *graph.constant(in);
+  if (node.op == "Identity") {
+    graph.replace_uses(out, in);
+  } else {
+    const auto dims = graph.type(out).static_dims();
+    if (!dims || graph.type(out).dtype != whole.dtype() || element_count(*dims) != whole.count()) {
+      return false;
+    }
+    graph.set_constant(out, whole.reshaped(*dims));
+  }
+  graph.remove_node(id);
+  return true;
+}
+
 bool fold_graph(Graph& graph, const Evaluator& evaluate, FoldBudget& budget) {
   bool changed = false;
   for (const NodeId id : graph.topological_order()) {
     if (foldable(graph, graph.node(id))) {
       throw_if_interrupted();
-      changed = fold(graph, id, evaluate, budget) || changed;
+      changed = share(graph, id) || fold(graph, id, evaluate, budget) || changed;
     } else {
       changed = edit_subgraphs(graph, id,
                                [&](Graph& body) { return fold_graph(body, evaluate, budget); }) ||

@@ -192,6 +192,23 @@ TEST(FoldConstants, ComputesWhatDependsOnConstantsOnly) {
   EXPECT_NO_THROW(verify(g));
 }
 
+TEST(FoldConstants, ViewsOfAConstantShareItsElements) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({3, 2}));
+  const ValueId w = floats(g, "w", {2, 2}, {1, 2, 3, 4});
+  const ValueId first = g.add_op("Identity", {w});
+  const ValueId second = g.add_op("Identity", {g.add_op("Identity", {w})});
+  const ValueId row = g.add_op("Reshape", {first, ints(g, "shape", {4})}, {}, "row");
+  g.add_output(g.add_op("MatMul", {g.add_op("MatMul", {x, first}), second}));
+  g.add_output(g.add_op("Neg", {row}));
+  infer_shapes(g);
+  EXPECT_TRUE(fold_constants(g, add_scalars));
+  EXPECT_EQ(ops(g), (std::vector<std::string>{"MatMul", "MatMul", "Neg"}));
+  EXPECT_EQ(g.uses(w).size(), 2U);
+  EXPECT_EQ(g.constant(row)->raw(), g.constant(w)->raw());
+  EXPECT_NO_THROW(verify(g));
+}
+
 TEST(FoldConstants, LeavesWhatTheEvaluatorRefusesAndWhatIsAnOutput) {
   Graph g;
   const ValueId one = g.add_constant("one", Tensor::scalar(1.0F));
