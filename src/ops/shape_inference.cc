@@ -22,6 +22,7 @@
 #include "onnx/proto.h"
 #include "onnx/writer.h"
 #include "ops/inference_guards.h"
+#include "ops/ml_inference.h"
 #include "ops/node_inference.h"
 #include "ops/op_registry.h"
 #include "ops/schema.h"
@@ -308,9 +309,10 @@ class PropagationContext : public onnx::DataPropagationContext {
   AttributeTable attributes_;
 };
 
-bool has_rule(const onnx::OpSchema* schema) {
-  return schema != nullptr && (schema->has_type_and_shape_inference_function() ||
-                               schema->HasFunction() || schema->HasContextDependentFunction());
+bool has_rule(const Node& node, const onnx::OpSchema* schema) {
+  return schema != nullptr &&
+         (schema->has_type_and_shape_inference_function() || schema->HasFunction() ||
+          schema->HasContextDependentFunction() || has_ml_rule(node));
 }
 
 void Inference::run() {
@@ -370,7 +372,7 @@ void Inference::start_captures() {
 }
 
 void Inference::forget_outputs(const Node& node, const onnx::OpSchema* schema) {
-  if (!has_rule(schema)) return;
+  if (!has_rule(node, schema)) return;
   for (const ValueId id : node.outputs) {
     if (id.valid()) graph_.set_type(id, Type{});
   }
@@ -523,6 +525,7 @@ void Inference::run_node(NodeId id) {
       onnx::shape_inference::InferShapeForFunctionNode(*function,
                                                        onnx::OpSchemaRegistry::Instance(), context);
     }
+    if (has_ml_rule(node)) infer_ml(node, context);
     schema->CheckInputOutputType(context);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kInvalidModel) throw;

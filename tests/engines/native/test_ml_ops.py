@@ -377,3 +377,81 @@ def test_broken_trees_are_errors(change: dict[str, list]) -> None:
     )
     with pytest.raises(openxrt.Error, match="TreeEnsembleRegressor"):
         native(model, {"x": -abs(X)})
+
+
+ONE_TREE = {
+    "nodes_treeids": [0, 0, 0],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_featureids": [1, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_values": [0.0, 0.0, 0.0],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+}
+PAIR = {"treeids": [0, 0], "nodeids": [1, 2], "ids": [0, 1], "weights": [0.25, -2.0]}
+SHAPED = [
+    ("Scaler", 1, {"offset": [1.0], "scale": [2.0]}),
+    ("Normalizer", 1, {"norm": "L2"}),
+    ("Imputer", 1, {"imputed_value_floats": [1.0], "replaced_value_float": 0.0}),
+    ("LinearRegressor", 1, {"coefficients": [1.0] * 8, "intercepts": [0.0, 1.0], "targets": 2}),
+    ("FeatureVectorizer", 1, {"inputdimensions": [4]}),
+    (
+        "SVMRegressor",
+        1,
+        {
+            "kernel_type": "LINEAR",
+            "kernel_params": [0.0, 0.0, 0.0],
+            "coefficients": [1.0] * 4,
+            "n_supports": 0,
+            "rho": [1.0],
+        },
+    ),
+    (
+        "TreeEnsembleRegressor",
+        1,
+        {"n_targets": 2, **ONE_TREE, **{f"target_{k}": v for k, v in PAIR.items()}},
+    ),
+    (
+        "TreeEnsembleClassifier",
+        2,
+        {
+            "classlabels_int64s": [3, 4, 5],
+            **ONE_TREE,
+            **{f"class_{k}": v for k, v in PAIR.items()},
+        },
+    ),
+    (
+        "TreeEnsembleClassifier",
+        2,
+        {
+            "classlabels_strings": ["a", "b"],
+            **ONE_TREE,
+            **{f"class_{k}": v for k, v in PAIR.items()},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("dims", [(12, 4), (4,), ("n", 4)])
+@pytest.mark.parametrize(("op", "outputs", "attributes"), SHAPED)
+def test_output_types_are_known_at_import(
+    op: str, outputs: int, attributes: dict[str, Any], dims: tuple[int | str, ...]
+) -> None:
+    """The judge is what ONNX Runtime computes."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="pip install onnxruntime: the peer")
+    if op.startswith(("FeatureVectorizer", "TreeEnsemble")) and len(dims) == 1:
+        pytest.skip("ONNX Runtime reads a list otherwise than the standard says")
+    x = X[: dims[0] if dims[0] == 12 else 7] if len(dims) == 2 else X[0]
+    model = model_of(op, {"x": x}, outputs, **attributes)
+    model.ir_version = 9
+    model.graph.input[0].CopyFrom(tensor("x", TensorProto.FLOAT, dims))
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    wanted = session.run(None, {"x": x})
+    program = openxrt.load(model.SerializeToString(), engine=["native"], cache_dir="")
+    for value, array in zip(program.outputs, wanted, strict=True):
+        texts = array.dtype.kind in "OU"
+        assert str(value.dtype) == ("string" if texts else str(array.dtype))
+        known = [array.shape[0] if isinstance(d, str) else d for d in value.shape]
+        assert known == list(array.shape)
