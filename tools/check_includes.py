@@ -34,6 +34,7 @@ ORDER = (
     "autodiff",
     "quantize",
     "partition",
+    "isolation",  # engines in a process of their own
     "registry",
     "placement",
     "cache",
@@ -46,6 +47,7 @@ ORDER = (
     "data",
     "evaluation",
     "capi",
+    "worker",  # the program of such a process
     "cli",
 )
 

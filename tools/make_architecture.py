@@ -77,6 +77,8 @@ STAGES: tuple[tuple[str, dict[str, str]], ...] = (
         {
             "engine": "include/xrt: supports, compile, run",
             "engines": "a folder each; yours from a library or Python",
+            "isolation": "engines in a process of their own",
+            "worker": "the program of such a process",
         },
     ),
     (

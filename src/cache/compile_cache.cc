@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cache/cache_entry.h"
 #include "engine/host.h"
+#include "isolation/names.h"
 #include "ops/fingerprint.h"
 #include "ops/op_registry.h"
 #include "registry/engine_failure.h"
@@ -179,7 +180,7 @@ std::string compile_key(const Engine& engine, const Function& function,
     hasher.add(range.symbol).add(range.least).add(range.usual).add(range.most);
   }
   for (const auto& [name, value] : options.engine_options) hasher.add(name).add(value);
-  add_code_of_ops(graph_of(function.graph), engine.name(), hasher);
+  add_code_of_ops(graph_of(function.graph), std::string(base_engine(engine.name())), hasher);
   return engine.name() + "-" + hasher.digest().hex();
 }
 

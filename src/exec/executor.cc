@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "exec/control_flow.h"
 #include "exec/run_state.h"
+#include "isolation/names.h"
 #include "placement/decision.h"
 #include "placement/survey.h"
 #include "plan/functions.h"
@@ -273,6 +274,7 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       if (!get_engine(launch.engine)->info().checks_indices) {
         launch.index_checks = index_checks(*body);
       }
+      launch.is_isolated = is_isolated(launch.engine);
       launch.threads = {launch.info.threads, launch.info.pool, launch.info.runs_at_once};
       for (const std::string& remark : launch.info.remarks) {
         explanation_.notes.push_back(fmt::format("{}: {}", launch.name, remark));

@@ -95,6 +95,7 @@ class Executor {
     std::vector<InputOutputAlias> aliases;
     std::vector<IndexCheck> index_checks;  // of engines that do not look at them
     ThreadUse threads{.threads = 0};       // of a run; 0: it takes none of the budget
+    bool is_isolated = false;              // runs in a worker: src/isolation
     std::size_t row = 0;                   // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running: launches one after the other; what crosses them is in the state's arena.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -15,6 +16,7 @@
 #include "exec/control_flow.h"
 #include "exec/executor.h"
 #include "exec/run_state.h"
+#include "isolation/segment.h"
 #include "registry/engine_failure.h"
 #include "registry/engine_names.h"
 
@@ -59,7 +61,9 @@ class Executor::Lease {
         plan.pool_.pop_back();
       }
     }
-    if (state_ == nullptr) state_ = plan.make_state();
+    const bool of_another =
+        state_ != nullptr && state_->process != 0 && state_->process != ::getpid();
+    if (state_ == nullptr || of_another) state_ = plan.make_state();
   }
   ~Lease() {
     // What a failed run left in its state nobody knows.
@@ -92,7 +96,14 @@ class Executor::Lease {
 std::unique_ptr<Executor::RunState> Executor::make_state() const {
   auto state = std::make_unique<RunState>();
   const WorkScope scope(state->account, most_bytes_);
-  state->arena = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(arena_bytes_)});
+  const bool has_workers = std::any_of(launches_.begin(), launches_.end(),
+                                       [](const auto& launch) { return launch->is_isolated; });
+  if (has_workers && arena_bytes_ > 0) {
+    state->arena = shared_bytes(arena_bytes_);
+    state->process = ::getpid();
+  } else {
+    state->arena = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(arena_bytes_)});
+  }
   const auto fill = [&](const std::vector<std::size_t>& slots, std::vector<Data>& ports) {
     ports.resize(slots.size());
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -185,6 +196,8 @@ void Executor::prepare_outputs(std::size_t index, RunState& state, std::span<Dat
       fail_output(slot.index, "is", slot.dtype, slot.dims);
     }
     if (state.on_device[i]) continue;
+    // A worker's output lies where it can write: the executable gives it away.
+    if (launch.is_isolated && wanted.is_none()) continue;
     // What lies elsewhere in the end is copied there from memory of the host.
     ports[i] =
         wanted.is_none() || device_wanted ? Data(Tensor::allocate(slot.dtype, slot.dims)) : wanted;

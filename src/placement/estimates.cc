@@ -9,6 +9,7 @@
 #include "device/threads.h"
 #include "partition/cost.h"
 #include "registry/engine_manifest.h"
+#include "registry/isolation_choice.h"
 
 namespace xrt {
 namespace {
@@ -124,8 +125,12 @@ AutoMode auto_mode(const ProgramOptions& options) {
 
 std::vector<std::string> auto_candidates(const ProgramOptions& options) {
   if (options.engines.size() > 1) return {options.engines.begin() + 1, options.engines.end()};
-  if (options.device == "cpu") return {std::begin(kAutoEngines), std::end(kAutoEngines)};
-  return {std::begin(kAutoEnginesOnAccelerators), std::end(kAutoEnginesOnAccelerators)};
+  std::vector<std::string> names(std::begin(kAutoEngines), std::end(kAutoEngines));
+  if (options.device != "cpu") {
+    names.assign(std::begin(kAutoEnginesOnAccelerators), std::end(kAutoEnginesOnAccelerators));
+  }
+  for (std::string& name : names) name = placed_engine(options, name);
+  return names;
 }
 
 std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "device/cuda_driver.h"
+#include "isolation/names.h"
 #include "ops/op_registry.h"
 #include "ops/schema.h"
 #include "ops/shape_inference.h"
@@ -353,7 +354,8 @@ ProgramOptions without_missing_engines(ProgramOptions options) {
   std::vector<std::string> left;
   for (const std::string& name : options.engines) {
     std::string reason;
-    if (name != "auto" && name != kFallbackEngine && lists_engine(all, name)) {
+    if (name != "auto" && name != kFallbackEngine &&
+        lists_engine(all, std::string(base_engine(name)))) {
       const auto engine = engine_or_reason(name, reason);
       if (engine != nullptr) reason = why_not_on_device(*engine, options);
     }

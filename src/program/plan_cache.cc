@@ -145,6 +145,10 @@ std::unique_ptr<PlanCache> PlanCache::open(const fs::path& path, std::string_vie
     cache->options_ = option_key(options);
     // Loops are then left to engines whose runs can be ended, whatever the seconds.
     if (options.deadline_s > 0) cache->options_ += "deadline";
+    // Whether they run in this process or in workers is in their names.
+    if (is_auto(options)) {
+      for (const std::string& name : auto_candidates(options)) cache->options_ += " " + name;
+    }
     cache->measures_ = wants_measuring(options) && auto_mode(options) != AutoMode::kBackground;
     const std::string options_digest =
         hash_bytes(cache->options_.data(), cache->options_.size()).hex();

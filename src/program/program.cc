@@ -18,6 +18,7 @@
 #include "frontends/model_files.h"
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
+#include "isolation/names.h"
 #include "measure/user_runs.h"
 #include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
@@ -32,6 +33,7 @@
 #include "program/sized_plans.h"
 #include "registry/engine_names.h"
 #include "registry/engine_options.h"
+#include "registry/isolation_choice.h"
 #include "xrt/op.h"
 
 namespace xrt {
@@ -45,7 +47,7 @@ std::shared_ptr<const Engine> engine_of_options(const std::string& name,
     return get_engine(name);
   } catch (const Error& error) {
     const std::vector<std::string> all = engine_names();
-    const bool exists = std::find(all.begin(), all.end(), name) != all.end();
+    const bool exists = std::find(all.begin(), all.end(), base_engine(name)) != all.end();
     const auto& engines = options.engines;
     const bool is_named = std::find(engines.begin(), engines.end(), name) != engines.end();
     if (!exists || is_named) throw;
@@ -66,7 +68,7 @@ void check_options_of_engines(const ProgramOptions& options) {
 // The options that a program works with.
 ProgramOptions settled(const ProgramOptions& given) {
   warn_without_effect(given);
-  return without_missing_engines(resolve_options(given));
+  return without_missing_engines(with_isolation(resolve_options(given)));
 }
 
 // A program's graph after passes; read from the cache when it is first asked for.

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "isolation/names.h"
 #include "registry/engine_provider.h"
 #include "registry/library_file.h"
 #include "xrt/error.h"
@@ -42,7 +43,7 @@ EngineEstimates read_estimates(const nlohmann::json& from) {
 
 EngineManifest engine_manifest(const std::string& engine) {
   EngineManifest manifest;
-  const fs::path file = file_of(engine);
+  const fs::path file = file_of(std::string(base_engine(engine)));
   std::ifstream stream(file);
   if (!stream) return manifest;
   try {

@@ -20,6 +20,9 @@ class XRT_API EngineProvider {
   // Makes the engine and hands it to register_engine(). False: it knows no engine of that name.
   // Throws xrt::Error with the cause if the engine cannot be made. Called by any thread.
   virtual bool load(const std::string& name) const = 0;
+  // The command that runs the engine in a worker (src/isolation/serve.h), without what is put
+  // behind it. Empty: the engine was made in this process and cannot be made in another.
+  virtual std::vector<std::string> worker_command(const std::string& name) const = 0;
 };
 
 // Libraries come first: a provider is asked for names that no library bears. Replaces the one

@@ -15,6 +15,8 @@
 
 #include "base/log.h"
 #include "base/nearest.h"
+#include "isolation/isolated_engine.h"
+#include "isolation/names.h"
 #include "registry/engine_failure.h"
 #include "registry/engine_library.h"
 #include "registry/engine_manifest.h"
@@ -105,9 +107,11 @@ class Registry {
   ~Registry() {
     if (::getpid() == process_) return;
     [[maybe_unused]] static const auto* const kept = new std::map(std::move(engines_));
+    [[maybe_unused]] static const auto* const workers = new std::map(std::move(isolated_));
   }
 
   std::shared_ptr<const Engine> get(const std::string& name) {
+    if (is_isolated(name)) return isolated(name);
     if (auto engine = from_library(name)) return engine;
     // Without the lock: making the engine registers it, and runs code that is not ours.
     const std::shared_ptr<const EngineProvider> provider = this->provider();
@@ -147,7 +151,8 @@ class Registry {
     return names;
   }
 
-  fs::path library(const std::string& engine) {
+  fs::path library(const std::string& name) {
+    const std::string engine(base_engine(name));
     const std::lock_guard lock(mutex_);
     if (const auto it = libraries_.find(engine); it != libraries_.end()) return it->second;
     if (engines_.contains(engine)) return {};
@@ -169,6 +174,35 @@ class Registry {
 
  private:
   Registry() = default;
+
+  // One that runs in a worker: the engine's own library is not opened in this process.
+  std::shared_ptr<const Engine> isolated(const std::string& name) {
+    const std::string base(base_engine(name));
+    std::vector<std::string> command;
+    if (!library(base).empty()) {
+      command = {(own_folder() / "xrt" / "xrt_worker").string()};
+    } else if (const auto provider = this->provider()) {
+      command = provider->worker_command(base);
+    }
+    if (command.empty()) {
+      // Where there is no such engine at all, the text says so.
+      get(base);
+      throw Error(ErrorCode::kUnsupported,
+                  "engine '" + base +
+                      "' was made in this process and cannot run in another: leave it out of "
+                      "`isolation`, or give it a library or an entry point");
+    }
+    // Held while a worker starts: who comes second wants the same one.
+    const std::lock_guard lock(isolated_mutex_);
+    const auto known = isolated_.find(name);
+    if (known != isolated_.end()) return known->second;
+    try {
+      return isolated_[name] = make_isolated_engine(name, std::move(command));
+    } catch (const Error& error) {
+      isolated_.erase(name);
+      throw Error(error.code(), "engine '" + name + "' cannot be loaded: " + error.what());
+    }
+  }
 
   std::shared_ptr<const EngineProvider> provider() {
     const std::lock_guard lock(mutex_);
@@ -231,6 +265,8 @@ class Registry {
   std::map<std::string, std::shared_ptr<const Engine>> engines_;
   std::map<std::string, Error> failures_;      // a failed load is reported again, not tried again
   std::map<std::string, fs::path> libraries_;  // of engines that come from one
+  std::mutex isolated_mutex_;
+  std::map<std::string, std::shared_ptr<const Engine>> isolated_;
   std::shared_ptr<const EngineProvider> provider_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "engine/host.h"
 #include "ir/rewrite.h"
+#include "isolation/names.h"
 #include "ops/op_registry.h"
 #include "ops/schema.h"
 #include "ops/shape_inference.h"
@@ -25,7 +26,7 @@ Support decide(const Engine& engine, const Graph& graph, NodeId id, const std::s
                Phase phase, const Support& own, int depth, std::optional<Graph>& body) {
   const Node& node = graph.node(id);
   if (registered_op(graph, node) == nullptr || depth >= kMaxDepth) return own;
-  body = lowered_body(graph, id, engine.name());
+  body = lowered_body(graph, id, std::string(base_engine(engine.name())));
   const bool is_for_engine = body.has_value();
   if (!is_for_engine) {
     if (own || !has_function_body(graph, id)) return own;

@@ -102,6 +102,15 @@ def load(name: str) -> bool:
     return True
 
 
+def worker_command(name: str) -> list[str]:
+    """The command that runs the engine for another process; empty where that has no way to it."""
+    if name not in names():
+        return []
+    # The worker imports from where this process does.
+    code = f"import sys; sys.path[:] = {sys.path!r}; from openxrt import _worker; _worker.main()"
+    return [sys.executable, "-c", code]
+
+
 class _Engines(ModuleType):
     """A package that is also the function which lists all engines: openxrt.engines()."""
 
@@ -111,7 +120,7 @@ class _Engines(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Engines
-set_engine_provider(names, load)
+set_engine_provider(names, load, worker_command)
 # Executables are written to the disk cache in the background: those of Python need Python for it.
 atexit.register(finish_writing)
 # Before that, measurements beside the runs of programs that are still there.

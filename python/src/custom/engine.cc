@@ -22,6 +22,7 @@
 #include "custom/engine_executable.h"
 #include "custom/engine_views.h"
 #include "engine/handles.h"
+#include "isolation/serve.h"
 #include "ops/schema.h"
 #include "program/refiner.h"
 #include "registry/engine_provider.h"
@@ -200,8 +201,8 @@ class PyEngine final : public Engine {
 // The Python side of discovery: names() and load(name) of openxrt.engines.
 class PyProvider final : public EngineProvider {
  public:
-  PyProvider(nb::object names, nb::object load)
-      : names_(std::move(names)), load_(std::move(load)) {}
+  PyProvider(nb::object names, nb::object load, nb::object worker)
+      : names_(std::move(names)), load_(std::move(load)), worker_(std::move(worker)) {}
 
   std::vector<std::string> names() const override {
     const Gil gil;
@@ -222,8 +223,17 @@ class PyProvider final : public EngineProvider {
     }
   }
 
+  std::vector<std::string> worker_command(const std::string& name) const override {
+    const Gil gil;
+    try {
+      return nb::cast<std::vector<std::string>>(worker_.get()(name));
+    } catch (nb::python_error& error) {
+      throw_engine_error(name, "it has no worker", error);
+    }
+  }
+
  private:
-  Held names_, load_;
+  Held names_, load_, worker_;
 };
 
 }  // namespace
@@ -274,12 +284,23 @@ void bind_engine(nb::module_& module) {
       "Names of the ops of the ONNX standard.");
   module.def(
       "set_engine_provider",
-      [](nb::object names, nb::object load) {
-        set_engine_provider(std::make_shared<PyProvider>(std::move(names), std::move(load)));
+      [](nb::object names, nb::object load, nb::object worker_command) {
+        set_engine_provider(std::make_shared<PyProvider>(std::move(names), std::move(load),
+                                                         std::move(worker_command)));
       },
-      nb::arg("names"), nb::arg("load"),
+      nb::arg("names"), nb::arg("load"), nb::arg("worker_command"),
       "names() lists engines that load(name) imports and registers; load() returns False for a "
-      "name it does not know.");
+      "name it does not know. worker_command(name) is the command that runs the engine for another "
+      "process, empty where there is none.");
+  module.def(
+      "serve_engine",
+      [](const std::string& socket, const std::string& engine, const std::string& parent) {
+        serve_engine(socket, engine, parent,
+                     [](const std::string& name) { return get_engine(name); });
+      },
+      nb::arg("socket"), nb::arg("engine"), nb::arg("parent"),
+      nb::call_guard<nb::gil_scoped_release>(),
+      "Runs an engine for the process that started this one, and ends this process.");
 }
 
 }  // namespace xrt::python

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests can have the faulty engine do.
+#pragma once
+
+namespace faults {
+
+enum Fault {
+  kNone = 0,
+  kAbort = 1001,
+  kSegv,
+  kExit,
+  kHang,
+  kLeak,
+  kThrow,
+  kShape,    // an output of another shape
+  kPatient,  // waits until its run is cancelled
+};
+
+}  // namespace faults
