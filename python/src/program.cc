@@ -20,6 +20,7 @@
 #include "device/caller_stream.h"
 #include "graph.h"
 #include "options.h"
+#include "released_gil.h"
 #include "report/html.h"
 #include "values/convert.h"
 #include "values/numpy.h"
@@ -66,7 +67,7 @@ class PyProgram {
   PyProgram& operator=(const PyProgram&) = delete;
   ~PyProgram() {
     // An engine's thread may be about to drop a Python object; it must not wait for us.
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     program_.reset();
   }
 
@@ -282,7 +283,7 @@ class PyProgram {
                const RunOptions& options,
                std::optional<std::pair<int, void*>> callers = std::nullopt) {
     {
-      nb::gil_scoped_release release;
+      ReleasedGil release;
       std::optional<CallerStream> stream;
       if (callers) {
         stream.emplace(callers->first, callers->second);
@@ -342,11 +343,11 @@ PyProgram* load(const nb::object& source, const nb::dict& given) {
     if (!encoded.is_valid()) throw nb::python_error();
     const std::string path(PyBytes_AS_STRING(encoded.ptr()),
                            static_cast<std::size_t>(PyBytes_GET_SIZE(encoded.ptr())));
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     program = Program::load(path, options);
   } else if (const Graph* graph = as_graph(source)) {
     Graph copy = *graph;
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     program = Program::compile(std::move(copy), options);
   } else {
     Py_buffer view;
@@ -354,7 +355,7 @@ PyProgram* load(const nb::object& source, const nb::dict& given) {
     const std::unique_ptr<Py_buffer, void (*)(Py_buffer*)> holder(&view, PyBuffer_Release);
     const std::string_view bytes(static_cast<const char*>(view.buf),
                                  static_cast<std::size_t>(view.len));
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     program = Program::load_bytes(bytes, options);
   }
   return new PyProgram(std::move(program), options);
@@ -363,7 +364,7 @@ PyProgram* load(const nb::object& source, const nb::dict& given) {
 nb::object explain(const PyProgram& self) {
   Explanation explanation;
   {
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     explanation = self.program().explain();
   }
   return explanation_object(std::move(explanation), self.inputs(), self.outputs());

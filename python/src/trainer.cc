@@ -16,6 +16,7 @@
 #include "graph.h"
 #include "options.h"
 #include "program.h"
+#include "released_gil.h"
 #include "values/convert.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"
@@ -122,19 +123,19 @@ class PyTrainer {
   PyTrainer(const nb::object& model, const Options& options) {
     const TrainerOptions converted = trainer_options(Options(options));
     Graph graph = read_model(model);
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     trainer_ = Trainer::create(std::move(graph), converted);
   }
 
   double step(const nb::dict& inputs) {
     const auto data = convert(inputs);
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     return trainer_->step(data);
   }
 
   double loss(const nb::dict& inputs) {
     const auto data = convert(inputs);
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     return trainer_->loss(data);
   }
 
@@ -142,7 +143,7 @@ class PyTrainer {
     const auto data = convert(inputs);
     std::vector<Data> outputs;
     {
-      nb::gil_scoped_release release;
+      ReleasedGil release;
       outputs = trainer_->evaluate(data);
     }
     nb::list results;
@@ -182,7 +183,7 @@ class PyTrainer {
 nb::object explain_trainer(const PyTrainer& self) {
   Explanation explanation;
   {
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     explanation = self.trainer().explain();
   }
   return explanation_object(std::move(explanation), {}, {});

@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "device/threads.h"
+#include "released_gil.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;
@@ -109,7 +110,7 @@ class Contents {
   using Array = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
 
   explicit Contents(const std::vector<Array>& arrays) {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     for (const Array& array : arrays) digests_.push_back(digest(array));
   }
 
@@ -118,7 +119,7 @@ class Contents {
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("{} arrays are compared with {}", arrays.size(), digests_.size()));
     }
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       if (!(digest(arrays[i]) == digests_[i])) return false;
     }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -34,13 +35,13 @@ class Writer {
 
   void add(Job job) {
     const std::lock_guard lock(mutex_);
+    if (!started_ && !start()) {
+      log_trouble(job.dir, "there is no thread to write with: what was to be kept is not");
+      return;
+    }
     // What engines made so far is taken down after this handler, not before.
     if (jobs_.empty() && !busy_) std::atexit([] { finish_writing(); });
     jobs_.push_back(std::move(job));
-    if (!started_) {
-      std::thread([this] { work(); }).detach();
-      started_ = true;
-    }
     wake_.notify_all();
   }
 
@@ -60,6 +61,17 @@ class Writer {
   }
 
  private:
+  // False where the system has no thread to give. The next job tries again.
+  bool start() {
+    try {
+      std::thread([this] { work(); }).detach();
+      started_ = true;
+    } catch (const std::system_error& error) {
+      log_debug(error.what());
+    }
+    return started_;
+  }
+
   void work() {
     constexpr int kNice = 10;
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);

@@ -18,6 +18,7 @@
 #include <new>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -141,7 +142,7 @@ class Server {
         });
         return;
       default:
-        in_thread([this, kind, call, content = std::move(message.content)] {
+        answer_in_thread(call, [this, kind, call, content = std::move(message.content)] {
           if (kind == Message::kOpenLane) {
             open_lane(call, content);
           } else {
@@ -154,6 +155,19 @@ class Server {
   template <typename Work>
   void in_thread(Work work) {
     std::thread(std::move(work)).detach();
+  }
+
+  // The same of an order that waits for an answer.
+  template <typename Work>
+  void answer_in_thread(std::uint64_t call, Work work) {
+    try {
+      in_thread(std::move(work));
+    } catch (const std::system_error& error) {
+      answer(call, [&](FlatWriter&) {
+        throw Error(ErrorCode::kResource,
+                    std::string("there is no thread left in its worker: ") + error.what());
+      });
+    }
   }
 
   template <typename Work>

@@ -130,7 +130,14 @@ std::shared_ptr<WorkerProcess> WorkerProcess::start(const std::vector<std::strin
   }
   given = Descriptor();  // else the worker's end would not close the socket
   std::shared_ptr<WorkerProcess> worker(new WorkerProcess(process, std::move(own)));
-  worker->receiver_ = std::make_unique<std::thread>([self = worker.get()] { self->receive(); });
+  try {
+    worker->receiver_ = std::make_unique<std::thread>([self = worker.get()] { self->receive(); });
+  } catch (const std::system_error& error) {
+    worker->end("was ended");
+    worker->reap();
+    throw Error(ErrorCode::kResource,
+                std::string("there is no thread to watch its worker with: ") + error.what());
+  }
   worker->wait_until_ready(engine);
   return worker;
 }

@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include "base/log.h"
 
 namespace xrt {
 
@@ -20,11 +24,17 @@ void Refiner::add(Job job) {
   const std::lock_guard lock(mutex_);
   // Of handlers that run at exit the last one comes first: what was made so far stays until then.
   if (!busy_ && jobs_.empty()) std::atexit([] { process().end(); });
-  jobs_.push_back(std::move(job));
-  if (!std::exchange(started_, true)) {
+  if (!started_) {
+    try {
+      std::thread([this] { work(); }).detach();
+    } catch (const std::system_error& error) {
+      log_info(std::string("nothing is measured: there is no thread for it: ") + error.what());
+      return;
+    }
+    started_ = true;
     process_ = ::getpid();
-    std::thread([this] { work(); }).detach();
   }
+  jobs_.push_back(std::move(job));
   wake_.notify_all();
 }
 

@@ -25,6 +25,7 @@ from .._core import (
     EngineError,
     NotFound,
     end_measuring,
+    end_runs,
     engine_names,
     finish_writing,
     set_engine_provider,
@@ -121,6 +122,8 @@ class _Engines(ModuleType):
 
 sys.modules[__name__].__class__ = _Engines
 set_engine_provider(names, load, worker_command)
+# Last of all: threads that still run programs then, daemons, do not come back to Python.
+atexit.register(end_runs)
 # Executables are written to the disk cache in the background: those of Python need Python for it.
 atexit.register(finish_writing)
 # Before that, measurements beside the runs of programs that are still there.

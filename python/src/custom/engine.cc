@@ -26,6 +26,7 @@
 #include "ops/schema.h"
 #include "program/refiner.h"
 #include "registry/engine_provider.h"
+#include "released_gil.h"
 #include "values/convert.h"
 #include "xrt/engine.h"
 #include "xrt/error.h"
@@ -274,6 +275,8 @@ void bind_engine(nb::module_& module) {
   module.def(
       "end_measuring", [] { Refiner::process().end(); }, nb::call_guard<nb::gil_scoped_release>(),
       "Ends measuring beside the runs of programs for good, and waits until it has ended.");
+  module.def("end_runs", ReleasedGil::end, nb::call_guard<nb::gil_scoped_release>(),
+             "Before the interpreter ends: threads that are in a run do not come back from it.");
   module.def(
       "standard_ops",
       [] {
