@@ -13,6 +13,7 @@ enum Fault {
   kLeak,
   kThrow,
   kShape,    // an output of another shape
+  kNetwork,  // throws what comes of asking for a socket
   kPatient,  // waits until its run is cancelled
 };
 

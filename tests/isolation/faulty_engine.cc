@@ -2,6 +2,7 @@
 // An engine that computes Relu of float32, and does what the first element of its input says where
 // that is one of the numbers below; its option `compile` has it do the same when it compiles.
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,6 +40,8 @@ void crash(int fault) {
       }
     case faults::kThrow:
       throw std::runtime_error("it fell over");
+    case faults::kNetwork:
+      throw std::runtime_error(::socket(AF_INET, SOCK_STREAM, 0) < 0 ? "no network" : "a network");
     default:
       return;
   }

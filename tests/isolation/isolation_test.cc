@@ -154,6 +154,11 @@ TEST_F(Isolation, AnErrorOfTheEngineLeavesTheWorker) {
   EXPECT_EQ(workers(), before);
 }
 
+TEST_F(Isolation, AWorkerHasNoNetwork) {
+  const auto program = relu();
+  EXPECT_THAT(run_failure(*program, faults::kNetwork), HasSubstr("no network"));
+}
+
 TEST_F(Isolation, ALeakIsAnError) {
   const auto program = relu();
   EXPECT_THAT(run_failure(*program, faults::kLeak), HasSubstr("XRT_WORKER_MEMORY"));
