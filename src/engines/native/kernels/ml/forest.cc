@@ -102,17 +102,17 @@ void Forest<T>::place(const TreesAsRead& trees, std::size_t index, bool leaf, st
   const bool swapped = n.branch == Branch::kGt || n.branch == Branch::kGte;
   if (swapped && !std::isnan(n.split)) nan_side = !nan_side;
   has_tests_ = has_tests_ || detail != kAtMost;
-  to = {split, static_cast<std::uint32_t>(n.feature) | (nan_side ? kNanBit : 0),
-        static_cast<std::uint32_t>(nodes_.size()), detail};
+  to = {split, static_cast<std::uint32_t>(n.feature), static_cast<std::uint32_t>(nodes_.size()),
+        detail | (nan_side ? kNanBit : 0)};
 }
 
 template <typename T>
 template <bool kNan>
 std::uint32_t Forest<T>::step(std::uint32_t at, const T* x) const {
   const Node& n = nodes_.data()[at];
-  const T value = x[n.feature & ~kNanBit];
+  const T value = x[n.feature];
   if constexpr (kNan) {
-    if (std::isnan(value)) return n.next + (n.feature >> 31);
+    if (std::isnan(value)) return n.next + (n.detail >> 31);
   }
   return n.next + (value <= n.split ? 1 : 0);
 }
@@ -124,17 +124,15 @@ void Forest<T>::descend(const T* x, std::int64_t width, std::uint32_t depth,
                         std::uint32_t* places) const {
   std::uint32_t at[kLanes];
   std::copy_n(places, kLanes, at);
-  // Deep trees are rarely deep everywhere.
-  constexpr std::uint32_t kUnchecked = 8, kCheckedEvery = 4;
-  for (std::uint32_t done = 0; done < depth;) {
-    const std::uint32_t to = std::min(depth, done == 0 ? kUnchecked : done + kCheckedEvery);
-    for (; done < to; ++done) {
+  for (std::uint32_t level = 0; level < depth; ++level) {
+    std::uint32_t moved = 0;  // deep trees are rarely deep everywhere
 #pragma GCC unroll 8
-      for (int l = 0; l < kLanes; ++l) at[l] = step<kNan>(at[l], kSameRow ? x : x + l * width);
+    for (int l = 0; l < kLanes; ++l) {
+      const std::uint32_t next = step<kNan>(at[l], kSameRow ? x : x + l * width);
+      moved |= next ^ at[l];
+      at[l] = next;
     }
-    bool arrived = true;
-    for (int l = 0; l < kLanes; ++l) arrived = arrived && nodes_.data()[at[l]].next == at[l];
-    if (arrived) break;
+    if (moved == 0) break;
   }
   std::copy_n(at, kLanes, places);
 }
@@ -145,14 +143,14 @@ std::uint32_t Forest<T>::walk(std::uint32_t at, const T* x) const {
   for (;;) {
     const Node& n = nodes_.data()[at];
     if (n.next == at) return at;
-    const T value = x[n.feature & ~kNanBit];
+    const T value = x[n.feature];
     bool side = false;
     if (std::isnan(value)) {
-      side = n.feature >> 31 != 0;
+      side = n.detail >> 31 != 0;
     } else if ((n.detail & 3) == kAtMost) {
       side = value <= n.split;
     } else if ((n.detail & 3) == kMember) {
-      const std::vector<T>& set = sets_[n.detail >> 2];
+      const std::vector<T>& set = sets_[(n.detail & ~kNanBit) >> 2];
       side = std::find(set.begin(), set.end(), value) != set.end();
     } else {
       side = (value == n.split) == ((n.detail & 3) == kEqual);

@@ -69,11 +69,11 @@ class Forest {
  private:
   struct Node {
     T split;
-    std::uint32_t feature;  // the highest bit: which way a NaN goes
-    std::uint32_t next;     // itself: a leaf
-    std::uint32_t detail;   // of a leaf its number, else what is compared: kAtMost and so on
+    std::uint32_t feature;
+    std::uint32_t next;    // itself: a leaf
+    std::uint32_t detail;  // of a leaf its number, else a Test and which way a NaN goes
   };
-  // The lowest two bits of `detail`; a set's number is above them.
+  // The lowest two bits of `detail`; a set's number is above them, the highest bit is for a NaN.
   enum Test : std::uint32_t { kAtMost, kEqual, kUnequal, kMember };
   struct Start {
     std::uint32_t at;
