@@ -222,7 +222,9 @@ void scatter(KernelContext& k, const Tensor& x, const Tensor& updates, Update up
     return;
   }
   const DType compute = compute_dtype(x.dtype());
-  Tensor sum = converted(x, compute).clone();
+  const bool direct = compute == x.dtype();
+  Tensor sum = direct ? y : converted(x, compute);
+  if (direct && y.raw() != x.raw()) copy_elements(compute, x.raw(), 0, y.raw(), 0, x.count());
   const Tensor u = converted(updates, compute);
   const auto apply = [&]<typename T>() {
     const T* in = u.template data<T>();
@@ -236,8 +238,7 @@ void scatter(KernelContext& k, const Tensor& x, const Tensor& updates, Update up
   } else {
     dispatch_number(compute, apply);
   }
-  const Tensor result = converted(sum, x.dtype());
-  copy_elements(x.dtype(), result.raw(), 0, y.raw(), 0, x.count());
+  if (!direct) store_float(x.dtype(), sum.data<float>(), x.count(), y.raw(), 0);
 }
 
 Created create_scatter_elements(const KernelCreateContext& create) {
@@ -250,9 +251,33 @@ Created create_scatter_elements(const KernelCreateContext& create) {
     const std::size_t axis = normalize_axis(given_axis, x.rank());
     check_within(indices.dims(), x.dims(), axis);
     if (updates.dims() != indices.dims()) fail("indices and updates have different shapes");
-    const std::vector<std::int64_t> where = checked_indices(indices, x.dims()[axis]);
     const Dims strides = dense_strides(x.dims());
     const Dims& dims = indices.dims();
+    bool whole = true;  // along all other axes
+    for (std::size_t a = 0; a < x.rank(); ++a) {
+      whole = whole && (a == axis || dims[a] == x.dims()[a]);
+    }
+    if (whole && indices.dtype() == DType::kInt64) {
+      // Indices are often repeated along the inner axes: neighbours of one index go together.
+      const std::int64_t size = x.dims()[axis], inner = strides[axis];
+      const std::int64_t rows = inner == 0 ? 0 : indices.count() / inner;
+      const auto* index = indices.data<std::int64_t>();
+      for (std::int64_t i = 0; i < indices.count(); ++i) checked_index(index[i], size);
+      scatter(k, x, updates, update, [&](auto&& put) {
+        for (std::int64_t row = 0; row < rows; ++row) {
+          const std::int64_t* own = index + row * inner;
+          const std::int64_t start = row / dims[axis] * size;
+          for (std::int64_t first = 0, end; first < inner; first = end) {
+            end = first + 1;
+            while (end < inner && own[end] == own[first]) ++end;
+            const std::int64_t place = own[first] < 0 ? own[first] + size : own[first];
+            put(row * inner + first, (start + place) * inner + first, end - first);
+          }
+        }
+      });
+      return;
+    }
+    const std::vector<std::int64_t> where = checked_indices(indices, x.dims()[axis]);
     scatter(k, x, updates, update, [&](auto&& put) {
       for_elements(dims, strides, axis, [&](std::int64_t e, std::int64_t offset) {
         put(e, offset + where[e] * strides[axis], std::int64_t{1});
