@@ -17,7 +17,7 @@ using onnx::TensorShapeProto;
 
 constexpr std::int64_t kMaxWidth = std::int64_t{1} << 40;
 
-const TensorShapeProto* shape_of(const InferenceContext& c, std::size_t input) {
+const TensorShapeProto* input_shape(const InferenceContext& c, std::size_t input) {
   if (input >= c.getNumInputs() || c.getInputType(input) == nullptr) return nullptr;
   const onnx::TypeProto& type = *c.getInputType(input);
   return type.has_tensor_type() && type.tensor_type().has_shape() ? &type.tensor_type().shape()
@@ -38,7 +38,7 @@ void set_shape(InferenceContext& c, std::size_t output, const TensorShapeProto& 
 
 // A matrix has rows; a list is one row. Nothing where the rank is another or not known.
 std::optional<TensorShapeProto::Dimension> rows_of(const InferenceContext& c) {
-  const TensorShapeProto* shape = shape_of(c, 0);
+  const TensorShapeProto* shape = input_shape(c, 0);
   if (shape == nullptr || shape->dim_size() < 1 || shape->dim_size() > 2) return std::nullopt;
   if (shape->dim_size() == 2) return shape->dim(0);
   TensorShapeProto::Dimension one;
@@ -59,7 +59,7 @@ void infer_like_input(InferenceContext& c, bool keeps_dtype) {
   const onnx::TypeProto* x = c.getInputType(0);
   if (x == nullptr || !x->has_tensor_type()) return;
   set_dtype(c, 0, keeps_dtype ? x->tensor_type().elem_type() : onnx::TensorProto::FLOAT);
-  if (const TensorShapeProto* shape = shape_of(c, 0)) set_shape(c, 0, *shape);
+  if (const TensorShapeProto* shape = input_shape(c, 0)) set_shape(c, 0, *shape);
 }
 
 // Lists stand for one row or for one column, as engines read them: their rows stay open.
@@ -71,7 +71,7 @@ void infer_feature_vectorizer(const Node& node, InferenceContext& c) {
     if (width < 0 || width > kMaxWidth / static_cast<std::int64_t>(widths.size())) return;
   }
   TensorShapeProto shape;
-  const TensorShapeProto* first = shape_of(c, 0);
+  const TensorShapeProto* first = input_shape(c, 0);
   auto* rows = shape.add_dim();
   if (first != nullptr && first->dim_size() == 2) *rows = first->dim(0);
   shape.add_dim()->set_dim_value(std::accumulate(widths.begin(), widths.end(), std::int64_t{0}));

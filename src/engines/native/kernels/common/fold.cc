@@ -14,7 +14,7 @@ namespace xrt::native {
 
 namespace {
 
-constexpr std::int64_t kGrain = 32768;  // elements that are worth a thread
+constexpr std::int64_t kFoldGrain = 32768;  // elements that are worth a thread
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -34,7 +34,7 @@ std::size_t size_of(FoldType type) {
 bool is_extreme(FoldKind kind) { return kind == FoldKind::kMax || kind == FoldKind::kMin; }
 
 // Of the partial results.
-FoldType result_type(FoldKind kind, FoldType type) {
+FoldType partial_type(FoldKind kind, FoldType type) {
   const bool widens = !is_extreme(kind) && type != FoldType::kFloat32 && type != FoldType::kFloat64;
   return widens ? FoldType::kInt64 : type;
 }
@@ -68,8 +68,8 @@ void arg_columns(bool largest, bool last, const T* x, std::int64_t n, std::int64
 }
 
 // What one thread does at a time: few enough numbers to stay in the first cache.
-constexpr std::int64_t kCached = 4096;
-constexpr std::int64_t kLongRow = 32;  // from here on rows go one by one
+constexpr std::int64_t kPartSize = 4096;
+constexpr std::int64_t kRowAlone = 32;  // from here on rows go one by one
 
 void exponentials_row(Exponentials kind, const float* x, std::int64_t n, float* y) {
   const VectorOps& ops = vector_ops();
@@ -99,13 +99,13 @@ void exponentials_row(Exponentials kind, const float* x, std::int64_t n, float* 
 void exponentials_part(Exponentials kind, const float* x, std::int64_t outer, std::int64_t n,
                        std::int64_t inner, std::int64_t step, float* y) {
   const VectorOps& ops = vector_ops();
-  std::array<float, kCached> highest, sums, block;
+  std::array<float, kPartSize> highest, sums, block;
   const std::int64_t columns = outer * inner;
   fold_of(FoldKind::kMax, FoldType::kFloat32)(x, outer, n, inner, step, highest.data());
   const VectorOps::Fold sum = fold_of(FoldKind::kSum, FoldType::kFloat32);
   // As many rows as are dense and fit.
   const std::int64_t rows =
-      step != inner ? 1 : std::max<std::int64_t>(std::min(n, kCached / columns), 1);
+      step != inner ? 1 : std::max<std::int64_t>(std::min(n, kPartSize / columns), 1);
   std::fill_n(sums.begin(), columns, 0.0F);
   for (std::int64_t i = 0; i < n; i += rows) {
     const std::int64_t some = std::min(rows, n - i);
@@ -117,7 +117,7 @@ void exponentials_part(Exponentials kind, const float* x, std::int64_t outer, st
     if (some == n) {
       sum(exponential, outer, n, inner, inner, sums.data());
     } else {
-      std::array<float, kCached> part;
+      std::array<float, kPartSize> part;
       sum(exponential, outer, some, inner, inner, part.data());
       ops.add(sums.data(), 1, part.data(), 1, sums.data(), columns);
     }
@@ -145,13 +145,13 @@ void exponentials_part(Exponentials kind, const float* x, std::int64_t outer, st
 void fold_block(const KernelContext& k, FoldKind kind, FoldType type, const void* x,
                 std::int64_t outer, std::int64_t n, std::int64_t inner, void* y) {
   const VectorOps::Fold fold = fold_of(kind, type);
-  const FoldType made = result_type(kind, type);
+  const FoldType made = partial_type(kind, type);
   const std::size_t from_size = size_of(type), to_size = size_of(made);
   const auto* from = static_cast<const std::byte*>(x);
   auto* to = static_cast<std::byte*>(y);
   const std::int64_t each = n * inner;
-  if (each <= kGrain / 2 || outer >= 32) {
-    k.parallel_for(outer, std::max<std::int64_t>(kGrain / std::max<std::int64_t>(each, 1), 1),
+  if (each <= kFoldGrain / 2 || outer >= 32) {
+    k.parallel_for(outer, std::max<std::int64_t>(kFoldGrain / std::max<std::int64_t>(each, 1), 1),
                    [&](std::int64_t begin, std::int64_t end) {
                      fold(from + begin * each * static_cast<std::int64_t>(from_size), end - begin,
                           n, inner, inner, to + begin * inner * static_cast<std::int64_t>(to_size));
@@ -163,7 +163,7 @@ void fold_block(const KernelContext& k, FoldKind kind, FoldType type, const void
   constexpr std::int64_t kColumns = 1024;
   if (inner >= 2 * kColumns) {
     const std::int64_t parts = ceil_div(inner, kColumns);
-    k.parallel_for(outer * parts, std::max<std::int64_t>(kGrain / (n * kColumns), 1),
+    k.parallel_for(outer * parts, std::max<std::int64_t>(kFoldGrain / (n * kColumns), 1),
                    [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t item = begin; item < end; ++item) {
                        const std::int64_t o = item / parts, first = item % parts * kColumns;
@@ -174,7 +174,7 @@ void fold_block(const KernelContext& k, FoldKind kind, FoldType type, const void
                    });
     return;
   }
-  const std::int64_t piece = std::max<std::int64_t>(kGrain / 2 / inner, 1);  // rows
+  const std::int64_t piece = std::max<std::int64_t>(kFoldGrain / 2 / inner, 1);  // rows
   const std::int64_t pieces = ceil_div(n, piece);
   std::vector<std::uint64_t> partial(  // 64-bit, so that any element is aligned
       (static_cast<std::size_t>(outer * pieces * inner) * to_size + 7) / 8);
@@ -198,7 +198,7 @@ void arg_block(const KernelContext& k, bool largest, bool last, DType dtype, con
   const bool divided = outer < 16 && inner >= 2 * kColumns;
   const std::int64_t columns = divided ? kColumns : inner;
   const std::int64_t parts = ceil_div(inner, columns);
-  const std::int64_t grain = std::max<std::int64_t>(kGrain / 2 / (n * columns), 1);
+  const std::int64_t grain = std::max<std::int64_t>(kFoldGrain / 2 / (n * columns), 1);
   k.parallel_for(outer * parts, grain, [&](std::int64_t begin, std::int64_t end) {
     dispatch_number(dtype, [&]<typename T>() {
       const T* in = static_cast<const T*>(x);
@@ -230,7 +230,7 @@ void exponentials_block(const KernelContext& k, Exponentials kind, const float* 
                         std::int64_t outer, std::int64_t n, std::int64_t inner, float* y) {
   const bool sums = kind == Exponentials::kLogSum;
   const std::int64_t each = n * inner;
-  if (inner == 1 && n >= kLongRow) {
+  if (inner == 1 && n >= kRowAlone) {
     k.parallel_for(outer, std::max<std::int64_t>(8192 / n, 1),
                    [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t o = begin; o < end; ++o) {
@@ -239,8 +239,8 @@ void exponentials_block(const KernelContext& k, Exponentials kind, const float* 
                    });
     return;
   }
-  if (each <= kCached) {
-    const std::int64_t some = kCached / each;  // blocks at a time
+  if (each <= kPartSize) {
+    const std::int64_t some = kPartSize / each;  // blocks at a time
     k.parallel_for(outer, 2 * some, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t o = begin; o < end; o += some) {
         exponentials_part(kind, x + o * each, std::min(some, end - o), n, inner, inner,
@@ -249,7 +249,8 @@ void exponentials_block(const KernelContext& k, Exponentials kind, const float* 
     });
     return;
   }
-  const std::int64_t columns = std::min(inner, std::clamp<std::int64_t>(2 * kCached / n, 64, 1024));
+  const std::int64_t columns =
+      std::min(inner, std::clamp<std::int64_t>(2 * kPartSize / n, 64, 1024));
   const std::int64_t parts = ceil_div(inner, columns);
   k.parallel_for(outer * parts, std::max<std::int64_t>(8192 / (n * columns), 1),
                  [&](std::int64_t begin, std::int64_t end) {

@@ -90,8 +90,8 @@ struct VectorOps {
   };
   void (*image_row)(const ImageRow& row);
   // y[o][j] = what x[o][i][j] adds up to over all i < n, where x[o][i] begins (o * n + i) * step
-  // elements after x and has `inner`, no more than `step`. By [FoldKind][FoldType]; null where there
-  // is none. Sums and products of integers are uint64, all else has the type of x.
+  // elements after x and has `inner`, no more than `step`. By [FoldKind][FoldType]; null where
+  // there is none. Sums and products of integers are uint64, all else has the type of x.
   using Fold = void (*)(const void* x, std::int64_t outer, std::int64_t n, std::int64_t inner,
                         std::int64_t step, void* y);
   Fold fold[6][7];
@@ -99,8 +99,8 @@ struct VectorOps {
   using Spread = void (*)(const float* x, const float* s, float* y, std::int64_t outer,
                           std::int64_t n, std::int64_t inner);
   Spread spread_sub, spread_mul;
-  // y[o][j] = the i of the smallest or [largest] of x[o][i][j], the first or [last] of equals. A NaN
-  // is both. n is less than 2^31.
+  // y[o][j] = the i of the smallest or [largest] of x[o][i][j], the first or [last] of equals. A
+  // NaN is both. n is less than 2^31.
   void (*arg[2][2])(const float* x, std::int64_t outer, std::int64_t n, std::int64_t inner,
                     std::int64_t step, std::int64_t* y);
   void (*half_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
