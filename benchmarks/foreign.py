@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 from foreign_models import FOREIGN, ForeignModel
-from peers import Tuned, Worker, import_package, runner, settle
+from peers import Tuned, Worker, import_package, runner, settle, take_turns
 
 REFERENCE = "onnxruntime"
 RUNTIMES = ["xrt native", "xrt openvino", "xrt onnxruntime", "xrt xla", "xrt auto-default"]
@@ -93,13 +93,7 @@ def work(runtime: str, path: str, threads: int, feeds_file: str, results_file: s
     run()
     first["run"] = time.perf_counter() - begin
     print(json.dumps(first), flush=True)
-    for line in sys.stdin:
-        seconds = []
-        for _ in range(int(line)):
-            begin = time.perf_counter()
-            run()
-            seconds.append(time.perf_counter() - begin)
-        print(json.dumps({"seconds": seconds, "peak": 0}), flush=True)
+    take_turns(run)
 
 
 # --- all of them, in turns ---------------------------------------------------------------------

@@ -182,6 +182,19 @@ def settle(run: Callable[[], Any], seconds: float = 120) -> float:
     return time.perf_counter() - begin
 
 
+def take_turns(run: Callable[[], Any]) -> None:
+    """The worker's side of Worker.turn(): a line of JSON per line of standard input, which is a
+    count of runs."""
+    for line in sys.stdin:
+        seconds = []
+        for _ in range(int(line)):
+            begin = time.perf_counter()
+            run()
+            seconds.append(time.perf_counter() - begin)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"seconds": seconds, "peak": peak}), flush=True)
+
+
 def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tuned: Tuned) -> int:
     """The process of one runtime: a line of JSON per line of standard input, a count of runs."""
     if runtime == "jax":
@@ -215,14 +228,7 @@ def work(runtime: str, name: str, threads: int, feeds_file: str, cache: str, tun
     if runtime.startswith("xrt auto"):
         first["candidates"] = run.explain()["candidates"]
     print(json.dumps(first), flush=True)
-    for line in sys.stdin:
-        seconds = []
-        for _ in range(int(line)):
-            begin = time.perf_counter()
-            run()
-            seconds.append(time.perf_counter() - begin)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"seconds": seconds, "peak": peak}), flush=True)
+    take_turns(run)
     return 0
 
 
