@@ -40,8 +40,9 @@ _WHOLE = (
 
 
 def _overload(name: str) -> Any:
+    """An op by its name; None where this release of PyTorch has none of that name."""
     op, _, overload = name.removeprefix("aten.").partition(".")
-    return getattr(getattr(torch.ops.aten, op), overload)
+    return getattr(getattr(torch.ops.aten, op, None), overload, None)
 
 
 def _table(standard: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
@@ -54,6 +55,7 @@ def _table(standard: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[...
     table.update({_overload(name): function for name, function in rewrites().items()})
     for name in _WHOLE:
         table.pop(_overload(name), None)
+    table.pop(None, None)  # rewrites of ops that this release lacks
     return table
 
 
