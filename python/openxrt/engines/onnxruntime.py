@@ -19,7 +19,6 @@ from typing import Any
 import ml_dtypes  # noqa: F401 gives NumPy the names bfloat16, float8_e4m3fn, …
 import numpy as np
 import onnxruntime
-from onnxruntime.capi import _pybind_state as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as library
 
 from .._core import EngineError, FunctionView, GraphView, NodeView, thread_budget
@@ -58,19 +57,19 @@ OPTIONS = (
 SLOW_OPTIMIZERS = "SkipLayerNormFusion"
 # What ONNX Runtime raises: classes of its own that have no base but Exception.
 FAILURES = (
-    ort.EPFail,
-    ort.Fail,
-    ort.InvalidArgument,
-    ort.InvalidGraph,
-    ort.InvalidProtobuf,
-    ort.ModelRequiresCompilation,
-    ort.NoSuchFile,
-    ort.NotImplemented,
-    ort.RuntimeException,
+    library.EPFail,
+    library.Fail,
+    library.InvalidArgument,
+    library.InvalidGraph,
+    library.InvalidProtobuf,
+    library.ModelRequiresCompilation,
+    library.NoSuchFile,
+    library.NotImplemented,
+    library.RuntimeException,
     RuntimeError,
 )
 CPU = ["CPUExecutionProvider"]
-HOST = ort.OrtDevice(ort.OrtDevice.cpu(), ort.OrtDevice.default_memory(), 0)
+HOST = ("cpu", 0)
 EXTERNAL = b"openxrt-constants"
 SPIN_US = 200
 FATAL = 4
@@ -96,7 +95,7 @@ def kernels() -> list[str]:
     return sorted(
         {
             f"{kernel.domain}.{kernel.op_name}" if kernel.domain else kernel.op_name
-            for kernel in ort.get_all_opkernel_def()
+            for kernel in library.get_all_opkernel_def()
             if kernel.provider == CPU[0] and kernel.domain in ("", "ai.onnx.ml")
         }
     )
@@ -146,7 +145,6 @@ class BoundSession(Session):
         self.inputs = [(port.name, ONNX_NUMBER[port.dtype]) for port in function.inputs]
         self.outputs = [(port.name, ONNX_NUMBER[port.dtype]) for port in function.outputs]
         self.output_dtypes = [np.dtype(port.dtype) for port in function.outputs]
-        self.run_bound = session._sess.run_with_iobinding
 
     def create_context(self) -> _Binding:
         """A binding, for one run at a time."""
@@ -159,19 +157,19 @@ class BoundSession(Session):
             at = array.__array_interface__["data"][0], array.shape
             if at != context.inputs[i]:
                 name, number = self.inputs[i]
-                binding.bind_input(name, HOST, number, at[1], at[0])
+                binding.bind_input(name, *HOST, number, at[1], at[0])
                 context.inputs[i] = at
         for i, array in enumerate(outputs):
             if array is None:
-                binding.bind_output(self.outputs[i][0], HOST)
+                binding.bind_output(self.outputs[i][0], *HOST)
                 continue
             at = array.__array_interface__["data"][0], array.shape
             if at != context.outputs[i]:
                 name, number = self.outputs[i]
-                binding.bind_output(name, HOST, number, at[1], at[0])
+                binding.bind_output(name, *HOST, number, at[1], at[0])
                 context.outputs[i] = at
         try:
-            self.run_bound(binding, None)
+            self.session.run_with_iobinding(binding)
         except FAILURES as error:
             raise EngineError(cause_of(error)) from error
         if any(array is None for array in outputs):
@@ -191,7 +189,7 @@ class _Binding:
     """
 
     def __init__(self, session: onnxruntime.InferenceSession, inputs: int, outputs: int) -> None:
-        self.binding = session.io_binding()._iobinding
+        self.binding = session.io_binding()
         self.inputs: list[tuple[int, tuple[int, ...]] | None] = [None] * inputs
         self.outputs: list[tuple[int, tuple[int, ...]] | None] = [None] * outputs
 
