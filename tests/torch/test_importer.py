@@ -399,6 +399,8 @@ CASES = {**REWRITTEN, **SIZED_BY_DATA, **POINTWISE, **REDUCTIONS, **SHAPES, **IN
 
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_pytorch(name: str) -> None:
+    if name == "bincount of weights" and torch.__version__ < "2.13":
+        pytest.skip("this PyTorch says int64 of its float result")
     function, *inputs = CASES[name]
     if isinstance(function, torch.nn.Module):
         function = function.eval()

@@ -112,6 +112,9 @@ def test_inputs_that_are_results_of_other_ops() -> None:
     torch.testing.assert_close(gradients[1], gradients[0])
 
 
+@pytest.mark.skipif(
+    torch.__version__ < "2.13", reason="torch.compile misses requires_grad_() of a parameter"
+)
 def test_frozen_parameters() -> None:
     def frozen() -> torch.nn.Module:
         module = mlp()

@@ -140,6 +140,24 @@ class Signature:
             wide.append(dict.fromkeys(differing, torch.export.Dim.AUTO) or None)
         return wide
 
+    def lengths_open(self) -> Wide | None:
+        """Per argument, the dimensions that are as long as a sequence among the arguments, as
+        torch.export wants them; None where there is none. Sequences lie in the second dimension of
+        arguments, as all of transformers has them; what belongs to their caches is as long."""
+        plain = self.entries[: self.kind.plain]
+        lengths = {entry[1][1] for entry in plain if isinstance(entry, tuple) and entry[1][1:]}
+        lengths -= {1}  # which PyTorch keeps
+        wide: Wide = []
+        for place, entry in enumerate(self.entries):
+            if isinstance(entry, tuple):
+                dims = [d for d, size in enumerate(entry[1]) if d > 0 and size in lengths]
+                wide.append(dict.fromkeys(dims, torch.export.Dim.AUTO) or None)
+            elif place >= self.kind.plain and type(entry) is int and entry in lengths:
+                wide.append(torch.export.Dim.AUTO)
+            else:
+                wide.append(None)
+        return wide if any(dims is not None for dims in wide) else None
+
     def allow(self, wide: Wide) -> None:
         """Lets the dimensions that widened() named be any."""
         for place, dims in enumerate(wide):
@@ -272,9 +290,12 @@ class Exported:
         args: tuple[object, ...],
         kwargs: dict[str, object],
         wide: Wide | None,
+        lengths_open: bool = False,
     ) -> None:
         flat, kind, _ = flatten(args, kwargs)
         self.signature = Signature(flat, kind)
+        if wide is None and lengths_open:
+            wide = self.signature.lengths_open()
         self.is_wide = wide is not None
         with _PARAMETERS:
             exported, self.results = trace(module, args, kwargs, wide)

@@ -26,6 +26,7 @@ from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 from .._core import InvalidArgument, Unsupported
+from .aten.decompositions import mend
 from .handlers.context import Context, current_context, has_trt_tensor, has_tvm_tensor
 from .handlers.registry import Handler, find_handler, qualified_name, registered_handlers
 from .importer import _shape_of, where
@@ -112,6 +113,7 @@ def _brief(value: Any) -> str:
 def _decompositions(kept: tuple[str, ...]) -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions into Core ATen, but for the ops of these names."""
     table = dict(torch.export.default_decompositions().items())
+    mend(table)
     for op in _kept_ops(kept):
         table.pop(op, None)
     return table

@@ -25,13 +25,28 @@ _LEAST_LENGTH = 128
 _derived: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
 
 
-def method_through(module: torch.nn.Module, name: str, value: Any, call: Callable[..., Any]) -> Any:
+def method_through(
+    module: torch.nn.Module,
+    name: str,
+    value: Any,
+    call: Callable[..., Any],
+    call_of: Callable[[torch.nn.Module], Callable[..., Any]],
+) -> Any:
     """An attribute of a module. Where it is a method, that method calls `call` when it calls the
-    module."""
+    module, and what `call_of` gives when it calls the module's encoder."""
     if not isinstance(value, types.MethodType) or value.__self__ is not module:
         return value
     if isinstance(module, torch.jit.ScriptModule):  # its class cannot be derived from
         return value
+    return getattr(_stand_in(module, call, call_of), name)
+
+
+def _stand_in(
+    module: torch.nn.Module,
+    call: Callable[..., Any],
+    call_of: Callable[[torch.nn.Module], Callable[..., Any]],
+) -> Any:
+    """An object with the module's attributes that is called through `call`."""
     kind = type(module)
     derived = _derived.get(kind)
     if derived is None:
@@ -39,7 +54,8 @@ def method_through(module: torch.nn.Module, name: str, value: Any, call: Callabl
     stand_in = object.__new__(derived)
     object.__setattr__(stand_in, "__dict__", module.__dict__)
     object.__setattr__(stand_in, "_openxrt_call", call)
-    return getattr(stand_in, name)
+    object.__setattr__(stand_in, "_openxrt_call_of", call_of)
+    return stand_in
 
 
 def _derive(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
@@ -47,7 +63,8 @@ def _derive(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
         return self._openxrt_call(*args, **kwargs)
 
     members = {
-        "__slots__": ("_openxrt_call",),  # beside the attributes, which are the module's own
+        # Beside the attributes, which are the module's own.
+        "__slots__": ("_openxrt_call", "_openxrt_call_of"),
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
@@ -58,7 +75,23 @@ def _derive(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
     generate = getattr(kind, "generate", None)
     if mixin is not None and generate is not None and generate is mixin.generate:
         members["generate"] = _with_cache_of_fixed_size(generate)
+    get_encoder = getattr(kind, "get_encoder", None)
+    if mixin is not None and issubclass(kind, mixin) and get_encoder is not None:
+        members["get_encoder"] = _through_engines(get_encoder)
     return type(kind.__name__, (kind,), members)
+
+
+def _through_engines(get_encoder: Callable[..., Any]) -> Callable[..., Any]:
+    """get_encoder(), whose module generate() calls by itself."""
+
+    @functools.wraps(get_encoder)
+    def got(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = get_encoder(self, *args, **kwargs)
+        if not isinstance(found, torch.nn.Module) or found.__dict__ is self.__dict__:
+            return found
+        return _stand_in(found, self._openxrt_call_of(found), self._openxrt_call_of)
+
+    return got
 
 
 def _with_cache_of_fixed_size(generate: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -41,8 +42,9 @@ class _Inference(Exported):
         options: Mapping[str, Any],
         runners: Runners,
         quantiser: Quantiser | None = None,
+        lengths_open: bool = False,
     ) -> None:
-        super().__init__(module, args, kwargs, wide)
+        super().__init__(module, args, kwargs, wide, lengths_open)
         make = functools.partial(runners.make, options=options)
         self.choice: FrozenWhileUnchanged | QuantisedWhileUnchanged
         if quantiser is None:
@@ -113,11 +115,13 @@ class EngineModule(torch.nn.Module):
         self._programs: list[_Inference] = []
         self._left: list[_LeftToPyTorch] = []
         self._one_program_per_size = False
+        self._is_part = False
         self._programs_lock = threading.Lock()
         # Past __setattr__: what torch.compile gives is a module, and must not become a sub-module.
         self.__dict__["_compiled"] = None
         self.__dict__["_runners"] = Runners()
         self.__dict__["_quantiser"] = None
+        self.__dict__["_parts"] = weakref.WeakKeyDictionary()
         self.__dict__["_module"] = module  # from now on attributes may be the module's
 
     @property
@@ -132,7 +136,24 @@ class EngineModule(torch.nn.Module):
             module = self.__dict__.get("_module")
             if module is None:
                 raise
-            return method_through(module, name, getattr(module, name), self)
+            return method_through(module, name, getattr(module, name), self, self._part)
+
+    def _part(self, part: torch.nn.Module) -> Callable[..., Any]:
+        """What calls a sub-module that the wrapped module's methods call by itself."""
+        found = self._parts.get(part)
+        if found is None:
+            found = EngineModule(part, **self._part_arguments())
+            found._is_part = True
+            self._parts[part] = found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found.training = part.training
+            return found(*args, **kwargs)
+
+        return call
+
+    def _part_arguments(self) -> dict[str, Any]:
+        return {"fallback": self.fallback, **self.options}
 
     def train(self, mode: bool = True) -> EngineModule:
         """Sets the mode of this module and of the wrapped one."""
@@ -300,9 +321,16 @@ class EngineModule(torch.nn.Module):
                     wide = None
                 if wide is not None:
                     break
-            made = _Inference(
-                self.wrapped, args, kwargs, wide, self.options, self._runners, self._quantiser
-            )
+            # What generates has prompts of any length: their first program takes them all.
+            lengths_open = self._is_part or bool(kind.caches)
+            lengths_open &= wide is None and not self._one_program_per_size
+            settings = self.options, self._runners, self._quantiser
+            try:
+                made = _Inference(self.wrapped, args, kwargs, wide, *settings, lengths_open)
+            except Unsupported:
+                if not lengths_open:
+                    raise
+                made = _Inference(self.wrapped, args, kwargs, None, *settings)
             self._programs.insert(0, made)
             del self._programs[_MAX_PROGRAMS:]
         return made
@@ -320,6 +348,7 @@ class EngineModule(torch.nn.Module):
             self._one_program_per_size = False
         self.__dict__["_compiled"] = None
         self.__dict__["_runners"] = Runners()
+        self.__dict__["_parts"] = weakref.WeakKeyDictionary()
 
     @staticmethod
     def _wants_gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -331,6 +360,8 @@ class EngineModule(torch.nn.Module):
         """The openxrt.Programs in use, the newest first: those of evaluation, and a forward and a
         backward one of each graph that trains."""
         yield from self._runners.programs()
+        for part in self._parts.values():
+            yield from part.programs()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EngineModule:
         import copy
@@ -342,7 +373,7 @@ class EngineModule(torch.nn.Module):
 
     def _arguments(self) -> dict[str, Any]:
         """All but the module, as this one was made with."""
-        return {"fallback": self.fallback, **self.options}
+        return self._part_arguments()
 
 
 def _rebuild(
