@@ -284,7 +284,7 @@ def _audio(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
         return model, (torch.randn(2, 1, 400),), {}
     if name == "DeepSpeech":
         return models.DeepSpeech(16, n_hidden=32), (torch.randn(2, 1, 20, 16),), {}
-    return models.Wav2Letter(num_classes=10, num_features=16), (torch.randn(2, 16, 200),), {}
+    return models.Wav2Letter(num_classes=10, num_features=16), (torch.randn(2, 16, 1000),), {}
 
 
 def networks() -> Iterator[Network]:
