@@ -4,7 +4,7 @@
 python tests/frontends/onnx/contributed_table.py > docs/reference/contributed-ops.md
 
 Every op that ONNX Runtime has a CPU kernel for is a row. A column says how many of the op's cases
-(tests/support/contributed_cases.py) the engine answers as ONNX Runtime does, with no other engine
+(tests/support/contributed_cases) the engine answers as ONNX Runtime does, with no other engine
 beside it. What an engine does not take is told on stderr.
 """
 
