@@ -61,16 +61,25 @@ xrt_require_debian(spdlog libspdlog-dev CONFIG)
 xrt_require_debian(nlohmann_json nlohmann-json3-dev CONFIG)
 xrt_require_debian(CLI11 libcli11-dev CONFIG)
 
-find_path(XRT_XXHASH_INCLUDE NAMES xxhash.h)
-find_library(XRT_XXHASH_LIBRARY NAMES xxhash)
-if(NOT XRT_XXHASH_INCLUDE OR NOT XRT_XXHASH_LIBRARY)
-  message(FATAL_ERROR "xxhash was not found (Debian: libxxhash-dev). ${XRT_HOW_TO_INSTALL}")
-endif()
-mark_as_advanced(XRT_XXHASH_INCLUDE XRT_XXHASH_LIBRARY)
-add_library(xrt_xxhash INTERFACE)
-add_library(xrt::xxhash ALIAS xrt_xxhash)
-target_include_directories(xrt_xxhash SYSTEM INTERFACE "${XRT_XXHASH_INCLUDE}")
-target_link_libraries(xrt_xxhash INTERFACE "${XRT_XXHASH_LIBRARY}")
+# xrt_require_library(NAME HEADER LIBRARY DEBIAN): the target xrt::NAME of a library that ships no file for
+# CMake.
+function(xrt_require_library name header library debian)
+  string(TOUPPER "XRT_${name}" variable)
+  find_path(${variable}_INCLUDE NAMES "${header}")
+  find_library(${variable}_LIBRARY NAMES "${library}")
+  if(NOT ${variable}_INCLUDE OR NOT ${variable}_LIBRARY)
+    message(FATAL_ERROR "${name} was not found (Debian: ${debian}). ${XRT_HOW_TO_INSTALL}")
+  endif()
+  mark_as_advanced(${variable}_INCLUDE ${variable}_LIBRARY)
+  add_library(xrt_${name} INTERFACE)
+  add_library(xrt::${name} ALIAS xrt_${name})
+  target_include_directories(xrt_${name} SYSTEM INTERFACE "${${variable}_INCLUDE}")
+  target_link_libraries(xrt_${name} INTERFACE "${${variable}_LIBRARY}")
+endfunction()
+
+xrt_require_library(xxhash xxhash.h xxhash libxxhash-dev)
+xrt_require_library(re2 re2/re2.h re2 libre2-dev)
+xrt_require_library(utf8proc utf8proc.h utf8proc libutf8proc-dev)
 
 # TBB. oneDNN's and OpenVINO's wheels bring their own libtbb.so.12; one process must hold one copy,
 # and the first one loaded serves all of them. So libxrt names the wheel's, which is newer than

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // xrt inspect: what a model is, which engine runs what, and why.
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -94,8 +94,10 @@ void print_ops(const Explanation& explanation) {
 
 // A reason without what differs from node to node: quoted names, and types ("float32[1,3]").
 std::string kind_of(const std::string& reason) {
-  static const std::regex particulars("'[^']*'|\\b[a-z]+[0-9]*[a-z0-9_]*\\[[^\\]]*\\]");
-  return std::regex_replace(reason, particulars, "…");
+  static const RE2 particulars("'[^']*'|\\b[a-z]+[0-9]*[a-z0-9_]*\\[[^\\]]*\\]");
+  std::string general = reason;
+  RE2::GlobalReplace(&general, particulars, "…");
+  return general;
 }
 
 struct RefusalKind {

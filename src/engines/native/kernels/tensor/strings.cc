@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops on strings: StringConcat, StringSplit, StringNormalizer, RegexFullMatch, TfIdfVectorizer.
+#include <re2/re2.h>
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <map>
-#include <regex>
+#include <memory>
 #include <set>
+#include <string_view>
 
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/broadcast.h"
@@ -95,56 +99,29 @@ Created create_string_split(const KernelCreateContext& create) {
 
 // --- case mapping of UTF-8 ----------------------------------------------------------------------
 
-// ASCII, Latin-1, Latin Extended-A, Greek and Cyrillic: the letters whose cases differ by a fixed
-// distance. Other code points stay as they are.
-std::uint32_t lower_case(std::uint32_t c) {
-  if (c >= 'A' && c <= 'Z') return c + 32;
-  if ((c >= 0xC0 && c <= 0xDE && c != 0xD7)) return c + 32;
-  if (c >= 0x100 && c <= 0x137 && c != 0x130) return c | 1;
-  if (c >= 0x139 && c <= 0x148) return c % 2 == 1 ? c + 1 : c;
-  if (c >= 0x14A && c <= 0x177) return c | 1;
-  if (c == 0x178) return 0xFF;
-  if (c >= 0x179 && c <= 0x17E) return c % 2 == 1 ? c + 1 : c;
-  if (c >= 0x391 && c <= 0x3AB && c != 0x3A2) return c + 32;
-  if (c >= 0x410 && c <= 0x42F) return c + 32;
-  if (c >= 0x400 && c <= 0x40F) return c + 80;
-  return c;
-}
+using CaseMap = utf8proc_int32_t (*)(utf8proc_int32_t);
 
-std::uint32_t upper_case(std::uint32_t c) {
-  if (c >= 'a' && c <= 'z') return c - 32;
-  if (c >= 0xE0 && c <= 0xFE && c != 0xF7) return c - 32;
-  if (c >= 0x100 && c <= 0x137 && c != 0x131) return c & ~1U;
-  if (c >= 0x139 && c <= 0x148) return c % 2 == 0 ? c - 1 : c;
-  if (c >= 0x14A && c <= 0x177) return c & ~1U;
-  if (c == 0xFF) return 0x178;
-  if (c >= 0x179 && c <= 0x17E) return c % 2 == 0 ? c - 1 : c;
-  if (c >= 0x3B1 && c <= 0x3CB && c != 0x3C2) return c - 32;
-  if (c >= 0x430 && c <= 0x44F) return c - 32;
-  if (c >= 0x450 && c <= 0x45F) return c - 80;
-  return c;
-}
+// Of one letter one: Unicode has none for ß, utf8proc a capital one that no text uses.
+utf8proc_int32_t upper_case(utf8proc_int32_t c) { return c == 0xDF ? c : utf8proc_toupper(c); }
 
 // Bytes that are not UTF-8 are kept.
-template <typename F>
-std::string map_code_points(const std::string& text, F&& map) {
+std::string map_code_points(std::string_view text, CaseMap map) {
   std::string result;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : 0;
-    if (length == 1) {
-      result += static_cast<char>(map(lead));
-    } else if (length == 2 && i + 1 < text.size()) {
-      // Every code point that is mapped has one or two bytes, and so has its other case.
-      const std::uint32_t c = map((lead & 0x1FU) << 6 | (text[i + 1] & 0x3FU));
-      result += static_cast<char>(0xC0 | c >> 6);
-      result += static_cast<char>(0x80 | (c & 0x3F));
-    } else {
-      result += text[i];
-      ++i;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    utf8proc_int32_t code_point = 0;
+    const utf8proc_ssize_t length =
+        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                         static_cast<utf8proc_ssize_t>(text.size()), &code_point);
+    if (length <= 0) {
+      result += text.front();
+      text.remove_prefix(1);
       continue;
     }
-    i += length;
+    utf8proc_uint8_t encoded[4];
+    const utf8proc_ssize_t written = utf8proc_encode_char(map(code_point), encoded);
+    result.append(reinterpret_cast<const char*>(encoded), static_cast<std::size_t>(written));
+    text.remove_prefix(static_cast<std::size_t>(length));
   }
   return result;
 }
@@ -157,7 +134,7 @@ Created create_normalizer(const KernelCreateContext& create) {
   const bool sensitive = need_int(create.node(), "is_case_sensitive") != 0;
   std::set<std::string> stop_words;
   for (const std::string& word : create.node().attr_strings("stopwords")) {
-    stop_words.insert(sensitive ? word : map_code_points(word, lower_case));
+    stop_words.insert(sensitive ? word : map_code_points(word, utf8proc_tolower));
   }
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
@@ -167,8 +144,8 @@ Created create_normalizer(const KernelCreateContext& create) {
     std::vector<std::string> kept;
     for (std::int64_t i = 0; i < x.count(); ++i) {
       const std::string& word = x.strings()[i];
-      if (stop_words.contains(sensitive ? word : map_code_points(word, lower_case))) continue;
-      kept.push_back(action == "LOWER"   ? map_code_points(word, lower_case)
+      if (stop_words.contains(sensitive ? word : map_code_points(word, utf8proc_tolower))) continue;
+      kept.push_back(action == "LOWER"   ? map_code_points(word, utf8proc_tolower)
                      : action == "UPPER" ? map_code_points(word, upper_case)
                                          : word);
     }
@@ -179,20 +156,27 @@ Created create_normalizer(const KernelCreateContext& create) {
   });
 }
 
-// RE2's syntax as far as it is also ECMAScript's.
+// Null with the reason in `error` where RE2 does not take the pattern.
+std::shared_ptr<const RE2> make_regex(const std::string& pattern, std::string* error) {
+  constexpr std::size_t kQuoted = 200;
+  RE2::Options options;
+  options.set_log_errors(false);
+  auto regex = std::make_shared<const RE2>(pattern, options);
+  if (regex->ok()) return regex;
+  *error = "the pattern '" + pattern.substr(0, kQuoted) + (pattern.size() > kQuoted ? "…" : "") +
+           "': " + regex->error().substr(0, kQuoted);
+  return nullptr;
+}
+
 Created create_regex(const KernelCreateContext& create) {
-  const std::string pattern = create.node().attr_string("pattern", "");
-  std::regex regex;
-  try {
-    regex = std::regex(pattern, std::regex::ECMAScript);
-  } catch (const std::regex_error& error) {
-    throw Error(ErrorCode::kUnsupported, "pattern '" + pattern + "': " + error.what());
-  }
+  std::string error;
+  const auto regex = make_regex(create.node().attr_string("pattern", ""), &error);
+  if (regex == nullptr) throw Error(ErrorCode::kUnsupported, error);
   return make_kernel([regex](KernelContext& k) {
     const Tensor& x = k.input(0);
     Tensor& y = k.output(0, DType::kBool, x.dims());
     for (std::int64_t i = 0; i < x.count(); ++i) {
-      y.data<std::uint8_t>()[i] = std::regex_match(x.strings()[i], regex) ? 1 : 0;
+      y.data<std::uint8_t>()[i] = RE2::FullMatch(x.strings()[i], *regex) ? 1 : 0;
     }
   });
 }
@@ -308,10 +292,9 @@ void register_string_kernels(KernelRegistry& registry) {
   registry.add({.op = "RegexFullMatch",
                 .supports =
                     [](const NodeView& n) {
-                      try {
-                        std::regex(n.node().attr_string("pattern", ""), std::regex::ECMAScript);
-                      } catch (const std::regex_error& error) {
-                        return Support::no(std::string("the pattern: ") + error.what());
+                      std::string error;
+                      if (make_regex(n.node().attr_string("pattern", ""), &error) == nullptr) {
+                        return Support::no(error);
                       }
                       return n.check_input(0, kStringType);
                     },
