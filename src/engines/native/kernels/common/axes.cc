@@ -57,8 +57,14 @@ Dims broadcast_dims(const Dims& a, const Dims& b) {
 Dims broadcast_strides(const Dims& dims, const Dims& target) {
   const Dims dense = dense_strides(dims);
   Dims strides(target.size(), 0);
+  const auto refuse = [&] {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the shape " + to_string(dims) + " does not broadcast to " + to_string(target));
+  };
+  if (dims.size() > target.size()) refuse();
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const std::size_t t = target.size() - dims.size() + i;
+    if (dims[i] != 1 && dims[i] != target[t]) refuse();
     strides[t] = dims[i] == 1 ? 0 : dense[i];
   }
   return strides;

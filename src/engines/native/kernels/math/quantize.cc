@@ -253,6 +253,7 @@ Tensor centred(const Tensor& x, const Tensor* zero, std::size_t axis) {
     for (std::int64_t i = 0; i < wide.count(); ++i) p[i] -= z;
     return wide;
   }
+  if (wide.count() == 0) return wide;
   if (axis >= x.rank() || shift.count() % x.dims()[axis] != 0) fail("a zero point does not fit");
   if (shift.count() == x.dims()[axis]) {
     const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
