@@ -7,7 +7,7 @@
 //   std::string module = b.finish({y});
 //
 // Every value has a static shape and an element type; the builder works out result shapes, so a
-// lowering that would make an ill-typed op is caught here, with kInternal, before XLA sees it.
+// lowering that would make an ill-typed op is caught here before XLA sees it, and the node refused.
 // Bytes of weights stay out of the text: constant() turns a tensor above kInlineBytes into a
 // parameter that the executable feeds.
 //

@@ -14,7 +14,8 @@
 
 namespace xrt::xla {
 
-// A rule of ours was broken: no model can cause this.
+// What StableHLO would not take: operands of the node that do not go together, or a lowering of
+// ours that is wrong.
 inline void require(bool condition, std::string_view op, std::string_view rule) {
   if (!condition) {
     throw Error(ErrorCode::kInternal, fmt::format("StableHLO {}: {}", op, rule));

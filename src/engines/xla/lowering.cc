@@ -143,8 +143,9 @@ void GraphLowerer::lower_node(NodeId id) {
       (*lower)(context);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInternal) throw;
-      throw Error(ErrorCode::kInternal, fmt::format("XLA: node '{}' ({}): {}", node.name,
-                                                    node.qualified_op(), error.what()));
+      // Type inference lets sizes pass that do not go together: the op that would be ill-typed is
+      // no fault of the lowering.
+      throw Refusal{fmt::format("its operands do not go together: {}", error.what())};
     }
     return;
   }
