@@ -69,6 +69,28 @@ def _dropout(node: NodeView) -> str:
     return "" if mode is not None and not mode.any() else "its random numbers are others"
 
 
+def _one_element(node: NodeView) -> str:
+    """A count or condition without elements ends the process."""
+    for i, given in enumerate(node.inputs[: 2 if node.op == "Loop" else 1]):
+        shape = _shape(node, i) if given else ()
+        if shape is None or any(dim != 1 for dim in shape):
+            return "it reads one element of a count or condition, however many there are"
+    return ""
+
+
+def _recurrence(node: NodeView) -> str:
+    dims = _shape(node)
+    if dims is not None and all(dim != 0 for dim in dims):
+        return ""
+    return "a batch of 0 ends the process"
+
+
+def _pattern(node: NodeView) -> str:
+    """Groups within groups end the process."""
+    pattern = node.attributes.get("pattern", "")
+    return "" if pattern.count("(") < 100 else "the pattern has too many groups"
+
+
 def _max_unpool(node: NodeView) -> str:
     given = len(node.inputs) > 2 and node.inputs[2]
     return "it reads the indices as of the shape without output_shape" if given else ""
@@ -123,10 +145,16 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Div": _division,
     "DFT": lambda node: "its sums lose digits where results are near zero",
     "Dropout": _dropout,
+    "GRU": _recurrence,
+    "If": _one_element,
+    "LSTM": _recurrence,
+    "Loop": _one_element,
     "MaxUnpool": _max_unpool,
     "Mod": _mod,
     "ReduceMax": _reduce_bool,
     "ReduceMin": _reduce_bool,
+    "RNN": _recurrence,
+    "RegexFullMatch": _pattern,
     "Resize": _resize,
     "STFT": lambda node: "its sums lose digits where results are near zero",
 }
