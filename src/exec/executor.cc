@@ -271,8 +271,10 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       launch.graph = body;
       launch.info = std::move(made.info);
       row.from_cache = made.from_cache;
-      if (!get_engine(launch.engine)->info().checks_indices) {
-        launch.index_checks = index_checks(*body);
+      const auto engine = get_engine(launch.engine);
+      if (!engine->info().checks_indices) {
+        auto checks = std::make_unique<ValueChecks>(body, /*judges_sizes=*/!checks_values(*engine));
+        if (checks->any()) launch.value_checks = std::move(checks);
       }
       launch.is_isolated = is_isolated(launch.engine);
       launch.threads = {launch.info.threads, launch.info.pool, launch.info.runs_at_once};

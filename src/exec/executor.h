@@ -16,9 +16,9 @@
 #include "base/arena.h"
 #include "base/work_scope.h"
 #include "device/thread_gate.h"
-#include "exec/index_checks.h"
 #include "exec/profiler.h"
 #include "exec/run_record.h"
+#include "exec/value_checks.h"
 #include "xrt/engine.h"
 #include "xrt/explanation.h"
 #include "xrt/options.h"
@@ -93,10 +93,10 @@ class Executor {
     std::vector<std::size_t> inputs, outputs;  // slots
     // Input and output of the launch that share memory: a program's alias within one function.
     std::vector<InputOutputAlias> aliases;
-    std::vector<IndexCheck> index_checks;  // of engines that do not look at them
-    ThreadUse threads{.threads = 0};       // of a run; 0: it takes none of the budget
-    bool is_isolated = false;              // runs in a worker: src/isolation
-    std::size_t row = 0;                   // in explanation_.launches
+    std::unique_ptr<ValueChecks> value_checks;  // where there is something to look at; or null
+    ThreadUse threads{.threads = 0};            // of a run; 0: it takes none of the budget
+    bool is_isolated = false;                   // runs in a worker: src/isolation
+    std::size_t row = 0;                        // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
   };
 

@@ -306,7 +306,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
     state.outputs[index][static_cast<std::size_t>(alias.output)] =
         state.inputs[index][static_cast<std::size_t>(alias.input)];
   }
-  check_indices(launch.index_checks, state.inputs[index]);
+  if (launch.value_checks != nullptr) launch.value_checks->run(state.inputs[index]);
   try {
     WorkScope::check_time();
     prepare_outputs(index, state, outputs, device_results);

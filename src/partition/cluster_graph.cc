@@ -19,8 +19,9 @@ constexpr int kPathBudget = 1024;
 }  // namespace
 
 ClusterGraph::ClusterGraph(const Graph& graph, const std::vector<NodeId>& order,
-                           const std::vector<UpdateWait>& waits)
-    : graph_(graph), waits_(waits), position_(graph.node_capacity(), -1) {
+                           const std::vector<UpdateWait>& waits,
+                           const std::vector<ComputedOperand>& borders)
+    : graph_(graph), waits_(waits), borders_(borders), position_(graph.node_capacity(), -1) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     position_[static_cast<std::size_t>(order[i].index)] = static_cast<std::int32_t>(i);
   }
@@ -38,6 +39,7 @@ void ClusterGraph::connect() {
   for (std::size_t c = 0; c < items_.size(); ++c) {
     items_[c].readers.clear();
     items_[c].sources.clear();
+    items_[c].apart.clear();
     for (const NodeId id : items_[c].nodes) {
       owner[static_cast<std::size_t>(id.index)] = static_cast<std::int32_t>(c);
     }
@@ -58,6 +60,12 @@ void ClusterGraph::connect() {
     }
   }
   for (const UpdateWait& wait : waits_) connect_nodes(wait.reader, wait.writer);
+  for (const ComputedOperand& border : borders_) {
+    const std::int32_t maker = owner[static_cast<std::size_t>(border.maker.index)];
+    const std::int32_t reader = owner[static_cast<std::size_t>(border.reader.index)];
+    items_[static_cast<std::size_t>(maker)].apart.insert(reader);
+    items_[static_cast<std::size_t>(reader)].apart.insert(maker);
+  }
 }
 
 bool ClusterGraph::path_around(std::int32_t from, std::int32_t to, int budget) {
@@ -101,6 +109,12 @@ void ClusterGraph::merge(std::int32_t into, std::int32_t from) {
     readers.insert(into);
     a.sources.insert(s);
   }
+  for (const std::int32_t other : b.apart) {
+    auto& apart = items_[static_cast<std::size_t>(other)].apart;
+    apart.erase(from);
+    apart.insert(into);
+    a.apart.insert(other);
+  }
   a.readers.erase(from);
   a.sources.erase(from);
   b = Item{};
@@ -127,6 +141,7 @@ void ClusterGraph::merge_neighbours() {
     for (std::size_t next = next_alive(c); next < items_.size() && candidates < kMergeCandidates;
          next = next_alive(next)) {
       ++candidates;
+      if (items_[c].apart.contains(static_cast<std::int32_t>(next))) continue;
       const auto a = static_cast<std::int32_t>(c);
       const auto b = static_cast<std::int32_t>(next);
       // After merges the later index may come first in the flow, so both directions count.

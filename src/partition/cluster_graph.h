@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "ir/updates.h"
+#include "ops/deciding_operands.h"
 #include "xrt/graph.h"
 
 namespace xrt {
 
 class ClusterGraph {
  public:
-  // `order` is a topological order of the live nodes; `waits` count as edges.
+  // `order` is a topological order of the live nodes; `waits` count as edges; no cluster gets both
+  // nodes of one of the `borders`.
   ClusterGraph(const Graph& graph, const std::vector<NodeId>& order,
-               const std::vector<UpdateWait>& waits = {});
+               const std::vector<UpdateWait>& waits = {},
+               const std::vector<ComputedOperand>& borders = {});
 
   // Clusters must be added in an order in which they can be launched, and must not form a cycle.
   void add(std::size_t engine, std::vector<NodeId> nodes);
@@ -33,6 +36,7 @@ class ClusterGraph {
     std::vector<NodeId> nodes;
     std::set<std::int32_t> readers;  // clusters that read from this one
     std::set<std::int32_t> sources;  // clusters that this one reads from
+    std::set<std::int32_t> apart;    // clusters beyond a border
     bool alive = true;
   };
 
@@ -44,6 +48,7 @@ class ClusterGraph {
 
   const Graph& graph_;
   const std::vector<UpdateWait> waits_;
+  const std::vector<ComputedOperand> borders_;
   std::vector<std::int32_t> position_;  // NodeId::index → place in the topological order
   std::vector<Item> items_;
   std::vector<std::uint32_t> seen_;  // cluster → the last search that met it

@@ -31,7 +31,11 @@ class Partitioner {
         order_(update_order(graph, options.updates)),
         waits_(update_waits(graph, options.updates)),
         engine_(graph.node_capacity(), kNoEngine),
-        pinned_(graph.node_capacity(), false) {}
+        pinned_(graph.node_capacity(), false) {
+    for (const ComputedOperand& border : options.borders) {
+      borders_.emplace(border.reader, border.maker);
+    }
+  }
 
   Partition run() {
     check_limit(options_.minimum_nodes, "cluster_minimum_nodes");
@@ -140,16 +144,41 @@ class Partitioner {
         const std::size_t p = at(value.producer);
         l = std::max(l, level[p] + (engine_[p] == engine_[at(id)] ? 0 : 1));
       }
+      for (const NodeId maker : makers_across_borders(id)) {
+        l = std::max(l, level[at(maker)] + 1);
+      }
       level[at(id)] = l;
       levels = std::max(levels, l + 1);
     }
     sink_dequantisers(level);
     std::map<std::pair<std::int32_t, std::size_t>, std::vector<NodeId>> groups;
     for (const NodeId id : order_) groups[{level[at(id)], engine_[at(id)]}].push_back(id);
-    ClusterGraph clusters(graph_, order_, waits_);
+    ClusterGraph clusters(graph_, order_, waits_, kept_borders());
     for (auto& [key, nodes] : groups) clusters.add(key.second, std::move(nodes));
     clusters.merge_neighbours();
     return clusters.take_in_launch_order();
+  }
+
+  bool keeps_border(const ComputedOperand& border) const {
+    const std::size_t engine = engine_[at(border.reader)];
+    return engine_[at(border.maker)] == engine && answers_[engine].keeps_borders;
+  }
+
+  std::vector<NodeId> makers_across_borders(NodeId reader) const {
+    std::vector<NodeId> makers;
+    const auto [begin, end] = borders_.equal_range(reader);
+    for (auto it = begin; it != end; ++it) {
+      if (keeps_border({it->second, reader})) makers.push_back(it->second);
+    }
+    return makers;
+  }
+
+  std::vector<ComputedOperand> kept_borders() const {
+    std::vector<ComputedOperand> kept;
+    for (const ComputedOperand& border : options_.borders) {
+      if (keeps_border(border)) kept.push_back(border);
+    }
+    return kept;
   }
 
   // A DequantizeLinear read by one node of its engine joins that node's level: it needs nothing
@@ -211,6 +240,7 @@ class Partitioner {
   std::vector<UpdateWait> waits_;
   std::vector<std::size_t> engine_;
   std::vector<bool> pinned_;
+  std::multimap<NodeId, NodeId> borders_;  // reader → maker
   std::vector<Demotion> demotions_;
 };
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "ir/updates.h"
+#include "ops/deciding_operands.h"
 #include "xrt/engine.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
@@ -30,6 +31,8 @@ namespace xrt {
 struct EngineAnswers {
   std::string engine;
   std::vector<Support> nodes;
+  // Two nodes of `PartitionOptions::borders` are in clusters of their own where it runs both.
+  bool keeps_borders = false;
 };
 
 struct PartitionOptions {
@@ -40,6 +43,8 @@ struct PartitionOptions {
   std::map<std::string, std::string> node_engines;  // node name → engine
   // Every node of this engine is a cluster of its own, whatever the limits say.
   std::string single_node_engine;
+  // Pairs of nodes between which values pass that somebody has to look at, maker and reader.
+  std::vector<ComputedOperand> borders;
   // Pairs of input and output: who writes the output shall run after all that read the input, so
   // that the new value can be written over the old one.
   std::vector<Update> updates;

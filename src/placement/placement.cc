@@ -88,6 +88,14 @@ void take_control_flow(const Graph& graph, const ProgramOptions& options, Placem
   if (any) placement.answers.push_back(std::move(answers));
 }
 
+// Whether values that pass between its functions are looked at: they lie on the host, and it does
+// not look itself.
+bool keeps_borders(Survey& survey, const std::string& name) {
+  if (name == kRuntimeEngine) return false;
+  const Engine& engine = *survey.of(name).engine;
+  return device_for(engine, survey.options()) == "cpu" && !checks_values(engine);
+}
+
 // What no listed engine takes runs natively: the documented default, reported by explain().
 void add_fallback(Survey& survey, Placement& placement) {
   const Graph& graph = survey.graph();
@@ -171,6 +179,10 @@ Placement place(Survey& survey, const Decision& decision) {
   partition_options.minimum_nodes = options.cluster_minimum_nodes;
   partition_options.maximum_nodes = options.cluster_maximum_nodes;
   partition_options.updates = updates_of(graph, options);
+  partition_options.borders = computed_operands(graph);
+  for (EngineAnswers& answers : placement.answers) {
+    answers.keeps_borders = keeps_borders(survey, answers.engine);
+  }
   // A pass may have removed a node that the user placed; that override has nothing to say then.
   for (const auto& [name, engine] : options.node_engines) {
     if (graph.find_node(name)) {

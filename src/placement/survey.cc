@@ -12,10 +12,12 @@
 
 #include "engine/host.h"
 #include "ir/updates.h"
+#include "ops/deciding_operands.h"
 #include "ops/op_registry.h"
 #include "placement/estimates.h"
 #include "placement/heavy_constants.h"
 #include "registry/engine_failure.h"
+#include "registry/engine_manifest.h"
 #include "registry/op_lowering.h"
 
 namespace xrt {
@@ -93,6 +95,19 @@ void refuse_updates(const Graph& graph, const ProgramOptions& options,
   }
 }
 
+// Bodies in which nobody would see what decides shapes or addresses.
+void refuse_computed_operands(const Engine& engine, const Graph& graph,
+                              std::vector<Support>& answers) {
+  if (!engine_manifest(engine.name()).crashes_on_values) return;
+  for (const NodeId id : graph.nodes()) {
+    Support& answer = answers[static_cast<std::size_t>(id.index)];
+    if (!answer || !computes_operands_inside(graph.node(id))) continue;
+    answer = Support::no(
+        "its bodies compute values that decide shapes or addresses, and this engine does not check "
+        "them");
+  }
+}
+
 // The engine's own words.
 std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const std::string& device,
                                 const ProgramOptions& options) {
@@ -107,6 +122,7 @@ std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const 
     Support& answer = answers[static_cast<std::size_t>(id.index)];
     answer = lowered_support(engine, graph, id, device, phase, answer);
   }
+  refuse_computed_operands(engine, graph, answers);
   if (options.aliases.empty()) return answers;
   if (!engine.info().in_place && others_work_in_place(engine, options))
     refuse_updates(graph, options, answers);
@@ -131,6 +147,10 @@ std::string device_for(const Engine& engine, const ProgramOptions& options) {
                (name != kFallbackEngine && drives(*get_engine(name), options.device));
       });
   return is_leftover ? "cpu" : std::string();
+}
+
+bool checks_values(const Engine& engine) {
+  return engine.info().checks_indices || engine_manifest(engine.name()).checks_values;
 }
 
 std::vector<Update> updates_of(const Graph& graph, const ProgramOptions& options) {

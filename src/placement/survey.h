@@ -23,6 +23,8 @@ std::string device_for(const Engine& engine, const ProgramOptions& options);
 EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options);
 // The program's aliases as values of the graph; those that name no value are left out.
 std::vector<Update> updates_of(const Graph& graph, const ProgramOptions& options);
+// Whether wrong values of operands that decide shapes or addresses are errors of the engine's own.
+bool checks_values(const Engine& engine);
 // Live nodes that it takes.
 std::size_t taken(const EngineAnswers& answers, const Graph& graph);
 

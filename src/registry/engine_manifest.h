@@ -7,7 +7,9 @@
 //     "install": "pip install openvino==2026.4.1",
 //     "estimates": {"convolution": 90, "depthwise": 20, "matrix": 80, "quantised": 250, "bytes": 8,
 //                   "launch_us": 25, "node_us": 0.4},
-//     "gains_from_fixed_sizes": false
+//     "gains_from_fixed_sizes": false,
+//     "checks_values": false,
+//     "crashes_on_values": true
 //   }
 //
 // Every member may be absent, and so may the file. "language": "python" tells of an engine that is
@@ -38,6 +40,12 @@ struct EngineManifest {
   // Whether a function whose sizes are all known runs faster than one with open dimensions, by more
   // than some percent.
   bool gains_from_fixed_sizes = true;
+  // Values that decide shapes or addresses (ops/deciding_operands.h) and are wrong are errors of
+  // its executables. Else the runtime looks at them, and cuts functions where they are computed.
+  bool checks_values = false;
+  // Such values read or write memory that is not the tensor's: nodes in whose bodies they are
+  // computed, where nobody sees them, are not for it.
+  bool crashes_on_values = false;
 };
 
 // Of the engine of that name; empty where it has none. Throws kInvalidModel naming the file where

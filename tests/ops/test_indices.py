@@ -6,10 +6,15 @@ import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from small_models import make_model, tensor, usable
+from small_models import make_model, tensor, untyped, usable
 
 TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
 ENGINES = ["native", "openvino", "xla", "onnxruntime"]
+
+
+def with_native(engine: str) -> list[str]:
+    """For models of which the engine takes a part."""
+    return [engine] if engine == "native" else [engine, "native"]
 
 
 def embedding(*, cast: bool = False, op: str = "Gather") -> bytes:
@@ -93,9 +98,108 @@ def test_coordinates_out_of_range(engine: str, op: str) -> None:
     for wrong in wrongs:
         hostile = right.copy()
         hostile[1, 1] = wrong
-        message = rf"'embed'.*{wrong} is outside an axis of size {size}"
+        message = rf"(?s)'embed'.*{wrong} is outside an axis of size {size}"
         with pytest.raises(openxrt.Error, match=message):
             program(TABLE, hostile)
-        fixed = openxrt.load(by_coordinates(op, hostile), engine=engine, strict=True)
         with pytest.raises(openxrt.Error, match=message):
-            fixed(TABLE)
+            openxrt.load(by_coordinates(op, hostile), engine=engine, strict=True)(TABLE)
+
+
+def computed(op: str, *, sizes: list[int | str]) -> bytes:
+    """y = op(x, p * 1): what decides an address or a shape is computed within the model."""
+    operands = ["x", "v"]
+    shape = {"GatherND": [2, 1], "GatherElements": [1, 3]}.get(op, [2])
+    constants = [numpy_helper.from_array(np.array(1), "one")]
+    if op == "ScatterND":
+        shape, operands = [2, 1], ["x", "v", "u"]
+        constants.append(numpy_helper.from_array(np.ones((2, 3), np.float32), "u"))
+    nodes = [
+        helper.make_node("Mul", ["p", "one"], ["v"], name="times"),
+        helper.make_node(op, operands, ["y"], name="reader"),
+    ]
+    inputs = [tensor("x", TensorProto.FLOAT, sizes), tensor("p", TensorProto.INT64, shape)]
+    return make_model(nodes, inputs, [untyped("y")], constants)
+
+
+@pytest.mark.parametrize("sizes", [[4, 3], ["n", "m"]])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["Gather", "GatherND", "GatherElements", "ScatterND"])
+def test_computed_indices(engine: str, op: str, sizes: list[int | str]) -> None:
+    """A function is cut where it computes indices, so that they are looked at."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    program = openxrt.load(computed(op, sizes=sizes), engines=with_native(engine))
+    right = {"Gather": [3, -4], "GatherElements": [[0, 3, -1]]}.get(op, [[3], [-4]])
+    program(TABLE, np.array(right))
+    for wrong in (4, -5, 10**6, -(10**6)):
+        spoiled = np.array(right)
+        spoiled.flat[0] = wrong
+        with pytest.raises(openxrt.Error, match=r"outside an axis of size 4|[Oo]ut of|invalid"):
+            program(TABLE, spoiled)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("op", "right", "wrongs"),
+    [
+        ("Expand", [4, 3], ([-1, 3], [2**40, 3], [5, 3])),
+        ("Tile", [2, 2], ([-1, 1], [2**40, 2**40])),
+        ("Reshape", [3, 4], ([5, 5], [-2, 3], [7, 0])),
+    ],
+)
+def test_computed_sizes(engine: str, op: str, right: list[int], wrongs: list[list[int]]) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    program = openxrt.load(computed(op, sizes=["n", "m"]), engines=with_native(engine))
+    program(TABLE, np.array(right))
+    for wrong in wrongs:
+        with pytest.raises(openxrt.Error):
+            program(TABLE, np.array(wrong))
+    program(TABLE, np.array(right))
+
+
+def test_a_function_that_needs_no_cut_stays_whole() -> None:
+    """What follows from sizes, and what is in range by its nature, is no reason to cut."""
+    if not usable("openvino"):
+        pytest.skip("openvino is not installed")
+    constants = [
+        numpy_helper.from_array(np.array([1]), "one"),
+        numpy_helper.from_array(np.array(0), "zero"),
+    ]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("Unsqueeze", ["n", "at"], ["n1"]),
+        helper.make_node("Concat", ["n1", "rest"], ["to"], axis=0),
+        helper.make_node("Reshape", ["x", "to"], ["flat"]),
+        helper.make_node("TopK", ["flat", "one"], ["v", "i"]),
+        helper.make_node("GatherElements", ["flat", "i"], ["y"], axis=1),
+    ]
+    constants.append(numpy_helper.from_array(np.array([0]), "at"))
+    constants.append(numpy_helper.from_array(np.array([-1]), "rest"))
+    model = make_model(nodes, [tensor("x", TensorProto.FLOAT, ["n", 3])], [untyped("y")], constants)
+    program = openxrt.load(model, engine="openvino", strict=True)
+    np.testing.assert_array_equal(program(TABLE), TABLE.max(1, keepdims=True))
+    assert len(program.explain()["launches"]) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["Concat", "Add", "MatMul"])
+def test_sizes_that_disagree(engine: str, op: str) -> None:
+    """Two ways that halve a size in different manners agree for even sizes only."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    extra = {"axis": 1} if op == "Concat" else {}
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], **window),
+        helper.make_node("AveragePool", ["x"], ["b"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node(op, ["a", "b"], ["y"], name="join", **extra),
+    ]
+    model = make_model(nodes, [tensor("x", TensorProto.FLOAT, [1, 2, "h", "w"])], [untyped("y")])
+    program = openxrt.load(model, engines=with_native(engine))
+    for size in (8, 12, 16):
+        program(np.ones((1, 2, size, size), np.float32))
+    with pytest.raises(openxrt.Error, match=r"join|MatMul"):
+        program(np.ones((1, 2, 9, 9), np.float32))
+    program(np.ones((1, 2, 10, 10), np.float32))

@@ -324,5 +324,32 @@ TEST(Partition, WorkGrowsInProportionToTheGraph) {
   EXPECT_LT(seconds(10000), kTenTimesTheSize * seconds(1000));
 }
 
+// indices = Cast(p), y = Gather(x, indices), z = Gather(x, p): what is computed is seen on its way.
+TEST(Borders, AnEngineThatDoesNotLookGetsWhatItComputesInTwoParts) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Dims{4, 3}));
+  const ValueId p = graph.add_input("p", Type::tensor(DType::kFloat32, Dims{2}));
+  const ValueId integers = graph.add_op("Cast", {p}, {{"to", std::int64_t{7}}});
+  graph.set_type(integers, Type::tensor(DType::kInt64, Dims{2}));
+  const ValueId y = graph.add_op("Gather", {x, integers}, {{"axis", std::int64_t{0}}});
+  graph.set_type(y, Type::tensor(DType::kFloat32, Dims{2, 3}));
+  const ValueId z = graph.add_op("Relu", {x});
+  graph.set_type(z, Type::tensor(DType::kFloat32, Dims{4, 3}));
+  graph.add_output(y);
+  graph.add_output(z);
+  PartitionOptions options;
+  options.borders = computed_operands(graph);
+  ASSERT_EQ(options.borders.size(), 1U);
+  std::vector<EngineAnswers> answers{{"one", std::vector<Support>(3, Support::yes()), false}};
+  EXPECT_EQ(partition(graph, answers, options).clusters.size(), 1U);
+  answers[0].keeps_borders = true;
+  const Partition cut = partition(graph, answers, options);
+  EXPECT_EQ(cut.clusters.size(), 2U);
+  const auto cluster = [&](NodeId id) {
+    return cut.cluster_of[static_cast<std::size_t>(id.index)];
+  };
+  EXPECT_LT(cluster(options.borders[0].maker), cluster(options.borders[0].reader));
+}
+
 }  // namespace
 }  // namespace xrt

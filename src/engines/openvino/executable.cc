@@ -84,6 +84,13 @@ std::int64_t bound_of(const Graph& graph, ValueId id) {
   return dtype == DType::kInt32 && bound == kInt32Max ? 0 : bound;
 }
 
+bool is_gathered(const Graph& graph, ValueId id) {
+  const std::vector<Use>& uses = graph.uses(id);
+  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+    return graph.node(use.node).domain.empty() && graph.node(use.node).op == "Gather";
+  });
+}
+
 bool overlap(const Tensor& a, const Tensor& b) {
   const auto* a0 = static_cast<const std::byte*>(a.raw());
   const auto* b0 = static_cast<const std::byte*>(b.raw());
@@ -136,6 +143,7 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
     out.is_static = port.get_partial_shape().is_static();
     if (out.is_static) out.dims = to_dims(port.get_shape());
     out.bound = bound_of(graph, id);
+    out.needs_elements = is_gathered(graph, id);
     return out;
   };
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -183,6 +191,13 @@ void OpenVinoExecutable::bind_inputs(RunContext& context, std::span<const Data> 
                       std::to_string(port.bound) +
                       ", more than OpenVINO's CPU plugin, which computes in int32 and float32, "
                       "keeps exact; run this part on another engine");
+    }
+    if (port.needs_elements && tensor.count() == 0) {
+      throw Error(ErrorCode::kUnsupported,
+                  "openvino: function '" + name_ + "': input '" + port.name + "' is " +
+                      to_string(tensor.dims()) +
+                      ", and OpenVINO's Gather takes nothing without elements; run this part on "
+                      "another engine");
     }
     auto& bound = state.bound_inputs[i];
     if (bound.is(tensor.raw(), tensor.dims())) continue;

@@ -7,6 +7,8 @@
 
 #include "engines/openvino/extensions.h"
 #include "ir/attributes.h"
+#include "ops/deciding_operands.h"
+#include "ops/size_rules.h"
 
 namespace xrt::openvino {
 namespace {
@@ -70,6 +72,21 @@ std::optional<std::string> range_refusal(const Graph& graph, ValueId id, std::in
   return std::nullopt;
 }
 
+// Wrong values of what decides shapes or addresses crash the plugin, even when it is only asked.
+std::optional<std::string> constants_refusal(const Graph& graph, const Node& node) {
+  for (const DecidingOperand& operand : deciding_operands(node)) {
+    const ValueId id = node.input(operand.operand);
+    const Tensor* tensor = id.valid() ? graph.constant(id) : nullptr;
+    if (tensor == nullptr) continue;
+    const auto sizes = deciding_sizes(graph, node, operand);
+    if (!sizes) continue;
+    if (auto wrong = refusal(*tensor, operand.decides, *sizes)) {
+      return "input " + std::to_string(operand.operand) + ": " + *wrong;
+    }
+  }
+  return std::nullopt;
+}
+
 bool is_cast(const Node& node) { return node.op == "Cast" || node.op == "CastLike"; }
 
 bool is_quantization(const Node& node) {
@@ -113,6 +130,31 @@ std::optional<std::string> dft(const Graph&, const Node&) {
   return "its ONNX frontend ignores the axis of a DFT, and its FFT is not as exact as float32";
 }
 
+bool is_computed(const Graph& graph, ValueId id) {
+  return id.valid() && graph.constant(id) == nullptr;
+}
+
+std::optional<std::string> col2im(const Graph& graph, const Node& node) {
+  const bool is_known = graph.type(node.inputs[0]).is_static() &&
+                        !is_computed(graph, node.input(1)) && !is_computed(graph, node.input(2));
+  if (is_known) return std::nullopt;  // and judged (ops/size_rules.h)
+  return "the CPU plugin does not see blocks that do not fit, and writes outside of its memory";
+}
+
+bool is_known_empty(const Type& type) {
+  const auto dims = type.static_dims();
+  return dims && std::find(dims->begin(), dims->end(), 0) != dims->end();
+}
+
+std::optional<std::string> gather(const Graph& graph, const Node& node) {
+  for (const ValueId id : {node.input(0), node.input(1)}) {
+    if (id.valid() && is_known_empty(graph.type(id))) {
+      return "the CPU plugin divides by the number of elements, which is 0";
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> lstm(const Graph&, const Node& node) {
   if (!node.input(7).valid()) return std::nullopt;
   return "its ONNX frontend ignores the peephole weights of an LSTM";
@@ -124,10 +166,6 @@ std::optional<std::string> cast(const Graph& graph, const Node& node) {
     return "OpenVINO rounds to " + std::string(to_string(to)) + " otherwise than the standard";
   }
   return std::nullopt;
-}
-
-bool is_computed(const Graph& graph, ValueId id) {
-  return id.valid() && graph.constant(id) == nullptr;
 }
 
 std::optional<std::string> pad(const Graph& graph, const Node& node) {
@@ -211,8 +249,10 @@ constexpr Rule kRules[] = {
     {"BitShift", bit_shift},
     {"Cast", cast},
     {"CastLike", cast},
+    {"Col2Im", col2im},
     {"DFT", dft},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
+    {"Gather", gather},
     {"LSTM", lstm},
     {"Multinomial", random},
     {"Pad", pad},
@@ -251,7 +291,8 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
     if (!id.valid()) continue;
     if (auto reason = value_refusal(graph, id, allowed)) return reason;
   }
-  return std::nullopt;
+  if (auto wrong = sizes_refusal(graph, node)) return wrong;
+  return constants_refusal(graph, node);
 }
 
 std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {

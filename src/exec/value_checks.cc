@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/value_checks.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/shape_inference.h"
+#include "ops/size_rules.h"
+#include "xrt/error.h"
+
+namespace xrt {
+namespace {
+
+// Sets of sizes that are remembered.
+constexpr std::size_t kMaxKnown = 1024;
+// Elements of an operand that decides a shape: no tensor has as many axes.
+constexpr std::int64_t kMaxShapeElements = 256;
+
+std::size_t machine_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+std::string said(const Node& node, const std::string& wrong) {
+  return fmt::format("node '{}' ({}): {}", node.name, node.qualified_op(), wrong);
+}
+
+// What inference does not know for wrong, among it results that no machine can hold.
+void check_sizes(const Graph& graph) {
+  static const std::size_t most = machine_bytes();
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (const auto wrong = sizes_refusal(graph, node)) {
+      refuse(said(node, *wrong));
+    }
+    for (const ValueId v : node.outputs) {
+      if (!v.valid() || !graph.type(v).is_tensor() || !graph.type(v).is_static()) continue;
+      const Type& type = graph.type(v);
+      if (type.dtype == DType::kUndefined) continue;
+      if (byte_count(type.dtype, *type.static_dims()) <= most) continue;
+      throw Error(
+          ErrorCode::kResource,
+          fmt::format("node '{}' ({}): '{}' would be {}, more than this machine's memory",
+                      node.name, node.qualified_op(), graph.value(v).name, to_string(type)));
+    }
+  }
+}
+
+}  // namespace
+
+ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes)
+    : function_(std::move(function)), decides_shapes_(function_->inputs().size(), false) {
+  for (const NodeId id : function_->topological_order()) {
+    const Node& node = function_->node(id);
+    for (const DecidingOperand& operand : deciding_operands(node)) add(id, operand);
+    if (!judges_sizes || !wrong_.empty()) continue;
+    if (const auto wrong = sizes_refusal(*function_, node)) wrong_ = said(node, *wrong);
+  }
+  if (!judges_sizes) return;
+  is_open_ =
+      std::find(decides_shapes_.begin(), decides_shapes_.end(), true) != decides_shapes_.end() ||
+      has_open_sizes();
+}
+
+void ValueChecks::add(NodeId id, const DecidingOperand& operand) {
+  const Graph& graph = *function_;
+  const Node& node = graph.node(id);
+  const ValueId value = node.input(operand.operand);
+  if (!value.valid() || !graph.type(value).is_tensor()) return;
+  Check made{0, id, operand, deciding_sizes(graph, node, operand)};
+  const bool in_order = operand.decides == Decides::kCoordinates ||
+                        operand.decides == Decides::kMask || operand.shapes;
+  const auto origin = origin_of(graph, value, in_order);
+  if (!origin) return;
+  if (const Tensor* constant = graph.constant(*origin)) {
+    if (!made.sizes) {
+      made.constant = *constant;
+      checks_.push_back(std::move(made));
+    } else if (const auto wrong = refusal(*constant, operand.decides, *made.sizes)) {
+      if (wrong_.empty()) wrong_ = place(id, operand) + *wrong;
+    }
+    return;
+  }
+  const std::vector<ValueId>& inputs = graph.inputs();
+  const auto input = std::find(inputs.begin(), inputs.end(), *origin);
+  if (input == inputs.end()) return;
+  made.input = static_cast<std::size_t>(input - inputs.begin());
+  if (operand.shapes) decides_shapes_[made.input] = true;
+  checks_.push_back(std::move(made));
+}
+
+bool ValueChecks::has_open_sizes() const {
+  const Graph& graph = *function_;
+  const auto is_open = [&](ValueId v) {
+    return v.valid() && graph.type(v).is_tensor() && !graph.type(v).is_static();
+  };
+  if (std::none_of(graph.inputs().begin(), graph.inputs().end(), is_open)) return false;
+  const auto waits = [](const Check& check) { return !check.sizes; };
+  if (std::any_of(checks_.begin(), checks_.end(), waits)) return true;
+  const std::vector<NodeId> nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+    const std::vector<ValueId>& read = graph.node(id).inputs;
+    return std::any_of(read.begin(), read.end(), is_open) && may_disagree(graph, graph.node(id));
+  });
+}
+
+std::string ValueChecks::place(NodeId id, const DecidingOperand& operand) const {
+  const Node& node = function_->node(id);
+  return fmt::format("node '{}' ({}): input {}: ", node.name, node.op, operand.operand);
+}
+
+void ValueChecks::check(const Check& check, const Tensor& tensor,
+                        const std::optional<Sizes>& sizes) const {
+  if (!sizes || !tensor.on_host()) return;
+  const auto wrong = refusal(tensor, check.operand.decides, *sizes);
+  if (wrong) refuse(place(check.node, check.operand) + *wrong);
+}
+
+void ValueChecks::run(std::span<const Data> inputs) const {
+  if (!wrong_.empty()) refuse(wrong_);
+  // First what needs no sizes: inference is to see numbers that it can compute with.
+  for (const Check& one : checks_) {
+    if (!one.sizes || one.constant.defined() || !inputs[one.input].is_tensor()) continue;
+    check(one, inputs[one.input].tensor(), one.sizes);
+  }
+  if (!is_open_) return;
+  const std::shared_ptr<const Resolved> sizes = resolved(inputs);
+  for (std::size_t i = 0; i < checks_.size(); ++i) {
+    const Check& one = checks_[i];
+    if (one.sizes) continue;
+    if (one.constant.defined()) {
+      check(one, one.constant, (*sizes)[i]);
+    } else if (inputs[one.input].is_tensor()) {
+      check(one, inputs[one.input].tensor(), (*sizes)[i]);
+    }
+  }
+}
+
+void ValueChecks::append_key(std::span<const Data> inputs, Sizes& key) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_tensor()) {
+      key.push_back(-1);
+      continue;
+    }
+    const Tensor& tensor = inputs[i].tensor();
+    key.push_back(static_cast<std::int64_t>(tensor.rank()));
+    key.insert(key.end(), tensor.dims().begin(), tensor.dims().end());
+    if (!decides_shapes_[i] || !tensor.on_host() || tensor.count() > kMaxShapeElements ||
+        tensor.dtype() == DType::kString) {
+      continue;
+    }
+    const auto* bytes = static_cast<const std::uint8_t*>(tensor.raw());
+    key.insert(key.end(), bytes, bytes + tensor.bytes());
+  }
+}
+
+std::shared_ptr<const ValueChecks::Resolved> ValueChecks::resolved(
+    std::span<const Data> inputs) const {
+  thread_local Sizes key;  // its memory is kept from run to run
+  key.clear();
+  append_key(inputs, key);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(key);
+    if (found != known_.end()) return found->second;
+  }
+  const Sizes own = key;
+  std::shared_ptr<const Resolved> made = infer(inputs);
+  const std::lock_guard lock(mutex_);
+  if (known_.size() >= kMaxKnown) known_.clear();
+  known_.emplace(own, made);
+  return made;
+}
+
+std::shared_ptr<const ValueChecks::Resolved> ValueChecks::infer(
+    std::span<const Data> inputs) const {
+  Graph graph = *function_;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_tensor()) continue;
+    const ValueId id = graph.inputs()[i];
+    const Tensor& tensor = inputs[i].tensor();
+    Shape shape(tensor.dims().begin(), tensor.dims().end());
+    graph.set_type(id, Type::tensor(tensor.dtype(), std::move(shape)));
+    if (!decides_shapes_[i] || !tensor.on_host() || tensor.count() > kMaxShapeElements) continue;
+    graph.replace_uses(id, graph.add_constant({}, tensor));
+  }
+  try {
+    infer_shapes(graph, /*reset=*/true);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidModel) throw;
+    refuse(error.what());
+  }
+  check_sizes(graph);
+  auto made = std::make_shared<Resolved>();
+  for (const Check& one : checks_) {
+    made->push_back(one.sizes ? std::nullopt
+                              : deciding_sizes(graph, graph.node(one.node), one.operand));
+  }
+  return made;
+}
+
+}  // namespace xrt

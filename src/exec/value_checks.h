@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a function of an engine that does not look at its values is given: operands that decide
+// shapes or addresses hold what they must (ops/deciding_operands.h), and sizes that only a run
+// knows agree, whoever would run it. A caller who sends what does not fit gets an error that names
+// the node, instead of memory that is not the tensor's.
+//
+//   ValueChecks checks(graph);
+//   if (checks.any()) checks.run(inputs);  // before the launch
+//
+// Sizes are judged by type inference, once per set of sizes: the sets that were right are kept.
+// Values that the function computes from sizes alone (Shape, Gather, Concat, …) are followed as far
+// as inference does. Tensors on a device are not looked at.
+//
+// Thread-safety: run() may be called at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/deciding_operands.h"
+#include "xrt/graph.h"
+#include "xrt/tensor.h"
+
+namespace xrt {
+
+class ValueChecks {
+ public:
+  // Of the function's graph. Sizes that only a run knows are judged with `judges_sizes`; an engine
+  // may do that by itself.
+  ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes);
+
+  bool any() const { return !checks_.empty() || !wrong_.empty() || is_open_; }
+  // Throws kInvalidArgument naming the node and what is wrong.
+  void run(std::span<const Data> inputs) const;
+
+ private:
+  using Sizes = std::vector<std::int64_t>;
+  // The sizes that each check holds its elements to, of one set of sizes of the inputs.
+  using Resolved = std::vector<std::optional<Sizes>>;
+
+  struct Check {
+    std::size_t input = 0;  // of the function
+    NodeId node;
+    DecidingOperand operand;
+    std::optional<Sizes> sizes;  // nothing: they come with a run
+    Tensor constant{};           // defined: it is no input that is checked
+  };
+
+  void add(NodeId id, const DecidingOperand& operand);
+  bool has_open_sizes() const;
+  void check(const Check& check, const Tensor& tensor, const std::optional<Sizes>& sizes) const;
+  std::string place(NodeId id, const DecidingOperand& operand) const;
+  // Appends what the sizes within the function follow from.
+  void append_key(std::span<const Data> inputs, Sizes& key) const;
+  std::shared_ptr<const Resolved> resolved(std::span<const Data> inputs) const;
+  std::shared_ptr<const Resolved> infer(std::span<const Data> inputs) const;
+
+  std::shared_ptr<const Graph> function_;
+  std::vector<Check> checks_;
+  std::vector<bool> decides_shapes_;  // by input: its elements do
+  bool is_open_ = false;              // sizes within the function are known only in a run
+  std::string wrong_;                 // what is wrong with a constant; empty: nothing
+
+  mutable std::mutex mutex_;
+  mutable std::map<Sizes, std::shared_ptr<const Resolved>> known_;
+};
+
+}  // namespace xrt

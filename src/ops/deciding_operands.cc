@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/deciding_operands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "ops/op_facts.h"
+
+namespace xrt {
+namespace {
+
+using enum Decides;
+using Sizes = std::vector<std::int64_t>;
+
+// Sorted by op.
+constexpr auto kTable = std::to_array<DecidingOperand>({
+    {.op = "BlackmanWindow", .operand = 0, .decides = kSizes, .shapes = true},
+    {.op = "CenterCropPad", .operand = 1, .decides = kSizes, .shapes = true},
+    {.op = "Compress", .operand = 1, .decides = kMask, .axis = "axis"},
+    {.op = "ConstantOfShape", .operand = 0, .decides = kSizes, .shapes = true},
+    {.op = "CumProd", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "CumSum", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "DFT", .operand = 1, .decides = kSizes, .shapes = true},
+    {.op = "DFT", .operand = 2, .decides = kAxes, .shapes = true},
+    {.op = "Expand", .operand = 1, .decides = kSizes, .shapes = true},
+    {.op = "Gather", .operand = 1, .decides = kIndex, .axis = "axis"},
+    {.op = "GatherElements", .operand = 1, .decides = kIndex, .axis = "axis"},
+    {.op = "GatherND", .operand = 1, .decides = kCoordinates},
+    {.op = "HammingWindow", .operand = 0, .decides = kSizes, .shapes = true},
+    {.op = "HannWindow", .operand = 0, .decides = kSizes, .shapes = true},
+    {.op = "If", .operand = 0, .decides = kOne},
+    {.op = "Loop", .operand = 0, .decides = kOne},
+    {.op = "Loop", .operand = 1, .decides = kOne},
+    {.op = "MaxUnpool", .operand = 2, .decides = kSizes, .shapes = true},
+    {.op = "NegativeLogLikelihoodLoss", .operand = 1, .decides = kLabel},
+    {.op = "OneHot", .operand = 1, .decides = kSizes, .shapes = true},
+    {.op = "Pad", .operand = 1, .decides = kAmounts, .shapes = true},
+    {.op = "Pad", .operand = 3, .decides = kAxes, .shapes = true},
+    {.op = "Range", .operand = 0, .decides = kFinite, .shapes = true},
+    {.op = "Range", .operand = 1, .decides = kFinite, .shapes = true},
+    {.op = "Range", .operand = 2, .decides = kSteps, .shapes = true},
+    {.op = "ReduceL1", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceL2", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceLogSum", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceLogSumExp", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceMax", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceMean", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceMin", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceProd", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceSum", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "ReduceSumSquare", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "Reshape", .operand = 1, .decides = kShape, .shapes = true},
+    {.op = "Resize", .operand = 2, .decides = kScales, .shapes = true},
+    {.op = "Resize", .operand = 3, .decides = kSizes, .shapes = true},
+    {.op = "ReverseSequence", .operand = 1, .decides = kLength, .axis = "time_axis"},
+    {.op = "RoiAlign", .operand = 1, .decides = kFinite},
+    {.op = "RoiAlign", .operand = 2, .decides = kRow},
+    {.op = "STFT", .operand = 1, .decides = kSizes, .shapes = true},
+    {.op = "STFT", .operand = 3, .decides = kSizes, .shapes = true},
+    {.op = "ScatterElements", .operand = 1, .decides = kIndex, .axis = "axis"},
+    {.op = "ScatterND", .operand = 1, .decides = kCoordinates},
+    {.op = "Slice", .operand = 1, .decides = kBounds, .shapes = true},
+    {.op = "Slice", .operand = 2, .decides = kBounds, .shapes = true},
+    {.op = "Slice", .operand = 3, .decides = kAxes, .shapes = true},
+    {.op = "Slice", .operand = 4, .decides = kSteps, .shapes = true},
+    {.op = "SoftmaxCrossEntropyLoss", .operand = 1, .decides = kLabel},
+    {.op = "Split", .operand = 1, .decides = kSizes, .shapes = true},
+    {.op = "Squeeze", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "TensorScatter", .operand = 2, .decides = kLength, .axis = "axis"},
+    {.op = "Tile", .operand = 1, .decides = kSizes, .shapes = true},
+    {.op = "TopK", .operand = 1, .decides = kLength, .shapes = true, .axis = "axis"},
+    {.op = "Trilu", .operand = 1, .decides = kAmounts},
+    {.op = "Unsqueeze", .operand = 1, .decides = kAxes, .shapes = true},
+    {.op = "Upsample", .operand = 1, .decides = kScales, .shapes = true},
+});
+static_assert(std::is_sorted(kTable.begin(), kTable.end(),
+                             [](const DecidingOperand& a, const DecidingOperand& b) {
+                               return a.op < b.op;
+                             }));
+
+// The sizes of `count` axes from `first` on; nothing where one of them is not known.
+std::optional<Sizes> sizes_of(const Type& data, std::int64_t first, std::int64_t count) {
+  if (!data.has_rank() || first < 0 || count < 1) return std::nullopt;
+  if (first + count > static_cast<std::int64_t>(data.rank())) return std::nullopt;
+  Sizes sizes;
+  for (std::int64_t axis = first; axis < first + count; ++axis) {
+    const Dim& dim = (*data.shape)[static_cast<std::size_t>(axis)];
+    if (!dim.is_known()) return std::nullopt;
+    sizes.push_back(dim.value());
+  }
+  return sizes;
+}
+
+bool keeps_integers(const Graph& graph, const Node& node, bool in_order) {
+  const Moves moves = op_facts(node).moves;
+  if (moves == Moves::kView) return true;
+  if (moves == Moves::kPermute || moves == Moves::kRepeat) return !in_order;
+  if (!node.domain.empty() || node.op != "Cast") return false;
+  const DType from = graph.type(node.inputs.at(0)).dtype;
+  const DType to = graph.type(node.outputs.at(0)).dtype;
+  if (from == DType::kInt32) return to == DType::kInt32 || to == DType::kInt64;
+  return from == DType::kInt64 && to == DType::kInt64;
+}
+
+// The axis that the fact's attribute names, counted from the front; -1: none.
+std::int64_t axis_of(const Node& node, const DecidingOperand& operand, const Type& data) {
+  if (operand.axis.empty()) return 0;
+  const bool ends = node.op == "TopK" || node.op == "TensorScatter";
+  const std::int64_t fallback = node.op == "TensorScatter" ? -2 : ends ? -1 : 0;
+  if (node.op == "Compress" && !node.has(operand.axis)) return -1;
+  const std::int64_t axis = node.attr_int(operand.axis, fallback);
+  return axis < 0 && data.has_rank() ? axis + static_cast<std::int64_t>(data.rank()) : axis;
+}
+
+// --- elements ------------------------------------------------------------------------------------
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
+struct Interval {
+  std::int64_t least, most;
+};
+
+Interval allowed(Decides decides, std::int64_t size) {
+  switch (decides) {
+    case kIndex:
+    case kCoordinates:
+      return {-size, size - 1};
+    case kRow:
+      return {0, size - 1};
+    case kLength:
+      return {0, size};
+    case kSizes:
+      return {0, kMost};
+    case kShape:
+      return {-1, kMost};
+    case kAmounts:
+      return {-kMost, kMost};
+    default:
+      return {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
+  }
+}
+
+std::string said(Decides decides, std::int64_t value, std::int64_t size) {
+  switch (decides) {
+    case kIndex:
+    case kCoordinates:
+    case kRow:
+      return fmt::format("index {} is outside an axis of size {}", value, size);
+    case kLength:
+      return fmt::format("{} is more than an axis of size {} has, or less than 0", value, size);
+    default:
+      return fmt::format("{} is no size that a result can have", value);
+  }
+}
+
+template <typename T>
+std::optional<std::string> integers_refusal(const Tensor& tensor, Decides decides,
+                                            std::span<const std::int64_t> sizes) {
+  const T* values = tensor.data<T>();
+  if (decides == kSteps) {
+    const bool any = std::find(values, values + tensor.count(), T{0}) != values + tensor.count();
+    return any ? std::optional<std::string>("a step is 0") : std::nullopt;
+  }
+  if (decides == kLabel) {
+    const std::int64_t classes = sizes[0], ignored = sizes[1];
+    const T* wrong = std::find_if(values, values + tensor.count(), [&](T label) {
+      return (label < -classes || label >= classes) && label != ignored;
+    });
+    if (wrong == values + tensor.count()) return std::nullopt;
+    return said(kIndex, *wrong, classes);
+  }
+  const std::size_t axes = std::max<std::size_t>(sizes.size(), 1);
+  const auto interval = [&](std::int64_t i) {
+    return allowed(decides, sizes.empty() ? 0 : sizes[static_cast<std::size_t>(i) % axes]);
+  };
+  const auto is_wrong = [&](std::int64_t i) {
+    const auto [least, most] = interval(i);
+    return values[i] < least || values[i] > most;
+  };
+  bool fit = true;
+  if (axes == 1) {  // without a division per index
+    const auto [least, most] = interval(0);
+    for (std::int64_t i = 0; i < tensor.count(); ++i)
+      fit &= values[i] >= least && values[i] <= most;
+  } else {
+    for (std::int64_t i = 0; i < tensor.count(); ++i) fit &= !is_wrong(i);
+  }
+  if (fit) return std::nullopt;
+  std::int64_t i = 0;
+  while (!is_wrong(i)) ++i;
+  return said(decides, values[i], sizes.empty() ? 0 : sizes[static_cast<std::size_t>(i) % axes]);
+}
+
+// The elements of a tensor of float32, float64 or bfloat16; none of others.
+std::vector<double> numbers(const Tensor& tensor) {
+  std::vector<double> values;
+  const auto read = [&](auto* from, auto&& convert) {
+    for (std::int64_t i = 0; i < tensor.count(); ++i) values.push_back(convert(from[i]));
+  };
+  const auto same = [](auto value) { return static_cast<double>(value); };
+  if (tensor.dtype() == DType::kFloat32) read(tensor.data<float>(), same);
+  if (tensor.dtype() == DType::kFloat64) read(tensor.data<double>(), same);
+  if (tensor.dtype() == DType::kBFloat16) {
+    read(tensor.data<std::uint16_t>(), [](std::uint16_t bits) {
+      return static_cast<double>(std::bit_cast<float>(std::uint32_t{bits} << 16));
+    });
+  }
+  return values;
+}
+
+std::optional<std::string> floats_refusal(const Tensor& tensor, Decides decides) {
+  for (const double value : numbers(tensor)) {
+    if (!std::isfinite(value)) return fmt::format("{} is no finite number", value);
+    if (decides == kScales && value <= 0) return fmt::format("the scale {} is not positive", value);
+    if (decides == kSteps && value == 0) return "a step is 0";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> mask_refusal(const Tensor& tensor, std::span<const std::int64_t> sizes) {
+  if (sizes.empty()) return std::nullopt;
+  const auto* values = tensor.data<std::uint8_t>();
+  for (std::int64_t i = sizes[0]; i < tensor.count(); ++i) {
+    if (values[i] != 0) return said(kIndex, i, sizes[0]);
+  }
+  return std::nullopt;
+}
+
+// --- what is computed ----------------------------------------------------------------------------
+
+enum class Source : std::uint8_t { kUnknown, kSizes, kData };
+
+// What values are made of: constants and sizes alone, or elements of tensors.
+class Sources {
+ public:
+  explicit Sources(const Graph& graph) : graph_(graph), of_(graph.value_capacity()) {
+    for (const NodeId id : graph.topological_order()) {
+      const Node& node = graph.node(id);
+      const bool names_sizes = node.domain.empty() && (node.op == "Shape" || node.op == "Size");
+      bool from_sizes = names_sizes;
+      if (!names_sizes && Graph::subgraphs(node).empty()) {
+        from_sizes = std::all_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId v) { return !v.valid() || of(v) == Source::kSizes; });
+      }
+      if (node.op.starts_with("Random") || node.op == "Multinomial") from_sizes = false;
+      for (const ValueId v : node.outputs) {
+        if (v.valid()) at(v) = from_sizes ? Source::kSizes : Source::kData;
+      }
+    }
+  }
+
+  Source of(ValueId v) const {
+    if (graph_.value(v).origin == Origin::kConstant) return Source::kSizes;
+    return graph_.value(v).origin == Origin::kNode ? of_[static_cast<std::size_t>(v.index)]
+                                                   : Source::kData;
+  }
+
+ private:
+  Source& at(ValueId v) { return of_[static_cast<std::size_t>(v.index)]; }
+
+  const Graph& graph_;
+  std::vector<Source> of_;
+};
+
+// Whether all elements are positions in an axis that is no longer than `axis`: what ArgMax, ArgMin
+// and TopK give, whatever was selected and moved since.
+bool is_position(const Graph& graph, ValueId value, const Dim& axis) {
+  while (graph.value(value).origin == Origin::kNode) {
+    const Node& node = graph.node(graph.value(value).producer);
+    if (!node.domain.empty() || !node.input(0).valid()) return false;
+    const bool top = node.op == "TopK" && graph.value(value).output_index == 1;
+    if (top || node.op == "ArgMax" || node.op == "ArgMin") {
+      const Type& data = graph.type(node.inputs[0]);
+      if (!data.has_rank() || data.rank() == 0) return false;
+      std::int64_t at = node.attr_int("axis", top ? -1 : 0);
+      if (at < 0) at += static_cast<std::int64_t>(data.rank());
+      if (at < 0 || at >= static_cast<std::int64_t>(data.rank())) return false;
+      const Dim& from = (*data.shape)[static_cast<std::size_t>(at)];
+      if (from.is_known() && axis.is_known()) return from.value() <= axis.value();
+      return from.is_symbol() && from == axis;
+    }
+    if (op_facts(node).moves == Moves::kNo && !keeps_integers(graph, node, false)) return false;
+    value = node.inputs[0];
+  }
+  return false;
+}
+
+bool is_in_range(const Graph& graph, const Node& node, const DecidingOperand& operand, ValueId v) {
+  if (operand.decides != kIndex) return false;
+  const Type& data = graph.type(node.inputs[0]);
+  const std::int64_t axis = axis_of(node, operand, data);
+  if (!data.has_rank() || axis < 0 || axis >= static_cast<std::int64_t>(data.rank())) return false;
+  return is_position(graph, v, (*data.shape)[static_cast<std::size_t>(axis)]);
+}
+
+// Loops are known by their counts, not by where they came from.
+bool wants_border(const DecidingOperand& operand) { return operand.decides != kOne; }
+
+}  // namespace
+
+std::span<const DecidingOperand> deciding_operands(const Node& node) {
+  if (!node.domain.empty()) return {};
+  struct ByOp {
+    bool operator()(const DecidingOperand& fact, std::string_view op) const { return fact.op < op; }
+    bool operator()(std::string_view op, const DecidingOperand& fact) const { return op < fact.op; }
+  };
+  const auto [first, last] =
+      std::equal_range(kTable.begin(), kTable.end(), std::string_view(node.op), ByOp{});
+  return {first, last};
+}
+
+std::optional<Sizes> deciding_sizes(const Graph& graph, const Node& node,
+                                    const DecidingOperand& operand) {
+  if (!node.input(0).valid()) return std::nullopt;
+  const Type& data = graph.type(node.inputs[0]);
+  switch (operand.decides) {
+    case kCoordinates: {
+      const Type& indices = graph.type(node.inputs.at(1));
+      if (!indices.has_rank() || indices.rank() == 0 || !indices.shape->back().is_known()) {
+        return std::nullopt;
+      }
+      return sizes_of(data, node.attr_int("batch_dims", 0), indices.shape->back().value());
+    }
+    case kLabel: {
+      auto sizes = sizes_of(data, 1, 1);
+      if (sizes) sizes->push_back(node.attr_int("ignore_index", 0));
+      return sizes;
+    }
+    case kIndex:
+    case kRow:
+    case kLength:
+      return sizes_of(data, axis_of(node, operand, data), 1);
+    case kMask: {
+      if (axis_of(node, operand, data) >= 0) return sizes_of(data, axis_of(node, operand, data), 1);
+      const auto dims = data.static_dims();
+      if (!dims) return std::nullopt;
+      std::int64_t count = 1;
+      for (const std::int64_t dim : *dims) count *= dim;
+      return Sizes{count};
+    }
+    default:
+      return Sizes{};
+  }
+}
+
+std::optional<std::string> refusal(const Tensor& tensor, Decides decides,
+                                   std::span<const std::int64_t> sizes) {
+  if (decides == kOne) {
+    if (tensor.count() == 1) return std::nullopt;
+    return fmt::format("a count or condition of shape {} is not one element",
+                       to_string(tensor.dims()));
+  }
+  if (decides == kMask) return mask_refusal(tensor, sizes);
+  if (decides == kBounds || decides == kAxes) return std::nullopt;
+  if (tensor.dtype() == DType::kInt64) {
+    return integers_refusal<std::int64_t>(tensor, decides, sizes);
+  }
+  if (tensor.dtype() == DType::kInt32) {
+    return integers_refusal<std::int32_t>(tensor, decides, sizes);
+  }
+  return is_floating(tensor.dtype()) ? floats_refusal(tensor, decides) : std::nullopt;
+}
+
+std::optional<ValueId> origin_of(const Graph& graph, ValueId value, bool in_order) {
+  while (graph.value(value).origin == Origin::kNode) {
+    const Node& node = graph.node(graph.value(value).producer);
+    if (!node.input(0).valid() || !keeps_integers(graph, node, in_order)) return std::nullopt;
+    value = node.inputs[0];
+  }
+  return value;
+}
+
+std::vector<ComputedOperand> computed_operands(const Graph& graph) {
+  std::vector<ComputedOperand> found;
+  std::optional<Sources> sources;
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    for (const DecidingOperand& operand : deciding_operands(node)) {
+      const ValueId v = node.input(operand.operand);
+      if (!v.valid() || !wants_border(operand)) continue;
+      if (graph.value(v).origin != Origin::kNode) continue;
+      if (!sources) sources.emplace(graph);
+      if (sources->of(v) == Source::kSizes || is_in_range(graph, node, operand, v)) continue;
+      if (origin_of(graph, v, /*in_order=*/true)) continue;
+      found.push_back({graph.value(v).producer, id});
+    }
+  }
+  return found;
+}
+
+bool computes_operands_inside(const Node& node) {
+  std::vector<const Graph*> bodies = Graph::subgraphs(node);
+  while (!bodies.empty()) {
+    const Graph& body = *bodies.back();
+    bodies.pop_back();
+    std::optional<Sources> sources;
+    for (const NodeId id : body.nodes()) {
+      const Node& inner = body.node(id);
+      for (const Graph* deeper : Graph::subgraphs(inner)) bodies.push_back(deeper);
+      for (const DecidingOperand& operand : deciding_operands(inner)) {
+        const ValueId v = inner.input(operand.operand);
+        if (!v.valid() || !wants_border(operand)) continue;
+        if (!sources) sources.emplace(body);
+        if (sources->of(v) == Source::kSizes || is_in_range(body, inner, operand, v)) continue;
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace xrt
