@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs hostile models and tensors on engines, each batch in worker processes with bounds on
+time and memory, and reports how each ended.
+
+./dev fuzz hostile --all --json report.json
+./dev fuzz hostile --engines openvino --models 100 --tensors 300 --seed 7
+./dev fuzz hostile --engines xla --only tensor:1234
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from openxrt.conformance.judge import reason_class
+from openxrt.conformance.pool import WorkerLost, run_all
+from small_models import usable
+
+ENGINES = ["native", "openvino", "xla", "onnxruntime"]
+SECONDS = 60
+BOUND = 2 << 30
+BATCH = 400  # cases of a worker: what libraries keep of each adds up
+OVER_BOUND = 77  # as in hostile_worker.py
+ALL_MODELS, ALL_TENSORS = 1000, 5000
+# How a case may end. "lax": a result where native has an error.
+SOUND = {"result", "error"}
+BAD = {"crash", "hang", "memory", "internal"}
+
+
+def lost(_: dict[str, Any], loss: WorkerLost) -> dict[str, Any]:
+    """The answer of a case that took its worker along."""
+    kind = "memory" if f"exit status {OVER_BOUND}" in str(loss) else loss.kind
+    return {"case": "", "outcome": kind, "text": str(loss)}
+
+
+def run_engine(
+    engine: str, requests: list[dict[str, Any]], *, jobs: int, seconds: float, bound: int
+) -> list[dict[str, Any]]:
+    """The answers, each with what it answers."""
+    command = [sys.executable, str(Path(__file__).parent / "hostile_worker.py"), engine, str(bound)]
+    here = Path(__file__).parent
+    paths = [str(here), str(here.parent / "support"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "XRT_CACHE_DIR": "", "PYTHONPATH": os.pathsep.join(paths)}
+    answers = []
+    for at in range(0, len(requests), BATCH):
+        batch = requests[at : at + BATCH]
+        answers += run_all(batch, command, environment, jobs=jobs, seconds=seconds, lost=lost)
+    return [
+        {"engine": engine, **request, **answer}
+        for request, answer in zip(requests, answers, strict=True)
+    ]
+
+
+def make_requests(models: int, tensors: int, seed: int) -> list[dict[str, Any]]:
+    """One per case."""
+    counts = [("model", models), ("tensor", tensors)]
+    return [
+        {"kind": kind, "index": index, "seed": seed}
+        for kind, count in counts
+        for index in range(count)
+    ]
+
+
+def summary(answers: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Counts of outcomes by engine."""
+    counts: dict[str, collections.Counter[str]] = {}
+    for answer in answers:
+        counts.setdefault(answer["engine"], collections.Counter())[answer["outcome"]] += 1
+    return {engine: dict(sorted(counter.items())) for engine, counter in counts.items()}
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--engines", default=",".join(ENGINES), help="names, by commas")
+    parser.add_argument("--models", type=int, default=200)
+    parser.add_argument("--tensors", type=int, default=600)
+    parser.add_argument("--all", action="store_true", help=f"{ALL_MODELS} and {ALL_TENSORS} cases")
+    parser.add_argument("--only", help="one case, for example tensor:17")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of a case")
+    parser.add_argument("--bound", type=int, default=BOUND, help="bytes that a case may take")
+    parser.add_argument("--json", type=Path, help="where all answers go")
+    arguments = parser.parse_args()
+    if arguments.all:
+        arguments.models, arguments.tensors = ALL_MODELS, ALL_TENSORS
+    requests = make_requests(arguments.models, arguments.tensors, arguments.seed)
+    if arguments.only:
+        kind, _, index = arguments.only.partition(":")
+        requests = [{"kind": kind, "index": int(index), "seed": arguments.seed}]
+    answers: list[dict[str, Any]] = []
+    for engine in arguments.engines.split(","):
+        if not usable(engine):
+            print(f"{engine}: not installed", file=sys.stderr)
+            continue
+        began = time.monotonic()
+        answers += run_engine(
+            engine,
+            requests,
+            jobs=arguments.jobs,
+            seconds=arguments.seconds,
+            bound=arguments.bound,
+        )
+        print(f"{engine}: {len(requests)} cases in {time.monotonic() - began:.0f} s", flush=True)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(answers, indent=0))
+    classes: dict[tuple[str, str, str], list[str]] = {}
+    for answer in answers:
+        if answer["outcome"] in SOUND:
+            continue
+        key = (answer["engine"], answer["outcome"], reason_class(answer["text"]))
+        where = f"{answer['kind']}:{answer['index']} {answer['case']}"
+        classes.setdefault(key, []).append(where)
+    for (engine, outcome, reason), where in sorted(classes.items()):
+        print(f"{engine} {outcome} {len(where)}x [{', '.join(where[:3])}] {reason}")
+    for engine, counts in summary(answers).items():
+        print(f"{engine}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    return 1 if any(answer["outcome"] in BAD for answer in answers) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs hostile cases one by one in a process of its own, for hostile_run.py.
+
+Started with the engine's name and the bound on memory in bytes; requests name a case. The answer
+says how it ended: "result", "error" (one of ours), "internal" (InternalError, or an exception that
+is none of ours), "differs" (another result than native's), "lax" (a result where native has an
+error). A process that takes more memory than the bound ends with status OVER_BOUND.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openxrt
+from hostile_cases import HostileCase, make_case, seeds
+from openxrt.conformance.judge import difference
+from openxrt.conformance.pool import first_lines, serve
+
+TOLERANCE = 2e-3  # of the largest magnitude: rounding explains no more for ops of these sizes
+
+
+OVER_BOUND = 77
+RESERVED = 16 << 30  # of addresses, beyond what libraries reserve and never touch
+
+
+def resident_bytes() -> int:
+    """The memory that the process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def watch(bound: int) -> None:
+    """Ends the process when it has more memory."""
+    while resident_bytes() <= bound:
+        time.sleep(0.02)
+    os._exit(OVER_BOUND)
+
+
+def outcomes(case: HostileCase, engines: list[str]) -> list[tuple[str, Any]]:
+    """Of loading, if that fails, else of each run: ("result", values) or (kind, message)."""
+    found: list[tuple[str, Any]] = []
+
+    def attempt(action: Callable[[], Any]) -> Any:
+        try:
+            value = action()
+        except openxrt.InternalError as error:
+            found.append(("internal", str(error)))
+        except openxrt.Error as error:
+            found.append(("error", str(error)))
+        except MemoryError:
+            found.append(("error", "out of memory"))
+        except Exception as error:  # what is none of ours is what is looked for
+            found.append(("internal", f"{type(error).__name__}: {error}"))
+        else:
+            return value
+        return None
+
+    program = attempt(lambda: openxrt.load(case.model, engines=engines, num_threads=1))
+    if program is None:
+        return found
+    for feeds in case.feeds:
+        results = attempt(lambda feeds=feeds: program.run(feeds))
+        if results is not None:
+            values = results.values() if isinstance(results, dict) else results
+            found.append(("result", list(values)))
+    return found
+
+
+def is_random(case: HostileCase) -> bool:
+    """Whether engines may give different numbers."""
+    return any(name in case.name for name in ("bernoulli", "random", "multinomial", "dropout"))
+
+
+def judged(ours: list[tuple[str, Any]], native: list[tuple[str, Any]]) -> tuple[str, str]:
+    """How the case ended, and the message of the worst of its runs."""
+    for kind, text in ours:
+        if kind == "internal":
+            return "internal", text
+    for (kind, value), (kind_of_native, expected) in zip(ours, native, strict=False):
+        if kind != "result":
+            continue
+        if kind_of_native == "error" and len(ours) == len(native):
+            return "lax", str(expected)  # a result where native says what is wrong
+        if kind_of_native == "result":
+            try:
+                reason = difference(expected, value, TOLERANCE)
+            except MemoryError:  # both are large, and comparing them makes more
+                continue
+            if reason:
+                return "differs", reason
+    kind, text = ours[-1]
+    return kind, text if kind != "result" else ""
+
+
+def start() -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Loads the engine; what answers a request."""
+    engine, bound = sys.argv[1], int(sys.argv[2])
+    os.environ["XRT_LOG_LEVEL"] = "error"
+    engines = [engine] if engine == "native" else [engine, "native"]
+    warm = make_case("tensor", 0, 0)
+    outcomes(warm, engines)
+    seeds()
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + RESERVED, used + RESERVED))
+    threading.Thread(target=watch, args=(resident_bytes() + bound,), daemon=True).start()
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        case = make_case(request["kind"], request["index"], request["seed"])
+        with np.errstate(all="ignore"):
+            ours = outcomes(case, engines)
+            native = [] if engine == "native" or is_random(case) else outcomes(case, ["native"])
+            kind, text = judged(ours, native)
+        return {"case": case.name, "outcome": kind, "text": first_lines(text, 300)}
+
+    return answer
+
+
+if __name__ == "__main__":
+    serve(start)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of hostile models and tensors ends with a result or an error of ours, on every engine.
+
+`./dev fuzz hostile --all` runs all of them."""
+
+import pytest
+from hostile_run import BAD, BOUND, ENGINES, make_requests, run_engine
+from small_models import usable
+
+SEED = 20
+MODELS, TENSORS = 24, 60
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sample(engine: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    requests = make_requests(MODELS, TENSORS, SEED)
+    answers = run_engine(engine, requests, jobs=1, seconds=30, bound=BOUND)
+    assert len(answers) == len(requests)
+    assert [answer for answer in answers if answer["outcome"] in BAD] == []
+    assert sum(answer["outcome"] == "result" for answer in answers) > len(answers) // 4
