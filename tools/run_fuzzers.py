@@ -31,6 +31,9 @@ def collect_seeds(target: str) -> Path:
     if own.is_dir():
         for file in sorted(own.iterdir()):
             shutil.copy(file, corpus / file.name)
+    if target == "read_flat":  # what to change, and the text of a graph
+        for file in sorted((own.parent / "parse_graph").iterdir()):
+            (corpus / file.name).write_bytes(bytes(8) + file.read_bytes())
     if target == "import_oneflow":  # jobs with gradients and updates
         for file in sorted((ROOT / "tests" / "frontends" / "oneflow" / "data").glob("*.mlir.gz")):
             (corpus / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
