@@ -20,6 +20,7 @@ using Sizes = std::vector<std::int64_t>;
 
 // Sorted by op.
 constexpr auto kTable = std::to_array<DecidingOperand>({
+    {.op = "AffineGrid", .operand = 1, .decides = kSizes, .shapes = true},
     {.op = "BlackmanWindow", .operand = 0, .decides = kSizes, .shapes = true},
     {.op = "CenterCropPad", .operand = 1, .decides = kSizes, .shapes = true},
     {.op = "Compress", .operand = 1, .decides = kMask, .axis = "axis"},
@@ -61,6 +62,7 @@ constexpr auto kTable = std::to_array<DecidingOperand>({
     {.op = "ReverseSequence", .operand = 1, .decides = kLength, .axis = "time_axis"},
     {.op = "RoiAlign", .operand = 1, .decides = kFinite},
     {.op = "RoiAlign", .operand = 2, .decides = kRow},
+    {.op = "RotaryEmbedding", .operand = 3, .decides = kIndex, .of = 1},
     {.op = "STFT", .operand = 1, .decides = kSizes, .shapes = true},
     {.op = "STFT", .operand = 3, .decides = kSizes, .shapes = true},
     {.op = "ScatterElements", .operand = 1, .decides = kIndex, .axis = "axis"},
@@ -293,7 +295,8 @@ bool is_position(const Graph& graph, ValueId value, const Dim& axis) {
 
 bool is_in_range(const Graph& graph, const Node& node, const DecidingOperand& operand, ValueId v) {
   if (operand.decides != kIndex) return false;
-  const Type& data = graph.type(node.inputs[0]);
+  if (!node.input(operand.of).valid()) return false;
+  const Type& data = graph.type(node.inputs[operand.of]);
   const std::int64_t axis = axis_of(node, operand, data);
   if (!data.has_rank() || axis < 0 || axis >= static_cast<std::int64_t>(data.rank())) return false;
   return is_position(graph, v, (*data.shape)[static_cast<std::size_t>(axis)]);
@@ -317,8 +320,8 @@ std::span<const DecidingOperand> deciding_operands(const Node& node) {
 
 std::optional<Sizes> deciding_sizes(const Graph& graph, const Node& node,
                                     const DecidingOperand& operand) {
-  if (!node.input(0).valid()) return std::nullopt;
-  const Type& data = graph.type(node.inputs[0]);
+  if (!node.input(operand.of).valid()) return std::nullopt;
+  const Type& data = graph.type(node.inputs[operand.of]);
   switch (operand.decides) {
     case kCoordinates: {
       const Type& indices = graph.type(node.inputs.at(1));

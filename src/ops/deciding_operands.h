@@ -46,6 +46,7 @@ struct DecidingOperand {
   Decides decides = Decides::kIndex;
   bool shapes = false;         // the result's shape depends on it
   std::string_view axis = {};  // the attribute that names the axis; empty: axis 0
+  std::size_t of = 0;          // the input whose axis it is
 };
 
 // The operands of the node that decide: empty for most ops.

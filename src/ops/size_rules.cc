@@ -160,6 +160,41 @@ Refusal col2im(const Operands& o) {
   return fmt::format("[{}] are no blocks of such an image", fmt::join(*x, ","));
 }
 
+// offset [N, 2 * groups * window, ...] and mask [N, groups * window, ...] of the result's windows.
+Refusal deformed_conv(const Operands& o) {
+  const auto made = o.result();
+  const auto w = o.dims(1);
+  if (!made || !w || made->size() < 3 || w->size() != made->size()) return std::nullopt;
+  Dims wanted = *made;
+  wanted[1] = 2 * o.node.attr_int("offset_group", 1);
+  for (std::size_t a = 2; a < w->size(); ++a) wanted[1] *= (*w)[a];
+  const auto offset = o.dims(2);
+  if (offset && *offset != wanted) return "the offsets do not fit the windows";
+  wanted[1] /= 2;
+  const auto mask = o.dims(4);
+  if (mask && *mask != wanted) return "the mask does not fit the windows";
+  return std::nullopt;
+}
+
+Refusal depth_to_space(const Operands& o) {
+  const auto x = o.dims(0);
+  const std::int64_t block = o.node.attr_int("blocksize", 1);
+  if (!x || x->size() != 4 || block <= 0 || block >= (1 << 20)) return std::nullopt;
+  if ((*x)[1] % (block * block) == 0) return std::nullopt;
+  return fmt::format("{} channels are no blocks of {}", (*x)[1], block);
+}
+
+Refusal boxes(const Operands& o) {
+  const auto box = o.dims(0);
+  const auto score = o.dims(1);
+  if (!box || !score) return std::nullopt;
+  const bool fits = box->size() == 3 && score->size() == 3 && (*box)[2] == 4 &&
+                    (*box)[0] == (*score)[0] && (*box)[1] == (*score)[2];
+  if (fits) return std::nullopt;
+  return fmt::format("boxes [{}] do not fit scores [{}]", fmt::join(*box, ","),
+                     fmt::join(*score, ","));
+}
+
 Refusal global_pool(const Operands& o) {
   const auto x = o.dims(0);
   if (!x || x->size() < 3 || std::find(x->begin() + 2, x->end(), 0) == x->end()) return {};
@@ -355,6 +390,8 @@ constexpr auto kRules = std::to_array<Rule>({
     {"ConvInteger", conv},
     {"CumProd", one},
     {"CumSum", one},
+    {"DeformConv", deformed_conv},
+    {"DepthToSpace", depth_to_space},
     {"DequantizeLinear", quantized},
     {"GatherElements", by_elements},
     {"GatherND", by_coordinates},
@@ -368,6 +405,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"LpPool", pool},
     {"MaxPool", pool},
     {"NegativeLogLikelihoodLoss", loss},
+    {"NonMaxSuppression", boxes},
     {"OneHot", one_hot},
     {"PRelu", slope},
     {"Pad", pad},

@@ -54,7 +54,7 @@ def deep_ifs(rng: random.Random) -> Made:
 def deep_types(rng: random.Random) -> Made:
     """A sequence of sequences of sequences."""
     kind = helper.make_tensor_type_proto(F, [2])
-    for _ in range(rng.choice([2, 50, 90])):
+    for _ in range(rng.choice([2, 20, 40])):
         wrap = helper.make_sequence_type_proto
         kind = (wrap if rng.random() < 0.7 else helper.make_optional_type_proto)(kind)
     value = helper.make_value_info("x", kind)
