@@ -24,13 +24,13 @@
 // the standard library, so that those of two libraries in one process are never taken for each
 // other's.
 #if defined(_LIBCPP_VERSION)
-#define XRT_ENGINE_NAMESPACE engine_1_0_libcpp
+#define XRT_ENGINE_NAMESPACE engine_1_1_libcpp
 #elif defined(_GLIBCXX_DEBUG)
-#define XRT_ENGINE_NAMESPACE engine_1_0_gnu_debug
+#define XRT_ENGINE_NAMESPACE engine_1_1_gnu_debug
 #elif defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
-#define XRT_ENGINE_NAMESPACE engine_1_0_gnu_old
+#define XRT_ENGINE_NAMESPACE engine_1_1_gnu_old
 #else
-#define XRT_ENGINE_NAMESPACE engine_1_0_gnu
+#define XRT_ENGINE_NAMESPACE engine_1_1_gnu
 #endif
 
 namespace xrt {

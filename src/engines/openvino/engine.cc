@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/engine.h"
 
-#include <cstdlib>
 #include <map>
-#include <memory>
-#include <openvino/op/constant.hpp>
-#include <openvino/op/matmul.hpp>
-#include <openvino/op/parameter.hpp>
 #include <openvino/runtime/properties.hpp>
 #include <string>
-#include <vector>
 
 #include "device/processor.h"
 #include "engine/handles.h"
@@ -82,41 +76,6 @@ void check_device(const std::string& device) {
   }
 }
 
-// The plugin's own copy of oneDNN keeps primitives too, 1,024 of the process. It asks the
-// environment for the number, once, when it makes the first one; other copies of oneDNN that this
-// process may hold ask for the same variable, so that it is there for that long only. A user's
-// value stands.
-class OneDnnCacheBound {
- public:
-  OneDnnCacheBound() {
-    for (const char* other : {"DNNL_PRIMITIVE_CACHE_CAPACITY", kVariable}) {
-      if (std::getenv(other) != nullptr) return;
-    }
-    is_set_ = ::setenv(kVariable, std::to_string(kKeptPrimitives).c_str(), 0) == 0;
-  }
-  ~OneDnnCacheBound() {
-    if (is_set_) ::unsetenv(kVariable);
-  }
-  OneDnnCacheBound(const OneDnnCacheBound&) = delete;
-  OneDnnCacheBound& operator=(const OneDnnCacheBound&) = delete;
-
- private:
-  static constexpr const char* kVariable = "ONEDNN_PRIMITIVE_CACHE_CAPACITY";
-  bool is_set_ = false;
-};
-
-// A model that makes the plugin's oneDNN make a primitive: it has read its settings then.
-void wake_onednn(ov::Core& core) {
-  const OneDnnCacheBound bound;
-  const auto x = std::make_shared<ov::op::v0::Parameter>(ov::element::f32, ov::PartialShape{1, 16});
-  const auto weights = ov::op::v0::Constant::create(ov::element::f32, {16, 16},
-                                                    std::vector<float>(std::size_t{16} * 16, 1));
-  const auto product = std::make_shared<ov::op::v0::MatMul>(x, weights);
-  const auto model =
-      std::make_shared<ov::Model>(ov::OutputVector{product->output(0)}, ov::ParameterVector{x});
-  core.compile_model(model, "CPU", {ov::inference_num_threads(1)});
-}
-
 }  // namespace
 
 OpenVinoEngine::OpenVinoEngine() {
@@ -151,12 +110,6 @@ OpenVinoEngine::State& OpenVinoEngine::state() const {
   return state_;
 }
 
-ov::Core& OpenVinoEngine::compiler() const {
-  ov::Core& core = *state().core;
-  std::call_once(woken_, [&] { translated("openvino: cannot start", [&] { wake_onednn(core); }); });
-  return core;
-}
-
 Support OpenVinoEngine::supports(const SupportQuery& query) const {
   if (query.device != "cpu") return Support::no("openvino offers the device cpu only");
   return state().oracle->check(graph_of(query.graph), query.node);
@@ -179,7 +132,7 @@ std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& functi
     const std::shared_ptr<ov::Model> model = convert(expanded ? *expanded : graph);
     set_ranges(*model, graph, options);
     return std::make_shared<const OpenVinoExecutable>(
-        compiler().compile_model(model, "CPU", configuration(graph, options)), function,
+        state().core->compile_model(model, "CPU", configuration(graph, options)), function,
         options.num_threads);
   });
 }
@@ -193,7 +146,7 @@ std::shared_ptr<const Executable> OpenVinoEngine::load(const TensorView& view,
     // OpenVINO takes mutable memory and only reads it.
     const ov::Tensor bytes(ov::element::u8, {blob.bytes()}, const_cast<void*>(blob.raw()));
     return std::make_shared<const OpenVinoExecutable>(
-        compiler().import_model(bytes, "CPU", configuration(graph_of(function.graph), options)),
+        state().core->import_model(bytes, "CPU", configuration(graph_of(function.graph), options)),
         function, options.num_threads, blob);
   });
 }

@@ -37,10 +37,8 @@ class OpenVinoEngine : public Engine {
   };
   // Made on first use: it loads the plugin.
   State& state() const;
-  // What compiles; its plugin keeps a bounded number of primitives.
-  ov::Core& compiler() const;
 
-  mutable std::once_flag once_, woken_;
+  mutable std::once_flag once_;
   mutable State state_;
   EngineInfo info_;
 };
