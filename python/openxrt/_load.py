@@ -141,7 +141,7 @@ def load(
             limit. An engine that needs more has failed to compile.
         max_memory_bytes: Bytes that a program may allocate for values, weights aside: of one run,
             and of constants that are folded when it is loaded. More is an error that names the
-            node. 0: most of the machine's memory for a run.
+            node. 0: nine tenths of the machine's memory, or of the control group's.
         max_nodes: The most nodes that a model may have, functions expanded and sub-graphs
             included.
         deadline_s: Seconds that loading may take, and seconds that one run may take; then it is an
