@@ -217,7 +217,8 @@ class EngineTable {
     to.max_workspace_bytes = from->max_workspace_bytes;
     to.max_batch_size = from->max_batch_size;
     to.records_dir = string(from->records_dir);
-    if (from->size >= offsetof(xrt_engine_compile_options, range_count) + sizeof(from->range_count)) {
+    if (from->size >=
+        offsetof(xrt_engine_compile_options, range_count) + sizeof(from->range_count)) {
       for (std::size_t i = 0; i < from->range_count; ++i) {
         const xrt_engine_size_range& range = *from->ranges[i];
         to.ranges.push_back({string(range.symbol), range.least, range.usual, range.most});

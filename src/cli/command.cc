@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/message.h"
-#include "base/message.h"
 #include "base/nearest.h"
 #include "cli/text.h"
 #include "options/variables.h"

@@ -329,9 +329,7 @@ std::vector<NodeId> Graph::topological_order() const {
   return order;
 }
 
-bool Graph::is_output(ValueId id) const {
-  return index_->outputs.contains(id.index);
-}
+bool Graph::is_output(ValueId id) const { return index_->outputs.contains(id.index); }
 
 const Tensor* Graph::constant(ValueId id) const {
   if (!id.valid()) return nullptr;

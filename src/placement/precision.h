@@ -27,8 +27,8 @@ bool offers_precision(const Engine& engine, const std::string& device, Phase pha
 Precision precision_for(const Engine& engine, const std::string& device, Precision precision);
 
 // A function's graph with casts, in which the engine takes every node, for an engine without
-// has_precision(). Nothing where no node of it could compute in `precision`; of no such nodes, where
-// constants are outside of its range.
+// has_precision(). Nothing where no node of it could compute in `precision`; of no such nodes,
+// where constants are outside of its range.
 std::optional<NarrowedGraph> narrowed_for(const Engine& engine, const Graph& function,
                                           const std::string& device, Phase phase,
                                           Precision precision);

@@ -160,8 +160,8 @@ class Order {
       values_.push_back(text(value));
     }
     for (const SizeRange& range : options.ranges) {
-      ranges_.push_back(
-          {sizeof(xrt_engine_size_range), text(range.symbol), range.least, range.usual, range.most});
+      ranges_.push_back({sizeof(xrt_engine_size_range), text(range.symbol), range.least,
+                         range.usual, range.most});
     }
     for (const xrt_engine_size_range& range : ranges_) range_pointers_.push_back(&range);
     function_ = {sizeof(function_), text(function.name), function.graph.handle(),

@@ -349,7 +349,8 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
   std::vector<BufferLife> buffers;
   std::vector<std::int32_t> buffer_of(slots_.size(), -1);
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].kind != SlotKind::kArena || root(static_cast<std::int32_t>(slot)) != static_cast<std::int32_t>(slot)) {
+    if (slots_[slot].kind != SlotKind::kArena ||
+        root(static_cast<std::int32_t>(slot)) != static_cast<std::int32_t>(slot)) {
       continue;
     }
     buffer_of[slot] = static_cast<std::int32_t>(buffers.size());
@@ -367,10 +368,9 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     const SlotPlan& plan = slots_[slot];
     const std::int32_t owner = root(static_cast<std::int32_t>(slot));
-    const bool dropped =
-        plan.kind == SlotKind::kDynamic ||
-        (plan.kind == SlotKind::kView && slots_[owner].kind != SlotKind::kArena &&
-         slots_[owner].kind != SlotKind::kConstant);
+    const bool dropped = plan.kind == SlotKind::kDynamic ||
+                         (plan.kind == SlotKind::kView && slots_[owner].kind != SlotKind::kArena &&
+                          slots_[owner].kind != SlotKind::kConstant);
     if (!dropped) continue;
     dropped_.push_back(static_cast<std::int32_t>(slot));
     if (last[slot] >= 0 && last[slot] < end) {
