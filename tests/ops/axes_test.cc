@@ -103,7 +103,7 @@ TEST(OwnOps, HaveSchemasAndTypes) {
   EXPECT_EQ(to_string(g.type(g.node(weight).outputs[1])), "float32[4]");
   EXPECT_EQ(to_string(g.type(g.node(pool).outputs[0])), "float32[2,6,H,9]");
   EXPECT_EQ(to_string(g.type(g.node(after).outputs[0])), "float32[2,6,H,9]");
-  EXPECT_EQ(all_ops("xrt").size(), 4U);
+  EXPECT_EQ(all_ops("xrt").size(), 5U);
   EXPECT_TRUE(is_deterministic(g.node(pool)));
 }
 
