@@ -19,7 +19,7 @@ using enum Decides;
 using Sizes = std::vector<std::int64_t>;
 
 // Sorted by op.
-constexpr auto kTable = std::to_array<DecidingOperand>({
+constexpr auto kDecidingOperands = std::to_array<DecidingOperand>({
     {.op = "AffineGrid", .operand = 1, .decides = kSizes, .shapes = true},
     {.op = "BlackmanWindow", .operand = 0, .decides = kSizes, .shapes = true},
     {.op = "CenterCropPad", .operand = 1, .decides = kSizes, .shapes = true},
@@ -81,7 +81,7 @@ constexpr auto kTable = std::to_array<DecidingOperand>({
     {.op = "Unsqueeze", .operand = 1, .decides = kAxes, .shapes = true},
     {.op = "Upsample", .operand = 1, .decides = kScales, .shapes = true},
 });
-static_assert(std::is_sorted(kTable.begin(), kTable.end(),
+static_assert(std::is_sorted(kDecidingOperands.begin(), kDecidingOperands.end(),
                              [](const DecidingOperand& a, const DecidingOperand& b) {
                                return a.op < b.op;
                              }));
@@ -313,8 +313,8 @@ std::span<const DecidingOperand> deciding_operands(const Node& node) {
     bool operator()(const DecidingOperand& fact, std::string_view op) const { return fact.op < op; }
     bool operator()(std::string_view op, const DecidingOperand& fact) const { return op < fact.op; }
   };
-  const auto [first, last] =
-      std::equal_range(kTable.begin(), kTable.end(), std::string_view(node.op), ByOp{});
+  const auto [first, last] = std::equal_range(kDecidingOperands.begin(), kDecidingOperands.end(),
+                                              std::string_view(node.op), ByOp{});
   return {first, last};
 }
 

@@ -179,7 +179,8 @@ Placement place(Survey& survey, const Decision& decision) {
   partition_options.minimum_nodes = options.cluster_minimum_nodes;
   partition_options.maximum_nodes = options.cluster_maximum_nodes;
   partition_options.updates = updates_of(graph, options);
-  partition_options.borders = computed_operands(graph);
+  // A training step reads data of its owner, and pays for a cut with memory and fused kernels.
+  if (!options.training) partition_options.borders = computed_operands(graph);
   for (EngineAnswers& answers : placement.answers) {
     answers.keeps_borders = keeps_borders(survey, answers.engine);
   }

@@ -8,7 +8,7 @@ import numpy as np
 import openxrt
 import pytest
 
-ENGINES = [name for name in openxrt.engines() if name != "tensorrt"]
+ENGINES = ["native", "openvino", "xla", "onnxruntime", "tvm"]
 HALF = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 RNG = np.random.default_rng(0)
 
@@ -39,6 +39,8 @@ def expected(x: np.ndarray, weights: np.ndarray, half: type) -> dict[str, np.nda
 @pytest.mark.parametrize("precision", HALF)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_half_precision_is_computed_or_refused(engine: str, precision: str) -> None:
+    if engine not in openxrt.engines():
+        pytest.skip(f"{engine} is not installed")
     weights = RNG.normal(size=(64, 64)).astype(np.float32)
     x = RNG.normal(size=(3, 64)).astype(np.float32)
     options = {"engine": engine, "precision": precision, "strict": True, "cache_dir": ""}
@@ -60,7 +62,7 @@ def test_half_precision_is_computed_or_refused(engine: str, precision: str) -> N
 
 
 def test_an_engine_that_has_it_not_says_so(capfd: pytest.CaptureFixture[str]) -> None:
-    if "tvm" not in ENGINES:
+    if "tvm" not in openxrt.engines():
         pytest.skip("tvm is not installed")
     weights = np.eye(64, dtype=np.float32)
     program = openxrt.load(product(weights), engine="tvm", precision="bf16", cache_dir="")
