@@ -26,6 +26,7 @@ void crash(int fault) {
     case faults::kAbort:
       std::abort();
     case faults::kSegv:
+      ::signal(SIGSEGV, SIG_DFL);  // a sanitizer's handler would exit
       ::raise(SIGSEGV);
       return;
     case faults::kExit:
