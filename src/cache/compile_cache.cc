@@ -142,7 +142,10 @@ class MemoryCache {
   std::shared_ptr<Entry> entry(const std::string& key) {
     const std::lock_guard lock(mutex_);
     std::erase_if(entries_, [](const auto& item) {
-      return item.second.use_count() == 1 && item.second->executable.expired();
+      if (item.second.use_count() > 1) return false;
+      // Nobody holds it now; what the last one wrote is seen by who locks after him.
+      const std::lock_guard last(item.second->mutex);
+      return item.second->executable.expired();
     });
     auto& slot = entries_[key];
     if (slot == nullptr) slot = std::make_shared<Entry>();
