@@ -89,6 +89,7 @@ Shape wanted_shape(const InputType& input, const std::string& text, Renaming& re
 // Applies `shapes` and single sizes of `ranges`. Whether anything changed.
 bool apply_shapes(std::vector<InputType>& inputs, const ProgramOptions& options) {
   std::vector<std::string> names;
+  names.reserve(inputs.size());
   for (const InputType& input : inputs) names.push_back(input.name);
   for (const auto& [name, text] : options.shapes) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
