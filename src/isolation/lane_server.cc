@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/host.h"
+#include "isolation/failure.h"
 #include "isolation/futex.h"
 #include "xrt/error.h"
 
@@ -118,24 +118,9 @@ void LaneServer::serve() {
       futex_wait(head()->turn, handled, kSleepMs);
       turn = head()->turn.load(std::memory_order_acquire);
     }
-    std::uint32_t code = 0;
-    std::string cause;
-    const auto failed = [&](ErrorCode with, const std::string& what) {
-      code = static_cast<std::uint32_t>(with) + 1;
-      cause = what;
-    };
-    try {
-      if (head()->order == LaneHead::kEnd) return;
-      head()->order == LaneHead::kRun ? run() : fetch();
-    } catch (const Error& error) {
-      failed(error.code(), error.what());
-    } catch (const std::bad_alloc&) {
-      failed(ErrorCode::kResource, "there is no memory left in its worker");
-    } catch (const std::exception& error) {
-      failed(ErrorCode::kEngine, error.what());
-    } catch (...) {
-      failed(ErrorCode::kEngine, "it threw something that is no std::exception");
-    }
+    if (head()->order == LaneHead::kEnd) return;
+    const auto [code, cause] =
+        failure_of([&] { head()->order == LaneHead::kRun ? run() : fetch(); });
     const std::size_t size = std::min(cause.size(), head()->text.size());
     std::memcpy(head()->text.data(), cause.data(), size);
     head()->text_bytes = static_cast<std::uint32_t>(size);

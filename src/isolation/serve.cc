@@ -15,7 +15,6 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <new>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -28,6 +27,7 @@
 #include "engine/host.h"
 #include "isolation/channel.h"
 #include "isolation/description.h"
+#include "isolation/failure.h"
 #include "isolation/lane_server.h"
 #include "isolation/sandbox.h"
 #include "xrt/error.h"
@@ -176,22 +176,8 @@ class Server {
     MessageHead head;
     head.call = call;
     head.kind = static_cast<std::uint32_t>(Message::kReply);
-    std::string cause;
-    const auto failed = [&](ErrorCode code, const std::string& what) {
-      head.code = static_cast<std::uint32_t>(code) + 1;
-      cause = what;
-    };
-    try {
-      work(content);
-    } catch (const Error& error) {
-      failed(error.code(), error.what());
-    } catch (const std::bad_alloc&) {
-      failed(ErrorCode::kResource, "there is no memory left in its worker");
-    } catch (const std::exception& error) {
-      failed(ErrorCode::kEngine, error.what());
-    } catch (...) {
-      failed(ErrorCode::kEngine, "it threw something that is no std::exception");
-    }
+    const auto [code, cause] = failure_of([&] { work(content); });
+    head.code = code;
     if (head.code == 0) {
       channel_.send(head, content.finish());
     } else {
