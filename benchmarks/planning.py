@@ -17,10 +17,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+
+from doubling import OPSETS, doubling_functions
 
 Nodes = list[onnx.NodeProto]
 FLOAT = TensorProto.FLOAT
@@ -38,8 +43,7 @@ def model(
     constants: list[onnx.TensorProto] | None = None,
 ) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "g", inputs or [value("x", [4])], outputs, constants or [])
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("f", 1)]
-    return helper.make_model(graph, opset_imports=opsets, functions=functions or [], ir_version=10)
+    return helper.make_model(graph, opset_imports=OPSETS, functions=functions or [], ir_version=10)
 
 
 def chain(n: int) -> onnx.ModelProto:
@@ -132,20 +136,8 @@ def loops(n: int) -> onnx.ModelProto:
 def functions(n: int) -> onnx.ModelProto:
     """Functions, each of which calls the one before twice: about n nodes."""
     depth = max(int(math.log2(n)), 1)
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("f", 1)]
-    made = [
-        helper.make_function(
-            "f", "F0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], opsets
-        )
-    ]
-    for i in range(1, depth):
-        calls = [
-            helper.make_node(f"F{i - 1}", ["a"], ["m"], domain="f"),
-            helper.make_node(f"F{i - 1}", ["m"], ["b"], domain="f"),
-        ]
-        made.append(helper.make_function("f", f"F{i}", ["a"], ["b"], calls, opsets))
     nodes = [helper.make_node(f"F{depth - 1}", ["x"], ["y"], domain="f")]
-    return model(nodes, [value("y", [4])], functions=made)
+    return model(nodes, [value("y", [4])], functions=doubling_functions(depth))
 
 
 def constants(n: int) -> onnx.ModelProto:

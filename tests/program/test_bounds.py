@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import openxrt
 import pytest
+from doubling import OPSETS, doubling_functions
 from onnx import TensorProto, helper
 from small_models import make_model, tensor
 
@@ -185,40 +186,30 @@ def test_values_between_steps_count() -> None:
         openxrt.load(model, engine="native", max_memory_bytes=2 << 20)(x)
 
 
-def doubling_functions(depth: int) -> bytes:
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("f", 1)]
-    functions = [
-        helper.make_function(
-            "f", "F0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], opsets
-        )
-    ]
-    for i in range(1, depth):
-        calls = [
-            helper.make_node(f"F{i - 1}", ["a"], ["m"], domain="f"),
-            helper.make_node(f"F{i - 1}", ["m"], ["b"], domain="f"),
-        ]
-        functions.append(helper.make_function("f", f"F{i}", ["a"], ["b"], calls, opsets))
+def doubling_model(depth: int) -> bytes:
     graph = helper.make_graph(
         [helper.make_node(f"F{depth - 1}", ["x"], ["y"], domain="f")],
         "g",
         [tensor("x", FLOAT, [1])],
         [tensor("y", FLOAT, [1])],
     )
-    model = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=10)
+    model = helper.make_model(
+        graph, opset_imports=OPSETS, functions=doubling_functions(depth), ir_version=10
+    )
     return model.SerializeToString()
 
 
 def test_functions_that_double_are_bounded() -> None:
     start = time.monotonic()
     with pytest.raises(openxrt.ResourceError, match="nodes"):
-        openxrt.load(doubling_functions(30), engine="native")
+        openxrt.load(doubling_model(30), engine="native")
     assert time.monotonic() - start < 20
 
 
 def test_max_nodes_counts_functions_and_sub_graphs() -> None:
-    openxrt.load(doubling_functions(4), engine="native", max_nodes=100)
+    openxrt.load(doubling_model(4), engine="native", max_nodes=100)
     with pytest.raises(openxrt.ResourceError, match="more than 10 nodes"):
-        openxrt.load(doubling_functions(5), engine="native", max_nodes=10)
+        openxrt.load(doubling_model(5), engine="native", max_nodes=10)
     body = [helper.make_node("Neg", ["x" if i == 0 else f"r{i}"], [f"r{i + 1}"]) for i in range(9)]
     branch = helper.make_graph(body, "b", [], [tensor("r9", FLOAT, [1])])
     model = make_model(
