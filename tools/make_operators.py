@@ -23,7 +23,7 @@ from typing import Any
 
 import onnx.defs
 import openxrt
-from openxrt._core import FALLBACK_ENGINE, gradient_kind, own_ops
+from openxrt._core import FALLBACK_ENGINE, deciding_operands, gradient_kind, own_ops
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "operators.md"
@@ -58,6 +58,17 @@ OWN = """\
 
 Gradients that have no good form among the standard ops, what recomputation needs, and an LSTM on
 bytes, which has a body for engines without it. Such an engine leaves the others to native.
+
+"""
+
+
+DECIDING = """\
+## Operands that decide shapes or addresses
+
+The runtime holds the values of these operands to the rule of the table before an engine that does
+not check them itself sees them: constants when a program is loaded, all others before each launch.
+Where one node computes such a value for another, the function is cut between the two. The native
+engine and ONNX Runtime check their values themselves. The table is `src/ops/deciding_operands.cc`.
 
 """
 
@@ -137,6 +148,16 @@ def own_table(names: list[str], have: dict[str, set[str]]) -> list[str]:
     return lines
 
 
+def deciding_table() -> list[str]:
+    """The operands that decide shapes or addresses, one line each."""
+    lines = ["| op | operand | decides | its elements |", "| --- | --- | --- | --- |"]
+    for op, position, shapes, wanted in deciding_operands():
+        operands = onnx.defs.get_schema(op).inputs
+        what = "the shape of the result" if shapes else "what is read or written"
+        lines.append(f"| {op} | {operands[position].name} ({position}) | {what} | {wanted} |")
+    return lines
+
+
 def page() -> str:
     """The whole page as text."""
     names = openxrt.engines()
@@ -166,6 +187,9 @@ def page() -> str:
         + "\n\n"
         + OWN
         + "\n".join(own_table(names, have))
+        + "\n\n"
+        + DECIDING
+        + "\n".join(deciding_table())
         + "\n"
     )
 

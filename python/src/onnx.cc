@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exec/native_evaluator.h"
+#include "ops/deciding_operands.h"
 #include "ops/own_ops.h"
 #include "ops/schema.h"
 #include "passes/pass_manager.h"
@@ -64,6 +65,18 @@ void bind_onnx(nb::module_& module) {
         return rows;
       },
       "The ops of the domain xrt: name, inputs, outputs, meaning.");
+  module.def(
+      "deciding_operands",
+      [] {
+        using Row = std::tuple<std::string, std::size_t, bool, std::string>;
+        std::vector<Row> rows;
+        for (const DecidingOperand& fact : all_deciding_operands()) {
+          rows.emplace_back(fact.op, fact.operand, fact.shapes, wanted_of(fact.decides));
+        }
+        return rows;
+      },
+      "Operands whose values decide shapes or addresses: op, position, whether the shape of the "
+      "result depends on it, what its elements must be.");
 }
 
 }  // namespace xrt::python

@@ -98,11 +98,15 @@ std::unique_ptr<Executor::RunState> Executor::make_state() const {
   const WorkScope scope(state->account, most_bytes_);
   const bool has_workers = std::any_of(launches_.begin(), launches_.end(),
                                        [](const auto& launch) { return launch->is_isolated; });
-  if (has_workers && arena_bytes_ > 0) {
-    state->arena = shared_bytes(arena_bytes_);
-    state->process = ::getpid();
-  } else {
-    state->arena = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(arena_bytes_)});
+  try {
+    if (has_workers && arena_bytes_ > 0) {
+      state->arena = shared_bytes(arena_bytes_);
+      state->process = ::getpid();
+    } else {
+      state->arena = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(arena_bytes_)});
+    }
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string("the values between the functions: ") + error.what());
   }
   const auto fill = [&](const std::vector<std::size_t>& slots, std::vector<Data>& ports) {
     ports.resize(slots.size());

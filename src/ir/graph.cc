@@ -132,10 +132,13 @@ std::string Graph::unique_node_name(std::string_view wanted) {
 ValueId Graph::new_value(std::string_view name, Type type, Origin origin) {
   const ValueId id{static_cast<std::int32_t>(values_.size())};
   ValueSlot s;
-  s.value.name = unique_value_name(name);
+  s.value.name = name;
+  if (name.empty() || !index_->values.emplace(s.value.name, id).second) {
+    s.value.name = unique_value_name(name);
+    index_->values.emplace(s.value.name, id);
+  }
   s.value.type = std::move(type);
   s.value.origin = origin;
-  index_->values.emplace(s.value.name, id);
   values_.push_back(std::move(s));
   return id;
 }
@@ -183,12 +186,15 @@ NodeId Graph::add_node(std::string_view domain, std::string_view op, std::vector
   }
   const NodeId id{static_cast<std::int32_t>(nodes_.size())};
   NodeSlot s;
-  s.node.name = unique_node_name(node_name.empty() ? op : node_name);
+  s.node.name = node_name.empty() ? op : node_name;
+  if (s.node.name.empty() || !index_->nodes.emplace(s.node.name, id).second) {
+    s.node.name = unique_node_name(s.node.name);
+    index_->nodes.emplace(s.node.name, id);
+  }
   s.node.domain = domain == "ai.onnx" ? std::string_view{} : domain;
   s.node.op = op;
   s.node.inputs = std::move(inputs);
   s.node.attributes = std::move(attributes);
-  index_->nodes.emplace(s.node.name, id);
   for (std::size_t i = 0; i < output_names.size(); ++i) {
     if (output_names[i].empty() && omit_empty) {
       s.node.outputs.emplace_back();
@@ -289,10 +295,37 @@ std::vector<ValueId> Graph::constants() const {
   return ids;
 }
 
+namespace {
+
+// Whether every node comes after those that it reads from. Then the least node of those left is
+// always ready.
+bool are_ordered(const Graph& graph, const std::vector<NodeId>& nodes) {
+  const auto follows = [&](NodeId id, ValueId v) {
+    if (!v.valid()) return true;
+    const Value& value = graph.value(v);
+    return value.origin != Origin::kNode || value.producer < id;
+  };
+  return std::all_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+    const Node& node = graph.node(id);
+    for (const ValueId v : node.inputs) {
+      if (!follows(id, v)) return false;
+    }
+    for (const Graph* body : Graph::subgraphs(node)) {
+      for (const Capture& c : body->captures()) {
+        if (!follows(id, c.outer)) return false;
+      }
+    }
+    return true;
+  });
+}
+
+}  // namespace
+
 std::vector<NodeId> Graph::topological_order() const {
+  std::vector<NodeId> all = nodes();
+  if (are_ordered(*this, all)) return all;
   std::vector<std::int32_t> waiting(nodes_.size(), 0);
   std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
-  const std::vector<NodeId> all = nodes();
   for (const NodeId id : all) {
     std::int32_t count = 0;
     for (const ValueId v : dependencies(id)) {
@@ -547,9 +580,36 @@ Graph* Graph::subgraph_for_edit(NodeId id, std::string_view attribute) {
 
 void Graph::refresh_captures(NodeId id) { add_capture_uses(id); }
 
+namespace {
+
+// Whether compact() would give every node and value the number that it has.
+bool is_compact(const Graph& graph, const std::vector<NodeId>& order) {
+  if (graph.node_count() != graph.node_capacity()) return false;
+  std::int32_t next = 0;
+  const auto is_next = [&](ValueId v) { return v.index == next++; };
+  const std::vector<ValueId> constants = graph.constants();
+  if (!std::all_of(graph.inputs().begin(), graph.inputs().end(), is_next)) return false;
+  for (const Capture& c : graph.captures()) {
+    if (!is_next(c.inner)) return false;
+  }
+  if (!std::all_of(constants.begin(), constants.end(), is_next)) return false;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (static_cast<std::size_t>(order[i].index) != i) return false;
+    for (const ValueId v : graph.node(order[i]).outputs) {
+      if (v.valid() && !is_next(v)) return false;
+    }
+  }
+  return static_cast<std::size_t>(next) == graph.value_capacity();
+}
+
+}  // namespace
+
 void Graph::compact() {
   const std::vector<NodeId> order = topological_order();
+  if (is_compact(*this, order)) return;
   Graph fresh(name_);
+  fresh.index_->values.reserve(index_->values.size());
+  fresh.index_->nodes.reserve(live_nodes_);
   fresh.opsets_ = std::move(opsets_);
   fresh.metadata_ = std::move(metadata_);
   std::vector<ValueId> moved(values_.size());

@@ -88,11 +88,22 @@ Lane::Place Lane::place_of(const void* data, std::size_t bytes, std::size_t& nee
   return {nullptr, offset};
 }
 
+std::shared_ptr<Segment> Lane::take(std::size_t bytes) {
+  std::shared_ptr<Segment> made;
+  try {
+    made = Segment::make_for_run(bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), who_ + ": memory that its worker shares: " + error.what());
+  }
+  worker_->map(made);
+  made->close_descriptor();
+  return made;
+}
+
 void Lane::reserve(std::size_t bytes) {
   if (scratch_ != nullptr && scratch_->bytes() >= bytes) return;
-  scratch_ = Segment::make(bytes);
-  worker_->map(scratch_);
-  scratch_->close_descriptor();
+  scratch_ = nullptr;  // before there is the next
+  scratch_ = take(bytes);
 }
 
 void Lane::describe(LanePort& port, DType dtype, const Dims& dims, const Place& place) {
@@ -114,13 +125,11 @@ std::shared_ptr<Segment> Lane::buffer(std::size_t output, std::size_t bytes) {
   for (const std::shared_ptr<Segment>& segment : known) {
     if (segment.use_count() != 1) continue;
     std::atomic_thread_fence(std::memory_order_acquire);
+    segment->charge();
     return segment;
   }
   if (known.size() == kMostBuffers) return nullptr;
-  std::shared_ptr<Segment> made = Segment::make(bytes);
-  worker_->map(made);
-  made->close_descriptor();
-  return known.emplace_back(std::move(made));
+  return known.emplace_back(take(bytes));
 }
 
 void Lane::run(const RunData& data) {
@@ -194,6 +203,7 @@ void Lane::run(const RunData& data) {
       output = Tensor::allocate(outputs_[i].dtype, fixed[i]);
     } else if (output.is_none()) {
       output = out[i].segment->tensor(outputs_[i].dtype, fixed[i]);
+      out[i].segment->hand_over();
     }
     if (kind == LanePort::kTensor && copied[i]) {
       Tensor& tensor = output.tensor();

@@ -45,6 +45,8 @@ class Lane {
 
   LaneHead* head() { return reinterpret_cast<LaneHead*>(control_->data()); }
   Place place_of(const void* data, std::size_t bytes, std::size_t& needed);
+  // Shared with the worker, and in the run's bound on memory.
+  std::shared_ptr<Segment> take(std::size_t bytes);
   void reserve(std::size_t bytes);
   void describe(LanePort& port, DType dtype, const Dims& dims, const Place& place);
   std::shared_ptr<Segment> buffer(std::size_t output, std::size_t bytes);

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/memory.h"
+#include "base/work_scope.h"
 #include "isolation/worker_process.h"
 #include "xrt/error.h"
 
@@ -89,7 +90,25 @@ std::shared_ptr<Segment> Segment::make(std::size_t bytes) {
   return std::shared_ptr<Segment>(new Segment(static_cast<std::byte*>(data), rounded, descriptor));
 }
 
+std::shared_ptr<Segment> Segment::make_for_run(std::size_t bytes) {
+  std::shared_ptr<Segment> made = make(bytes);
+  made->charge();
+  return made;
+}
+
+void Segment::charge() {
+  if (account_ != nullptr) return;
+  account_ = WorkScope::charge(bytes_, DType::kUInt8, {static_cast<std::int64_t>(bytes_)});
+}
+
+void Segment::hand_over() {
+  if (account_ == nullptr) return;
+  account_->bytes.fetch_sub(static_cast<std::int64_t>(bytes_), std::memory_order_relaxed);
+  account_ = nullptr;
+}
+
 Segment::~Segment() {
+  hand_over();
   Places::process().remove(data_);
   for (const std::weak_ptr<WorkerProcess>& reader : readers_) {
     if (const auto worker = reader.lock()) worker->unmap(number_);
@@ -118,7 +137,7 @@ std::optional<SegmentPlace> find_segment(const void* data, std::size_t bytes) {
 }
 
 Tensor shared_bytes(std::size_t bytes) {
-  const std::shared_ptr<Segment> segment = Segment::make(bytes);
+  const std::shared_ptr<Segment> segment = Segment::make_for_run(bytes);
   Places::process().add(segment);
   return segment->tensor(DType::kUInt8, {static_cast<std::int64_t>(bytes)});
 }

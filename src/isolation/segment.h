@@ -24,12 +24,15 @@
 
 namespace xrt {
 
+struct MemoryAccount;
 class WorkerProcess;
 
 class XRT_API Segment : public std::enable_shared_from_this<Segment> {
  public:
   // Throws kResource where there is no memory or no descriptor for it.
   static std::shared_ptr<Segment> make(std::size_t bytes);
+  // Likewise, and in the bound on the memory of this thread's run (base/work_scope.h).
+  static std::shared_ptr<Segment> make_for_run(std::size_t bytes);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -43,6 +46,12 @@ class XRT_API Segment : public std::enable_shared_from_this<Segment> {
   void close_descriptor();
   Tensor tensor(DType dtype, Dims dims, std::size_t offset = 0);
 
+  // Puts it on the account of this thread's run, from which it goes when it is handed over or gone.
+  // Throws kResource where there is no room.
+  void charge();
+  // It is the caller's.
+  void hand_over();
+
   // Whose mapping ends with this segment.
   void add_reader(std::weak_ptr<WorkerProcess> worker);
 
@@ -53,6 +62,7 @@ class XRT_API Segment : public std::enable_shared_from_this<Segment> {
   std::size_t bytes_;
   std::uint64_t number_;
   int descriptor_;
+  std::shared_ptr<MemoryAccount> account_;  // null: it is on none
   std::mutex mutex_;
   std::vector<std::weak_ptr<WorkerProcess>> readers_;
 };

@@ -307,6 +307,44 @@ bool wants_border(const DecidingOperand& operand) { return operand.decides != kO
 
 }  // namespace
 
+std::span<const DecidingOperand> all_deciding_operands() { return kDecidingOperands; }
+
+std::string_view wanted_of(Decides decides) {
+  switch (decides) {
+    case kIndex:
+      return "from -n to n - 1, of an axis with n elements";
+    case kCoordinates:
+      return "in each row an index per axis, from -n to n - 1";
+    case kLabel:
+      return "from -n to n - 1, of n classes, or `ignore_index`";
+    case kRow:
+      return "from 0 to n - 1, of an axis with n elements";
+    case kLength:
+      return "from 0 to n, of an axis with n elements";
+    case kMask:
+      return "true for elements of the axis only";
+    case kSizes:
+      return "from 0 to 2³¹ - 1";
+    case kShape:
+      return "from 0 to 2³¹ - 1, or -1 for what is left over";
+    case kAmounts:
+      return "from -(2³¹ - 1) to 2³¹ - 1";
+    case kBounds:
+      return "any number: beyond the axis means its end";
+    case kSteps:
+      return "any finite number but 0";
+    case kAxes:
+      return "from -rank to rank - 1";
+    case kScales:
+      return "finite and larger than 0";
+    case kFinite:
+      return "finite";
+    case kOne:
+      return "a tensor of one element";
+  }
+  return {};
+}
+
 std::span<const DecidingOperand> deciding_operands(const Node& node) {
   if (!node.domain.empty()) return {};
   struct ByOp {

@@ -49,6 +49,10 @@ struct DecidingOperand {
   std::size_t of = 0;          // the input whose axis it is
 };
 
+// All of them, by op; and what the elements must be, for people.
+XRT_API std::span<const DecidingOperand> all_deciding_operands();
+XRT_API std::string_view wanted_of(Decides decides);
+
 // The operands of the node that decide: empty for most ops.
 XRT_API std::span<const DecidingOperand> deciding_operands(const Node& node);
 

@@ -3,8 +3,7 @@
 //
 // Random ops and ops with sub-graphs are left alone, and so are two nodes that both make graph
 // outputs: each output keeps its own name.
-#include <map>
-#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -46,7 +45,14 @@ struct AttributeHash {
   }
 };
 
-std::string key_of(const Graph& graph, const Node& node) {
+struct DigestHash {
+  std::size_t operator()(const Digest& digest) const { return digest.low; }
+};
+// Looked things up in only: no order comes of it.
+template <typename Id>
+using FirstOf = std::unordered_map<Digest, Id, DigestHash>;
+
+Digest key_of(const Graph& graph, const Node& node) {
   Hasher hash;
   hash.add(node.domain).add(node.op);
   hash.add(static_cast<std::int64_t>(node.inputs.size()));
@@ -61,18 +67,18 @@ std::string key_of(const Graph& graph, const Node& node) {
     hash.add(name).add(static_cast<std::int64_t>(value.index()));
     std::visit(AttributeHash{hash}, value);
   }
-  return hash.digest().hex();
+  return hash.digest();
 }
 
 bool share_constants(Graph& graph) {
   bool changed = false;
-  std::map<std::string, ValueId> first;
+  FirstOf<ValueId> first;
   for (const ValueId v : graph.constants()) {
     const Tensor& tensor = *graph.constant(v);
     if (tensor.bytes() > kMaxSharedBytes || graph.is_output(v)) continue;
     Hasher hash;
     add_tensor(hash, tensor);
-    const auto [it, fresh] = first.emplace(hash.digest().hex(), v);
+    const auto [it, fresh] = first.emplace(hash.digest(), v);
     if (fresh || !graph.constant(it->second)->identical(tensor)) continue;
     graph.replace_uses(v, it->second);
     graph.remove_value(v);
@@ -98,7 +104,7 @@ bool share(Graph& graph, NodeId id, NodeId earlier) {
 
 bool share_common_subexpressions(Graph& graph) {
   bool changed = share_constants(graph);
-  std::map<std::string, NodeId> first;
+  FirstOf<NodeId> first;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = graph.node(id);
     if (!Graph::subgraphs(node).empty()) {

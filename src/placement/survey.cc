@@ -108,6 +108,25 @@ void refuse_computed_operands(const Engine& engine, const Graph& graph,
   }
 }
 
+bool has_loop(const Node& node) {
+  if (node.domain.empty() && (node.op == "Loop" || node.op == "Scan")) return true;
+  const std::vector<const Graph*> bodies = Graph::subgraphs(node);
+  return std::any_of(bodies.begin(), bodies.end(), [](const Graph* body) {
+    const std::vector<NodeId> nodes = body->nodes();
+    return std::any_of(nodes.begin(), nodes.end(),
+                       [&](NodeId id) { return has_loop(body->node(id)); });
+  });
+}
+
+// Those that a function of another engine would run to their end, whatever the time.
+void refuse_loops(const Graph& graph, std::vector<Support>& answers) {
+  for (const NodeId id : graph.nodes()) {
+    Support& answer = answers[static_cast<std::size_t>(id.index)];
+    if (!answer || !has_loop(graph.node(id))) continue;
+    answer = Support::no("deadline_s is set: the engine's loops cannot be ended");
+  }
+}
+
 // The engine's own words.
 std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const std::string& device,
                                 const ProgramOptions& options) {
@@ -197,14 +216,7 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
   } catch (...) {
     throw Error(ErrorCode::kEngine, failed(exception_text()));
   }
-  if (options.deadline_s > 0 && engine.name() != kFallbackEngine) {
-    for (const NodeId id : graph.nodes()) {
-      const Node& node = graph.node(id);
-      if (!node.domain.empty() || (node.op != "Loop" && node.op != "Scan")) continue;
-      Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];
-      if (answer) answer = Support::no("deadline_s is set: the engine's loops cannot be ended");
-    }
-  }
+  if (options.deadline_s > 0 && engine.name() != kFallbackEngine) refuse_loops(graph, answers.nodes);
   if (engine.info().shapes == Shapes::kAny) return answers;
   for (const NodeId id : graph.nodes()) {
     Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];
