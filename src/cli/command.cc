@@ -122,6 +122,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_engines(app, chosen);
   add_cache(app, chosen);
   add_conformance(app, chosen);
+  add_serve(app, chosen);
   if (argc < 2) {
     fmt::print("{}", app.help());
     return kUsage;

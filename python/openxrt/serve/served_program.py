@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program as a server sees it: described in the words of the Open Inference Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .. import InvalidArgument, Port, Program, load
+from .settings import ModelSettings
+
+# dtype of OpenXRT to datatype of the Open Inference Protocol.
+DATATYPES = {
+    "bool": "BOOL",
+    "uint8": "UINT8",
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+    "uint64": "UINT64",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "float16": "FP16",
+    "bfloat16": "BF16",
+    "float32": "FP32",
+    "float64": "FP64",
+    "string": "BYTES",
+}
+
+
+class ServedProgram:
+    """A loaded model whose first run is done.
+
+    Attributes:
+        inputs, outputs: name to (datatype, dimensions), -1 for open ones.
+    """
+
+    def __init__(self, path: Path, settings: ModelSettings) -> None:
+        """Loads and warms up. Raises what :func:`openxrt.load` raises, and InvalidArgument for a
+        type that the protocol cannot carry or a `max_batch_size` that does not fit the model."""
+        self.settings = settings
+        options = dict(settings.options)
+        if settings.max_batch_size > 0:
+            options.setdefault("max_batch_size", settings.max_batch_size)
+        self._program: Program = load(path, **options)
+        self.inputs = {port.name: _described(port) for port in self._program.inputs}
+        self.outputs = {port.name: _described(port) for port in self._program.outputs}
+        self._optional = {port.name for port in self._program.inputs if port.has_default}
+        self._timeout_s = settings.timeout_ms / 1000 or None
+        if settings.max_batch_size > 0:
+            _check_batches(self._program)
+        self._warm_up()
+
+    @property
+    def required_inputs(self) -> list[str]:
+        """Names of the inputs that a request has to have."""
+        return [name for name in self.inputs if name not in self._optional]
+
+    def engines(self) -> list[str]:
+        """Which engines run it."""
+        return sorted(self._program.explain().nodes_per_engine)
+
+    def run(
+        self, inputs: Mapping[str, np.ndarray], timeout_s: float | None = None
+    ) -> dict[str, np.ndarray]:
+        """All outputs by name.
+
+        Args:
+            inputs: arrays by name; text as objects (bytes or str).
+            timeout_s: seconds that are left to the request; the model's own bound counts too.
+
+        Raises InvalidArgument where names, dtypes or shapes do not fit, ResourceError past the
+        time.
+        """
+        unknown = [name for name in inputs if name not in self.inputs]
+        if unknown:
+            raise InvalidArgument(
+                f"there is no input '{unknown[0]}'; inputs: {', '.join(self.inputs)}"
+            )
+        bounds = [s for s in (timeout_s, self._timeout_s) if s is not None]
+        feeds = {name: _text(array) for name, array in inputs.items()}
+        outputs = self._program.run(feeds, timeout=min(bounds) if bounds else None)
+        return {name: np.asarray(value) for name, value in outputs.items()}
+
+    def _warm_up(self) -> None:
+        sizes = self.settings.warm_up
+        unknown = [name for name in sizes if name not in self.inputs]
+        if unknown:
+            raise InvalidArgument(f"warm_up names '{unknown[0]}', which is no input")
+        feeds = {}
+        for name in self.required_inputs:
+            datatype, dims = self.inputs[name]
+            shape = sizes.get(name, [1 if n < 0 else n for n in dims])
+            dtype = object if datatype == "BYTES" else numpy_type(datatype)
+            feeds[name] = np.full(shape, b"" if datatype == "BYTES" else 0, dtype)
+        self.run(feeds)
+
+
+def numpy_type(datatype: str) -> np.dtype[Any]:
+    """The dtype of NumPy for a datatype of the protocol; BYTES are objects."""
+    if datatype == "BYTES":
+        return np.dtype(object)
+    if datatype == "BF16":
+        return np.dtype(ml_dtypes.bfloat16)
+    (name,) = (name for name, word in DATATYPES.items() if word == datatype)
+    return np.dtype(name)
+
+
+def _described(port: Port) -> tuple[str, list[int]]:
+    datatype = DATATYPES.get(port.dtype or "")
+    if datatype is None or port.shape is None:
+        raise InvalidArgument(
+            f"'{port.name}' is {port.type}: the protocol carries tensors of known rank, of types "
+            f"{', '.join(DATATYPES)}"
+        )
+    return datatype, [n if isinstance(n, int) else -1 for n in port.shape]
+
+
+def _check_batches(program: Program) -> None:
+    for port in [*program.inputs, *program.outputs]:
+        if not port.shape or isinstance(port.shape[0], int):
+            raise InvalidArgument(
+                f"max_batch_size needs an open first dimension of every input and output; "
+                f"'{port.name}' is {port.type}"
+            )
+
+
+def _text(array: np.ndarray) -> np.ndarray:
+    if array.dtype != object and array.dtype.kind not in "SU":
+        return array
+    flat = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in array.ravel()]
+    return np.array(flat, dtype=object).reshape(array.shape)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A repository of Triton made of a folder of models.
+
+NAME/config.pbtxt     inputs, outputs, batching, settings
+NAME/1/model.py       the Python backend's model: openxrt.serve.triton_model
+NAME/1/model.path     where the model file is; without it, model.onnx beside model.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from .. import InvalidModel
+from .repository import MODEL_FILE, ModelFolder
+from .settings import ModelSettings
+
+_MODEL_PY = """\
+# Written by xrt serve.
+from openxrt.serve.triton_model import TritonPythonModel  # noqa: F401
+"""
+# Where the package is, for a server on this machine: it may lie in a build folder.
+_THIS_PACKAGE = f"""\
+import sys
+
+sys.path.append({os.fspath(Path(__file__).absolute().parents[2])!r})
+"""
+_PATH_FILE = "model.path"
+
+
+def model_file(version_folder: Path) -> Path:
+    """The model of a version folder of a Triton repository."""
+    path = version_folder / _PATH_FILE
+    if path.exists():
+        return Path(path.read_text(encoding="utf-8"))
+    return version_folder / MODEL_FILE
+
+
+def describe(path: Path, settings: ModelSettings) -> dict[str, Any]:
+    """Inputs and outputs of a model, found by a process of its own that loads and runs it once.
+
+    Raises InvalidModel with the message of what failed there, or the signal that ended it.
+    """
+    found = subprocess.run(
+        [sys.executable, "-m", "openxrt.serve.describe", str(path), settings.to_json()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if found.returncode != 0:
+        last = found.stderr.strip().splitlines()
+        if found.returncode == 1 and last:
+            raise InvalidModel(last[-1])
+        raise InvalidModel(f"'{path}': the process that loaded it ended with {found.returncode}")
+    return json.loads(found.stdout)
+
+
+def write_model(repository: Path, model: ModelFolder, *, copy: bool = False) -> Path:
+    """Writes one model into a Triton repository and returns its folder there.
+
+    A folder of that name is replaced as a whole, so that no reader sees half of it. With `copy` the
+    version folders hold the model files and what lies beside them, for a repository that travels.
+    Raises what describe() raises, and nothing is changed then.
+    """
+    described = describe(model.versions[model.latest], model.settings)
+    folder = repository / model.name
+    fresh = repository / f".{model.name}.new"
+    if fresh.exists():
+        shutil.rmtree(fresh)
+    for version in model.served:
+        place = fresh / str(version)
+        place.mkdir(parents=True)
+        code = _MODEL_PY if copy else _THIS_PACKAGE + _MODEL_PY
+        (place / "model.py").write_text(code, encoding="utf-8")
+        source = model.versions[version]
+        if not copy:
+            (place / _PATH_FILE).write_text(os.fspath(source.resolve()), encoding="utf-8")
+        elif source.name == MODEL_FILE:
+            shutil.copytree(source.parent, place, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, place / MODEL_FILE)
+    (fresh / "config.pbtxt").write_text(config_text(model, described), encoding="utf-8")
+    if folder.exists():
+        shutil.rmtree(folder)
+    fresh.rename(folder)
+    return folder
+
+
+def config_text(model: ModelFolder, described: dict[str, Any]) -> str:
+    """The text of config.pbtxt."""
+    settings = model.settings
+    batched = settings.max_batch_size > 0
+    lines = [
+        f"name: {_quoted(model.name)}",
+        'backend: "python"',
+        f"max_batch_size: {settings.max_batch_size}",
+        "version_policy: { all: {} }",
+    ]
+    for what in ("input", "output"):
+        for name, (datatype, dims, required) in described[what].items():
+            sizes = dims[1:] if batched else dims
+            entry = [
+                f"name: {_quoted(name)}",
+                f"data_type: TYPE_{'STRING' if datatype == 'BYTES' else datatype}",
+                f"dims: {json.dumps(sizes)}",
+            ]
+            if not required:
+                entry.append("optional: true")
+            lines.append(f"{what} [{{ {', '.join(entry)} }}]")
+    lines.append(f"instance_group [{{ kind: KIND_CPU, count: {settings.instances} }}]")
+    if batched:
+        queue = f"default_queue_policy: {{ max_queue_size: {settings.max_queue_size} }}"
+        lines.append(
+            "dynamic_batching: { max_queue_delay_microseconds: "
+            f"{settings.max_delay_us}, {queue} }}"
+        )
+    lines.append(
+        f'parameters {{ key: "openxrt" value: {{ string_value: {_quoted(settings.to_json())} }} }}'
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
