@@ -61,6 +61,14 @@ SECTIONS = {
         "int8",
         "Q/DQ files of [`xrt quantize`](../guides/quantization.md), batch 1.",
     ),
+    "precision": (
+        "Precision",
+        "A column is an engine and a precision; its int8 is the file of "
+        "[`xrt quantize`](../guides/quantization.md). Samples are real, batch 1, and those that "
+        "are judged were not calibrated with. `ORT` is ONNX Runtime with its own static and "
+        "dynamic quantisation, `NNCF` its quantisation for OpenVINO, all on the same samples. The "
+        "networks of torchvision have random weights. A dash: not measured, or no such precision.",
+    ),
     "frontends": ("PyTorch modules on a CPU", ""),
     "training": (
         "`openxrt.Trainer` on a CPU",

@@ -49,10 +49,12 @@ TYPES = {
     "OptionsByEngine": ("map", "Mapping[str, Mapping[str, object]] | None"),
 }
 
-# Options whose texts Python also takes apart, as sequences of sizes and names.
-SIZES = {
+# Options whose texts Python also takes in other forms: sequences of sizes and names, a number, a
+# path.
+OTHER_FORMS = {
     "shapes": "Mapping[str, str | Sequence[int | str | None]] | None",
     "ranges": "Mapping[str, str | int | Sequence[int]] | None",
+    "int8_calibration": "str | int | os.PathLike[str]",
 }
 
 # Where the rows of variables lie -> what docs call them.
@@ -124,7 +126,7 @@ def read_options(text: str) -> list[Option]:
             if type_name not in TYPES:
                 raise SystemExit(f"{OPTIONS}: option {name}: type {type_name} is not in TYPES")
             kind, annotation = TYPES[type_name]
-            annotation = SIZES.get(name, annotation)
+            annotation = OTHER_FORMS.get(name, annotation)
             retired = ""
             if kind_of_row == "RETIRED_OPTION":
                 retired, default = literal(rest[0]), None

@@ -37,22 +37,26 @@ namespace xrt {
 
 // Which part of what a value was seen to hold gets the 256 steps.
 enum class Clipping {
-  kMinMax,      // all of it
-  kPercentile,  // all but the outermost: see QuantizeOptions::percentile
-  kEntropy,     // the part that changes the distribution least (Kullback-Leibler divergence)
-  kMse,         // the part with the least mean squared error
+  kMinMax,         // all of it
+  kMovingAverage,  // of each sample's least and largest: see QuantizeOptions::average_factor
+  kPercentile,     // all but the outermost: see QuantizeOptions::percentile
+  kEntropy,        // the part that changes the distribution least (Kullback-Leibler divergence)
+  kMse,            // the part with the least mean squared error
 };
 
 struct QuantizeOptions {
   Clipping clipping = Clipping::kMinMax;
   double percentile = 99.99;        // of the elements; as many are cut off below as above
+  double average_factor = 0.01;     // how far a sample moves the average: the first one all the way
   std::set<std::string> skip = {};  // names of nodes that stay in floating point
   // A sum of products that a residual is added to is quantised of its own. ONNX Runtime has no
   // kernel for both and needs it; others lose accuracy by it.
   bool round_sums = false;
 };
 
-// "minmax", "percentile", "entropy" or "mse"; throws kInvalidArgument for another text.
+// "minmax", "moving_average", "percentile", "entropy" and "mse", in the order of Clipping.
+XRT_API const std::vector<std::string>& clipping_names();
+// Throws kInvalidArgument for another text.
 XRT_API Clipping clipping_of(std::string_view text);
 
 struct ValueRange {
@@ -64,11 +68,12 @@ using ValueRanges = std::map<std::string, ValueRange>;  // by the value's name
 using GraphRun = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 using GraphRunner = std::function<GraphRun(Graph graph)>;
 
-// Watches the values that quantize() needs the ranges of, in one pass over the samples. Not
-// thread-safe.
+// Watches the values that quantize() needs the ranges of, in one pass over the samples and in
+// memory that does not grow with their number. Not thread-safe.
 class XRT_API Calibrator {
  public:
-  // Throws kInvalidArgument where the graph has nothing to quantise.
+  // Throws kInvalidArgument where the graph has nothing to quantise, and for a percentile or a
+  // factor out of its range.
   Calibrator(const Graph& graph, const QuantizeOptions& options, const GraphRunner& runner);
   Calibrator(Calibrator&&) noexcept;
   Calibrator& operator=(Calibrator&&) noexcept;

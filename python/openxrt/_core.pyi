@@ -353,19 +353,90 @@ class Graph:
     def ops(self) -> list[str]: ...
     def text(self) -> str: ...
 
+class CalibrationTable:
+    """The ranges of a model's values, as int8 needs them."""
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> CalibrationTable: ...
+    @staticmethod
+    def parse(text: str, origin: str = "text") -> CalibrationTable: ...
+    @staticmethod
+    def of_tensorrt(
+        cache: str | PathLike[str],
+        model: str | PathLike[str],
+        *,
+        keep_float: set[str] = ...,
+        round_sums: bool = False,
+    ) -> CalibrationTable: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    def text(self) -> str: ...
+    def to_tensorrt(self, version: int) -> str: ...
+    def merge(self, other: CalibrationTable) -> CalibrationTable: ...
+    def diff(
+        self, other: CalibrationTable
+    ) -> list[tuple[str, tuple[float, float] | None, tuple[float, float] | None, float]]: ...
+    def set_ranges(self, ranges: Mapping[str, tuple[float, float]]) -> None: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def structure(self) -> str: ...
+    @property
+    def weights(self) -> str: ...
+    @property
+    def observer(self) -> str: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]: ...
+
+class Calibrator:
+    def __init__(
+        self,
+        model: str | PathLike[str],
+        *,
+        clipping: str,
+        percentile: float,
+        average_factor: float,
+        keep_float: set[str],
+        round_sums: bool,
+        sizes: dict[str, object],
+        batch: int,
+    ) -> None: ...
+    def add(self, sample: dict[str, Any]) -> None: ...
+    def add_files(
+        self,
+        data: str | PathLike[str],
+        *,
+        format: str,  # noqa: A002
+        preset: str,
+        resize_shorter: int | None,
+        crop: int | None,
+        mean: tuple[float, ...] | None,
+        std: tuple[float, ...] | None,
+        scale: int | None,
+        layout: str,
+        channels: str,
+        limit: int,
+        skip_bad: bool,
+        workers: int,
+        report: Callable[[int], object] | None,
+    ) -> None: ...
+    def table(self) -> CalibrationTable: ...
+
 def calibrate_graph(
     graph: Graph,
     samples: list[list[Any]],
     *,
     clipping: str = "minmax",
     percentile: float = 99.99,
+    average_factor: float = 0.01,
     keep_float: set[str] = ...,
     round_sums: bool = False,
     cache_dir: str | None = None,
-) -> list[tuple[str, str, float, float]]: ...
+) -> CalibrationTable: ...
 def quantize_graph(
     graph: Graph,
-    ranges: list[tuple[str, str, float, float]],
+    table: CalibrationTable,
     *,
     keep_float: set[str] = ...,
     round_sums: bool = False,
@@ -379,6 +450,14 @@ def quantize_model(
     keep_float: set[str] = ...,
     round_sums: bool = False,
     accuracy: float = 0.0,
+) -> dict[str, Any]: ...
+def quantize_by_table(
+    model: str | PathLike[str],
+    output: str | PathLike[str],
+    table: CalibrationTable,
+    *,
+    keep_float: set[str] = ...,
+    round_sums: bool = False,
 ) -> dict[str, Any]: ...
 def rewrite_onnx(model: bytes | str | PathLike[str], *, simplify: bool = False) -> bytes: ...
 def import_oneflow_job(
@@ -442,7 +521,11 @@ def evaluate(
     report: Callable[[int, int, float, float, float], object] | None,
 ) -> dict[str, Any]: ...
 def quantize_with(
-    model: PathLike[str], output: PathLike[str], data: LabelledSet, samples: int
+    model: PathLike[str],
+    output: PathLike[str],
+    data: LabelledSet,
+    samples: int,
+    table: PathLike[str] | None,
 ) -> None: ...
 def thread_budget() -> int: ...
 def set_num_threads(threads: int) -> None: ...

@@ -7,34 +7,30 @@ of the values (src/quantize), then the graph gets QuantizeLinear and DequantizeL
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ContextDecorator
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 
 from ._core import (
+    CalibrationTable,
     Graph,
     InvalidArgument,
-    InvalidModel,
     NotFound,
     calibrate_graph,
     quantize_graph,
 )
 
-# Of the values that int8 needs one of: name, the op that makes it, low and high; in topological
-# order.
-Ranges: TypeAlias = list[tuple[str, str, float, float]]
+# Which part of what a value was seen to hold gets the steps.
+Clipping: TypeAlias = Literal["minmax", "moving_average", "percentile", "entropy", "mse"]
 # What one call of a module is given: positional arguments, and those by name.
 Call: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 # Where ptq_calibration_mode(folder) writes, and what a folder of ranges is told by.
-TABLE = "calibration.json"
-_FORMAT = "openxrt ranges 1"
+TABLE = "calibration.table"
 
 
 class Calibration:
@@ -51,9 +47,9 @@ class Calibration:
             - a number n: the first n calls are the samples, and run in floating point;
             - a folder of samples: NAME.npz with arrays named as the arguments, NAME.npy for a
               module of one argument, in order of name;
-            - a table: what ptq_calibration_mode(path) wrote, or the folder it lies in;
+            - a CalibrationTable, its file, or the folder that ptq_calibration_mode() wrote it to;
             - None: calls within ptq_calibration_mode() are the samples.
-        clipping, percentile: as in `xrt quantize`.
+        clipping, percentile, average_factor: as in openxrt.quantize.calibrate().
         keep_float: names of nodes that stay in floating point.
         round_sums: what a residual is added to is quantised, too: for the engine onnxruntime.
     """
@@ -62,13 +58,15 @@ class Calibration:
         self,
         source: object,
         *,
-        clipping: str = "minmax",
+        clipping: Clipping = "minmax",
         percentile: float = 99.99,
+        average_factor: float = 0.01,
         keep_float: Sequence[str] = (),
         round_sums: bool = False,
     ) -> None:
         is_number = isinstance(source, int) and not isinstance(source, bool)
-        known = source is None or is_number or callable(source)
+        is_table = isinstance(source, CalibrationTable)
+        known = source is None or is_number or is_table or callable(source)
         if not known and not isinstance(source, str | PathLike | Iterable):
             raise InvalidArgument(
                 f"int8_calibration is a {type(source).__name__}: samples, a function, a number of "
@@ -76,9 +74,9 @@ class Calibration:
             )
         if is_number and source < 1:  # type: ignore[operator]
             raise InvalidArgument(f"int8_calibration={source}: at least one call is needed")
-        if clipping not in ("minmax", "percentile", "entropy", "mse"):
+        if clipping not in get_args(Clipping):
             raise InvalidArgument(
-                f"clipping '{clipping}': there are minmax, percentile, entropy and mse"
+                f"clipping '{clipping}': there are {', '.join(get_args(Clipping))}"
             )
         if hasattr(source, "shape") and hasattr(source, "dtype"):
             source = [source]  # an array is one sample, not several along its first dimension
@@ -87,11 +85,14 @@ class Calibration:
         self.first_calls: int = source if is_number else 0  # type: ignore[assignment]
         self.clipping = clipping
         self.percentile = percentile
+        self.average_factor = average_factor
         self.keep_float = tuple(keep_float)
         self.round_sums = round_sums
 
-    def table(self) -> Ranges | None:
+    def table(self) -> CalibrationTable | None:
         """The ranges, where the source is a table."""
+        if isinstance(self.source, CalibrationTable):
+            return self.source
         if not isinstance(self.source, str | PathLike):
             return None
         path = Path(fspath(self.source))
@@ -101,7 +102,7 @@ class Calibration:
                 return None
         if not path.exists():
             raise NotFound(f"int8_calibration: there is no '{path}'")
-        return _read_table(path)
+        return CalibrationTable.load(path)
 
 
 def calibration_of(use_int8: bool, int8_calibration: object) -> Calibration | None:
@@ -118,25 +119,13 @@ def calibration_of(use_int8: bool, int8_calibration: object) -> Calibration | No
     return Calibration(int8_calibration)
 
 
-def united(first: Ranges, second: Ranges) -> Ranges:
-    """The ranges of one graph's values by samples of two sizes."""
-    if [row[1] for row in first] != [row[1] for row in second]:
-        raise InvalidArgument(
-            "int8_calibration: samples of other sizes make another graph; give samples of one size"
-        )
-    return [
-        (name, op, min(low, row[2]), max(high, row[3]))
-        for (name, op, low, high), row in zip(first, second, strict=True)
-    ]
-
-
 class Owner(Protocol):
     """A module, as its quantiser sees it."""
 
     def recompile(self) -> None:
         """Forgets the programs made so far."""
 
-    def int8_ranges(self, calls: list[Call]) -> Ranges:
+    def int8_ranges(self, calls: list[Call]) -> CalibrationTable:
         """Of the values of the module's graph, by samples."""
 
 
@@ -179,7 +168,7 @@ class Quantiser:
             return {key: self._copied(v) for key, v in value.items()}
         return self._to_tensor(value)
 
-    def ranges(self) -> Ranges:
+    def ranges(self) -> CalibrationTable:
         """Of a table, or by samples."""
         table = self.calibration.table()
         return self._owner.int8_ranges(self.calls()) if table is None else table
@@ -211,7 +200,7 @@ class Quantiser:
 
     def calibrate(
         self, graph: Graph, samples: list[list[Any]], cache_dir: str | PathLike[str] | None
-    ) -> Ranges:
+    ) -> CalibrationTable:
         """Ranges of the values of a simplified graph; one array per input in each sample."""
         how = self.calibration
         return calibrate_graph(
@@ -219,16 +208,17 @@ class Quantiser:
             samples,
             clipping=how.clipping,
             percentile=how.percentile,
+            average_factor=how.average_factor,
             keep_float=set(how.keep_float),
             round_sums=how.round_sums,
             cache_dir=None if cache_dir is None else fspath(cache_dir),
         )
 
-    def quantised(self, graph: Graph, ranges: Ranges) -> Graph:
+    def quantised(self, graph: Graph, table: CalibrationTable) -> Graph:
         """The simplified graph in int8."""
         how = self.calibration
         made, sums, kept = quantize_graph(
-            graph, ranges, keep_float=set(how.keep_float), round_sums=how.round_sums
+            graph, table, keep_float=set(how.keep_float), round_sums=how.round_sums
         )
         if sums == 0:
             raise InvalidArgument(
@@ -243,8 +233,7 @@ class Quantiser:
         if path is None or not self._calls:
             return
         path.mkdir(parents=True, exist_ok=True)
-        content = {"format": _FORMAT, "ranges": self._owner.int8_ranges(self.calls())}
-        (path / TABLE).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        self._owner.int8_ranges(self.calls()).save(path / TABLE)
 
 
 class ptq_calibration_mode(ContextDecorator):  # noqa: N801 (OneFlow-XRT's name)
@@ -312,22 +301,3 @@ def _samples_in(folder: Path) -> Iterable[Call]:
         else:
             with content:
                 yield (), {name: content[name] for name in content.files}
-
-
-def _read_table(path: Path) -> Ranges:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise InvalidModel(f"calibration table '{path}': {error}") from error
-    ranges = content.get("ranges") if isinstance(content, dict) else None
-    if not isinstance(ranges, list) or content.get("format") != _FORMAT:
-        raise InvalidModel(f"calibration table '{path}': not of the format '{_FORMAT}'")
-    return [_range_of(row, path) for row in ranges]
-
-
-def _range_of(row: object, path: Path) -> tuple[str, str, float, float]:
-    match row:
-        case [str(name), str(op), int() | float() as low, int() | float() as high]:
-            if math.isfinite(low) and math.isfinite(high):
-                return name, op, float(low), float(high)
-    raise InvalidModel(f"calibration table '{path}': {row!r} is not [name, op, low, high]")

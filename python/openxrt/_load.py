@@ -32,6 +32,8 @@ class LoadOptions(TypedDict, total=False):
     auto_budget_s: float
     precision: Literal["f32", "bf16", "f16", "auto"]
     tolerance: float
+    use_int8: bool
+    int8_calibration: str | int | os.PathLike[str]
     fallback: bool
     check_results: bool
     training: bool
@@ -66,6 +68,8 @@ def load(
     auto_budget_s: float = 10,
     precision: Literal["f32", "bf16", "f16", "auto"] = "f32",
     tolerance: float = 0.01,
+    use_int8: bool = False,
+    int8_calibration: str | int | os.PathLike[str] = "",
     fallback: bool = False,
     check_results: bool = True,
     training: bool = False,
@@ -122,6 +126,10 @@ def load(
             the fastest one measured whose outputs stay within `tolerance` of float32.
         tolerance: For `precision` "auto": the largest difference from float32, over the range of
             each output.
+        use_int8: Conv, Gemm and MatMul nodes by constant weights are computed in int8, by the
+            ranges that `int8_calibration` gives.
+        int8_calibration: For `use_int8`: a number of runs, which come first, are in floating point
+            and give the ranges; or the file of a calibration table.
         fallback: Nodes of a function that its engine fails to compile go to the next engine that
             takes them. Otherwise such a failure is an error.
         check_results: What the functions of other engines computed in the first run is compared
@@ -179,6 +187,8 @@ def load(
             "auto_budget_s": auto_budget_s,
             "precision": precision,
             "tolerance": tolerance,
+            "use_int8": use_int8,
+            "int8_calibration": int8_calibration,
             "fallback": fallback,
             "check_results": check_results,
             "training": training,

@@ -133,6 +133,7 @@ def evaluate(
     workers: int = 0,
     int8: bool = False,
     calibrate_samples: int = 100,
+    table: str | os.PathLike[str] | None = None,
     compare: str | os.PathLike[str] | Program | None = None,
     metric: Metric | None = None,
     report: Callable[[int, int, float, float, float], object] | None = None,
@@ -169,6 +170,7 @@ def evaluate(
         workers: threads that read and decode; 0: the thread budget.
         int8: quantise the model first, calibrated with the first samples.
         calibrate_samples: how many, for `int8`.
+        table: for `int8`, a calibration table or a cache of TensorRT instead of samples.
         compare: "f32" for the same model in float32, or another model or program.
         metric: called with the outputs and labels of each batch; Evaluation.metric is its mean.
         report: called after each batch with iteration, samples, top_1, top_k and samples per
@@ -181,6 +183,8 @@ def evaluate(
     """
     if isinstance(model, Program) and (options or int8):
         raise InvalidArgument("a program is loaded already: int8 and options of load() come late")
+    if table is not None and not int8:
+        raise InvalidArgument("table without int8")
     if isinstance(model, Program) and compare == "f32":
         raise InvalidArgument('compare="f32" loads the model a second time: pass its path')
     if batch != "max" and batch < 0:
@@ -210,7 +214,13 @@ def evaluate(
         if int8:
             folder = stack.enter_context(TemporaryDirectory(prefix="openxrt-eval-"))
             program = Path(folder) / "int8.onnx"
-            _core.quantize_with(Path(model), program, labelled, calibrate_samples)
+            _core.quantize_with(
+                Path(model),
+                program,
+                labelled,
+                calibrate_samples,
+                None if table is None else Path(table),
+            )
         if not isinstance(program, Program):
             program = load(program, **options)
         done = _core.evaluate(

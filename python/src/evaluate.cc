@@ -41,16 +41,8 @@ class PyLabelledSet {
                 const std::optional<Colours>& deviation, const std::optional<int>& scale,
                 const std::string& layout, const std::string& channels, std::size_t limit,
                 std::int64_t label_offset, bool skip_bad, int workers) {
-    Preparation& how = batches_.preparation;
-    if (!preset.empty()) how = preparation_preset(preset);
-    if (resize_shorter) how.resize_shorter = *resize_shorter;
-    if (crop) how.crop = *crop;
-    if (mean) how.image.mean = *mean;
-    if (deviation) how.image.std = *deviation;
-    if (scale) how.image.divisor = *scale == 255 ? 1 : 255;
-    how.image.layout = layout;
-    how.image.channels = channels;
-    check_preparation(how);
+    batches_.preparation =
+        make_preparation({preset, resize_shorter, crop, mean, deviation, scale, layout, channels});
     batches_.limit = limit;
     batches_.label_offset = label_offset;
     batches_.skip_bad = skip_bad;
@@ -132,8 +124,13 @@ nb::dict evaluate_program(nb::handle program, const PyLabelledSet& data, std::in
 }
 
 void quantize_with(const std::filesystem::path& model, const std::filesystem::path& output,
-                   const PyLabelledSet& data, std::size_t samples) {
+                   const PyLabelledSet& data, std::size_t samples,
+                   const std::optional<std::filesystem::path>& table) {
   const nb::gil_scoped_release release;
+  if (table) {
+    quantize_model(model, output, *table, {});
+    return;
+  }
   quantize_model(model, output, calibration_samples(data.set(), data.batches(), samples), {});
 }
 
@@ -171,8 +168,9 @@ void bind_evaluate(nb::module_& module) {
              "The program's answers on a LabelledSet as a dict; openxrt.evaluate() is its user. A "
              "batch below 0: the largest that fits.");
   module.def("quantize_with", quantize_with, nb::arg("model"), nb::arg("output"), nb::arg("data"),
-             nb::arg("samples"),
-             "Writes a model's file in int8, calibrated with the first samples of a LabelledSet.");
+             nb::arg("samples"), nb::arg("table").none(),
+             "Writes a model's file in int8, calibrated with the first samples of a LabelledSet, "
+             "or by a table.");
 }
 
 }  // namespace xrt::python

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "calibration.h"
 #include "compare.h"
 #include "custom/engine.h"
 #include "custom/op.h"
@@ -106,6 +107,7 @@ NB_MODULE(_core, module) {
   xrt::python::bind_onnx(module);
   xrt::python::bind_oneflow(module);
   xrt::python::bind_compare(module);
+  xrt::python::bind_calibration(module);
   xrt::python::bind_quantize(module);
   xrt::python::bind_evaluate(module);
   xrt::python::bind_tools(module);

@@ -149,6 +149,23 @@ void convert(nb::handle value, ProgramOptions& options, OptionMap ProgramOptions
   options.*field = std::move(texts);
 }
 
+// A text, a number of runs, or a path.
+void convert(nb::handle value, ProgramOptions& options, std::string ProgramOptions::*field) {
+  if (field != &ProgramOptions::int8_calibration || PyUnicode_Check(value.ptr())) {
+    return convert(value, options.*field);
+  }
+  if (PyIndex_Check(value.ptr()) != 0 && !is_truth(value)) {
+    std::size_t runs = 0;
+    convert(value, runs);
+    options.*field = std::to_string(runs);
+    return;
+  }
+  if (!nb::hasattr(value, "__fspath__")) throw WrongKind();
+  std::filesystem::path path;
+  convert(value, path);
+  options.*field = path.string();
+}
+
 void convert(nb::handle value, OptionsByEngine& field) {
   field.clear();
   for (const nb::handle entry : entries_of(value)) {

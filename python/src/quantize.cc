@@ -10,7 +10,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -23,8 +22,8 @@
 #include "graph.h"
 #include "program/calibration.h"
 #include "program/quantize_model.h"
-#include "quantize/scheme.h"
 #include "values/convert.h"
+#include "xrt/calibration.h"
 #include "xrt/error.h"
 #include "xrt/program.h"
 #include "xrt/quantize.h"
@@ -33,52 +32,6 @@ namespace nb = nanobind;
 
 namespace xrt::python {
 namespace {
-
-// Name of a value, the op that makes it ("" for an input), and its range; in topological order.
-using RangeRow = std::tuple<std::string, std::string, float, float>;
-
-// The values of a graph that need a range: name and op.
-std::vector<std::pair<std::string, std::string>> wanted_values(const Graph& graph,
-                                                               const QuantizeOptions& options) {
-  const quantization::Scheme scheme = quantization::make_scheme(graph, options);
-  const std::set<ValueId> wanted(scheme.values.begin(), scheme.values.end());
-  std::vector<std::pair<std::string, std::string>> rows;
-  for (const ValueId id : graph.inputs()) {
-    if (wanted.contains(id)) rows.emplace_back(graph.value(id).name, "");
-  }
-  for (const NodeId node : graph.topological_order()) {
-    for (const ValueId id : graph.node(node).outputs) {
-      if (wanted.contains(id)) rows.emplace_back(graph.value(id).name, graph.node(node).op);
-    }
-  }
-  return rows;
-}
-
-// By name. Frontends name some values after the shapes that a graph was traced with, or after how
-// often it was: rows of another graph fit where the same ops make as many values in the same order.
-ValueRanges by_name(const std::vector<RangeRow>& rows, const Graph& graph,
-                    const QuantizeOptions& options) {
-  const auto wanted = wanted_values(graph, options);
-  ValueRanges named;
-  for (const auto& [name, op, low, high] : rows) named[name] = {low, high};
-  const bool all = std::all_of(wanted.begin(), wanted.end(),
-                               [&](const auto& row) { return named.contains(row.first); });
-  if (all) return named;
-  const bool same = std::equal(
-      rows.begin(), rows.end(), wanted.begin(), wanted.end(),
-      [](const RangeRow& row, const auto& value) { return std::get<1>(row) == value.second; });
-  if (!same) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("the ranges are of another graph than '{}': {} for {} values that need "
-                            "one; calibrate this one",
-                            graph.name(), rows.size(), wanted.size()));
-  }
-  ValueRanges placed;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    placed[wanted[i].first] = {std::get<2>(rows[i]), std::get<3>(rows[i])};
-  }
-  return placed;
-}
 
 const Graph& graph_of(nb::handle object) {
   const Graph* graph = as_graph(object);
@@ -89,10 +42,21 @@ const Graph& graph_of(nb::handle object) {
   return *graph;
 }
 
-std::vector<RangeRow> calibrate_graph(const nb::object& object, const nb::list& samples,
-                                      const std::string& clipping, double percentile,
-                                      std::set<std::string> keep_float, bool round_sums,
-                                      const std::optional<std::string>& cache_dir) {
+QuantizeOptions options_of(const std::string& clipping, double percentile, double average_factor,
+                           std::set<std::string> keep_float, bool round_sums) {
+  QuantizeOptions options;
+  options.clipping = clipping_of(clipping);
+  options.percentile = percentile;
+  options.average_factor = average_factor;
+  options.skip = std::move(keep_float);
+  options.round_sums = round_sums;
+  return options;
+}
+
+CalibrationTable calibrate_graph(const nb::object& object, const nb::list& samples,
+                                 const std::string& clipping, double percentile,
+                                 double average_factor, std::set<std::string> keep_float,
+                                 bool round_sums, const std::optional<std::string>& cache_dir) {
   const Graph& graph = graph_of(object);
   std::vector<std::vector<Tensor>> values;
   for (const nb::handle sample : samples) {
@@ -114,24 +78,15 @@ std::vector<RangeRow> calibrate_graph(const nb::object& object, const nb::list& 
       row.push_back(data.tensor());
     }
   }
-  const QuantizeOptions options{clipping_of(clipping), percentile, std::move(keep_float),
-                                round_sums};
-  ValueRanges ranges;
-  {
-    const nb::gil_scoped_release release;
-    ranges = calibrate(graph, values, options,
-                       cache_dir ? std::filesystem::path(*cache_dir) : default_cache_dir());
-  }
-  std::vector<RangeRow> rows;
-  for (const auto& [name, op] : wanted_values(graph, options)) {
-    const ValueRange& range = ranges.at(name);
-    rows.emplace_back(name, op, range.low, range.high);
-  }
-  return rows;
+  const QuantizeOptions options =
+      options_of(clipping, percentile, average_factor, std::move(keep_float), round_sums);
+  const nb::gil_scoped_release release;
+  return calibrate(graph, values, options,
+                   cache_dir ? std::filesystem::path(*cache_dir) : default_cache_dir());
 }
 
 std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(const nb::object& object,
-                                                                const std::vector<RangeRow>& rows,
+                                                                const CalibrationTable& table,
                                                                 std::set<std::string> keep_float,
                                                                 bool round_sums) {
   Graph graph = graph_of(object);
@@ -141,9 +96,20 @@ std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(const nb::object
   QuantizeSummary done;
   {
     const nb::gil_scoped_release release;
-    done = quantize(graph, by_name(rows, graph, options), options);
+    done = quantize(graph, ranges_for(table, graph, options, TableMatch::kStructure), options);
   }
   return {graph_object(std::move(graph)), done.sums, done.kept};
+}
+
+nb::dict counts_of(const QuantizedModel& done) {
+  nb::dict result;
+  result["sums"] = done.summary.sums;
+  result["kept"] = done.summary.kept;
+  result["values"] = done.summary.values;
+  result["samples"] = done.samples;
+  result["decibels"] = done.decibels;
+  result["kept_for_accuracy"] = done.kept;
+  return result;
 }
 
 nb::dict quantize_model_file(const std::filesystem::path& model,
@@ -164,14 +130,21 @@ nb::dict quantize_model_file(const std::filesystem::path& model,
         },
         std::move(options), accuracy);
   }
-  nb::dict result;
-  result["sums"] = done.summary.sums;
-  result["kept"] = done.summary.kept;
-  result["values"] = done.summary.values;
-  result["samples"] = done.samples;
-  result["decibels"] = done.decibels;
-  result["kept_for_accuracy"] = done.kept;
-  return result;
+  return counts_of(done);
+}
+
+nb::dict quantize_by_table(const std::filesystem::path& model, const std::filesystem::path& output,
+                           const CalibrationTable& table, std::set<std::string> keep_float,
+                           bool round_sums) {
+  QuantizeOptions options;
+  options.skip = std::move(keep_float);
+  options.round_sums = round_sums;
+  QuantizedModel done;
+  {
+    const nb::gil_scoped_release release;
+    done = quantize_model(model, output, table, options);
+  }
+  return counts_of(done);
 }
 
 }  // namespace
@@ -179,14 +152,14 @@ nb::dict quantize_model_file(const std::filesystem::path& model,
 void bind_quantize(nb::module_& module) {
   module.def(
       "calibrate_graph", calibrate_graph, nb::arg("graph"), nb::arg("samples"), nb::kw_only(),
-      nb::arg("clipping") = "minmax", nb::arg("percentile") = 99.99,
+      nb::arg("clipping") = "minmax", nb::arg("percentile") = QuantizeOptions().percentile,
+      nb::arg("average_factor") = QuantizeOptions().average_factor,
       nb::arg("keep_float") = std::set<std::string>(), nb::arg("round_sums") = false,
       nb::arg("cache_dir").none() = nb::none(),
       "Runs the graph on samples, each a list with one array per input, and returns the "
-      "ranges of the values that int8 needs: (name, op, low, high) in topological order. The "
-      "graph was simplified "
-      "(finish(simplify=True)). Results are kept in cache_dir, $XRT_CACHE_DIR by default.");
-  module.def("quantize_graph", quantize_graph, nb::arg("graph"), nb::arg("ranges"), nb::kw_only(),
+      "table of the ranges that int8 needs. The graph was simplified (finish(simplify=True)). "
+      "Results are kept in cache_dir, $XRT_CACHE_DIR by default.");
+  module.def("quantize_graph", quantize_graph, nb::arg("graph"), nb::arg("table"), nb::kw_only(),
              nb::arg("keep_float") = std::set<std::string>(), nb::arg("round_sums") = false,
              "A copy of the graph with QuantizeLinear and DequantizeLinear; how many sums of "
              "products became int8, and how many stayed in floating point.");
@@ -196,6 +169,10 @@ void bind_quantize(nb::module_& module) {
              nb::arg("accuracy") = 0.0,
              "Writes a model's file in int8, calibrated with a folder of samples; the counts of "
              "nodes and samples. openxrt.quantize.quantize() is its user.");
+  module.def("quantize_by_table", quantize_by_table, nb::arg("model"), nb::arg("output"),
+             nb::arg("table"), nb::kw_only(), nb::arg("keep_float") = std::set<std::string>(),
+             nb::arg("round_sums") = false,
+             "Writes a model's file in int8 by a calibration table; the counts of nodes.");
 }
 
 }  // namespace xrt::python

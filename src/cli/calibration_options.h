@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,20 @@ namespace xrt::cli {
 
 struct CalibrationOptions {
   SampleFiles samples;
+  std::filesystem::path table;
   std::string clipping = "minmax";
-  double percentile = 99.99;
+  double percentile = QuantizeOptions().percentile;
+  double average_factor = QuantizeOptions().average_factor;
   bool round_sums = false;
   std::vector<std::string> skip;
 };
 
 // --calibrate and what goes with it.
 void add_calibration_options(CLI::App& app, CalibrationOptions& options);
+// --table, which excludes --calibrate.
+void add_table_option(CLI::App& app, CalibrationOptions& options);
+// How ranges are found and which values have one: --clipping to --keep-float.
+void add_range_options(CLI::App& app, CalibrationOptions& options);
 QuantizeOptions quantize_options(const CalibrationOptions& options);
 
 }  // namespace xrt::cli

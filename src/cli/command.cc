@@ -33,7 +33,8 @@ constexpr const char* kFooter = R"(Start with:
   xrt compare model.onnx --engine native --engine openvino   the first node at which they differ
 
 Exit codes: 0 success; 1 the model or the run failed; 2 wrong command line or input;
-3 an engine that was asked for is not available; 4 results differ from what was expected.)";
+3 an engine that was asked for is not available; 4 results differ from what was expected;
+130 xrt calibrate was ended by Ctrl-C.)";
 
 // The environment variables that the core reads, one line each.
 std::string environment() {
@@ -117,6 +118,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_bench(app, chosen);
   add_compare(app, chosen);
   add_eval(app, chosen);
+  add_calibrate(app, chosen);
   add_quantize(app, chosen);
   add_doctor(app, chosen);
   add_engines(app, chosen);

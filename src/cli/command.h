@@ -17,6 +17,7 @@ enum ExitCode : int {
   kUsage = 2,              // the command line, or an input that does not fit the model
   kEngineUnavailable = 3,  // an engine that was asked for cannot be loaded
   kMismatch = 4,           // results differ from what was expected
+  kInterrupted = 130,      // Ctrl-C; nothing half-written is left
 };
 
 // A mistake on the command line that the parser cannot see: exit code kUsage.
@@ -55,6 +56,7 @@ void add_bench(CLI::App& app, Command& chosen);
 void add_compare(CLI::App& app, Command& chosen);
 void add_cache(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
+void add_calibrate(CLI::App& app, Command& chosen);
 void add_quantize(CLI::App& app, Command& chosen);
 void add_conformance(CLI::App& app, Command& chosen);
 void add_serve(CLI::App& app, Command& chosen);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <vector>
 
 #include "xrt/error.h"
 
@@ -66,9 +65,16 @@ std::string option_help(const OptionInfo& info) {
   return help;
 }
 
-void add_option_flags(CLI::App& app, ProgramOptions& program, const std::string& group) {
+void add_flags_of(CLI::App& app, ProgramOptions& program, const std::vector<std::string>& names,
+                  const std::string& group) {
+  for (const std::string& name : names) add_flag(app, find_option(name), program)->group(group);
+}
+
+void add_option_flags(CLI::App& app, ProgramOptions& program, const std::string& group,
+                      const std::set<std::string>& without) {
   for (const OptionInfo& info : option_table()) {
-    if (!info.flags.empty() && info.name != kEngines) add_flag(app, info, program)->group(group);
+    if (info.flags.empty() || info.name == kEngines || without.contains(info.name)) continue;
+    add_flag(app, info, program)->group(group);
   }
   app.add_flag_callback(
          "--no-cache", [&program] { set_option(program, "cache_dir", ""); },

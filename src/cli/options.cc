@@ -41,14 +41,19 @@ void add_model_options(CLI::App& app, std::string& model, std::string& engine) {
       ->capture_default_str();
 }
 
-void add_placement_options(CLI::App& app, PlacementOptions& options) {
+void add_placement_options(CLI::App& app, PlacementOptions& options,
+                           const std::set<std::string>& without) {
   const std::string group = "Placement";
-  add_option_flags(app, options.program, group);
+  add_option_flags(app, options.program, group, without);
   app.add_option("--op-library", options.op_libraries,
                  "A library of ops that the model uses (repeatable; XRT_OP_PATH)")
       ->type_name("FILE")
       ->allow_extra_args(false)
       ->group(group);
+}
+
+void add_size_options(CLI::App& app, PlacementOptions& options) {
+  add_flags_of(app, options.program, {"shapes", "ranges", "max_batch_size"}, "Sizes");
 }
 
 CLI::Validator from_zero() {

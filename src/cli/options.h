@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,13 @@ CLI::Validator above_zero();
 // The model's file and --engine, for commands that take one list of engines.
 void add_model_options(CLI::App& app, std::string& model, std::string& engine);
 
-// A flag per option of the table that has one, but for --engine; `--option` for any.
-void add_placement_options(CLI::App& app, PlacementOptions& options);
+// A flag per option of the table that has one, but for --engine and for the options `without`,
+// which the command has flags of its own for; `--option` for any.
+void add_placement_options(CLI::App& app, PlacementOptions& options,
+                           const std::set<std::string>& without = {});
+
+// The flags of `shapes`, `ranges` and `max_batch_size` alone, for commands that place nothing.
+void add_size_options(CLI::App& app, PlacementOptions& options);
 
 // "openvino, native" → {"openvino", "native"}; kInvalidArgument where a name is empty.
 std::vector<std::string> split_engines(const std::string& text);

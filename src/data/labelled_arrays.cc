@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -28,7 +29,16 @@ struct ArrayFile {
   throw Error(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path.string(), what));
 }
 
-ArrayFile read_arrays(const fs::path& path) {
+// Zeros, as many as there are samples.
+Tensor no_labels(const ArrayFile& file) {
+  const bool none = file.arrays.empty() || file.arrays.begin()->second.rank() == 0;
+  Tensor labels =
+      Tensor::allocate(DType::kInt64, {none ? 0 : file.arrays.begin()->second.dims()[0]});
+  std::fill_n(labels.data<std::int64_t>(), labels.count(), 0);
+  return labels;
+}
+
+ArrayFile read_arrays(const fs::path& path, bool without_labels) {
   ArrayFile file{path, read_npz(path), {}, 0};
   Tensor labels;
   std::string name;
@@ -38,6 +48,7 @@ ArrayFile read_arrays(const fs::path& path) {
       labels = file.arrays.at(each);
     }
   }
+  if (!labels.defined() && without_labels) labels = no_labels(file);
   if (!labels.defined()) {
     refuse_array(path, fmt::format("there are no labels: an array called {} is wanted",
                                    fmt::join(kLabelNames, ", ")));
@@ -49,7 +60,7 @@ ArrayFile read_arrays(const fs::path& path) {
                                    to_string(labels.dtype()), to_string(labels.dims())));
   }
   file.labels = labels.to_int64();
-  if (file.arrays.empty()) refuse_array(path, "there are labels only");
+  if (file.arrays.empty()) refuse_array(path, "there are no arrays but labels");
   for (const auto& [each, values] : file.arrays) {
     if (values.rank() == 0 || values.dims()[0] != labels.dims()[0]) {
       refuse_array(path, fmt::format("'{}' is {}{} for {} labels", each, to_string(values.dtype()),
@@ -65,11 +76,12 @@ ArrayFile read_arrays(const fs::path& path) {
 
 class LabelledArrays : public LabelledSet {
  public:
-  LabelledArrays(const std::vector<fs::path>& files, std::vector<std::string> classes)
+  LabelledArrays(const std::vector<fs::path>& files, std::vector<std::string> classes,
+                 bool without_labels)
       : LabelledSet("arrays") {
     classes_ = std::move(classes);
     for (const fs::path& path : files) {
-      files_.push_back(read_arrays(path));
+      files_.push_back(read_arrays(path, without_labels));
       files_.back().first = size_;
       size_ += files_.back().labels.size();
     }
@@ -109,9 +121,13 @@ class LabelledArrays : public LabelledSet {
 
 }  // namespace
 
+bool is_label_name(const std::string& name) {
+  return std::find(kLabelNames.begin(), kLabelNames.end(), name) != kLabelNames.end();
+}
+
 std::unique_ptr<LabelledSet> open_arrays(const std::vector<fs::path>& files,
-                                         std::vector<std::string> classes) {
-  return std::make_unique<LabelledArrays>(files, std::move(classes));
+                                         std::vector<std::string> classes, bool without_labels) {
+  return std::make_unique<LabelledArrays>(files, std::move(classes), without_labels);
 }
 
 }  // namespace xrt

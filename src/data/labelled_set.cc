@@ -20,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kPictures = "pictures";  // no format to name: a folder without labels
 constexpr const char* kWanted =
     "part files of OFRecord (part-00000), a folder of pictures per class, .npz files with an array "
     "'labels', or a .csv of paths and labels are read";
@@ -50,7 +51,7 @@ std::string format_of_file(const fs::path& file) {
       fmt::format("{}: what is in this file? {}; or name the format", file.string(), kWanted));
 }
 
-std::string format_of_folder(const fs::path& folder) {
+std::string format_of_folder(const fs::path& folder, bool without_labels) {
   std::vector<std::string> found;
   if (!entries_that(folder, is_part_file).empty()) found.emplace_back("ofrecord");
   if (!entries_that(folder, is_npz).empty()) found.emplace_back("arrays");
@@ -63,6 +64,7 @@ std::string format_of_folder(const fs::path& folder) {
                             folder.string(), fmt::join(found, ", ")));
   }
   if (found.empty() && !entries_that(folder, is_picture_file).empty()) {
+    if (without_labels) return kPictures;
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}: the pictures have no labels; {}", folder.string(), kWanted));
   }
@@ -148,15 +150,19 @@ std::unique_ptr<LabelledSet> open_labelled_set(const LabelledSource& source) {
   }
   const bool folder = fs::is_directory(path);
   std::string format = source.format;
-  if (format == "auto") format = folder ? format_of_folder(path) : format_of_file(path);
+  if (format == "auto") {
+    format = folder ? format_of_folder(path, source.without_labels) : format_of_file(path);
+  }
   std::vector<std::string> classes = read_classes(source.classes);
   std::unique_ptr<LabelledSet> set;
   if (format == "ofrecord") {
     set = open_part_files(files_of(path, is_part_file), source, std::move(classes));
   } else if (format == "folders") {
     set = open_class_folders(path, std::move(classes));
+  } else if (format == kPictures) {
+    set = open_pictures(path);
   } else if (format == "arrays") {
-    set = open_arrays(files_of(path, is_npz), std::move(classes));
+    set = open_arrays(files_of(path, is_npz), std::move(classes), source.without_labels);
   } else if (format == "csv") {
     const std::vector<fs::path> files = files_of(path, is_csv);
     if (files.size() > 1) {

@@ -62,6 +62,9 @@ struct LabelledSource {
   std::filesystem::path classes;  // names of the classes, one a line, the first is class 0; or none
   // Of an OFRecord; empty: "encoded", "image" or "images", and "class/label", "label" or "labels".
   std::string picture_field, label_field;
+  // A folder of pictures without classes and arrays without labels are sets too, whose labels are
+  // 0.
+  bool without_labels = false;
 };
 
 // "auto" and the formats.

@@ -194,6 +194,15 @@ std::unique_ptr<LabelledSet> open_class_folders(const fs::path& folder,
                                         std::move(classes));
 }
 
+std::unique_ptr<LabelledSet> open_pictures(const fs::path& folder) {
+  std::vector<PictureFile> files;
+  for (const fs::path& entry : folder_entries(folder)) {
+    if (fs::is_regular_file(entry) && is_picture_file(entry)) files.push_back({entry, 0, 0});
+  }
+  return std::make_unique<PictureFiles>("pictures", fs::path(), std::move(files),
+                                        std::vector<std::string>{});
+}
+
 std::unique_ptr<LabelledSet> open_csv(const fs::path& file, std::vector<std::string> classes) {
   const std::vector<ListRow> rows = read_list(file);
   const bool numbered = std::all_of(rows.begin(), rows.end(), [](const ListRow& row) {

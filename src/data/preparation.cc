@@ -47,6 +47,20 @@ Preparation preparation_preset(const std::string& name) {
   return preparation;
 }
 
+Preparation make_preparation(const PreparationWishes& wishes) {
+  Preparation result;
+  if (!wishes.preset.empty()) result = preparation_preset(wishes.preset);
+  if (wishes.resize_shorter) result.resize_shorter = *wishes.resize_shorter;
+  if (wishes.crop) result.crop = *wishes.crop;
+  if (wishes.mean) result.image.mean = *wishes.mean;
+  if (wishes.std) result.image.std = *wishes.std;
+  if (wishes.scale) result.image.divisor = *wishes.scale == 255 ? 1 : 255;
+  result.image.layout = wishes.layout;
+  result.image.channels = wishes.channels;
+  check_preparation(result);
+  return result;
+}
+
 void check_preparation(const Preparation& preparation) {
   if (preparation.resize_shorter < 0 || preparation.crop < 0) {
     refuse_preparation("resize_shorter and crop are numbers of pixels, from 0 on");

@@ -4,7 +4,9 @@
 // those of torchvision's Resize and CenterCrop on Pillow's pictures.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,18 @@ struct Preparation {
 // OneFlow-Benchmark's, on values from 0 to 255. kInvalidArgument for another name.
 Preparation preparation_preset(const std::string& name);
 const std::vector<std::string>& preparation_presets();
+
+// What a user says: a preset or none, and what differs from it.
+struct PreparationWishes {
+  std::string preset;
+  std::optional<std::int64_t> resize_shorter, crop;
+  std::optional<std::array<float, 3>> mean, std;
+  std::optional<int> scale;  // values before the mean go from 0 to 1, or to 255
+  std::string layout = "auto", channels = "rgb";
+};
+
+// Throws as preparation_preset() and check_preparation().
+Preparation make_preparation(const PreparationWishes& wishes);
 
 // Throws kInvalidArgument for sizes below 0, a deviation that is not above 0, and a mean beyond the
 // range of the values.

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <string_view>
 
 #include "base/file.h"
+#include "data/labelled_formats.h"
 #include "data/npy.h"
 #include "xrt/error.h"
 
@@ -16,19 +15,6 @@ namespace xrt {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string ending(const fs::path& path) {
-  std::string text = path.extension().string();
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-bool is_picture(const fs::path& path) {
-  static constexpr std::array<std::string_view, 6> kEndings = {".png", ".jpg", ".jpeg",
-                                                               ".bmp", ".ppm", ".pgm"};
-  return std::find(kEndings.begin(), kEndings.end(), ending(path)) != kEndings.end();
-}
 
 // Never a path that leaves the folder: no separator, no leading dot.
 std::string folder_name(const std::string& input) {
@@ -54,6 +40,19 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
+// How many samples of that shape lie along the first dimension; 0 where it does not fit. The
+// first dimension of `shape` is known.
+std::int64_t samples_in(const Tensor& t, const Shape& shape) {
+  if (t.rank() != shape.size()) return 0;
+  if (shape.empty()) return 1;
+  for (std::size_t d = 1; d < shape.size(); ++d) {
+    if (shape[d].is_known() && shape[d].value() != t.dims()[d]) return 0;
+  }
+  const std::int64_t wanted = shape[0].value();
+  if (t.dims()[0] == wanted) return 1;
+  return t.dims()[0] > 0 && wanted > 0 && t.dims()[0] % wanted == 0 ? t.dims()[0] / wanted : 0;
+}
+
 class Samples {
  public:
   Samples(const SampleFiles& files, const std::vector<Port>& inputs,
@@ -67,9 +66,10 @@ class Samples {
                   fmt::format("{}: no folder of calibration samples is there", folder.string()));
     }
     for (const fs::path& file : files_of(folder)) {
-      if (ending(file) == ".npz") {
+      if (is_full()) return;
+      if (file_ending(file) == ".npz") {
         archive(file);
-      } else if (inputs_.size() == 1 && (ending(file) == ".npy" || is_picture(file))) {
+      } else if (inputs_.size() == 1 && (file_ending(file) == ".npy" || is_picture_file(file))) {
         use(file.string(), {read(file, inputs_[0])});
       }
     }
@@ -81,6 +81,8 @@ class Samples {
   }
 
  private:
+  bool is_full() const { return source_.limit != 0 && count_ == source_.limit; }
+
   std::string wanted() const {
     std::string names;
     for (const Port& p : inputs_) {
@@ -93,7 +95,7 @@ class Samples {
   }
 
   Tensor read(const fs::path& file, const Port& port) const {
-    if (is_picture(file)) {
+    if (is_picture_file(file)) {
       return image_tensor(read_image(file), port.type, port.name, source_.image);
     }
     return parse_npy(read_file(file), file.string(), port.type.dtype);
@@ -128,10 +130,12 @@ class Samples {
       const fs::path of_input = folder / folder_name(inputs_[i].name);
       if (!fs::is_directory(of_input)) continue;
       for (const fs::path& file : files_of(of_input)) {
-        if (ending(file) == ".npy" || is_picture(file)) samples[file.stem().string()][i] = file;
+        if (file_ending(file) == ".npy" || is_picture_file(file))
+          samples[file.stem().string()][i] = file;
       }
     }
     for (const auto& [stem, files] : samples) {
+      if (is_full()) return;
       std::vector<Tensor> values;
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
         const auto file = files.find(i);
@@ -147,53 +151,12 @@ class Samples {
     }
   }
 
-  // How many samples of that shape lie along the first dimension; 0 where it does not fit. The
-  // first dimension of `shape` is known.
-  static std::int64_t samples_in(const Tensor& t, const Shape& shape) {
-    if (t.rank() != shape.size()) return 0;
-    if (shape.empty()) return 1;
-    for (std::size_t d = 1; d < shape.size(); ++d) {
-      if (shape[d].is_known() && shape[d].value() != t.dims()[d]) return 0;
-    }
-    const std::int64_t wanted = shape[0].value();
-    if (t.dims()[0] == wanted) return 1;
-    return t.dims()[0] > 0 && wanted > 0 && t.dims()[0] % wanted == 0 ? t.dims()[0] / wanted : 0;
-  }
-
-  // One sample, or several along the first dimension of each array.
   void use(const std::string& origin, const std::vector<Tensor>& values) {
-    std::int64_t count = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const Tensor& t = values[i];
-      const Type& want = inputs_[i].type;
-      const std::int64_t here = samples_in(t, *want.shape);
-      if (here == 0 || t.dtype() != want.dtype || (count != 0 && here != count)) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: input '{}' must be {} (or several along the first dimension, "
-                                "as many for every input), not {}{}",
-                                origin, inputs_[i].name, to_string(want), to_string(t.dtype()),
-                                to_string(t.dims())));
-      }
-      count = here;
-    }
-    for (std::int64_t k = 0; k < count; ++k) {
-      std::vector<Tensor> sample;
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const Tensor& t = values[i];
-        const std::size_t bytes = t.bytes() / static_cast<std::size_t>(count);
-        Dims dims = t.dims();
-        if (!dims.empty()) dims[0] /= count;
-        sample.push_back(Tensor::wrap(
-            t.dtype(), dims,
-            const_cast<char*>(t.data<char>()) + static_cast<std::size_t>(k) * bytes, t.owner()));
-      }
-      try {
-        use_(sample);
-      } catch (const Error& e) {
-        throw Error(e.code(), fmt::format("{}: {}", origin, e.what()));
-      }
+    for_each_sample_of(values, origin, inputs_, [&](const std::vector<Tensor>& sample) {
+      if (is_full()) return;
+      use_(sample);
       ++count_;
-    }
+    });
   }
 
   const SampleFiles& source_;
@@ -203,6 +166,64 @@ class Samples {
 };
 
 }  // namespace
+
+void for_each_sample_of(const std::vector<Tensor>& values, const std::string& origin,
+                        const std::vector<Port>& inputs,
+                        const std::function<void(const std::vector<Tensor>&)>& use) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Tensor& t = values[i];
+    const Type& want = inputs[i].type;
+    const std::int64_t here = samples_in(t, *want.shape);
+    if (here == 0 || t.dtype() != want.dtype || (count != 0 && here != count)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: input '{}' must be {} (or several along the first dimension, "
+                              "as many for every input), not {}{}",
+                              origin, inputs[i].name, to_string(want), to_string(t.dtype()),
+                              to_string(t.dims())));
+    }
+    count = here;
+  }
+  for (std::int64_t k = 0; k < count; ++k) {
+    std::vector<Tensor> sample;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Tensor& t = values[i];
+      const std::size_t bytes = t.bytes() / static_cast<std::size_t>(count);
+      Dims dims = t.dims();
+      if (!dims.empty()) dims[0] /= count;
+      sample.push_back(Tensor::wrap(
+          t.dtype(), dims, const_cast<char*>(t.data<char>()) + static_cast<std::size_t>(k) * bytes,
+          t.owner()));
+    }
+    try {
+      use(sample);
+    } catch (const Error& e) {
+      throw Error(e.code(), fmt::format("{}: {}", origin, e.what()));
+    }
+  }
+}
+
+bool holds_samples(const fs::path& folder, const std::vector<Port>& inputs) {
+  if (!fs::is_directory(folder)) return false;
+  const bool of_inputs =
+      inputs.size() > 1 && std::all_of(inputs.begin(), inputs.end(), [&](const Port& input) {
+        return fs::is_directory(folder / folder_name(input.name));
+      });
+  if (of_inputs) return true;
+  for (const fs::path& file : files_of(folder)) {
+    if (file_ending(file) == ".npy") return true;
+    if (file_ending(file) != ".npz") continue;
+    // The first archive speaks for all.
+    const std::map<std::string, Tensor> arrays = read_npz(file);
+    return std::none_of(arrays.begin(), arrays.end(), [&](const auto& array) {
+      const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const Port& input) {
+        return input.name == array.first;
+      });
+      return !is_input && is_label_name(array.first);
+    });
+  }
+  return false;
+}
 
 void for_each_sample(const SampleFiles& files, const std::vector<Port>& inputs,
                      const std::function<void(const std::vector<Tensor>&)>& use) {

@@ -23,7 +23,19 @@ namespace xrt {
 struct SampleFiles {
   std::filesystem::path folder;
   ImageOptions image;
+  std::size_t limit = 0;  // take the first samples only; 0: all
 };
+
+// Calls use() for each sample that the arrays hold: one, or several along their first dimensions.
+// Throws kInvalidArgument behind `origin` where they do not fit the inputs, and what use() throws
+// behind it.
+void for_each_sample_of(const std::vector<Tensor>& arrays, const std::string& origin,
+                        const std::vector<Port>& inputs,
+                        const std::function<void(const std::vector<Tensor>&)>& use);
+
+// Whether a folder holds arrays without labels, or a folder per input: samples for these inputs,
+// which no labelled set is (data/labelled_set.h).
+bool holds_samples(const std::filesystem::path& folder, const std::vector<Port>& inputs);
 
 // Calls use(values in order of `inputs`) for each sample, files in order of name. The first
 // dimension of an input must be known; other open ones are as the samples have them. Throws

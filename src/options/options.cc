@@ -419,6 +419,12 @@ void check_options(const ProgramOptions& options) {
       refuse_option_value(row.info.name, fmt::format("'{}'", row.text(options)));
     }
   }
+  if (options.use_int8 != !options.int8_calibration.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                options.use_int8 ? "use_int8 needs int8_calibration: a number of runs that "
+                                   "calibrate, or the file of a calibration table"
+                                 : "int8_calibration without use_int8");
+  }
   const auto most = options.cluster_maximum_nodes;
   if (most >= 0 && options.cluster_minimum_nodes > most) {
     throw Error(ErrorCode::kInvalidArgument,

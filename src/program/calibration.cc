@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/calibration.h"
 
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "cache/cache_entry.h"
 #include "device/threads.h"
+#include "exec/native_evaluator.h"
 #include "ops/fingerprint.h"
+#include "ops/shape_inference.h"
+#include "passes/pass_manager.h"
+#include "program/input_sizes.h"
+#include "program/option_checks.h"
 #include "xrt/error.h"
 #include "xrt/graph_runner.h"
+#include "xrt/model.h"
 
 namespace xrt {
 namespace {
 
-constexpr const char* kEntryKind = "ranges";
+constexpr const char* kEntryKind = "calibration";
 
 // The fingerprint leaves the names of inner values out, by which ranges are known.
 std::string key_of(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
@@ -33,6 +42,7 @@ std::string key_of(const Graph& graph, const std::vector<std::vector<Tensor>>& s
   }
   hasher.add(static_cast<std::int64_t>(options.clipping));
   hasher.add_bytes(&options.percentile, sizeof(options.percentile));
+  hasher.add_bytes(&options.average_factor, sizeof(options.average_factor));
   hasher.add_bytes(&options.round_sums, sizeof(options.round_sums));
   for (const std::string& name : options.skip) hasher.add(name);
   for (const std::vector<Tensor>& sample : samples) {
@@ -42,35 +52,27 @@ std::string key_of(const Graph& graph, const std::vector<std::vector<Tensor>>& s
       hasher.add_bytes(&bytes, sizeof(bytes));
     }
   }
-  return "ranges-" + hasher.digest().hex();
+  return "calibration-" + hasher.digest().hex();
 }
 
-std::optional<ValueRanges> read(const std::filesystem::path& dir, const std::string& key) {
+std::optional<CalibrationTable> read(const std::filesystem::path& dir, const std::string& key) {
   try {
     std::error_code missing;
     if (!std::filesystem::exists(entry_path(dir, key), missing)) return std::nullopt;
     prepare_folder(dir);
     const auto payload = read_entry(entry_path(dir, key), entry_header(kEntryKind, "", key));
     if (!payload) return std::nullopt;
-    const nlohmann::json json = nlohmann::json::parse(std::string_view(
-        reinterpret_cast<const char*>(payload->data<std::uint8_t>()), payload->bytes()));
-    ValueRanges ranges;
-    for (const auto& [name, range] : json.items()) {
-      ranges[name] = {range.at(0).get<float>(), range.at(1).get<float>()};
-    }
-    return ranges;
+    return parse_table(
+        {reinterpret_cast<const char*>(payload->data<std::uint8_t>()), payload->bytes()}, key);
   } catch (const Error& error) {
     log_warning(std::string("calibration: ") + error.what() + ": calibrating again");
-  } catch (const nlohmann::json::exception&) {
-    log_warning("calibration: entry '" + key + "' makes no sense: calibrating again");
   }
   return std::nullopt;
 }
 
-void write(const std::filesystem::path& dir, const std::string& key, const ValueRanges& ranges) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const auto& [name, range] : ranges) json[name] = {range.low, range.high};
-  const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+void write(const std::filesystem::path& dir, const std::string& key,
+           const CalibrationTable& table) {
+  const std::string text = format_table(table);
   const std::string_view blocks[] = {text};
   try {
     prepare_folder(dir);
@@ -82,8 +84,54 @@ void write(const std::filesystem::path& dir, const std::string& key, const Value
 
 }  // namespace
 
-ValueRanges calibrate(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
-                      const QuantizeOptions& options, const std::filesystem::path& cache_dir) {
+Graph graph_to_quantize(const std::filesystem::path& model, const QuantizeOptions& options,
+                        const ProgramOptions& sizes) {
+  Graph graph = import_model(model);
+  check_node_names(graph, "keep_float", {options.skip.begin(), options.skip.end()});
+  refine_inputs(graph, sizes);
+  infer_shapes(graph);
+  run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
+  return graph;
+}
+
+std::vector<Port> sample_ports(const Graph& graph, std::int64_t batch) {
+  std::vector<Port> inputs;
+  for (const ValueId id : graph.inputs()) {
+    Type type = graph.type(id);
+    if (!type.has_rank()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("input '{}' is {}: calibration needs tensors of known rank",
+                              graph.value(id).name, to_string(type)));
+    }
+    if (type.rank() > 0 && !(*type.shape)[0].is_known()) {
+      (*type.shape)[0] = Dim(std::max<std::int64_t>(batch, 1));
+    }
+    inputs.push_back({graph.value(id).name, type, false});
+  }
+  return inputs;
+}
+
+CalibrationTable calibrate_model(const std::filesystem::path& model, const SampleSource& samples,
+                                 const QuantizeOptions& options, const ProgramOptions& sizes,
+                                 std::int64_t batch) {
+  const Graph graph = graph_to_quantize(model, options, sizes);
+  Calibrator calibrator(graph, options, program_runner());
+  samples(sample_ports(graph, batch),
+          [&](const std::vector<Tensor>& sample) { calibrator.add(sample); });
+  CalibrationTable table = make_table(graph, calibrator, options);
+  table.model = model.filename().string();
+  return table;
+}
+
+CalibrationTable load_any_table(const std::filesystem::path& file, const Graph& graph,
+                                const QuantizeOptions& options) {
+  const std::string text = read_file(file);
+  if (!is_tensorrt_cache(text)) return parse_table(text, file.string());
+  return table_of_cache(parse_tensorrt_cache(text, file.string()), file.string(), graph, options);
+}
+
+CalibrationTable calibrate(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
+                           const QuantizeOptions& options, const std::filesystem::path& cache_dir) {
   for (const std::vector<Tensor>& sample : samples) {
     for (const Tensor& t : sample) {
       if (t.defined() && t.dtype() != DType::kString) continue;
@@ -97,9 +145,9 @@ ValueRanges calibrate(const Graph& graph, const std::vector<std::vector<Tensor>>
   }
   Calibrator calibrator(graph, options, program_runner());
   for (const std::vector<Tensor>& sample : samples) calibrator.add(sample);
-  ValueRanges ranges = calibrator.ranges();
-  if (!key.empty()) write(cache_dir, key, ranges);
-  return ranges;
+  CalibrationTable table = make_table(graph, calibrator, options);
+  if (!key.empty()) write(cache_dir, key, table);
+  return table;
 }
 
 }  // namespace xrt

@@ -26,6 +26,7 @@
 #include "placement/survey.h"
 #include "plan/functions.h"
 #include "program/input_sizes.h"
+#include "program/int8_program.h"
 #include "program/load_checks.h"
 #include "program/option_checks.h"
 #include "program/plan_cache.h"
@@ -438,6 +439,7 @@ std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& opt
   load_op_path();
   ProgramOptions own = settled(options);
   const LoadScope scope(own);
+  if (own.use_int8) return make_int8_program(std::move(graph), own);
   return std::make_shared<ProgramImpl>(std::move(graph), std::move(own));
 }
 
@@ -446,6 +448,10 @@ std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
   load_op_path();
   const ProgramOptions options = settled(given);
   const LoadScope scope(options);
+  if (options.use_int8) {
+    std::vector<ExternalFile> files;
+    return make_int8_program(import_model(path, files, import_bounds(options)), options);
+  }
   std::unique_ptr<PlanCache> cache;
   std::string why_not;
   const auto open = [&] { return PlanCache::open(model_file(path), {}, options, &why_not); };
@@ -461,6 +467,9 @@ std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
   load_op_path();
   const ProgramOptions options = settled(given);
   const LoadScope scope(options);
+  if (options.use_int8) {
+    return make_int8_program(import_onnx_bytes(onnx_bytes, import_bounds(options)), options);
+  }
   std::unique_ptr<PlanCache> cache;
   std::string why_not;
   const auto open = [&] { return PlanCache::open({}, onnx_bytes, options, &why_not); };

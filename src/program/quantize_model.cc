@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/quantize_model.h"
 
-#include <fmt/format.h>
-
 #include <utility>
+#include <vector>
 
-#include "exec/native_evaluator.h"
-#include "passes/pass_manager.h"
-#include "program/option_checks.h"
-#include "xrt/error.h"
 #include "xrt/graph_runner.h"
-#include "xrt/model.h"
 #include "xrt/onnx.h"
 
 namespace xrt {
@@ -18,25 +12,22 @@ namespace {
 
 constexpr std::size_t kJudged = 8;  // samples that an accuracy is measured with
 
+QuantizedModel quantize_by(const CalibrationTable& table, Graph graph,
+                           const std::filesystem::path& output, const QuantizeOptions& options) {
+  QuantizedModel result;
+  result.samples = table.samples;
+  result.summary = quantize(graph, ranges_for(table, graph, options), options);
+  export_onnx_file(graph, output);
+  return result;
+}
+
 }  // namespace
 
 QuantizedModel quantize_model(const std::filesystem::path& model,
                               const std::filesystem::path& output, const SampleSource& samples,
                               QuantizeOptions options, double accuracy) {
-  Graph graph = import_model(model);
-  check_node_names(graph, "keep_float", {options.skip.begin(), options.skip.end()});
-  run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
-  std::vector<Port> inputs;
-  for (const ValueId id : graph.inputs()) {
-    Type type = graph.type(id);
-    if (!type.has_rank()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("input '{}' is {}: calibration needs tensors of known rank",
-                              graph.value(id).name, to_string(type)));
-    }
-    if (type.rank() > 0 && !(*type.shape)[0].is_known()) (*type.shape)[0] = Dim(1);
-    inputs.push_back({graph.value(id).name, type, false});
-  }
+  Graph graph = graph_to_quantize(model, options);
+  const std::vector<Port> inputs = sample_ports(graph);
   QuantizedModel result;
   ValueRanges ranges;
   if (accuracy > 0) {
@@ -60,6 +51,20 @@ QuantizedModel quantize_model(const std::filesystem::path& model,
   result.summary = quantize(graph, ranges, options);
   export_onnx_file(graph, output);
   return result;
+}
+
+QuantizedModel quantize_model(const std::filesystem::path& model,
+                              const std::filesystem::path& output,
+                              const std::filesystem::path& table, const QuantizeOptions& options) {
+  Graph graph = graph_to_quantize(model, options);
+  const CalibrationTable loaded = load_any_table(table, graph, options);
+  return quantize_by(loaded, std::move(graph), output, options);
+}
+
+QuantizedModel quantize_model(const std::filesystem::path& model,
+                              const std::filesystem::path& output, const CalibrationTable& table,
+                              const QuantizeOptions& options) {
+  return quantize_by(table, graph_to_quantize(model, options), output, options);
 }
 
 }  // namespace xrt

@@ -6,19 +6,15 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "program/calibration.h"
+#include "xrt/calibration.h"
 #include "xrt/export.h"
-#include "xrt/program.h"
 #include "xrt/quantize.h"
 
 namespace xrt {
-
-// Calls its second argument once per sample, with values in the order of `inputs`.
-using SampleSource = std::function<void(
-    const std::vector<Port>& inputs, const std::function<void(const std::vector<Tensor>&)>& use)>;
 
 struct QuantizedModel {
   QuantizeSummary summary;
@@ -36,5 +32,16 @@ XRT_API QuantizedModel quantize_model(const std::filesystem::path& model,
                                       const std::filesystem::path& output,
                                       const SampleSource& samples, QuantizeOptions options,
                                       double accuracy = 0);
+
+// The same by a table: a file of ours or a calibration cache of TensorRT. Throws what
+// load_any_table() and ranges_for() throw.
+XRT_API QuantizedModel quantize_model(const std::filesystem::path& model,
+                                      const std::filesystem::path& output,
+                                      const std::filesystem::path& table,
+                                      const QuantizeOptions& options);
+XRT_API QuantizedModel quantize_model(const std::filesystem::path& model,
+                                      const std::filesystem::path& output,
+                                      const CalibrationTable& table,
+                                      const QuantizeOptions& options);
 
 }  // namespace xrt

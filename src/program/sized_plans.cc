@@ -439,9 +439,14 @@ void SizedPlans::grow_ranges(std::span<const Data> inputs) {
     if (size < range.least) range.least = 1;
     if (size > range.most) range.most = std::max(size, 2 * range.most);
     grown = true;
+    const bool is_batch = position == 0 && size > old.most;
     const std::string what =
-        fmt::format("a size of {} came for the dimension '{}', whose range is {} to {}", size,
-                    range.name, old.least, old.most);
+        is_batch ? fmt::format(
+                       "Rebuild engine since the maximum batch size {} is less than the "
+                       "input batch size {}",
+                       old.most, size)
+                 : fmt::format("a size of {} came for the dimension '{}', whose range is {} to {}",
+                               size, range.name, old.least, old.most);
     const std::string then = fmt::format(
         ": functions are compiled anew for it, for sizes from {} to {} where they take a range",
         range.least, range.most);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "quantize/histogram.h"
+#include "quantize/observer.h"
 #include "quantize/scheme.h"
 #include "xrt/error.h"
 
@@ -15,22 +16,30 @@ std::span<const float> elements(const Tensor& t) {
   return {t.data<float>(), static_cast<std::size_t>(t.count())};
 }
 
+bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
 }  // namespace
 
+const std::vector<std::string>& clipping_names() {
+  static const std::vector<std::string> names = {"minmax", "moving_average", "percentile",
+                                                 "entropy", "mse"};
+  return names;
+}
+
 Clipping clipping_of(std::string_view text) {
-  if (text == "minmax") return Clipping::kMinMax;
-  if (text == "percentile") return Clipping::kPercentile;
-  if (text == "entropy") return Clipping::kEntropy;
-  if (text == "mse") return Clipping::kMse;
+  const std::vector<std::string>& names = clipping_names();
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found != names.end()) return static_cast<Clipping>(found - names.begin());
   throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("clipping '{}': there are minmax, percentile, entropy and mse", text));
+              fmt::format("clipping '{}': there are {}", text, fmt::join(names, ", ")));
 }
 
 struct Calibrator::State {
-  QuantizeOptions options;
   std::vector<std::string> input_names, value_names;
   std::vector<Type> input_types;
-  std::vector<quantization::Histogram> histograms;  // of value_names
+  std::vector<std::unique_ptr<quantization::Observer>> observers;  // of value_names
   struct Place {
     bool is_input = false;
     std::size_t index = 0;
@@ -44,12 +53,6 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
                        const GraphRunner& runner)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.options = options;
-  if (!(options.percentile > 50 && options.percentile <= 100)) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("a percentile of {}: it must be above 50 and at most 100", options.percentile));
-  }
   const quantization::Scheme scheme = quantization::make_scheme(graph, options);
   if (scheme.sums.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -64,6 +67,7 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
   }
   for (const ValueId id : scheme.values) {
     s.value_names.push_back(graph.value(id).name);
+    s.observers.push_back(quantization::make_observer(options));
     // A graph input is seen in the sample, everything else as an output.
     const auto input = std::find(graph.inputs().begin(), graph.inputs().end(), id);
     if (input != graph.inputs().end()) {
@@ -75,7 +79,6 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
     s.places.push_back({false, static_cast<std::size_t>(known - outputs.begin())});
     if (known == outputs.end()) watched.add_output(id);
   }
-  s.histograms.resize(s.value_names.size());
   s.run = runner(std::move(watched));
 }
 
@@ -110,14 +113,17 @@ void Calibrator::add(const std::vector<Tensor>& sample) {
     }
   }
   const std::vector<Tensor> outputs = s.run(sample);
-  for (std::size_t i = 0; i < s.histograms.size(); ++i) {
+  const auto value = [&](std::size_t i) {
     const State::Place& at = s.places[i];
-    const Tensor& t = at.is_input ? sample[at.index] : outputs.at(at.index);
-    if (!s.histograms[i].add(elements(t))) {
-      refuse(fmt::format("value '{}' is not finite: the model overflows on it in float32",
-                         s.value_names[i]));
-    }
+    return elements(at.is_input ? sample[at.index] : outputs.at(at.index));
+  };
+  // A sample counts for all values or for none.
+  for (std::size_t i = 0; i < s.observers.size(); ++i) {
+    if (all_finite(value(i))) continue;
+    refuse(fmt::format("value '{}' is not finite: the model overflows on it in float32",
+                       s.value_names[i]));
   }
+  for (std::size_t i = 0; i < s.observers.size(); ++i) s.observers[i]->add(value(i));
   ++s.samples;
 }
 
@@ -127,8 +133,8 @@ ValueRanges Calibrator::ranges() const {
     throw Error(ErrorCode::kInvalidArgument, "calibration needs at least one sample");
   }
   ValueRanges result;
-  for (std::size_t i = 0; i < s.histograms.size(); ++i) {
-    result[s.value_names[i]] = s.histograms[i].range(s.options.clipping, s.options.percentile);
+  for (std::size_t i = 0; i < s.observers.size(); ++i) {
+    result[s.value_names[i]] = s.observers[i]->range();
   }
   return result;
 }

@@ -8,15 +8,15 @@
 namespace xrt::quantization {
 namespace {
 
-constexpr int kSteps = 256;       // of uint8
-constexpr int kCandidates = 128;  // clipped ranges that are tried
+constexpr int kSteps = 256;                            // of uint8
+constexpr int kCandidatesPerOctave = 16;               // of clipped ranges
+constexpr int kCandidates = 8 * kCandidatesPerOctave;  // down to 1 / 256 of the whole
 
 }  // namespace
 
-bool Histogram::add(std::span<const float> elements) {
+void Histogram::add(std::span<const float> elements) {
   float low = 0, high = 0;
   for (const float v : elements) {
-    if (!std::isfinite(v)) return false;
     low = std::min(low, v);
     high = std::max(high, v);
   }
@@ -24,13 +24,12 @@ bool Histogram::add(std::span<const float> elements) {
   low_ = std::min(low_, low);
   high_ = std::max(high_, high);
   total_ += static_cast<std::int64_t>(elements.size());
-  if (limit_ == 0) return true;  // nothing but zeros so far
+  if (limit_ == 0) return;  // nothing but zeros so far
   const double factor = 1 / width_;
   for (const float v : elements) {
     const int bin = static_cast<int>((v + limit_) * factor);
     ++counts_[static_cast<std::size_t>(std::clamp(bin, 0, kBins - 1))];
   }
-  return true;
 }
 
 void Histogram::widen(float magnitude) {
@@ -54,46 +53,28 @@ void Histogram::widen(float magnitude) {
   }
 }
 
-ValueRange Histogram::range(Clipping clipping, double percentile) const {
-  if (limit_ == 0) return {0, 0};
-  switch (clipping) {
-    case Clipping::kMinMax:
-      break;
-    case Clipping::kPercentile:
-      return percentile_range(percentile);
-    case Clipping::kEntropy:
-      return best_range([this](const ValueRange& r) { return divergence(r); });
-    case Clipping::kMse:
-      return best_range([this](const ValueRange& r) { return squared_error(r); });
-  }
-  return {low_, high_};
+ValueRange Histogram::least_divergence() const {
+  return best_range([this](const ValueRange& r) { return divergence(r); });
 }
 
-ValueRange Histogram::percentile_range(double percentile) const {
-  const double cut = static_cast<double>(total_) * (100 - percentile) / 200;
-  const auto edge = [&](bool upper) {
-    double passed = 0;
-    for (int i = 0; i < kBins; ++i) {
-      const int bin = upper ? kBins - 1 - i : i;
-      passed += static_cast<double>(counts_[static_cast<std::size_t>(bin)]);
-      if (passed > cut) return static_cast<float>((upper ? bin + 1 : bin) * width_ - limit_);
-    }
-    return 0.0F;
-  };
-  return {std::clamp(edge(false), low_, 0.0F), std::clamp(edge(true), 0.0F, high_)};
+ValueRange Histogram::least_squared_error() const {
+  return best_range([this](const ValueRange& r) { return squared_error(r); });
 }
 
 // One end is pulled in, then the other, twice; the widest of equally good ranges is kept.
+// Candidates are a constant factor apart: an outlier a hundred times as large as all else leaves as
+// many to choose from as none.
 template <typename Loss>
 ValueRange Histogram::best_range(Loss loss) const {
   ValueRange best = {low_, high_};
+  if (limit_ == 0) return best;
   double least = loss(best);
   for (const bool upper : {true, false, true, false}) {
     const float whole = upper ? high_ : low_;
-    if (whole == 0) continue;
-    for (int i = kCandidates; i >= kCandidates / 16; --i) {
+    for (int i = 0; i <= kCandidates && whole != 0; ++i) {
       ValueRange candidate = best;
-      (upper ? candidate.high : candidate.low) = whole * static_cast<float>(i) / kCandidates;
+      (upper ? candidate.high : candidate.low) =
+          whole * static_cast<float>(std::exp2(-static_cast<double>(i) / kCandidatesPerOctave));
       const double value = loss(candidate);
       if (value < least) best = candidate, least = value;
     }
@@ -122,6 +103,8 @@ double Histogram::divergence(const ValueRange& range) const {
   const int first = std::clamp(static_cast<int>((range.low + limit_) / width_), 0, kBins - 1);
   const int last = std::clamp(static_cast<int>((range.high + limit_) / width_), first, kBins - 1);
   const auto bins = static_cast<std::size_t>(last - first + 1);
+  // Fewer bins than steps cannot show what the steps change.
+  if (bins < kSteps) return std::numeric_limits<double>::infinity();
   std::vector<double> p(bins, 0), q(bins, 0);
   for (int bin = 0; bin < kBins; ++bin) {
     if (bin == kBins / 2) continue;

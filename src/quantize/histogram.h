@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the elements of a value are distributed, gathered in one pass: when a larger element comes,
-// the bins become twice as wide, so that no range need be known before.
+// the bins become twice as wide, so that no range need be known before. Its searches find the range
+// that serves 256 steps best.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,16 @@ namespace xrt::quantization {
 
 class Histogram {
  public:
-  // False, and nothing is added, where an element is not finite.
-  bool add(std::span<const float> elements);
-  // The range that gets the steps; zero is inside.
-  ValueRange range(Clipping clipping, double percentile) const;
+  void add(std::span<const float> elements);  // all finite
+  // The range whose 256 steps change the distribution least (Kullback-Leibler divergence), and the
+  // one with the least squared error; zero is inside.
+  ValueRange least_divergence() const;
+  ValueRange least_squared_error() const;
 
  private:
   static constexpr int kBins = 8192;  // over [-limit_, limit_]
   void widen(float magnitude);
   double center(int bin) const { return (bin + 0.5) * width_ - limit_; }
-  ValueRange percentile_range(double percentile) const;
   template <typename Loss>
   ValueRange best_range(Loss loss) const;
   double squared_error(const ValueRange& range) const;

@@ -6,21 +6,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "ir/verifier.h"
 #include "ops/shape_inference.h"
-#include "quantize/histogram.h"
 #include "quantize/sink_dequantize.h"
 #include "xrt/error.h"
 
 namespace xrt {
 namespace {
 
-using quantization::Histogram;
 using testing::HasSubstr;
 
 Type f32(const Dims& dims) { return Type::tensor(DType::kFloat32, dims); }
@@ -199,74 +195,6 @@ TEST(Calibrator, NeedsSomethingToQuantise) {
   QuantizeOptions options;
   options.percentile = 20;
   EXPECT_THROW(Calibrator(residual(), options, multiples()), Error);
-}
-
-// --- distributions ---------------------------------------------------------------------------
-
-std::vector<float> normal(std::size_t size, float scale) {
-  std::mt19937 generator(0);
-  std::normal_distribution<float> distribution(0, scale);
-  std::vector<float> result(size);
-  for (float& v : result) v = distribution(generator);
-  return result;
-}
-
-TEST(Histogram, PercentilesAreThoseOfTheElements) {
-  Histogram h;
-  std::vector<float> seen;
-  for (const float scale : {0.01F, 1.0F, 20.0F}) {  // each widens the bins
-    const std::vector<float> v = normal(20000, scale);
-    ASSERT_TRUE(h.add(v));
-    seen.insert(seen.end(), v.begin(), v.end());
-  }
-  std::sort(seen.begin(), seen.end());
-  const ValueRange all = h.range(Clipping::kMinMax, 0);
-  EXPECT_EQ(all.low, seen.front());
-  EXPECT_EQ(all.high, seen.back());
-  const ValueRange most = h.range(Clipping::kPercentile, 99);
-  const auto cut = static_cast<std::size_t>(static_cast<double>(seen.size()) * 0.005);
-  EXPECT_NEAR(most.low, seen[cut], 0.1);
-  EXPECT_NEAR(most.high, seen[seen.size() - 1 - cut], 0.1);
-}
-
-TEST(Histogram, RefusesWhatIsNotFinite) {
-  Histogram h;
-  const std::vector<float> bad = {1, std::numeric_limits<float>::infinity()};
-  EXPECT_FALSE(h.add(bad));
-  const ValueRange range = h.range(Clipping::kMinMax, 0);
-  EXPECT_EQ(range.high, 0);
-}
-
-double squared_error(const std::vector<float>& values, ValueRange range) {
-  const double step = (double{range.high} - range.low) / 255;
-  double sum = 0;
-  for (const float v : values) {
-    const double q = std::clamp(std::nearbyint((v - range.low) / step), 0.0, 255.0);
-    sum += std::pow(v - (range.low + q * step), 2);
-  }
-  return sum;
-}
-
-TEST(Histogram, LeastSquaredErrorBeatsMinMaxOnLongTails) {
-  std::vector<float> values = normal(500000, 1);
-  values.push_back(16);  // one outlier, which min-max gives most steps to
-  Histogram h;
-  ASSERT_TRUE(h.add(values));
-  const ValueRange all = h.range(Clipping::kMinMax, 0), best = h.range(Clipping::kMse, 0);
-  EXPECT_LT(squared_error(values, best), 0.9 * squared_error(values, all));
-}
-
-TEST(Histogram, EntropyCutsOutliersButNotARelu) {
-  std::vector<float> values = normal(500000, 1);
-  values.push_back(40);
-  Histogram h;
-  ASSERT_TRUE(h.add(values));
-  EXPECT_LT(h.range(Clipping::kEntropy, 0).high, 20);
-  EXPECT_LT(h.range(Clipping::kEntropy, 0).low, -2);
-  Histogram positive;
-  for (float& v : values) v = std::clamp(v, 0.0F, 4.0F);
-  ASSERT_TRUE(positive.add(values));
-  EXPECT_GT(positive.range(Clipping::kEntropy, 0).high, 2.5);
 }
 
 }  // namespace

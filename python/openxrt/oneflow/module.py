@@ -15,9 +15,17 @@ import oneflow as flow
 from oneflow import nn
 
 from .. import load
-from .._core import Contents, InvalidArgument, Program, Unsupported, Watch, import_oneflow_job
+from .._core import (
+    CalibrationTable,
+    Contents,
+    InvalidArgument,
+    Program,
+    Unsupported,
+    Watch,
+    import_oneflow_job,
+)
 from .._folding import Refolding
-from .._int8 import Calibration, Call, Quantiser, Ranges, united
+from .._int8 import Calibration, Call, Quantiser
 from .._xrt_module import XRTModuleCore
 from .job import STEP, Job, capture, flatten, rebuild
 from .memory import Weights, shared, structure
@@ -208,7 +216,7 @@ class _Inference:
             imported["graph"] = self.quantiser.quantised(imported["graph"], ranges)
         return imported
 
-    def calibrated(self, quantiser: Quantiser, samples: list[tuple[Any, ...]]) -> Ranges:
+    def calibrated(self, quantiser: Quantiser, samples: list[tuple[Any, ...]]) -> CalibrationTable:
         """The ranges of the graph's values, by samples of the program's shapes."""
         graph = import_oneflow_job(self.job.text, self.weights.views())["graph"]
         graph.finish(simplify=True)
@@ -451,7 +459,7 @@ class XRTModule(XRTModuleCore, nn.Module):
             return made.run(tensors, self._version)
         return made.run(tensors)
 
-    def int8_ranges(self, calls: list[Call]) -> Ranges:
+    def int8_ranges(self, calls: list[Call]) -> CalibrationTable:
         """The ranges of the values of the module's graph, by what it is called with."""
         called = self._wrapped.build if self._is_graph() else self._wrapped.forward
         groups: dict[object, list[tuple[Any, ...]]] = {}
@@ -470,7 +478,7 @@ class XRTModule(XRTModuleCore, nn.Module):
                 self._made(list(samples[0]), False).calibrated(self._quantiser, samples)
                 for samples in groups.values()
             ]
-        return functools.reduce(united, found)
+        return functools.reduce(CalibrationTable.merge, found)
 
     def _is_graph(self) -> bool:
         return isinstance(self._wrapped, nn.Graph)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import InvalidArgument
-from .._int8 import Call, Quantiser, Ranges
+from .._core import CalibrationTable, InvalidArgument
+from .._int8 import Call, Quantiser
 from .containers import flatten
 from .exported import Exported, Signature
 from .importer import Imported
@@ -49,7 +49,7 @@ class QuantisedWhileUnchanged:
             self.frozen = self._make(imported)
         return self.frozen, True
 
-    def _calibrated(self, imported: Imported) -> Ranges:
+    def _calibrated(self, imported: Imported) -> CalibrationTable:
         calls = self._quantiser.calls()
         flat = [flatten(*call)[:2] for call in calls]
         cache_dir = self._cache_dir
@@ -108,7 +108,7 @@ def _feeds(
 
 def ranges_of(
     module: torch.nn.Module, quantiser: Quantiser, calls: Sequence[Call], cache_dir: Any
-) -> Ranges:
+) -> CalibrationTable:
     """The ranges of the values of the module's graph, by what it is called with."""
     exported, samples = _for_calls(module, calls)
     imported = exported.imported_anew()

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from .._core import Error, InternalError, InvalidModel, Unsupported
-from .._int8 import Calibration, Call, Quantiser, Ranges
+from .._core import CalibrationTable, Error, InternalError, InvalidModel, Unsupported
+from .._int8 import Calibration, Call, Quantiser
 from .._xrt_module import XRTModuleCore
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
@@ -407,7 +407,7 @@ class XRTModule(XRTModuleCore, EngineModule):
     def _forward_training(self, *args: Any, **kwargs: Any) -> Any:
         return self._through_dynamo(*args, **kwargs)
 
-    def int8_ranges(self, calls: list[Call]) -> Ranges:
+    def int8_ranges(self, calls: list[Call]) -> CalibrationTable:
         """The ranges of the values of the module's graph, by what it is called with."""
         return ranges_of(self.wrapped, self._quantiser, calls, self.options.get("cache_dir"))
 

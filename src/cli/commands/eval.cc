@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +14,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/data_options.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/text.h"
@@ -39,32 +39,14 @@ Examples:
 struct Options {
   std::string model, engine = "auto";
   PlacementOptions placement;
-  LabelledSource source;
-  BatchOptions batches;
-  std::optional<std::int64_t> resize_shorter, crop;
-  std::optional<std::array<float, 3>> mean, std;
-  std::optional<int> scale;
-  std::string preset, batch, scores, compare, json;
-  std::string layout = "auto", channels = "rgb";
+  DataOptions data;
+  std::string batch, scores, compare, json;
+  std::filesystem::path table;
   std::vector<int> top = {1};
   bool int8 = false;
   std::size_t calibrate_samples = 100, confusion = 0;
   int print_every = 1;
 };
-
-Preparation preparation_of(const Options& options) {
-  Preparation result;
-  if (!options.preset.empty()) result = preparation_preset(options.preset);
-  if (options.resize_shorter) result.resize_shorter = *options.resize_shorter;
-  if (options.crop) result.crop = *options.crop;
-  if (options.mean) result.image.mean = *options.mean;
-  if (options.std) result.image.std = *options.std;
-  if (options.scale) result.image.divisor = *options.scale == 255 ? 1 : 255;
-  result.image.layout = options.layout;
-  result.image.channels = options.channels;
-  check_preparation(result);
-  return result;
-}
 
 // --batch: a number, or "max", which is 0 here.
 std::int64_t batch_of(const std::string& text) {
@@ -94,11 +76,15 @@ class Int8Model {
   Int8Model(const Options& options, const LabelledSet& set, const BatchOptions& batches)
       : folder_("eval") {
     const Progress progress("calibrating");
-    const QuantizedModel done = quantize_model(
-        options.model, path(), calibration_samples(set, batches, options.calibrate_samples), {});
-    fmt::print("int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {}\n",
-               done.summary.sums, done.summary.sums + done.summary.kept,
-               plural(done.samples, "batch of samples"));
+    const QuantizedModel done =
+        options.table.empty()
+            ? quantize_model(options.model, path(),
+                             calibration_samples(set, batches, options.calibrate_samples), {})
+            : quantize_model(options.model, path(), options.table, {});
+    fmt::print(
+        "int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {}\n", done.summary.sums,
+        done.summary.sums + done.summary.kept,
+        options.table.empty() ? plural(done.samples, "batch of samples") : options.table.string());
   }
   std::string path() const { return (folder_.path() / "int8.onnx").string(); }
 
@@ -145,7 +131,7 @@ nlohmann::ordered_json top_json(const std::map<int, double>& top) {
 std::string json_text(const Options& options, const LabelledSet& set, const Evaluation& done,
                       const Explanation& explanation, double load_seconds) {
   nlohmann::ordered_json json = {{"model", options.model},
-                                 {"data", options.source.path.string()},
+                                 {"data", options.data.source.path.string()},
                                  {"format", set.format()},
                                  {"top_1", done.top_1},
                                  {"top_k", done.top_k},
@@ -184,7 +170,7 @@ void print_head(const Options& options, const LabelledSet& set, const BatchOptio
   };
   row("model", options.model);
   row("data",
-      fmt::format("{} ({}, {}{})", options.source.path.string(), set.format(),
+      fmt::format("{} ({}, {}{})", options.data.source.path.string(), set.format(),
                   plural(set.size(), "sample"),
                   set.classes().empty() ? "" : fmt::format(", {} classes", set.classes().size())));
   row("dtype", options.int8 ? "int8" : std::string(to_string(explanation.precision)));
@@ -237,10 +223,9 @@ void print_result(const Options& options, const LabelledSet& set, const Evaluati
 
 int execute_eval(const Options& options) {
   check_json_file(options.json);
-  BatchOptions batches = options.batches;
-  batches.preparation = preparation_of(options);
+  BatchOptions batches = batch_options(options.data);
   batches.batch = batch_of(options.batch);
-  const std::unique_ptr<LabelledSet> set = open_labelled_set(options.source);
+  const std::unique_ptr<LabelledSet> set = open_labelled_set(options.data.source);
 
   std::optional<Int8Model> int8;
   if (options.int8) int8.emplace(options, *set, batches);
@@ -274,76 +259,6 @@ int execute_eval(const Options& options) {
   return kOk;
 }
 
-void add_data_options(CLI::App& app, Options& options) {
-  const std::string group = "Data";
-  app.add_option("--data", options.source.path, "labelled samples: a folder or a file")
-      ->required()
-      ->type_name("DIR")
-      ->group(group);
-  app.add_option("--format", options.source.format,
-                 "of the samples: auto, ofrecord, folders, arrays, csv")
-      ->check(CLI::IsMember(labelled_formats()))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--classes", options.source.classes,
-                 "names of the classes, one a line, class 0 first; folders and labels of that name "
-                 "get its number")
-      ->type_name("FILE")
-      ->group(group);
-  app.add_option("--picture-field", options.source.picture_field,
-                 "of an OFRecord; else encoded, image or images")
-      ->type_name("NAME")
-      ->group(group);
-  app.add_option("--label-field", options.source.label_field,
-                 "of an OFRecord; else class/label, label or labels")
-      ->type_name("NAME")
-      ->group(group);
-  app.add_option("--label-offset", options.batches.label_offset,
-                 "added to each label: -1 where they begin at 1")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--limit", options.batches.limit, "take the first N samples; 0: all")
-      ->type_name("N")
-      ->group(group);
-  app.add_flag("--skip-bad", options.batches.skip_bad,
-               "leave out and count samples that are damaged, instead of stopping")
-      ->group(group);
-  app.add_option("--workers", options.batches.workers,
-                 "threads that read and decode; 0: the thread budget")
-      ->check(CLI::Range(0, 1024))
-      ->group(group);
-}
-
-void add_picture_options(CLI::App& app, Options& options) {
-  const std::string group = "Pictures";
-  app.add_option("--preset", options.preset,
-                 "imagenet: resize 256, crop 224, torchvision's mean and std; oneflow: the same "
-                 "with those of OneFlow-Benchmark, scale 255. The options below override it")
-      ->check(CLI::IsMember(preparation_presets()))
-      ->group(group);
-  app.add_option("--resize-shorter", options.resize_shorter, "pixels that the shorter side gets")
-      ->type_name("N")
-      ->group(group);
-  app.add_option("--crop", options.crop, "cut N x N pixels out of the middle")
-      ->type_name("N")
-      ->group(group);
-  app.add_option("--mean", options.mean, "value = (value - mean) / std, three numbers, R G B")
-      ->type_name("R G B")
-      ->group(group);
-  app.add_option("--std", options.std, "see --mean")->type_name("R G B")->group(group);
-  app.add_option("--scale", options.scale, "values before --mean go from 0 to 1 or to 255")
-      ->check(CLI::IsMember({1, 255}))
-      ->group(group);
-  app.add_option("--layout", options.layout, "auto, nchw, nhwc")
-      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--channels", options.channels, "rgb or bgr")
-      ->check(CLI::IsMember({"rgb", "bgr"}))
-      ->capture_default_str()
-      ->group(group);
-}
-
 }  // namespace
 
 void add_eval(CLI::App& app, Command& chosen) {
@@ -372,6 +287,11 @@ void add_eval(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("N")
       ->capture_default_str();
+  sub->add_option("--table", options->table,
+                  "for --int8: a calibration table of xrt calibrate, or a cache of TensorRT, "
+                  "instead of samples")
+      ->type_name("FILE")
+      ->needs("--int8");
   sub->add_option("--confusion", options->confusion,
                   "print the N most frequent pairs of label and wrong answer")
       ->type_name("N");
@@ -380,9 +300,10 @@ void add_eval(CLI::App& app, Command& chosen) {
       ->type_name("N")
       ->capture_default_str();
   sub->add_option("--json", options->json, "write the result to a file")->type_name("FILE");
-  add_data_options(*sub, *options);
-  add_picture_options(*sub, *options);
-  add_placement_options(*sub, options->placement);
+  add_data_options(*sub, options->data)->required();
+  add_label_options(*sub, options->data);
+  add_picture_options(*sub, options->data);
+  add_placement_options(*sub, options->placement, {"use_int8", "int8_calibration"});
   sub->callback([options, &chosen] { chosen = [options] { return execute_eval(*options); }; });
 }
 

@@ -26,13 +26,23 @@ struct Options {
   CalibrationOptions calibration;
 };
 
-int execute(const Options& options) {
-  const QuantizedModel done = quantize_model(
+QuantizedModel quantized(const Options& options) {
+  const CalibrationOptions& by = options.calibration;
+  if (!by.table.empty()) {
+    if (options.accuracy > 0) throw UsageError("--accuracy is measured on samples: --calibrate");
+    return quantize_model(options.model, options.output, by.table, quantize_options(by));
+  }
+  if (by.samples.folder.empty()) {
+    throw UsageError("ranges come from samples (--calibrate DIR) or from a table (--table FILE)");
+  }
+  return quantize_model(
       options.model, options.output,
-      [&](const auto& inputs, const auto& use) {
-        for_each_sample(options.calibration.samples, inputs, use);
-      },
-      quantize_options(options.calibration), options.accuracy);
+      [&](const auto& inputs, const auto& use) { for_each_sample(by.samples, inputs, use); },
+      quantize_options(by), options.accuracy);
+}
+
+int execute(const Options& options) {
+  const QuantizedModel done = quantized(options);
   fmt::print("{}: {} of {} Conv, Gemm and MatMul nodes in int8, {} values with a scale, {}\n",
              options.output, done.summary.sums, done.summary.sums + done.summary.kept,
              done.summary.values, plural(done.samples, "sample"));
@@ -61,7 +71,7 @@ void add_quantize(CLI::App& app, Command& chosen) {
       ->type_name("DB")
       ->check(CLI::PositiveNumber);
   add_calibration_options(*sub, options->calibration);
-  sub->get_option("--calibrate")->required();
+  add_table_option(*sub, options->calibration);
   sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });
 }
 

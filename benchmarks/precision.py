@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what lower precision gains and costs: time, error and agreement of each engine.
+
+    ./dev bench precision                              # every model whose package is installed
+    ./dev bench precision --write                      # and keep the figures that the docs show
+    ./dev bench precision ppocr_v6_rec minilm --engine native --rounds 20 --json precision.json
+    ./dev bench precision --from precision.json        # the tables again
+
+A column is an engine and a precision: "native int8" is `openxrt.load(engine="native")` of the file
+that `openxrt.quantize` made, "native bf16" the float32 file with `precision="bf16"`. Beside them
+stand ONNX Runtime's static quantisation (Q/DQ, weights by channel), its dynamic one, OpenVINO, and
+NNCF's quantisation for OpenVINO where the package nncf is installed. All are calibrated with the
+same samples, with their own defaults, and judged with others that nobody was calibrated with
+(benchmarks/precision_samples.py).
+
+Every column has a process of its own; the processes take turns as in `./dev bench peers`. Reported
+per model: the median time over that of ONNX Runtime in float32, in the same turns; the signal over
+noise of the worst output against ONNX Runtime in float32, in decibels over all judged samples; and
+how often the answer is the same: the largest score, or the nearest other sentence. What cannot be
+measured is a dash, and its reason is listed below the tables. An engine that has no such precision
+is told so by explain(), and is no column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from figures import machine, versions, write_section
+from peers import Worker, take_turns
+from precision_report import report, tables
+from precision_samples import CASES, Case
+from zoo import ZOO, Feeds
+
+ENGINES = ("native", "openvino", "xla", "onnxruntime", "tvm")
+PRECISIONS = ("f32", "bf16", "f16", "int8")
+BASE = "ORT f32"
+PEERS = (BASE, "ORT static int8", "ORT dynamic int8", "OpenVINO f32", "OpenVINO bf16", "NNCF int8")
+Run = Callable[[Feeds], list[np.ndarray]]
+
+
+# --- files of each quantiser ---------------------------------------------------------------------
+
+
+def onnxruntime_static(model: Path, output: Path, samples: list[Feeds]) -> None:
+    """ONNX Runtime's static quantisation, as its documentation advises for CPUs."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType
+    from onnxruntime.quantization import quantize_static as quantise
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = iter(samples)
+
+        def get_next(self) -> Feeds | None:
+            return next(self.left, None)
+
+    prepared = output.with_suffix(".prepared.onnx")
+    quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
+    quantise(
+        str(prepared),
+        str(output),
+        Reader(),
+        quant_format=QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+    )
+
+
+def onnxruntime_dynamic(model: Path, output: Path, samples: list[Feeds]) -> None:
+    """ONNX Runtime's dynamic quantisation: ranges of activations are found at each run."""
+    del samples
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(str(model), str(output), per_channel=True, weight_type=QuantType.QInt8)
+
+
+def openxrt_int8(model: Path, output: Path, samples: list[Feeds]) -> None:
+    import openxrt.quantize
+
+    openxrt.quantize.quantize(model, output, calibration=samples)
+
+
+def openxrt_rounded(model: Path, output: Path, samples: list[Feeds]) -> None:
+    """For ONNX Runtime, which has no kernel for a sum with a residual in floating point."""
+    import openxrt.quantize
+
+    openxrt.quantize.quantize(model, output, calibration=samples, round_sums=True)
+
+
+FILES: dict[str, Callable[[Path, Path, list[Feeds]], None]] = {
+    "ort-static": onnxruntime_static,
+    "ort-dynamic": onnxruntime_dynamic,
+    "int8": openxrt_int8,
+    "int8-rounded": openxrt_rounded,
+}
+
+
+def quantise(kind: str, model: Path, output: Path) -> str:
+    """Writes one of FILES in a process of its own; why it failed, or ""."""
+    command = [sys.executable, __file__, "--quantise", kind, str(model), str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stderr.strip().splitlines()
+    return "" if done.returncode == 0 else (said or [f"status {done.returncode}"])[-1]
+
+
+def file_of(column: str) -> str:
+    """Which of FILES a column runs; "" for the model as it is."""
+    if column == "ORT static int8":
+        return "ort-static"
+    if column == "ORT dynamic int8":
+        return "ort-dynamic"
+    if column in PEERS or not column.endswith(" int8"):
+        return ""
+    return "int8-rounded" if column.startswith("onnxruntime ") else "int8"
+
+
+# --- one column, in a process of its own ---------------------------------------------------------
+
+
+def run_onnxruntime(path: str, threads: int) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda feeds: session.run(None, feeds)
+
+
+def run_openvino(path: str, threads: int, column: str, samples: list[Feeds]) -> Run:
+    import openvino
+
+    model: Any = openvino.Core().read_model(path)
+    model.reshape({name: list(array.shape) for name, array in samples[0].items()})
+    if column.startswith("NNCF"):
+        import nncf
+
+        nncf.set_log_level("ERROR")
+        model = nncf.quantize(model, nncf.Dataset(samples), subset_size=len(samples))
+    settings = {
+        "INFERENCE_PRECISION_HINT": "bf16" if column.endswith("bf16") else "f32",
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
+
+    def run(feeds: Feeds) -> list[np.ndarray]:
+        results = request.infer(feeds, share_inputs=True)
+        return [results[i] for i in range(len(results))]
+
+    return run
+
+
+def run_openxrt(path: str, threads: int, column: str) -> Run:
+    import openxrt
+
+    engine, precision = column.split()
+    engines = list(dict.fromkeys([engine, "native"]))
+    wanted = precision if precision in ("bf16", "f16") else "f32"
+    program = openxrt.load(
+        path, engine=engines, num_threads=threads, precision=wanted, cache_dir=""
+    )
+    names = [port.name for port in program.outputs]
+
+    def run(feeds: Feeds) -> list[np.ndarray]:
+        results = program.run(feeds)
+        return [results[name] for name in names]
+
+    run.explain = program.explain
+    return run
+
+
+def check_precision(run: Any, column: str) -> None:
+    """RuntimeError where the engine computes in another precision than the column says, or not at
+    all."""
+    explanation = run.explain()
+    engine, precision = column.split()
+    if not explanation["nodes_per_engine"].get(engine):
+        raise RuntimeError(f"{engine} runs no node")
+    if precision in ("bf16", "f16") and explanation["precision"] != precision:
+        raise RuntimeError(f"{engine} computes in {explanation['precision']}")
+
+
+def load_feeds(file: Path) -> list[Feeds]:
+    """The samples of a file that save_feeds() wrote."""
+    with np.load(file) as stored:
+        samples: dict[str, Feeds] = {}
+        for key in stored.files:
+            number, name = key.split("/", 1)
+            samples.setdefault(number, {})[name] = stored[key]
+    return list(samples.values())
+
+
+def save_feeds(file: Path, samples: Iterable[Feeds]) -> None:
+    np.savez(
+        file,
+        **{f"{i:04}/{name}": x for i, feeds in enumerate(samples) for name, x in feeds.items()},
+    )
+
+
+def work(column: str, path: str, folder: str, threads: int) -> int:
+    """The process of one column: writes the outputs for the judged samples, then takes turns."""
+    calibration, judged = (load_feeds(Path(folder) / f"{n}.npz") for n in ("calibration", "judged"))
+    begin = time.perf_counter()
+    if column.startswith("ORT"):
+        run = run_onnxruntime(path, threads)
+    elif column in PEERS:
+        run = run_openvino(path, threads, column, calibration)
+    else:
+        run = run_openxrt(path, threads, column)
+    outputs = [[np.array(x) for x in run(feeds)] for feeds in judged]
+    if column not in PEERS:
+        check_precision(run, column)
+    save_feeds(
+        Path(folder) / f"{column}.npz",
+        ({str(i): x for i, x in enumerate(row)} for row in outputs),
+    )
+    print(json.dumps({"start": time.perf_counter() - begin}), flush=True)
+    take_turns(lambda: run(judged[0]))
+    return 0
+
+
+# --- all of them, in turns -----------------------------------------------------------------------
+
+
+def decibels(wanted: list[Feeds], found: list[Feeds]) -> float:
+    """Signal over noise of the worst output over all samples."""
+    worst = np.inf
+    for output in wanted[0]:
+        if wanted[0][output].dtype.kind != "f":
+            continue
+        signal = sum(float((x[output].astype(np.float64) ** 2).sum()) for x in wanted)
+        noise = sum(
+            float(((x[output].astype(np.float64) - y[output]) ** 2).sum())
+            for x, y in zip(wanted, found, strict=True)
+        )
+        if noise > 0 and signal > 0:
+            worst = min(worst, 10 * np.log10(signal / noise))
+    return float(worst)
+
+
+def measure(case: Case, columns: list[str], rounds: int, threads: int) -> dict[str, Any]:
+    """All columns on one model, by column."""
+    model = ZOO[case.name].path()
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        calibration, judged = case.samples()
+        save_feeds(folder / "calibration.npz", calibration)
+        save_feeds(folder / "judged.npz", judged)
+        paths = {"": model}
+        for kind in dict.fromkeys(map(file_of, columns)):
+            if not kind:
+                continue
+            paths[kind] = folder / f"{kind}.onnx"
+            if reason := quantise(kind, model, paths[kind]):
+                failed = {"error": reason}
+                results |= {column: failed for column in columns if file_of(column) == kind}
+        workers = []
+        for column in columns:
+            if column in results:
+                continue
+            arguments = [str(paths[file_of(column)]), name, str(threads)]
+            try:
+                workers.append(Worker(column, threads, __file__, arguments, limit=600))
+            except RuntimeError as error:
+                results[column] = {"error": str(error)}
+        for number in range(rounds):
+            for worker in workers if number % 2 == 0 else reversed(workers):
+                worker.turn(3)
+        wanted = load_feeds(folder / f"{BASE}.npz")
+        for worker in workers:
+            worker.stop()
+            found = load_feeds(folder / f"{worker.runtime}.npz")
+            results[worker.runtime] = {
+                "median_ms": statistics.median(worker.seconds) * 1e3,
+                "decibels": decibels(wanted, found),
+                "agreement": case.agreement(wanted, found),
+                "start_s": worker.first["start"],
+            }
+    return {column: results[column] for column in columns}
+
+
+def main() -> int:
+    """Runs the benchmark, one worker of it, or one quantiser."""
+    if sys.argv[1:2] == ["--worker"]:
+        column, path, folder, threads = sys.argv[2:6]
+        return work(column, path, folder, int(threads))
+    if sys.argv[1:2] == ["--quantise"]:
+        kind, path, output = sys.argv[2:5]
+        samples = load_feeds(Path(output).parent / "calibration.npz")
+        FILES[kind](Path(path), Path(output), samples)
+        return 0
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(CASES)}")
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="may be repeated")
+    parser.add_argument("--precision", action="append", choices=PRECISIONS, help="may be repeated")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of three runs each")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each runtime")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--from", type=Path, dest="stored", help="measure nothing: read --json's")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="keep the figures in docs/background/figures.json and make the page of them",
+    )
+    options = parser.parse_args()
+    if options.write and options.models:
+        parser.error("--write keeps runs over all models: name none")
+    if options.stored:
+        print(report(json.loads(options.stored.read_text(encoding="utf-8"))))
+        return 0
+    engines, precisions = options.engine or ENGINES, options.precision or PRECISIONS
+    columns = [*PEERS, *(f"{engine} {p}" for engine in engines for p in precisions)]
+    results: dict[str, dict[str, Any]] = {}
+    for name in options.models or CASES:
+        if name not in CASES:
+            parser.error(f"there are no samples for '{name}'; known: {', '.join(CASES)}")
+        if reason := ZOO[name].why_missing():
+            print(f"left out: {reason}", file=sys.stderr)
+            continue
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        results[name] = measure(CASES[name], columns, max(1, options.rounds), options.threads)
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    print(report(results))
+    if options.write:
+        packages = ["onnxruntime", "openvino", "openxrt"]
+        if any("median_ms" in r.get("NNCF int8", {}) for r in results.values()):
+            packages.append("nncf")
+        arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+        write_section(
+            "precision",
+            {
+                "command": shlex.join(["./dev", "bench", "precision", *arguments]),
+                "machine": machine(),
+                "threads": options.threads,
+                "versions": versions(packages),
+                "tables": tables(results),
+            },
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
