@@ -489,7 +489,7 @@ TABLE: tuple[Option, ...] = (
         variables=("XRT_MAX_MEMORY_BYTES",),
         trainer=True,
         module=True,
-        cached=False,
+        cached=True,
         retired="",
     ),
     Option(
@@ -525,7 +525,7 @@ TABLE: tuple[Option, ...] = (
         variables=("XRT_DEADLINE_S",),
         trainer=True,
         module=True,
-        cached=False,
+        cached=True,
         retired="",
     ),
     Option(

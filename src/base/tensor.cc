@@ -71,6 +71,8 @@ struct FreeElements : TensorMemory {
 };
 
 struct FreeStrings : TensorMemory {
+  bool has_characters = false;  // they are on the account, too
+
   void operator()(std::vector<std::string>* strings) {
     delete strings;
     leave(nullptr);
@@ -250,6 +252,25 @@ bool Tensor::identical(const Tensor& other) const {
   if (data_ == other.data_ || count_ == 0) return true;
   if (dtype_ == DType::kString) return std::equal(strings(), strings() + count_, other.strings());
   return std::memcmp(data_, other.data_, bytes_) == 0;
+}
+
+void settle_characters(const Data& data) {
+  if (data.is_sequence()) {
+    for (const Data& item : data.items()) settle_characters(item);
+    return;
+  }
+  if (!data.is_tensor() || data.tensor().dtype() != DType::kString) return;
+  const Tensor& tensor = data.tensor();
+  FreeStrings* memory = std::get_deleter<FreeStrings>(tensor.owner());
+  if (memory == nullptr || memory->account == nullptr || memory->has_characters) return;
+  memory->has_characters = true;
+  std::size_t bytes = 0;
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    const std::size_t held = tensor.strings()[i].capacity();
+    if (held > kCharactersInPlace) bytes += held;
+  }
+  memory->bytes += bytes;
+  memory->account->bytes.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
 }
 
 void hand_over(const Data& data, const MemoryAccount* from,

@@ -2,6 +2,7 @@
 #include "base/work_scope.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -48,29 +49,52 @@ void WorkScope::check_time() {
   throw Error(ErrorCode::kResource, message + " takes longer than its limit of " + seconds + " s");
 }
 
-std::shared_ptr<MemoryAccount> WorkScope::charge(std::size_t bytes, DType dtype, const Dims& dims) {
-  const WorkScope* nearest = current_scope;
-  while (nearest != nullptr && nearest->account_ == nullptr) nearest = nearest->outer_;
-  if (nearest == nullptr) return nullptr;
-  std::int64_t held = 0;
+const WorkScope* WorkScope::nearest_with_account() {
+  const WorkScope* scope = current_scope;
+  while (scope != nullptr && scope->account_ == nullptr) scope = scope->outer_;
+  return scope;
+}
+
+void WorkScope::throw_without_room(const WorkScope* nearest, std::size_t bytes,
+                                   const std::function<std::string()>& what) {
+  std::int64_t held = nearest->account_->characters.load(std::memory_order_relaxed);
   for (const WorkScope* scope = nearest; scope != nullptr; scope = scope->outer_) {
     if (scope->account_ == nullptr) continue;
     held += scope->account_->bytes.load(std::memory_order_relaxed);
     const auto there = static_cast<std::size_t>(std::max<std::int64_t>(held, 0));
     if (there <= scope->most_ && bytes <= scope->most_ - there) continue;
-    throw Error(ErrorCode::kResource, "a tensor " + std::string(to_string(dtype)) +
-                                          to_string(dims) + " needs " + std::to_string(bytes) +
-                                          " bytes; " + std::to_string(there) + " of the " +
+    throw Error(ErrorCode::kResource, what() + " needs " + std::to_string(bytes) + " bytes; " +
+                                          std::to_string(there) + " of the " +
                                           std::to_string(scope->most_) +
                                           " that it may take (max_memory_bytes) are in use");
   }
+}
+
+std::shared_ptr<MemoryAccount> WorkScope::charge(std::size_t bytes, DType dtype, const Dims& dims) {
+  const WorkScope* nearest = nearest_with_account();
+  if (nearest == nullptr) return nullptr;
+  throw_without_room(nearest, bytes,
+                     [&] { return "a tensor " + std::string(to_string(dtype)) + to_string(dims); });
   nearest->account_->bytes.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
   return nearest->account_;
 }
 
+void WorkScope::charge_characters(std::size_t bytes) {
+  if (bytes <= kCharactersInPlace) return;
+  const WorkScope* nearest = nearest_with_account();
+  if (nearest == nullptr) return;
+  throw_without_room(nearest, bytes, [] { return std::string("a string"); });
+  nearest->account_->characters.fetch_add(static_cast<std::int64_t>(bytes),
+                                          std::memory_order_relaxed);
+}
+
+void WorkScope::forget_characters() {
+  const WorkScope* nearest = nearest_with_account();
+  if (nearest != nullptr) nearest->account_->characters.store(0, std::memory_order_relaxed);
+}
+
 std::shared_ptr<MemoryAccount> WorkScope::outer_account() {
-  const WorkScope* scope = current_scope;
-  while (scope != nullptr && scope->account_ == nullptr) scope = scope->outer_;
+  const WorkScope* scope = nearest_with_account();
   if (scope == nullptr) return nullptr;
   scope = scope->outer_;
   while (scope != nullptr && scope->account_ == nullptr) scope = scope->outer_;

@@ -16,7 +16,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/run_limit.h"
@@ -25,9 +27,14 @@
 
 namespace xrt {
 
-// Bytes of the tensors that are alive.
+// A string of so many bytes lies in the tensor itself.
+inline constexpr std::size_t kCharactersInPlace = 15;
+
 struct MemoryAccount {
+  // Of the tensors that are alive.
   std::atomic<std::int64_t> bytes{0};
+  // Of the strings that are being written: on `bytes` when settle_characters() has seen the tensor.
+  std::atomic<std::int64_t> characters{0};
 };
 
 // Of this thread, while it lives.
@@ -51,10 +58,18 @@ class XRT_API WorkScope {
   // The account to put `bytes` on, for a value that is described to people; null: nothing bounds
   // it. Throws Error(kResource), with both figures, where there is no room for them.
   static std::shared_ptr<MemoryAccount> charge(std::size_t bytes, DType dtype, const Dims& dims);
+  // Before a string of so many bytes is written to a tensor: throws Error(kResource) where there is
+  // no room for it.
+  static void charge_characters(std::size_t bytes);
+  // What was charged so is settled.
+  static void forget_characters();
   // The account of the scope around the nearest one that has an account.
   static std::shared_ptr<MemoryAccount> outer_account();
 
  private:
+  static const WorkScope* nearest_with_account();
+  static void throw_without_room(const WorkScope* nearest, std::size_t bytes,
+                                 const std::function<std::string()>& what);
   friend class InheritedScope;
   const WorkScope* const outer_;
   const RunLimit* const limit_;  // the nearest
@@ -78,6 +93,9 @@ class XRT_API InheritedScope {
 // Puts tensors that are on the account `from` onto `to`, or onto none: they leave the run.
 XRT_API void hand_over(const Data& data, const MemoryAccount* from,
                        const std::shared_ptr<MemoryAccount>& to);
+
+// Puts the characters of a tensor of strings on its account, once. Of strings that stand.
+XRT_API void settle_characters(const Data& data);
 
 // `max_memory_bytes` of a run; 0: most of what the machine, or the process's control group, has.
 XRT_API std::size_t memory_bound(std::size_t max_memory_bytes);

@@ -273,7 +273,8 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       row.from_cache = made.from_cache;
       const auto engine = get_engine(launch.engine);
       if (!engine->info().checks_indices) {
-        auto checks = std::make_unique<ValueChecks>(body, /*judges_sizes=*/!checks_values(*engine));
+        auto checks = std::make_unique<ValueChecks>(body, /*judges_sizes=*/!checks_values(*engine),
+                                                    most_bytes_);
         if (checks->any()) launch.value_checks = std::move(checks);
       }
       launch.is_isolated = is_isolated(launch.engine);

@@ -233,6 +233,7 @@ void Executor::hand_out(const Launch& launch, std::size_t index, RunState& state
       }
       continue;
     }
+    if (slot.type.dtype == DType::kString) settle_characters(ports[i]);
     give_to_readers(slot, ports[i], state);
     if (slot.place != Place::kOutput) continue;
     Data& wanted = outputs[slot.index];

@@ -2,7 +2,6 @@
 #include "exec/value_checks.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -19,11 +18,6 @@ constexpr std::size_t kMaxKnown = 1024;
 // Elements of an operand that decides a shape: no tensor has as many axes.
 constexpr std::int64_t kMaxShapeElements = 256;
 
-std::size_t machine_bytes() {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
-}
-
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
@@ -32,9 +26,8 @@ std::string said(const Node& node, const std::string& wrong) {
   return fmt::format("node '{}' ({}): {}", node.name, node.qualified_op(), wrong);
 }
 
-// What inference does not know for wrong, among it results that no machine can hold.
-void check_sizes(const Graph& graph) {
-  static const std::size_t most = machine_bytes();
+// What inference does not know for wrong, among it results that are larger than a run may take.
+void check_sizes(const Graph& graph, std::size_t most) {
   for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     if (const auto wrong = sizes_refusal(graph, node)) {
@@ -44,19 +37,24 @@ void check_sizes(const Graph& graph) {
       if (!v.valid() || !graph.type(v).is_tensor() || !graph.type(v).is_static()) continue;
       const Type& type = graph.type(v);
       if (type.dtype == DType::kUndefined) continue;
-      if (byte_count(type.dtype, *type.static_dims()) <= most) continue;
-      throw Error(
-          ErrorCode::kResource,
-          fmt::format("node '{}' ({}): '{}' would be {}, more than this machine's memory",
-                      node.name, node.qualified_op(), graph.value(v).name, to_string(type)));
+      const std::size_t bytes = byte_count(type.dtype, *type.static_dims());
+      if (bytes <= most) continue;
+      throw Error(ErrorCode::kResource,
+                  fmt::format("node '{}' ({}): '{}' would be {} of {} bytes; a run may take {} "
+                              "(max_memory_bytes)",
+                              node.name, node.qualified_op(), graph.value(v).name, to_string(type),
+                              bytes, most));
     }
   }
 }
 
 }  // namespace
 
-ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes)
-    : function_(std::move(function)), decides_shapes_(function_->inputs().size(), false) {
+ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes,
+                         std::size_t most_bytes)
+    : function_(std::move(function)),
+      most_bytes_(most_bytes),
+      decides_shapes_(function_->inputs().size(), false) {
   for (const NodeId id : function_->topological_order()) {
     const Node& node = function_->node(id);
     for (const DecidingOperand& operand : deciding_operands(node)) add(id, operand);
@@ -197,7 +195,7 @@ std::shared_ptr<const ValueChecks::Resolved> ValueChecks::infer(
     if (error.code() != ErrorCode::kInvalidModel) throw;
     refuse(error.what());
   }
-  check_sizes(graph);
+  check_sizes(graph, most_bytes_);
   auto made = std::make_shared<Resolved>();
   for (const Check& one : checks_) {
     made->push_back(one.sizes ? std::nullopt

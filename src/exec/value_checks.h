@@ -33,8 +33,8 @@ namespace xrt {
 class ValueChecks {
  public:
   // Of the function's graph. Sizes that only a run knows are judged with `judges_sizes`; an engine
-  // may do that by itself.
-  ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes);
+  // may do that by itself. No value that they give a size may have more than `most_bytes`.
+  ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes, std::size_t most_bytes);
 
   bool any() const { return !checks_.empty() || !wrong_.empty() || is_open_; }
   // Throws kInvalidArgument naming the node and what is wrong.
@@ -63,6 +63,7 @@ class ValueChecks {
   std::shared_ptr<const Resolved> infer(std::span<const Data> inputs) const;
 
   std::shared_ptr<const Graph> function_;
+  const std::size_t most_bytes_;
   std::vector<Check> checks_;
   std::vector<bool> decides_shapes_;  // by input: its elements do
   bool is_open_ = false;              // sizes within the function are known only in a run

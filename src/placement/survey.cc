@@ -118,12 +118,13 @@ bool has_loop(const Node& node) {
   });
 }
 
-// Those that a function of another engine would run to their end, whatever the time.
+// Those that a function of another engine would run to their end, whatever the time and the memory.
 void refuse_loops(const Graph& graph, std::vector<Support>& answers) {
   for (const NodeId id : graph.nodes()) {
     Support& answer = answers[static_cast<std::size_t>(id.index)];
     if (!answer || !has_loop(graph.node(id))) continue;
-    answer = Support::no("deadline_s is set: the engine's loops cannot be ended");
+    answer =
+        Support::no("deadline_s or max_memory_bytes is set: the engine's loops cannot be ended");
   }
 }
 
@@ -216,7 +217,8 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
   } catch (...) {
     throw Error(ErrorCode::kEngine, failed(exception_text()));
   }
-  if (options.deadline_s > 0 && engine.name() != kFallbackEngine) refuse_loops(graph, answers.nodes);
+  const bool is_bounded = options.deadline_s > 0 || options.max_memory_bytes > 0;
+  if (is_bounded && engine.name() != kFallbackEngine) refuse_loops(graph, answers.nodes);
   if (engine.info().shapes == Shapes::kAny) return answers;
   for (const NodeId id : graph.nodes()) {
     Support& answer = answers.nodes[static_cast<std::size_t>(id.index)];

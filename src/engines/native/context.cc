@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "engines/native/kernels/common/text.h"
+
 namespace xrt::native {
 
 namespace {
@@ -110,7 +112,7 @@ void NativeContext::prepare_view(std::int32_t slot, const Tensor& source, const 
                     to_string(std::span<const std::int64_t>(dims)));
   }
   if (source.dtype() == DType::kString) {
-    std::copy_n(source.strings(), source.count(), copy.strings());
+    assign_elements<std::string>(source.strings(), source.count(), copy.strings());
   } else if (copy.bytes() > 0) {
     std::memcpy(copy.raw(), source.raw(), source.bytes());
   }
@@ -123,7 +125,7 @@ void NativeContext::store(std::int32_t slot, Data data) {
     const Tensor& source = data.tensor();
     Tensor& copy = prepare(slot, source.dtype(), source.dims());
     if (source.dtype() == DType::kString) {
-      std::copy_n(source.strings(), source.count(), copy.strings());
+      assign_elements<std::string>(source.strings(), source.count(), copy.strings());
     } else if (copy.bytes() > 0) {
       std::memmove(copy.raw(), source.raw(), source.bytes());
     }

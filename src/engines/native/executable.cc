@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/work_scope.h"
 #include "engine/handles.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/prepare.h"
 #include "engines/native/updates.h"
 
@@ -27,13 +28,17 @@ void copy_values(const Tensor& source, Tensor& target) {
                     to_string(std::span<const std::int64_t>(target.dims())));
   }
   if (source.dtype() == DType::kString) {
-    std::copy_n(source.strings(), source.count(), target.strings());
+    assign_elements<std::string>(source.strings(), source.count(), target.strings());
   } else if (source.bytes() > 0) {
     std::memmove(target.raw(), source.raw(), source.bytes());
   }
 }
 
 constexpr std::string_view kBlobFormat = "native 3";
+
+bool holds_text(const Type& type) {
+  return type.dtype == DType::kString || (type.element != nullptr && holds_text(*type.element));
+}
 
 std::string step_label(const Node& node) {
   return "node '" + node.name + "' (" + node.qualified_op() + ")";
@@ -109,7 +114,10 @@ void NativeExecutable::make_kernels(const Graph& graph, const KernelRegistry& re
     for (const Graph* body : Graph::subgraphs(create.node())) {
       for (const Capture& capture : body->captures()) step.inputs.push_back(capture.outer.index);
     }
-    for (const ValueId v : create.node().outputs) step.outputs.push_back(v.index);
+    for (const ValueId v : create.node().outputs) {
+      step.outputs.push_back(v.index);
+      step.writes_text = step.writes_text || (v.valid() && holds_text(graph.type(v)));
+    }
   };
   // Libraries generate code for a kernel when it is made: that takes longer than all the rest. Each
   // thread takes the next kernel; of several errors the first in the order of steps is told.
@@ -470,9 +478,17 @@ void NativeExecutable::run_steps(NativeContext& native) const {
     } catch (...) {
       rethrow(step);
     }
+    if (step.writes_text) settle_text(step, native);
     if (profile_) profile_->add(s, StepProfile::now_us() - start_us);
     for (const std::int32_t slot : step.releases) native.release(slot);
   }
+}
+
+void NativeExecutable::settle_text(const Step& step, const NativeContext& native) {
+  for (const std::int32_t slot : step.outputs) {
+    if (slot >= 0 && native.values[slot] != nullptr) settle_characters(*native.values[slot]);
+  }
+  WorkScope::forget_characters();
 }
 
 void NativeExecutable::rethrow(const Step& step) {

@@ -51,6 +51,7 @@ class NativeExecutable final : public Executable {
     std::vector<std::int32_t> outputs;   // slots; -1: left out
     std::vector<std::int32_t> releases;  // dynamic slots whose last use this is
     std::string label;                   // "node 'name' (Op)", for errors
+    bool writes_text = false;            // an output has strings
   };
   // A function output that is not written where it is returned: an input, a constant, a value
   // that is returned twice, or one whose memory is also that of an input.
@@ -74,6 +75,8 @@ class NativeExecutable final : public Executable {
   void plan_memory(const Graph& graph, std::vector<bool> retained);
   void run_steps(NativeContext& context) const;
   [[noreturn]] static void rethrow(const Step& step);
+  // What strings the step wrote is in the run's bound on memory from now on.
+  static void settle_text(const Step& step, const NativeContext& native);
 
   std::shared_ptr<const Threads> threads_;
   std::vector<Step> steps_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/vector/vector_ops.h"
 
 namespace xrt::native {
@@ -98,7 +99,7 @@ void copy_transposed(const KernelContext& k, const T* source, StridedView view, 
         for (std::int64_t r = 0; r < count; ++r) {
           const T* from = source + in + first + r;
           T* to = target + out + (first + r) * row_step;
-          for (std::int64_t c = c0; c < c1; ++c) to[c] = from[c * column_step];
+          for (std::int64_t c = c0; c < c1; ++c) assign_element(to[c], from[c * column_step]);
         }
       }
     }
@@ -108,7 +109,7 @@ void copy_transposed(const KernelContext& k, const T* source, StridedView view, 
 template <typename T>
 void copy_typed(const KernelContext& k, const T* source, const StridedView& view, T* target) {
   if (view.dims.empty()) {
-    *target = source[view.offset];
+    assign_element(*target, source[view.offset]);
     return;
   }
   const std::size_t last = view.dims.size() - 1;
@@ -127,11 +128,11 @@ void copy_typed(const KernelContext& k, const T* source, const StridedView& view
   const auto copy_row = [=](std::int64_t offset, T* to, std::int64_t n) {
     const T* from = source + offset;
     if (step == 1) {
-      std::copy_n(from, n, to);
+      assign_elements(from, n, to);
     } else if (step == 0) {
-      std::fill_n(to, n, *from);
+      fill_elements(to, n, *from);
     } else {
-      for (std::int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+      for (std::int64_t i = 0; i < n; ++i) assign_element(to[i], from[i * step]);
     }
   };
   if (rows == 1) {
@@ -192,8 +193,8 @@ void copy_elements(DType dtype, const void* source, std::int64_t source_index, v
                    std::int64_t target_index, std::int64_t count) {
   if (count <= 0) return;
   if (dtype == DType::kString) {
-    std::copy_n(static_cast<const std::string*>(source) + source_index, count,
-                static_cast<std::string*>(target) + target_index);
+    assign_elements(static_cast<const std::string*>(source) + source_index, count,
+                    static_cast<std::string*>(target) + target_index);
     return;
   }
   const std::size_t size = element_size(dtype);

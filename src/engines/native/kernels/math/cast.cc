@@ -6,6 +6,7 @@
 
 #include "engines/native/kernels/common/broadcast.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
@@ -162,7 +163,7 @@ void run_cast(KernelContext& k, DType to, bool saturate, Rounding rounding) {
   Tensor& y = k.output(0, to, x.dims());
   if (x.dtype() == to) {
     if (to == DType::kString) {
-      std::copy_n(x.strings(), x.count(), y.strings());
+      assign_elements(x.strings(), x.count(), y.strings());
     } else if (x.bytes() > 0) {
       std::memmove(y.raw(), x.raw(), x.bytes());
     }

@@ -2,6 +2,7 @@
 // Comparisons, logic, bit operations and Where.
 #include "engines/native/kernels/common/broadcast.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/register.h"
 #include "ir/attributes.h"
 
@@ -156,7 +157,8 @@ void run_where(KernelContext& k) {
           return sb == 1 ? select<0, 1>(c, p, q, to, n) : select<0, 0>(c, p, q, to, n);
         }
       }
-      for (std::int64_t i = 0; i < n; ++i) py[out + i] = c[i * sc] != 0 ? p[i * sa] : q[i * sb];
+      for (std::int64_t i = 0; i < n; ++i)
+        assign_element(py[out + i], c[i * sc] != 0 ? p[i * sa] : q[i * sb]);
     });
   });
 }

@@ -9,6 +9,7 @@
 
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/ml/ml_scores.h"
 #include "engines/native/kernels/register.h"
 
@@ -87,7 +88,7 @@ Created make_text_mapper(const std::vector<std::string>& texts, std::vector<std:
         y.data<std::int64_t>()[i] = found == by_text.end() ? default_integer : found->second;
       } else {
         const auto found = by_integer.find(x.data<std::int64_t>()[i]);
-        y.strings()[i] = found == by_integer.end() ? default_text : found->second;
+        assign_element(y.strings()[i], found == by_integer.end() ? default_text : found->second);
       }
     }
   });

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/text.h"
 
 namespace xrt::native {
 
@@ -72,7 +73,7 @@ void apply(PostTransform transform, double* scores, std::size_t count) {
 
 void ClassLabels::write(std::size_t index, Tensor& labels, std::int64_t at) const {
   if (!strings.empty()) {
-    labels.strings()[at] = strings.at(index);
+    assign_element(labels.strings()[at], strings.at(index));
   } else if (!integers.empty()) {
     labels.data<std::int64_t>()[at] = integers.at(index);
   } else {

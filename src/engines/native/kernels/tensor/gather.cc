@@ -6,6 +6,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/register.h"
 #include "ir/attributes.h"
 
@@ -118,7 +119,7 @@ Created create_gather_elements(const KernelCreateContext& create) {
       const T* in = x.data<T>();
       T* out = y.data<T>();
       for_elements(indices.dims(), strides, axis, [&](std::int64_t e, std::int64_t offset) {
-        out[e] = in[offset + where[e] * strides[axis]];
+        assign_element(out[e], in[offset + where[e] * strides[axis]]);
       });
     });
   });
@@ -216,7 +217,7 @@ void scatter(KernelContext& k, const Tensor& x, const Tensor& updates, Update up
       const T* u = updates.data<T>();
       T* out = y.data<T>();
       places([&](std::int64_t from, std::int64_t to, std::int64_t n) {
-        std::copy_n(u + from, n, out + to);
+        assign_elements(u + from, n, out + to);
       });
     });
     return;
@@ -365,13 +366,13 @@ Created create_one_hot(const KernelCreateContext& create) {
       const T off = values.data<T>()[0];
       const T on = values.data<T>()[1];
       T* out = y.data<T>();
-      std::fill_n(out, y.count(), off);
+      fill_elements(out, y.count(), off);
       for (std::int64_t i = 0; i < where.count(); ++i) {
         std::int64_t index = where.data<std::int64_t>()[i];
         // Outside the range nothing is hot.
         if (index < -depth || index >= depth) continue;
         if (index < 0) index += depth;
-        out[(i / inner * depth + index) * inner + i % inner] = on;
+        assign_element(out[(i / inner * depth + index) * inner + i % inner], on);
       }
     });
   });

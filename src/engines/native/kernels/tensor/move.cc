@@ -7,6 +7,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/register.h"
 #include "ir/attributes.h"
 
@@ -310,7 +311,7 @@ void pad_axes(const T* source, const Dims& in_strides,
   for (const std::int64_t s : map) {
     const bool outside = filled || s < 0;
     if (last) {
-      *target++ = outside ? fill : source[s];
+      assign_element(*target++, outside ? fill : source[s]);
     } else {
       pad_axes(outside ? source : source + s * in_strides[axis], in_strides, indices, axis + 1,
                outside, fill, target);
@@ -324,7 +325,7 @@ void pad_tensor(const Tensor& x, const std::vector<std::vector<std::int64_t>>& i
     const T value = fill != nullptr ? fill->data<T>()[0] : T{};
     T* target = y.data<T>();
     if (indices.empty()) {
-      *target = x.data<T>()[0];
+      assign_element(*target, x.data<T>()[0]);
     } else if (y.count() > 0) {
       pad_axes(x.data<T>(), dense_strides(x.dims()), indices, 0, false, value, target);
     }
@@ -393,7 +394,7 @@ Created create_trilu(const KernelCreateContext& create) {
         const std::int64_t border = row % rows + shift;
         for (std::int64_t c = 0; c < columns; ++c) {
           const bool kept = upper ? c >= border : c <= border;
-          out[row * columns + c] = kept ? in[row * columns + c] : T{};
+          assign_element(out[row * columns + c], kept ? in[row * columns + c] : T{});
         }
       }
     });

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engines/native/kernels/common/axes.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/register.h"
 #include "ir/attributes.h"
 
@@ -172,7 +173,7 @@ CreateResult create_constant_of_shape(const KernelCreateContext& create) {
     }
     Tensor& y = k.output(0, value.dtype(), shape);
     if (value.dtype() == DType::kString) {
-      std::fill_n(y.strings(), y.count(), value.strings()[0]);
+      fill_elements(y.strings(), y.count(), value.strings()[0]);
       return;
     }
     const int bits = bit_width(value.dtype());

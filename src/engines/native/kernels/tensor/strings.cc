@@ -12,6 +12,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/broadcast.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/register.h"
 #include "ir/attributes.h"
 
@@ -30,8 +31,10 @@ void run_concat(KernelContext& k) {
   const BroadcastLoop loop(y.dims(), inputs);
   loop.run(k, 64, [&](std::int64_t out, const auto& offsets, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) {
-      y.strings()[out + i] = a.strings()[offsets[0] + (loop.dense(0) ? i : 0)] +
-                             b.strings()[offsets[1] + (loop.dense(1) ? i : 0)];
+      const std::string& first = a.strings()[offsets[0] + (loop.dense(0) ? i : 0)];
+      const std::string& second = b.strings()[offsets[1] + (loop.dense(1) ? i : 0)];
+      WorkScope::charge_characters(first.size() + second.size());
+      y.strings()[out + i] = first + second;
     }
   });
 }

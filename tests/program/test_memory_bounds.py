@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`max_memory_bytes` of values that only a run knows, on every engine; of strings; of memory that
+workers share; and `deadline_s` of loops that an engine could take whole."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor, usable
+
+FLOAT, INT64, BOOL, STRING = (
+    TensorProto.FLOAT,
+    TensorProto.INT64,
+    TensorProto.BOOL,
+    TensorProto.STRING,
+)
+MIB = 1 << 20
+ENGINES = ("native", "openvino", "xla", "tvm")
+ISOLATED = ("openvino", "xla")
+
+# How a run's input makes a value of 2^28 bytes: the node called "grow", what it reads, the input.
+Growth = tuple[list[onnx.NodeProto], list[onnx.TensorProto], np.ndarray]
+
+
+def ints(name: str, *values: int) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+def grown_by(op: str, inputs: list[str], sizes: list[int], **attributes: object) -> Growth:
+    node = helper.make_node(op, inputs, ["v"], name="grow", **attributes)
+    constants = [
+        numpy_helper.from_array(np.ones((1, 1, 2, 2), np.float32), "c4"),
+        numpy_helper.from_array(np.ones((1, 1), np.float32), "c2"),
+    ]
+    return [node], [c for c in constants if c.name in inputs], np.array(sizes, np.int64)
+
+
+GROWN: dict[str, Callable[[], Growth]] = {
+    "ConstantOfShape": lambda: grown_by("ConstantOfShape", ["s"], [8192, 8192]),
+    "Expand": lambda: grown_by("Expand", ["c2", "s"], [8192, 8192]),
+    "Tile": lambda: grown_by("Tile", ["c2", "s"], [8192, 8192]),
+    "Pad": lambda: grown_by("Pad", ["c2", "s"], [0, 0, 8191, 8191]),
+    "Resize": lambda: grown_by("Resize", ["c4", "", "", "s"], [1, 1, 8192, 8192]),
+}
+
+
+def model_of(growth: Growth) -> bytes:
+    """y = the sum of x and of all elements of what grows."""
+    nodes, constants, sizes = growth
+    nodes = [
+        *nodes,
+        helper.make_node("ReduceSum", ["v"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["sum", "x"], ["y"]),
+    ]
+    inputs = [tensor("s", INT64, [len(sizes)]), tensor("x", FLOAT, [1])]
+    return make_model(nodes, inputs, [tensor("y", FLOAT, [1])], constants)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", sorted(GROWN))
+def test_sizes_of_a_run_are_bounded(kind: str, engine: str, isolated: bool) -> None:
+    if not usable(engine) or (isolated and engine not in ISOLATED):
+        pytest.skip(f"{engine} is not to be had so")
+    growth = GROWN[kind]()
+    program = openxrt.load(
+        model_of(growth),
+        engine=list(dict.fromkeys([engine, "native"])),
+        isolation=[engine] if isolated else [],
+        max_memory_bytes=64 * MIB,
+        cache_dir="",
+    )
+    x = np.ones(1, np.float32)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(openxrt.ResourceError, match=r"'grow'.*max_memory_bytes"):
+        program.run({"s": growth[2], "x": x})
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 128 << 10  # KiB
+    small = np.where(growth[2] > 1000, 4, growth[2])
+    assert np.isfinite(program.run({"s": small, "x": x})["y"]).all()
+
+
+def test_sparse_constants_are_bounded() -> None:
+    values = helper.make_tensor("v", FLOAT, [1], [1.0])
+    places = helper.make_tensor("i", INT64, [1], [5])
+    sparse = helper.make_sparse_tensor(values, places, [40000, 40000])
+    graph = helper.make_graph(
+        [helper.make_node("ReduceSum", ["v"], ["y"], keepdims=0)],
+        "g",
+        [],
+        [tensor("y", FLOAT, [])],
+        sparse_initializer=[sparse],
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    content = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    with pytest.raises(openxrt.ResourceError, match=r"'v'.*\[40000,40000\]"):
+        openxrt.load(content, engine="native", max_memory_bytes=64 * MIB)
+
+
+# --- strings ---
+
+
+def doubled_texts(count: int) -> bytes:
+    """x, concatenated with itself again and again."""
+    nodes = [
+        helper.make_node(
+            "StringConcat", [f"t{i}" if i else "x"] * 2, [f"t{i + 1}"], name=f"double{i}"
+        )
+        for i in range(count)
+    ]
+    ports = [tensor("x", STRING, [1])], [tensor(f"t{count}", STRING, [1])]
+    return make_model(nodes, *ports)
+
+
+def test_characters_are_bounded() -> None:
+    x = np.array(["x" * 1000], object)
+    program = openxrt.load(doubled_texts(20), engine="native", max_memory_bytes=16 * MIB)
+    with pytest.raises(openxrt.ResourceError, match=r"'double1\d' .*a string.*max_memory_bytes"):
+        program(x)
+    program = openxrt.load(doubled_texts(10), engine="native", max_memory_bytes=4 * MIB)
+    kept = [program(x) for _ in range(50)]  # what was handed out is the caller's
+    assert all(len(result[0]) == 1000 << 10 for result in kept)
+
+
+TEXT_OPS: dict[str, tuple[list[onnx.NodeProto], list[onnx.TensorProto]]] = {
+    "Expand": ([helper.make_node("Expand", ["x", "n"], ["y"], name="grow")], [ints("n", 1000)]),
+    "Tile": ([helper.make_node("Tile", ["x", "n"], ["y"], name="grow")], [ints("n", 1000)]),
+    "Gather": (
+        [helper.make_node("Gather", ["x", "n"], ["y"], name="grow")],
+        [ints("n", *[0] * 1000)],
+    ),
+    "GatherElements": (
+        [helper.make_node("GatherElements", ["x", "n"], ["y"], name="grow")],
+        [ints("n", *[0] * 1000)],
+    ),
+    "Where": (
+        [helper.make_node("Where", ["n", "x", "x"], ["y"], name="grow")],
+        [numpy_helper.from_array(np.ones(1000, bool), "n")],
+    ),
+    "Concat": ([helper.make_node("Concat", ["x"] * 1000, ["y"], axis=0, name="grow")], []),
+    "StringConcat": (
+        [
+            helper.make_node("Tile", ["short", "n"], ["many"]),
+            helper.make_node("StringConcat", ["x", "many"], ["y"], name="grow"),
+        ],
+        [ints("n", 1000), helper.make_tensor("short", STRING, [1], [b"a"])],
+    ),
+    "Slice and Transpose": (
+        [
+            helper.make_node("Unsqueeze", ["x", "zero"], ["u"]),
+            helper.make_node("Expand", ["u", "n"], ["y"], name="grow"),
+        ],
+        [ints("zero", 0), ints("n", 10, 100)],
+    ),
+}
+
+
+@pytest.mark.parametrize("op", sorted(TEXT_OPS))
+def test_texts_that_are_repeated_are_bounded(op: str) -> None:
+    nodes, constants = TEXT_OPS[op]
+    model = make_model(
+        nodes, [tensor("x", STRING, [1])], [tensor("y", STRING, None)], constants, opset=21
+    )
+    program = openxrt.load(model, engine="native", max_memory_bytes=16 * MIB)
+    assert np.asarray(program(np.array(["short"], object))).size == 1000
+    with pytest.raises(openxrt.ResourceError, match=r"'grow' .*a string.*max_memory_bytes"):
+        program(np.array(["x" * 100_000], object))
+    assert np.asarray(program(np.array(["short"], object))).size == 1000
+
+
+# --- memory that workers share ---
+
+
+def test_shared_memory_is_bounded() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="first"),
+        helper.make_node("Elu", ["a"], ["b"], name="second"),
+        helper.make_node("Sin", ["b"], ["y"], name="third"),
+    ]
+    model = make_model(
+        nodes, [tensor("x", FLOAT, [MIB])], [tensor("y", FLOAT, [MIB])]
+    )  # values of 4 MiB
+    x = np.ones(MIB, np.float32)
+
+    def load(bound: int) -> openxrt.Program:
+        return openxrt.load(
+            model,
+            engine=["native@process", "native"],
+            node_engines={"second": "native"},
+            max_memory_bytes=bound,
+            cache_dir="",
+        )
+
+    wide = load(64 * MIB)
+    kept = [wide(x) for _ in range(20)]  # 80 MiB, the caller's
+    assert all(np.allclose(result, np.sin(1), atol=1e-5) for result in kept)
+    with pytest.raises(openxrt.ResourceError, match="max_memory_bytes"):
+        load(6 * MIB)(x)
+
+
+# --- loops ---
+
+
+def loop_in_a_branch() -> bytes:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Sin", ["s"], ["t"])],
+        "body",
+        [tensor("i", INT64, []), tensor("c", BOOL, []), tensor("s", FLOAT, [4])],
+        [tensor("go", BOOL, []), tensor("t", FLOAT, [4])],
+    )
+    loop = helper.make_node("Loop", ["n", "", "x"], ["r"], body=body, name="spin")
+    branches = {
+        "then_branch": helper.make_graph([loop], "then", [], [tensor("r", FLOAT, [4])]),
+        "else_branch": helper.make_graph(
+            [helper.make_node("Neg", ["x"], ["e"])], "else", [], [tensor("e", FLOAT, [4])]
+        ),
+    }
+    return make_model(
+        [helper.make_node("If", ["b"], ["y"], name="choose", **branches)],
+        [tensor("b", BOOL, []), tensor("n", INT64, []), tensor("x", FLOAT, [4])],
+        [tensor("y", FLOAT, [4])],
+    )
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla", "onnxruntime"])
+def test_loops_end_at_their_deadline_on_every_engine(engine: str, tmp_path: Path) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(loop_in_a_branch())
+    engines = list(dict.fromkeys([engine, "native"]))
+    cache = str(tmp_path / "cache")
+    x = np.zeros(4, np.float32)
+    few = {"b": np.array(True), "n": np.array(3), "x": x}
+    free = openxrt.load(path, engine=engines, cache_dir=cache)
+    assert free.run(few)["y"].shape == (4,)
+    del free
+    # A plan that was kept without a deadline has loops that nobody can end.
+    program = openxrt.load(path, engine=engines, cache_dir=cache, deadline_s=1)
+    assert program.run(few)["y"].shape == (4,)
+    start = time.monotonic()
+    with pytest.raises(openxrt.ResourceError, match="longer than its limit of 1 s"):
+        program.run({**few, "n": np.array(2**31 - 1)})
+    assert time.monotonic() - start < 20
+    assert program.run(few)["y"].shape == (4,)
