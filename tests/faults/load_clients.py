@@ -13,6 +13,7 @@ import dataclasses
 import errno
 import faulthandler
 import json
+import os
 import random
 import sys
 import threading
@@ -27,7 +28,8 @@ from load_models import Arrays, Model, make_models
 
 SHARED = 12  # programs that several clients run at once
 GRACE = 3.0  # seconds after a fault in which something may still fail of it
-SECONDS = 60  # of the longest operation
+SECONDS = 60  # of what is left to do at the end
+DEADLINE = 300.0  # what an owner who runs models of strangers sets: with it, loops can be ended
 CHOICES = {
     "native": ["native"],
     "openvino": ["openvino", "native"],
@@ -158,6 +160,7 @@ class Client:
         options: dict[str, Any] = {
             "cache_dir": self.chance.choice(["", str(self.load.cache)]),
             "num_threads": self.chance.choice([1, 2]),
+            "deadline_s": DEADLINE,
             "isolation": [name] if isolated else [],
         }
         if bounded:
@@ -313,6 +316,9 @@ class Load:
         self.models = make_models(folder)
         self.shared: list[Loaded | None] = [None] * SHARED
         self.faults, self.tally, self.ended = Faults(), Tally(), threading.Event()
+        # Libraries write to standard output, too.
+        self.report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self.clients = [Client(seed * 1000 + number, self) for number in range(clients)]
 
     def listen(self) -> None:
@@ -334,7 +340,7 @@ class Load:
     def tell(self, **more: Any) -> None:
         seconds, what = self.slowest()
         row = {"counts": dict(self.tally.counts), "slowest": seconds, "what": what, **more}
-        print(json.dumps(row), flush=True)
+        print(json.dumps(row), file=self.report, flush=True)
 
     def run(self) -> None:
         threads = [threading.Thread(target=client.work, daemon=True) for client in self.clients]

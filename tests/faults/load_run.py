@@ -3,7 +3,8 @@
 """Mixed load with faults: many threads load, run and drop programs of several engines while
 workers are killed, the cache is damaged, limits come and go and the clock jumps.
 
-./dev fuzz load --minutes 30 --json report.json
+./dev fuzz load --minutes 30 --record
+./dev fuzz load --minutes 5 --json report.json
 ./dev fuzz load --minutes 2 --engines native,openvino --seed 7 --clients 8
 
 Every result is compared with ONNX Runtime's. Memory, threads, descriptors and mappings of the
@@ -30,14 +31,16 @@ from pathlib import Path
 from typing import Any
 
 from load_faults import Faults
+from load_page import write_page
 from small_models import usable
 
 HERE = Path(__file__).parent
 ENGINES = ["native", "openvino", "xla", "onnxruntime"]
 CLIENTS = 16
+BOUND = 4 << 30  # bytes of the process, lest it takes the machine along
 HANG_SECONDS = 120  # of one operation, or without a line of the process
-# By what a process may grow after the first third: a part of what it has, and at least a number: pools
-# of threads and what engines keep by shape come when they are first needed.
+# By what a process may grow after the first third: a part of what it has, and at least a number.
+# Pools of threads, and what engines keep by shape, come when they are first needed.
 GROWTH = {
     "memory": (0.1, 64 << 20),
     "threads": (0.05, 12),
@@ -144,6 +147,10 @@ class Run:
             if row["slowest"] > HANG_SECONDS:
                 self.problems.append(f"hang: {row['what']}")
                 return False
+            if self.is_too_large():
+                self.problems.append(f"memory of more than {BOUND} bytes: {row['what']}")
+                self.process.kill()
+                return False
         return True
 
     def run(self) -> None:
@@ -165,6 +172,12 @@ class Run:
         while going:
             going = self.take_rows(HANG_SECONDS)
         self.finish()
+
+    def is_too_large(self) -> bool:
+        try:
+            return sample(self.process.pid)["memory"] > BOUND
+        except OSError:  # it is gone
+            return False
 
     def wait_for_start(self) -> bool:
         for _ in range(HANG_SECONDS):
@@ -248,6 +261,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sample", type=float, default=2, help="seconds between samples")
     parser.add_argument("--pause", type=float, default=1, help="more: fewer faults")
     parser.add_argument("--json", type=Path, help="where the report goes")
+    parser.add_argument("--record", action="store_true", help="write docs/background/load.md")
     return parser.parse_args(words)
 
 
@@ -257,6 +271,8 @@ def main() -> int:
     report = run_load(arguments)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1))
+    if arguments.record:
+        write_page(report)
     for what, number in sorted(report["counts"].items()):
         print(f"{number:9} {what}")
     for what, number in sorted(report["faults"].items()):
