@@ -54,6 +54,12 @@ void translate(const std::exception_ptr& pointer, void* /*payload*/) {
     nb::object message = nb::steal(
         PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
     if (message.is_valid()) PyErr_SetObject(type, message.ptr());
+  } catch (const nb::cast_error&) {
+    // Of an object that the caller made: nothing of ours is cast to what it is not.
+    const auto index = static_cast<std::size_t>(ErrorCode::kInvalidArgument);
+    PyErr_SetString(error_classes().by_code[index],
+                    "a Python object is of another type than is wanted in its place, or text that "
+                    "is no UTF-8");
   }
 }
 

@@ -119,11 +119,7 @@ class PyProgram {
     std::vector<Data> inputs(program_->inputs().size());
     std::vector<bool> given(inputs.size());
     for (auto [key, value] : named) {
-      if (!PyUnicode_Check(key.ptr())) {
-        throw Error(ErrorCode::kInvalidArgument, fmt::format("the names of inputs are str, not {}",
-                                                             nb::type_name(key.type()).c_str()));
-      }
-      set_input(inputs, given, input_index(nb::cast<std::string>(key)), value, streams);
+      set_input(inputs, given, input_index(name_of(key, "inputs")), value, streams);
     }
     check_given(given);
     Outputs outputs = prepare_outputs(out, streams);
@@ -187,6 +183,15 @@ class PyProgram {
     return {.results = results, .timeout_s = seconds};
   }
 
+  // A key of the caller's dictionary. Bytes that are no UTF-8 are in no name that a program has.
+  static std::string name_of(nb::handle key, std::string_view of) {
+    std::string name;
+    if (nb::try_cast(key, name)) return name;
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the names of {} are str in UTF-8, not {}: {}", of,
+                            nb::type_name(key.type()).c_str(), nb::repr(key).c_str()));
+  }
+
   std::size_t input_index(const std::string& name) const {
     const std::vector<Port>& ports = program_->inputs();
     for (std::size_t i = 0; i < ports.size(); ++i) {
@@ -239,7 +244,7 @@ class PyProgram {
     };
     if (nb::isinstance<nb::dict>(out)) {
       for (auto [key, value] : nb::cast<nb::dict>(out)) {
-        const auto name = nb::cast<std::string>(key);
+        const std::string name = name_of(key, "outputs");
         std::size_t i = 0;
         while (i < ports.size() && ports[i].name != name) ++i;
         if (i == ports.size()) {

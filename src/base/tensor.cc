@@ -64,11 +64,22 @@ struct TensorMemory {
 };
 
 struct FreeElements : TensorMemory {
-  void operator()(void* memory) {
-    std::free(memory);  // NOLINT: pairs with aligned_alloc
+  void* block = nullptr;  // in which the elements lie aligned
+
+  void operator()(void* /*elements*/) {
+    std::free(block);  // NOLINT: pairs with what allocate_aligned() calls
     leave(nullptr);
   }
 };
+
+// aligned_alloc() of the C library finds no memory again that it gave before, up to version 2.37:
+// what makes and frees small tensors by the million grows.
+void* small_block(std::size_t bytes, void*& elements) {
+  void* block = std::malloc(bytes + kAlignment);  // NOLINT: owned by FreeElements
+  const auto address = reinterpret_cast<std::uintptr_t>(block);
+  elements = reinterpret_cast<void*>((address + kAlignment - 1) & ~(kAlignment - 1));
+  return block;
+}
 
 struct FreeStrings : TensorMemory {
   bool has_characters = false;  // they are on the account, too
@@ -94,8 +105,13 @@ std::shared_ptr<void> allocate_aligned(std::size_t bytes, DType dtype, const Dim
   }
   FreeElements free{{WorkScope::charge(rounded, dtype, dims), rounded}};
   const bool huge = rounded >= kHugeBytes;
-  void* memory = std::aligned_alloc(huge ? kHugePage : kAlignment, rounded);
-  if (memory == nullptr) {
+  void* memory = nullptr;
+  if (huge) {
+    free.block = memory = std::aligned_alloc(kHugePage, rounded);
+  } else {
+    free.block = small_block(rounded, memory);
+  }
+  if (free.block == nullptr) {
     free.leave(nullptr);
     refuse("");
   }

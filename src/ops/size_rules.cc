@@ -195,9 +195,19 @@ Refusal boxes(const Operands& o) {
                      fmt::join(*score, ","));
 }
 
+Refusal space_to_depth(const Operands& o) {
+  const auto x = o.dims(0);
+  const std::int64_t block = o.node.attr_int("blocksize", 1);
+  if (!x || x->size() != 4 || block <= 0) return std::nullopt;
+  if ((*x)[2] % block == 0 && (*x)[3] % block == 0) return std::nullopt;
+  return fmt::format("[{}] is not made of blocks of {}", fmt::join(*x, ","), block);
+}
+
 Refusal global_pool(const Operands& o) {
   const auto x = o.dims(0);
-  if (!x || x->size() < 3 || std::find(x->begin() + 2, x->end(), 0) == x->end()) return {};
+  if (!x) return std::nullopt;
+  const bool fits = x->size() >= 3 && std::find(x->begin() + 2, x->end(), 0) == x->end();
+  if (fits) return std::nullopt;
   return fmt::format("[{}] has nothing to pool", fmt::join(*x, ","));
 }
 
@@ -224,9 +234,88 @@ Refusal per_channel(const Operands& o, std::size_t last) {
 Refusal instance_norm(const Operands& o) { return per_channel(o, 2); }
 Refusal batch_norm(const Operands& o) { return per_channel(o, 4); }
 
+Refusal rms_norm(const Operands& o) { return broadcasts(o, 1, 0); }
+
 Refusal layer_norm(const Operands& o) {
   if (auto wrong = broadcasts(o, 1, 0)) return wrong;
   return broadcasts(o, 2, 0);
+}
+
+Refusal group_norm(const Operands& o) {
+  const auto x = o.dims(0);
+  if (!x || x->size() < 2) return std::nullopt;
+  const std::int64_t groups = o.node.attr_int("num_groups", 1);
+  if (groups <= 0 || (*x)[1] % groups != 0) {
+    return fmt::format("{} channels are no {} groups", (*x)[1], groups);
+  }
+  return per_channel(o, 2);
+}
+
+// Of x [batch, heads, length, head] or [batch, length, heads * head], with angles [length, half]
+// per batch or [any, half] that positions [batch, length] choose from.
+Refusal rotary(const Operands& o) {
+  const auto x = o.dims(0);
+  const auto cosines = o.dims(1);
+  if (!x || !cosines || (x->size() != 3 && x->size() != 4)) return std::nullopt;
+  const std::int64_t heads = std::max<std::int64_t>(o.node.attr_int("num_heads", 0), 1);
+  const std::int64_t length = x->size() == 4 ? (*x)[2] : (*x)[1];
+  std::int64_t turned = o.node.attr_int("rotary_embedding_dim", 0);
+  const std::int64_t head = x->size() == 4 ? (*x)[3] : (*x)[2] / heads;
+  if (turned == 0) turned = head;
+  bool fits = turned > 0 && turned <= head && turned % 2 == 0 && cosines == o.dims(2);
+  const bool chosen = o.node.input(3).valid();
+  const Dims wanted = chosen ? Dims{cosines->empty() ? 0 : (*cosines)[0], turned / 2}
+                             : Dims{(*x)[0], length, turned / 2};
+  fits = fits && *cosines == wanted;
+  if (const auto positions = o.dims(3)) fits = fits && *positions == Dims{(*x)[0], length};
+  if (fits) return std::nullopt;
+  return fmt::format("angles [{}] do not fit [{}]", fmt::join(*cosines, ","), fmt::join(*x, ","));
+}
+
+// [batch, heads, length, head] of queries, keys or values, which may come with heads side by side.
+std::optional<Dims> in_heads(const Operands& o, std::size_t operand, std::string_view heads) {
+  auto x = o.dims(operand);
+  if (!x || x->size() == 4) return x;
+  const std::int64_t count = o.node.attr_int(heads, 0);
+  if (x->size() != 3 || count <= 0 || (*x)[2] % count != 0) return Dims{};
+  return Dims{(*x)[0], count, (*x)[1], (*x)[2] / count};
+}
+
+Refusal attention(const Operands& o) {
+  const auto q = in_heads(o, 0, "q_num_heads");
+  const auto k = in_heads(o, 1, "kv_num_heads");
+  const auto v = in_heads(o, 2, "kv_num_heads");
+  if (!q || !k || !v) return std::nullopt;
+  if (q->size() != 4 || k->size() != 4 || v->size() != 4) return "there are no such heads";
+  const auto batch = (*q)[0], heads = (*k)[1], length = (*k)[2];
+  bool fits = (*k)[0] == batch && heads > 0 && (*q)[1] % heads == 0 && (*k)[3] == (*q)[3] &&
+              (*v)[0] == batch && (*v)[1] == heads && (*v)[2] == length;
+  std::int64_t past = 0;
+  const auto old_keys = o.dims(4);
+  const auto old_values = o.dims(5);
+  if (old_keys && old_values) {
+    fits = fits && old_keys->size() == 4 && old_values->size() == 4;
+    if (fits) past = (*old_keys)[2];
+    fits = fits && *old_keys == Dims{batch, heads, past, (*k)[3]} &&
+           *old_values == Dims{batch, heads, past, (*v)[3]};
+  }
+  if (!fits) {
+    return fmt::format("queries [{}], keys [{}] and values [{}] do not fit", fmt::join(*q, ","),
+                       fmt::join(*k, ","), fmt::join(*v, ","));
+  }
+  if (const auto mask = o.dims(3)) {
+    const Dims wanted{batch, (*q)[1], (*q)[2], length + past};
+    bool covers = mask->size() >= 2 && mask->size() <= 4 && mask->back() <= wanted.back();
+    for (std::size_t i = 1; covers && i < mask->size(); ++i) {
+      const std::int64_t size = (*mask)[mask->size() - 1 - i];
+      covers = size == 1 || size == wanted[3 - i];
+    }
+    if (!covers) {
+      return fmt::format("the mask [{}] does not fit [{}]", fmt::join(*mask, ","),
+                         fmt::join(wanted, ","));
+    }
+  }
+  return o.node.input(6).valid() ? wants_count(o, 6, batch) : std::nullopt;
 }
 
 Refusal quantized(const Operands& o) {
@@ -323,7 +412,11 @@ Refusal pad(const Operands& o) {
   const Tensor* pads = o.constant(1);
   if (pads == nullptr || pads->dtype() != DType::kInt64 || o.node.input(3).valid()) return {};
   const std::vector<std::int64_t> values = pads->to_int64();
+  const bool repeats = o.node.attr_string("mode", "constant") != "constant";
   for (std::size_t a = 0; a < x->size(); ++a) {
+    if (repeats && (*x)[a] == 0 && (values[a] > 0 || values[a + x->size()] > 0)) {
+      return fmt::format("axis {} of [{}] has nothing to be padded with", a, fmt::join(*x, ","));
+    }
     // No sum of them overflows: the numbers have 32 bits (ops/deciding_operands.h).
     if ((*x)[a] + values[a] + values[a + x->size()] < 0) {
       return fmt::format("axis {} of [{}] would have a negative size", a, fmt::join(*x, ","));
@@ -383,6 +476,7 @@ struct Rule {
 
 // Sorted by op.
 constexpr auto kRules = std::to_array<Rule>({
+    {"Attention", attention},
     {"AveragePool", pool},
     {"BatchNormalization", batch_norm},
     {"Col2Im", col2im},
@@ -398,6 +492,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"GlobalAveragePool", global_pool},
     {"GlobalLpPool", global_pool},
     {"GlobalMaxPool", global_pool},
+    {"GroupNormalization", group_norm},
     {"If", condition},
     {"InstanceNormalization", instance_norm},
     {"LayerNormalization", layer_norm},
@@ -411,13 +506,16 @@ constexpr auto kRules = std::to_array<Rule>({
     {"Pad", pad},
     {"QLinearConv", quantized_conv},
     {"QuantizeLinear", quantized},
+    {"RMSNormalization", rms_norm},
     {"Reshape", reshape},
     {"Resize", resize},
     {"ReverseSequence", reverse_sequence},
     {"RoiAlign", roi_align},
+    {"RotaryEmbedding", rotary},
     {"ScatterElements", by_elements},
     {"ScatterND", by_coordinates},
     {"SoftmaxCrossEntropyLoss", loss},
+    {"SpaceToDepth", space_to_depth},
     {"Tile", tile},
     {"TopK", one},
     {"Trilu", one},

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile cases, each made from its number: a model and what it is run with.
 
-A case begins with one of the onnx package's tests of single ops, which are valid. A *model* case
-spoils the model: attributes by the op's schema, declared types, operands that are missing, doubled
-or constant, the bytes of the file; or it is one of the shapes of grown models in
-hostile_grown.py. A
-*tensor* case leaves the model whole but for its declared sizes, which are open, and spoils what
-callers send.
+A *model* case begins with one of the onnx package's tests of single ops, or of the tests of
+contributed ops, which are valid, and spoils the model: attributes by the op's schema, declared
+types, operands that are missing, doubled or constant, the bytes of the file; or it is one of the
+shapes of grown models in hostile_grown.py. A *tensor* case leaves such a model whole but for its
+declared sizes, which are open, and spoils what callers send. A *node* case is made from an op's
+schema alone (hostile_nodes.py), a *costly* case asks for hours or gigabytes (hostile_costly.py), a
+*file* case is what no writer would write (hostile_files.py), a *caller* case a sound model with
+objects that are no plain arrays (hostile_callers.py).
 """
 
 from __future__ import annotations
@@ -15,59 +17,97 @@ import random
 from functools import cache
 from typing import Any, NamedTuple
 
+import hostile_callers
+import hostile_costly
+import hostile_files
 import hostile_grown
+import hostile_nodes
 import numpy as np
 import onnx
+from contributed_cases import all_cases
 from hostile_values import attribute, hostile_array, hostile_value, integer
 from onnx import numpy_helper
-from openxrt.conformance.onnx_tests import Case, load_cases
+from openxrt.conformance.onnx_tests import load_cases
 
 MAX_BYTES = 40_000  # of a test's inputs: larger ones cost time and find nothing more
 
 
 class HostileCase(NamedTuple):
-    """What a worker does: load `model`, run it once with each of `feeds`."""
+    """What a worker does: load `model`, from a folder if there are other `files`, and run it with
+    each of `runs`: inputs, and memory for outputs if any.
+    """
 
     name: str
     model: bytes
-    feeds: list[dict[str, Any]]
+    runs: list[tuple[Any, Any]]
+    files: hostile_files.Files | None = None
+
+
+class Seed(NamedTuple):
+    """A valid model and its inputs."""
+
+    name: str
+    model: bytes
+    feeds: dict[str, Any]
 
 
 @cache
-def seeds() -> list[Case]:
+def seeds() -> list[Seed]:
     """The valid tests, ops in turn, so that each op comes as often as any other."""
-    by_op: dict[str, list[Case]] = {}
+    by_op: dict[str, list[Seed]] = {}
     for case in load_cases(["node"]):
         if sum(f.stat().st_size for f in case.folder.rglob("*.pb")) > MAX_BYTES:
             continue
         model = onnx.load_from_string(case.model_bytes())
-        by_op.setdefault(model.graph.node[-1].op_type, []).append(case)
+        sets = case.data_sets(model)
+        seed = Seed(case.name, case.model_bytes(), dict(sets[0][0]) if sets else {})
+        by_op.setdefault(model.graph.node[-1].op_type, []).append(seed)
+    for contributed in all_cases():
+        content, feeds = contributed.model()
+        if len(content) + sum(value.nbytes for value in feeds.values()) <= MAX_BYTES:
+            seed = Seed(f"{contributed.domain}.{contributed.label}", content, feeds)
+            by_op.setdefault(f"{contributed.domain}.{contributed.op}", []).append(seed)
     queues = [by_op[op] for op in sorted(by_op)]
     turns = max(len(queue) for queue in queues)
     return [queue[turn % len(queue)] for turn in range(turns) for queue in queues]
 
 
 def make_case(kind: str, index: int, seed: int) -> HostileCase:
-    """Case `index` of kind "model" or "tensor"; the same for the same numbers."""
+    """Case `index` of the kind; the same for the same numbers."""
     rng = random.Random(f"{seed}/{kind}/{index}")
-    if kind == "model" and index % 8 == 7:
-        name, model, feeds = hostile_grown.make(rng, index // 8)
-        return HostileCase(name, model, feeds)
-    base = seeds()[index % len(seeds())]
-    model = onnx.load_from_string(base.model_bytes())
-    sets = base.data_sets(model)
-    feeds = dict(sets[0][0]) if sets else {}
+    if kind == "file":
+        return HostileCase(*hostile_files.make(rng, index))
+    if kind == "caller":
+        return HostileCase(*hostile_callers.make(rng))
+    if kind == "node":
+        name, proto, feeds = hostile_nodes.make(rng, index)
+        several = [feeds, *[spoiled_feeds(rng, feeds) for _ in range(2)]]
+        return HostileCase(name, proto.SerializeToString(), plain(several))
+    if kind == "costly":
+        name, content, several = hostile_costly.make(rng, index)
+        return HostileCase(name, content, plain(several))
+    if index % 8 == 7 and kind == "model":
+        name, content, several = hostile_grown.make(rng, index // 8)
+        return HostileCase(name, content, plain(several))
+    base = seeds()[(index + 7919 * seed) % len(seeds())]
+    model = onnx.load_from_string(base.model)
+    feeds = dict(base.feeds)
     if kind == "tensor":
         open_sizes(rng, model)
-        runs = [spoiled_feeds(rng, feeds) for _ in range(3)]
-        return HostileCase(base.name, model.SerializeToString(), [feeds, *runs])
+        several = [feeds, *[spoiled_feeds(rng, feeds) for _ in range(3)]]
+        return HostileCase(base.name, model.SerializeToString(), plain(several))
     for _ in range(rng.choice([1, 1, 2, 3])):
         rng.choice(SPOILERS)(rng, model, feeds)
     content = model.SerializeToString()
     if rng.random() < 0.05:
         content = spoiled_bytes(rng, content)
-    runs = [feeds] if rng.random() < 0.5 else [feeds, spoiled_feeds(rng, feeds)]
-    return HostileCase(base.name, content, runs)
+    several = [feeds] if rng.random() < 0.5 else [feeds, spoiled_feeds(rng, feeds)]
+    return HostileCase(base.name, content, plain(several))
+
+
+def plain(several: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
+    """Runs without memory for outputs."""
+    return [(feeds, None) for feeds in several]
 
 
 def spoiled_feeds(rng: random.Random, feeds: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 time and memory, and reports how each ended.
 
 ./dev fuzz hostile --all --json report.json
-./dev fuzz hostile --engines openvino --models 100 --tensors 300 --seed 7
+./dev fuzz hostile --engines openvino --kinds model,node --share 0.1 --seed 7
+./dev fuzz hostile --all --slice 3/10 --engines native
 ./dev fuzz hostile --engines xla --only tensor:1234
 """
 
@@ -14,6 +15,7 @@ import argparse
 import collections
 import json
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -28,9 +30,10 @@ SECONDS = 60
 BOUND = 2 << 30
 BATCH = 400  # cases of a worker: what libraries keep of each adds up
 OVER_BOUND = 77  # as in hostile_worker.py
-ALL_MODELS, ALL_TENSORS = 1000, 5000
+ALL = {"model": 1000, "tensor": 5000, "node": 2000, "costly": 300, "file": 600}
+ALL["caller"] = 200
 # How a case may end. "lax": a result where native has an error.
-SOUND = {"result", "error"}
+SOUND = {"result", "error", "left out"}
 BAD = {"crash", "hang", "memory", "internal"}
 
 
@@ -41,31 +44,50 @@ def lost(_: dict[str, Any], loss: WorkerLost) -> dict[str, Any]:
 
 
 def run_engine(
-    engine: str, requests: list[dict[str, Any]], *, jobs: int, seconds: float, bound: int
+    engine: str,
+    requests: list[dict[str, Any]],
+    *,
+    jobs: int,
+    seconds: float,
+    bound: int,
+    end: float = float("inf"),
 ) -> list[dict[str, Any]]:
-    """The answers, each with what it answers."""
+    """The answers, each with what it answers. Cases that would begin after `end` are left out."""
     command = [sys.executable, str(Path(__file__).parent / "hostile_worker.py"), engine, str(bound)]
     here = Path(__file__).parent
     paths = [str(here), str(here.parent / "support"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "XRT_CACHE_DIR": "", "PYTHONPATH": os.pathsep.join(paths)}
+    late = {"case": "", "outcome": "left out", "text": ""}
+
+    def skip(_: dict[str, Any]) -> dict[str, Any] | None:
+        return late if time.monotonic() > end else None
+
     answers = []
     for at in range(0, len(requests), BATCH):
         batch = requests[at : at + BATCH]
-        answers += run_all(batch, command, environment, jobs=jobs, seconds=seconds, lost=lost)
+        answers += run_all(
+            batch, command, environment, jobs=jobs, seconds=seconds, lost=lost, skip=skip
+        )
     return [
         {"engine": engine, **request, **answer}
         for request, answer in zip(requests, answers, strict=True)
     ]
 
 
-def make_requests(models: int, tensors: int, seed: int) -> list[dict[str, Any]]:
+def make_requests(counts: dict[str, int], seed: int) -> list[dict[str, Any]]:
     """One per case."""
-    counts = [("model", models), ("tensor", tensors)]
     return [
         {"kind": kind, "index": index, "seed": seed}
-        for kind, count in counts
+        for kind, count in counts.items()
         for index in range(count)
     ]
+
+
+def part(requests: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The i-th of n equal parts, "i/n"; i counts from 1."""
+    number, _, count = text.partition("/")
+    first, parts = int(number) - 1, int(count)
+    return requests[len(requests) * first // parts : len(requests) * (first + 1) // parts]
 
 
 def summary(answers: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
@@ -80,22 +102,26 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engines", default=",".join(ENGINES), help="names, by commas")
-    parser.add_argument("--models", type=int, default=200)
-    parser.add_argument("--tensors", type=int, default=600)
-    parser.add_argument("--all", action="store_true", help=f"{ALL_MODELS} and {ALL_TENSORS} cases")
+    parser.add_argument("--kinds", default=",".join(ALL), help="of cases, by commas")
+    parser.add_argument("--share", type=float, default=0.12, help="of all cases that run")
+    parser.add_argument("--all", action="store_true", help=f"all cases: {ALL}")
+    parser.add_argument("--slice", default="1/1", help="a part of the cases, for example 2/7")
     parser.add_argument("--only", help="one case, for example tensor:17")
+    parser.add_argument("--budget", type=float, help="seconds per engine; cases in random order")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of a case")
     parser.add_argument("--bound", type=int, default=BOUND, help="bytes that a case may take")
     parser.add_argument("--json", type=Path, help="where all answers go")
     arguments = parser.parse_args()
-    if arguments.all:
-        arguments.models, arguments.tensors = ALL_MODELS, ALL_TENSORS
-    requests = make_requests(arguments.models, arguments.tensors, arguments.seed)
+    share = 1.0 if arguments.all else arguments.share
+    counts = {kind: int(ALL[kind] * share) for kind in arguments.kinds.split(",")}
+    requests = part(make_requests(counts, arguments.seed), arguments.slice)
     if arguments.only:
         kind, _, index = arguments.only.partition(":")
         requests = [{"kind": kind, "index": int(index), "seed": arguments.seed}]
+    if arguments.budget:
+        random.Random(arguments.seed).shuffle(requests)
     answers: list[dict[str, Any]] = []
     for engine in arguments.engines.split(","):
         if not usable(engine):
@@ -108,6 +134,7 @@ def main() -> int:
             jobs=arguments.jobs,
             seconds=arguments.seconds,
             bound=arguments.bound,
+            end=began + arguments.budget if arguments.budget else float("inf"),
         )
         print(f"{engine}: {len(requests)} cases in {time.monotonic() - began:.0f} s", flush=True)
         if arguments.json:

@@ -8,14 +8,14 @@ from hostile_run import BAD, BOUND, ENGINES, make_requests, run_engine
 from small_models import usable
 
 SEED = 20
-MODELS, TENSORS = 24, 60
+COUNTS = {"model": 24, "tensor": 60, "node": 40, "costly": 20, "file": 28, "caller": 8}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_sample(engine: str) -> None:
     if not usable(engine):
         pytest.skip(f"{engine} is not installed")
-    requests = make_requests(MODELS, TENSORS, SEED)
+    requests = make_requests(COUNTS, SEED)
     answers = run_engine(engine, requests, jobs=1, seconds=30, bound=BOUND)
     assert len(answers) == len(requests)
     assert [answer for answer in answers if answer["outcome"] in BAD] == []

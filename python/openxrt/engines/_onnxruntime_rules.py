@@ -7,6 +7,7 @@ Runtime itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -69,13 +70,33 @@ def _dropout(node: NodeView) -> str:
     return "" if mode is not None and not mode.any() else "its random numbers are others"
 
 
+# Operands of which it reads one element, however many there are; none ends the process.
+ONE_ELEMENT = {"If": [0], "Loop": [0, 1], "SequenceAt": [1], "SequenceErase": [1]}
+ONE_ELEMENT["SequenceInsert"] = [2]
+
+
 def _one_element(node: NodeView) -> str:
-    """A count or condition without elements ends the process."""
-    for i, given in enumerate(node.inputs[: 2 if node.op == "Loop" else 1]):
-        shape = _shape(node, i) if given else ()
+    for i in ONE_ELEMENT[node.op]:
+        shape = _shape(node, i) if i < len(node.inputs) and node.inputs[i] else ()
         if shape is None or any(dim != 1 for dim in shape):
-            return "it reads one element of a count or condition, however many there are"
+            return "it reads one element of a count, condition or position, however many there are"
+    return _bodies(node)
+
+
+def _bodies(node: NodeView) -> str:
+    """Nodes of a body are judged by themselves where the body is a program of its own."""
+    for name, text in node.attributes.items():
+        if name not in ("body", "then_branch", "else_branch"):
+            continue
+        ops = set(re.findall(r"= (\w+)\(", text))
+        if found := sorted(ops & (RULES.keys() | RANDOM)):
+            return f"'{name}' holds {', '.join(found)}, which it does not always take"
     return ""
+
+
+def _join(node: NodeView) -> str:
+    new = node.attributes.get("new_axis", 0)
+    return "tensors of different ranks along a new axis end the process" if new else ""
 
 
 def _recurrence(node: NodeView) -> str:
@@ -141,6 +162,7 @@ def _resize(node: NodeView) -> str:
 
 RULES: dict[str, Callable[[NodeView], str]] = {
     "Attention": _attention,
+    "ConcatFromSequence": _join,
     "ConvInteger": _conv_integer,
     "Div": _division,
     "DFT": lambda node: "its sums lose digits where results are near zero",
@@ -156,6 +178,11 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "RNN": _recurrence,
     "RegexFullMatch": _pattern,
     "Resize": _resize,
+    "Scan": _bodies,
+    "SequenceAt": _one_element,
+    "SequenceErase": _one_element,
+    "SequenceInsert": _one_element,
+    "SequenceMap": _bodies,
     "STFT": lambda node: "its sums lose digits where results are near zero",
 }
 

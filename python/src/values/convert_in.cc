@@ -56,7 +56,10 @@ std::string to_bytes(nb::handle object, std::string_view name, std::size_t index
     // What was not UTF-8 came in as surrogates and goes out as the same bytes.
     nb::object bytes =
         nb::steal(PyUnicode_AsEncodedString(object.ptr(), "utf-8", "surrogateescape"));
-    if (!bytes.is_valid()) throw nb::python_error();
+    if (!bytes.is_valid()) {
+      nb::python_error error;
+      fail_with_cause(name, fmt::format("element {} is no text", index), error);
+    }
     return {PyBytes_AS_STRING(bytes.ptr()),
             static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
   }

@@ -28,6 +28,9 @@ std::shared_ptr<const void> own(ManagedTensor* managed) {
           }};
 }
 
+// More than any producer has; what is larger is a capsule that was filled wrongly.
+constexpr std::int32_t kMaxRank = 1024;
+
 bool is_cuda(std::int32_t device_type) {
   return device_type == dlpack::kCuda || device_type == dlpack::kCudaManaged;
 }
@@ -49,21 +52,29 @@ Tensor from_view(const dlpack::TensorView& view, std::shared_ptr<const void> own
   }
   if (read_only && access == Access::kWrite) fail(name, "it is written in place but is read-only");
 
+  if (view.ndim < 0 || view.ndim > kMaxRank || (view.ndim > 0 && view.shape == nullptr)) {
+    fail(name, fmt::format("its DLPack tensor has {} dimensions and {} sizes", view.ndim,
+                           view.shape == nullptr ? "no" : "a list of"));
+  }
   const auto rank = static_cast<std::size_t>(view.ndim);
   Dims dims(view.shape, view.shape + rank);
+  const bool is_empty = element_count(dims) == 0;
+  if (view.data == nullptr && !is_empty) fail(name, "its DLPack tensor has no memory");
   char* data = static_cast<char*>(view.data) + view.byte_offset;
   const auto item = static_cast<std::int64_t>(bit_width(*dtype) / 8);
   bool dense = true;
   std::vector<std::int64_t> strides(rank);
-  if (view.strides != nullptr) {
+  if (view.strides != nullptr && !is_empty) {
     std::int64_t expected = 1;
     for (std::size_t i = rank; i-- > 0;) {
-      strides[i] = view.strides[i] * item;
+      if (__builtin_mul_overflow(view.strides[i], item, &strides[i])) {
+        fail(name, fmt::format("its DLPack tensor has the stride {}", view.strides[i]));
+      }
       dense = dense && (dims[i] <= 1 || view.strides[i] == expected);
       expected *= dims[i];
     }
   }
-  if (dense || element_count(dims) == 0) {
+  if (dense || is_empty) {
     return Tensor::wrap(*dtype, std::move(dims), data, std::move(owner), device);
   }
   if (access == Access::kWrite) {
@@ -73,6 +84,7 @@ Tensor from_view(const dlpack::TensorView& view, std::shared_ptr<const void> own
     fail(name, fmt::format("it lies on {} and must be dense and row-major there (C-contiguous)",
                            to_string(device)));
   }
+  if (is_packed(*dtype)) fail(name, "elements narrower than a byte must be dense and row-major");
   Tensor copy = Tensor::allocate(*dtype, dims);
   copy_strided(copy.data<char>(), data, static_cast<std::size_t>(item), dims.data(), strides.data(),
                rank);

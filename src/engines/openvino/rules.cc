@@ -8,6 +8,7 @@
 #include "engines/openvino/extensions.h"
 #include "ir/attributes.h"
 #include "ops/deciding_operands.h"
+#include "ops/op_facts.h"
 #include "ops/size_rules.h"
 
 namespace xrt::openvino {
@@ -135,9 +136,10 @@ bool is_computed(const Graph& graph, ValueId id) {
 }
 
 std::optional<std::string> col2im(const Graph& graph, const Node& node) {
-  const bool is_known = graph.type(node.inputs[0]).is_static() &&
-                        !is_computed(graph, node.input(1)) && !is_computed(graph, node.input(2));
-  if (is_known) return std::nullopt;  // and judged (ops/size_rules.h)
+  // What is constant or given is judged before the launch (ops/size_rules.h).
+  const bool is_seen = graph.value(node.inputs[1]).origin != Origin::kNode &&
+                       graph.value(node.inputs[2]).origin != Origin::kNode;
+  if (is_seen) return std::nullopt;
   return "the CPU plugin does not see blocks that do not fit, and writes outside of its memory";
 }
 
@@ -168,7 +170,37 @@ std::optional<std::string> cast(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
+// A mirror that is larger than what it shows reads memory that is not the tensor's, and a result
+// without elements is all there is to see of it.
+std::optional<std::string> mirrored_pad(const Graph& graph, const Node& node) {
+  const auto dims = graph.type(node.inputs[0]).static_dims();
+  const Tensor* pads = node.input(1).valid() ? graph.constant(node.input(1)) : nullptr;
+  if (!dims || pads == nullptr || is_computed(graph, node.input(3))) {
+    return "the CPU plugin does not see a mirror that is larger than the tensor";
+  }
+  std::vector<std::int64_t> axes;
+  if (node.input(3).valid()) {
+    axes = graph.constant(node.input(3))->to_int64();
+  } else {
+    for (std::size_t a = 0; a < dims->size(); ++a) axes.push_back(static_cast<std::int64_t>(a));
+  }
+  const std::vector<std::int64_t> amounts = pads->to_int64();
+  const auto rank = static_cast<std::int64_t>(dims->size());
+  for (std::size_t i = 0; i < axes.size() && amounts.size() == 2 * axes.size(); ++i) {
+    const std::int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+    if (axis < 0 || axis >= rank) return std::nullopt;  // judged elsewhere
+    const std::int64_t most = (*dims)[static_cast<std::size_t>(axis)] - 1;
+    if (amounts[i] > most || amounts[i + axes.size()] > most) {
+      return "the CPU plugin mirrors a tensor once, not again and again";
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> pad(const Graph& graph, const Node& node) {
+  if (need_string(node, "mode") == "reflect") {
+    if (auto reason = mirrored_pad(graph, node)) return reason;
+  }
   if (is_computed(graph, node.input(1)) || !is_computed(graph, node.input(2))) return std::nullopt;
   return "the CPU plugin pads with zeros where the value is computed and the sizes are constants";
 }
@@ -296,6 +328,13 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {
+  const bool is_view = op_facts(node).moves == Moves::kView;
+  if (is_view && node.input(0).valid() && graph.constant(node.inputs[0]) != nullptr &&
+      std::any_of(node.inputs.begin() + 1, node.inputs.end(),
+                  [&](ValueId v) { return is_computed(graph, v); })) {
+    // Its result has no elements, and the next model that is run crashes.
+    return "the CPU plugin loses the memory of a constant whose new shape is computed";
+  }
   for (const Rule& rule : kRules) {
     if (rule.op != node.op) continue;
     if (auto reason = rule.refuse(graph, node)) return reason;

@@ -129,7 +129,8 @@ void lower_bernoulli(NodeContext& c) {
 // Outside of training it passes its operand on, and its mask is all true.
 void lower_dropout(NodeContext& c) {
   const bool training = c.has(2) && c.integers(2, "the operand training_mode").at(0) != 0;
-  const double ratio = c.has(1) ? c.numbers(1, "the operand ratio").at(0) : 0.5;
+  const bool given = training && c.has(1);  // else nobody reads it
+  const double ratio = given ? c.numbers(1, "the operand ratio").at(0) : 0.5;
   if (training && ratio > 0) {
     c.need(!c.node.has("seed"), "a seed: XLA's generator goes on from run to run");
     const Hlo drawn = unit(c.b, c.dims(0), DType::kFloat32);

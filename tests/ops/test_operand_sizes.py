@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands that do not go together are errors on every engine, also where type inference and the
+engine's library let them pass."""
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor, untyped, usable
+
+ENGINES = ["native", "openvino", "xla", "onnxruntime"]
+NUMBERS = np.random.default_rng(0)
+F, I64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def random(*shape: int) -> np.ndarray:
+    return NUMBERS.standard_normal(shape, np.float32)
+
+
+def load(engine: str, op: str, operands: dict[str, np.ndarray], **attributes: Any) -> Any:
+    """A program of one node with operands of open sizes."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    inputs = [
+        tensor(
+            name,
+            helper.np_dtype_to_tensor_dtype(value.dtype),
+            [f"{name}{i}" for i in range(value.ndim)],
+        )
+        for name, value in operands.items()
+    ]
+    names = [name if name in operands else "" for name in "abcdefg"]
+    while not names[-1]:
+        names.pop()
+    node = helper.make_node(op, names, ["y"], name="node", **attributes)
+    engines = [engine] if engine == "native" else [engine, "native"]
+    return openxrt.load(make_model([node], inputs, [untyped("y")], opset=24), engines=engines)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize("wrong", [4, -1, 10**8, -(10**8)])
+def test_lengths_of_sequences(engine: str, op: str, gates: int, wrong: int) -> None:
+    operands = {
+        "a": random(3, 2, 4),
+        "b": random(1, gates * 2, 4),
+        "c": random(1, gates * 2, 2),
+        "e": np.array([3, 1], np.int32),
+    }
+    program = load(engine, op, operands, hidden_size=2)
+    right = program.run(operands)["y"]
+    with pytest.raises(openxrt.Error):
+        program.run({**operands, "e": np.array([3, wrong], np.int32)})
+    np.testing.assert_array_equal(program.run(operands)["y"], right)
+
+
+WRONG: list[tuple[str, dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Any]]] = [
+    ("RMSNormalization", {"a": random(2, 3, 5), "b": random(5)}, {"b": random(3)}, {}),
+    ("SpaceToDepth", {"a": random(1, 1, 4, 4)}, {"a": random(1, 1, 5, 4)}, {"blocksize": 2}),
+    ("GlobalAveragePool", {"a": random(1, 2, 3)}, {"a": random(1, 2, 0)}, {}),
+    (
+        "GroupNormalization",
+        {"a": random(1, 4, 3), "b": random(4), "c": random(4)},
+        {"b": random(2)},
+        {"num_groups": 2},
+    ),
+    (
+        "RotaryEmbedding",
+        {"a": random(1, 2, 3, 4), "b": random(1, 3, 2), "c": random(1, 3, 2)},
+        {"b": random(1, 2, 2), "c": random(1, 2, 2)},
+        {},
+    ),
+    (
+        "Attention",
+        {"a": random(1, 2, 3, 4), "b": random(1, 2, 5, 4), "c": random(1, 2, 5, 4)},
+        {"c": random(1, 2, 4, 4)},
+        {},
+    ),
+    (
+        "Col2Im",
+        {"a": random(1, 4, 4), "b": np.array([3, 3]), "c": np.array([2, 2])},
+        {"b": np.array([9, 9])},
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", WRONG, ids=[case[0] for case in WRONG])
+def test_sizes(engine: str, case: tuple[str, Any, Any, Any]) -> None:
+    op, operands, wrong, attributes = case
+    program = load(engine, op, operands, **attributes)
+    right = program.run(operands)["y"]
+    with pytest.raises(openxrt.Error):
+        program.run({**operands, **wrong})
+    np.testing.assert_allclose(program.run(operands)["y"], right, rtol=1e-5)
+    native = load("native", op, operands, **attributes).run(operands)["y"]
+    np.testing.assert_allclose(right, native, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_mirrors_larger_than_what_they_show(engine: str) -> None:
+    """As NumPy mirrors again and again, or an error; the next model runs right."""
+    operands = {"a": random(2, 3), "b": np.array([1, 1, 1, 1])}
+    program = load(engine, "Pad", operands, mode="reflect")
+    for pads in ([1, 1, 1, 1], [1, 5, 1, 7], [0, 0, 0, 4]):
+        try:
+            made = program.run({**operands, "b": np.array(pads)})["y"]
+        except openxrt.EngineError:
+            assert engine == "onnxruntime" and max(pads) > 1
+            continue
+        both = list(zip(pads[:2], pads[2:], strict=True))
+        np.testing.assert_array_equal(made, np.pad(operands["a"], both, mode="reflect"))
+    relu = load(engine, "Relu", {"a": operands["a"]})
+    np.testing.assert_array_equal(relu.run({"a": operands["a"]})["y"], np.maximum(operands["a"], 0))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["Squeeze", "Unsqueeze", "Reshape"])
+def test_views_of_constants(engine: str, op: str) -> None:
+    """The shape of a constant's view is computed; the next model runs right."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    data = random(1, 3, 4)
+    to, expected = {
+        "Squeeze": ([0], data[0]),
+        "Unsqueeze": ([1], data[:, None]),
+        "Reshape": ([3, 4], data[0]),
+    }[op]
+    node = helper.make_node(op, ["x", "to"], ["y"], name="node")
+    model = make_model(
+        [node],
+        [tensor("to", I64, [len(to)])],
+        [tensor("y", F, list(expected.shape))],
+        [numpy_helper.from_array(data, "x")],
+    )
+    engines = [engine] if engine == "native" else [engine, "native"]
+    program = openxrt.load(model, engines=engines)
+    for _ in range(2):
+        np.testing.assert_array_equal(program.run({"to": np.array(to)})["y"], expected)
+    relu = load(engine, "Relu", {"a": data})
+    np.testing.assert_array_equal(relu.run({"a": data})["y"], np.maximum(data, 0))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_least_integer_in_a_branch(engine: str) -> None:
+    """What is looked at in a graph is looked at in its bodies."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    divide = helper.make_node("Div", ["x", "by"], ["z"])
+    branch = helper.make_graph([divide], "branch", [], [untyped("z")])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    model = make_model(
+        [node],
+        [tensor("c", TensorProto.BOOL, []), tensor("x", I64, [2]), tensor("by", I64, [2])],
+        [untyped("y")],
+    )
+    engines = [engine] if engine == "native" else [engine, "native"]
+    program = openxrt.load(model, engines=engines)
+    feeds = {"c": np.array(True), "x": np.array([8, 9]), "by": np.array([-1, 3])}
+    np.testing.assert_array_equal(program.run(feeds)["y"], [-8, 3])
+    with contextlib.suppress(openxrt.Error):  # an engine may say that it computes in 32 bits
+        program.run({**feeds, "x": np.array([-(2**63), 9])})
+    np.testing.assert_array_equal(program.run(feeds)["y"], [-8, 3])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["SequenceAt", "SequenceErase"])
+def test_positions_without_elements(engine: str, op: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, None))
+    model = make_model(
+        [helper.make_node(op, ["s", "at"], ["y"], name="node")],
+        [helper.make_value_info("s", kind), tensor("at", I64, ["n", "m"])],
+        [untyped("y")],
+    )
+    engines = [engine] if engine == "native" else [engine, "native"]
+    program = openxrt.load(model, engines=engines)
+    with pytest.raises(openxrt.Error):
+        program.run({"s": [random(2), random(3)], "at": np.zeros((1, 0), np.int64)})
