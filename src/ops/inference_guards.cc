@@ -47,6 +47,18 @@ void check_split(const Node& node) {
   }
 }
 
+// The rule of GatherND copies the dimensions after the first 'batch_dims' and those that are named.
+void check_gather_nd(const Graph& graph, const Node& node) {
+  const std::int64_t batch = node.attr_int("batch_dims", 0);
+  for (const ValueId v : {node.input(0), node.input(1)}) {
+    const bool known = v.valid() && graph.type(v).has_rank();
+    const auto rank = known ? static_cast<std::int64_t>(graph.type(v).rank()) : batch + 1;
+    if (batch >= 0 && batch < rank) continue;
+    invalid("'batch_dims' is " + std::to_string(batch) + ", but an operand has " +
+            std::to_string(known ? rank : 0) + " axes");
+  }
+}
+
 // The rule of LRN reads the axis of channels.
 void check_lrn(const Graph& graph, const Node& node) {
   if (!node.input(0).valid()) return;
@@ -61,6 +73,7 @@ void check_lrn(const Graph& graph, const Node& node) {
 void guard_inference(const Graph& graph, const Node& node) {
   if (!node.domain.empty()) return;
   check_axes(graph, node);
+  if (node.op == "GatherND") check_gather_nd(graph, node);
   if (node.op == "LRN") check_lrn(graph, node);
   if (node.op == "Einsum") check_einsum(node);
   if (node.op == "Split") check_split(node);

@@ -509,6 +509,17 @@ void Inference::run_node(NodeId id) {
     throw Error(ErrorCode::kInvalidModel,
                 fmt::format("node '{}' ({}): {}", node.name, node.qualified_op(), message));
   };
+  // Rules of the ONNX library read what must be there without looking: graphs that are no files of
+  // ONNX were checked by nobody.
+  const auto most = static_cast<std::size_t>(schema->max_input());
+  if (node.inputs.size() > most) {
+    fail(fmt::format("{} operands were given, {} are the most", node.inputs.size(), most));
+  }
+  for (std::size_t i = 0; i < schema->inputs().size(); ++i) {
+    if (schema->inputs()[i].GetOption() == onnx::OpSchema::Single && !node.input(i).valid()) {
+      fail(fmt::format("operand {} ('{}') is missing", i, schema->inputs()[i].GetName()));
+    }
+  }
   NodeContext context(*this, id);
   try {
     guard_inference(graph_, node);

@@ -260,5 +260,22 @@ TEST(ShapeInference, WorkGrowsInProportionToTheGraph) {
   EXPECT_LT(seconds(10000), kTenTimesTheSize * seconds(1000));
 }
 
+// What no file of ONNX can hold, a graph made by hand or read as text can.
+TEST(ShapeInference, OperandsThatMustBeThereAre) {
+  for (const char* op : {"Gather", "GatherND", "Relu"}) {
+    Graph graph;
+    graph.add_op(op, {ValueId{}});
+    EXPECT_THROW(infer_shapes(graph), Error) << op;
+  }
+  Graph graph;
+  graph.opsets()["ai.onnx.ml"] = 5;
+  graph.add_node("ai.onnx.ml", "DictVectorizer", {}, {"y"});
+  EXPECT_THROW(infer_shapes(graph), Error);
+  Graph many;
+  const ValueId x = many.add_input("x", Type::tensor(DType::kFloat32, Dims{2}));
+  many.add_op("Relu", {x, x, x});
+  EXPECT_THROW(infer_shapes(many), Error);
+}
+
 }  // namespace
 }  // namespace xrt

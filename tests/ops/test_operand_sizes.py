@@ -182,3 +182,22 @@ def test_positions_without_elements(engine: str, op: str) -> None:
     program = openxrt.load(model, engines=engines)
     with pytest.raises(openxrt.Error):
         program.run({"s": [random(2), random(3)], "at": np.zeros((1, 0), np.int64)})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_diagonal_without_elements(engine: str) -> None:
+    operands = {"a": random(3, 3), "b": np.array(1)}
+    program = load(engine, "Trilu", {**operands, "b": np.zeros((1, 0), np.int64)})
+    with pytest.raises(openxrt.Error):
+        program.run({**operands, "b": np.zeros((1, 0), np.int64)})
+
+
+@pytest.mark.parametrize("batch", [-1, 2, 10**6, -(2**63), 2**63 - 1])
+def test_batch_dimensions_that_there_are_not(batch: int) -> None:
+    with pytest.raises(openxrt.InvalidModel, match="'batch_dims'"):
+        load(
+            "native",
+            "GatherND",
+            {"a": random(2, 3), "b": np.zeros((2, 1), np.int64)},
+            batch_dims=batch,
+        )

@@ -105,6 +105,9 @@ void NativeExecutable::make_kernels(const Graph& graph, const KernelRegistry& re
       step.kernel = def->create(create);
     } catch (const Error& error) {
       throw Error(error.code(), step.label + ": " + error.what());
+    } catch (const std::out_of_range&) {
+      throw Error(ErrorCode::kInvalidModel,
+                  step.label + ": an attribute has fewer elements than the op reads");
     }
     const std::vector<ValueId>& inputs = create.node().inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -498,6 +501,9 @@ void NativeExecutable::rethrow(const Step& step) {
     throw Error(error.code(), step.label + ": " + error.what());
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::kResource, step.label + ": out of memory");
+  } catch (const std::out_of_range&) {
+    throw Error(ErrorCode::kInvalidArgument,
+                step.label + ": an operand or attribute has fewer elements than the op reads");
   } catch (const std::exception& error) {
     throw Error(ErrorCode::kEngine, step.label + ": " + error.what());
   }

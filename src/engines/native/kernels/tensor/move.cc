@@ -381,7 +381,8 @@ Created create_trilu(const KernelCreateContext& create) {
   return make_kernel([upper](KernelContext& k) {
     const Tensor& x = k.input(0);
     if (x.rank() < 2) fail("the input is not of rank 2 or more");
-    const std::int64_t diagonal = k.has_input(1) ? ints_input(k, 1).at(0) : 0;
+    if (k.has_input(1) && k.input(1).count() != 1) fail("the diagonal is no single number");
+    const std::int64_t diagonal = k.has_input(1) ? ints_input(k, 1)[0] : 0;
     const std::int64_t rows = x.dims()[x.rank() - 2];
     const std::int64_t columns = x.dims()[x.rank() - 1];
     const std::int64_t shift = std::clamp<std::int64_t>(diagonal, -rows - 1, columns + 1);
