@@ -440,24 +440,25 @@ def quantize_graph(
     *,
     keep_float: set[str] = ...,
     round_sums: bool = False,
+    activations: str = "auto",
+    program: Mapping[str, object] = ...,
 ) -> tuple[Graph, int, int]: ...
 def quantize_model(
     model: str | PathLike[str],
     output: str | PathLike[str],
-    samples: str | PathLike[str],
     *,
-    clipping: str = "minmax",
-    keep_float: set[str] = ...,
-    round_sums: bool = False,
-    accuracy: float = 0.0,
+    samples: str | PathLike[str] | None,
+    data: LabelledSet | None,
+    calibrate_samples: int,
+    top_1_loss: float | None,
+    how: Mapping[str, object],
 ) -> dict[str, Any]: ...
 def quantize_by_table(
     model: str | PathLike[str],
     output: str | PathLike[str],
     table: CalibrationTable,
     *,
-    keep_float: set[str] = ...,
-    round_sums: bool = False,
+    how: Mapping[str, object],
 ) -> dict[str, Any]: ...
 def rewrite_onnx(model: bytes | str | PathLike[str], *, simplify: bool = False) -> bytes: ...
 def import_oneflow_job(
@@ -526,6 +527,7 @@ def quantize_with(
     data: LabelledSet,
     samples: int,
     table: PathLike[str] | None,
+    program: Mapping[str, object],
 ) -> None: ...
 def thread_budget() -> int: ...
 def set_num_threads(threads: int) -> None: ...

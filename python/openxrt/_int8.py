@@ -52,6 +52,7 @@ class Calibration:
         clipping, percentile, average_factor: as in openxrt.quantize.calibrate().
         keep_float: names of nodes that stay in floating point.
         round_sums: what a residual is added to is quantised, too: for the engine onnxruntime.
+        activations: "asymmetric", "symmetric" or "auto": as the module's engines take them.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Calibration:
         average_factor: float = 0.01,
         keep_float: Sequence[str] = (),
         round_sums: bool = False,
+        activations: str = "auto",
     ) -> None:
         is_number = isinstance(source, int) and not isinstance(source, bool)
         is_table = isinstance(source, CalibrationTable)
@@ -88,6 +90,12 @@ class Calibration:
         self.average_factor = average_factor
         self.keep_float = tuple(keep_float)
         self.round_sums = round_sums
+        if activations not in ("auto", "asymmetric", "symmetric", "uint8", "int8"):
+            raise InvalidArgument(
+                f"activations '{activations}': there are auto, asymmetric (uint8) and symmetric "
+                "(int8)"
+            )
+        self.activations = activations
 
     def table(self) -> CalibrationTable | None:
         """The ranges, where the source is a table."""
@@ -121,6 +129,8 @@ def calibration_of(use_int8: bool, int8_calibration: object) -> Calibration | No
 
 class Owner(Protocol):
     """A module, as its quantiser sees it."""
+
+    options: Mapping[str, Any]  # arguments of openxrt.load()
 
     def recompile(self) -> None:
         """Forgets the programs made so far."""
@@ -217,8 +227,14 @@ class Quantiser:
     def quantised(self, graph: Graph, table: CalibrationTable) -> Graph:
         """The simplified graph in int8."""
         how = self.calibration
+        given = self._owner.options
         made, sums, kept = quantize_graph(
-            graph, table, keep_float=set(how.keep_float), round_sums=how.round_sums
+            graph,
+            table,
+            keep_float=set(how.keep_float),
+            round_sums=how.round_sums,
+            activations=how.activations,
+            program={name: given[name] for name in ("engine", "device") if name in given},
         )
         if sums == 0:
             raise InvalidArgument(

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 
 from . import _core
-from ._core import InvalidArgument, Program
+from ._core import InvalidArgument, LabelledSet, Program
 from ._load import load
 
 if TYPE_CHECKING:
@@ -108,6 +108,51 @@ class _Judge:
         return self.total / max(self.samples, 1)
 
 
+class DataOptions(TypedDict, total=False):
+    """Arguments of :func:`evaluate` about its data, for functions that hand them on."""
+
+    format: Literal["auto", "ofrecord", "folders", "arrays", "csv"]
+    classes: str | os.PathLike[str] | None
+    picture_field: str
+    label_field: str
+    label_offset: int
+    preset: Literal["", "imagenet", "oneflow"]
+    resize_shorter: int | None
+    crop: int | None
+    mean: Sequence[float] | None
+    std: Sequence[float] | None
+    scale: Literal[1, 255] | None
+    layout: Literal["auto", "nchw", "nhwc"]
+    channels: Literal["rgb", "bgr"]
+    limit: int
+    skip_bad: bool
+    workers: int
+
+
+def labelled_set(data: str | os.PathLike[str], **options: Unpack[DataOptions]) -> LabelledSet:
+    """Opens labelled samples; raises what :func:`evaluate` does."""
+    classes, mean, std = options.get("classes"), options.get("mean"), options.get("std")
+    return LabelledSet(
+        Path(data),
+        format=options.get("format", "auto"),
+        classes=None if classes is None else Path(classes),
+        picture_field=options.get("picture_field", ""),
+        label_field=options.get("label_field", ""),
+        preset=options.get("preset", ""),
+        resize_shorter=options.get("resize_shorter"),
+        crop=options.get("crop"),
+        mean=None if mean is None else tuple(mean),
+        std=None if std is None else tuple(std),
+        scale=options.get("scale"),
+        layout=options.get("layout", "auto"),
+        channels=options.get("channels", "rgb"),
+        limit=options.get("limit", 0),
+        label_offset=options.get("label_offset", 0),
+        skip_bad=options.get("skip_bad", False),
+        workers=options.get("workers", 0),
+    )
+
+
 def evaluate(
     model: str | os.PathLike[str] | Program,
     data: str | os.PathLike[str],
@@ -189,17 +234,17 @@ def evaluate(
         raise InvalidArgument('compare="f32" loads the model a second time: pass its path')
     if batch != "max" and batch < 0:
         raise InvalidArgument(f"batch is {batch}: a number from 0 on, or 'max', is wanted")
-    labelled = _core.LabelledSet(
-        Path(data),
+    labelled = labelled_set(
+        data,
         format=format,
-        classes=None if classes is None else Path(classes),
+        classes=classes,
         picture_field=picture_field,
         label_field=label_field,
         preset=preset,
         resize_shorter=resize_shorter,
         crop=crop,
-        mean=None if mean is None else tuple(mean),
-        std=None if std is None else tuple(std),
+        mean=mean,
+        std=std,
         scale=scale,
         layout=layout,
         channels=channels,
@@ -214,12 +259,14 @@ def evaluate(
         if int8:
             folder = stack.enter_context(TemporaryDirectory(prefix="openxrt-eval-"))
             program = Path(folder) / "int8.onnx"
+            engines = {name: options[name] for name in ("engine", "device") if name in options}
             _core.quantize_with(
                 Path(model),
                 program,
                 labelled,
                 calibrate_samples,
                 None if table is None else Path(table),
+                engines,
             )
         if not isinstance(program, Program):
             program = load(program, **options)

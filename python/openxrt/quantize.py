@@ -15,26 +15,30 @@ Ranges may be found once and used again:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from . import _core
-from ._core import CalibrationTable
+from ._core import CalibrationTable, InvalidArgument
 from ._int8 import Calibration, Clipping, ptq_calibration_mode
+from .evaluation import DataOptions, labelled_set
 
 __all__ = [
     "Calibration",
     "CalibrationTable",
     "Clipping",
+    "NodeNoise",
     "Samples",
     "calibrate",
     "ptq_calibration_mode",
     "quantize",
+    "rank_nodes",
     "sample_folder",
 ]
 
@@ -162,49 +166,209 @@ def calibrate(
     return calibrator.table()
 
 
+@dataclass(frozen=True)
+class NodeNoise:
+    """What one node costs in int8: a row of :func:`rank_nodes`. Decibels are signal over noise."""
+
+    name: str
+    op: str
+    kept: bool
+    """It stays in floating point; what follows says nothing then."""
+    alone_db: float
+    """Of the worst output with all other nodes in floating point."""
+    weights_db: float
+    """Of its weights; infinity where it has none or they are exact."""
+    reached_db: float
+    """Of what it makes with all nodes in int8, noise from before it included."""
+    input: tuple[float, float]
+    """Range of what it reads."""
+    output: tuple[float, float]
+
+
+def _top_1_loss(accuracy: float | str | None) -> float | None:
+    """Percentage points of "top1:0.5"; None for decibels."""
+    if not isinstance(accuracy, str):
+        return None
+    prefix, _, points = accuracy.partition(":")
+    try:
+        loss = float(points)
+    except ValueError:
+        loss = -1.0
+    if prefix != "top1" or not 0 <= loss <= 100:
+        raise InvalidArgument(
+            f"accuracy {accuracy!r}: decibels above 0, or 'top1:P' with P percentage points"
+        )
+    return loss
+
+
+def _quantize(
+    model: str | PathLike[str],
+    output: str | PathLike[str],
+    calibration: Samples | CalibrationTable | None,
+    data: str | PathLike[str] | None,
+    data_options: DataOptions | None,
+    calibrate_samples: int,
+    top_1_loss: float | None,
+    how: dict[str, object],
+) -> dict[str, Any]:
+    if calibration is None and data is None:
+        raise InvalidArgument("samples are missing: calibration= or data=")
+    if top_1_loss is not None and data is None:
+        raise InvalidArgument("accuracy='top1:…' needs labelled data: data=")
+    with ExitStack() as stack:
+        folder = None
+        if isinstance(calibration, CalibrationTable):
+            return _core.quantize_by_table(Path(model), Path(output), calibration, how=how)
+        if calibration is not None:
+            folder = stack.enter_context(sample_folder(calibration))
+        labelled = None if data is None else labelled_set(data, **(data_options or {}))
+        return _core.quantize_model(
+            Path(model),
+            Path(output),
+            samples=folder,
+            data=labelled,
+            calibrate_samples=calibrate_samples,
+            top_1_loss=top_1_loss,
+            how=how,
+        )
+
+
 def quantize(
     model: str | PathLike[str],
     output: str | PathLike[str],
     *,
-    calibration: Samples | CalibrationTable,
+    calibration: Samples | CalibrationTable | None = None,
     clipping: Clipping = "minmax",
+    percentile: float = 99.99,
     keep_float: Sequence[str] = (),
     round_sums: bool = False,
-    accuracy: float | None = None,
+    accuracy: float | str | None = None,
+    engine: str | Sequence[str] | None = None,
+    device: str = "cpu",
+    activations: str = "auto",
+    ops: Sequence[str] = (),
+    smooth: float = 0.5,
+    equalize: bool = True,
+    correct_bias: bool = True,
+    data: str | PathLike[str] | None = None,
+    data_options: DataOptions | None = None,
+    calibrate_samples: int = 100,
+    report: str | PathLike[str] | None = None,
 ) -> str:
     """Writes the model (an ONNX file or a OneFlow folder) in int8; returns what was done.
 
-    `calibration` is samples, a folder of them, or a CalibrationTable; `clipping` is as in
-    calibrate(); nodes named in `keep_float` stay in floating point; `round_sums` quantises also
-    what a residual is added to, which ONNX Runtime needs. With `accuracy`, in decibels of signal
-    over noise of the outputs on the samples, nodes that cost most stay in floating point, as few as
-    will do. Raises openxrt.Error with a message that names file and input where samples do not fit,
-    and TypeError for a sample that is no mapping.
+    Args:
+        model: what is read.
+        output: the ONNX file that is written.
+        calibration: samples, a folder of them, or a CalibrationTable; left out, the first of
+            `data`. A table knows nothing of channels: nothing is smoothed and no bias corrected.
+        clipping: as in :func:`calibrate`.
+        percentile: of the elements, in percent, that clipping="percentile" keeps.
+        keep_float: names of nodes that stay in floating point.
+        round_sums: quantise also what a residual is added to, which ONNX Runtime needs.
+        accuracy: nodes that cost most stay in floating point, as few as will do, until the result
+            reaches it: decibels of signal over noise of the outputs on the samples, or "top1:P",
+            at most P percentage points of top-1 lost on `data`.
+        engine: engines that the model is for, which decide the form of activations.
+        device: that the engines are for.
+        activations: "asymmetric" (uint8), "symmetric" (int8, zero point 0) or "auto": as the
+            engines take them, asymmetric where `engine` is left out.
+        ops: rules "PATTERN=WORD,WORD": PATTERN is an op type or a node's name with * and ?; words
+            are float or int8, asymmetric or symmetric, and a clipping. The last that fits counts.
+        smooth: how much of the differences between channels goes from what products and
+            convolutions read into their weights, where the noise gets less: 0 nothing, 1 all.
+        equalize: do so between convolutions, too.
+        correct_bias: take off biases what rounding the weights adds in the mean.
+        data: labelled samples, as for :func:`openxrt.evaluate`.
+        data_options: arguments of :func:`openxrt.evaluate` about its data.
+        calibrate_samples: how many of `data` calibrate where `calibration` is left out.
+        report: a file .html or .json for what each node costs: see :func:`rank_nodes`.
+
+    Raises:
+        InvalidArgument: samples do not fit, naming file and input; a rule or a name fits no node.
+        TypeError: a sample is no mapping.
     """
-    if isinstance(calibration, CalibrationTable):
-        if accuracy is not None:
-            raise _core.InvalidArgument("accuracy is measured on samples: give them, not a table")
-        done = _core.quantize_by_table(
-            model, output, calibration, keep_float=set(keep_float), round_sums=round_sums
-        )
-    else:
-        with sample_folder(calibration) as folder:
-            done = _core.quantize_model(
-                model,
-                output,
-                folder,
-                clipping=clipping,
-                keep_float=set(keep_float),
-                round_sums=round_sums,
-                accuracy=accuracy or 0.0,
-            )
+    loss = _top_1_loss(accuracy)
+    target = None if report is None else Path(report)
+    if target is not None and target.suffix not in (".html", ".json"):
+        raise InvalidArgument(f"report '{target}': a file .html or .json is wanted")
+    how = _options(
+        clipping, percentile, keep_float, round_sums, engine, device, activations, ops, smooth,
+        equalize, correct_bias,
+    )  # fmt: skip
+    if isinstance(calibration, CalibrationTable) and (accuracy is not None or target is not None):
+        raise InvalidArgument("accuracy and report are measured on samples: give them, not a table")
+    decibels = 0.0 if accuracy is None or loss is not None else float(accuracy)
+    how |= {"decibels": decibels, "rank": target is not None}
+    done = _quantize(model, output, calibration, data, data_options, calibrate_samples, loss, how)
+    if target is not None:
+        target.write_text(done["html" if target.suffix == ".html" else "json"], encoding="utf-8")
     samples = "1 sample" if done["samples"] == 1 else f"{done['samples']} samples"
     said = (
         f"{fspath(output)}: {done['sums']} of {done['sums'] + done['kept']} Conv, Gemm and MatMul "
         f"nodes in int8, {done['values']} values with a scale, {samples}"
     )
-    if accuracy is not None:
-        said += f"\n{done['decibels']:.1f} dB"
+    if loss is not None:
+        said += f"\ntop_1 {done['reached']:.4f}, in floating point {done['plain']:.4f}"
+    elif accuracy is not None:
+        said += f"\n{done['reached']:.1f} dB"
     if done["kept_for_accuracy"]:
         said += f"; kept in floating point: {', '.join(done['kept_for_accuracy'])}"
     return said
+
+
+def _options(
+    clipping: str,
+    percentile: float,
+    keep_float: Sequence[str],
+    round_sums: bool,
+    engine: str | Sequence[str] | None,
+    device: str,
+    activations: str,
+    ops: Sequence[str],
+    smooth: float,
+    equalize: bool,
+    correct_bias: bool,
+) -> dict[str, object]:
+    return {
+        "clipping": clipping,
+        "percentile": percentile,
+        "keep_float": set(keep_float),
+        "round_sums": round_sums,
+        "program": {} if engine is None else {"engine": engine, "device": device},
+        "activations": activations,
+        "rules": list(ops),
+        "smooth": smooth,
+        "equalize": equalize,
+        "correct_bias": correct_bias,
+    }
+
+
+def rank_nodes(
+    model: str | PathLike[str],
+    *,
+    calibration: Samples,
+    clipping: str = "minmax",
+    percentile: float = 99.99,
+    keep_float: Sequence[str] = (),
+    round_sums: bool = False,
+    engine: str | Sequence[str] | None = None,
+    device: str = "cpu",
+    activations: str = "auto",
+    ops: Sequence[str] = (),
+    smooth: float = 0.5,
+    equalize: bool = True,
+    correct_bias: bool = True,
+) -> list[NodeNoise]:
+    """What each node costs in int8, the noisiest first; behind them those that stay in floating
+    point. The arguments are those of :func:`quantize`. Noise is measured on the first eight
+    samples; it takes about as many compilations as there are nodes.
+    """
+    how = _options(
+        clipping, percentile, keep_float, round_sums, engine, device, activations, ops, smooth,
+        equalize, correct_bias,
+    )  # fmt: skip
+    how |= {"decibels": 0.0, "rank": True}
+    with TemporaryDirectory(prefix="openxrt-rank-") as folder:
+        done = _quantize(model, Path(folder) / "int8.onnx", calibration, None, None, 1, None, how)
+    return [NodeNoise(**row) for row in done["nodes"]]

@@ -19,7 +19,10 @@
 #include "data/labelled_set.h"
 #include "evaluation/calibration_samples.h"
 #include "evaluation/evaluate.h"
+#include "labelled_set.h"
+#include "options.h"
 #include "program.h"
+#include "program/int8_form.h"
 #include "program/quantize_model.h"
 #include "values/convert.h"
 
@@ -27,38 +30,6 @@ namespace nb = nanobind;
 
 namespace xrt::python {
 namespace {
-
-using Colours = std::array<float, 3>;
-
-// A labelled set and how its samples become batches.
-class PyLabelledSet {
- public:
-  PyLabelledSet(const std::filesystem::path& data, const std::string& format,
-                const std::optional<std::filesystem::path>& classes,
-                const std::string& picture_field, const std::string& label_field,
-                const std::string& preset, const std::optional<std::int64_t>& resize_shorter,
-                const std::optional<std::int64_t>& crop, const std::optional<Colours>& mean,
-                const std::optional<Colours>& deviation, const std::optional<int>& scale,
-                const std::string& layout, const std::string& channels, std::size_t limit,
-                std::int64_t label_offset, bool skip_bad, int workers) {
-    batches_.preparation =
-        make_preparation({preset, resize_shorter, crop, mean, deviation, scale, layout, channels});
-    batches_.limit = limit;
-    batches_.label_offset = label_offset;
-    batches_.skip_bad = skip_bad;
-    batches_.workers = workers;
-    const nb::gil_scoped_release release;
-    set_ = open_labelled_set(
-        {data, format, classes.value_or(std::filesystem::path()), picture_field, label_field});
-  }
-
-  const LabelledSet& set() const { return *set_; }
-  const BatchOptions& batches() const { return batches_; }
-
- private:
-  std::unique_ptr<LabelledSet> set_;
-  BatchOptions batches_;
-};
 
 nb::dict result_of(const Evaluation& done) {
   nb::dict result;
@@ -125,13 +96,17 @@ nb::dict evaluate_program(nb::handle program, const PyLabelledSet& data, std::in
 
 void quantize_with(const std::filesystem::path& model, const std::filesystem::path& output,
                    const PyLabelledSet& data, std::size_t samples,
-                   const std::optional<std::filesystem::path>& table) {
+                   const std::optional<std::filesystem::path>& table, const nb::dict& program) {
+  ProgramOptions options;
+  set_options(options, program);
   const nb::gil_scoped_release release;
+  ModelQuantization how;
+  int8_form_for(options).set(how.values);
   if (table) {
-    quantize_model(model, output, *table, {});
+    quantize_model(model, output, *table, how.values);
     return;
   }
-  quantize_model(model, output, calibration_samples(data.set(), data.batches(), samples), {});
+  quantize_model(model, output, calibration_samples(data.set(), data.batches(), samples), how);
 }
 
 }  // namespace
@@ -168,9 +143,9 @@ void bind_evaluate(nb::module_& module) {
              "The program's answers on a LabelledSet as a dict; openxrt.evaluate() is its user. A "
              "batch below 0: the largest that fits.");
   module.def("quantize_with", quantize_with, nb::arg("model"), nb::arg("output"), nb::arg("data"),
-             nb::arg("samples"), nb::arg("table").none(),
-             "Writes a model's file in int8, calibrated with the first samples of a LabelledSet, "
-             "or by a table.");
+             nb::arg("samples"), nb::arg("table").none(), nb::arg("program"),
+             "Writes a model's file in int8, calibrated with the first samples of a LabelledSet or "
+             "by a table, for the engines of a program with these options.");
 }
 
 }  // namespace xrt::python

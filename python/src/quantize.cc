@@ -19,9 +19,15 @@
 #include <vector>
 
 #include "data/samples.h"
+#include "evaluation/calibration_samples.h"
+#include "evaluation/top_1_bound.h"
 #include "graph.h"
+#include "labelled_set.h"
+#include "options.h"
 #include "program/calibration.h"
+#include "program/int8_form.h"
 #include "program/quantize_model.h"
+#include "report/noise.h"
 #include "values/convert.h"
 #include "xrt/calibration.h"
 #include "xrt/error.h"
@@ -85,14 +91,35 @@ CalibrationTable calibrate_graph(const nb::object& object, const nb::list& sampl
                    cache_dir ? std::filesystem::path(*cache_dir) : default_cache_dir());
 }
 
-std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(const nb::object& object,
-                                                                const CalibrationTable& table,
-                                                                std::set<std::string> keep_float,
-                                                                bool round_sums) {
+// `activations` "auto": as the engines of a program with these options take them; asymmetric where
+// none are named.
+void set_form(QuantizeOptions& options, const std::string& activations, const nb::dict& given) {
+  std::optional<Activations> wanted;
+  if (activations != "auto") wanted = activations_of(activations);
+  if (given.size() == 0) {
+    options.activations = wanted.value_or(Activations::kAsymmetric);
+    return;
+  }
+  ProgramOptions program;
+  set_options(program, given);
+  const nb::gil_scoped_release release;
+  int8_form_for(program, wanted).set(options);
+}
+
+std::vector<OpRule> rules_of(const std::vector<std::string>& texts) {
+  std::vector<OpRule> rules;
+  for (const std::string& text : texts) rules.push_back(op_rule_of(text));
+  return rules;
+}
+
+std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(
+    const nb::object& object, const CalibrationTable& table, std::set<std::string> keep_float,
+    bool round_sums, const std::string& activations, const nb::dict& program) {
   Graph graph = graph_of(object);
   QuantizeOptions options;
   options.skip = std::move(keep_float);
   options.round_sums = round_sums;
+  set_form(options, activations, program);
   QuantizeSummary done;
   {
     const nb::gil_scoped_release release;
@@ -101,50 +128,92 @@ std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(const nb::object
   return {graph_object(std::move(graph)), done.sums, done.kept};
 }
 
-nb::dict counts_of(const QuantizedModel& done) {
+ModelQuantization model_quantization(const nb::dict& how) {
+  ModelQuantization result;
+  QuantizeOptions& values = result.values;
+  values.clipping = clipping_of(nb::cast<std::string>(how["clipping"]));
+  values.percentile = nb::cast<double>(how["percentile"]);
+  values.skip = nb::cast<std::set<std::string>>(how["keep_float"]);
+  values.round_sums = nb::cast<bool>(how["round_sums"]);
+  values.rules = rules_of(nb::cast<std::vector<std::string>>(how["rules"]));
+  set_form(values, nb::cast<std::string>(how["activations"]), nb::cast<nb::dict>(how["program"]));
+  result.smoothing.strength = nb::cast<double>(how["smooth"]);
+  result.smoothing.layers = nb::cast<bool>(how["equalize"]);
+  result.correct_bias = nb::cast<bool>(how["correct_bias"]);
+  result.decibels = nb::cast<double>(how["decibels"]);
+  result.rank = nb::cast<bool>(how["rank"]);
+  return result;
+}
+
+nb::dict row_of(const NodeNoise& node) {
+  nb::dict row;
+  row["name"] = node.name;
+  row["op"] = node.op;
+  row["kept"] = node.kept;
+  row["alone_db"] = node.alone;
+  row["weights_db"] = node.weights;
+  row["reached_db"] = node.reached;
+  row["input"] = nb::make_tuple(node.input.low, node.input.high);
+  row["output"] = nb::make_tuple(node.output.low, node.output.high);
+  return row;
+}
+
+nb::dict quantize_model_file(const std::filesystem::path& model,
+                             const std::filesystem::path& output,
+                             const std::optional<std::filesystem::path>& samples,
+                             const nb::object& data, std::size_t calibrate_samples,
+                             const std::optional<double>& top_1_loss, const nb::dict& how) {
+  ModelQuantization options = model_quantization(how);
+  ProgramOptions program;
+  set_options(program, nb::cast<nb::dict>(how["program"]));
+  const PyLabelledSet* labelled = data.is_none() ? nullptr : &nb::cast<const PyLabelledSet&>(data);
+  const SampleSource source =
+      samples ? [&](const auto& inputs,
+                    const auto& use) { for_each_sample({*samples, {}}, inputs, use); }
+              : calibration_samples(labelled->set(), labelled->batches(), calibrate_samples);
+  QuantizedModel done;
+  Top1Bound bound;
+  {
+    const nb::gil_scoped_release release;
+    if (top_1_loss) {
+      bound = bound_top_1(model, labelled->set(), labelled->batches(), *top_1_loss, program);
+      options.judge = bound.judge;
+      options.wanted = bound.wanted;
+    }
+    done = quantize_model(model, output, source, options);
+  }
   nb::dict result;
   result["sums"] = done.summary.sums;
   result["kept"] = done.summary.kept;
   result["values"] = done.summary.values;
   result["samples"] = done.samples;
-  result["decibels"] = done.decibels;
+  result["reached"] = done.reached;
+  result["plain"] = bound.plain;
   result["kept_for_accuracy"] = done.kept;
+  nb::list nodes;
+  for (const NodeNoise& node : done.nodes) nodes.append(row_of(node));
+  result["nodes"] = nodes;
+  const std::string name = model.filename().string();
+  result["html"] = done.nodes.empty() ? "" : report::noise_html(done.nodes, name);
+  result["json"] = done.nodes.empty() ? "" : report::noise_json(done.nodes, name, 2);
   return result;
 }
 
-nb::dict quantize_model_file(const std::filesystem::path& model,
-                             const std::filesystem::path& output,
-                             const std::filesystem::path& samples, const std::string& clipping,
-                             std::set<std::string> keep_float, bool round_sums, double accuracy) {
-  QuantizeOptions options;
-  options.clipping = clipping_of(clipping);
-  options.skip = std::move(keep_float);
-  options.round_sums = round_sums;
-  QuantizedModel done;
-  {
-    const nb::gil_scoped_release release;
-    done = quantize_model(
-        model, output,
-        [&](const auto& inputs, const auto& use) {
-          for_each_sample({samples, {}}, inputs, use);
-        },
-        std::move(options), accuracy);
-  }
-  return counts_of(done);
-}
-
 nb::dict quantize_by_table(const std::filesystem::path& model, const std::filesystem::path& output,
-                           const CalibrationTable& table, std::set<std::string> keep_float,
-                           bool round_sums) {
-  QuantizeOptions options;
-  options.skip = std::move(keep_float);
-  options.round_sums = round_sums;
+                           const CalibrationTable& table, const nb::dict& how) {
+  const ModelQuantization options = model_quantization(how);
   QuantizedModel done;
   {
     const nb::gil_scoped_release release;
-    done = quantize_model(model, output, table, options);
+    done = quantize_model(model, output, table, options.values);
   }
-  return counts_of(done);
+  nb::dict result;
+  result["sums"] = done.summary.sums;
+  result["kept"] = done.summary.kept;
+  result["values"] = done.summary.values;
+  result["samples"] = done.samples;
+  result["kept_for_accuracy"] = done.kept;
+  return result;
 }
 
 }  // namespace
@@ -161,17 +230,17 @@ void bind_quantize(nb::module_& module) {
       "Results are kept in cache_dir, $XRT_CACHE_DIR by default.");
   module.def("quantize_graph", quantize_graph, nb::arg("graph"), nb::arg("table"), nb::kw_only(),
              nb::arg("keep_float") = std::set<std::string>(), nb::arg("round_sums") = false,
+             nb::arg("activations") = "auto", nb::arg("program") = nb::dict(),
              "A copy of the graph with QuantizeLinear and DequantizeLinear; how many sums of "
              "products became int8, and how many stayed in floating point.");
   module.def("quantize_model", quantize_model_file, nb::arg("model"), nb::arg("output"),
-             nb::arg("samples"), nb::kw_only(), nb::arg("clipping") = "minmax",
-             nb::arg("keep_float") = std::set<std::string>(), nb::arg("round_sums") = false,
-             nb::arg("accuracy") = 0.0,
-             "Writes a model's file in int8, calibrated with a folder of samples; the counts of "
-             "nodes and samples. openxrt.quantize.quantize() is its user.");
+             nb::kw_only(), nb::arg("samples").none(), nb::arg("data").none(),
+             nb::arg("calibrate_samples"), nb::arg("top_1_loss").none(), nb::arg("how"),
+             "Writes a model's file in int8, calibrated with a folder of samples or the first of a "
+             "LabelledSet; the counts of nodes and samples. openxrt.quantize.quantize() is its "
+             "user.");
   module.def("quantize_by_table", quantize_by_table, nb::arg("model"), nb::arg("output"),
-             nb::arg("table"), nb::kw_only(), nb::arg("keep_float") = std::set<std::string>(),
-             nb::arg("round_sums") = false,
+             nb::arg("table"), nb::kw_only(), nb::arg("how"),
              "Writes a model's file in int8 by a calibration table; the counts of nodes.");
 }
 

@@ -88,6 +88,7 @@ Graph graph_to_quantize(const std::filesystem::path& model, const QuantizeOption
                         const ProgramOptions& sizes) {
   Graph graph = import_model(model);
   check_node_names(graph, "keep_float", {options.skip.begin(), options.skip.end()});
+  check_rules(graph, options.rules);
   refine_inputs(graph, sizes);
   infer_shapes(graph);
   run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});

@@ -14,6 +14,7 @@
 #include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
 #include "program/calibration.h"
+#include "program/int8_form.h"
 #include "xrt/error.h"
 #include "xrt/quantize.h"
 
@@ -35,7 +36,9 @@ struct Quantised {
 
 Quantised quantised(Graph graph, const ValueRanges& ranges, std::size_t samples,
                     const ProgramOptions& options) {
-  const QuantizeSummary done = quantize(graph, ranges, {});
+  QuantizeOptions how;
+  int8_form_for(options).set(how);
+  const QuantizeSummary done = quantize(graph, ranges, how);
   Quantised result;
   result.note = fmt::format(
       "int8: {} of {} Conv, Gemm and MatMul nodes are quantised, {} values have a scale, by {} {}",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/quantize_model.h"
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,9 @@
 namespace xrt {
 namespace {
 
-constexpr std::size_t kJudged = 8;  // samples that an accuracy is measured with
+constexpr std::size_t kJudged = 8;  // samples that decibels are measured with
+
+using Samples = std::vector<std::vector<Tensor>>;
 
 QuantizedModel quantize_by(const CalibrationTable& table, Graph graph,
                            const std::filesystem::path& output, const QuantizeOptions& options) {
@@ -21,34 +24,68 @@ QuantizedModel quantize_by(const CalibrationTable& table, Graph graph,
   return result;
 }
 
+// The first `most` samples, or all of them.
+Samples kept_samples(const SampleSource& source, const std::vector<Port>& inputs,
+                     std::size_t most) {
+  Samples all;
+  source(inputs, [&](const std::vector<Tensor>& sample) {
+    if (all.size() == most) return;
+    all.emplace_back();
+    for (const Tensor& t : sample) all.back().push_back(t.clone());
+  });
+  return all;
+}
+
 }  // namespace
 
 QuantizedModel quantize_model(const std::filesystem::path& model,
                               const std::filesystem::path& output, const SampleSource& samples,
-                              QuantizeOptions options, double accuracy) {
-  Graph graph = graph_to_quantize(model, options);
+                              const ModelQuantization& how) {
+  Graph graph = graph_to_quantize(model, how.values);
+  QuantizeOptions options = how.values;
   const std::vector<Port> inputs = sample_ports(graph);
+  const GraphRunner runner = program_runner();
   QuantizedModel result;
+  ChannelRanges channels;
   ValueRanges ranges;
-  if (accuracy > 0) {
-    std::vector<std::vector<Tensor>> all;
+  if (how.correct_bias || how.smoothing.strength > 0) {
+    Calibrator calibrator(graph, options, runner);
+    ChannelWatcher watcher(graph, options, runner);
     samples(inputs, [&](const std::vector<Tensor>& sample) {
-      all.emplace_back();
-      for (const Tensor& t : sample) all.back().push_back(t.clone());
+      calibrator.add(sample);
+      watcher.add(sample);
     });
-    AccuracySearch found = reach_accuracy(graph, all, kJudged, accuracy, options, program_runner());
+    channels = watcher.ranges();
+    result.samples = calibrator.samples();
+    result.smoothed = smooth(graph, channels, options, how.smoothing);
+    const bool changed = result.smoothed.layers + result.smoothed.products > 0;
+    if (!changed && result.samples > 0) ranges = calibrator.ranges();
+    if (!how.correct_bias) channels.clear();
+  }
+
+  const bool searches = how.decibels > 0 || how.judge;
+  if (searches) {
+    const Samples all = kept_samples(samples, inputs, SIZE_MAX);
+    const Judge judge = how.judge ? how.judge : decibel_judge(graph, all, kJudged, runner);
+    AccuracySearch found =
+        reach_accuracy(graph, all, kJudged, judge, how.judge ? how.wanted : how.decibels, options,
+                       runner, channels);
     options.skip.insert(found.kept.begin(), found.kept.end());
     ranges = std::move(found.ranges);
     result.samples = all.size();
-    result.decibels = found.decibels;
+    result.reached = found.reached;
     result.kept = std::move(found.kept);
-  } else {
-    Calibrator calibrator(graph, options, program_runner());
+  } else if (ranges.empty()) {
+    Calibrator calibrator(graph, options, runner);
     samples(inputs, [&](const std::vector<Tensor>& sample) { calibrator.add(sample); });
     result.samples = calibrator.samples();
     ranges = calibrator.ranges();
   }
-  result.summary = quantize(graph, ranges, options);
+  if (how.rank) {
+    result.nodes = rank_nodes(graph, ranges, kept_samples(samples, inputs, kJudged), kJudged,
+                              options, runner, channels);
+  }
+  result.summary = quantize(graph, ranges, options, channels);
   export_onnx_file(graph, output);
   return result;
 }

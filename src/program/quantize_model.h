@@ -16,22 +16,37 @@
 
 namespace xrt {
 
+struct ModelQuantization {
+  QuantizeOptions values;
+  SmoothOptions smoothing;
+  bool correct_bias = true;
+  // Signal over noise that the outputs must have, in decibels; 0: none is asked for.
+  double decibels = 0;
+  // Where it is set: `wanted` of what it says of a quantised graph must be reached, see
+  // reach_accuracy(). Not with `decibels`.
+  Judge judge;
+  double wanted = 0;
+  bool rank = false;  // measure what each node costs: rank_nodes()
+};
+
 struct QuantizedModel {
   QuantizeSummary summary;
+  SmoothSummary smoothed;
   std::size_t samples = 0;
-  double decibels = 0;  // signal over noise that was reached where an accuracy was asked for
+  double reached = 0;  // of the accuracy that was asked for: decibels, or what the judge said
   std::vector<std::string> kept;  // nodes that stay in floating point for it
+  std::vector<NodeNoise> nodes;   // where ModelQuantization::rank asks for them
 };
 
 // Reads `model` (an ONNX file or a folder that OneFlow saved), calibrates it with the samples and
 // writes `output`, an ONNX file. Open first dimensions of the inputs are 1; other open dimensions
-// are as the samples have them. `accuracy` is in decibels, 0 where none is asked for: see
-// reach_accuracy(). Throws kInvalidArgument for an input of unknown rank and for a node in
-// options.skip that the model has not, and what reading, calibrating and writing throw.
+// are as the samples have them. Throws kInvalidArgument for an input of unknown rank, for a node in
+// options.values.skip and a rule that fits no node of the model, and what reading, calibrating and
+// writing throw.
 XRT_API QuantizedModel quantize_model(const std::filesystem::path& model,
                                       const std::filesystem::path& output,
-                                      const SampleSource& samples, QuantizeOptions options,
-                                      double accuracy = 0);
+                                      const SampleSource& samples,
+                                      const ModelQuantization& options = {});
 
 // The same by a table: a file of ours or a calibration cache of TensorRT. Throws what
 // load_any_table() and ranges_for() throw.

@@ -2,96 +2,63 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
+#include "ops/quantized.h"
 #include "quantize/output_noise.h"
 #include "quantize/scheme.h"
+#include "quantize/watched_values.h"
+#include "quantize/weights.h"
 #include "xrt/error.h"
 #include "xrt/quantize.h"
 
 namespace xrt {
 namespace {
 
+using quantization::OutputNoise;
+using quantization::WatchedValues;
+
 constexpr double kNoNoise = std::numeric_limits<double>::infinity();
 
-class Search {
+void add_noise(const std::vector<Tensor>& wanted, const std::vector<Tensor>& found,
+               std::vector<OutputNoise>& noise) {
+  for (std::size_t o = 0; o < wanted.size(); ++o) {
+    if (wanted[o].dtype() != DType::kFloat32) continue;
+    if (wanted[o].count() != found[o].count()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "output " + std::to_string(o) +
+                      " has another size when the graph is quantised: its accuracy cannot be "
+                      "measured");
+    }
+    noise.at(o).add(wanted[o], found[o]);
+  }
+}
+
+// Graphs in int8 of one float graph, with some of the nodes in floating point.
+class Trials {
  public:
-  Search(const Graph& graph, const std::vector<std::vector<Tensor>>& samples, std::size_t judged,
-         const QuantizeOptions& options, const GraphRunner& runner)
-      : graph_(graph),
-        samples_(samples),
-        judged_(std::min(judged, samples.size())),
-        options_(options),
-        runner_(runner) {
-    const GraphRun run = runner(Graph(graph));
-    for (std::size_t i = 0; i < judged_; ++i) wanted_.push_back(run(samples[i]));
-    for (const NodeId id : quantization::make_scheme(graph, options).sums) {
+  Trials(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
+         const QuantizeOptions& options, const GraphRunner& runner, const ChannelRanges& channels)
+      : graph_(graph), samples_(samples), options_(options), runner_(runner), channels_(channels) {
+    for (const NodeId id : quantization::make_scheme(graph, options).nodes) {
       names_.push_back(graph.node(id).name);
     }
   }
 
-  AccuracySearch run(double decibels) {
-    AccuracySearch result;
-    result.decibels = judge({});
-    if (result.decibels < decibels) {
-      const std::vector<std::string> order = by_noise();
-      std::size_t low = 0;  // too few
-      std::size_t high = 1;
-      while (high < order.size() && (result.decibels = keep(order, high)) < decibels) {
-        low = high;
-        high = std::min(2 * high, order.size());
-      }
-      if (high == order.size()) result.decibels = kNoNoise;  // all in floating point
-      while (high - low > 1) {
-        const std::size_t middle = low + (high - low) / 2;
-        const double found = keep(order, middle);
-        if (found < decibels) {
-          low = middle;
-        } else {
-          high = middle;
-          result.decibels = found;
-        }
-      }
-      result.kept.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(high));
-    }
-    result.ranges = std::move(ranges_);
-    return result;
-  }
+  const std::vector<std::string>& names() const { return names_; }
+  ValueRanges& ranges() { return ranges_; }
 
- private:
-  double keep(const std::vector<std::string>& order, std::size_t count) {
-    return judge({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count)});
-  }
-
-  // The noisiest node first.
-  std::vector<std::string> by_noise() {
-    const std::set<std::string> all(names_.begin(), names_.end());
-    std::vector<std::pair<double, std::string>> noise;
-    noise.reserve(names_.size());
-    for (const std::string& name : names_) {
-      std::set<std::string> others = all;
-      others.erase(name);
-      noise.emplace_back(judge(others), name);
-      log_info("'" + name + "' alone in int8: " + std::to_string(noise.back().first) + " dB");
-    }
-    std::stable_sort(noise.begin(), noise.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<std::string> names;
-    names.reserve(noise.size());
-    for (auto& [unused, name] : noise) names.push_back(std::move(name));
-    return names;
-  }
-
-  // Decibels with those nodes in floating point.
-  double judge(const std::set<std::string>& kept) {
+  // Infinity where nothing is left in int8.
+  double judge(const std::set<std::string>& kept, const Judge& judge) {
     QuantizeOptions options = options_;
     options.skip.insert(kept.begin(), kept.end());
     const quantization::Scheme scheme = quantization::make_scheme(graph_, options);
-    if (scheme.sums.empty()) return kNoNoise;
+    if (scheme.nodes.empty()) return kNoNoise;
     const bool known = std::all_of(scheme.values.begin(), scheme.values.end(), [&](ValueId v) {
       return ranges_.contains(graph_.value(v).name);
     });
@@ -101,45 +68,58 @@ class Search {
       ranges_.merge(calibrator.ranges());
     }
     Graph graph(graph_);
-    quantize(graph, ranges_, options);
-    const GraphRun run = runner_(std::move(graph));
-    std::vector<quantization::OutputNoise> noise(graph_.outputs().size());
-    for (std::size_t i = 0; i < judged_; ++i) add(wanted_[i], run(samples_[i]), noise);
-    double worst = kNoNoise;
-    for (const auto& output : noise) worst = std::min(worst, output.decibels());
-    return worst;
+    quantize(graph, ranges_, options, channels_);
+    return judge(graph);
   }
 
-  static void add(const std::vector<Tensor>& wanted, const std::vector<Tensor>& found,
-                  std::vector<quantization::OutputNoise>& noise) {
-    for (std::size_t o = 0; o < wanted.size(); ++o) {
-      if (wanted[o].dtype() != DType::kFloat32) continue;
-      if (wanted[o].count() != found[o].count()) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    "output " + std::to_string(o) +
-                        " has another size when the graph is quantised: its accuracy cannot be "
-                        "measured");
-      }
-      noise.at(o).add(wanted[o], found[o]);
+  struct Alone {
+    double decibels = 0;
+    std::string name;
+  };
+  // Each node with all others in floating point, the noisiest first.
+  std::vector<Alone> by_noise(const Judge& decibels) {
+    const std::set<std::string> all(names_.begin(), names_.end());
+    std::vector<Alone> noise;
+    noise.reserve(names_.size());
+    for (const std::string& name : names_) {
+      std::set<std::string> others = all;
+      others.erase(name);
+      noise.push_back({judge(others, decibels), name});
+      log_info("'" + name + "' alone in int8: " + std::to_string(noise.back().decibels) + " dB");
     }
+    std::stable_sort(noise.begin(), noise.end(),
+                     [](const Alone& a, const Alone& b) { return a.decibels < b.decibels; });
+    return noise;
   }
 
+ private:
   const Graph& graph_;
   const std::vector<std::vector<Tensor>>& samples_;
-  std::size_t judged_;
   const QuantizeOptions& options_;
   const GraphRunner& runner_;
-  std::vector<std::string> names_;           // of nodes that may become int8
-  std::vector<std::vector<Tensor>> wanted_;  // outputs in floating point, per judged sample
+  const ChannelRanges& channels_;
+  std::vector<std::string> names_;  // of nodes that may become int8
   ValueRanges ranges_;
 };
 
+// What a node reads and makes, in the float graph.
+struct Ends {
+  ValueId input, output;
+};
+
+Ends ends_of(const Graph& graph, NodeId id, bool is_sum) {
+  const Node& node = graph.node(id);
+  Ends ends{node.input(0), node.output(0)};
+  if (is_sum) ends.output = chain_behind(graph, node).end;
+  return ends;
+}
+
 }  // namespace
 
-AccuracySearch reach_accuracy(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
-                              std::size_t judged, double decibels, const QuantizeOptions& options,
-                              const GraphRunner& runner) {
-  if (samples.empty() || judged == 0) {
+Judge decibel_judge(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
+                    std::size_t judged, const GraphRunner& runner) {
+  judged = std::min(judged, samples.size());
+  if (judged == 0) {
     throw Error(ErrorCode::kInvalidArgument, "an accuracy takes at least one sample to judge by");
   }
   const bool floats = std::any_of(graph.outputs().begin(), graph.outputs().end(), [&](ValueId v) {
@@ -149,7 +129,116 @@ AccuracySearch reach_accuracy(const Graph& graph, const std::vector<std::vector<
     throw Error(ErrorCode::kInvalidArgument,
                 "an accuracy in decibels takes an output of float32, and the graph has none");
   }
-  return Search(graph, samples, judged, options, runner).run(decibels);
+  std::vector<std::vector<Tensor>> wanted;
+  const GraphRun run = runner(Graph(graph));
+  for (std::size_t i = 0; i < judged; ++i) wanted.push_back(run(samples[i]));
+  return [wanted = std::move(wanted), &samples, runner](const Graph& quantized) {
+    const GraphRun trial = runner(Graph(quantized));
+    std::vector<OutputNoise> noise(quantized.outputs().size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) add_noise(wanted[i], trial(samples[i]), noise);
+    double worst = kNoNoise;
+    for (const OutputNoise& output : noise) worst = std::min(worst, output.decibels());
+    return worst;
+  };
+}
+
+AccuracySearch reach_accuracy(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
+                              std::size_t judged, const Judge& judge, double wanted,
+                              const QuantizeOptions& options, const GraphRunner& runner,
+                              const ChannelRanges& channels) {
+  if (samples.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "an accuracy takes at least one sample to judge by");
+  }
+  Trials trials(graph, samples, options, runner, channels);
+  AccuracySearch result;
+  result.reached = trials.judge({}, judge);
+  if (!(result.reached >= wanted)) {
+    const Judge decibels = decibel_judge(graph, samples, judged, runner);
+    std::vector<std::string> order;
+    for (Trials::Alone& node : trials.by_noise(decibels)) order.push_back(std::move(node.name));
+    const auto keep = [&](std::size_t count) {
+      const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
+      return trials.judge({order.begin(), end}, judge);
+    };
+    std::size_t low = 0;  // too few
+    std::size_t high = std::min<std::size_t>(1, order.size());
+    while (high < order.size() && !((result.reached = keep(high)) >= wanted)) {
+      low = high;
+      high = std::min(2 * high, order.size());
+    }
+    if (high == order.size()) result.reached = judge(graph);  // all in floating point
+    while (high - low > 1) {
+      const std::size_t middle = low + (high - low) / 2;
+      const double found = keep(middle);
+      if (!(found >= wanted)) {
+        low = middle;
+      } else {
+        high = middle;
+        result.reached = found;
+      }
+    }
+    result.kept.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(high));
+  }
+  result.ranges = std::move(trials.ranges());
+  return result;
+}
+
+std::vector<NodeNoise> rank_nodes(const Graph& graph, const ValueRanges& ranges,
+                                  const std::vector<std::vector<Tensor>>& samples,
+                                  std::size_t judged, const QuantizeOptions& options,
+                                  const GraphRunner& runner, const ChannelRanges& channels) {
+  const Judge decibels = decibel_judge(graph, samples, judged, runner);
+  judged = std::min(judged, samples.size());
+  Trials trials(graph, samples, options, runner, channels);
+  trials.ranges() = ranges;
+
+  const quantization::Scheme scheme = quantization::make_scheme(graph, options);
+  const std::set<NodeId> sums(scheme.sums.begin(), scheme.sums.end());
+  std::map<std::string, std::size_t> places;
+  std::vector<ValueId> outputs, quantized_outputs;
+  Graph quantized(graph);
+  quantize(quantized, ranges, options, channels);
+  for (const NodeId id : scheme.nodes) {
+    places[graph.node(id).name] = outputs.size();
+    outputs.push_back(ends_of(graph, id, sums.contains(id)).output);
+    quantized_outputs.push_back(*quantized.find_value(graph.value(outputs.back()).name));
+  }
+  const WatchedValues exact(graph, outputs, runner), rounded(quantized, quantized_outputs, runner);
+  std::vector<OutputNoise> reached(outputs.size());
+  for (std::size_t i = 0; i < judged; ++i) {
+    add_noise(exact.run(samples[i]), rounded.run(samples[i]), reached);
+  }
+
+  const auto range_of = [&](ValueId v) {
+    const auto found = ranges.find(graph.value(v).name);
+    return found == ranges.end() ? ValueRange{} : found->second;
+  };
+  std::vector<NodeNoise> rows;
+  for (const Trials::Alone& alone : trials.by_noise(decibels)) {
+    const std::size_t at = places.at(alone.name);
+    const NodeId id = scheme.nodes[at];
+    const Node& node = graph.node(id);
+    const Ends ends = ends_of(graph, id, sums.contains(id));
+    NodeNoise row{node.name,
+                  node.qualified_op(),
+                  alone.decibels,
+                  kNoNoise,
+                  reached[at].decibels(),
+                  range_of(ends.input),
+                  range_of(ends.output)};
+    if (sums.contains(id)) {
+      const Tensor& weights = *graph.constant(node.input(1));
+      const std::size_t axis = quantization::output_axis(node);
+      row.weights = quantization::decibels_of(
+          weights, axis, quantization::round_weights(weights, axis, {}, row.name));
+    }
+    rows.push_back(std::move(row));
+  }
+  for (const std::string& name : quantization::kept_names(graph, options)) {
+    const Node& node = graph.node(*graph.find_node(name));
+    rows.push_back({name, node.qualified_op(), kNoNoise, kNoNoise, kNoNoise, {}, {}, true});
+  }
+  return rows;
 }
 
 }  // namespace xrt

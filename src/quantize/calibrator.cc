@@ -54,7 +54,7 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   const quantization::Scheme scheme = quantization::make_scheme(graph, options);
-  if (scheme.sums.empty()) {
+  if (scheme.nodes.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("graph '{}' has no Conv, Gemm or MatMul by constant float32 weights to "
                             "quantise (a model with QuantizeLinear already is quantised)",
@@ -65,9 +65,12 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
     s.input_names.push_back(graph.value(id).name);
     s.input_types.push_back(graph.type(id));
   }
-  for (const ValueId id : scheme.values) {
+  QuantizeOptions own = options;
+  for (std::size_t i = 0; i < scheme.values.size(); ++i) {
+    const ValueId id = scheme.values[i];
     s.value_names.push_back(graph.value(id).name);
-    s.observers.push_back(quantization::make_observer(options));
+    own.clipping = scheme.clippings[i];
+    s.observers.push_back(quantization::make_observer(own));
     // A graph input is seen in the sample, everything else as an output.
     const auto input = std::find(graph.inputs().begin(), graph.inputs().end(), id);
     if (input != graph.inputs().end()) {

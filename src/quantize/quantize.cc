@@ -8,35 +8,44 @@
 #include <optional>
 #include <span>
 
+#include "ir/pattern.h"
 #include "ops/canonical.h"
+#include "ops/quantized.h"
 #include "ops/shape_inference.h"
 #include "quantize/scheme.h"
+#include "quantize/weights.h"
 #include "xrt/error.h"
 
 namespace xrt {
 namespace {
 
-constexpr float kLargestWeight = 127;     // -128 is not used: symmetric
+constexpr double kMostBias = 2147483647;
 constexpr double kLargestBias = 1 << 30;  // an int32 sum of products has room beside it
 
 struct Scale {
   float scale = 1;
-  std::uint8_t zero = 0;
+  std::int32_t zero = 0;
+  DType dtype = DType::kUInt8;
 };
 
 // Zero is one of the 256 steps: padding and Relu are exact.
-Scale scale_of(ValueRange range) {
+Scale scale_of(ValueRange range, Activations form) {
   const double low = std::min(0.0, double{range.low}), high = std::max(0.0, double{range.high});
-  if (high - low < 1e-30) return {};
-  Scale s;
-  s.scale = static_cast<float>((high - low) / 255);
-  s.zero = static_cast<std::uint8_t>(std::clamp(std::nearbyint(-low / s.scale), 0.0, 255.0));
+  const bool symmetric = form == Activations::kSymmetric;
+  Scale s{1, 0, symmetric ? DType::kInt8 : DType::kUInt8};
+  if (high - low < 1e-30) return s;
+  s.scale = static_cast<float>(symmetric ? std::max(-low, high) / 127 : (high - low) / 255);
+  if (!symmetric) {
+    s.zero = static_cast<std::int32_t>(std::clamp(std::nearbyint(-low / s.scale), 0.0, 255.0));
+  }
   return s;
 }
 
 class Quantizer {
  public:
-  Quantizer(Graph& graph, const quantization::Scheme& scheme) : graph_(graph), scheme_(scheme) {}
+  Quantizer(Graph& graph, const quantization::Scheme& scheme, const QuantizeOptions& options,
+            const ChannelRanges& channels)
+      : graph_(graph), scheme_(scheme), options_(options), channels_(channels) {}
 
   void run(const ValueRanges& ranges) {
     find_scales(ranges);
@@ -52,21 +61,31 @@ class Quantizer {
  private:
   void find_scales(const ValueRanges& ranges) {
     std::vector<ValueRange> merged(scheme_.values.size());
+    scales_.resize(merged.size());
     for (std::size_t i = 0; i < scheme_.values.size(); ++i) {
       const std::string& name = graph_.value(scheme_.values[i]).name;
       const auto found = ranges.find(name);
-      if (found == ranges.end() || !std::isfinite(found->second.low) ||
-          !std::isfinite(found->second.high) || found->second.low > found->second.high) {
+      if (found == ranges.end()) {
         throw Error(ErrorCode::kInvalidArgument,
                     fmt::format("value '{}' has no range to quantise it by: calibrate the graph as "
                                 "it is now",
                                 name));
       }
+      const auto [low, high] = found->second;
+      if (!std::isfinite(low) || !std::isfinite(high) || low > high) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("value '{}' has the range {} to {}, which nothing can be quantised "
+                                "by: it must be finite and in order",
+                                name, low, high));
+      }
       ValueRange& m = merged[scheme_.groups[i]];
-      m = {std::min(m.low, found->second.low), std::max(m.high, found->second.high)};
+      m = {std::min(m.low, low), std::max(m.high, high)};
       groups_[scheme_.values[i]] = scheme_.groups[i];
     }
-    for (const ValueRange& m : merged) scales_.push_back(scale_of(m));
+    for (std::size_t i = 0; i < scheme_.values.size(); ++i) {
+      const std::size_t group = scheme_.groups[i];
+      scales_[group] = scale_of(merged[group], scheme_.forms[i]);
+    }
   }
 
   ValueId constant(const std::string& name, DType dtype, Dims dims, const void* data) {
@@ -80,7 +99,8 @@ class Quantizer {
     const std::string name = graph_.value(id).name;
     const bool renamed = graph_.is_output(id) && graph_.value(id).origin == Origin::kNode;
     const ValueId scale = constant(name + "/scale", DType::kFloat32, {}, &s.scale);
-    const ValueId zero = constant(name + "/zero_point", DType::kUInt8, {}, &s.zero);
+    const auto byte = static_cast<std::uint8_t>(s.zero);
+    const ValueId zero = constant(name + "/zero_point", s.dtype, {}, &byte);
     const ValueId q = graph_.add_op("QuantizeLinear", {id, scale, zero}, {}, name + "/quantized");
     const ValueId dq =
         graph_.add_op("DequantizeLinear", {q, scale, zero}, {}, name + "/dequantized");
@@ -105,85 +125,141 @@ class Quantizer {
   // int8 weights with a scale per channel, an int32 bias.
   void quantize_factors(NodeId id) {
     const Node node = graph_.node(id);
+    const std::string label = fmt::format("node '{}' ({})", node.name, node.op);
     const Tensor weights = *graph_.constant(node.input(1));
+    const std::size_t axis = quantization::output_axis(node);
+    const auto channels = static_cast<std::size_t>(weights.dims()[axis]);
     const float x_scale = scales_[groups_.at(node.input(0))].scale;
-    const bool by_row = node.op == "Conv" || node.attr_int("transB", 0) != 0;
-    const std::size_t axis = by_row ? 0 : 1;
-    const std::int64_t channels = weights.dims()[axis];
-    const std::int64_t inner = by_row ? weights.count() / channels : 1;
-    const auto channel = [&](std::int64_t i) { return i / inner % channels; };
-    const float* w = weights.data<float>();
-    std::vector<float> scales(static_cast<std::size_t>(channels), 0);
-    for (std::int64_t i = 0; i < weights.count(); ++i) {
-      if (!std::isfinite(w[i])) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    fmt::format("node '{}' ({}): a weight is not finite", node.name, node.op));
+    const std::vector<double> bias = bias_of(node, channels, label);
+    // A channel of tiny weights under a large bias gets coarser weights.
+    std::vector<float> least(channels, 0);
+    for (std::size_t i = 0; !options_.float_biases && i < bias.size(); ++i) {
+      float& s = least[i % channels];
+      s = std::max(s, static_cast<float>(std::fabs(bias[i]) / (kLargestBias * x_scale)));
+    }
+    const quantization::ByteFactors rounded =
+        quantization::round_weights(weights, axis, least, label);
+    const std::vector<double> errors = errors_of(node, weights, rounded);
+    put_weights(id, axis, rounded);
+    put_bias(id, bias, errors, rounded.scales, x_scale);
+  }
+
+  // One number per output channel; empty without a bias.
+  std::vector<double> bias_of(const Node& node, std::size_t channels,
+                              const std::string& label) const {
+    if (!node.input(2).valid()) return {};
+    const Tensor& bias = *graph_.constant(node.input(2));
+    const bool one = bias.count() == 1;
+    std::vector<double> numbers(one ? channels : static_cast<std::size_t>(bias.count()));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = bias.data<float>()[one ? 0 : i];
+      if (!std::isfinite(numbers[i])) {
+        throw Error(ErrorCode::kInvalidArgument, label + ": a bias is not finite");
       }
-      float& s = scales[static_cast<std::size_t>(channel(i))];
-      s = std::max(s, std::fabs(w[i]) / kLargestWeight);
     }
-    const bool has_bias = node.input(2).valid();
-    const Tensor bias = has_bias ? *graph_.constant(node.input(2)) : Tensor();
-    for (std::int64_t c = 0; c < channels; ++c) {
-      float& s = scales[static_cast<std::size_t>(c)];
-      // A channel of tiny weights under a large bias gets coarser weights.
-      if (has_bias) {
-        const double b = std::fabs(bias.data<float>()[bias.count() == 1 ? 0 : c]);
-        if (!std::isfinite(b)) {
-          throw Error(ErrorCode::kInvalidArgument,
-                      fmt::format("node '{}' ({}): a bias is not finite", node.name, node.op));
-        }
-        s = std::max(s, static_cast<float>(b / (kLargestBias * x_scale)));
-      }
-      if (s < 1e-30F) s = 1;
-    }
-    Tensor steps = Tensor::allocate(DType::kInt8, weights.dims());
-    for (std::int64_t i = 0; i < weights.count(); ++i) {
-      const float q = std::nearbyint(w[i] / scales[static_cast<std::size_t>(channel(i))]);
-      steps.data<std::int8_t>()[i] =
-          static_cast<std::int8_t>(std::clamp(q, -kLargestWeight, kLargestWeight));
-    }
-    const std::string name = graph_.value(node.input(1)).name;
-    const ValueId q = graph_.add_constant(name + "/quantized", std::move(steps));
-    const ValueId scale = constant(name + "/scale", DType::kFloat32, {channels}, scales.data());
+    return numbers;
+  }
+
+  std::vector<double> errors_of(const Node& node, const Tensor& weights,
+                                const quantization::ByteFactors& rounded) const {
+    const auto known = channels_.find(graph_.value(node.input(0)).name);
+    if (known == channels_.end() || is_op(node, "ConvTranspose")) return {};
+    return quantization::mean_errors(node, weights, rounded, known->second.mean);
+  }
+
+  void put_weights(NodeId id, std::size_t axis, const quantization::ByteFactors& rounded) {
+    const ValueId weights = graph_.node(id).input(1);
+    const std::string name = graph_.value(weights).name;
+    const auto channels = static_cast<std::int64_t>(rounded.scales.size());
+    const ValueId q = graph_.add_constant(name + "/quantized", rounded.steps);
+    const ValueId scale =
+        constant(name + "/scale", DType::kFloat32, {channels}, rounded.scales.data());
     std::vector<ValueId> factors{q, scale};
-    if (node.op != "Conv") {  // ONNX Runtime computes products in integers only if they are given
-      const std::vector<std::int8_t> zeros(static_cast<std::size_t>(channels));
+    if (!is_op(graph_.node(id), "Conv")) {
+      // ONNX Runtime computes products in integers only if they are given.
+      const std::vector<std::int8_t> zeros(rounded.scales.size());
       factors.push_back(constant(name + "/zero_point", DType::kInt8, {channels}, zeros.data()));
     }
     graph_.set_input(
         id, 1,
         graph_.add_op("DequantizeLinear", std::move(factors),
                       {{"axis", static_cast<std::int64_t>(axis)}}, name + "/dequantized"));
-    drop_unused(node.input(1));
-    if (!has_bias) return;
-    std::vector<std::int32_t> whole(static_cast<std::size_t>(channels));
-    for (std::size_t c = 0; c < whole.size(); ++c) {
-      const double b = bias.data<float>()[bias.count() == 1 ? 0 : c];
-      scales[c] *= x_scale;
-      whole[c] = static_cast<std::int32_t>(std::nearbyint(b / scales[c]));
+    drop_unused(weights);
+  }
+
+  // In whole steps of input and weights. Where there is none, one that takes errors off.
+  void put_bias(NodeId id, std::vector<double> bias, const std::vector<double>& errors,
+                const std::vector<float>& weight_scales, float x_scale) {
+    const Node node = graph_.node(id);
+    if (!errors.empty() && is_op(node, "MatMul")) return correct_add(node, errors);
+    if (bias.empty()) bias.resize(errors.size(), 0);
+    if (bias.empty()) return;
+    for (std::size_t c = 0; c < errors.size(); ++c) bias[c] -= errors[c];
+    if (options_.float_biases) return put_float_bias(id, bias);
+    std::vector<float> scales(bias.size());
+    std::vector<std::int32_t> whole(bias.size());
+    for (std::size_t c = 0; c < bias.size(); ++c) {
+      scales[c] = weight_scales[c % weight_scales.size()] * x_scale;
+      whole[c] = static_cast<std::int32_t>(
+          std::clamp(std::nearbyint(bias[c] / scales[c]), -2.0 * kLargestBias, kMostBias));
     }
-    const std::string bias_name = graph_.value(node.input(2)).name;
-    const ValueId bq = constant(bias_name + "/quantized", DType::kInt32, {channels}, whole.data());
-    const ValueId bs = constant(bias_name + "/scale", DType::kFloat32, {channels}, scales.data());
+    const ValueId old = node.input(2);
+    const std::string name =
+        old.valid() ? graph_.value(old).name : graph_.value(node.output(0)).name + "/bias";
+    const auto count = static_cast<std::int64_t>(bias.size());
+    const ValueId bq = constant(name + "/quantized", DType::kInt32, {count}, whole.data());
+    const ValueId bs = constant(name + "/scale", DType::kFloat32, {count}, scales.data());
     graph_.set_input(id, 2,
                      graph_.add_op("DequantizeLinear", {bq, bs}, {{"axis", std::int64_t{0}}},
-                                   bias_name + "/dequantized"));
-    drop_unused(node.input(2));
+                                   name + "/dequantized"));
+    if (old.valid()) drop_unused(old);
+  }
+
+  void put_float_bias(NodeId id, const std::vector<double>& bias) {
+    const ValueId old = graph_.node(id).input(2);
+    const std::string name =
+        old.valid() ? graph_.value(old).name : graph_.value(graph_.node(id).output(0)).name;
+    const std::vector<float> numbers(bias.begin(), bias.end());
+    graph_.set_input(id, 2,
+                     constant(name + (old.valid() ? "/corrected" : "/bias"), DType::kFloat32,
+                              {static_cast<std::int64_t>(numbers.size())}, numbers.data()));
+    if (old.valid()) drop_unused(old);
+  }
+
+  // The bias of a product is the constant of the Add behind it.
+  void correct_add(const Node& product, const std::vector<double>& errors) {
+    const SumChain chain = chain_behind(graph_, product);
+    if (!chain.bias.valid()) return;
+    const Tensor& bias = *graph_.constant(chain.bias);
+    if (static_cast<std::size_t>(bias.count()) != errors.size()) return;
+    Tensor corrected = bias.clone();
+    for (std::size_t c = 0; c < errors.size(); ++c) {
+      corrected.data<float>()[c] = static_cast<float>(bias.data<float>()[c] - errors[c]);
+    }
+    const NodeId add = graph_.value(chain.add->output(0)).producer;
+    const std::size_t place = chain.add->input(0) == chain.bias ? 0 : 1;
+    const ValueId old = chain.bias;
+    graph_.set_input(
+        add, place,
+        graph_.add_constant(graph_.value(old).name + "/corrected", std::move(corrected)));
+    drop_unused(old);
   }
 
   Graph& graph_;
   const quantization::Scheme& scheme_;
+  const QuantizeOptions& options_;
+  const ChannelRanges& channels_;
   std::map<ValueId, std::size_t> groups_;
   std::vector<Scale> scales_;  // of groups
 };
 
 }  // namespace
 
-QuantizeSummary quantize(Graph& graph, const ValueRanges& ranges, const QuantizeOptions& options) {
+QuantizeSummary quantize(Graph& graph, const ValueRanges& ranges, const QuantizeOptions& options,
+                         const ChannelRanges& channels) {
   const quantization::Scheme scheme = quantization::make_scheme(graph, options);
-  Quantizer(graph, scheme).run(ranges);
-  return {scheme.sums.size(), scheme.kept, scheme.values.size()};
+  Quantizer(graph, scheme, options, channels).run(ranges);
+  return {scheme.nodes.size() - scheme.readers, scheme.kept, scheme.values.size()};
 }
 
 }  // namespace xrt

@@ -10,10 +10,12 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "ir/pattern.h"
 #include "ops/op_facts.h"
 #include "ops/quantized.h"
+#include "quantize/op_rules.h"
 
 namespace xrt::quantization {
 namespace {
@@ -32,21 +34,40 @@ bool is_sum_op(const Node& node) {
   return is_op(node, "Conv") || is_op(node, "Gemm") || is_op(node, "MatMul");
 }
 
-bool can_quantize(const Graph& graph, const Node& node) {
+bool has_factors(const Graph& graph, const Node& node) {
   if (!is_activation(graph, node.input(0)) || !is_float_constant(graph, node.input(1))) {
     return false;
   }
   const Tensor& weights = *graph.constant(node.input(1));
   const bool has_bias = node.input(2).valid();
   if (has_bias && !is_float_constant(graph, node.input(2))) return false;
-  if (node.op == "Conv") return weights.rank() >= 3;
-  if (weights.rank() != 2) return false;
+  if (is_op(node, "Conv") || is_op(node, "ConvTranspose")) return weights.rank() >= 3;
+  if (!is_sum_op(node) || weights.rank() != 2) return false;
   if (node.op == "MatMul") return true;
-  const std::int64_t columns = weights.dims()[node.attr_int("transB", 0) != 0 ? 0 : 1];
+  const std::int64_t columns = weights.dims()[output_axis(node)];
   return node.attr_int("transA", 0) == 0 && node.attr_float("alpha", 1) == 1 &&
          node.attr_float("beta", 1) == 1 &&
          (!has_bias || (graph.constant(node.input(2))->rank() == 1 &&
                         graph.constant(node.input(2))->count() == columns));
+}
+
+bool is_product(const Graph& graph, const Node& node) {
+  return is_op(node, "MatMul") && is_activation(graph, node.input(0)) &&
+         is_activation(graph, node.input(1));
+}
+
+enum class Kind { kNo, kSum, kProduct, kReader };
+
+// What of a node is to be quantised.
+Kind kind_of(const Graph& graph, const Node& node, const OpChoice& choice) {
+  if (choice.int8 == false) return Kind::kNo;
+  const bool asked = choice.int8 == true;
+  if (has_factors(graph, node)) return is_sum_op(node) || asked ? Kind::kSum : Kind::kNo;
+  if (!asked) return Kind::kNo;
+  if (is_product(graph, node)) return Kind::kProduct;
+  const bool reads = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId v) { return is_activation(graph, v); });
+  return choice.is_meant && reads ? Kind::kReader : Kind::kNo;
 }
 
 // The data inputs of an op that only moves values about; nothing for other ops.
@@ -62,19 +83,30 @@ class Planner {
 
   Scheme run() {
     order_ = graph_.topological_order();
+    std::vector<std::pair<NodeId, Kind>> found;
     for (const NodeId id : order_) {
       const Node& node = graph_.node(id);
-      if (!is_sum_op(node)) continue;
-      if (options_.skip.contains(node.name) || !can_quantize(graph_, node)) {
-        ++scheme_.kept;
-      } else {
-        scheme_.sums.push_back(id);
+      const Kind kind = kind_of(graph_, node, choice_for(node, options_));
+      if (kind == Kind::kNo) {
+        if (is_sum_op(node)) ++scheme_.kept;
+        continue;
       }
+      found.emplace_back(id, kind);
+      scheme_.nodes.push_back(id);
+      if (kind == Kind::kSum) scheme_.sums.push_back(id);
+      if (kind == Kind::kReader) ++scheme_.readers;
     }
-    for (std::size_t i = scheme_.sums.size(); i-- > 0;) {
-      const Node& node = graph_.node(scheme_.sums[i]);
-      add(node.input(0));
-      follow(node);
+    for (std::size_t i = found.size(); i-- > 0;) {
+      const Node& node = graph_.node(found[i].first);
+      const OpChoice choice = choice_for(node, options_);
+      if (found[i].second == Kind::kSum) {
+        add(node.input(0), choice);
+        follow(node, choice);
+        continue;
+      }
+      for (const ValueId v : node.inputs) {
+        if (is_activation(graph_, v)) add(v, choice);
+      }
     }
     while (spread()) {
     }
@@ -84,6 +116,11 @@ class Planner {
 
  private:
   void add(ValueId id) { parent_.try_emplace(id, id); }
+  void add(ValueId id, const OpChoice& choice) {
+    add(id);
+    if (choice.form) forms_[id] = *choice.form;
+    if (choice.clipping) clippings_[id] = *choice.clipping;
+  }
   bool has(ValueId id) const { return parent_.contains(id); }
   ValueId root(ValueId id) const {
     while (parent_.at(id) != id) id = parent_.at(id);
@@ -97,15 +134,17 @@ class Planner {
   }
 
   // From a sum to the end of its chain.
-  void follow(const Node& sum) {
+  void follow(const Node& sum, const OpChoice& choice) {
     const ValueId at = sum.output(0);
     const SumChain chain = chain_behind(graph_, sum);
-    if (chain.add != nullptr && !taken_.insert(chain.add->output(0)).second) return add(at);
+    if (chain.add != nullptr && !taken_.insert(chain.add->output(0)).second) {
+      return add(at, choice);
+    }
     if (chain.residual.valid()) {
       add(chain.residual);
-      if (options_.round_sums) add(at);
+      if (options_.round_sums) add(at, choice);
     }
-    add(chain.end);
+    add(chain.end, choice);
   }
 
   // What moves quantised values has them as its outputs, of one scale. A Concat whose output is
@@ -136,9 +175,19 @@ class Planner {
 
   void number_groups() {
     std::map<ValueId, std::size_t> numbers;
+    std::map<ValueId, Activations> forms;  // of groups; where rules differ, symmetric
+    for (const auto& [id, form] : forms_) {
+      Activations& of_group = forms.try_emplace(root(id), form).first->second;
+      if (form == Activations::kSymmetric) of_group = form;
+    }
     for (const auto& [id, unused] : parent_) {
       scheme_.values.push_back(id);
       scheme_.groups.push_back(numbers.try_emplace(root(id), numbers.size()).first->second);
+      const auto form = forms.find(root(id));
+      scheme_.forms.push_back(form == forms.end() ? options_.activations : form->second);
+      const auto clipping = clippings_.find(id);
+      scheme_.clippings.push_back(clipping == clippings_.end() ? options_.clipping
+                                                               : clipping->second);
     }
   }
 
@@ -146,11 +195,33 @@ class Planner {
   const QuantizeOptions& options_;
   Scheme scheme_;
   std::vector<NodeId> order_;
-  std::map<ValueId, ValueId> parent_;  // of every value to quantise: a forest of groups
-  std::set<ValueId> taken_;            // outputs of Adds inside of a chain
+  std::map<ValueId, ValueId> parent_;      // of every value to quantise: a forest of groups
+  std::set<ValueId> taken_;                // outputs of Adds inside of a chain
+  std::map<ValueId, Activations> forms_;   // by rules
+  std::map<ValueId, Clipping> clippings_;  // by rules
 };
 
 }  // namespace
+
+std::size_t output_axis(const Node& sum) {
+  return is_op(sum, "Conv") || sum.attr_int("transB", 0) != 0 ? 0 : 1;
+}
+
+std::size_t channel_axis(const Node& sum, std::size_t rank) {
+  return is_op(sum, "Conv") || is_op(sum, "ConvTranspose") ? 1 : rank - 1;
+}
+
+std::vector<std::string> kept_names(const Graph& graph, const QuantizeOptions& options) {
+  std::vector<std::string> names;
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = graph.node(id);
+    if (is_sum_op(node) && has_factors(graph, node) &&
+        kind_of(graph, node, choice_for(node, options)) == Kind::kNo) {
+      names.push_back(node.name);
+    }
+  }
+  return names;
+}
 
 Scheme make_scheme(const Graph& graph, const QuantizeOptions& options) {
   return Planner(graph, options).run();

@@ -2,8 +2,8 @@
 #include "report/html.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
+#include "report/embed.h"
 #include "report/page.h"
 #include "xrt/version.h"
 
@@ -20,14 +20,6 @@ Json ports_json(const std::vector<Port>& ports) {
   return list;
 }
 
-void replace_once(std::string& text, std::string_view from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  if (at == std::string::npos) {
-    throw Error(ErrorCode::kInternal, "the page's template lacks " + std::string(from));
-  }
-  text.replace(at, from.size(), to);
-}
-
 }  // namespace
 
 std::string html(const Explanation& explanation, const std::vector<Port>& inputs,
@@ -38,19 +30,7 @@ std::string html(const Explanation& explanation, const std::vector<Port>& inputs
   data["inputs"] = ports_json(inputs);
   data["outputs"] = ports_json(outputs);
   const std::string dumped = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // A name must not be able to end the script element that holds the data.
-  std::string safe;
-  safe.reserve(dumped.size());
-  for (const char c : dumped) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  std::string page(kPageTemplate);
-  replace_once(page, "__XRT_DATA__", safe);
-  return page;
+  return with_data(kPageTemplate, dumped);
 }
 
 }  // namespace xrt::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// page.html, embedded at build time (see CMakeLists.txt).
+// page.html and noise.html, embedded at build time (see CMakeLists.txt).
 #pragma once
 
 #include <string_view>
@@ -7,5 +7,6 @@
 namespace xrt::report {
 
 extern const std::string_view kPageTemplate;
+extern const std::string_view kNoiseTemplate;
 
 }  // namespace xrt::report

@@ -20,6 +20,7 @@
 #include "cli/text.h"
 #include "evaluation/calibration_samples.h"
 #include "evaluation/evaluate.h"
+#include "program/int8_form.h"
 #include "program/quantize_model.h"
 
 namespace xrt::cli {
@@ -73,14 +74,17 @@ void check_json_file(const std::string& file) {
 // The model in int8, in a folder that goes with the object.
 class Int8Model {
  public:
-  Int8Model(const Options& options, const LabelledSet& set, const BatchOptions& batches)
+  Int8Model(const Options& options, const LabelledSet& set, const BatchOptions& batches,
+            const ProgramOptions& program)
       : folder_("eval") {
     const Progress progress("calibrating");
+    ModelQuantization how;
+    int8_form_for(program).set(how.values);
     const QuantizedModel done =
         options.table.empty()
             ? quantize_model(options.model, path(),
-                             calibration_samples(set, batches, options.calibrate_samples), {})
-            : quantize_model(options.model, path(), options.table, {});
+                             calibration_samples(set, batches, options.calibrate_samples), how)
+            : quantize_model(options.model, path(), options.table, how.values);
     fmt::print(
         "int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {}\n", done.summary.sums,
         done.summary.sums + done.summary.kept,
@@ -227,9 +231,9 @@ int execute_eval(const Options& options) {
   batches.batch = batch_of(options.batch);
   const std::unique_ptr<LabelledSet> set = open_labelled_set(options.data.source);
 
-  std::optional<Int8Model> int8;
-  if (options.int8) int8.emplace(options, *set, batches);
   const ProgramOptions wanted = program_options(options.placement, split_engines(options.engine));
+  std::optional<Int8Model> int8;
+  if (options.int8) int8.emplace(options, *set, batches, wanted);
   const Loaded loaded = load_program(int8 ? int8->path() : options.model, wanted);
   Loaded reference;
   if (!options.compare.empty()) reference = load_reference(options, wanted);

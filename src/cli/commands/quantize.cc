@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <charconv>
+#include <cmath>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "base/file.h"
 #include "cli/calibration_options.h"
 #include "cli/command.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/quantizer_options.h"
 #include "cli/text.h"
 #include "data/samples.h"
+#include "evaluation/calibration_samples.h"
+#include "evaluation/top_1_bound.h"
 #include "program/quantize_model.h"
+#include "report/noise.h"
 
 namespace xrt::cli {
 namespace {
@@ -18,41 +31,211 @@ constexpr const char* kFooter =
 engine computes those in its own int8.
 
   xrt quantize resnet50.onnx -o resnet50_int8.onnx --calibrate pictures --mean .485 .456 .406 --std .229 .224 .225
+  xrt quantize resnet50.onnx -o resnet50_int8.onnx --data imagenet/val --preset imagenet --accuracy top1:0.5
+  xrt quantize bert.onnx -o bert_int8.onnx --calibrate texts --engine tensorrt --device cuda:0 --report noise.html
   xrt compare resnet50_int8.onnx -e native -e openvino)";
 
 struct Options {
-  std::string model, output;
-  double accuracy = 0;  // decibels; 0: none asked for
+  std::string model, output, engine, device = "cpu", accuracy, preset;
+  bool reports = false;
+  std::string report;  // a file; empty: the terminal
+  LabelledSource source;
+  BatchOptions batches;
+  std::optional<std::int64_t> resize_shorter, crop;
+  std::int64_t batch = 0;
+  std::size_t calibrate_samples = 100;
   CalibrationOptions calibration;
+  QuantizerOptions quantizer;
 };
 
-QuantizedModel quantized(const Options& options) {
-  const CalibrationOptions& by = options.calibration;
-  if (!by.table.empty()) {
-    if (options.accuracy > 0) throw UsageError("--accuracy is measured on samples: --calibrate");
-    return quantize_model(options.model, options.output, by.table, quantize_options(by));
+// --accuracy: decibels, or "top1:" and percentage points.
+struct Accuracy {
+  double decibels = 0;
+  std::optional<double> top_1_loss;
+};
+
+Accuracy accuracy_of(const std::string& text) {
+  if (text.empty()) return {};
+  const std::string prefix = "top1:";
+  const bool top_1 = text.starts_with(prefix);
+  const std::string number = top_1 ? text.substr(prefix.size()) : text;
+  double value = 0;
+  const char* end = number.data() + number.size();
+  const auto [at, error] = std::from_chars(number.data(), end, value);
+  if (error != std::errc() || at != end || !std::isfinite(value) || value < 0 ||
+      (!top_1 && value == 0)) {
+    throw UsageError(
+        fmt::format("--accuracy '{}': decibels above 0, or top1:P with P percentage points", text));
   }
-  if (by.samples.folder.empty()) {
-    throw UsageError("ranges come from samples (--calibrate DIR) or from a table (--table FILE)");
+  if (top_1) return {0, value};
+  return {value, std::nullopt};
+}
+
+bool ends_with_page(const std::string& file) {
+  const std::string ending = std::filesystem::path(file).extension().string();
+  return ending == ".html" || ending == ".htm";
+}
+
+void check_report(const Options& options) {
+  if (!options.reports || options.report.empty()) return;
+  const std::filesystem::path path(options.report);
+  if (!ends_with_page(options.report) && path.extension() != ".json") {
+    throw UsageError(
+        fmt::format("--report {}: a file .html or .json is wanted, or nothing for the "
+                    "terminal",
+                    options.report));
   }
-  return quantize_model(
-      options.model, options.output,
-      [&](const auto& inputs, const auto& use) { for_each_sample(by.samples, inputs, use); },
-      quantize_options(by), options.accuracy);
+  if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path())) {
+    throw UsageError(fmt::format("--report {}: there is no folder {}", options.report,
+                                 path.parent_path().string()));
+  }
+}
+
+// Pictures of both kinds of samples are prepared alike.
+BatchOptions batches_of(const Options& options) {
+  BatchOptions batches = options.batches;
+  Preparation& how = batches.preparation;
+  const ImageOptions plain;
+  const ImageOptions& given = options.calibration.samples.image;
+  if (!options.preset.empty()) how = preparation_preset(options.preset);
+  if (options.preset.empty() || given.mean != plain.mean) how.image.mean = given.mean;
+  if (options.preset.empty() || given.std != plain.std) how.image.std = given.std;
+  how.image.layout = given.layout;
+  how.image.channels = given.channels;
+  if (options.resize_shorter) how.resize_shorter = *options.resize_shorter;
+  if (options.crop) how.crop = *options.crop;
+  check_preparation(how);
+  batches.batch = options.batch;
+  return batches;
+}
+
+std::string range_text(const ValueRange& range) {
+  if (range.low == 0 && range.high == 0) return "";
+  return fmt::format("{:.4g} … {:.4g}", range.low, range.high);
+}
+
+std::string decibels_text(double value, bool kept) {
+  if (kept) return "float";
+  return std::isfinite(value) ? fmt::format("{:.1f}", value) : "exact";
+}
+
+void report_noise(const Options& options, const QuantizedModel& done) {
+  const std::string name = std::filesystem::path(options.model).filename().string();
+  if (!options.report.empty()) {
+    write_output_file(options.report, ends_with_page(options.report)
+                                          ? report::noise_html(done.nodes, name)
+                                          : report::noise_json(done.nodes, name, 2) + "\n");
+    return;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"node", "op", "alone dB", "weights dB", "reached dB", "reads"}};
+  for (const NodeNoise& node : done.nodes) {
+    rows.push_back({node.name, node.op, decibels_text(node.alone, node.kept),
+                    decibels_text(node.weights, node.kept), decibels_text(node.reached, node.kept),
+                    range_text(node.input)});
+  }
+  fmt::print("{}", table(rows, {2, 3, 4}));
 }
 
 int execute(const Options& options) {
-  const QuantizedModel done = quantized(options);
+  const Accuracy accuracy = accuracy_of(options.accuracy);
+  check_report(options);
+  const std::string folder = options.calibration.samples.folder.string();
+  const std::filesystem::path& table = options.calibration.table;
+  const bool has_data = !options.source.path.empty();
+  if (folder.empty() && table.empty() && !has_data) {
+    throw UsageError(
+        "ranges come from samples (--calibrate DIR, or --data DIR) or from a table (--table FILE)");
+  }
+  if (!table.empty() && (!options.accuracy.empty() || options.reports)) {
+    throw UsageError("--accuracy and --report are measured on samples: --calibrate");
+  }
+  if (accuracy.top_1_loss && !has_data) {
+    throw UsageError("--accuracy top1 needs labelled data: --data DIR");
+  }
+  ProgramOptions program;
+  if (!options.engine.empty()) program.engines = split_engines(options.engine);
+  program.device = options.device;
+  ModelQuantization how =
+      model_quantization(options.quantizer, quantize_options(options.calibration),
+                         options.engine.empty() ? ProgramOptions{.engines = {}} : program);
+  how.decibels = accuracy.decibels;
+  how.rank = options.reports;
+
+  const BatchOptions batches = batches_of(options);
+  std::unique_ptr<LabelledSet> set;
+  if (has_data) set = open_labelled_set(options.source);
+  Top1Bound bound;
+  if (accuracy.top_1_loss) {
+    const Progress progress("measuring top-1 in floating point");
+    bound = bound_top_1(options.model, *set, batches, *accuracy.top_1_loss, program);
+    how.judge = bound.judge;
+    how.wanted = bound.wanted;
+  }
+  const SampleSource samples = folder.empty()
+                                   ? calibration_samples(*set, batches, options.calibrate_samples)
+                                   : [&](const auto& inputs, const auto& use) {
+                                       for_each_sample(options.calibration.samples, inputs, use);
+                                     };
+  const QuantizedModel done =
+      table.empty() ? quantize_model(options.model, options.output, samples, how)
+                    : quantize_model(options.model, options.output, table, how.values);
   fmt::print("{}: {} of {} Conv, Gemm and MatMul nodes in int8, {} values with a scale, {}\n",
              options.output, done.summary.sums, done.summary.sums + done.summary.kept,
              done.summary.values, plural(done.samples, "sample"));
-  if (options.accuracy > 0) {
-    fmt::print("{:.1f} dB{}\n", done.decibels,
-               done.kept.empty()
-                   ? ""
-                   : fmt::format("; kept in floating point: {}", fmt::join(done.kept, ", ")));
+  const std::string kept =
+      done.kept.empty() ? ""
+                        : fmt::format("; kept in floating point: {}", fmt::join(done.kept, ", "));
+  if (accuracy.decibels > 0) fmt::print("{:.1f} dB{}\n", done.reached, kept);
+  if (accuracy.top_1_loss) {
+    fmt::print("top_1 {:.4f}, in floating point {:.4f}{}\n", done.reached, bound.plain, kept);
   }
+  if (options.reports) report_noise(options, done);
   return kOk;
+}
+
+void add_labelled_options(CLI::App& app, Options& options) {
+  const std::string group = "Labelled data";
+  app.add_option("--data", options.source.path,
+                 "labelled samples, for --accuracy top1 and, without --calibrate, to calibrate "
+                 "with: as for xrt eval")
+      ->type_name("DIR")
+      ->group(group);
+  app.add_option("--format", options.source.format,
+                 "of the data: auto, ofrecord, folders, arrays, csv")
+      ->check(CLI::IsMember(labelled_formats()))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--classes", options.source.classes,
+                 "names of the classes, one a line, class 0 first")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--label-offset", options.batches.label_offset, "added to each label")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--limit", options.batches.limit, "judge by the first N samples; 0: all")
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--batch", options.batch, "samples of one run of the judged model; 0: as declared")
+      ->check(from_zero())
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--calibrate-samples", options.calibrate_samples,
+                 "how many of the data calibrate, without --calibrate")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--preset", options.preset,
+                 "of pictures of the data, imagenet or oneflow; --mean and --std override it")
+      ->check(CLI::IsMember(preparation_presets()))
+      ->group(group);
+  app.add_option("--resize-shorter", options.resize_shorter, "pixels that the shorter side gets")
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--crop", options.crop, "cut N x N pixels out of the middle")
+      ->type_name("N")
+      ->group(group);
 }
 
 }  // namespace
@@ -65,13 +248,28 @@ void add_quantize(CLI::App& app, Command& chosen) {
       ->required()
       ->type_name("MODEL");
   sub->add_option("-o,--output", options->output, "the ONNX file to write")->required();
+  sub->add_option("-e,--engine", options->engine,
+                  "engines that the model is for: they decide the form of activations, and "
+                  "--accuracy top1 runs on them")
+      ->type_name("ENGINES");
+  sub->add_option("--device", options->device, "that the engines are for")->capture_default_str();
   sub->add_option("--accuracy", options->accuracy,
-                  "signal over noise that the outputs must have on the samples, in decibels: nodes "
-                  "that cost most stay in floating point, as few as will do")
-      ->type_name("DB")
-      ->check(CLI::PositiveNumber);
+                  "what the result must reach; nodes that cost most stay in floating point, as few "
+                  "as will do. DB: signal over noise of the outputs on the samples, in decibels; "
+                  "top1:P: at most P percentage points of top-1 lost on --data")
+      ->type_name("DB|top1:P");
+  CLI::Option* report = sub->add_option_function<std::vector<std::string>>(
+      "--report",
+      [options](const std::vector<std::string>& files) {
+        options->reports = true;
+        if (!files.empty()) options->report = files.front();
+      },
+      "rank the nodes by the noise that each makes: in the terminal, or in a file .html or .json");
+  report->type_name("FILE")->expected(0, 1);
+  add_quantizer_options(*sub, options->quantizer);
   add_calibration_options(*sub, options->calibration);
   add_table_option(*sub, options->calibration);
+  add_labelled_options(*sub, *options);
   sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });
 }
 

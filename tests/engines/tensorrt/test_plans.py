@@ -259,3 +259,105 @@ def test_one_case_of_each_op_is_built() -> None:
     summary = next(line for line in result.stdout.splitlines() if "node tests" in line)
     built = int(summary.split(" built")[0].split()[-1])
     assert built >= 100, summary
+
+
+# --- int8 ----------------------------------------------------------------------------------------
+
+
+def quantised_by_us(path: Path, **options: object) -> Path:
+    """Two convolutions with biases, a pool, a product: what `engine="tensorrt"` makes of them."""
+    import openxrt.quantize
+
+    rng = np.random.default_rng(2)
+    constants = {
+        "w": rng.standard_normal((16, 3, 3, 3)),
+        "b": rng.standard_normal(16),
+        "v": rng.standard_normal((16, 16, 3, 3)),
+        "c": rng.standard_normal(16),
+        "u": rng.standard_normal((16, 10)),
+        "d": rng.standard_normal(10),
+    }
+    model = make_model(
+        [
+            helper.make_node("Conv", ["x", "w", "b"], ["1"], name="one", pads=[1] * 4),
+            helper.make_node("Relu", ["1"], ["2"], name="relu"),
+            helper.make_node("Conv", ["2", "v", "c"], ["3"], name="two", pads=[1] * 4),
+            helper.make_node("Add", ["3", "2"], ["4"], name="sum"),
+            helper.make_node("GlobalAveragePool", ["4"], ["5"], name="pool"),
+            helper.make_node("Flatten", ["5"], ["6"], name="flat"),
+            helper.make_node("Gemm", ["6", "u", "d"], ["y"], name="head"),
+        ],
+        [tensor("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [tensor("y", TensorProto.FLOAT, [1, 10])],
+        [numpy_helper.from_array(v.astype(np.float32), n) for n, v in constants.items()],
+    )
+    (path / "float.onnx").write_bytes(model)
+    samples = [{"x": rng.standard_normal((1, 3, 8, 8)).astype(np.float32)} for _ in range(8)]
+    openxrt.quantize.quantize(
+        path / "float.onnx", path / "int8.onnx", calibration=samples, **options
+    )
+    return path / "int8.onnx"
+
+
+def int8_layers(program: openxrt.Program) -> None:
+    """Strict: one plan, and Q and DQ in it, in the form that TensorRT documents."""
+    explanation = program.explain()
+    assert set(explanation.nodes_per_engine) == {"tensorrt"}
+    assert len(explanation["launches"]) == 1
+    ops = [row["op"] for row in explanation["nodes"]]
+    assert ops.count("QuantizeLinear") >= 3
+    assert ops.count("DequantizeLinear") >= ops.count("QuantizeLinear") + 2
+
+
+def test_our_quantiser_writes_what_it_takes(tmp_path: Path) -> None:
+    model = quantised_by_us(tmp_path, engine="tensorrt", device="cuda:0")
+    int8_layers(load(model))
+    graph = onnx.load(model).graph
+    kinds = {c.name: c.data_type for c in graph.initializer}
+    quantise = [n for n in graph.node if n.op_type == "QuantizeLinear"]
+    assert {kinds[n.input[2]] for n in quantise} == {TensorProto.INT8}
+    # It is the same model for others: ONNX Runtime stays close to the float one.
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x = {"x": np.random.default_rng(3).standard_normal((1, 3, 8, 8)).astype(np.float32)}
+    wanted = onnxruntime.InferenceSession(tmp_path / "float.onnx").run(None, x)[0]
+    found = onnxruntime.InferenceSession(model).run(None, x)[0]
+    assert np.abs(found - wanted).max() < 0.05 * np.ptp(wanted)
+
+
+def test_the_form_for_cpus_is_refused_by_name(tmp_path: Path) -> None:
+    model = quantised_by_us(tmp_path, activations="asymmetric")
+    with pytest.raises(openxrt.Unsupported, match="QuantizeLinear"):
+        load(model)
+
+
+def test_modules_in_int8_are_one_plan() -> None:
+    torch = pytest.importorskip("torch")
+    import openxrt.torch as xt
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 16, 3, padding=1),
+        torch.nn.BatchNorm2d(16),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(16, 16, 3),
+        torch.nn.Flatten(),
+        torch.nn.Linear(16 * 36, 10),
+    ).eval()
+    samples = [torch.randn(1, 3, 8, 8) for _ in range(4)]
+    module = xt.XRTModule(
+        net,
+        engine=["tensorrt"],
+        device="cuda:0",
+        strict=True,
+        use_int8=True,
+        int8_calibration=samples,
+        cache_dir="",
+        engine_options={"tensorrt": {"compute_capabilities": "89"}},
+    )
+    if has_gpu():
+        module(samples[0])
+    else:
+        with pytest.raises(openxrt.EngineError, match="runs on a GPU"):
+            module(samples[0])
+    (program,) = module.programs()
+    int8_layers(program)
