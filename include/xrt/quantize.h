@@ -159,7 +159,7 @@ class XRT_API ChannelWatcher {
 
 struct SmoothOptions {
   double strength = 0.5;  // 0: what is read stays as it is; 1: the weights take all of it
-  bool layers = true;     // Conv, Relu, Conv: cross-layer equalisation
+  bool layers = false;    // Conv, Relu, Conv: cross-layer equalisation
   bool products = true;   // MatMul and Gemm: SmoothQuant
 };
 

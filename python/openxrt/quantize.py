@@ -248,7 +248,7 @@ def quantize(
     activations: str = "auto",
     ops: Sequence[str] = (),
     smooth: float = 0.5,
-    equalize: bool = True,
+    equalize: bool = False,
     correct_bias: bool = True,
     data: str | PathLike[str] | None = None,
     data_options: DataOptions | None = None,
@@ -275,9 +275,9 @@ def quantize(
             engines take them, asymmetric where `engine` is left out.
         ops: rules "PATTERN=WORD,WORD": PATTERN is an op type or a node's name with * and ?; words
             are float or int8, asymmetric or symmetric, and a clipping. The last that fits counts.
-        smooth: how much of the differences between channels goes from what products and
-            convolutions read into their weights, where the noise gets less: 0 nothing, 1 all.
-        equalize: do so between convolutions, too.
+        smooth: how much of the differences between channels goes from what products read into
+            their weights, where the noise gets less: 0 nothing, 1 all.
+        equalize: do so between two convolutions, too: cross-layer equalisation.
         correct_bias: take off biases what rounding the weights adds in the mean.
         data: labelled samples, as for :func:`openxrt.evaluate`.
         data_options: arguments of :func:`openxrt.evaluate` about its data.
@@ -357,7 +357,7 @@ def rank_nodes(
     activations: str = "auto",
     ops: Sequence[str] = (),
     smooth: float = 0.5,
-    equalize: bool = True,
+    equalize: bool = False,
     correct_bias: bool = True,
 ) -> list[NodeNoise]:
     """What each node costs in int8, the noisiest first; behind them those that stay in floating

@@ -21,13 +21,12 @@ void add_quantizer_options(CLI::App& app, QuantizerOptions& options) {
       ->type_name("PATTERN=WORD,...")
       ->allow_extra_args(false);
   app.add_option("--smooth", options.smooth,
-                 "how much of the differences between channels goes from what products and "
-                 "convolutions read into their weights, where the noise gets less: 0 nothing, 1 "
-                 "all")
+                 "how much of the differences between channels goes from what products read into "
+                 "their weights, where the noise gets less: 0 nothing, 1 all")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_flag("--no-equalization", options.no_equalization,
-               "leave channels between convolutions as they are");
+  app.add_flag("--equalize", options.equalize,
+               "do so between two convolutions, too: cross-layer equalisation");
   app.add_flag("--no-bias-correction", options.no_bias_correction,
                "leave in biases what rounding the weights adds in the mean");
 }
@@ -45,7 +44,7 @@ ModelQuantization model_quantization(const QuantizerOptions& options, QuantizeOp
   }
   for (const std::string& rule : options.rules) how.values.rules.push_back(op_rule_of(rule));
   how.smoothing.strength = options.smooth;
-  how.smoothing.layers = !options.no_equalization;
+  how.smoothing.layers = options.equalize;
   how.correct_bias = !options.no_bias_correction;
   return how;
 }

@@ -14,7 +14,7 @@ struct QuantizerOptions {
   std::string activations = "auto";
   std::vector<std::string> rules;
   double smooth = SmoothOptions().strength;
-  bool no_equalization = false, no_bias_correction = false;
+  bool equalize = false, no_bias_correction = false;
 };
 
 void add_quantizer_options(CLI::App& app, QuantizerOptions& options);
