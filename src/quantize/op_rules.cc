@@ -2,10 +2,12 @@
 #include "quantize/op_rules.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "xrt/error.h"
 
@@ -23,10 +25,9 @@ std::optional<Activations> form_of(std::string_view text) {
 }
 
 std::optional<Clipping> known_clipping(std::string_view text) {
-  for (const std::string_view name : {"minmax", "percentile", "entropy", "mse"}) {
-    if (text == name) return clipping_of(text);
-  }
-  return std::nullopt;
+  const std::vector<std::string>& names = clipping_names();
+  if (std::find(names.begin(), names.end(), text) == names.end()) return std::nullopt;
+  return clipping_of(text);
 }
 
 }  // namespace
@@ -60,9 +61,8 @@ OpRule op_rule_of(std::string_view text) {
       rule.clipping = clipping;
     } else {
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("rule '{}': '{}' is none of float, int8, asymmetric, symmetric, "
-                              "minmax, percentile, entropy and mse",
-                              text, word));
+                  fmt::format("rule '{}': '{}' is none of float, int8, asymmetric, symmetric, {}",
+                              text, word, fmt::join(clipping_names(), ", ")));
     }
   }
   return rule;

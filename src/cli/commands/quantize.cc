@@ -172,7 +172,7 @@ int execute(const Options& options) {
     how.judge = bound.judge;
     how.wanted = bound.wanted;
   }
-  const SampleSource samples = folder.empty()
+  const SampleSource samples = folder.empty() && set != nullptr
                                    ? calibration_samples(*set, batches, options.calibrate_samples)
                                    : [&](const auto& inputs, const auto& use) {
                                        for_each_sample(options.calibration.samples, inputs, use);
