@@ -114,6 +114,8 @@ PUBLIC_HEADERS = {
     "engine_c.h": "engine",
     "engine_graph.h": "engine",
     "quantize.h": "quantize",
+    "quantize_training.h": "quantize",
+    "quantize_weights.h": "quantize",
     "options.h": "options",
     "options.inc": "options",
     "threads.h": "device",

@@ -460,6 +460,24 @@ def quantize_by_table(
     *,
     how: Mapping[str, object],
 ) -> dict[str, Any]: ...
+def quantize_weights(
+    model: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    bits: int,
+    block: int,
+    symmetric: bool,
+    search: bool = True,
+    keep_float: set[str] = ...,
+) -> dict[str, Any]: ...
+def quantize_dynamic(
+    model: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    keep_float: set[str] = ...,
+) -> dict[str, Any]: ...
+def trainable_quantised(model: str | PathLike[str]) -> Graph: ...
+def export_trained(graph: Graph, output: str | PathLike[str]) -> None: ...
 def rewrite_onnx(model: bytes | str | PathLike[str], *, simplify: bool = False) -> bytes: ...
 def import_oneflow_job(
     text: str,

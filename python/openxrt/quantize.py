@@ -25,8 +25,9 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _core
-from ._core import CalibrationTable, InvalidArgument
+from ._core import CalibrationTable, Graph, InvalidArgument
 from ._int8 import Calibration, Clipping, ptq_calibration_mode
+from ._weights import quantize_dynamic, quantize_weights
 from .evaluation import DataOptions, labelled_set
 
 __all__ = [
@@ -36,10 +37,12 @@ __all__ = [
     "NodeNoise",
     "Samples",
     "calibrate",
+    "export_trained",
     "ptq_calibration_mode",
     "quantize",
     "rank_nodes",
     "sample_folder",
+    "trainable",
 ]
 
 # A folder (docs/guides/quantization.md), or samples: arrays by the inputs' names.
@@ -254,6 +257,10 @@ def quantize(
     data_options: DataOptions | None = None,
     calibrate_samples: int = 100,
     report: str | PathLike[str] | None = None,
+    weights: Literal["int4", "int8"] | None = None,
+    block: int | None = None,
+    symmetric: bool | None = None,
+    dynamic: bool = False,
 ) -> str:
     """Writes the model (an ONNX file or a OneFlow folder) in int8; returns what was done.
 
@@ -283,11 +290,26 @@ def quantize(
         data_options: arguments of :func:`openxrt.evaluate` about its data.
         calibrate_samples: how many of `data` calibrate where `calibration` is left out.
         report: a file .html or .json for what each node costs: see :func:`rank_nodes`.
+        weights: nothing but the weights of MatMul, Gemm and Gather is quantised, without samples.
+        block: how many weights share a scale, a power of two from 16 on; 0: all of an output
+            channel. 32 for "int4" and 0 for "int8" unless given.
+        symmetric: leave zero points of weights out; the default for "int8".
+        dynamic: each run finds the ranges; without samples.
+
+    Of samples, `weights` and `dynamic` one is wanted.
 
     Raises:
-        InvalidArgument: samples do not fit, naming file and input; a rule or a name fits no node.
+        InvalidArgument: two of them, or none, are given; samples do not fit, naming file and input; a rule or a name fits no node.
         TypeError: a sample is no mapping.
     """
+    if weights is not None or dynamic:
+        if calibration is not None or data is not None or (dynamic and weights is not None):
+            raise InvalidArgument("one of samples, weights= and dynamic=True is wanted")
+        if dynamic:
+            _refuse_block(block, symmetric)
+            return quantize_dynamic(model, output, set(keep_float))
+        return quantize_weights(model, output, weights, block, symmetric, set(keep_float))
+    _refuse_block(block, symmetric)
     loss = _top_1_loss(accuracy)
     target = None if report is None else Path(report)
     if target is not None and target.suffix not in (".html", ".json"):
@@ -315,6 +337,11 @@ def quantize(
     if done["kept_for_accuracy"]:
         said += f"; kept in floating point: {', '.join(done['kept_for_accuracy'])}"
     return said
+
+
+def _refuse_block(block: int | None, symmetric: bool | None) -> None:
+    if block is not None or symmetric is not None:
+        raise InvalidArgument("block= and symmetric= are of weights=")
 
 
 def _options(
@@ -372,3 +399,22 @@ def rank_nodes(
     with TemporaryDirectory(prefix="openxrt-rank-") as folder:
         done = _quantize(model, Path(folder) / "int8.onnx", calibration, None, None, 1, None, how)
     return [NodeNoise(**row) for row in done["nodes"]]
+
+
+def trainable(model: str | PathLike[str]) -> Graph:
+    """A quantised model (Q/DQ, as quantize() writes with samples) to train on with its rounding in
+    place.
+
+    >>> trainer = openxrt.Trainer(openxrt.quantize.trainable("int8.onnx"), loss="cross_entropy")
+    >>> loss = trainer.step(images, target=labels)
+    >>> openxrt.quantize.export_trained(trainer.model(), "better.onnx")
+
+    Weights are float32 behind QuantizeLinear and DequantizeLinear, with scales that follow their
+    largest number; scales of activations stay. Raises InvalidArgument where nothing is quantised.
+    """
+    return _core.trainable_quantised(model)
+
+
+def export_trained(graph: Graph, output: str | PathLike[str]) -> None:
+    """Writes what trainable() made, and a Trainer trained, as an ONNX file with int8 weights."""
+    _core.export_trained(graph, output)

@@ -27,6 +27,7 @@
 #include "program/calibration.h"
 #include "program/int8_form.h"
 #include "program/quantize_model.h"
+#include "program/quantize_weights_model.h"
 #include "report/noise.h"
 #include "values/convert.h"
 #include "xrt/calibration.h"
@@ -216,6 +217,40 @@ nb::dict quantize_by_table(const std::filesystem::path& model, const std::filesy
   return result;
 }
 
+nb::dict quantize_weights_file(const std::filesystem::path& model,
+                               const std::filesystem::path& output, int bits, std::int64_t block,
+                               bool symmetric, bool search, std::set<std::string> keep_float) {
+  const WeightOptions options{bits, block, symmetric, search, std::move(keep_float)};
+  WeightSummary done;
+  {
+    const nb::gil_scoped_release release;
+    done = quantize_model_weights(model, output, options);
+  }
+  nb::dict result;
+  result["products"] = done.products;
+  result["tables"] = done.tables;
+  result["kept"] = done.kept;
+  result["bytes_before"] = done.bytes_before;
+  result["bytes_after"] = done.bytes_after;
+  result["decibels"] = done.decibels;
+  return result;
+}
+
+nb::dict quantize_dynamic_file(const std::filesystem::path& model,
+                               const std::filesystem::path& output,
+                               std::set<std::string> keep_float) {
+  const DynamicOptions options{std::move(keep_float)};
+  DynamicSummary done;
+  {
+    const nb::gil_scoped_release release;
+    done = quantize_model_dynamic(model, output, options);
+  }
+  nb::dict result;
+  result["products"] = done.products;
+  result["kept"] = done.kept;
+  return result;
+}
+
 }  // namespace
 
 void bind_quantize(nb::module_& module) {
@@ -242,6 +277,31 @@ void bind_quantize(nb::module_& module) {
   module.def("quantize_by_table", quantize_by_table, nb::arg("model"), nb::arg("output"),
              nb::arg("table"), nb::kw_only(), nb::arg("how"),
              "Writes a model's file in int8 by a calibration table; the counts of nodes.");
+  module.def("quantize_weights", quantize_weights_file, nb::arg("model"), nb::arg("output"),
+             nb::kw_only(), nb::arg("bits"), nb::arg("block"), nb::arg("symmetric"),
+             nb::arg("search") = true, nb::arg("keep_float") = std::set<std::string>(),
+             "Writes a model's file with weights of 4 or 8 bits; the counts of nodes and bytes. "
+             "openxrt.quantize.quantize() is its user.");
+  module.def("quantize_dynamic", quantize_dynamic_file, nb::arg("model"), nb::arg("output"),
+             nb::kw_only(), nb::arg("keep_float") = std::set<std::string>(),
+             "Writes a model's file with products in int8 whose ranges each run finds; the counts "
+             "of nodes. openxrt.quantize.quantize() is its user.");
+  module.def(
+      "trainable_quantised",
+      [](const std::filesystem::path& model) {
+        return graph_object(trainable_quantised_model(model));
+      },
+      nb::arg("model"),
+      "The graph of a quantised model's file with float32 weights behind their rounding, to train "
+      "on. openxrt.quantize.trainable() is its user.");
+  module.def(
+      "export_trained",
+      [](const nb::object& graph, const std::filesystem::path& output) {
+        export_trained_model(graph_of(graph), output);
+      },
+      nb::arg("graph"), nb::arg("output"),
+      "Writes such a graph as an ONNX file with int8 weights. openxrt.quantize.export_trained() is "
+      "its user.");
 }
 
 }  // namespace xrt::python

@@ -103,8 +103,7 @@ class Differentiation {
 
   // Which inputs of a node pass a gradient on.
   bool passes(const Node& node, const std::optional<RuleDef>& def, std::size_t i) const {
-    const ValueId v = node.inputs[i];
-    if (!v.valid() || !varied_[v.index] || !is_real(graph_.type(v))) return false;
+    if (!may_pass(graph_, node, i) || !varied_[node.inputs[i].index]) return false;
     return !def || def->passes(i);
   }
 
@@ -139,7 +138,7 @@ class Differentiation {
       }
       if (!any) continue;
       for (const ValueId v : node.outputs) {
-        if (v.valid() && is_real(graph_.type(v))) varied_[v.index] = true;
+        if (v.valid() && gradient_type(graph_, v)) varied_[v.index] = true;
       }
     }
   }
@@ -231,7 +230,7 @@ class Differentiation {
       for (const ValueId v : graph_.dependencies(id)) any = any || reached[v.index];
       if (!any) continue;
       const bool ends = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
-        return v.valid() && (useful[v.index] || !is_real(graph_.type(v)));
+        return v.valid() && (useful[v.index] || !gradient_type(graph_, v));
       });
       if (ends) {
         return fmt::format(
@@ -310,10 +309,10 @@ class Differentiation {
 
   void accumulate(Emitter& emitter, ValueId v, ValueId more) {
     const ValueId before = gradient(v);
-    set_gradient(v, before.valid()
-                        ? (emitter.var(before) + Var{&emitter, more, graph_.type(v).dtype}).id
-                        : more);
-    graph_.set_type(gradient(v), graph_.type(v));
+    const Type type = *gradient_type(graph_, v);
+    set_gradient(
+        v, before.valid() ? (emitter.var(before) + Var{&emitter, more, type.dtype}).id : more);
+    graph_.set_type(gradient(v), type);
   }
 
   ValueId result(Emitter& emitter, ValueId v) {

@@ -137,6 +137,7 @@ const RuleRegistry& RuleRegistry::get() {
     register_elementwise(r);
     register_activations(r);
     register_matrix(r);
+    register_quantization(r);
     register_convolution(r);
     register_pool(r);
     register_normalization(r);

@@ -132,6 +132,7 @@ std::optional<RuleDef> rule_for(const Graph& graph, const Node& node);
 // One per file.
 void register_elementwise(RuleRegistry& registry);
 void register_activations(RuleRegistry& registry);
+void register_quantization(RuleRegistry& registry);
 void register_matrix(RuleRegistry& registry);
 void register_convolution(RuleRegistry& registry);
 void register_pool(RuleRegistry& registry);

@@ -36,7 +36,18 @@ inline std::uint16_t float_to_half(float value) {
   return sign | static_cast<std::uint16_t>(rounded >> 13);
 }
 
-// Likewise.
+inline float half_to_float(std::uint16_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+  const std::uint32_t magnitude = bits & 0x7FFFU;
+  // Shifted into place the exponent is 112 too small; the multiplication also makes subnormals
+  // right. Infinity and NaN keep an exponent of all ones.
+  const float scaled = std::bit_cast<float>(magnitude << 13) * std::bit_cast<float>(0x77800000U);
+  std::uint32_t result = std::bit_cast<std::uint32_t>(scaled);
+  if (magnitude >= 0x7C00U) result |= 0x7F800000U;
+  return std::bit_cast<float>(result | sign);
+}
+
+// Rounds as float_to_half().
 inline std::uint16_t float_to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);

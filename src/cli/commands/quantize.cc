@@ -17,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/quantizer_options.h"
 #include "cli/text.h"
+#include "cli/weight_options.h"
 #include "data/samples.h"
 #include "evaluation/calibration_samples.h"
 #include "evaluation/top_1_bound.h"
@@ -33,6 +34,7 @@ engine computes those in its own int8.
   xrt quantize resnet50.onnx -o resnet50_int8.onnx --calibrate pictures --mean .485 .456 .406 --std .229 .224 .225
   xrt quantize resnet50.onnx -o resnet50_int8.onnx --data imagenet/val --preset imagenet --accuracy top1:0.5
   xrt quantize bert.onnx -o bert_int8.onnx --calibrate texts --engine tensorrt --device cuda:0 --report noise.html
+  xrt quantize bert.onnx -o bert_int4.onnx --weights int4
   xrt compare resnet50_int8.onnx -e native -e openvino)";
 
 struct Options {
@@ -46,6 +48,7 @@ struct Options {
   std::size_t calibrate_samples = 100;
   CalibrationOptions calibration;
   QuantizerOptions quantizer;
+  WeightFlags weights;
 };
 
 // --accuracy: decibels, or "top1:" and percentage points.
@@ -138,6 +141,15 @@ void report_noise(const Options& options, const QuantizedModel& done) {
 }
 
 int execute(const Options& options) {
+  if (options.weights.given()) {
+    if (!options.calibration.samples.folder.empty() || !options.calibration.table.empty() ||
+        !options.source.path.empty()) {
+      throw UsageError("--weights and --dynamic take neither samples nor a table");
+    }
+    quantize_without_samples(options.model, options.output, options.weights,
+                             options.calibration.skip);
+    return kOk;
+  }
   const Accuracy accuracy = accuracy_of(options.accuracy);
   check_report(options);
   const std::string folder = options.calibration.samples.folder.string();
@@ -145,7 +157,8 @@ int execute(const Options& options) {
   const bool has_data = !options.source.path.empty();
   if (folder.empty() && table.empty() && !has_data) {
     throw UsageError(
-        "ranges come from samples (--calibrate DIR, or --data DIR) or from a table (--table FILE)");
+        "ranges come from samples (--calibrate DIR, or --data DIR) or from a table (--table FILE); "
+        "--weights and --dynamic need none");
   }
   if (!table.empty() && (!options.accuracy.empty() || options.reports)) {
     throw UsageError("--accuracy and --report are measured on samples: --calibrate");
@@ -242,7 +255,8 @@ void add_labelled_options(CLI::App& app, Options& options) {
 
 void add_quantize(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("quantize", "Quantise a model to int8 by samples");
+  CLI::App* sub = app.add_subcommand(
+      "quantize", "Quantise a model to int8 by samples, or its weights to 4 or 8 bits");
   sub->footer(kFooter);
   sub->add_option("model", options->model, "an ONNX file, or a folder that OneFlow saved")
       ->required()
@@ -270,6 +284,7 @@ void add_quantize(CLI::App& app, Command& chosen) {
   add_calibration_options(*sub, options->calibration);
   add_table_option(*sub, options->calibration);
   add_labelled_options(*sub, *options);
+  add_weight_options(*sub, options->weights);
   sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });
 }
 

@@ -5,6 +5,7 @@
 
 #include "device/processor.h"
 #include "engine/handles.h"
+#include "engines/native/compressed/kernels.h"
 #include "engines/native/dnn/register.h"
 #include "engines/native/executable.h"
 #include "engines/native/kernels/register.h"
@@ -30,7 +31,10 @@ EngineInfo make_info() {
   // ignores the wish, and bfloat16 is what the graph's types say.
   if (processor().has("amx_bf16")) info.devices[0].precisions.push_back(Precision::kBF16);
   info.options = {{"precision", EngineOption::Kind::kText, "",
-                   "f32 or bf16: overrides the program's precision for this engine"}};
+                   "f32 or bf16: overrides the program's precision for this engine"},
+                  {"activations", EngineOption::Kind::kText, "float",
+                   "float or int8: products with constant weights of 4 and 8 bits round the other "
+                   "factor to int8, each block by its own range"}};
   info.shapes = Shapes::kAny;
   // An aliased output is written over its input by the step that makes it, where no later one reads
   // the input; else it is computed aside and copied when all nodes have run.
@@ -46,6 +50,7 @@ EngineInfo make_info() {
 NativeEngine::NativeEngine() : info_(make_info()) {
   dnn::register_kernels(registry_);
   register_kernels(registry_);
+  register_compressed_kernels(registry_);
 }
 
 Support NativeEngine::supports(const SupportQuery& query) const {

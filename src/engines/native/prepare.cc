@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/prepare.h"
 
+#include "engines/native/compressed/kernels.h"
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/updates.h"
 #include "ir/pattern.h"
@@ -65,6 +66,7 @@ std::vector<std::string> prepare_graph(Graph& graph, const KernelRegistry& regis
       graph, [&](const Graph& g, NodeId id) { return registry.find(NodeView(g, id)) == nullptr; });
   fuse_updates(graph, aliases);
   std::vector<std::string> remarks = dnn::fuse_int8(graph);
+  for (std::string& remark : fuse_compressed(graph)) remarks.push_back(std::move(remark));
   dequantize_constants(graph);
   dnn::optimize(graph);
   return remarks;

@@ -28,6 +28,11 @@ class StoredWeights {
   // True: the kernel saved none, its constants are whole.
   bool empty() const { return items_.empty(); }
 
+  // Bytes of the next ones; 0 where there are no more.
+  std::size_t next_bytes() const {
+    return next_ < items_.size() ? items_[next_].second.bytes() : 0;
+  }
+
   // The next ones: uint8, of `bytes` bytes. kEngine where the layout differs from the one wanted:
   // then this blob is of no use here.
   Tensor take(std::string_view layout, std::size_t bytes) {

@@ -286,17 +286,6 @@ void store_any(DType dtype, const In* source, std::int64_t n, void* target, std:
 
 }  // namespace
 
-float half_to_float(std::uint16_t bits) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-  const std::uint32_t magnitude = bits & 0x7FFFU;
-  // Shifted into place the exponent is 112 too small; the multiplication also makes subnormals
-  // right. Infinity and NaN keep an exponent of all ones.
-  const float scaled = std::bit_cast<float>(magnitude << 13) * std::bit_cast<float>(0x77800000U);
-  std::uint32_t result = std::bit_cast<std::uint32_t>(scaled);
-  if (magnitude >= 0x7C00U) result |= 0x7F800000U;
-  return std::bit_cast<float>(result | sign);
-}
-
 std::uint8_t float_to_small(DType dtype, float value, bool saturate, Rounding rounding) {
   if (dtype == DType::kFloat8E8M0) return encode_e8m0(value, saturate, rounding);
   const SmallFormat f = small_format(dtype);

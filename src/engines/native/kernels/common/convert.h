@@ -16,7 +16,6 @@ namespace xrt::native {
 // How a number beyond the target's range is stored, and how float8_e8m0 rounds.
 enum class Rounding : std::uint8_t { kNearest, kUp, kDown };
 
-float half_to_float(std::uint16_t bits);
 inline float bfloat16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }

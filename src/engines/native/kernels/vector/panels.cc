@@ -10,6 +10,9 @@ extern const PanelOps kPanelOpsAvx512;
 void multiply_byte_panel_vnni(const std::uint8_t* x, std::int64_t x_step, std::int64_t rows,
                               std::int64_t quads, const std::int8_t* w, std::int32_t* y,
                               std::int64_t y_step);
+void multiply_block_bytes_vnni(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
+                               std::int64_t rows, const float* scales, const std::int32_t* totals,
+                               std::int64_t step, float* y, std::int64_t y_step);
 #endif
 
 const PanelOps& panel_ops() {
@@ -21,7 +24,10 @@ const PanelOps& panel_ops() {
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (avx2 && avx512) {
       PanelOps chosen = kPanelOpsAvx512;
-      if (__builtin_cpu_supports("avx512vnni")) chosen.multiply_bytes = multiply_byte_panel_vnni;
+      if (__builtin_cpu_supports("avx512vnni")) {
+        chosen.multiply_bytes = multiply_byte_panel_vnni;
+        chosen.multiply_block_bytes = multiply_block_bytes_vnni;
+      }
       return chosen;
     }
     return avx2 ? kPanelOpsAvx2 : kPanelOpsBaseline;

@@ -3,12 +3,26 @@
 // vector_ops.h.
 //
 // Weights lie in panels of so many columns as the registers hold sums of: [depth][panel] of floats,
-// [depth / 4][panel][4] of bytes.
+// [depth / 4][panel][4] of bytes, and BlockPanel.
 #pragma once
 
 #include <cstdint>
 
 namespace xrt::native {
+
+// A panel of weights of 4 or 8 bits with a scale for each block of numbers of a column:
+//   w[k][j] = (number[k][j] - zeros[k / block][j]) * scales[k / block][j]
+// The numbers, from -8 or -128 on, lie in words of 32 bits: [depth / 8][panel] with eight, or
+// [depth / 4][panel] with four numbers of one column. Of eight, the first four are the low halves
+// of the bytes. Blocks begin with a word.
+struct BlockPanel {
+  const void* words;
+  const float* scales;       // [blocks][panel]
+  const std::int8_t* zeros;  // [blocks][panel]; null: all 0
+  std::int64_t depth;        // whole words
+  std::int64_t block;
+  int bits;
+};
 
 struct PanelOps {
   std::int64_t panel;  // columns
@@ -30,6 +44,18 @@ struct PanelOps {
     const float* w_scales;
   };
   void (*add_byte_sums)(const std::int32_t* sums, float* y, std::int64_t n, const ByteSums& how);
+  // y[r][j] += the sum over k of x[r][k] * w[k][j]. `totals`, where w has zeros: [rows][blocks] sums
+  // of x over the numbers of a block.
+  void (*multiply_blocks)(const BlockPanel& w, const float* x, std::int64_t x_step,
+                          std::int64_t rows, const float* totals, std::int64_t totals_step,
+                          float* y, std::int64_t y_step);
+  // to[k - first][j] = w[k][j]; `first` and `depth` are whole words.
+  void (*expand_blocks)(const BlockPanel& w, std::int64_t first, std::int64_t depth, float* to);
+  // y[r][j] += the sum over k of x[r][k] * scales[r][k / block] * w[k][j], exact within a block.
+  // x from -127 on; `totals` as above, of x; `step` elements from row to row of both.
+  void (*multiply_block_bytes)(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
+                               std::int64_t rows, const float* scales, const std::int32_t* totals,
+                               std::int64_t step, float* y, std::int64_t y_step);
 };
 
 // Of the widest instruction set that this CPU has.

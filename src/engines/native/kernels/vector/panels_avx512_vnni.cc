@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "engines/native/kernels/vector/panels.h"
+
 namespace xrt::native {
 namespace {
 
@@ -45,7 +47,103 @@ inline void multiply(const std::uint8_t* x, std::int64_t x_step, std::int64_t qu
   }
 }
 
+// Of blocks: the sums of a block are exact, and then scaled.
+template <int Bits, int Rows>
+inline void multiply_blocks(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
+                            const float* scales, const std::int32_t* totals, std::int64_t step,
+                            float* y, std::int64_t y_step) {
+  constexpr int kWord = Bits == 4 ? 8 : 4;
+  constexpr int kOffset = Bits == 4 ? 8 : 128;  // the instruction's first factors are unsigned
+  const auto* words = static_cast<const std::uint8_t*>(w.words);
+  std::int64_t left = w.depth;
+  for (std::int64_t b = 0; left > 0; ++b, left -= w.block) {
+    __m512i sums[Rows][kVectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < Rows; ++r) {
+      const __m512i start = _mm512_set1_epi32(-kOffset * totals[r * step + b]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = start;
+    }
+    const std::int64_t count = (left < w.block ? left : w.block) / kWord;
+    for (std::int64_t g = 0; g < count; ++g, words += 64 * kVectors, x += kWord) {
+      __m512i low[kVectors], high[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const __m512i here = _mm512_loadu_si512(words + 64 * v);
+        if constexpr (Bits == 4) {
+          const __m512i half = _mm512_set1_epi8(15);
+          const __m512i whole = _mm512_xor_si512(here, _mm512_set1_epi8(static_cast<char>(0x88)));
+          low[v] = _mm512_and_si512(whole, half);
+          high[v] = _mm512_and_si512(_mm512_maskz_srli_epi16(~0U, whole, 4), half);
+        } else {
+          low[v] = _mm512_xor_si512(here, _mm512_set1_epi8(static_cast<char>(0x80)));
+        }
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < Rows; ++r) {
+        std::int32_t four[2];
+        std::memcpy(four, x + r * x_step, kWord);
+        const __m512i first = _mm512_set1_epi32(four[0]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], low[v], first);
+        }
+        if constexpr (Bits == 4) {
+          const __m512i second = _mm512_set1_epi32(four[1]);
+#pragma GCC unroll 4
+          for (int v = 0; v < kVectors; ++v) {
+            sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], high[v], second);
+          }
+        }
+      }
+    }
+    const std::int64_t at = b * 16 * kVectors;
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512 scale = _mm512_loadu_ps(w.scales + at + 16 * v);
+#pragma GCC unroll 4
+      for (int r = 0; r < Rows; ++r) {
+        __m512 sum = _mm512_cvtepi32_ps(sums[r][v]);
+        if (w.zeros != nullptr) {
+          const __m128i bytes =
+              _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.zeros + at + 16 * v));
+          const __m512 zero = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+          const auto total = static_cast<float>(totals[r * step + b]);
+          sum = _mm512_fnmadd_ps(zero, _mm512_set1_ps(total), sum);
+        }
+        float* to = y + r * y_step + 16 * v;
+        const __m512 factor = _mm512_mul_ps(scale, _mm512_set1_ps(scales[r * step + b]));
+        _mm512_storeu_ps(to, _mm512_fmadd_ps(sum, factor, _mm512_loadu_ps(to)));
+      }
+    }
+  }
+}
+
+template <int Bits>
+void multiply_block_panel(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
+                          std::int64_t rows, const float* scales, const std::int32_t* totals,
+                          std::int64_t step, float* y, std::int64_t y_step) {
+  for (; rows >= 4; rows -= 4) {
+    multiply_blocks<Bits, 4>(w, x, x_step, scales, totals, step, y, y_step);
+    x += 4 * x_step;
+    scales += 4 * step;
+    totals += 4 * step;
+    y += 4 * y_step;
+  }
+  if (rows == 3) multiply_blocks<Bits, 3>(w, x, x_step, scales, totals, step, y, y_step);
+  if (rows == 2) multiply_blocks<Bits, 2>(w, x, x_step, scales, totals, step, y, y_step);
+  if (rows == 1) multiply_blocks<Bits, 1>(w, x, x_step, scales, totals, step, y, y_step);
+}
+
 }  // namespace
+
+void multiply_block_bytes_vnni(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
+                               std::int64_t rows, const float* scales, const std::int32_t* totals,
+                               std::int64_t step, float* y, std::int64_t y_step) {
+  return w.bits == 4
+             ? multiply_block_panel<4>(w, x, x_step, rows, scales, totals, step, y, y_step)
+             : multiply_block_panel<8>(w, x, x_step, rows, scales, totals, step, y, y_step);
+}
 
 void multiply_byte_panel_vnni(const std::uint8_t* x, std::int64_t x_step, std::int64_t rows,
                               std::int64_t quads, const std::int8_t* w, std::int32_t* y,
