@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model's file with quantised weights, without samples: what `xrt quantize --weights`,
-// `xrt quantize --dynamic` and openxrt.quantize.quantize() do. And a quantised model that is trained
-// on: openxrt.quantize.trainable() and export_trained().
+// `xrt quantize --dynamic` and openxrt.quantize.quantize() do. And a quantised model that is
+// trained on: openxrt.quantize.trainable() and export_trained().
 //
 //   const WeightSummary done = quantize_model_weights("net.onnx", "net_int4.onnx", {.bits = 4});
 #pragma once

@@ -37,11 +37,10 @@ class DynamicQuantizer {
       const Tensor* w = node.input(1).valid() ? graph_.constant(node.input(1)) : nullptr;
       if (w == nullptr || w->dtype() != DType::kFloat32 || w->count() == 0) continue;
       const Type& a = graph_.type(node.input(0));
-      const bool takes =
-          w->rank() == 2 && w->count() >= options_.least_elements && a.dtype == DType::kFloat32 &&
-          !options_.skip.contains(node.name) &&
-          (node.op == "MatMul" ||
-           (node.attr_int("transA", 0) == 0 && node.attr_float("alpha", 1) == 1));
+      const bool takes = w->rank() == 2 && w->count() >= options_.least_elements &&
+                         a.dtype == DType::kFloat32 && !options_.skip.contains(node.name) &&
+                         (node.op == "MatMul" ||
+                          (node.attr_int("transA", 0) == 0 && node.attr_float("alpha", 1) == 1));
       if (!takes) {
         ++summary.kept;
         continue;
@@ -66,9 +65,9 @@ class DynamicQuantizer {
     const auto found = bytes_.find(a);
     if (found != bytes_.end()) return found->second;
     const std::string name = graph_.value(a).name;
-    const NodeId id = graph_.add_node(
-        "", "DynamicQuantizeLinear", {a},
-        {name + "/quantized", name + "/scale", name + "/zero_point"}, {}, name + "/quantize");
+    const NodeId id = graph_.add_node("", "DynamicQuantizeLinear", {a},
+                                      {name + "/quantized", name + "/scale", name + "/zero_point"},
+                                      {}, name + "/quantize");
     const std::vector<ValueId> made = graph_.node(id).outputs;
     return bytes_.emplace(a, Bytes{made[0], made[1], made[2]}).first->second;
   }
@@ -110,9 +109,8 @@ class DynamicQuantizer {
     const auto [w, w_scale] = weights(node);
     const std::string name = graph_.value(node.output(0)).name;
     const ValueId sums = graph_.add_op("MatMulInteger", {a.q, w, a.zero}, {}, name + "/sums");
-    const ValueId whole =
-        graph_.add_op("Cast", {sums}, {{"to", static_cast<std::int64_t>(DType::kFloat32)}},
-                      name + "/float");
+    const ValueId whole = graph_.add_op(
+        "Cast", {sums}, {{"to", static_cast<std::int64_t>(DType::kFloat32)}}, name + "/float");
     const ValueId factors = graph_.add_op("Mul", {a.scale, w_scale}, {}, name + "/factors");
     ValueId y = graph_.add_op("Mul", {whole, factors}, {}, name + "/product");
     const float beta = node.attr_float("beta", 1);

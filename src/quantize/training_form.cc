@@ -50,8 +50,7 @@ class Opening {
       }
       const bool is_weight = is_byte(q->dtype());
       const DType dtype = q->dtype();
-      const ValueId w =
-          graph_.add_constant(plain_name(graph_, node.input(0)), std::move(numbers));
+      const ValueId w = graph_.add_constant(plain_name(graph_, node.input(0)), std::move(numbers));
       replace_value(graph_, node.output(0), is_weight ? rounded(node, w, dtype) : w);
       graph_.remove_node(id);
       if (is_weight) ++opened;
@@ -130,8 +129,8 @@ bool close_bias(Graph& graph, NodeId id) {
   const Node node = graph.node(id);
   if (!is_op(node, "Conv") && !is_op(node, "Gemm")) return false;
   const Tensor* bias = node.input(2).valid() ? graph.constant(node.input(2)) : nullptr;
-  const Node* dq = node.input(1).valid() ? producer(graph, node.input(1), "DequantizeLinear")
-                                         : nullptr;
+  const Node* dq =
+      node.input(1).valid() ? producer(graph, node.input(1), "DequantizeLinear") : nullptr;
   const auto from = dequantised_from(graph, node.input(0));
   if (bias == nullptr || bias->dtype() != DType::kFloat32 || bias->rank() != 1 || dq == nullptr ||
       !from || need_int(*dq, "block_size") != 0 ||

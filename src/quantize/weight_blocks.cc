@@ -143,8 +143,7 @@ QuantisedBlocks quantise_blocks(const Tensor& matrix, const std::vector<float>& 
   const std::int64_t block = whole ? depth : form.block;
   const std::int64_t blocks = (depth + block - 1) / block;
   const auto levels = static_cast<float>(1 << form.bits);
-  const Steps steps =
-      form.symmetric ? Steps{1 - levels / 2, levels / 2 - 1} : Steps{0, levels - 1};
+  const Steps steps = form.symmetric ? Steps{1 - levels / 2, levels / 2 - 1} : Steps{0, levels - 1};
   Dims dims = matrix.dims();
   dims[axis] = blocks;
   if (whole) dims = {lines};
@@ -152,8 +151,8 @@ QuantisedBlocks quantise_blocks(const Tensor& matrix, const std::vector<float>& 
   result.numbers = zeroed(number_type(form), matrix.dims());
   result.scales = Tensor::allocate(matrix.dtype(), dims);
   if (!form.symmetric) result.zeros = zeroed(number_type(form), dims);
-  const std::int64_t step = axis == 0 ? lines : 1;   // between numbers of a line
-  const std::int64_t next = axis == 0 ? 1 : depth;   // between lines
+  const std::int64_t step = axis == 0 ? lines : 1;  // between numbers of a line
+  const std::int64_t next = axis == 0 ? 1 : depth;  // between lines
   std::vector<float> w(static_cast<std::size_t>(block));
   for (std::int64_t line = 0; line < lines; ++line) {
     for (std::int64_t b = 0; b < blocks; ++b) {

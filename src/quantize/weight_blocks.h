@@ -20,7 +20,7 @@ struct QuantisedBlocks {
   Tensor numbers;  // int4, uint4, int8 or uint8, of the matrix's shape
   // With blocks: the matrix's shape, but ceil(size / block) along the axis. Else [other size].
   Tensor scales;
-  Tensor zeros;  // undefined: symmetric
+  Tensor zeros;                  // undefined: symmetric
   double signal = 0, noise = 0;  // sums of squares
 };
 

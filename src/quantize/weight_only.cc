@@ -71,7 +71,8 @@ class WeightQuantizer {
       }
       auto found = made_.find({w, place->axis});
       if (found == made_.end()) {
-        found = made_.emplace(std::pair(w, place->axis), quantise(node, w, place->axis, worst)).first;
+        found =
+            made_.emplace(std::pair(w, place->axis), quantise(node, w, place->axis, worst)).first;
       }
       ++(place->input == 0 ? summary_.tables : summary_.products);
       graph_.set_input(id, place->input, found->second);
@@ -110,11 +111,10 @@ class WeightQuantizer {
       inputs.push_back(graph_.add_constant(name + "/zero_point", blocks.zeros));
     }
     const bool blocked = blocks.scales.rank() == 2;
-    return graph_.add_op(
-        "DequantizeLinear", std::move(inputs),
-        {{"axis", static_cast<std::int64_t>(blocked ? axis : 1 - axis)},
-         {"block_size", blocked ? options_.block : std::int64_t{0}}},
-        name + "/dequantized");
+    return graph_.add_op("DequantizeLinear", std::move(inputs),
+                         {{"axis", static_cast<std::int64_t>(blocked ? axis : 1 - axis)},
+                          {"block_size", blocked ? options_.block : std::int64_t{0}}},
+                         name + "/dequantized");
   }
 
   Graph& graph_;

@@ -4,6 +4,9 @@ Runtime."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +39,7 @@ def remarks(program: openxrt.Program) -> str:
 def test_rows(kind: str, rows: int) -> None:
     w = BlockMatrix.random(256, 192, kind=KINDS[kind], seed=rows)
     program = native(w.product(["rows", 256], bias=True))
-    assert f"1 products read constant weights of {kind[-1]} bits" in remarks(program)
+    assert f"products that read weights of {kind[-1]} bits: 1" in remarks(program)
     x = np.random.default_rng(1).normal(size=(rows, 256)).astype(np.float32)
     wanted = x.astype(np.float64) @ w.numbers() + np.linspace(-1, 1, 192)
     np.testing.assert_allclose(program(x), wanted, rtol=1e-5, atol=2e-4)
@@ -55,7 +58,7 @@ def test_odd_sizes(kind: str, axis: int, depth: int, columns: int, block: int, r
         depth, columns, kind=KINDS[kind], axis=axis, block=block, zeros=zeros, seed=depth
     )
     program = native(w.product([rows, depth], gemm=depth % 2 == 1, bias=True))
-    assert "read constant weights" in remarks(program)
+    assert "products that read weights" in remarks(program)
     x = np.random.default_rng(2).normal(size=(rows, depth)).astype(np.float32)
     wanted = x.astype(np.float64) @ w.numbers() + np.linspace(-1, 1, columns)
     np.testing.assert_allclose(program(x), wanted, rtol=1e-5, atol=5e-4)
@@ -75,7 +78,7 @@ def test_ranks(shape: tuple[int, ...]) -> None:
 def test_half(rows: int) -> None:
     w = BlockMatrix.random(256, 192, dtype=np.float16)
     program = native(w.product([rows, 256], bias=True))
-    assert "read constant weights of 4 bits" in remarks(program)
+    assert "products that read weights of 4 bits: 1" in remarks(program)
     x = np.random.default_rng(4).normal(size=(rows, 256)).astype(np.float16)
     wanted = x.astype(np.float64) @ w.numbers() + np.linspace(-1, 1, 192)
     found = program(x)
@@ -139,7 +142,7 @@ def test_matmul_nbits(bits: int, dtype: type, rows: int) -> None:
     x = rng.normal(size=(rows, k)).astype(dtype)
     (wanted,) = onnxruntime.InferenceSession(content).run(None, {"x": x})
     program = native(content)
-    assert f"read constant weights of {bits} bits" in remarks(program)
+    assert f"products that read weights of {bits} bits: 1" in remarks(program)
     tolerance = 2e-3 if dtype == np.float32 else 2e-2
     np.testing.assert_allclose(program(x), wanted, rtol=tolerance, atol=tolerance * 10)
 
@@ -156,11 +159,25 @@ def test_tables(kind: str, block: int) -> None:
         w.initializers(),
     ).SerializeToString()
     program = native(content)
-    assert "1 tables of rows stay in few bits" in remarks(program)
+    assert "tables of few bits that rows are taken from: 1" in remarks(program)
     indices = np.array([[0, 299], [-1, 17], [5, -300]])
     np.testing.assert_allclose(program(indices), w.numbers().T[indices], rtol=1e-6)
     with pytest.raises(openxrt.Error, match="outside an axis of size 300"):
         program(np.array([[0, 300]]))
+
+
+@pytest.mark.parametrize("isa", ["SSE41", "AVX2", "AVX512_CORE"])
+def test_smaller_processors(isa: str) -> None:
+    """The loops of other instruction sets: tests of this file in a process without larger ones."""
+    names = "test_rows or test_odd_sizes or test_rounded_activations or test_half"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", names],
+        env={**os.environ, "ONEDNN_MAX_CPU_ISA": isa},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_shared_weights() -> None:

@@ -30,10 +30,10 @@ class CompressedFusion {
     }
     std::vector<std::string> remarks;
     for (const auto& [bits, count] : products_) {
-      remarks.push_back(fmt::format("{} products read constant weights of {} bits", count, bits));
+      remarks.push_back(fmt::format("products that read weights of {} bits: {}", bits, count));
     }
     if (tables_ > 0) {
-      remarks.push_back(fmt::format("{} tables of rows stay in few bits", tables_));
+      remarks.push_back(fmt::format("tables of few bits that rows are taken from: {}", tables_));
     }
     return remarks;
   }
@@ -71,8 +71,8 @@ class CompressedFusion {
     ValueId bias;
     if (node.op == "Gemm") {
       if (need_int(node, "transA") != 0 || need_float(node, "alpha") != 1.0F ||
-          (node.input(2).valid() && (need_float(node, "beta") != 1.0F ||
-                                     !is_bias(node.input(2), columns, a.dtype)))) {
+          (node.input(2).valid() &&
+           (need_float(node, "beta") != 1.0F || !is_bias(node.input(2), columns, a.dtype)))) {
         return;
       }
       bias = node.input(2);
@@ -85,9 +85,9 @@ class CompressedFusion {
         result = add.output(0);
       }
     }
-    const NodeId made = graph_.add_node(dnn::kDomain, "BlockMatMul",
-                                        {node.input(0), w->q, w->scale, w->zero, bias}, {""},
-                                        attributes(*w), node.name);
+    const NodeId made =
+        graph_.add_node(dnn::kDomain, "BlockMatMul", {node.input(0), w->q, w->scale, w->zero, bias},
+                        {""}, attributes(*w), node.name);
     finish(made, result);
     ++products_[bit_width(graph_.constant(w->q)->dtype())];
   }

@@ -15,8 +15,7 @@ namespace {
 class BlockGatherKernel final : public Kernel {
  public:
   explicit BlockGatherKernel(const KernelCreateContext& context)
-      : block_(context.node().attr_int("block", 0)),
-        dtype_(context.input_dtype(2)) {}
+      : block_(context.node().attr_int("block", 0)), dtype_(context.input_dtype(2)) {}
 
   void run(KernelContext& k) const override {
     const Tensor& indices = k.input(0);

@@ -21,8 +21,8 @@ void register_block_gather(KernelRegistry& registry);
 namespace {
 
 constexpr std::int64_t kFewRows = 12;
-constexpr std::int64_t kPart = 128;          // of the depth: with the widest panel 32 KB of floats
-constexpr std::int64_t kWidestPanel = 64;    // columns
+constexpr std::int64_t kPart = 128;        // of the depth: with the widest panel 32 KB of floats
+constexpr std::int64_t kWidestPanel = 64;  // columns
 constexpr std::int64_t kBytesPerTask = 64 << 10;
 constexpr std::int64_t kRowsPerTask = 24;
 
@@ -30,8 +30,8 @@ bool rounds_activations(const CompileOptions& options) {
   const auto given = options.engine_options.find("activations");
   if (given == options.engine_options.end() || given->second == "float") return false;
   if (given->second == "int8") return true;
-  throw Error(ErrorCode::kInvalidArgument, "native: the option activations is '" + given->second +
-                                               "'; float or int8 is wanted");
+  throw Error(ErrorCode::kInvalidArgument,
+              "native: the option activations is '" + given->second + "'; float or int8 is wanted");
 }
 
 // Consecutive pieces of one piece of memory.

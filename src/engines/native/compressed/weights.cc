@@ -64,8 +64,8 @@ std::optional<CompressedMatrix> compressed_matrix(const Graph& graph, ValueId va
   m.block = need_int(*node, "block_size");
   if (m.block == 0) {
     m.block = depth;
-    const bool by_column =
-        scale->rank() == 1 && scale->count() == columns && given_axis == 1 - static_cast<std::int64_t>(axis);
+    const bool by_column = scale->rank() == 1 && scale->count() == columns &&
+                           given_axis == 1 - static_cast<std::int64_t>(axis);
     if (!by_column && scale->count() != 1) return std::nullopt;
     return m;
   }
@@ -141,8 +141,7 @@ BlockWeights::BlockWeights(const Tensor& q, const Tensor& scale, const Tensor* z
         const std::int32_t z = fills             ? 0
                                : zero == nullptr ? absent
                                                  : centred_number(*zero, place(b, n));
-        scales_.data<float>()[at] =
-            fills ? 0.0F : factors[static_cast<std::size_t>(place(b, n))];
+        scales_.data<float>()[at] = fills ? 0.0F : factors[static_cast<std::size_t>(place(b, n))];
         zeros.data<std::int8_t>()[at] = static_cast<std::int8_t>(z);
         any = any || z != 0;
       }

@@ -19,9 +19,9 @@ namespace xrt::native {
 
 // What a DequantizeLinear of a constant matrix says.
 struct CompressedMatrix {
-  ValueId q, scale, zero;   // constants; `zero` may be absent
-  std::size_t axis = 0;     // that blocks lie along
-  std::int64_t block = 0;   // numbers of a block
+  ValueId q, scale, zero;  // constants; `zero` may be absent
+  std::size_t axis = 0;    // that blocks lie along
+  std::int64_t block = 0;  // numbers of a block
 };
 
 // Nothing where `value` is no such matrix, or one that no kernel here reads: other types; blocks

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/kernels/vector/panels.h"
 
+#include "engines/native/kernels/vector/instruction_sets.h"
+
 namespace xrt::native {
 
 extern const PanelOps kPanelOpsBaseline;
@@ -18,19 +20,16 @@ void multiply_block_bytes_vnni(const BlockPanel& w, const std::int8_t* x, std::i
 const PanelOps& panel_ops() {
 #if defined(__x86_64__)
   static const PanelOps ops = [] {
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (avx2 && avx512) {
+    const InstructionSets& sets = instruction_sets();
+    if (sets.avx512) {
       PanelOps chosen = kPanelOpsAvx512;
-      if (__builtin_cpu_supports("avx512vnni")) {
+      if (sets.vnni) {
         chosen.multiply_bytes = multiply_byte_panel_vnni;
         chosen.multiply_block_bytes = multiply_block_bytes_vnni;
       }
       return chosen;
     }
-    return avx2 ? kPanelOpsAvx2 : kPanelOpsBaseline;
+    return sets.avx2 ? kPanelOpsAvx2 : kPanelOpsBaseline;
   }();
   return ops;
 #else

@@ -44,8 +44,8 @@ struct PanelOps {
     const float* w_scales;
   };
   void (*add_byte_sums)(const std::int32_t* sums, float* y, std::int64_t n, const ByteSums& how);
-  // y[r][j] += the sum over k of x[r][k] * w[k][j]. `totals`, where w has zeros: [rows][blocks] sums
-  // of x over the numbers of a block.
+  // y[r][j] += the sum over k of x[r][k] * w[k][j]. `totals`, where w has zeros: [rows][blocks]
+  // sums of x over the numbers of a block.
   void (*multiply_blocks)(const BlockPanel& w, const float* x, std::int64_t x_step,
                           std::int64_t rows, const float* totals, std::int64_t totals_step,
                           float* y, std::int64_t y_step);

@@ -103,11 +103,12 @@ inline void multiply_blocks(const BlockPanel& w, const std::int8_t* x, std::int6
       const __m512 scale = _mm512_loadu_ps(w.scales + at + 16 * v);
 #pragma GCC unroll 4
       for (int r = 0; r < Rows; ++r) {
-        __m512 sum = _mm512_cvtepi32_ps(sums[r][v]);
+        __m512 sum = _mm512_maskz_cvtepi32_ps(0xFFFF, sums[r][v]);
         if (w.zeros != nullptr) {
           const __m128i bytes =
               _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.zeros + at + 16 * v));
-          const __m512 zero = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+          const __m512 zero =
+              _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_maskz_cvtepi8_epi32(0xFFFF, bytes));
           const auto total = static_cast<float>(totals[r * step + b]);
           sum = _mm512_fnmadd_ps(zero, _mm512_set1_ps(total), sum);
         }
@@ -140,9 +141,8 @@ void multiply_block_panel(const BlockPanel& w, const std::int8_t* x, std::int64_
 void multiply_block_bytes_vnni(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
                                std::int64_t rows, const float* scales, const std::int32_t* totals,
                                std::int64_t step, float* y, std::int64_t y_step) {
-  return w.bits == 4
-             ? multiply_block_panel<4>(w, x, x_step, rows, scales, totals, step, y, y_step)
-             : multiply_block_panel<8>(w, x, x_step, rows, scales, totals, step, y, y_step);
+  return w.bits == 4 ? multiply_block_panel<4>(w, x, x_step, rows, scales, totals, step, y, y_step)
+                     : multiply_block_panel<8>(w, x, x_step, rows, scales, totals, step, y, y_step);
 }
 
 void multiply_byte_panel_vnni(const std::uint8_t* x, std::int64_t x_step, std::int64_t rows,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/kernels/vector/vector_ops.h"
 
+#include "engines/native/kernels/vector/instruction_sets.h"
+
 namespace xrt::native {
 
 extern const VectorOps kVectorOpsBaseline;
@@ -13,16 +15,13 @@ void lookup_vbmi(const std::uint8_t* table, const std::uint8_t* x, std::uint8_t*
 const VectorOps& vector_ops() {
 #if defined(__x86_64__)
   static const VectorOps ops = [] {
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (avx2 && avx512) {
+    const InstructionSets& sets = instruction_sets();
+    if (sets.avx512) {
       VectorOps chosen = kVectorOpsAvx512;
-      if (__builtin_cpu_supports("avx512vbmi")) chosen.lookup = lookup_vbmi;
+      if (sets.vbmi) chosen.lookup = lookup_vbmi;
       return chosen;
     }
-    return avx2 ? kVectorOpsAvx2 : kVectorOpsBaseline;
+    return sets.avx2 ? kVectorOpsAvx2 : kVectorOpsBaseline;
   }();
   return ops;
 #else
