@@ -50,7 +50,9 @@ class Opening {
       }
       const bool is_weight = is_byte(q->dtype());
       const DType dtype = q->dtype();
-      const ValueId w = graph_.add_constant(plain_name(graph_, node.input(0)), std::move(numbers));
+      const std::string name = plain_name(graph_, node.input(0));
+      graph_.set_value_name(node.input(0), name + "/before");  // its name is the new bytes'
+      const ValueId w = graph_.add_constant(name, std::move(numbers));
       replace_value(graph_, node.output(0), is_weight ? rounded(node, w, dtype) : w);
       graph_.remove_node(id);
       if (is_weight) ++opened;

@@ -49,7 +49,8 @@ def network(path: Path, *, dtype: type = np.float32) -> Path:
 
 def decibels(found: np.ndarray, wanted: np.ndarray) -> float:
     error = found.astype(np.float64) - wanted
-    return float(10 * np.log10((wanted.astype(np.float64) ** 2).sum() / (error**2).sum()))
+    signal = (wanted.astype(np.float64) ** 2).sum()
+    return float(10 * np.log10(signal / max((error**2).sum(), 1e-30)))
 
 
 @pytest.mark.parametrize("block", [0, 32, 64, 128])

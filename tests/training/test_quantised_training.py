@@ -75,7 +75,7 @@ def test_what_is_exported_is_what_was_trained(models: dict[str, Path]) -> None:
     onnx.checker.check_model(str(models["qat"]), full_check=True)
     graph = onnx.load(models["qat"]).graph
     small = {t.name for t in graph.initializer if t.data_type == onnx.TensorProto.INT8}
-    assert len([name for name in small if name.endswith("/quantized")]) == 3
+    assert len([name for name in small if name.endswith("/quantized")]) == 3, small
     assert [n.op_type for n in graph.node].count("QuantizeLinear") == [
         n.op_type for n in onnx.load(models["int8"]).graph.node
     ].count("QuantizeLinear")

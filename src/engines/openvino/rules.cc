@@ -221,6 +221,18 @@ std::optional<std::string> quantize_linear(const Graph& graph, const Node& node)
          "inverse, which shows half way between two levels";
 }
 
+std::optional<std::string> dequantize_linear(const Graph& graph, const Node& node) {
+  const std::int64_t block = need_int(node, "block_size");
+  if (block == 0) return std::nullopt;
+  const auto dims = graph.type(node.input(0)).static_dims();
+  const std::int64_t axis = need_int(node, "axis");
+  if (dims && axis >= 0 && axis < static_cast<std::int64_t>(dims->size()) &&
+      (*dims)[static_cast<std::size_t>(axis)] % block == 0) {
+    return std::nullopt;
+  }
+  return "its ONNX frontend takes only blocks that divide their axis";
+}
+
 std::optional<std::string> dynamic_quantize_linear(const Graph&, const Node&) {
   return "the CPU plugin divides by multiplying with a rounded inverse, which shows half way "
          "between two levels";
@@ -283,6 +295,7 @@ constexpr Rule kRules[] = {
     {"CastLike", cast},
     {"Col2Im", col2im},
     {"DFT", dft},
+    {"DequantizeLinear", dequantize_linear},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"Gather", gather},
     {"LSTM", lstm},
