@@ -3,7 +3,8 @@
 
     ./dev bench block_weights --rows 1 4 8 64 --memory
 
-A chain of products is larger than the caches, so that few rows are bound by memory. All runtimes
+"Q/DQ" and further engines read what `xrt quantize --weights` writes, the others MatMulNBits. A
+chain of products is larger than the caches, so that few rows are bound by memory. All runtimes
 take turns in one process; times are medians, per product. `GB/s` is what of the weights, scales and
 zero points of the file goes through the processor; the last column compares that of one row with
 reading float32 weights, the fastest of the runtimes. --memory loads each runtime in a process of
@@ -27,6 +28,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import openxrt
+import openxrt.quantize
 from onnx import TensorProto, helper, numpy_helper
 
 Run = Callable[[np.ndarray], object]
@@ -118,6 +120,7 @@ def runtimes(folder: Path, arguments: argparse.Namespace) -> dict[str, tuple[Cha
     paths = {
         chain: folder / f"{chain.bits}_{chain.accuracy}.onnx" for chain in (small, rounding, plain)
     }
+    dequantised = folder / f"dq{bits}.onnx"  # what `xrt quantize --weights` writes
     found: dict[str, tuple[Chain, Callable]] = {
         "ort": (small, lambda: ort(paths[small], threads)),
         "ort level 4": (rounding, lambda: ort(paths[rounding], threads)),
@@ -125,14 +128,24 @@ def runtimes(folder: Path, arguments: argparse.Namespace) -> dict[str, tuple[Cha
         "native": (small, lambda: xrt(paths[small], threads)),
         "native int8": (small, lambda: xrt(paths[small], threads, activations="int8")),
         "native f32": (plain, lambda: xrt(paths[plain], threads)),
+        "ort Q/DQ": (small, lambda: ort(dequantised, threads)),
+        "native Q/DQ": (small, lambda: xrt(dequantised, threads)),
     }
     for engine in arguments.engine:
-        found[engine] = (small, lambda engine=engine: xrt(paths[small], threads, engine))
+        found[engine] = (small, lambda engine=engine: xrt(dequantised, threads, engine))
     if arguments.only:
         found = {name: found[name] for name in arguments.only}
-    for chain, _ in found.values():
+    for chain in paths:
         if not paths[chain].exists():
             chain.save(paths[chain])
+    if not dequantised.exists():
+        openxrt.quantize.quantize(
+            paths[plain],
+            dequantised,
+            weights=f"int{bits}",
+            block=arguments.block,
+            symmetric=True,
+        )
     return found
 
 

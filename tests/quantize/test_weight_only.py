@@ -4,6 +4,7 @@ by ONNX Runtime, their numbers by NumPy."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import openxrt
 import openxrt.quantize
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from openxrt import _command
 from small_models import model_proto, tensor, usable
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -189,3 +191,22 @@ def test_errors(tmp_path: Path) -> None:
     onnx.save(model, plain)
     fails(r"node 'first' \(MatMul\): a weight is not finite", weights="int4")
     fails(r"node 'first' \(MatMul\): a weight is not finite", dynamic=True)
+
+
+def test_command(tmp_path: Path) -> None:
+    program = next(path for path in _command.programs() if path.is_file())
+    plain, small, same = (tmp_path / f"{name}.onnx" for name in ("plain", "small", "same"))
+    network(plain)
+
+    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+        words = [program, "quantize", plain, "-o", small, *map(str, arguments)]
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+
+    done = call("--weights", "int4", "--block", "64", "--symmetric")
+    assert done.returncode == 0, done.stderr
+    assert "weights of 2 products and 1 tables in 4 bits" in done.stdout
+    openxrt.quantize.quantize(plain, same, weights="int4", block=64, symmetric=True)
+    assert small.read_bytes() == same.read_bytes()
+    assert "2 of 2 MatMul and Gemm nodes" in call("--dynamic").stdout
+    for wrong in ([], ["--weights", "int4", "--dynamic"], ["--block", "32"], ["--weights", "int3"]):
+        assert call(*wrong).returncode != 0

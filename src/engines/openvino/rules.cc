@@ -221,7 +221,9 @@ std::optional<std::string> quantize_linear(const Graph& graph, const Node& node)
          "inverse, which shows half way between two levels";
 }
 
-std::optional<std::string> dequantize_linear(const Graph& graph, const Node& node) {
+// Of exact sizes, which a node's signature (support.cc) has not.
+std::optional<std::string> block_refusal(const Graph& graph, const Node& node) {
+  if (node.op != "DequantizeLinear") return std::nullopt;
   const std::int64_t block = need_int(node, "block_size");
   if (block == 0) return std::nullopt;
   const auto dims = graph.type(node.input(0)).static_dims();
@@ -295,7 +297,6 @@ constexpr Rule kRules[] = {
     {"CastLike", cast},
     {"Col2Im", col2im},
     {"DFT", dft},
-    {"DequantizeLinear", dequantize_linear},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"Gather", gather},
     {"LSTM", lstm},
@@ -337,6 +338,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
     if (auto reason = value_refusal(graph, id, allowed)) return reason;
   }
   if (auto wrong = sizes_refusal(graph, node)) return wrong;
+  if (auto wrong = block_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "engines/native/compressed/kernels.h"
 #include "engines/native/compressed/weights.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a table of 4- or 8-bit numbers: only those that are asked for are dequantised.
 #include <algorithm>
-#include <optional>
 
 #include "engines/native/compressed/kernels.h"
 #include "engines/native/compressed/weights.h"
