@@ -124,6 +124,7 @@ PUBLIC_HEADERS = {
     "cache.h": "cache",
     "graph_runner.h": "program",
     "program.h": "program",
+    "request.h": "program",
     "trainer.h": "training",
     "xrt.h": "capi",
 }

@@ -180,7 +180,10 @@ struct CompileOptions {
   std::string device = "cpu";
   Precision precision = Precision::kF32;  // what to compute float32 in
   Phase phase = Phase::kInference;
-  int num_threads = 1;  // this engine's share of the process's one thread budget
+  int num_threads = 1;  // of one run: a share of the process's one thread budget
+  // Runs at once that the executable is to be good for, with num_threads each. A pool that all runs
+  // share has num_threads * streams; weights are there once.
+  int streams = 1;
   std::map<std::string, std::string> engine_options = {};  // by EngineInfo::options
   std::size_t max_workspace_bytes = 0;                     // of scratch memory per run; 0: no limit
   std::int64_t max_batch_size = 0;  // the largest first dimension to build for; 0: as declared

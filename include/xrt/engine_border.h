@@ -224,6 +224,9 @@ class EngineTable {
         to.ranges.push_back({string(range.symbol), range.least, range.usual, range.most});
       }
     }
+    if (from->size >= offsetof(xrt_engine_compile_options, streams) + sizeof(from->streams)) {
+      to.streams = from->streams;
+    }
     to.progress = [given = from->progress](std::string_view what, double part) {
       if (host()->progress(given, text(what), part) != 0) {
         throw Error(ErrorCode::kEngine, "the compilation was cancelled");

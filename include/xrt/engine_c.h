@@ -341,7 +341,7 @@ typedef struct {
   xrt_engine_text device;
   int32_t precision; /* XRT_ENGINE_F32, …: one that the device's info lists */
   int32_t phase;
-  int32_t num_threads;         /* this engine's share of the process's one thread budget */
+  int32_t num_threads;         /* of one run: a share of the process's one thread budget */
   size_t max_workspace_bytes;  /* scratch memory of one run; 0: no limit */
   int64_t max_batch_size;      /* the largest first dimension to build for; 0: as declared */
   xrt_engine_text records_dir; /* where the engine may keep records of its own; empty: nowhere */
@@ -352,6 +352,8 @@ typedef struct {
   /* Since 1.1. Of symbols that a range is known for. */
   const xrt_engine_size_range* const* ranges;
   size_t range_count;
+  /* Since 1.1. Runs at once that the executable is for, num_threads each. */
+  int32_t streams;
 } xrt_engine_compile_options;
 
 typedef struct {

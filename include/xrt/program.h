@@ -12,11 +12,17 @@
 // gives none, Results says where an output goes:
 //
 //   program->run(inputs, outputs, {.results = xrt::Results::kDevice});
+//
+// submit() does not wait for the run: ProgramOptions::streams of them take place at once.
+//
+//   xrt::Request request = program->submit({x});
+//   outputs = request.get();
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +37,7 @@
 #include "xrt/graph.h"
 #include "xrt/options.h"
 #include "xrt/registry.h"
+#include "xrt/request.h"
 #include "xrt/tensor.h"
 #include "xrt/threads.h"
 
@@ -49,6 +56,9 @@ struct RunOptions {
   // Seconds until the run ends with kResource; 0: ProgramOptions::deadline_s. Outputs are then as a
   // run leaves them that failed.
   double timeout_s = 0;
+  // Of submit(), where ProgramOptions::max_queue requests wait already: wait for room, else it is
+  // kResource.
+  bool wait_for_room = true;
 };
 
 struct Port {
@@ -82,6 +92,19 @@ class XRT_API Program {
   }
   // By name.
   std::vector<Data> run(const std::map<std::string, Data>& inputs);
+
+  // Hands a run over to the threads of the program and returns: runs begin in the order of their
+  // submission, and at most streams() take place at once. `outputs` as for run(), which says what
+  // else there is to know; memory that inputs and outputs wrap stays until the run has ended. A
+  // timeout counts from the beginning of the run. The program may be let go meanwhile: it then
+  // waits for what was submitted. `done` is as for Request::on_done(), but never called before
+  // submit() has handed the run over. Wrong counts are errors here, all others are those of the
+  // request.
+  virtual Request submit(std::vector<Data> inputs, const RunOptions& options = {},
+                         std::vector<Data> outputs = {},
+                         std::function<void(const Request&)> done = {}) = 0;
+  // Submitted runs that take place at once.
+  virtual int streams() const = 0;
 
   // Of the plan last run, or of the one for the declared shapes where none was.
   virtual Explanation explain() = 0;

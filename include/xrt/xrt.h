@@ -260,6 +260,9 @@ typedef struct xrt_run_options {
   xrt_results results;
   /* Seconds until the run ends with XRT_ERROR_RESOURCE; 0: the program's option `deadline_s`. */
   double timeout_s;
+  /* Not 0: xrt_program_submit() gives XRT_ERROR_RESOURCE where `max_queue` runs wait already,
+   * instead of waiting for room. */
+  int32_t must_not_wait;
 } xrt_run_options;
 
 /* Runs the program and returns when the outputs are written. `inputs` are in the program's order;
@@ -279,13 +282,15 @@ XRT_API xrt_code xrt_program_run_named(xrt_program* program, const char* const* 
 
 /* A run that was submitted. */
 typedef struct xrt_request xrt_request;
-/* Called on a thread of the library when the run has ended; it may call xrt_request_result() and
- * xrt_request_free(), and must return soon. Those who wait are woken when it begins. */
+/* Called when the run has ended, on a thread of the library, or when it is cancelled, on the thread
+ * that does; it may call xrt_request_result(), xrt_request_free() and xrt_program_submit(), and
+ * must return soon. Those who wait are woken when it begins. */
 typedef void (*xrt_callback)(void* context, xrt_request* request);
-/* As xrt_program_run(), but returns at once: the run takes place on a thread of the program, which
- * has as many of them as there are requests under way, and at most xrt_thread_budget(). The values
- * may be freed when the call returns; memory that they wrap must stay until the run has ended.
- * `outputs` may be null: all are new. `callback` may be null. */
+/* As xrt_program_run(), but does not wait for the run: runs begin on threads of the program in the
+ * order of their submission, as many at once as the option `streams` says. While `max_queue` of
+ * them wait, the call waits for room, but not in a callback. The values may be freed when the call
+ * returns; memory that they wrap must stay until the run has ended. `outputs` may be null: all are
+ * new. `callback` may be null. */
 XRT_API xrt_code xrt_program_submit(xrt_program* program, const xrt_value* const* inputs,
                                     size_t input_count, const xrt_value* const* outputs,
                                     size_t output_count, const xrt_run_options* options,
@@ -298,6 +303,9 @@ XRT_API int xrt_request_wait(xrt_request* request, int64_t milliseconds);
  * its memory with those of other calls. Every place of `outputs` is overwritten. */
 XRT_API xrt_code xrt_request_result(xrt_request* request, xrt_value** outputs, size_t output_count,
                                     xrt_status** status);
+/* Takes the run back where it has not begun. 1: it was taken back, now or before, and its result is
+ * XRT_ERROR_INVALID_ARGUMENT. 0: it has begun, and goes on. Null: 0. */
+XRT_API int xrt_request_cancel(xrt_request* request);
 /* Does not wait and does not stop the run. */
 XRT_API void xrt_request_free(xrt_request* request);
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .custom_op import load_op_library, op, register_op
     from .evaluation import Evaluation, evaluate
     from .explanation import Explanation
+    from .request import Request
     from .trainer import Trainer
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "NotFound",
     "Port",
     "Program",
+    "Request",
     "ResourceError",
     "Trainer",
     "Type",
@@ -129,6 +131,7 @@ _LATER = {
     "oneflow": ".oneflow",
     "options": ".options",
     "quantize": ".quantize",
+    "Request": ".request",
     "torch": ".torch",
 }
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .explanation import Explanation
+from .request import Request
 
 class Error(RuntimeError):
     """Base of every error that OpenXRT raises."""
@@ -160,6 +161,17 @@ class Program:
         device: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]: ...
+    def submit(
+        self,
+        *arrays: Any,
+        out: Any = None,
+        device: str | None = None,
+        timeout: float | None = None,
+        wait: bool = True,
+        **named: Any,
+    ) -> Request: ...
+    @property
+    def streams(self) -> int: ...
     @property
     def inputs(self) -> list[Port]: ...
     @property
@@ -169,6 +181,15 @@ class Program:
     def profile(self) -> list[LaunchEvent]: ...
     def trace_json(self) -> str: ...
     def graph_text(self) -> str: ...
+
+class SubmittedRun:
+    """A run in the queue of a program; openxrt.request.Request is its user."""
+
+    def running(self) -> bool: ...
+    def cancelled(self) -> bool: ...
+    def cancel(self) -> bool: ...
+    def outputs(self) -> Any: ...
+    def on_done(self, future: Request) -> None: ...
 
 class Watch:
     """Notices that dictionaries lead to other objects than before."""
@@ -529,12 +550,13 @@ class LabelledSet:
     def read(self, arg: int, /) -> tuple[bytes, dict[str, Any], int]: ...
 
 def evaluate(
-    program: Program,
+    programs: list[Program],
     data: LabelledSet,
     *,
     batch: int,
     top: Sequence[int],
     scores: str,
+    text: str | None,
     reference: Program | None,
     judge: Callable[[dict[str, Any], list[int], list[bool]], object] | None,
     report: Callable[[int, int, float, float, float], object] | None,

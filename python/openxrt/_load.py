@@ -20,6 +20,8 @@ class LoadOptions(TypedDict, total=False):
     device: str
     strict: bool
     num_threads: int
+    streams: int
+    max_queue: int
     cluster_minimum_nodes: int
     cluster_maximum_nodes: int
     node_engines: Mapping[str, str] | None
@@ -56,6 +58,8 @@ def load(
     *,
     strict: bool = False,
     num_threads: int = 0,
+    streams: int = 0,
+    max_queue: int = 64,
     cluster_minimum_nodes: int = 1,
     cluster_maximum_nodes: int = -1,
     node_engines: Mapping[str, str] | None = None,
@@ -102,6 +106,10 @@ def load(
         strict: Only the listed engines may run nodes: a node that they refuse is an error with
             every reason.
         num_threads: Threads of all engines together, at most the process's budget; 0: the budget.
+        streams: Runs that take place at once, each with its part of the threads; weights are
+            shared. 0: each run has all of num_threads, and as many submitted runs take place at
+            once as fit into the process's budget.
+        max_queue: Submitted runs that may wait for their turn; submit() waits for room.
         cluster_minimum_nodes: Smaller clusters of nodes go to the next engine that takes them; -1:
             no limit.
         cluster_maximum_nodes: Larger clusters of nodes are split; -1: no limit.
@@ -175,6 +183,8 @@ def load(
             "device": device,
             "strict": strict,
             "num_threads": num_threads,
+            "streams": streams,
+            "max_queue": max_queue,
             "cluster_minimum_nodes": cluster_minimum_nodes,
             "cluster_maximum_nodes": cluster_maximum_nodes,
             "node_engines": node_engines,

@@ -39,7 +39,7 @@ class Evaluation:
     """k to the part of the samples whose label is among the best k."""
     samples_per_s: float
     busy: float
-    """Part of the time in which the program ran."""
+    """Part of the time in which the programs ran, over their streams."""
     seconds: float
     batch: int
     classes: int
@@ -55,6 +55,12 @@ class Evaluation:
     cosine: float | None = None
     """Mean cosine of its scores and the model's."""
     reference_top: dict[int, float] = field(default_factory=dict)
+    char_error_rate: float | None = None
+    """Characters inserted, left out and replaced, over those of the right texts."""
+    token_error_rate: float | None = None
+    """The same for the words between white space."""
+    exact: int | None = None
+    """Samples whose text is right."""
 
     def confusion_matrix(self) -> np.ndarray:
         """int64[classes, classes]: samples by label (rows) and answer (columns)."""
@@ -66,6 +72,9 @@ class Evaluation:
     def __str__(self) -> str:
         parts = [f"{self.samples} samples"]
         parts += [f"top_{k} {part:.4f}" for k, part in self.top.items()]
+        if self.char_error_rate is not None:
+            parts.append(f"char_error_rate {self.char_error_rate:.4f}")
+            parts.append(f"token_error_rate {self.token_error_rate:.4f}")
         if self.metric is not None:
             parts.append(f"metric {self.metric:.4f}")
         if self.agreement is not None:
@@ -172,7 +181,9 @@ def evaluate(
     channels: Literal["rgb", "bgr"] = "rgb",
     top: Sequence[int] = (1,),
     scores: str = "",
+    text: str | os.PathLike[str] | None = None,
     batch: int | Literal["max"] = 0,
+    devices: Sequence[str] = (),
     limit: int = 0,
     skip_bad: bool = False,
     workers: int = 0,
@@ -208,8 +219,14 @@ def evaluate(
         top: a label among the k best answers is right; (): outputs are no scores of classes, and
             `metric` judges.
         scores: the output with a score per class, where there are several.
+        text: file with the symbols of a model of text lines, one a line: outputs are [batch, steps,
+            classes], class 0 the blank of CTC, then the symbols, then a space where there is one
+            class more. The right text is the name of a sample's class, of a .csv its column
+            "text". `top` does not count then.
         batch: samples of one run; 0: what the model declares, or 1; "max": the largest power of 2
             that fits.
+        devices: devices that share the batches, ("cuda:0", "cuda:1"); each loads the model. (): the
+            option `device` alone. The option `streams` has each compute several batches at once.
         limit: take the first samples only; 0: all.
         skip_bad: leave out and count samples that are damaged, instead of raising.
         workers: threads that read and decode; 0: the thread budget.
@@ -230,6 +247,12 @@ def evaluate(
         raise InvalidArgument("a program is loaded already: int8 and options of load() come late")
     if table is not None and not int8:
         raise InvalidArgument("table without int8")
+    if devices and ("device" in options or isinstance(model, Program)):
+        raise InvalidArgument("devices: the model is loaded on each; give its path and no device")
+    if len(set(devices)) < len(devices):
+        raise InvalidArgument(
+            f"devices {tuple(devices)}: one is there twice; streams has a device do more at once"
+        )
     if isinstance(model, Program) and compare == "f32":
         raise InvalidArgument('compare="f32" loads the model a second time: pass its path')
     if batch != "max" and batch < 0:
@@ -254,6 +277,7 @@ def evaluate(
         workers=workers,
     )
     judge = None if metric is None else _Judge(metric)
+    first = {**options, "device": devices[0]} if devices else options
     with ExitStack() as stack:
         program = model
         if int8:
@@ -268,15 +292,20 @@ def evaluate(
                 None if table is None else Path(table),
                 engines,
             )
-        if not isinstance(program, Program):
-            program = load(program, **options)
+        if isinstance(program, Program):
+            programs = [program]
+        elif devices:
+            programs = [load(program, **{**options, "device": device}) for device in devices]
+        else:
+            programs = [load(program, **options)]
         done = _core.evaluate(
-            program,
+            programs,
             labelled,
             batch=-1 if batch == "max" else batch,
-            top=list(top),
+            top=[] if text is not None else list(top),
             scores=scores,
-            reference=_reference(model, compare, options),
+            text=None if text is None else os.fspath(text),
+            reference=_reference(model, compare, first),
             judge=judge,
             report=report,
         )

@@ -299,7 +299,8 @@ def quantize(
     Of samples, `weights` and `dynamic` one is wanted.
 
     Raises:
-        InvalidArgument: two of them, or none, are given; samples do not fit, naming file and input; a rule or a name fits no node.
+        InvalidArgument: two of them, or none, are given; samples do not fit, naming file and
+            input; a rule or a name fits no node.
         TypeError: a sample is no mapping.
     """
     if weights is not None or dynamic:

@@ -49,22 +49,31 @@ nb::dict result_of(const Evaluation& done) {
     confusion[nb::make_tuple(pair.first, pair.second)] = count;
   }
   result["confusion"] = confusion;
+  if (done.text) {
+    result["char_error_rate"] = done.text->character_rate();
+    result["token_error_rate"] = done.text->token_rate();
+    result["exact"] = done.text->exact;
+  }
   result["agreement"] = done.agreement;
   result["cosine"] = done.cosine;
   result["reference_top"] = done.reference_top;
   return result;
 }
 
-nb::dict evaluate_program(nb::handle program, const PyLabelledSet& data, std::int64_t batch,
-                          const std::vector<int>& top, const std::string& scores,
-                          const nb::object& reference, const nb::object& judge,
-                          const nb::object& report) {
-  Program& evaluated = program_of(program);
+nb::dict evaluate_programs(const nb::list& of_devices, const PyLabelledSet& data,
+                           std::int64_t batch, const std::vector<int>& top,
+                           const std::string& scores, const std::optional<std::string>& text,
+                           const nb::object& reference, const nb::object& judge,
+                           const nb::object& report) {
+  std::vector<Program*> programs;
+  for (nb::handle each : of_devices) programs.push_back(&program_of(each));
+  Program& evaluated = *programs.at(0);
   EvaluationOptions options;
   options.batches = data.batches();
   options.batches.batch = batch;
   options.top = top;
   options.scores = scores;
+  if (text) options.alphabet = read_alphabet(*text);
   if (!reference.is_none()) options.reference = &program_of(reference);
   if (!judge.is_none()) {
     options.judge = [&](const EvaluatedBatch& done) {
@@ -87,9 +96,9 @@ nb::dict evaluate_program(nb::handle program, const PyLabelledSet& data, std::in
     const nb::gil_scoped_release release;
     if (batch < 0) {
       options.batches.batch = 0;
-      options.batches.batch = largest_batch(evaluated, data.set(), options.batches);
+      options.batches.batch = largest_batch(programs, data.set(), options.batches);
     }
-    done = evaluate(evaluated, data.set(), options);
+    done = evaluate(programs, data.set(), options);
   }
   return result_of(done);
 }
@@ -137,11 +146,11 @@ void bind_evaluate(nb::module_& module) {
         return nb::make_tuple(nb::bytes(sample.picture.data(), sample.picture.size()), arrays,
                               sample.label);
       });
-  module.def("evaluate", evaluate_program, nb::arg("program"), nb::arg("data"), nb::kw_only(),
-             nb::arg("batch"), nb::arg("top"), nb::arg("scores"), nb::arg("reference").none(),
-             nb::arg("judge").none(), nb::arg("report").none(),
-             "The program's answers on a LabelledSet as a dict; openxrt.evaluate() is its user. A "
-             "batch below 0: the largest that fits.");
+  module.def("evaluate", evaluate_programs, nb::arg("programs"), nb::arg("data"), nb::kw_only(),
+             nb::arg("batch"), nb::arg("top"), nb::arg("scores"), nb::arg("text").none(),
+             nb::arg("reference").none(), nb::arg("judge").none(), nb::arg("report").none(),
+             "The answers on a LabelledSet of the programs of one model, one for each device, as a "
+             "dict; openxrt.evaluate() is its user. A batch below 0: the largest that fits.");
   module.def("quantize_with", quantize_with, nb::arg("model"), nb::arg("output"), nb::arg("data"),
              nb::arg("samples"), nb::arg("table").none(), nb::arg("program"),
              "Writes a model's file in int8, calibrated with the first samples of a LabelledSet or "

@@ -18,6 +18,7 @@
 #include "program.h"
 #include "quantize.h"
 #include "registry/doctor.h"
+#include "request.h"
 #include "trainer.h"
 #include "values/convert.h"
 #include "values/type.h"
@@ -101,6 +102,7 @@ NB_MODULE(_core, module) {
   xrt::python::bind_type(module);
   xrt::python::bind_graph(module);
   xrt::python::bind_program(module);
+  xrt::python::bind_request(module);
   xrt::python::bind_trainer(module);
   xrt::python::bind_engine(module);
   xrt::python::bind_op(module);

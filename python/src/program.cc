@@ -22,6 +22,7 @@
 #include "options.h"
 #include "released_gil.h"
 #include "report/html.h"
+#include "request.h"
 #include "values/convert.h"
 #include "values/numpy.h"
 #include "values/type.h"
@@ -76,57 +77,77 @@ class PyProgram {
   Program& program() const { return *program_; }
 
   nb::object call(const nb::args& arguments, const nb::kwargs& keywords) {
-    const std::vector<Port>& ports = program_->inputs();
-    if (arguments.size() > ports.size()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("{} arrays were given; the program has {} inputs: {}",
-                              arguments.size(), ports.size(), names_of(ports)));
-    }
-    std::vector<Data> inputs(ports.size());
-    std::vector<bool> given(ports.size());
-    ProducerStreams streams;
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      set_input(inputs, given, i, arguments[i], streams);
-    }
-    nb::object out;
-    nb::object timeout = nb::none();
+    Call call;
+    set_inputs(call, arguments);
     for (auto [key, value] : keywords) {
       const auto name = nb::cast<std::string>(key);
       if (name == "out") {
-        out = nb::borrow(value);
+        call.out = nb::borrow(value);
       } else if (name == "timeout" && !has_input(name)) {
-        timeout = nb::borrow(value);
+        call.timeout = nb::borrow(value);
       } else {
-        set_input(inputs, given, input_index(name), value, streams);
+        set_input(call.inputs, call.given, input_index(name), value, call.streams);
       }
     }
-    check_given(given);
-    Outputs outputs = prepare_outputs(out, streams);
-    execute(inputs, outputs, streams, run_options(Results::kLikeInputs, timeout));
-    if (ports_out() == 1) return result(outputs, 0);
-    nb::object results = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(ports_out())));
-    for (std::size_t i = 0; i < ports_out(); ++i) {
-      PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
-                       result(outputs, i).release().ptr());
-    }
-    return results;
+    check_given(call.given);
+    Outputs outputs = prepare_outputs(call.out, call.streams);
+    execute(call.inputs, outputs, call.streams, run_options(Results::kLikeInputs, call.timeout));
+    return in_order(outputs);
   }
 
-  nb::dict run(const nb::dict& named, const nb::object& out,
+  // `self`: this object, which lives as long as the request.
+  nb::object submit(const nb::object& self, const nb::args& arguments, const nb::kwargs& keywords) {
+    Call call;
+    const bool by_name = arguments.size() == 1 && nb::isinstance<nb::dict>(arguments[0]);
+    RunOptions options;
+    if (by_name) {
+      set_inputs(call, nb::cast<nb::dict>(arguments[0]));
+    } else {
+      set_inputs(call, arguments);
+    }
+    for (auto [key, value] : keywords) {
+      const auto name = nb::cast<std::string>(key);
+      if (name == "out") {
+        call.out = nb::borrow(value);
+      } else if (!by_name && has_input(name)) {
+        set_input(call.inputs, call.given, input_index(name), value, call.streams);
+      } else if (name == "timeout") {
+        call.timeout = nb::borrow(value);
+      } else if (name == "device") {
+        call.results = results_on(nb::cast<std::optional<std::string>>(value));
+      } else if (name == "wait") {
+        options.wait_for_room = nb::cast<bool>(value);
+      } else {
+        set_input(call.inputs, call.given, input_index(name), value, call.streams);
+      }
+    }
+    check_given(call.given);
+    auto outputs = std::make_shared<Outputs>(prepare_outputs(call.out, call.streams));
+    const bool wait_for_room = options.wait_for_room;
+    options = run_options(call.results, call.timeout);
+    options.wait_for_room = wait_for_room;
+    const auto submit = [&] {
+      call.streams.wait();
+      return program_->submit(call.inputs, options, outputs->data);
+    };
+    return make_request(submit,
+                        [self, this, by_name, outputs,
+                         inputs = call.inputs](std::vector<Data> computed) -> nb::object {
+                          outputs->data = std::move(computed);
+                          check_outputs(inputs, *outputs);
+                          return by_name ? nb::object(named(*outputs)) : in_order(*outputs);
+                        });
+  }
+
+  nb::dict run(const nb::dict& inputs, const nb::object& out,
                const std::optional<std::string>& device, const nb::object& timeout) {
     const RunOptions wanted = run_options(results_on(device), timeout);
-    ProducerStreams streams;
-    std::vector<Data> inputs(program_->inputs().size());
-    std::vector<bool> given(inputs.size());
-    for (auto [key, value] : named) {
-      set_input(inputs, given, input_index(name_of(key, "inputs")), value, streams);
-    }
-    check_given(given);
-    Outputs outputs = prepare_outputs(out, streams);
-    execute(inputs, outputs, streams, wanted);
-    nb::dict results;
-    for (std::size_t i = 0; i < ports_out(); ++i) results[output_keys_[i]] = result(outputs, i);
-    return results;
+    Call call;
+    set_inputs(call, inputs);
+    check_given(call.given);
+    Outputs outputs = prepare_outputs(out, call.streams);
+    execute(call.inputs, outputs, call.streams, wanted);
+    return named(outputs);
   }
 
   nb::list call_tensors(const nb::list& arguments, nb::handle kind) {
@@ -164,7 +185,59 @@ class PyProgram {
     std::vector<const void*> addresses;  // of the memory it lent
   };
 
+  // What one call brings.
+  struct Call {
+    std::vector<Data> inputs;
+    std::vector<bool> given;
+    ProducerStreams streams;
+    nb::object out;
+    nb::object timeout = nb::none();
+    Results results = Results::kLikeInputs;
+  };
+
   std::size_t ports_out() const { return output_keys_.size(); }
+
+  void begin(Call& call) const {
+    call.inputs.resize(program_->inputs().size());
+    call.given.resize(call.inputs.size());
+  }
+
+  void set_inputs(Call& call, const nb::args& arguments) {
+    begin(call);
+    if (arguments.size() > call.inputs.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} arrays were given; the program has {} inputs: {}",
+                              arguments.size(), call.inputs.size(), names_of(program_->inputs())));
+    }
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      set_input(call.inputs, call.given, i, arguments[i], call.streams);
+    }
+  }
+
+  void set_inputs(Call& call, const nb::dict& by_name) {
+    begin(call);
+    for (auto [key, value] : by_name) {
+      set_input(call.inputs, call.given, input_index(name_of(key, "inputs")), value,
+                call.streams);
+    }
+  }
+
+  // As a call gives them: one, or a tuple.
+  nb::object in_order(const Outputs& outputs) const {
+    if (ports_out() == 1) return result(outputs, 0);
+    nb::object results = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(ports_out())));
+    for (std::size_t i = 0; i < ports_out(); ++i) {
+      PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
+                       result(outputs, i).release().ptr());
+    }
+    return results;
+  }
+
+  nb::dict named(const Outputs& outputs) const {
+    nb::dict results;
+    for (std::size_t i = 0; i < ports_out(); ++i) results[output_keys_[i]] = result(outputs, i);
+    return results;
+  }
 
   bool has_input(const std::string& name) const {
     const std::vector<Port>& ports = program_->inputs();
@@ -297,6 +370,10 @@ class PyProgram {
       }
       program_->run(inputs, outputs.data, options);
     }
+    check_outputs(inputs, outputs);
+  }
+
+  void check_outputs(const std::vector<Data>& inputs, Outputs& outputs) const {
     for (std::size_t i = 0; i < outputs.addresses.size(); ++i) {
       const void* wanted = outputs.addresses[i];
       if (wanted == nullptr) continue;
@@ -452,6 +529,29 @@ void bind_program(nb::module_& module) {
            "(DeviceArrays); by default on the GPU if an input does.\n"
            "timeout: seconds; a run that takes longer is ResourceError, and the program works on. "
            "None: the option deadline_s.")
+      .def(
+          "submit",
+          [](const nb::object& self, const nb::args& arguments, const nb::kwargs& keywords) {
+            return nb::cast<PyProgram&>(self).submit(self, arguments, keywords);
+          },
+          nb::sig(
+              "def submit(self, *arrays: object, out: object = None, device: str | None = None, "
+              "timeout: float | None = None, wait: bool = True, **named: object) -> object"),
+          "submit(*arrays, out=None, device=None, timeout=None, wait=True, **named) -> Request\n\n"
+          "Hands a run over and returns an openxrt.Request, a concurrent.futures.Future that can "
+          "be "
+          "awaited: its result is what program(...) returns. submit(dict) has the result of "
+          "run(dict).\n"
+          "Runs begin in the order of their submission; the option `streams` says how many take "
+          "place at once. Arrays are read where they lie and must not change before the end.\n"
+          "wait: where `max_queue` runs wait already, wait for room; False: that is "
+          "ResourceError.\n"
+          "timeout: seconds from the beginning of the run. An input of the name of one of these "
+          "comes first, but for `out`.\n"
+          "Errors of the arguments are raised here, those of the run by result().")
+      .def_prop_ro(
+          "streams", [](const PyProgram& self) { return self.program().streams(); },
+          "Submitted runs that take place at once.")
       .def(
           "run",
           [](const PyProgram&, const nb::args&, const nb::kwargs&) -> nb::dict {

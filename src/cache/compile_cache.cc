@@ -175,7 +175,7 @@ std::string compile_key(const Engine& engine, const Function& function,
   hasher.add(engine.name()).add_bytes(&graph, sizeof(graph));
   hasher.add(static_cast<std::int64_t>(function.aliases.size()));
   for (const InputOutputAlias& a : function.aliases) hasher.add(a.input).add(a.output);
-  hasher.add(options.device).add(options.num_threads);
+  hasher.add(options.device).add(options.num_threads).add(options.streams);
   hasher.add(static_cast<std::int64_t>(options.precision));
   hasher.add(static_cast<std::int64_t>(options.phase));
   hasher.add(options.max_batch_size).add(static_cast<std::int64_t>(options.max_workspace_bytes));

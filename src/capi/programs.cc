@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs and requests of the C API.
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstring>
+#include <functional>
+#include <latch>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,7 +13,7 @@
 
 #include "base/message.h"
 #include "capi/border.h"
-#include "capi/request_pool.h"
+#include "program/given_outputs.h"
 #include "xrt/program.h"
 
 namespace {
@@ -23,6 +23,7 @@ using xrt::Error;
 using xrt::ErrorCode;
 using xrt::Port;
 using xrt::Program;
+using xrt::Request;
 using xrt::Results;
 using xrt::Tensor;
 using xrt::Type;
@@ -32,7 +33,6 @@ using xrt::capi::guarded;
 using xrt::capi::need;
 using xrt::capi::need_array;
 using xrt::capi::new_value;
-using xrt::capi::RequestPool;
 
 [[noreturn]] void fail(const std::string& problem) {
   throw Error(ErrorCode::kInvalidArgument, problem);
@@ -123,27 +123,32 @@ Results results_of(const xrt_run_options* options) {
   }
 }
 
-double timeout_of(const xrt_run_options* options) {
-  // Callers that were built with the first version have no such member.
-  return options == nullptr || options->size < sizeof(xrt_run_options) ? 0 : options->timeout_s;
+// Callers that were built with an earlier version have no such member.
+bool has_member(const xrt_run_options& options, std::size_t offset, std::size_t bytes) {
+  return options.size >= offset + bytes;
+}
+
+xrt::RunOptions run_options_of(const xrt_run_options* given) {
+  xrt::RunOptions options{.results = results_of(given)};
+  if (given == nullptr) return options;
+  if (has_member(*given, offsetof(xrt_run_options, timeout_s), sizeof(given->timeout_s))) {
+    options.timeout_s = given->timeout_s;
+  }
+  if (has_member(*given, offsetof(xrt_run_options, must_not_wait), sizeof(given->must_not_wait))) {
+    options.wait_for_room = given->must_not_wait == 0;
+  }
+  return options;
 }
 
 // One run: what goes in, what is written in place, where the rest goes.
 struct Run {
   std::vector<Data> inputs, outputs;
-  Results results = Results::kLikeInputs;
-  double timeout_s = 0;
+  xrt::RunOptions options;
 
   void carry_out(Program& program) {
     const std::vector<Data> given = outputs;
-    program.run(inputs, outputs, {.results = results, .timeout_s = timeout_s});
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (!given[i].is_tensor() || !outputs[i].is_tensor()) continue;
-      // An output that shares memory with an input lies in that one.
-      Tensor target = given[i].tensor();
-      const Tensor& made = std::as_const(outputs[i]).tensor();
-      if (made.raw() != target.raw()) copy_elements(made, target);
-    }
+    program.run(inputs, outputs, options);
+    xrt::write_given(given, outputs);
   }
 };
 
@@ -152,8 +157,7 @@ Run run_of(const Program& program, const xrt_value* const* inputs, std::size_t i
            const xrt_value* const* outputs, std::size_t output_count,
            const xrt_run_options* options) {
   Run run;
-  run.results = results_of(options);
-  run.timeout_s = timeout_of(options);
+  run.options = run_options_of(options);
   const std::size_t wanted_inputs = program.inputs().size();
   const std::size_t wanted_outputs = program.outputs().size();
   if (input_count != wanted_inputs) {
@@ -196,48 +200,11 @@ struct xrt_program {
 
   std::shared_ptr<Program> program;
   PortTexts inputs, outputs;
-  RequestPool pool;  // last: its threads end before what they use goes
 };
-
-namespace {
-
-// What a request and the run that it stands for share.
-struct Outcome {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool is_there = false;
-  xrt_code code = XRT_OK;
-  std::string message;
-  std::vector<Data> outputs;
-};
-
-}  // namespace
 
 struct xrt_request {
-  std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
+  Request request;
 };
-
-namespace {
-
-// Carries out a submitted run and tells whoever waits for it.
-void answer(Program& program, Run& run, Outcome& outcome) noexcept {
-  xrt_status* failure = nullptr;
-  const xrt_code code = guarded(&failure, [&] { run.carry_out(program); });
-  // The caller's memory is not touched any more, and its `release` may be called, from here on.
-  run.inputs.clear();
-  {
-    const std::lock_guard lock(outcome.mutex);
-    outcome.code = code;
-    if (failure != nullptr) outcome.message = std::move(failure->message);
-    if (code == XRT_OK) outcome.outputs = std::move(run.outputs);
-    outcome.is_there = true;
-  }
-  run.outputs.clear();
-  xrt_status_free(failure);
-  outcome.changed.notify_all();
-}
-
-}  // namespace
 
 xrt_code xrt_program_load(const char* path, const xrt_options* options, xrt_program** program,
                           xrt_status** status) {
@@ -341,58 +308,52 @@ xrt_code xrt_program_submit(xrt_program* program, const xrt_value* const* inputs
   return guarded(status, [&] {
     need(request, "request");
     Program& target = *need(program, "program")->program;
-    const auto run =
-        std::make_shared<Run>(run_of(target, inputs, input_count, outputs, output_count, options));
+    Run run = run_of(target, inputs, input_count, outputs, output_count, options);
     auto handle = std::make_unique<xrt_request>();
     xrt_request* const given_out = handle.get();
-    const std::shared_ptr<Outcome> outcome = handle->outcome;
-    const auto task = [&target, run, outcome, callback, context, given_out] {
-      answer(target, *run, *outcome);
-      if (callback != nullptr) callback(context, given_out);
-    };
-    // The callback may come, and free the request, before add() returns.
-    xrt_request* const before = *request;
-    *request = handle.release();
-    try {
-      program->pool.add(task);
-    } catch (...) {  // handed on to the caller as a code
-      delete given_out;
-      *request = before;
-      throw;
+    // The callback gets a handle that is complete, and may free it before this function returns.
+    const auto is_complete = std::make_shared<std::latch>(1);
+    std::function<void(const Request&)> done;
+    if (callback != nullptr) {
+      done = [callback, context, given_out, is_complete](const Request&) {
+        is_complete->wait();
+        callback(context, given_out);
+      };
     }
+    handle->request =
+        target.submit(std::move(run.inputs), run.options, std::move(run.outputs), std::move(done));
+    *request = handle.release();
+    is_complete->count_down();
   });
 }
 
 int xrt_request_wait(xrt_request* request, int64_t milliseconds) {
   if (request == nullptr) return 1;
-  const std::shared_ptr<Outcome> outcome = request->outcome;
-  std::unique_lock lock(outcome->mutex);
-  const auto is_there = [&] { return outcome->is_there; };
-  if (milliseconds < 0) {
-    outcome->changed.wait(lock, is_there);
+  try {
+    if (milliseconds >= 0) {
+      // A clock cannot count on for ever: beyond a century is without a limit.
+      constexpr std::int64_t kMost = std::int64_t{100} * 365 * 24 * 3600 * 1000;
+      const std::chrono::milliseconds limit(milliseconds < kMost ? milliseconds : kMost);
+      return request->request.wait_for(limit) ? 1 : 0;
+    }
+    request->request.wait();
     return 1;
+  } catch (
+      const Error&) {  // interrupted, or of another process: it has not ended, result() says why
+    return 0;
   }
-  // A clock cannot count on for ever: beyond a century is without a limit.
-  constexpr std::int64_t kMost = std::int64_t{100} * 365 * 24 * 3600 * 1000;
-  const std::chrono::milliseconds limit(milliseconds < kMost ? milliseconds : kMost);
-  return outcome->changed.wait_for(lock, limit, is_there) ? 1 : 0;
+}
+
+int xrt_request_cancel(xrt_request* request) {
+  return request != nullptr && request->request.cancel() ? 1 : 0;
 }
 
 xrt_code xrt_request_result(xrt_request* request, xrt_value** outputs, size_t output_count,
                             xrt_status** status) {
-  xrt_code code = XRT_OK;
-  std::string message;
-  const xrt_code own = guarded(status, [&] {
-    const std::shared_ptr<Outcome> outcome = need(request, "request")->outcome;
-    xrt_request_wait(request, -1);
-    const std::lock_guard lock(outcome->mutex);
-    code = outcome->code;
-    if (code != XRT_OK) {
-      message = outcome->message;
-      return;
-    }
-    if (output_count != outcome->outputs.size()) {
-      fail("the program has " + std::to_string(outcome->outputs.size()) + " outputs, room for " +
+  return guarded(status, [&] {
+    const std::vector<Data> made_by_run = need(request, "request")->request.get();
+    if (output_count != made_by_run.size()) {
+      fail("the program has " + std::to_string(made_by_run.size()) + " outputs, room for " +
            std::to_string(output_count) + " was given");
     }
     need_array(outputs, output_count, "outputs");
@@ -400,11 +361,9 @@ xrt_code xrt_request_result(xrt_request* request, xrt_value** outputs, size_t ou
     std::vector<xrt_value**> places;
     places.reserve(made.size());
     for (xrt_value*& value : made) places.push_back(&value);
-    hand_out(outcome->outputs, places);
+    hand_out(made_by_run, places);
     for (std::size_t i = 0; i < output_count; ++i) outputs[i] = made[i];
   });
-  if (own != XRT_OK || code == XRT_OK) return own;
-  return xrt::capi::fail(status, code, message.c_str());
 }
 
 void xrt_request_free(xrt_request* request) { delete request; }

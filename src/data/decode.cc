@@ -80,17 +80,18 @@ bool decode_jpeg(std::string_view content, Image& image, JpegErrors& errors) {
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(content.data()), content.size());
   jpeg_read_header(&info, TRUE);
-  info.out_color_space = JCS_RGB;
-  jpeg_start_decompress(&info);
-  image.width = info.output_width;
-  image.height = info.output_height;
-  // A block of 64 pixels takes at least a bit in one of a picture's scans.
+  image.width = info.image_width;
+  image.height = info.image_height;
+  // A block of 64 pixels takes at least a bit in one of a picture's scans. A picture of many scans
+  // takes memory as soon as it is begun.
   if (image.width * image.height > most_pixels(content, 8 * 64)) {
     std::snprintf(errors.message, sizeof(errors.message),
                   "it is too large, or too large for its bytes");
     jpeg_destroy_decompress(&info);
     return false;
   }
+  info.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&info);
   image.pixels.resize(static_cast<std::size_t>(image.width * image.height) * 3);
   while (info.output_scanline < info.output_height) {
     JSAMPROW row = image.pixels.data() + static_cast<std::size_t>(info.output_scanline) *

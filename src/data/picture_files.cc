@@ -123,6 +123,7 @@ std::optional<std::int64_t> whole_number(const std::string& text) {
 
 struct Columns {
   std::size_t path = 0, label = 1;
+  bool text = false;  // labels are texts, also where they look like numbers
 };
 
 // Where the first line names the columns: which they are.
@@ -138,8 +139,10 @@ std::optional<Columns> named_columns(const std::vector<std::string>& fields) {
   };
   const auto path = column({"path", "file", "filename", "image"});
   const auto label = column({"label", "class", "target"});
-  if (!path || !label) return std::nullopt;
-  return Columns{*path, *label};
+  const auto text = column({"text"});
+  if (path && label) return Columns{*path, *label};
+  if (path && text) return Columns{*path, *text, true};
+  return std::nullopt;
 }
 
 struct ListRow {
@@ -147,10 +150,10 @@ struct ListRow {
   std::size_t line = 0;
 };
 
-std::vector<ListRow> read_list(const fs::path& file) {
+// `columns` becomes what the first line names.
+std::vector<ListRow> read_list(const fs::path& file, Columns& columns) {
   const std::string text = read_file(file);
   std::vector<ListRow> rows;
-  Columns columns;
   std::size_t line = 1;
   for (std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; at < text.size();) {
     const std::size_t begin = at;
@@ -204,10 +207,12 @@ std::unique_ptr<LabelledSet> open_pictures(const fs::path& folder) {
 }
 
 std::unique_ptr<LabelledSet> open_csv(const fs::path& file, std::vector<std::string> classes) {
-  const std::vector<ListRow> rows = read_list(file);
-  const bool numbered = std::all_of(rows.begin(), rows.end(), [](const ListRow& row) {
-    return whole_number(row.label).has_value();
-  });
+  Columns columns;
+  const std::vector<ListRow> rows = read_list(file, columns);
+  const bool numbered =
+      !columns.text && std::all_of(rows.begin(), rows.end(), [](const ListRow& row) {
+        return whole_number(row.label).has_value();
+      });
   if (!numbered && classes.empty()) {
     for (const ListRow& row : rows) classes.push_back(row.label);
     std::sort(classes.begin(), classes.end());

@@ -83,4 +83,11 @@ int granted_threads(int wanted) {
   return wanted > 0 ? std::min(wanted, budget) : budget;
 }
 
+ThreadShare thread_share(int num_threads, int streams) {
+  const int granted = granted_threads(num_threads);
+  if (streams <= 0) return {granted, 1, std::max(1, thread_budget() / granted)};
+  const int divided = std::min(streams, granted);
+  return {granted / divided, divided, streams};
+}
+
 }  // namespace xrt

@@ -24,4 +24,13 @@ XRT_API void set_thread_budget(int threads);
 // What a program that asks for so many threads (0: all there are) gets: no more than the budget.
 XRT_API int granted_threads(int wanted);
 
+// How the threads that are granted to a program are divided among runs at once.
+struct ThreadShare {
+  int threads = 1;  // of one run
+  int divided = 1;  // runs at once that they were divided for
+  int streams = 1;  // runs at once that are carried out: more of them wait for threads
+};
+// `streams` 0: nothing is divided, and as many runs take place at once as the budget has room for.
+XRT_API ThreadShare thread_share(int num_threads, int streams);
+
 }  // namespace xrt

@@ -19,14 +19,15 @@ constexpr std::size_t kComplaints = 10;
 }  // namespace
 
 BatchLoader::BatchLoader(const LabelledSet& set, const std::vector<Port>& inputs,
-                         const BatchOptions& options)
+                         const BatchOptions& options, std::size_t held)
     : set_(set),
       options_(options),
       shape_(set, inputs, options),
       size_(static_cast<std::size_t>(shape_.batch())),
       total_(options.limit > 0 ? std::min(options.limit, set.size()) : set.size()),
-      buffers_(kBuffers) {
-  for (std::size_t number = 0; number < kBuffers; ++number) {
+      held_(held),
+      buffers_(held + 1) {
+  for (std::size_t number = 0; number < buffers_.size(); ++number) {
     buffers_[number].whole = shape_.allocate(shape_.batch());
     begin(number);
   }
@@ -49,7 +50,7 @@ BatchLoader::~BatchLoader() {
 // The buffer of batch `number` is for that batch from now on.
 void BatchLoader::begin(std::size_t number) {
   const std::size_t first = number * size_;
-  Buffer& buffer = buffers_[number % kBuffers];
+  Buffer& buffer = buffers_[number % buffers_.size()];
   const std::size_t count = first < total_ ? std::min(size_, total_ - first) : 0;
   buffer.left = count;
   buffer.errors.clear();
@@ -65,11 +66,11 @@ void BatchLoader::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     room_.wait(lock, [this] {
-      return stop_ || next_sample_ >= total_ || next_sample_ / size_ < done_ + kBuffers;
+      return stop_ || next_sample_ >= total_ || next_sample_ / size_ < done_ + buffers_.size();
     });
     if (stop_ || next_sample_ >= total_) return;
     const std::size_t index = next_sample_++;
-    Buffer& buffer = buffers_[index / size_ % kBuffers];
+    Buffer& buffer = buffers_[index / size_ % buffers_.size()];
     lock.unlock();
     const std::exception_ptr error = fill(index, buffer, index % size_);
     lock.lock();
@@ -94,14 +95,15 @@ std::exception_ptr BatchLoader::fill(std::size_t index, Buffer& buffer, std::siz
 
 const Batch* BatchLoader::next() {
   std::unique_lock lock(mutex_);
-  if (given_) {
-    given_ = false;
+  if (given_ == held_) {
+    --given_;
     ++done_;
-    begin(done_ + kBuffers - 1);
+    begin(done_ + held_);
     room_.notify_all();
   }
-  if (done_ * size_ >= total_) return nullptr;
-  Buffer& buffer = buffers_[done_ % kBuffers];
+  const std::size_t number = done_ + given_;
+  if (number * size_ >= total_) return nullptr;
+  Buffer& buffer = buffers_[number % buffers_.size()];
   while (!ready_.wait_for(lock, std::chrono::milliseconds(50), [&] { return buffer.left == 0; })) {
     throw_if_interrupted();
   }
@@ -115,7 +117,7 @@ const Batch* BatchLoader::next() {
       if (complaints_.size() < kComplaints) complaints_.emplace_back(e.what());
     }
   }
-  given_ = true;
+  ++given_;
   return &buffer.batch;
 }
 

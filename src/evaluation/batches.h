@@ -5,6 +5,11 @@
 //   BatchLoader loader(set, program->inputs(), options);
 //   while (const Batch* batch = loader.next()) program->run(batch->inputs, outputs);
 //
+// Who computes several batches at once has the loader keep as many:
+//
+//   BatchLoader loader(set, program->inputs(), options, 3);  // a batch lives until three more are
+//   asked for
+//
 // Thread-safety: next() is called by one thread.
 #pragma once
 
@@ -82,14 +87,15 @@ class BatchShape {
 
 class BatchLoader {
  public:
-  // All outlive the loader. Errors are BatchShape's.
-  BatchLoader(const LabelledSet& set, const std::vector<Port>& inputs, const BatchOptions& options);
+  // All outlive the loader. `held`: batches that live at once. Errors are BatchShape's.
+  BatchLoader(const LabelledSet& set, const std::vector<Port>& inputs, const BatchOptions& options,
+              std::size_t held = 1);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // The next batch, which lives until the next call; null behind the last one. Throws what reading
-  // a sample threw, behind its place, and kEngine "interrupted".
+  // The next batch, which lives until `held` more are asked for; null behind the last one. Throws
+  // what reading a sample threw, behind its place, and kEngine "interrupted".
   const Batch* next();
 
   std::size_t samples() const { return total_; }  // that are asked for
@@ -98,8 +104,6 @@ class BatchLoader {
   std::vector<std::string> complaints() const;
 
  private:
-  static constexpr std::size_t kBuffers = 2;
-
   struct Buffer {
     std::vector<Data> whole;
     Batch batch;
@@ -116,13 +120,14 @@ class BatchLoader {
   BatchShape shape_;
   std::size_t size_ = 1;  // of a batch
   std::size_t total_ = 0;
-  std::vector<Buffer> buffers_;
+  const std::size_t held_;
+  std::vector<Buffer> buffers_;  // those held, and one that is filled meanwhile
 
   mutable std::mutex mutex_;
   std::condition_variable room_, ready_;
   std::size_t next_sample_ = 0;  // that no thread has taken
   std::size_t done_ = 0;         // batches that the caller has finished
-  bool given_ = false;           // the caller has one
+  std::size_t given_ = 0;        // that the caller has
   bool stop_ = false;
   std::size_t skipped_ = 0;
   std::vector<std::string> complaints_;

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/interrupt.h"
+#include "evaluation/flights.h"
 #include "evaluation/scores.h"
 #include "xrt/error.h"
 
@@ -120,7 +121,7 @@ class Answers {
   std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> confusion_;
 };
 
-// The sizes of batch that the set will need, run once each on zeros.
+// The sizes of batch that the set will need, run on zeros by every stream.
 void warm_up(Program& program, const BatchShape& shape, std::size_t samples) {
   std::vector<std::int64_t> sizes;
   const auto batch = static_cast<std::size_t>(shape.batch());
@@ -128,11 +129,7 @@ void warm_up(Program& program, const BatchShape& shape, std::size_t samples) {
   if (shape.open_batch() && samples % batch != 0) {
     sizes.push_back(static_cast<std::int64_t>(samples % batch));
   }
-  for (const std::int64_t size : sizes) {
-    std::vector<Data> outputs;
-    program.run(shape.allocate(size), outputs);
-    throw_if_interrupted();
-  }
+  for (const std::int64_t size : sizes) run_at_once(program, shape.allocate(size));
 }
 
 bool same_inputs(const Program& a, const Program& b) {
@@ -145,51 +142,69 @@ bool same_inputs(const Program& a, const Program& b) {
 
 class Evaluator {
  public:
-  Evaluator(Program& program, const LabelledSet& set, const EvaluationOptions& options)
-      : program_(program), set_(set), options_(options) {
-    if (!options.top.empty()) answers_.emplace(program, options);
+  Evaluator(std::span<Program* const> programs, const LabelledSet& set,
+            const EvaluationOptions& options)
+      : programs_(programs), set_(set), options_(options) {
+    const Program& first = *programs.front();
+    if (!options.top.empty()) answers_.emplace(first, options);
+    if (options.alphabet) {
+      if (!options.top.empty()) refuse_evaluation("text has no classes: leave top out");
+      text_port_ = scores_port(first, options.scores);
+      done_.text.emplace();
+    }
+    for (const Program* other : programs) {
+      if (!same_inputs(first, *other)) refuse_evaluation("the programs have different inputs");
+    }
     if (options.reference == nullptr) return;
     if (options.top.empty()) refuse_evaluation("answers are compared by their scores: give top");
-    if (!same_inputs(program, *options.reference)) {
+    if (!same_inputs(first, *options.reference)) {
       refuse_evaluation("the model to compare with has other inputs");
     }
     references_.emplace(*options.reference, options);
   }
 
   Evaluation run() {
+    const std::vector<Port>& inputs = programs_.front()->inputs();
     {
-      const BatchShape shape(set_, program_.inputs(), options_.batches);
+      const BatchShape shape(set_, inputs, options_.batches);
       const std::size_t limit = options_.batches.limit;
       const std::size_t samples = limit > 0 ? std::min(limit, set_.size()) : set_.size();
-      warm_up(program_, shape, samples);
+      for (Program* program : programs_) warm_up(*program, shape, samples);
       if (options_.reference != nullptr) warm_up(*options_.reference, shape, samples);
       done_.batch = shape.batch();
     }
     if (options_.begin) options_.begin(done_.batch);
-    const Clock::time_point start = Clock::now();
-    BatchLoader loader(set_, program_.inputs(), options_.batches);
-    double aside = 0;
-    for (std::size_t iteration = 0; const Batch* batch = loader.next(); ++iteration) {
-      std::vector<Data> outputs;
-      const Clock::time_point begin = Clock::now();
-      program_.run(batch->inputs, outputs);
-      running_ += seconds_since(begin);
-      aside += judge(*batch, outputs);
-      done_.seconds = seconds_since(start) - aside;
-      report(iteration);
+    start_ = Clock::now();
+    Flights flights(programs_);
+    BatchLoader loader(set_, inputs, options_.batches, flights.most());
+    while (const Batch* batch = loader.next()) {
+      flights.start(*batch);
+      if (flights.is_full()) land(flights);
       throw_if_interrupted();
     }
+    while (!flights.empty()) land(flights);
     done_.skipped = loader.skipped();
     done_.complaints = loader.complaints();
     if (done_.samples == 0) {
       refuse_evaluation(fmt::format("none of the {} samples could be used; {}", done_.skipped,
                                     done_.complaints.front()));
     }
-    finish();
+    finish(flights);
     return std::move(done_);
   }
 
  private:
+  // Judges the oldest batch. A reference runs while nothing else does.
+  void land(Flights& flights) {
+    if (references_) flights.wait();
+    do {
+      const Flights::Landed landed = flights.land();
+      done_.seconds = seconds_since(start_) - aside_;
+      aside_ += judge(*landed.batch, landed.outputs);
+      report();
+    } while (references_ && !flights.empty());
+  }
+
   // Returns the seconds that are not the program's: those of the reference.
   double judge(const Batch& batch, const std::vector<Data>& outputs) {
     done_.samples +=
@@ -201,6 +216,7 @@ class Evaluator {
     }
     std::optional<Scores> scores;
     if (answers_) scores = answers_->take(outputs, batch, set_, rows);
+    if (options_.alphabet) read_text(outputs, batch);
     if (options_.judge) options_.judge({outputs, batch});
     if (!references_) return 0;
     const Clock::time_point begin = Clock::now();
@@ -219,10 +235,27 @@ class Evaluator {
     return seconds_since(begin);
   }
 
-  void report(std::size_t iteration) {
+  void read_text(const std::vector<Data>& outputs, const Batch& batch) {
+    const Tensor& output = outputs.at(text_port_).tensor();
+    for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+      if (!batch.counts[i]) continue;
+      const std::int64_t label = batch.labels[i];
+      if (label < 0 || static_cast<std::size_t>(label) >= set_.classes().size()) {
+        refuse_evaluation(fmt::format("{}: label {} has no text; a column 'text' of a .csv has one",
+                                      set_.place(batch.first + i), label));
+      }
+      done_.text->add(set_.classes()[static_cast<std::size_t>(label)],
+                      read_line(output, static_cast<std::int64_t>(i), *options_.alphabet));
+    }
+  }
+
+  void report() {
+    const std::size_t iteration = iterations_++;
     if (!options_.report) return;
-    EvaluationProgress progress{iteration, done_.samples, 0, 0,
-                                static_cast<double>(done_.samples) / done_.seconds};
+    EvaluationProgress progress{
+        iteration, done_.samples, 0, 0, static_cast<double>(done_.samples) / done_.seconds,
+        nullptr};
+    if (done_.text) progress.text = &*done_.text;
     if (answers_) {
       const std::map<int, double> top = answers_->top();
       progress.top_1 = top.begin()->second;
@@ -231,10 +264,10 @@ class Evaluator {
     options_.report(progress);
   }
 
-  void finish() {
+  void finish(const Flights& flights) {
     const auto samples = static_cast<double>(done_.samples);
     done_.samples_per_s = samples / done_.seconds;
-    done_.busy = running_ / done_.seconds;
+    done_.busy = flights.flown_seconds() / done_.seconds / flights.streams();
     if (answers_) {
       done_.classes = answers_->classes();
       done_.top = answers_->top();
@@ -249,19 +282,26 @@ class Evaluator {
     }
   }
 
-  Program& program_;
+  const std::span<Program* const> programs_;
   const LabelledSet& set_;
   const EvaluationOptions& options_;
   std::optional<Answers> answers_, references_;
   Evaluation done_;
-  double running_ = 0, cosines_ = 0;
-  std::size_t agreed_ = 0;
+  Clock::time_point start_;
+  double aside_ = 0, cosines_ = 0;  // aside_: seconds that do not count
+  std::size_t agreed_ = 0, iterations_ = 0, text_port_ = 0;
 };
 
 }  // namespace
 
 Evaluation evaluate(Program& program, const LabelledSet& set, const EvaluationOptions& options) {
-  return Evaluator(program, set, options).run();
+  Program* const one[] = {&program};
+  return evaluate(one, set, options);
+}
+
+Evaluation evaluate(std::span<Program* const> programs, const LabelledSet& set,
+                    const EvaluationOptions& options) {
+  return Evaluator(programs, set, options).run();
 }
 
 }  // namespace xrt

@@ -3,18 +3,24 @@
 //
 //   const auto set = open_labelled_set({.path = "imagenet/validation"});
 //   const Evaluation done = evaluate(*program, *set, {.batches = {.batch = 64}, .top = {1, 5}});
+//
+// Several batches are under way at once: Program::streams() of them run, and one more waits so that
+// no stream waits for the next. Several programs, of several devices, take turns. Answers are
+// judged in the order of the samples.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "evaluation/batches.h"
+#include "evaluation/text_scores.h"
 #include "xrt/program.h"
 
 namespace xrt {
@@ -25,6 +31,7 @@ struct EvaluationProgress {
   std::size_t samples = 0;
   double top_1 = 0, top_k = 0;
   double samples_per_s = 0;
+  const TextErrors* text = nullptr;  // where outputs are read as text
 };
 
 // What a batch computed, for a metric of the user's.
@@ -37,7 +44,10 @@ struct EvaluationOptions {
   BatchOptions batches;
   std::vector<int> top = {1};  // largest k first or last; empty: outputs are no scores of classes
   std::string scores;          // name of the output with a score per class; "": the only output
-  // Another program of the same inputs whose answers are compared; its runs are not timed.
+  // Outputs are lines of text, and the name of a sample's class is the right one; `top` is empty.
+  std::optional<Alphabet> alphabet;
+  // Another program of the same inputs whose answers are compared. Its runs are not timed: the
+  // others pause for them.
   Program* reference = nullptr;
   std::function<void(std::int64_t batch)> begin;          // all is loaded and compiled
   std::function<void(const EvaluationProgress&)> report;  // after each iteration
@@ -54,9 +64,12 @@ struct Evaluation {
   double top_1 = 0, top_k = 0;  // top_k: of the largest k
   double seconds = 0;           // from the first sample to the last answer
   double samples_per_s = 0;
-  double busy = 0;  // part of the time in which the program ran
+  // Part of the time in which the programs ran, over their streams: 1 where each stream always had
+  // a batch to compute.
+  double busy = 0;
   // Label and answer → samples.
   std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> confusion;
+  std::optional<TextErrors> text;  // where outputs are read as text
   // Where there is a reference: samples of the same answer, the mean cosine of the scores, and what
   // the reference reached.
   double agreement = 0, cosine = 0;
@@ -71,10 +84,15 @@ struct Evaluation {
 // that are not finite (-infinity is the least score), and where no sample could be used; what
 // reading a sample and running throw; kEngine "interrupted".
 Evaluation evaluate(Program& program, const LabelledSet& set, const EvaluationOptions& options);
+// The same with several programs of one model, one or more.
+Evaluation evaluate(std::span<Program* const> programs, const LabelledSet& set,
+                    const EvaluationOptions& options);
 
 // The largest power of 2, at most the number of samples, that runs within the memory that is there:
-// the batch is doubled until a run says kResource, or until the next would take more memory than
-// the machine has free. 1 or the declared one where the model's batch is fixed.
-std::int64_t largest_batch(Program& program, const LabelledSet& set, const BatchOptions& options);
+// the batch is doubled, as many at once as evaluate() has, until a run says kResource, or until the
+// next would take more memory than the machine or its control group has free. 1 or the declared one
+// where the model's batch is fixed.
+std::int64_t largest_batch(std::span<Program* const> programs, const LabelledSet& set,
+                           const BatchOptions& options);
 
 }  // namespace xrt

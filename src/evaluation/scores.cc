@@ -13,14 +13,14 @@
 namespace xrt {
 namespace {
 
-std::vector<double> as_doubles(const Tensor& tensor) {
+std::vector<double> as_doubles(const Tensor& tensor, std::int64_t begin, std::int64_t end) {
   if (tensor.dtype() == DType::kFloat32) {
     const auto* data = tensor.data<float>();
-    return {data, data + tensor.count()};
+    return {data + begin, data + end};
   }
   std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(tensor.count()));
-  for (std::int64_t i = 0; i < tensor.count(); ++i) values.push_back(element_as_double(tensor, i));
+  values.reserve(static_cast<std::size_t>(end - begin));
+  for (std::int64_t i = begin; i < end; ++i) values.push_back(element_as_double(tensor, i));
   return values;
 }
 
@@ -38,7 +38,12 @@ Scores scores_of(const Tensor& output, std::int64_t batch) {
                 fmt::format("the scores are {}{}: a score per class is wanted, for two or more",
                             to_string(output.dtype()), to_string(output.dims())));
   }
-  return {batch, classes, as_doubles(output)};
+  return {batch, classes, as_doubles(output, 0, output.count())};
+}
+
+Scores scores_of_steps(const Tensor& output, std::int64_t row) {
+  const std::int64_t steps = output.dims()[1], classes = output.dims()[2];
+  return {steps, classes, as_doubles(output, row * steps * classes, (row + 1) * steps * classes)};
 }
 
 std::int64_t best_class(const Scores& scores, std::int64_t row) {

@@ -22,6 +22,9 @@ struct Scores {
 // numbers.
 Scores scores_of(const Tensor& output, std::int64_t batch);
 
+// Of one row of an output [batch, steps, classes]: a row per step.
+Scores scores_of_steps(const Tensor& output, std::int64_t row);
+
 // The first of the largest.
 std::int64_t best_class(const Scores& scores, std::int64_t row);
 // How many classes stand before `label`: those of a larger score, and of an equal one those of a

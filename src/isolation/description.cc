@@ -130,6 +130,7 @@ ExecutableDescription read_executable(FlatReader& from) {
 void write_options(FlatWriter& to, const CompileOptions& options) {
   to.text(options.device).number(static_cast<std::int64_t>(options.precision));
   to.number(static_cast<std::int64_t>(options.phase)).number(options.num_threads);
+  to.number(options.streams);
   write_map(to, options.engine_options);
   to.number(static_cast<std::int64_t>(options.max_workspace_bytes));
   to.number(options.max_batch_size).text(options.records_dir);
@@ -145,6 +146,7 @@ CompileOptions read_options(FlatReader& from) {
   options.precision = read_word(from, Precision::kF16);
   options.phase = read_word(from, Phase::kTraining);
   options.num_threads = static_cast<int>(from.number());
+  options.streams = static_cast<int>(from.number());
   options.engine_options = read_map(from);
   options.max_workspace_bytes = static_cast<std::size_t>(from.number());
   options.max_batch_size = from.number();

@@ -46,7 +46,8 @@ double node_us(const NodeWork& work, const EngineEstimates& rates, int threads) 
 class Estimator {
  public:
   explicit Estimator(Survey& survey)
-      : survey_(survey), threads_(granted_threads(survey.options().num_threads)) {
+      : survey_(survey),
+        threads_(thread_share(survey.options().num_threads, survey.options().streams).threads) {
     const Graph& graph = survey.graph();
     work_.resize(graph.node_capacity());
     for (const NodeId id : graph.nodes()) work_[at(id)] = node_work(graph, id);

@@ -166,7 +166,9 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   own.device = device_for(*engine, options);
   own.precision = precision_for(*engine, own.device, plan.precision);
   own.phase = options.training ? Phase::kTraining : Phase::kInference;
-  own.num_threads = granted_threads(options.num_threads);
+  const ThreadShare share = thread_share(options.num_threads, options.streams);
+  own.num_threads = share.threads;
+  own.streams = share.divided;
   const auto given = options.engine_options.find(engine->name());
   if (given != options.engine_options.end()) own.engine_options = given->second;
   check_engine_options(*engine, own.engine_options);

@@ -25,11 +25,13 @@
 #include "placement/estimates.h"
 #include "placement/survey.h"
 #include "plan/functions.h"
+#include "program/given_outputs.h"
 #include "program/input_sizes.h"
 #include "program/int8_program.h"
 #include "program/load_checks.h"
 #include "program/option_checks.h"
 #include "program/plan_cache.h"
+#include "program/request_queue.h"
 #include "program/served_plan.h"
 #include "program/sized_plans.h"
 #include "registry/engine_names.h"
@@ -189,6 +191,7 @@ class ProgramImpl final : public Program {
   // What the disk cache shall hold is there when a program is gone, and a check of its results has
   // ended. A measurement under way ends by itself: nobody waits for an engine that compiles for it.
   ~ProgramImpl() override {
+    requests_.reset();
     refining_->stop();
     if (cache_ != nullptr || keeps_executables()) finish_writing();
   }
@@ -199,16 +202,7 @@ class ProgramImpl final : public Program {
   using Program::run;
   void run(std::span<const Data> inputs, std::vector<Data>& outputs,
            const RunOptions& run_options) override {
-    if (inputs.size() != ports_.inputs.size()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "the program takes " + std::to_string(ports_.inputs.size()) + " inputs, " +
-                      std::to_string(inputs.size()) + " were given");
-    }
-    if (!outputs.empty() && outputs.size() != ports_.outputs.size()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "the program has " + std::to_string(ports_.outputs.size()) +
-                      " outputs, room for " + std::to_string(outputs.size()) + " was given");
-    }
+    check_counts(inputs, outputs);
     outputs.resize(ports_.outputs.size());
     std::vector<Data> completed;  // only where a default stands in
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -226,8 +220,21 @@ class ProgramImpl final : public Program {
     run_checked(inputs, outputs, device_results);
   }
 
+  Request submit(std::vector<Data> inputs, const RunOptions& run_options, std::vector<Data> outputs,
+                 std::function<void(const Request&)> done) override {
+    check_counts(inputs, outputs);
+    return requests_->add(std::move(inputs), std::move(outputs), run_options, std::move(done));
+  }
+
+  int streams() const override { return share_.streams; }
+
   Explanation explain() override {
     Explanation explanation = explain_plan();
+    if (options_.streams > 0) {
+      explanation.notes.push_back("streams is " + std::to_string(options_.streams) +
+                                  ": each run has " + std::to_string(share_.threads) + " of " +
+                                  std::to_string(granted_) + " threads");
+    }
     if (options_.num_threads > granted_) {
       explanation.notes.push_back("num_threads is " + std::to_string(options_.num_threads) +
                                   ": the process's budget of " + std::to_string(granted_) +
@@ -244,6 +251,19 @@ class ProgramImpl final : public Program {
   std::string graph_text() const override { return print(*graph_->get()); }
 
  private:
+  void check_counts(std::span<const Data> inputs, const std::vector<Data>& outputs) const {
+    if (inputs.size() != ports_.inputs.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the program takes " + std::to_string(ports_.inputs.size()) + " inputs, " +
+                      std::to_string(inputs.size()) + " were given");
+    }
+    if (!outputs.empty() && outputs.size() != ports_.outputs.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the program has " + std::to_string(ports_.outputs.size()) +
+                      " outputs, room for " + std::to_string(outputs.size()) + " was given");
+    }
+  }
+
   // 0: as long as it takes.
   double seconds_of(const RunOptions& options) const {
     if (!(options.timeout_s >= 0)) {
@@ -399,6 +419,7 @@ class ProgramImpl final : public Program {
   std::shared_ptr<const ProgramOptions> shared_options_;
   const ProgramOptions& options_ = *shared_options_;
   const int granted_ = granted_threads(options_.num_threads);
+  const ThreadShare share_ = thread_share(options_.num_threads, options_.streams);
   ProgramPorts ports_;
   bool is_static_ = true;
   std::atomic<bool> told_leftovers_{false};
@@ -409,6 +430,14 @@ class ProgramImpl final : public Program {
   std::shared_ptr<ServedPlan> static_plan_;
   std::unique_ptr<SizedPlans> sized_plans_;  // null where all sizes are declared
   Profiler profiler_;
+  std::unique_ptr<RequestQueue> requests_ = std::make_unique<RequestQueue>(
+      share_.streams, static_cast<std::size_t>(options_.max_queue),
+      [this](std::span<const Data> inputs, std::vector<Data>& outputs,
+             const RunOptions& run_options) {
+        const std::vector<Data> given = outputs;
+        run(inputs, outputs, run_options);
+        write_given(given, outputs);
+      });
 };
 
 // The program as the disk cache holds it. Null: it is to be built, and kept in `cache` unless that

@@ -180,6 +180,7 @@ class Order {
     options_.progress = &options.progress;
     options_.ranges = range_pointers_.data();
     options_.range_count = range_pointers_.size();
+    options_.streams = options.streams;
   }
   Order(const Order&) = delete;
   Order& operator=(const Order&) = delete;

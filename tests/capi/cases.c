@@ -317,6 +317,64 @@ static void a_request_gives_the_error_of_its_run(void) {
   xrt_program_free(program);
 }
 
+/* Waits until the caller lets it go: the thread of the program has nothing else to do meanwhile. */
+static void wait_call(void* context, xrt_request* request) {
+  (void)request;
+  while (__atomic_load_n((int*)context, __ATOMIC_ACQUIRE) == 0) {
+  }
+}
+
+static void a_queue_is_bounded_and_requests_are_taken_back(void) {
+  xrt_options* options = NULL;
+  xrt_program* program = NULL;
+  size_t size = 0;
+  const void* bytes = capi_model("relu", &size);
+  float x[] = {-1, 2, -3, 4, -5, 6};
+  const xrt_value* inputs[1];
+  xrt_value* input = wrap(x, 2);
+  xrt_value* output = NULL;
+  xrt_request* first = NULL;
+  xrt_request* waits[2] = {NULL, NULL};
+  xrt_request* none = NULL;
+  xrt_run_options at_once = {sizeof at_once, XRT_RESULTS_LIKE_INPUTS, 0, 1};
+  int open = 0;
+  int i;
+  inputs[0] = input;
+  CHECK(xrt_options_create(&options, NULL) == XRT_OK);
+  CHECK(xrt_options_set(options, "engine", "native", NULL) == XRT_OK);
+  CHECK(xrt_options_set(options, "streams", "1", NULL) == XRT_OK);
+  CHECK(xrt_options_set(options, "max_queue", "2", NULL) == XRT_OK);
+  CHECK(xrt_program_load_bytes(bytes, size, options, &program, NULL) == XRT_OK);
+  xrt_options_free(options);
+  CHECK(xrt_program_submit(program, inputs, 1, NULL, 0, NULL, wait_call, &open, &first, NULL) ==
+        XRT_OK);
+  CHECK(xrt_request_wait(first, -1) == 1);
+  CHECK(xrt_request_cancel(first) == 0);
+  for (i = 0; i < 2; ++i) {
+    CHECK(xrt_program_submit(program, inputs, 1, NULL, 0, &at_once, NULL, NULL, &waits[i], NULL) ==
+          XRT_OK);
+  }
+  CHECK_FAILS(XRT_ERROR_RESOURCE, xrt_program_submit(program, inputs, 1, NULL, 0, &at_once, NULL,
+                                                     NULL, &none, &status));
+  CHECK(none == NULL);
+  CHECK(xrt_request_wait(waits[0], 1) == 0);
+  CHECK(xrt_request_cancel(waits[0]) == 1);
+  CHECK(xrt_request_cancel(waits[0]) == 1);
+  CHECK(xrt_request_wait(waits[0], 0) == 1);
+  CHECK_FAILS(XRT_ERROR_INVALID_ARGUMENT, xrt_request_result(waits[0], &output, 1, &status));
+  CHECK(output == NULL);
+  __atomic_store_n(&open, 1, __ATOMIC_RELEASE);
+  CHECK(xrt_request_result(waits[1], &output, 1, NULL) == XRT_OK);
+  CHECK(((const float*)xrt_value_data(output))[1] == 2);
+  CHECK(xrt_request_cancel(NULL) == 0);
+  xrt_value_free(output);
+  xrt_request_free(first);
+  xrt_request_free(waits[0]);
+  xrt_request_free(waits[1]);
+  xrt_program_free(program);
+  xrt_value_free(input);
+}
+
 static void tells_about_a_program(void) {
   xrt_program* program = capi_load("relu");
   float x[6] = {0};
@@ -424,6 +482,7 @@ const capi_case capi_cases[] = {
     {"Submits", submits},
     {"SubmitsIntoTheCallersMemory", submits_into_the_callers_memory},
     {"ARequestGivesTheErrorOfItsRun", a_request_gives_the_error_of_its_run},
+    {"AQueueIsBoundedAndRequestsAreTakenBack", a_queue_is_bounded_and_requests_are_taken_back},
     {"TellsAboutAProgram", tells_about_a_program},
     {"LoadsAFileAndKeepsItInACache", loads_a_file_and_keeps_it_in_a_cache},
     {"AnAliasWritesTheInput", an_alias_writes_the_input},

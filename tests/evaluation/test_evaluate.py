@@ -15,79 +15,13 @@ import numpy as np
 import onnx
 import openxrt
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from ofrecord_files import encoded, part_file, record
 from onnx import TensorProto, helper, numpy_helper
 from openxrt import _command, _core
 from PIL import Image
 from small_models import model_proto, tensor
 
 RNG = np.random.default_rng(7)
-KINDS = ("bytes_list", "float_list", "double_list", "int32_list", "int64_list")
-
-
-def of_record() -> type:
-    """The message OFRecord of oneflow/core/record/record.proto."""
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="record.proto", package="test", syntax="proto2")
-    types = (field.TYPE_BYTES, field.TYPE_FLOAT, field.TYPE_DOUBLE, field.TYPE_INT32)
-    feature = descriptor_pb2.DescriptorProto(name="Feature")
-    feature.oneof_decl.add(name="kind")
-    for number, (kind, type_) in enumerate(zip(KINDS, (*types, field.TYPE_INT64), strict=True), 1):
-        values = file.message_type.add(name=kind)
-        value = values.field.add(name="value", number=1, type=type_, label=field.LABEL_REPEATED)
-        value.options.packed = kind != "bytes_list"
-        feature.field.add(
-            name=kind,
-            number=number,
-            type=field.TYPE_MESSAGE,
-            type_name=f".test.{kind}",
-            label=field.LABEL_OPTIONAL,
-            oneof_index=0,
-        )
-    file.message_type.append(feature)
-    record = file.message_type.add(name="OFRecord")
-    entry = record.nested_type.add(name="FeatureEntry")
-    entry.options.map_entry = True
-    entry.field.add(name="key", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
-    entry.field.add(
-        name="value",
-        number=2,
-        type=field.TYPE_MESSAGE,
-        type_name=".test.Feature",
-        label=field.LABEL_OPTIONAL,
-    )
-    record.field.add(
-        name="feature",
-        number=1,
-        type=field.TYPE_MESSAGE,
-        type_name=".test.OFRecord.FeatureEntry",
-        label=field.LABEL_REPEATED,
-    )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("test.OFRecord"))
-
-
-RECORD = of_record()
-
-
-def record(**fields: tuple[str, list]) -> bytes:
-    """A serialised OFRecord; `class_label` is the field class/label."""
-    made = RECORD()
-    for name, (kind, values) in fields.items():
-        getattr(made.feature[name.replace("_", "/")], kind).value.extend(values)
-    return made.SerializeToString()
-
-
-def part_file(path: Path, records: list[bytes]) -> Path:
-    path.write_bytes(b"".join(struct.pack("<q", len(r)) + r for r in records))
-    return path
-
-
-def encoded(pixels: np.ndarray, kind: str = "PNG") -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind)
-    return stream.getvalue()
 
 
 def picture(width: int, height: int) -> np.ndarray:
@@ -382,6 +316,154 @@ def test_the_largest_batch(tmp_path: Path, scores: tuple) -> None:
     assert openxrt.evaluate(fixed, scores[0], batch="max", engine="native").batch == 4
 
 
+@pytest.mark.parametrize("streams", [1, 2, 5])
+@pytest.mark.parametrize("compare", [None, "f32"])
+def test_streams_change_no_answer(
+    tmp_path: Path, scores: tuple, streams: int, compare: str | None
+) -> None:
+    file, values, labels = scores
+    model = scores_model(tmp_path / "m.onnx")
+    seen: list[np.ndarray] = []
+    lines = []
+    found = openxrt.evaluate(
+        model,
+        file,
+        top=(1, 3),
+        batch=2,
+        engine="native",
+        streams=streams,
+        compare=compare,
+        report=lambda *line: lines.append(line),
+        metric=lambda outputs, _targets: seen.append(outputs) or 0.0,
+    )
+    assert found.top == {k: pytest.approx(top(values, labels, k)) for k in (1, 3)}
+    # In the order of the samples.
+    np.testing.assert_array_equal(np.concatenate(seen), values)
+    assert [line[0] for line in lines] == list(range(12))
+    assert 0 < found.busy <= 1
+    if compare:
+        assert found.agreement == 1
+
+
+def test_several_programs_share_the_batches(tmp_path: Path, scores: tuple) -> None:
+    """As on several devices."""
+    file, values, labels = scores
+    model = scores_model(tmp_path / "m.onnx")
+    programs = [openxrt.load(model, engine="native", streams=n) for n in (1, 2)]
+    for program in programs:
+        program.enable_profile()
+    seen: list[np.ndarray] = []
+    found = _core.evaluate(
+        programs,
+        labelled(file),
+        batch=1,
+        top=[1],
+        scores="",
+        text=None,
+        reference=None,
+        judge=lambda outputs, _labels, _counts: seen.append(outputs["y"]),
+        report=None,
+    )
+    assert found["top_1"] == pytest.approx(top(values, labels, 1))
+    np.testing.assert_array_equal(np.concatenate(seen), values)
+    runs = [len({event.run for event in program.profile()}) for program in programs]
+    assert min(runs) > 1
+    assert sum(runs) == 23 + 3  # each stream warms up
+
+
+def test_devices(tmp_path: Path, scores: tuple) -> None:
+    model = scores_model(tmp_path / "m.onnx")
+    assert openxrt.evaluate(model, scores[0], devices=["cpu"], engine="native").samples == 23
+    with pytest.raises(openxrt.Error, match="cuda:7"):
+        openxrt.evaluate(model, scores[0], devices=["cpu", "cuda:7"], engine="native")
+    with pytest.raises(openxrt.InvalidArgument, match="twice"):
+        openxrt.evaluate(model, scores[0], devices=["cpu", "cpu"])
+    with pytest.raises(openxrt.InvalidArgument, match="no device"):
+        openxrt.evaluate(model, scores[0], devices=["cpu"], device="cpu")
+
+
+def test_the_largest_batch_within_a_bound(tmp_path: Path) -> None:
+    """A run of 8 samples takes more than 1 MiB."""
+    np.savez(tmp_path / "set.npz", x=np.zeros((64, 2), np.float32), labels=np.zeros(64, int))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Relu", ["p"], ["q"]),
+        helper.make_node("MatMul", ["q", "v"], ["y"]),
+    ]
+    wide = 1 << 15
+    weights = [
+        numpy_helper.from_array(np.zeros((2, wide), np.float32), "w"),
+        numpy_helper.from_array(np.zeros((wide, 3), np.float32), "v"),
+    ]
+    model = save(tmp_path / "m.onnx", nodes, ["N", 2], ["N", 3], weights)
+    bounded = {"engine": "native", "max_memory_bytes": 1 << 20, "cache_dir": ""}
+    assert openxrt.evaluate(model, tmp_path / "set.npz", batch="max", **bounded).batch in (2, 4, 8)
+    assert openxrt.evaluate(model, tmp_path / "set.npz", batch="max", engine="native").batch == 64
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def edits(a: list, b: list) -> int:
+    """Levenshtein's distance, by its definition."""
+    table = np.zeros((len(a) + 1, len(b) + 1), int)
+    table[:, 0], table[0] = np.arange(len(a) + 1), np.arange(len(b) + 1)
+    for i, j in np.ndindex(len(a), len(b)):
+        table[i + 1, j + 1] = min(
+            table[i, j] + (a[i] != b[j]), table[i, j + 1] + 1, table[i + 1, j] + 1
+        )
+    return int(table[-1, -1])
+
+
+def decoded(rows: np.ndarray, symbols: str) -> list[str]:
+    texts = []
+    for best in rows.argmax(2):
+        kept = [b for i, b in enumerate(best) if b and (i == 0 or best[i - 1] != b)]
+        texts.append("".join(symbols[b - 1] for b in kept))
+    return texts
+
+
+def test_text_is_judged_by_its_characters_and_words(tmp_path: Path) -> None:
+    """Pictures whose rows are the scores of steps."""
+    symbols = "aéß7界 "
+    (tmp_path / "symbols.txt").write_text("\n".join(symbols[:-1]) + "\n", encoding="utf-8")
+    steps, classes = 9, len(symbols) + 1
+    texts = ["a é7", "007", "界界", "", "ßa a 7"]
+    rows = []
+    lines = ["path,text"]
+    for i, text in enumerate(texts):
+        pixels = RNG.integers(0, 256, (steps, classes, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{i}.png")
+        rows.append(pixels[:, :, 0])
+        lines.append(f"{i}.png,{text}")
+    (tmp_path / "lines.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    index = numpy_helper.from_array(np.array(0, np.int64), "red")
+    nodes = [helper.make_node("Gather", ["x", "red"], ["y"], axis=1)]
+    model = save(
+        tmp_path / "m.onnx", nodes, ["N", 3, steps, classes], ["N", steps, classes], [index]
+    )
+    found = openxrt.evaluate(
+        model, tmp_path / "lines.csv", text=tmp_path / "symbols.txt", batch=2, engine="native"
+    )
+    read = decoded(np.stack(rows), symbols)
+    assert found.samples == 5
+    wrong = sum(edits(list(a), list(b)) for a, b in zip(texts, read, strict=True))
+    assert found.char_error_rate == pytest.approx(wrong / sum(map(len, texts)))
+    words = sum(edits(a.split(), b.split()) for a, b in zip(texts, read, strict=True))
+    assert found.token_error_rate == pytest.approx(words / sum(len(t.split()) for t in texts))
+    assert found.exact == sum(a == b for a, b in zip(texts, read, strict=True))
+    done = xrt("eval", model, "--data", tmp_path / "lines.csv", "--text", tmp_path / "symbols.txt",
+               "-e", "native", "--json", tmp_path / "r.json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "char_error_rate" in done.stdout
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["char_error_rate"] == pytest.approx(found.char_error_rate)
+    assert report["token_error_rate"] == pytest.approx(found.token_error_rate)
+    (tmp_path / "few.txt").write_text("a\nb\n")
+    with pytest.raises(openxrt.InvalidArgument, match=r"\[batch, steps, 3\] is wanted"):
+        openxrt.evaluate(model, tmp_path / "lines.csv", text=tmp_path / "few.txt", engine="native")
+
+
 def test_a_fixed_batch_is_kept(tmp_path: Path, scores: tuple) -> None:
     with pytest.raises(openxrt.InvalidArgument, match=r"a batch of 8 .* made for 4: ask for 4"):
         openxrt.evaluate(scores_model(tmp_path / "m.onnx", 4), scores[0], batch=8)
@@ -477,6 +559,7 @@ def test_the_command(tmp_path: Path, scores: tuple[Path, np.ndarray, np.ndarray]
     assert 0 < found["busy"] < 1
     assert found["compare"]["agreement"] == 1
     assert sum(pair["count"] for pair in found["confusion"]) == 23
+    assert (found["devices"], found["streams"]) == (["cpu"], 1)
     lines = re.findall(r"validation: epoch 0, iter (\d), top_1: ([\d.]+), top_k: ", done.stdout)
     assert [line[0] for line in lines] == ["0", "1", "2"]
     assert float(lines[-1][1]) == pytest.approx(found["top_1"], abs=1e-6)
@@ -491,6 +574,9 @@ def test_mistakes_on_the_command_line(tmp_path: Path, scores: tuple) -> None:
         (("--top", "1,9"), 2, "top 9 of 7 classes"),
         (("--scores", "z"), 2, "no output 'z'; it has 'y'"),
         (("--json", "/dev/full"), 1, "No space left"),
+        (("--devices", "cpu,cpu"), 2, "'cpu' is there twice"),
+        (("--devices", "cpu", "--device", "cuda:0"), 2, "one of them"),
+        (("--devices", "cpu,cuda:0"), 2, "cuda:0"),
     ):
         done = xrt(*common, *arguments)
         assert done.returncode == code, done.stderr

@@ -359,7 +359,8 @@ class OnnxRuntimeEngine:
         beside one another, and on processors that are not in the budget beside other engines' runs,
         and take more processors than there are threads to use.
         """
-        options = _session_options(function.num_threads)
+        # The threads of a session are the callers', one for each run, and a pool that all share.
+        options = _session_options((function.num_threads - 1) * function.streams + 1)
         spins = not self.spinning and thread_budget() >= len(os.sched_getaffinity(0))
         if spins:
             options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))

@@ -171,6 +171,7 @@ class PyEngine final : public Engine {
       static_cast<GraphView&>(view) = view_of(lent.source(), options.device, options.phase);
       view.name = function.name;
       view.num_threads = options.num_threads;
+      view.streams = options.streams;
       view.max_batch_size = options.max_batch_size;
       view.max_workspace_bytes = options.max_workspace_bytes;
       view.records_dir = options.records_dir;

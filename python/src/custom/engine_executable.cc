@@ -19,7 +19,6 @@
 namespace nb = nanobind;
 
 namespace xrt::python {
-namespace {
 
 bool is_up() {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -28,6 +27,8 @@ bool is_up() {
   return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
 #endif
 }
+
+namespace {
 
 // What one run needs for itself: whatever the executable's create_context() returned.
 class PyContext final : public RunContext {

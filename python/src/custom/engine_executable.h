@@ -28,6 +28,9 @@ namespace xrt::python {
 std::string text_of(nanobind::handle object);
 std::string repr_of(nanobind::handle object);
 
+// Whether the interpreter is there and not about to end.
+bool is_up();
+
 // The GIL, for threads that may outlive the interpreter: throws kEngine once it shuts down, when a
 // thread that asks for the GIL would be ended.
 class Gil {

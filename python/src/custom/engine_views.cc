@@ -348,7 +348,10 @@ void bind_engine_views(nb::module_& module) {
       .def("__repr__", [](const GraphView& view) { return fmt::format("<graph {}>", view.name); });
   nb::class_<FunctionView, GraphView>(module, "FunctionView",
                                       "A function, as an engine's compile() sees it.")
-      .def_ro("num_threads", &FunctionView::num_threads, "This engine's share of the threads.")
+      .def_ro("num_threads", &FunctionView::num_threads, "Threads of one run.")
+      .def_ro("streams", &FunctionView::streams,
+              "Runs at once that the executable is for, num_threads each: a pool that they share "
+              "has num_threads * streams.")
       .def_ro("options", &FunctionView::options, "The engine's own options: str to str.")
       .def_ro("max_batch_size", &FunctionView::max_batch_size,
               "The largest first dimension to build for; 0: as declared.")

@@ -60,6 +60,7 @@ struct GraphView {
 // What compile() and load() are given.
 struct FunctionView : GraphView {
   int num_threads = 1;
+  int streams = 1;
   std::int64_t max_batch_size = 0;
   std::size_t max_workspace_bytes = 0;
   std::string records_dir;

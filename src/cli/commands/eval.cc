@@ -35,13 +35,15 @@ with an array 'labels', or a .csv of paths and labels.
 Examples:
   xrt eval resnet50.onnx --data imagenet/val --preset imagenet --top 1,5 --batch 64 -e native
   xrt eval resnet50.onnx --data ofrecord/validation --preset oneflow --int8 --compare f32
+  xrt eval resnet50.onnx --data imagenet/val --preset imagenet --batch max --devices cuda:0,cuda:1
   xrt eval digits.onnx --data digits.npz --json result.json --confusion 5)";
 
 struct Options {
   std::string model, engine = "auto";
   PlacementOptions placement;
   DataOptions data;
-  std::string batch, scores, compare, json;
+  std::string batch, scores, compare, json, text;
+  std::vector<std::string> devices;
   std::filesystem::path table;
   std::vector<int> top = {1};
   bool int8 = false;
@@ -96,7 +98,32 @@ class Int8Model {
   TemporaryFolder folder_;
 };
 
+// The model on each device, one program each.
+std::vector<Loaded> load_on_devices(const Options& options, const std::string& model,
+                                    ProgramOptions program) {
+  std::vector<Loaded> loaded;
+  if (options.devices.empty()) loaded.push_back(load_program(model, program));
+  for (const std::string& device : options.devices) {
+    program.device = device;
+    loaded.push_back(load_program(model, program));
+  }
+  return loaded;
+}
+
+void check_devices(const Options& options) {
+  const std::vector<std::string>& devices = options.devices;
+  if (!devices.empty() && options.placement.program.device != ProgramOptions().device) {
+    throw UsageError("--device and --devices: one of them");
+  }
+  for (const std::string& device : devices) {
+    if (std::count(devices.begin(), devices.end(), device) == 1) continue;
+    throw UsageError(fmt::format(
+        "--devices: '{}' is there twice; --streams has a device do more at once", device));
+  }
+}
+
 Loaded load_reference(const Options& options, ProgramOptions program) {
+  if (!options.devices.empty()) program.device = options.devices.front();
   if (options.compare == "f32") {
     program.precision = Precision::kF32;
     return load_program(options.model, program);
@@ -126,6 +153,11 @@ std::vector<Confused> confused(const Evaluation& done) {
   return pairs;
 }
 
+std::vector<std::string> devices_of(const Options& options) {
+  if (!options.devices.empty()) return options.devices;
+  return {options.placement.program.device};
+}
+
 nlohmann::ordered_json top_json(const std::map<int, double>& top) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const auto& [k, part] : top) json[std::to_string(k)] = part;
@@ -133,7 +165,7 @@ nlohmann::ordered_json top_json(const std::map<int, double>& top) {
 }
 
 std::string json_text(const Options& options, const LabelledSet& set, const Evaluation& done,
-                      const Explanation& explanation, double load_seconds) {
+                      const Explanation& explanation, int streams, double load_seconds) {
   nlohmann::ordered_json json = {{"model", options.model},
                                  {"data", options.data.source.path.string()},
                                  {"format", set.format()},
@@ -147,6 +179,8 @@ std::string json_text(const Options& options, const LabelledSet& set, const Eval
                                  {"busy", done.busy},
                                  {"seconds", done.seconds},
                                  {"batch", done.batch},
+                                 {"devices", devices_of(options)},
+                                 {"streams", streams},
                                  {"classes", done.classes},
                                  {"class_names", set.classes()},
                                  {"precision", to_string(explanation.precision)},
@@ -156,6 +190,11 @@ std::string json_text(const Options& options, const LabelledSet& set, const Eval
                                  {"confusion", nlohmann::json::array()}};
   for (const auto& [pair, count] : done.confusion) {
     json["confusion"].push_back({{"label", pair.first}, {"answer", pair.second}, {"count", count}});
+  }
+  if (done.text) {
+    json["char_error_rate"] = done.text->character_rate();
+    json["token_error_rate"] = done.text->token_rate();
+    json["exact"] = done.text->exact;
   }
   if (!options.compare.empty()) {
     json["compare"] = {{"with", options.compare},
@@ -167,7 +206,7 @@ std::string json_text(const Options& options, const LabelledSet& set, const Eval
 }
 
 void print_head(const Options& options, const LabelledSet& set, const BatchOptions& batches,
-                std::int64_t batch, const Explanation& explanation) {
+                std::int64_t batch, int streams, const Explanation& explanation) {
   const Preparation& how = batches.preparation;
   const auto row = [](const char* key, const std::string& value) {
     fmt::print("{} = {}\n", key, value);
@@ -178,6 +217,8 @@ void print_head(const Options& options, const LabelledSet& set, const BatchOptio
                   plural(set.size(), "sample"),
                   set.classes().empty() ? "" : fmt::format(", {} classes", set.classes().size())));
   row("dtype", options.int8 ? "int8" : std::string(to_string(explanation.precision)));
+  row("devices", fmt::format("{}", fmt::join(devices_of(options), ", ")));
+  row("streams", fmt::format("{} per device", streams));
   row("batch_size", fmt::format("{}", batch));
   row("resize_shorter", fmt::format("{}", how.resize_shorter));
   row("image_size", fmt::format("{}", how.crop));
@@ -190,6 +231,15 @@ void print_head(const Options& options, const LabelledSet& set, const BatchOptio
 void print_iteration(const EvaluationProgress& progress) {
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  if (progress.text != nullptr) {
+    fmt::print(
+        "validation: epoch 0, iter {}, char_error_rate: {:.6f}, token_error_rate: {:.6f}, "
+        "samples/s: {:.3f} {:.3f}\n",
+        progress.iteration, progress.text->character_rate(), progress.text->token_rate(),
+        progress.samples_per_s, now);
+    std::fflush(stdout);
+    return;
+  }
   fmt::print(
       "validation: epoch 0, iter {}, top_1: {:.6f}, top_k: {:.6f}, samples/s: {:.3f} {:.3f}\n",
       progress.iteration, progress.top_1, progress.top_k, progress.samples_per_s, now);
@@ -200,6 +250,10 @@ void print_result(const Options& options, const LabelledSet& set, const Evaluati
                   const Explanation& explanation) {
   fmt::print("\n{}", plural(done.samples, "sample"));
   for (const auto& [k, part] : done.top) fmt::print(", top_{} {:.4f}", k, part);
+  if (done.text) {
+    fmt::print(", char_error_rate {:.4f}, token_error_rate {:.4f}, {} exact",
+               done.text->character_rate(), done.text->token_rate(), done.text->exact);
+  }
   fmt::print(", {:.1f} samples/s, engines busy {:.0f} %\n", done.samples_per_s, done.busy * 100);
   if (!options.compare.empty()) {
     fmt::print("{}: the same answer for {:.2f} % of the samples, mean cosine of the scores {:.6f}",
@@ -227,6 +281,7 @@ void print_result(const Options& options, const LabelledSet& set, const Evaluati
 
 int execute_eval(const Options& options) {
   check_json_file(options.json);
+  check_devices(options);
   BatchOptions batches = batch_options(options.data);
   batches.batch = batch_of(options.batch);
   const std::unique_ptr<LabelledSet> set = open_labelled_set(options.data.source);
@@ -234,31 +289,44 @@ int execute_eval(const Options& options) {
   const ProgramOptions wanted = program_options(options.placement, split_engines(options.engine));
   std::optional<Int8Model> int8;
   if (options.int8) int8.emplace(options, *set, batches, wanted);
-  const Loaded loaded = load_program(int8 ? int8->path() : options.model, wanted);
+  const std::vector<Loaded> loaded =
+      load_on_devices(options, int8 ? int8->path() : options.model, wanted);
+  std::vector<Program*> programs;
+  double load_seconds = 0;
+  for (const Loaded& each : loaded) {
+    programs.push_back(each.program.get());
+    load_seconds += each.seconds;
+  }
+  Program& program = *programs.front();
   Loaded reference;
   if (!options.compare.empty()) reference = load_reference(options, wanted);
   if (options.batch == "max") {
     const Progress progress("finding the largest batch");
-    batches.batch = largest_batch(*loaded.program, *set, batches);
+    batches.batch = largest_batch(programs, *set, batches);
   }
 
   EvaluationOptions how;
   how.batches = batches;
   how.top = options.top;
+  if (!options.text.empty()) {
+    how.alphabet = read_alphabet(options.text);
+    how.top.clear();
+  }
   how.scores = options.scores;
   how.reference = reference.program.get();
   how.begin = [&](std::int64_t batch) {
-    print_head(options, *set, batches, batch, loaded.program->explain());
+    print_head(options, *set, batches, batch, program.streams(), program.explain());
   };
   how.report = [&](const EvaluationProgress& progress) {
     const auto every = static_cast<std::size_t>(options.print_every);
     if (every > 0 && (progress.iteration + 1) % every == 0) print_iteration(progress);
   };
-  const Evaluation done = evaluate(*loaded.program, *set, how);
-  const Explanation explanation = loaded.program->explain();
+  const Evaluation done = evaluate(programs, *set, how);
+  const Explanation explanation = program.explain();
   print_result(options, *set, done, explanation);
   if (!options.json.empty()) {
-    write_output_file(options.json, json_text(options, *set, done, explanation, loaded.seconds));
+    write_output_file(options.json,
+                      json_text(options, *set, done, explanation, program.streams(), load_seconds));
   }
   return kOk;
 }
@@ -279,9 +347,18 @@ void add_eval(CLI::App& app, Command& chosen) {
                   "samples of one run, or max: the largest power of 2 that fits; else what the "
                   "model declares, or 1")
       ->type_name("N|max");
+  sub->add_option("--devices", options->devices,
+                  "devices that share the batches: cuda:0,cuda:1; each has the model")
+      ->delimiter(',')
+      ->type_name("D,...");
   sub->add_option("--scores", options->scores,
                   "the output with a score per class, where there are several")
       ->type_name("NAME");
+  sub->add_option(
+         "--text", options->text,
+         "outputs are lines of text in these symbols, one a line of the file: prints error "
+         "rates of characters and words instead of --top")
+      ->type_name("FILE");
   sub->add_option("--compare", options->compare,
                   "f32, or another model: how often its answers are the same")
       ->type_name("f32|MODEL");

@@ -58,7 +58,7 @@ NativeExecutable::NativeExecutable(const Graph& graph, const KernelRegistry& reg
                                    const CompileOptions& options,
                                    std::shared_ptr<const Threads> threads,
                                    std::span<const InputOutputAlias> aliases)
-    : threads_(std::move(threads)) {
+    : threads_(std::move(threads)), side_by_side_(threads_->count() == 1 || options.streams > 1) {
   Graph own(graph);
   remarks_ = prepare_graph(own, registry, options, aliases);
   build(own, registry, options, aliases);
@@ -69,7 +69,7 @@ NativeExecutable::NativeExecutable(const Tensor& blob, const KernelRegistry& reg
                                    const CompileOptions& options,
                                    std::shared_ptr<const Threads> threads,
                                    std::span<const InputOutputAlias> aliases)
-    : threads_(std::move(threads)) {
+    : threads_(std::move(threads)), side_by_side_(threads_->count() == 1 || options.streams > 1) {
   FlatReader reader(blob);
   if (reader.text() != kBlobFormat) {
     throw Error(ErrorCode::kEngine, "the blob is none of this engine's");
@@ -404,9 +404,14 @@ ExecutableInfo NativeExecutable::info() const {
   info.weight_bytes = weight_bytes();
   // Work that is all small runs in the caller's thread.
   info.threads = uses_arena_ ? threads_->count() : 1;
-  info.pool = uses_arena_ ? threads_.get() : nullptr;
+  info.pool = uses_arena_ && !side_by_side_ ? threads_.get() : nullptr;
   info.remarks = remarks_;
   return info;
+}
+
+void NativeExecutable::run_inside(NativeContext& context, const Threads& threads) const {
+  context.kernel.threads_ = &threads;
+  threads.execute([&] { run_steps(context); });
 }
 
 void NativeExecutable::run(const RunArgs& args) const {
@@ -434,10 +439,16 @@ void NativeExecutable::run(RunContext* context, std::span<const Data> inputs,
     native.values[output_slots_[i]] = native.targets[output_slots_[i]] = &outputs[i];
   }
   try {
-    if (uses_arena_) {
-      threads_->execute([&] { run_steps(native); });
-    } else {
+    if (!uses_arena_) {
       run_steps(native);
+    } else if (const Threads* outer = Threads::inside();
+               outer != nullptr && outer->count() == threads_->count()) {
+      run_inside(native, *outer);  // a body runs where the node does that it belongs to
+    } else if (side_by_side_) {
+      const Threads::Own own(threads_->count());
+      run_inside(native, own.threads());
+    } else {
+      run_inside(native, *threads_);
     }
     for (const OutputCopy& copy : copies_) {
       const Data& source = *native.values[copy.slot];

@@ -73,12 +73,14 @@ class NativeExecutable final : public Executable {
   void keep_constant(const Graph& graph, std::int32_t slot);
   // `retained`: slots whose memory may be held by what a kernel made of them.
   void plan_memory(const Graph& graph, std::vector<bool> retained);
+  void run_inside(NativeContext& context, const Threads& threads) const;
   void run_steps(NativeContext& context) const;
   [[noreturn]] static void rethrow(const Step& step);
   // What strings the step wrote is in the run's bound on memory from now on.
   static void settle_text(const Step& step, const NativeContext& native);
 
   std::shared_ptr<const Threads> threads_;
+  bool side_by_side_;  // each run has threads of its own
   std::vector<Step> steps_;
   std::vector<SlotPlan> slots_;
   std::vector<std::int32_t> input_slots_;

@@ -19,6 +19,33 @@
 #include "device/threads.h"
 
 namespace xrt::native {
+namespace {
+
+thread_local const Threads* inside_of = nullptr;
+
+class Inside {
+ public:
+  explicit Inside(const Threads* threads) : outer_(std::exchange(inside_of, threads)) {}
+  ~Inside() { inside_of = outer_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  const Threads* outer_;
+};
+
+// Arenas of Threads::Own that no run has now, by their count.
+struct FreeThreads {
+  std::mutex mutex;
+  std::map<int, std::vector<std::unique_ptr<const Threads>>> by_count;
+
+  static FreeThreads& all() {
+    static FreeThreads* const made = new FreeThreads;  // runs may end as the process does
+    return *made;
+  }
+};
+
+}  // namespace
 
 struct Threads::Arena {
   explicit Arena(int count) : arena(count) {}
@@ -49,6 +76,27 @@ std::shared_ptr<const Threads> Threads::get(int count) {
   }
   return threads;
 }
+
+Threads::Own::Own(int count) {
+  FreeThreads& free = FreeThreads::all();
+  {
+    const std::lock_guard lock(free.mutex);
+    auto& there = free.by_count[count];
+    if (!there.empty()) {
+      threads_ = std::move(there.back());
+      there.pop_back();
+    }
+  }
+  if (threads_ == nullptr) threads_ = std::make_unique<const Threads>(count);
+}
+
+Threads::Own::~Own() {
+  FreeThreads& free = FreeThreads::all();
+  const std::lock_guard lock(free.mutex);
+  free.by_count[threads_->count()].push_back(std::move(threads_));
+}
+
+const Threads* Threads::inside() { return inside_of; }
 
 void Threads::run_parts(std::int64_t n, std::int64_t grain,
                         void (*fn)(void*, std::int64_t, std::int64_t), void* data) const {
@@ -99,6 +147,7 @@ void Threads::run_parts(std::int64_t n, std::int64_t grain,
 
 void Threads::run_inside(void (*fn)(void*), void* data) const {
 #ifdef __SANITIZE_THREAD__
+  const Inside inside(this);
   fn(data);
 #else
   // TBB may have one of its own threads do it, when all places of the arena are taken.
@@ -107,6 +156,7 @@ void Threads::run_inside(void (*fn)(void*), void* data) const {
   arena_->arena.execute([&] {
     const ThreadGate::Inherited inherited(launch);
     const InheritedScope bounds(scope);
+    const Inside inside(this);
     fn(data);
   });
 #endif

@@ -24,6 +24,23 @@ class Threads final {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
+  // An arena that one run has for itself, for runs side by side. There are as many as were needed
+  // at once, which the runtime bounds.
+  class Own {
+   public:
+    explicit Own(int count);
+    ~Own();
+    Own(const Own&) = delete;
+    Own& operator=(const Own&) = delete;
+    const Threads& threads() const { return *threads_; }
+
+   private:
+    std::unique_ptr<const Threads> threads_;
+  };
+
+  // Those in which this thread is in execute(), or null.
+  static const Threads* inside();
+
   int count() const { return count_; }
 
   // fn(begin, end) over parts of [0, n), each but the last at least `grain` long.

@@ -42,12 +42,13 @@ constexpr int kKeptPrimitives = 224;
 ov::AnyMap configuration(const Graph& graph, const CompileOptions& options) {
   ov::AnyMap config{
       ov::hint::performance_mode(ov::hint::PerformanceMode::LATENCY),
-      ov::inference_num_threads(options.num_threads),
+      ov::inference_num_threads(options.num_threads * options.streams),
       ov::hint::inference_precision(inference_precision(graph, options)),
       // Left alone, the plugin quantises activations before matrices with compressed weights.
       ov::hint::dynamic_quantization_group_size(0),
       {"CPU_RUNTIME_CACHE_CAPACITY", kKeptPrimitives},
   };
+  if (options.streams > 1) config.insert(ov::num_streams(options.streams));
   for (const auto& [key, value] : options.engine_options) config[key] = value;
   return config;
 }
@@ -133,7 +134,7 @@ std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& functi
     set_ranges(*model, graph, options);
     return std::make_shared<const OpenVinoExecutable>(
         state().core->compile_model(model, "CPU", configuration(graph, options)), function,
-        options.num_threads);
+        options);
   });
 }
 
@@ -147,7 +148,7 @@ std::shared_ptr<const Executable> OpenVinoEngine::load(const TensorView& view,
     const ov::Tensor bytes(ov::element::u8, {blob.bytes()}, const_cast<void*>(blob.raw()));
     return std::make_shared<const OpenVinoExecutable>(
         state().core->import_model(bytes, "CPU", configuration(graph_of(function.graph), options)),
-        function, options.num_threads, blob);
+        function, options, blob);
   });
 }
 

@@ -116,11 +116,12 @@ void deliver(const Tensor& tensor, Data& output) {
 }  // namespace
 
 OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& function,
-                                       int num_threads, Tensor blob)
+                                       const CompileOptions& options, Tensor blob)
     : blob_(std::move(blob)),
       model_(std::move(model)),
       name_(function.name),
-      num_threads_(num_threads) {
+      threads_(options.num_threads * options.streams),
+      streams_(options.streams) {
   const Graph& graph = graph_of(function.graph);
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";
@@ -211,8 +212,9 @@ ExecutableInfo OpenVinoExecutable::info() const {
   info.workspace_bytes.reset();  // the plugin does not tell
   info.weight_bytes = weight_bytes_;
   // The model has a pool, the callers sleep.
-  info.threads = num_threads_;
+  info.threads = threads_;
   info.pool = this;
+  if (streams_ > 1) info.runs_at_once = streams_;
   return info;
 }
 

@@ -18,8 +18,8 @@ class OpenVinoExecutable : public Executable {
  public:
   // `function` gives names and dtypes; nothing of it is kept by reference. `blob` is the memory
   // that the model was imported from, if it was.
-  OpenVinoExecutable(ov::CompiledModel model, const Function& function, int num_threads,
-                     Tensor blob = {});
+  OpenVinoExecutable(ov::CompiledModel model, const Function& function,
+                     const CompileOptions& options, Tensor blob = {});
 
   ExecutableInfo info() const override;
   std::unique_ptr<RunContext> create_context() const override;
@@ -55,7 +55,7 @@ class OpenVinoExecutable : public Executable {
   std::vector<Port> results_;    // of the model
   std::vector<Source> sources_;  // by output of the function
   std::size_t weight_bytes_ = 0;
-  int num_threads_;
+  int threads_, streams_;
 };
 
 }  // namespace xrt::openvino

@@ -119,7 +119,9 @@ void choose_layout(XlaFlags& flags, const Module& module, const Products& produc
 
 const PjrtClient& client_for(const CompileOptions& options) {
   const DeviceName device = parse_device(options.device);
-  return PjrtApi::get(device.platform).client(std::max(1, options.num_threads), device.ordinal);
+  // All runs share the client's pool.
+  const int threads = std::max(1, options.num_threads * options.streams);
+  return PjrtApi::get(device.platform).client(threads, device.ordinal);
 }
 
 }  // namespace
@@ -259,7 +261,8 @@ std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
   choose_layout(flags, module, products);
   PjrtLoadedExecutable executable = client.compile(module.text, flags);
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module),
-                                         is_set(options, kAsynchronousOption, true));
+                                         is_set(options, kAsynchronousOption, true),
+                                         options.streams);
 }
 
 std::shared_ptr<const Executable> XlaEngine::load(const TensorView& view, const Function& function,
@@ -270,7 +273,8 @@ std::shared_ptr<const Executable> XlaEngine::load(const TensorView& view, const 
   PjrtLoadedExecutable executable =
       client.deserialize(XlaExecutable::payload(bytes, module, client));
   return std::make_shared<XlaExecutable>(client, std::move(executable), std::move(module),
-                                         is_set(options, kAsynchronousOption, true));
+                                         is_set(options, kAsynchronousOption, true),
+                                         options.streams);
 }
 
 }  // namespace xrt::xla

@@ -123,11 +123,12 @@ PJRT_Buffer_Type pjrt_type(DType dtype) {
 }
 
 XlaExecutable::XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable,
-                             Module module, bool follows_stream)
+                             Module module, bool follows_stream, int streams)
     : client_(client),
       executable_(std::move(executable)),
       module_(std::move(module)),
-      follows_stream_(follows_stream && client.follows_streams()) {
+      follows_stream_(follows_stream && client.follows_streams()),
+      streams_(streams) {
   for (HloWeight& weight : module_.weights) {
     Tensor tensor = weight.make();
     weight.make = nullptr;
@@ -293,7 +294,7 @@ ExecutableInfo XlaExecutable::info() const {
   // pool and the cores busy.
   info.threads = client_.num_threads();
   info.pool = &client_;
-  info.runs_at_once = is_small_ ? 0 : std::max(1, client_.num_threads() / 4);
+  info.runs_at_once = is_small_ ? 0 : std::max(streams_, client_.num_threads() / 4);
   return info;
 }
 

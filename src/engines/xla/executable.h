@@ -46,9 +46,9 @@ DType border_dtype(DType dtype);
 
 class XlaExecutable : public Executable {
  public:
-  // `follows_stream`: where the client can.
+  // `follows_stream`: where the client can. `streams`: CompileOptions'.
   XlaExecutable(const PjrtClient& client, PjrtLoadedExecutable executable, Module module,
-                bool follows_stream);
+                bool follows_stream, int streams);
 
   ExecutableInfo info() const override;
   void run(const RunArgs& args) const override;
@@ -88,6 +88,7 @@ class XlaExecutable : public Executable {
   std::size_t workspace_bytes_ = 0;
   bool follows_stream_;
   bool is_small_ = false;
+  int streams_;
   // Views of memory that was given before: that of weights does not move, and a framework's
   // allocator gives out the same memory again.
   struct View {
