@@ -293,7 +293,8 @@ def module_source(options: list[Option]) -> str:
     optional = [f"{o.keyword}: {annotations[o.keyword]} = None" for o in (*leading, *others)]
     parameters = [
         *("self", "module: Any", *optional[: len(leading)], "*"),
-        *("use_fp16: bool = False", "use_int8: bool = False", "int8_calibration: object = None"),
+        *("use_fp16: bool = False", "use_bf16: bool = False"),
+        *("use_int8: bool = False", "int8_calibration: object = None"),
         *optional[len(leading) :],
         "**other_names: object",
     ]
@@ -302,6 +303,7 @@ def module_source(options: list[Option]) -> str:
         ("module", "what is wrapped; it stays usable by itself."),
         *((option.keyword, help_with_default(option)) for option in leading),
         ("use_fp16", 'engines that can do so compute float32 in float16: precision="f16".'),
+        ("use_bf16", 'engines that can do so compute float32 in bfloat16: precision="bf16".'),
         (
             "use_int8",
             "evaluation computes convolutions and products by constants in int8. What is "
@@ -338,10 +340,10 @@ def module_source(options: list[Option]) -> str:
         "            InvalidArgument: arguments contradict each other.\n"
         '        """\n'
         "        self._set_up(module, {" + ", ".join((*passed, "**other_names")) + "}, use_fp16, "
-        "use_int8, int8_calibration)\n\n"
+        "use_bf16, use_int8, int8_calibration)\n\n"
         "    @abstractmethod\n"
         "    def _set_up(self, module: Any, options: dict[str, Any], use_fp16: bool, "
-        "use_int8: bool, int8_calibration: object) -> None:\n"
+        "use_bf16: bool, use_int8: bool, int8_calibration: object) -> None:\n"
         '        """Begins the module. `options` holds every option, those not given as None."""\n'
     )
 

@@ -32,10 +32,27 @@
 
 namespace xrt {
 
+// Small gradients vanish in half precision, so the loss's gradient is multiplied by a scale, and
+// those of the weights are divided by it in float32. A step with a gradient that is not finite
+// changes no weight: it is skipped. The rules are those of PyTorch's GradScaler.
+struct LossScaleOptions {
+  // dynamic; static: the scale stays, steps are skipped all the same; none. Empty: dynamic where
+  // the precision of TrainerOptions::program is f16 or to be chosen, else none.
+  std::string kind = {};
+  double initial = 65536;
+  // dynamic: a step that is skipped multiplies the scale by `backoff`, as many others in a row as
+  // `growth_interval` says by `growth`.
+  double growth = 2;
+  double backoff = 0.5;
+  std::int64_t growth_interval = 2000;
+};
+
 struct TrainerOptions {
   LossOptions loss;
   OptimizerOptions optimizer;
+  LossScaleOptions loss_scale = {};
   // How the programs of steps, losses and evaluation are loaded; `aliases` are the trainer's own.
+  // With a precision below f32 weights, optimizer states and updates stay in float32.
   ProgramOptions program = {.engines = {fallback_engine()}};
   // Constants of the model (ONNX initializers) that are trained. Empty: every floating-point one
   // of at least one axis from which a gradient leads to the loss.
@@ -60,7 +77,7 @@ class XRT_API Trainer {
   static std::unique_ptr<Trainer> create(Graph model, const TrainerOptions& options = {});
 
   // One update on one batch: the model's inputs and "target" (but for loss "output"), by name. The
-  // first step of each set of shapes compiles. Returns the loss before the update.
+  // first step of each set of shapes compiles. Returns the loss before the update, without scale.
   virtual double step(const std::map<std::string, Data>& inputs) = 0;
   // The loss of a batch, without an update, in evaluation mode.
   virtual double loss(const std::map<std::string, Data>& inputs) = 0;
@@ -71,7 +88,12 @@ class XRT_API Trainer {
   virtual void set_learning_rate(double rate) = 0;
   // Asked before each step for the rate of step n = 0, 1, …; empty: learning_rate() stays.
   virtual void set_schedule(std::function<double(std::int64_t step)> schedule) = 0;
+  // Calls of step(), those that were skipped included.
   virtual std::int64_t step_count() const = 0;
+  // What the next step's loss is scaled by; 1 without loss scaling.
+  virtual double loss_scale() const = 0;
+  // Steps that changed no weight because a gradient was not finite. Optimizers do not count them.
+  virtual std::int64_t skipped_steps() const = 0;
 
   // Names of inputs that step() wants, "target" last.
   virtual std::vector<std::string> input_names() const = 0;
@@ -84,8 +106,8 @@ class XRT_API Trainer {
   // kInvalidArgument names what does not fit, and nothing is changed.
   virtual void set_state(const std::map<std::string, Tensor>& values) = 0;
 
-  // Everything that training needs to go on: state, step count, learning rate. The file is written
-  // beside and renamed, so that a crash leaves the old one whole.
+  // Everything that training needs to go on: state, step count, learning rate, loss scale. The file
+  // is written beside and renamed, so that a crash leaves the old one whole.
   virtual void save(const std::filesystem::path& path) const = 0;
   // kInvalidModel where the file is damaged or of another model; then nothing is changed.
   virtual void load(const std::filesystem::path& path) = 0;

@@ -20,6 +20,7 @@ class ModuleOptions(ABC):
         device: str | None = None,
         *,
         use_fp16: bool = False,
+        use_bf16: bool = False,
         use_int8: bool = False,
         int8_calibration: object = None,
         strict: bool | None = None,
@@ -57,6 +58,7 @@ class ModuleOptions(ABC):
             device: "cpu", or a device that the engines name, such as "cuda:0". Inputs may then lie
                 there, and results stay there if an input does. Default: "cpu".
             use_fp16: engines that can do so compute float32 in float16: precision="f16".
+            use_bf16: engines that can do so compute float32 in bfloat16: precision="bf16".
             use_int8: evaluation computes convolutions and products by constants in int8. What is
                 quantised is made at the first call, and anew at the next call after weights have
                 changed.
@@ -151,6 +153,7 @@ class ModuleOptions(ABC):
                 **other_names,
             },
             use_fp16,
+            use_bf16,
             use_int8,
             int8_calibration,
         )
@@ -161,6 +164,7 @@ class ModuleOptions(ABC):
         module: Any,
         options: dict[str, Any],
         use_fp16: bool,
+        use_bf16: bool,
         use_int8: bool,
         int8_calibration: object,
     ) -> None:

@@ -29,16 +29,23 @@ class XRTModuleCore(ModuleOptions):
         module: Any,
         options: dict[str, Any],
         use_fp16: bool,
+        use_bf16: bool,
         use_int8: bool,
         int8_calibration: object,
     ) -> None:
         calibration = calibration_of(use_int8, int8_calibration)
         given = {name: value for name, value in options.items() if value is not None}
-        if use_fp16 and given.setdefault("precision", "f16") != "f16":
-            raise InvalidArgument(
-                f"use_fp16 and precision={given['precision']!r} contradict each other: leave one "
-                "of them out"
-            )
+        if use_fp16 and use_bf16:
+            raise InvalidArgument("use_fp16 and use_bf16 contradict each other: leave one out")
+        for name, asked, precision in (
+            ("use_fp16", use_fp16, "f16"),
+            ("use_bf16", use_bf16, "bf16"),
+        ):
+            if asked and given.setdefault("precision", precision) != precision:
+                raise InvalidArgument(
+                    f"{name} and precision={given['precision']!r} contradict each other: leave one "
+                    "of them out"
+                )
         changed = {name: value for name, value in given.items() if value != DEFAULTS.get(name)}
         self._wrap(module, {"engine": DEFAULTS["engine"], **changed}, calibration)
 

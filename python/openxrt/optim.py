@@ -104,6 +104,20 @@ class LAMB(Optimizer):
     epsilon: float = 1e-6
 
 
+@dataclass(frozen=True)
+class LossScale:
+    """A loss scale that follows the gradients, as torch.amp.GradScaler's does.
+
+    A step with a gradient that is not finite changes no weight and multiplies the scale by
+    `backoff`; `growth_interval` other steps in a row multiply it by `growth`.
+    """
+
+    initial: float = 65536.0
+    growth: float = 2.0
+    backoff: float = 0.5
+    growth_interval: int = 2000
+
+
 def _warmed_up(rate: float, warmup: int, after: Schedule) -> Schedule:
     def schedule(step: int) -> float:
         return rate * (step + 1) / warmup if step < warmup else after(step - warmup)

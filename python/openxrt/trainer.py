@@ -30,6 +30,17 @@ _OPTIMIZERS: dict[str, type[optim.Optimizer]] = {
 }
 
 
+def _loss_scale_options(given: str | float | optim.LossScale | None) -> dict[str, Any]:
+    """As the C++ trainer takes them."""
+    if given is None:
+        return {}
+    if isinstance(given, optim.LossScale):
+        return {"kind": "dynamic", **asdict(given)}
+    if isinstance(given, str):
+        return {"kind": given}
+    return {"kind": "static", "initial": float(given)}
+
+
 class Trainer:
     """Trains a model.
 
@@ -45,6 +56,11 @@ class Trainer:
         loss: an openxrt.optim.Loss or its kind; "output": the model's first output is the loss.
         optimizer: one of openxrt.optim, or its name.
         engine: engines in order of priority; what none of them takes runs natively.
+        loss_scale: what the loss is multiplied by, so that small gradients do not vanish in half
+            precision. "dynamic" or an openxrt.optim.LossScale: it falls where a gradient is not
+            finite, and grows again; a number: it stays. Either way a step with such a gradient
+            changes nothing but running statistics. "none": no scale, and no such test. None:
+            "dynamic" with precision="f16" and "auto", else "none".
         schedule: learning rate of step 0, 1, …, e.g. openxrt.optim.cosine(0.1, total=1000).
         parameters: names of the constants to train; `frozen`: names that are not trained.
         prediction: which output of the model the loss compares with the target.
@@ -56,8 +72,9 @@ class Trainer:
             everything within a segment is computed again. Gradients are the same.
         detect_anomaly: a step whose loss or weights are not finite raises InvalidArgument that
             names the node that made the first such value, and changes nothing.
-        options: further options of a program (openxrt.options): strict, device, num_threads,
-            engine_options, cache_dir, dump_dir, ...
+        options: further options of a program (openxrt.options): strict, device, precision,
+            num_threads, engine_options, cache_dir, dump_dir, ... With precision="bf16" or "f16"
+            weights, optimizer states and updates stay float32.
 
     Raises:
         InvalidArgument: names, shapes or options that do not fit.
@@ -71,6 +88,7 @@ class Trainer:
         loss: str | optim.Loss = "cross_entropy",
         optimizer: str | optim.Optimizer = "sgd",
         engine: str | Sequence[str] = FALLBACK_ENGINE,
+        loss_scale: str | float | optim.LossScale | None = None,
         schedule: optim.Schedule | None = None,
         parameters: Sequence[str] = (),
         frozen: Sequence[str] = (),
@@ -93,6 +111,7 @@ class Trainer:
             {
                 "loss": asdict(optim.Loss(loss) if isinstance(loss, str) else loss),
                 "optimizer": optimizer.options(),
+                "loss_scale": _loss_scale_options(loss_scale),
                 "parameters": list(parameters),
                 "frozen": list(frozen),
                 "prediction": prediction,
@@ -199,8 +218,19 @@ class Trainer:
 
     @property
     def step_count(self) -> int:
-        """Updates made, those before a checkpoint included."""
+        """Calls of step(), those before a checkpoint and those that were skipped included."""
         return self._core.step_count
+
+    @property
+    def loss_scale(self) -> float:
+        """What the next step's loss is multiplied by; 1.0 without loss scaling."""
+        return self._core.loss_scale
+
+    @property
+    def skipped_steps(self) -> int:
+        """Steps that changed no weight, because a gradient was not finite. The optimizer does not
+        count them."""
+        return self._core.skipped_steps
 
     @property
     def input_names(self) -> list[str]:

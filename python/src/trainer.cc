@@ -79,11 +79,23 @@ OptimizerOptions optimizer_options(Options options) {
   return optimizer;
 }
 
+LossScaleOptions loss_scale_options(Options options) {
+  LossScaleOptions scale;
+  take(options, "kind", scale.kind);
+  take(options, "initial", scale.initial);
+  take(options, "growth", scale.growth);
+  take(options, "backoff", scale.backoff);
+  take(options, "growth_interval", scale.growth_interval);
+  refuse_rest(options, "loss_scale");
+  return scale;
+}
+
 TrainerOptions trainer_options(Options options) {
   TrainerOptions trainer;
-  Options loss, optimizer, program;
+  Options loss, optimizer, loss_scale, program;
   take(options, "loss", loss);
   take(options, "optimizer", optimizer);
+  take(options, "loss_scale", loss_scale);
   take(options, "program", program);
   take(options, "parameters", trainer.parameters);
   take(options, "frozen", trainer.frozen);
@@ -99,6 +111,7 @@ TrainerOptions trainer_options(Options options) {
   refuse_rest(options, "Trainer");
   trainer.loss = loss_options(std::move(loss));
   trainer.optimizer = optimizer_options(std::move(optimizer));
+  trainer.loss_scale = loss_scale_options(std::move(loss_scale));
   for (auto [key, value] : program) {
     const auto name = nb::cast<std::string>(key);
     if (find_option(name).trainer) continue;
@@ -210,6 +223,9 @@ void bind_trainer(nb::module_& module) {
           "learning_rate", [](const PyTrainer& self) { return self.trainer().learning_rate(); },
           [](const PyTrainer& self, double rate) { self.trainer().set_learning_rate(rate); })
       .def_prop_ro("step_count", [](const PyTrainer& self) { return self.trainer().step_count(); })
+      .def_prop_ro("loss_scale", [](const PyTrainer& self) { return self.trainer().loss_scale(); })
+      .def_prop_ro("skipped_steps",
+                   [](const PyTrainer& self) { return self.trainer().skipped_steps(); })
       .def_prop_ro("input_names",
                    [](const PyTrainer& self) { return self.trainer().input_names(); })
       .def_prop_ro("parameter_names",

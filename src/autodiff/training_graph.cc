@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -95,6 +96,35 @@ std::string add_named_output(Graph& graph, ValueId value, const std::string& nam
   return graph.value(output).name;
 }
 
+// Where the gradients begin: ones, or the scale of the loss.
+ValueId loss_gradient(Graph& graph, DType dtype, const Dims& dims, GradientScaling scaling,
+                      TrainingGraph& result) {
+  if (scaling != GradientScaling::kChecked) {
+    return graph.add_constant("loss_gradient", filled(dtype, dims, 1));
+  }
+  const ValueId scale = graph.add_input("loss_scale", Type::tensor(DType::kFloat32, Shape{}));
+  result.loss_scale = graph.value(scale).name;
+  Emitter e(graph);
+  const Var seed = cast(e.var(scale), dtype);
+  return (dims.empty() ? seed : expand(seed, dims)).id;
+}
+
+// Whether every element of all gradients is finite, as a bool scalar. Comparisons say it on every
+// engine: a sum may overflow, and a maximum may pass over what is no number.
+Var all_finite(Emitter& e, const std::vector<Var>& gradients) {
+  std::vector<Var> parts;
+  for (const Var g : gradients) {
+    const bool is_double = g.dtype == DType::kFloat64;
+    const Var x = is_double ? g : cast(g, DType::kFloat32);
+    const double largest =
+        is_double ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+    const Var inside = less_equal(abs(x), e.scalar(largest, x.dtype));
+    parts.push_back(
+        e.op("ReduceMin", {cast(inside, DType::kFloat32)}, {{"keepdims", std::int64_t{0}}}));
+  }
+  return greater(parts.size() == 1 ? parts[0] : e.op("Min", parts), 0.5);
+}
+
 }  // namespace
 
 OpenModel open_model(Graph model, const TrainingSetup& setup) {
@@ -175,7 +205,7 @@ TrainingGraph make_training_graph(const OpenModel& model, const TrainingSetup& s
     fail(fmt::format("the loss is {}; it must have one element: reduce it to its mean or its sum",
                      to_string(loss_type)));
   }
-  const ValueId seed = graph.add_constant("loss_gradient", filled(loss_type.dtype, *loss_dims, 1));
+  const ValueId seed = loss_gradient(graph, loss_type.dtype, *loss_dims, setup.scaling, result);
   const std::vector<ValueId> raw =
       gradients(graph, loss, parameters, {.allow_unused = false, .seed = seed});
   std::vector<ValueId> variables;
@@ -198,6 +228,16 @@ TrainingGraph make_training_graph(const OpenModel& model, const TrainingSetup& s
   }
   std::vector<Var> steps;
   for (const ValueId g : raw) steps.push_back(e.var(g));
+  if (setup.scaling != GradientScaling::kNone) {
+    const ValueId factor = graph.add_input("gradient_factor", Type::tensor(scalar_dtype, Shape{}));
+    result.gradient_factor = graph.value(factor).name;
+    for (Var& g : steps) g = g * cast(e.var(factor), g.dtype);
+  }
+  Var finite = e.none();
+  if (setup.scaling == GradientScaling::kChecked) {
+    finite = all_finite(e, steps);
+    result.finite = add_named_output(graph, cast(finite, DType::kFloat32).id, "finite");
+  }
   steps = optimizer.clip(e, std::move(steps));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     e.set_prefix("update/" + names[i]);
@@ -211,6 +251,7 @@ TrainingGraph make_training_graph(const OpenModel& model, const TrainingSetup& s
     const Optimizer::Update update =
         optimizer.update(e.var(parameters[i]), steps[i], states, scalars);
     const auto emit = [&](ValueId old, Var value) {
+      if (finite.valid()) value = where(finite, value, e.var(old));
       graph.set_type(value.id, type);
       const std::string name = graph.value(old).name;
       result.aliases.emplace_back(name, add_named_output(graph, value.id, name + "/next"));

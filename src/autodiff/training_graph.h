@@ -2,6 +2,7 @@
 // A model, its loss, its gradients and the weight updates as one graph.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,6 +22,15 @@ struct Variable {
   bool trained = false;  // a parameter; else an optimizer's state or a running statistic
 };
 
+enum class GradientScaling : std::uint8_t {
+  kNone,
+  // Gradients of parameters are multiplied by an input, which is what makes them float32 where the
+  // function is brought to half precision.
+  kFactor,
+  // The loss's gradient is an input as well, and where a gradient is not finite nothing is updated.
+  kChecked,
+};
+
 struct TrainingSetup {
   LossOptions loss;
   OptimizerOptions optimizer;
@@ -29,6 +39,7 @@ struct TrainingSetup {
   std::int64_t prediction = 0;
   bool train_mode = true;
   RecomputeOptions recompute;
+  GradientScaling scaling = GradientScaling::kNone;
 };
 
 // The model with everything that training changes as inputs, in evaluation mode.
@@ -51,6 +62,10 @@ struct TrainingGraph {
   std::string loss;                  // name of the output
   std::string target;                // name of the input; empty for loss "output"
   std::string drop_key;              // uint32 scalar input; empty where nothing is dropped
+  // Names of scalar inputs; empty where TrainingSetup::scaling has none.
+  std::string loss_scale;
+  std::string gradient_factor;
+  std::string finite;  // name of an output: 1, or 0 where nothing was updated; kChecked alone
 };
 
 // Makes a graph simpler without changing what it computes: the passes, which are not of this room.

@@ -99,6 +99,11 @@ std::shared_ptr<Executor> Executor::finish(Plan& plan, const ProgramOptions& opt
   made->assign_devices();
   made->plan_memory();
   made->follows_stream_ = made->follows_stream();
+  if (scope.empty()) {
+    made->warnings_ = plan.warnings;
+  } else {
+    for (const std::string& warning : plan.warnings) log_warning(warning);
+  }
   return made;
 }
 
@@ -270,6 +275,7 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       launch.key = plan.keys.at(index);
       launch.graph = body;
       launch.info = std::move(made.info);
+      launch.is_rounded = made.is_rounded;
       row.from_cache = made.from_cache;
       const auto engine = get_engine(launch.engine);
       if (!engine->info().checks_indices) {
@@ -342,10 +348,13 @@ Explanation Executor::explain() const {
   return copy;
 }
 
-bool Executor::has_foreign_functions() const {
-  return std::any_of(launches_.begin(), launches_.end(), [](const auto& launch) {
-    return launch->executable != nullptr && launch->engine != kFallbackEngine;
-  });
+bool Executor::Launch::is_checked() const {
+  return executable != nullptr && (engine != kFallbackEngine || is_rounded);
+}
+
+bool Executor::has_checked_functions() const {
+  return std::any_of(launches_.begin(), launches_.end(),
+                     [](const auto& launch) { return launch->is_checked(); });
 }
 
 const Dims* Executor::output_dims(std::size_t output) const {

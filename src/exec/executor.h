@@ -46,12 +46,13 @@ class Executor {
 
   // `inputs` are complete and checked. `outputs` has one entry per graph output: a tensor to write
   // into, or none: then it is given out on the device of the options with `device_results`, else
-  // on the host. `record`, if given, gets what functions of engines other than the fallback read
-  // and wrote; those of bodies that the runtime drives are left out.
+  // on the host. `record`, if given, gets what functions of engines other than the fallback, and
+  // those that are rounded to half precision, read and wrote; those of bodies that the runtime
+  // drives are left out.
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
            bool device_results = false, RunRecord* record = nullptr);
   // Whether there is something to record.
-  bool has_foreign_functions() const;
+  bool has_checked_functions() const;
 
   Explanation explain() const;
   // What placement found out after this plan was built. Not while another thread may read it;
@@ -62,6 +63,8 @@ class Executor {
   const Dims* output_dims(std::size_t output) const;
   // Scratch memory of one run.
   std::size_t workspace_bytes() const;
+  // What the program is to log, each once; those of a body are logged already.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   // Where a value of the launch graph lives.
@@ -96,8 +99,12 @@ class Executor {
     std::unique_ptr<ValueChecks> value_checks;  // where there is something to look at; or null
     ThreadUse threads{.threads = 0};            // of a run; 0: it takes none of the budget
     bool is_isolated = false;                   // runs in a worker: src/isolation
+    bool is_rounded = false;                    // computes in half precision by casts
     std::size_t row = 0;                        // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
+
+    // Whether what it gives may differ from what the fallback engine computes in float32.
+    bool is_checked() const;
   };
 
   struct OutputSource {
@@ -148,6 +155,7 @@ class Executor {
   Device device_;               // of the options
   bool follows_stream_ = false;
   Explanation explanation_;
+  std::vector<std::string> warnings_;
 
   std::mutex pool_mutex_;
   std::vector<std::unique_ptr<RunState>> pool_;

@@ -293,7 +293,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
                           void* stream, RunRecord* record) {
   Launch& launch = *launches_[index];
   RunRecord::Function* recorded = nullptr;
-  if (record != nullptr && launch.executable != nullptr && launch.engine != kFallbackEngine) {
+  if (record != nullptr && launch.is_checked()) {
     // Before the run: it may write over its inputs.
     if (tensor_bytes(state.inputs[index]) <= record->bytes_left) {
       record->functions.push_back({.name = launch.name,

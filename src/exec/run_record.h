@@ -13,7 +13,8 @@
 namespace xrt {
 
 struct RunRecord {
-  // A function that an engine other than the fallback ran, with copies of its values on the host.
+  // A function that an engine other than the fallback ran, or that was rounded to half precision,
+  // with copies of its values on the host.
   struct Function {
     std::string name, engine;
     std::string key;  // compile_key()

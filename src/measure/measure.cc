@@ -25,6 +25,7 @@
 #include "measure/contention.h"
 #include "measure/contest.h"
 #include "measure/difference.h"
+#include "measure/half_range.h"
 #include "measure/profile_cache.h"
 #include "measure/timing.h"
 #include "ops/op_facts.h"
@@ -263,7 +264,18 @@ class Measurement {
     if (reference_.empty()) return;
     const double error = error_of(outputs, reference_);
     if (!std::isfinite(error)) {
-      reject(candidate, "its outputs are not finite where those in float32 are, or the reverse");
+      const HalfOverflows overflows =
+          find_half_overflows(survey_.graph(), inputs_, candidate.row.precision, survey_.options());
+      if (!overflows.rows.empty() && candidate.decision.float32_nodes.empty()) {
+        notes_.push_back(fmt::format("auto: {} in {}: {}; these nodes stay in float32 there",
+                                     candidate.row.plan, to_string(candidate.row.precision),
+                                     to_string(overflows)));
+        candidate.decision.float32_nodes.assign(overflows.keep.begin(), overflows.keep.end());
+        build(candidate);
+        return;
+      }
+      reject(candidate, "its outputs are not finite where those in float32 are, or the reverse" +
+                            (overflows.rows.empty() ? "" : ": " + to_string(overflows)));
       return;
     }
     candidate.row.error = error;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/narrow_floats.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -26,15 +28,18 @@ std::uint16_t rounded(float value, DType half) {
   return half == DType::kFloat16 ? float_to_half(value) : float_to_bfloat16(value);
 }
 
-// A number that rounding would make infinite, or, where it is the only one, zero.
-std::optional<float> first_lost(const Tensor& tensor, DType half) {
+// The largest number that rounding would make infinite, or, where it is the only one, zero.
+std::optional<float> largest_lost(const Tensor& tensor, DType half) {
   const float* values = tensor.data<float>();
+  std::optional<float> lost;
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
     const auto bits = static_cast<std::uint16_t>(rounded(values[i], half) & kMagnitude);
-    if (std::isfinite(values[i]) && bits == infinity_of(half)) return values[i];
-    if (tensor.count() == 1 && bits == 0 && values[i] != 0) return values[i];
+    const bool overflows = std::isfinite(values[i]) && bits == infinity_of(half);
+    const bool vanishes = tensor.count() == 1 && bits == 0 && values[i] != 0;
+    if (!overflows && !vanishes) continue;
+    if (!lost || std::abs(values[i]) > std::abs(*lost)) lost = values[i];
   }
-  return std::nullopt;
+  return lost;
 }
 
 Tensor rounded(const Tensor& tensor, DType half) {
@@ -99,13 +104,13 @@ class Copy {
 
   std::optional<float> lost_of(ValueId v, const Tensor& constant) {
     const auto [at, is_new] = lost_.try_emplace(v);
-    if (is_new) at->second = first_lost(constant, half_);
+    if (is_new) at->second = largest_lost(constant, half_);
     return at->second;
   }
 
   void tell(const Node& node, ValueId constant, float value) {
-    result_.overflows.push_back("node '" + node.name + "': '" + from_.value(constant).name +
-                                "' holds " + std::to_string(value));
+    result_.overflows.push_back(
+        fmt::format("node '{}': '{}' holds {}", node.name, from_.value(constant).name, value));
   }
 
   void copy(NodeId id) {

@@ -17,7 +17,8 @@ inline void from_json(const nlohmann::json& json, Precision& precision) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Explanation::CandidateRow, plan, precision, estimated_us,
                                    measured_us, error, chosen, note)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Decision, engines, precision, placement, candidates, notes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Decision, engines, precision, float32_nodes, placement,
+                                   candidates, notes)
 
 Decision named(const ProgramOptions& options) {
   Decision decision;

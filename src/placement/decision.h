@@ -23,6 +23,8 @@ struct Decision {
   // In order of priority: a node goes to the first that takes it.
   std::vector<std::string> engines;
   Precision precision = Precision::kF32;
+  // Nodes that stay in float32 whatever `precision` says, for what they compute has no place there.
+  std::vector<std::string> float32_nodes = {};
   std::string placement = "named";  // see Explanation::placement
   std::vector<Explanation::CandidateRow> candidates;
   std::vector<std::string> notes;  // for explain()

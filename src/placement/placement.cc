@@ -142,7 +142,7 @@ void judge_precision(Survey& survey, Precision precision, Placement& placement) 
   const std::string what = "precision " + word + ": no engine of the program has it on " +
                            options.device + " (" + refusing + ")";
   if (options.strict) throw Error(ErrorCode::kUnsupported, what);
-  log_warning(what + "; float32 is computed");
+  placement.warnings.push_back(what + "; float32 is computed");
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace xrt {
 struct Placement {
   std::vector<EngineAnswers> answers;  // in order of priority
   Partition partition;
-  std::vector<std::string> notes;  // what the runtime decided by itself, for explain()
+  std::vector<std::string> notes;     // what the runtime decided by itself, for explain()
+  std::vector<std::string> warnings;  // of which each is to be logged once per program
 };
 
 // What the decision's engines do not take runs on "native" unless options.strict. Control-flow

@@ -2,7 +2,6 @@
 #include "placement/precision.h"
 
 #include <algorithm>
-#include <set>
 
 #include "device/processor.h"
 #include "engine/host.h"
@@ -14,11 +13,6 @@ std::optional<DType> half_of(Precision precision) {
   if (precision == Precision::kF16) return DType::kFloat16;
   if (precision == Precision::kBF16) return DType::kBFloat16;
   return std::nullopt;
-}
-
-bool names_nodes(const Graph& graph, const std::set<std::string>& names) {
-  return std::all_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return graph.find_node(name).has_value(); });
 }
 
 }  // namespace
@@ -58,31 +52,34 @@ Precision precision_for(const Engine& engine, const std::string& device, Precisi
 
 std::optional<NarrowedGraph> narrowed_for(const Engine& engine, const Graph& function,
                                           const std::string& device, Phase phase,
-                                          Precision precision) {
+                                          Precision precision, std::set<std::string> keep) {
   const std::optional<DType> half = half_of(precision);
   if (!half) return std::nullopt;
-  // Gradients of float16 vanish unless the loss is scaled, which nobody does here.
-  if (phase == Phase::kTraining && *half == DType::kFloat16) return std::nullopt;
   // Each round leaves nodes in float32 that the engine does not take in half precision; what they
   // give is then float32 for those behind them.
-  std::set<std::string> keep;
   for (;;) {
     NarrowedGraph narrowed = narrow_floats(function, *half, keep);
     if (narrowed.nodes == 0 && narrowed.overflows.empty()) return std::nullopt;
     const Graph& graph = narrowed.graph;
     const std::vector<Support> answers = engine.supports_all({view_of(graph), {}, device, phase});
-    const std::size_t kept = keep.size();
-    bool takes_all = true;
+    bool takes_all = true, helps = false;
     for (const NodeId id : graph.nodes()) {
       const auto index = static_cast<std::size_t>(id.index);
       if (index < answers.size() && answers[index]) continue;
       takes_all = false;
-      keep.insert(graph.node(id).name);
+      const std::string& name = graph.node(id).name;
+      // A cast that is refused, or a node that is in float32 already: nothing helps.
+      if (!function.find_node(name)) return std::nullopt;
+      helps = keep.insert(name).second || helps;
     }
     if (takes_all) return narrowed;
-    // A cast that is refused, or one of the function's own nodes: nothing helps.
-    if (keep.size() == kept || !names_nodes(function, keep)) return std::nullopt;
+    if (!helps) return std::nullopt;
   }
+}
+
+std::vector<std::string> constants_outside(const Graph& graph, Precision precision) {
+  const std::optional<DType> half = half_of(precision);
+  return half ? narrow_floats(graph, *half).overflows : std::vector<std::string>{};
 }
 
 }  // namespace xrt

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,13 @@ Precision precision_for(const Engine& engine, const std::string& device, Precisi
 // A function's graph with casts, in which the engine takes every node, for an engine without
 // has_precision(). Nothing where no node of it could compute in `precision`; of no such nodes,
 // where constants are outside of its range.
+// Nodes named in `keep` stay in float32.
 std::optional<NarrowedGraph> narrowed_for(const Engine& engine, const Graph& function,
                                           const std::string& device, Phase phase,
-                                          Precision precision);
+                                          Precision precision, std::set<std::string> keep = {});
+
+// Products of the graph whose constants are outside of the precision's range, as
+// NarrowedGraph::overflows has them.
+std::vector<std::string> constants_outside(const Graph& graph, Precision precision);
 
 }  // namespace xrt

@@ -17,6 +17,7 @@
 #include "engine/host.h"
 #include "ir/printer.h"
 #include "options/sizes.h"
+#include "placement/estimates.h"
 #include "placement/precision.h"
 #include "placement/survey.h"
 #include "plan/compile_progress.h"
@@ -76,8 +77,7 @@ void refuse_wrong_results(const Engine& engine, const Graph& claimed, const std:
 }
 
 // What explain() says of a function that was brought to half precision.
-void tell_of_half_precision(const NarrowedGraph& narrowed, const Graph& body,
-                            const std::string& function, Precision precision,
+void tell_of_half_precision(const NarrowedGraph& narrowed, const Graph& body, Precision precision,
                             std::vector<std::string>& remarks) {
   const std::string word(to_string(precision));
   remarks.push_back("computes " + std::to_string(narrowed.nodes) + " of " +
@@ -86,10 +86,20 @@ void tell_of_half_precision(const NarrowedGraph& narrowed, const Graph& body,
   for (std::size_t i = 0; i < std::min(kShown, narrowed.overflows.size()); ++i) {
     remarks.push_back(narrowed.overflows[i] + ", which " + word + " has not: float32 there");
   }
-  if (narrowed.overflows.empty()) return;
-  log_warning("function '" + function + "': " + std::to_string(narrowed.overflows.size()) +
-              " products stay in float32, their constants are outside the range of " + word + ": " +
-              narrowed.overflows.front());
+}
+
+// Products whose constants are outside the range of the precision: kUnsupported in a strict
+// program, else a warning. Where the precision is the runtime's choice they are its concern.
+void judge_overflows(const std::vector<std::string>& overflows, bool stay_in_float32,
+                     const std::string& function, const ProgramOptions& options, Plan& plan) {
+  if (overflows.empty()) return;
+  const std::string what =
+      "function '" + function + "': the constants of " + std::to_string(overflows.size()) +
+      (overflows.size() == 1 ? " product are" : " products are") + " outside the range of " +
+      std::string(to_string(plan.precision)) + ": " + overflows.front();
+  if (options.strict && !is_precision_auto(options)) throw Error(ErrorCode::kUnsupported, what);
+  plan.warnings.push_back(what +
+                          (stay_in_float32 ? "; they stay in float32" : "; they become infinite"));
 }
 
 // Compiles what the engine claimed, the nodes of `claimed`; a failure names them, the engine and
@@ -181,11 +191,19 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   std::optional<Graph> lowered;
   if (has_registered_ops(*body)) lowered = lower_ops(*engine, *body, own.device, own.phase);
   std::optional<NarrowedGraph> narrowed;
-  if (!has_precision(*engine, own.device, plan.precision)) {
-    narrowed =
-        narrowed_for(*engine, lowered ? *lowered : *body, own.device, own.phase, plan.precision);
+  const Graph& full = lowered ? *lowered : *body;
+  const bool has_option = has_precision(*engine, own.device, plan.precision);
+  if (!has_option) {
+    narrowed = narrowed_for(*engine, full, own.device, own.phase, plan.precision,
+                            {plan.float32_nodes.begin(), plan.float32_nodes.end()});
   }
-  const Graph& compiled = narrowed ? narrowed->graph : lowered ? *lowered : *body;
+  if (narrowed) {
+    judge_overflows(narrowed->overflows, /*stay_in_float32=*/true, name, options, plan);
+  } else if (has_option) {
+    judge_overflows(constants_outside(full, plan.precision), /*stay_in_float32=*/false, name,
+                    options, plan);
+  }
+  const Graph& compiled = narrowed ? narrowed->graph : full;
   dump_graph(options.dump_dir, name, compiled);
   const Function function = function_of(name, compiled, std::move(aliases));
   if (plan.keys.size() <= index) plan.keys.push_back(compile_key(*engine, function, own));
@@ -200,8 +218,9 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   made.executable = std::move(result.executable);
   made.from_cache = result.from_cache;
   made.info = std::move(result.info);
-  if (!has_precision(*engine, own.device, plan.precision)) {
-    tell_of_half_precision(narrowed ? *narrowed : NarrowedGraph(), *body, name, plan.precision,
+  made.is_rounded = narrowed && narrowed->nodes > 0;
+  if (!has_option) {
+    tell_of_half_precision(narrowed ? *narrowed : NarrowedGraph(), *body, plan.precision,
                            made.info.remarks);
   }
   if (!own.device.starts_with("cpu")) {

@@ -35,6 +35,7 @@ struct CompiledFunction {
   std::shared_ptr<const Executable> executable;
   ExecutableInfo info;  // with the threads of a run filled in; 0: they take none of the budget
   bool from_cache = false;
+  bool is_rounded = false;  // computes in half precision by casts
 };
 
 // Compiles the function of `launch`, the plan's launch number `index`. `aliases`: inputs and

@@ -103,6 +103,8 @@ Plan make_plan(Survey& survey, const Decision& decision) {
   plan.folded = fold(graph, placement.partition, plan.engines);
   plan.output_names = names_of(graph, graph.outputs());
   plan.precision = decision.precision;
+  plan.float32_nodes = decision.float32_nodes;
+  plan.warnings = placement.warnings;
   plan.explanation.placement = decision.placement;
   plan.explanation.precision = decision.precision;
   plan.explanation.candidates = decision.candidates;

@@ -24,6 +24,8 @@ struct Plan {
   std::vector<std::pair<std::size_t, std::size_t>> aliases;  // position of input and of output
   std::vector<std::string> identities;  // of the engines when this was made; "": not to be kept
   Precision precision = Precision::kF32;
+  std::vector<std::string> float32_nodes;  // see Decision
+  std::vector<std::string> warnings;       // of which each is to be logged once per program
   // Names of the functions' entries in the compile cache, by launch; empty: not known yet.
   std::vector<std::string> keys;
   Explanation explanation;  // without the rows of launches

@@ -98,6 +98,8 @@ void write_plan(FlatWriter& writer, const Plan& draft) {
     writer.number(static_cast<std::int64_t>(input)).number(static_cast<std::int64_t>(output));
   }
   write_precision(writer, draft.precision);
+  write_texts(writer, draft.float32_nodes);
+  write_texts(writer, draft.warnings);
   write_texts(writer, draft.keys);
   writer.text(draft.explanation.placement);
   write_texts(writer, draft.explanation.notes);
@@ -118,6 +120,8 @@ Plan read_plan(FlatReader& reader) {
     draft.aliases.emplace_back(input, position(reader, draft.folded.outputs().size()));
   }
   draft.precision = read_precision(reader);
+  draft.float32_nodes = read_texts(reader);
+  draft.warnings = read_texts(reader);
   draft.keys = read_texts(reader);
   draft.explanation.placement = reader.text();
   draft.explanation.precision = draft.precision;

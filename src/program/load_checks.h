@@ -22,9 +22,10 @@ namespace xrt {
 // What is left may be "native" alone; kEngine where that is not permitted (`strict`).
 ProgramOptions without_missing_engines(ProgramOptions options);
 
-// The list of engines and the device. Throws kInvalidArgument for an engine that is listed twice
-// and for "auto" behind another; kNotFound or kEngine for an engine that cannot be had;
-// kUnsupported for one that does not drive the device, where "native" may take what is left.
+// The list of engines, their options and the device. Throws kInvalidArgument for an engine that is
+// listed twice, for "auto" behind another and for an option that an engine does not have; kNotFound
+// or kEngine for an engine that cannot be had; kUnsupported for one that does not drive the device,
+// where "native" may take what is left.
 void check_engines(const ProgramOptions& options);
 
 // The graph with these types of its inputs, after passes.

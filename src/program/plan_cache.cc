@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kFormat = 6;
+constexpr std::int64_t kFormat = 7;
 constexpr const char* kPlanEntry = "plan";
 // Of what FlatWriter::finish() gives: all but the elements of tensors.
 constexpr std::size_t kFrontPieces = 1;

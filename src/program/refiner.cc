@@ -99,6 +99,14 @@ std::optional<Decision> Refining::settled(double budget_s) const {
   return spent_s_ >= budget_s ? last_ : std::nullopt;
 }
 
+void Refining::warn_once(const std::string& warning) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!warnings_.insert(warning).second) return;
+  }
+  log_warning(warning);
+}
+
 void Refining::book(double seconds, const Decision& outcome) {
   const std::lock_guard lock(mutex_);
   spent_s_ += seconds;

@@ -13,6 +13,8 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "placement/decision.h"
@@ -47,8 +49,8 @@ class XRT_API Refiner {
   std::atomic<int> process_{0};  // whose thread it is
 };
 
-// What the plans of one program share about measuring beside the runs, with the jobs that may
-// outlive it.
+// What the plans of one program share about measuring beside the runs and about what was said, with
+// the jobs that may outlive it.
 class Refining {
  public:
   // How long a program runs before it is worth measuring, from its first run.
@@ -70,6 +72,8 @@ class Refining {
   // The latest outcome, once `budget_s` is spent: what other shapes of the program get. A program
   // with symbolic shapes would else measure for every new shape as long as it lives.
   std::optional<Decision> settled(double budget_s) const;
+  // Logs a warning, unless the program has logged it before.
+  void warn_once(const std::string& warning);
   void book(double seconds, const Decision& outcome);
 
  private:
@@ -82,6 +86,7 @@ class Refining {
   std::optional<std::thread::id> checking_;  // the thread that checks
   double spent_s_ = 0;
   std::optional<Decision> last_;
+  std::set<std::string> warnings_;  // that were logged
 };
 
 }  // namespace xrt

@@ -235,6 +235,12 @@ ResultCheck check_results(const RunRecord& record, Precision precision,
     }
     if (why.empty()) {
       ++check.right;
+      continue;
+    }
+    HalfOverflows values =
+        find_half_overflows(*function.graph, function.inputs, precision, options);
+    if (!values.rows.empty()) {
+      check.overflows.push_back({function.name, std::move(values)});
     } else {
       check.wrong.push_back({function.name, function.engine, function.key, std::move(why)});
     }

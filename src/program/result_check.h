@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/run_record.h"
+#include "measure/half_range.h"
 #include "xrt/export.h"
 #include "xrt/options.h"
 #include "xrt/precision.h"
@@ -23,7 +24,14 @@ struct ResultCheck {
     std::string function, engine, key;
     std::string why;  // "output 'y' differs from that of 'native' by 0.31 of its range"
   };
+  // A function that is off because half precision cannot hold its values: the engine is not at
+  // fault.
+  struct Overflow {
+    std::string function;
+    HalfOverflows values;
+  };
   std::vector<Wrong> wrong;
+  std::vector<Overflow> overflows;
   std::size_t right = 0;
   double largest = 0;                // difference of those that are right, over an output's range
   std::vector<std::string> skipped;  // "function: reason"

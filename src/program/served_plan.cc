@@ -17,7 +17,6 @@
 #include "placement/estimates.h"
 #include "placement/survey.h"
 #include "plan/functions.h"
-#include "program/result_check.h"
 #include "registry/engine_failure.h"
 #include "registry/engine_names.h"
 #include "xrt/cache.h"
@@ -127,6 +126,10 @@ std::vector<std::string> notes_of(const ResultCheck& found, const RunRecord& rec
     notes.push_back(fmt::format("check_results: engine '{}' computed function '{}' wrong: {}",
                                 wrong.engine, wrong.function, wrong.why));
   }
+  for (const ResultCheck::Overflow& overflow : found.overflows) {
+    notes.push_back(fmt::format("check_results: function '{}' is out of range: {}",
+                                overflow.function, to_string(overflow.values)));
+  }
   for (const std::string& skipped : found.skipped) {
     notes.push_back("check_results: not compared: " + skipped);
   }
@@ -165,6 +168,7 @@ std::shared_ptr<ServedPlan> ServedPlan::of(Plan& kept, PlanSource source) {
   const ProgramOptions& options = *served->source_.options;
   Decision decision{.engines = kept.engines,
                     .precision = kept.precision,
+                    .float32_nodes = kept.float32_nodes,
                     .placement = kept.explanation.placement,
                     .candidates = kept.explanation.candidates,
                     .notes = {}};
@@ -201,7 +205,8 @@ void ServedPlan::run(std::span<const Data> inputs, std::span<Data> outputs, Prof
 
 void ServedPlan::serve(std::shared_ptr<Executor> plan, Decision decision) {
   const ProgramOptions& options = *source_.options;
-  const bool checked = options.check_results && !options.training && plan->has_foreign_functions();
+  const bool checked = options.check_results && !options.training && plan->has_checked_functions();
+  for (const std::string& warning : plan->warnings()) source_.refining->warn_once(warning);
   const std::lock_guard lock(mutex_);
   plan_.swap(plan);  // the old one goes after the lock, and after its last run
   decision_ = std::move(decision);
@@ -272,30 +277,17 @@ void ServedPlan::check(const std::shared_ptr<Executor>& plan, const RunRecord& r
     const ResultCheck found = check_results(record, decision.precision, options);
     if (stop()) return;
     notes = notes_of(found, record);
-    if (!found.wrong.empty()) {
-      const auto dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
-      for (const ResultCheck::Wrong& wrong : found.wrong) {
-        if (options.strict) {
-          log_warning(
-              fmt::format("engine '{}' computes function '{}' wrong: {}; the program is "
-                          "strict, so it stays there",
-                          wrong.engine, wrong.function, wrong.why));
-        } else {
-          keep_distrust(wrong.key, wrong.engine, wrong.function, wrong.why, dir);
-        }
+    if (amends(found, decision)) {
+      // Finds the functions refused, and says so.
+      const std::shared_ptr<const Graph> graph = source_.graph();
+      Survey survey(*graph, options);
+      std::shared_ptr<Executor> right = Executor::build(survey, decision);
+      {
+        const std::lock_guard lock(mutex_);
+        if (plan_ != plan) return;  // measuring was faster: its plan is checked by itself
       }
-      if (!options.strict) {
-        // Finds the functions refused, and says so.
-        const std::shared_ptr<const Graph> graph = source_.graph();
-        Survey survey(*graph, options);
-        std::shared_ptr<Executor> right = Executor::build(survey, decision);
-        {
-          const std::lock_guard lock(mutex_);
-          if (plan_ != plan) return;  // measuring was faster: its plan is checked by itself
-        }
-        serve(std::move(right), std::move(decision));
-        if (source_.forget) source_.forget();
-      }
+      serve(std::move(right), std::move(decision));
+      if (source_.forget) source_.forget();
     }
   } catch (...) {  // the program serves on
     notes.push_back("check_results failed: " + exception_text());
@@ -303,6 +295,41 @@ void ServedPlan::check(const std::shared_ptr<Executor>& plan, const RunRecord& r
   }
   const std::lock_guard lock(mutex_);
   check_notes_.insert(check_notes_.end(), notes.begin(), notes.end());
+}
+
+bool ServedPlan::amends(const ResultCheck& found, Decision& decision) const {
+  const ProgramOptions& options = *source_.options;
+  const auto dir = options.cache_dir ? *options.cache_dir : default_cache_dir();
+  bool amended = false;
+  for (const ResultCheck::Wrong& wrong : found.wrong) {
+    if (wrong.engine == kFallbackEngine) {
+      source_.refining->warn_once(fmt::format("function '{}' is wrong in {}: {}", wrong.function,
+                                              to_string(decision.precision), wrong.why));
+    } else if (options.strict) {
+      log_warning(
+          fmt::format("engine '{}' computes function '{}' wrong: {}; the program is "
+                      "strict, so it stays there",
+                      wrong.engine, wrong.function, wrong.why));
+    } else {
+      keep_distrust(wrong.key, wrong.engine, wrong.function, wrong.why, dir);
+      amended = true;
+    }
+  }
+  std::vector<std::string>& kept = decision.float32_nodes;
+  for (const ResultCheck::Overflow& overflow : found.overflows) {
+    std::size_t added = 0;
+    for (const std::string& node : overflow.values.keep) {
+      if (options.strict || std::find(kept.begin(), kept.end(), node) != kept.end()) continue;
+      kept.push_back(node);
+      ++added;
+    }
+    source_.refining->warn_once(fmt::format(
+        "function '{}' makes values outside the range of {}: {}; {}", overflow.function,
+        to_string(decision.precision), to_string(overflow.values),
+        added > 0 ? "these nodes are computed in float32 from now on" : "results may be infinite"));
+    amended = amended || added > 0;
+  }
+  return amended;
 }
 
 void ServedPlan::hand_over(std::span<const Data> inputs) {

@@ -17,6 +17,7 @@
 #include "placement/decision.h"
 #include "plan/plan.h"
 #include "program/refiner.h"
+#include "program/result_check.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
 #include "xrt/options.h"
@@ -68,6 +69,9 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   // Compares, and where a function is wrong serves a plan without it.
   void check(const std::shared_ptr<Executor>& plan, const RunRecord& record,
              const Refiner::Stop& stop);
+  // Warns of what a check has found, and changes the decision where a plan without it can be made:
+  // true if there is one to be built.
+  bool amends(const ResultCheck& found, Decision& decision) const;
   void hand_over(std::span<const Data> inputs);
   // Measures, and swaps the winner in: runs that have begun end on the plan they began with.
   void refine(std::span<const Data> inputs, const Refiner::Stop& stop);

@@ -8,6 +8,7 @@
 
 #include "base/nearest.h"
 #include "xrt/error.h"
+#include "xrt/options.h"
 
 namespace xrt {
 namespace {
@@ -35,6 +36,13 @@ const char* misfit(EngineOption::Kind kind, std::string_view value) {
   return nullptr;
 }
 
+bool is_program_option(const std::string& name) {
+  const std::vector<OptionInfo>& all = option_table();
+  return std::any_of(all.begin(), all.end(), [&](const auto& option) {
+    return option.name == name && option.retired.empty();
+  });
+}
+
 }  // namespace
 
 void check_engine_options(const Engine& engine, const std::map<std::string, std::string>& options) {
@@ -44,6 +52,11 @@ void check_engine_options(const Engine& engine, const std::map<std::string, std:
                                   [&, &wanted = name](const auto& o) { return o.name == wanted; });
     if (row == table.end()) {
       if (engine.info().checks_options) continue;
+      if (is_program_option(name)) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "engine '" + engine.name() + "' has no option '" + name +
+                        "' of its own: it is an option of the program, for all engines");
+      }
       std::vector<std::string> known;
       known.reserve(table.size());
       for (const EngineOption& option : table) known.push_back(option.name);

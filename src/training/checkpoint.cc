@@ -16,7 +16,7 @@
 namespace xrt {
 namespace {
 
-constexpr std::string_view kMagic = "openxrt-state-1\n";
+constexpr std::string_view kMagic = "openxrt-state-2\n";
 constexpr std::size_t kHeaderBytes = 64;
 constexpr std::size_t kDigestBytes = 32;
 
@@ -36,6 +36,9 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   FlatWriter writer;
   writer.number(checkpoint.step);
   writer.number(std::bit_cast<std::int64_t>(checkpoint.learning_rate));
+  writer.number(checkpoint.scaled ? 1 : 0);
+  writer.number(std::bit_cast<std::int64_t>(checkpoint.loss_scale.scale));
+  writer.number(checkpoint.loss_scale.in_a_row).number(checkpoint.loss_scale.skipped);
   writer.number(static_cast<std::int64_t>(checkpoint.state.size()));
   for (const auto& [name, tensor] : checkpoint.state) writer.text(name).tensor(tensor);
   FlatWriter::Pieces pieces = writer.finish();
@@ -72,6 +75,10 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   Checkpoint checkpoint;
   checkpoint.step = reader.number();
   checkpoint.learning_rate = std::bit_cast<double>(reader.number());
+  checkpoint.scaled = reader.number() != 0;
+  checkpoint.loss_scale.scale = std::bit_cast<double>(reader.number());
+  checkpoint.loss_scale.in_a_row = reader.number();
+  checkpoint.loss_scale.skipped = reader.number();
   const std::size_t count = reader.count();
   for (std::size_t i = 0; i < count; ++i) {
     std::string name = reader.text();

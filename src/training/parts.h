@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "training/loss_scale.h"
 #include "xrt/graph.h"
 #include "xrt/tensor.h"
 
@@ -17,6 +18,8 @@ namespace xrt {
 struct Checkpoint {
   std::int64_t step = 0;
   double learning_rate = 0;
+  bool scaled = false;  // by `loss_scale`
+  LossScale::State loss_scale;
   std::map<std::string, Tensor> state;
 };
 

@@ -19,6 +19,7 @@
 #include "ir/rewrite.h"
 #include "ops/shape_inference.h"
 #include "passes/pass_manager.h"
+#include "training/loss_scale.h"
 #include "training/parts.h"
 #include "xrt/error.h"
 
@@ -39,7 +40,14 @@ using Signature = std::vector<std::pair<DType, Dims>>;
 
 // Where an input of a step's program comes from.
 struct Source {
-  enum class Kind : std::uint8_t { kData, kState, kScalar, kKey } kind = Kind::kData;
+  enum class Kind : std::uint8_t {
+    kData,
+    kState,
+    kScalar,
+    kKey,
+    kLossScale,
+    kGradientFactor,
+  } kind = Kind::kData;
   std::size_t index = 0;
 };
 
@@ -50,9 +58,10 @@ struct StepProgram {
   std::vector<std::pair<std::size_t, std::size_t>> updates;  // output, state
   std::vector<Data> inputs;
   std::vector<Tensor> scalars;  // what kScalar inputs are
-  Tensor key;
+  Tensor key, loss_scale, gradient_factor;
   Tensor loss;
-  std::optional<Graph> watched;  // kept where anomalies are looked for
+  std::optional<std::size_t> finite;  // the output that tells whether weights were updated
+  std::optional<Graph> watched;       // kept where anomalies are looked for
 };
 
 void put(Tensor& tensor, double value) {
@@ -77,7 +86,7 @@ double scalar_value(const Tensor& tensor) {
 
 void simplify(Graph& graph) { run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}}); }
 
-autodiff::TrainingSetup setup_of(const TrainerOptions& options) {
+autodiff::TrainingSetup setup_of(const TrainerOptions& options, const LossScale& scale) {
   autodiff::TrainingSetup setup;
   setup.loss = options.loss;
   setup.optimizer = options.optimizer;
@@ -86,6 +95,11 @@ autodiff::TrainingSetup setup_of(const TrainerOptions& options) {
   setup.prediction = options.prediction;
   setup.train_mode = options.train_mode;
   setup.recompute = options.recompute;
+  if (scale.is_used()) {
+    setup.scaling = autodiff::GradientScaling::kChecked;
+  } else if (options.program.precision != Precision::kF32) {
+    setup.scaling = autodiff::GradientScaling::kFactor;
+  }
   return setup;
 }
 
@@ -93,7 +107,8 @@ class TrainerImpl final : public Trainer {
  public:
   TrainerImpl(Graph model, const TrainerOptions& options)
       : options_(options),
-        setup_(setup_of(options)),
+        scale_(options.loss_scale, options.program.precision),
+        setup_(setup_of(options, scale_)),
         optimizer_(options.optimizer),
         model_(autodiff::open_model(std::move(model), setup_)),
         rate_(options.optimizer.learning_rate) {
@@ -134,6 +149,8 @@ class TrainerImpl final : public Trainer {
         std::swap(states_[state].now, states_[state].next);
       }
     }
+    const bool updated = !step.finite || *outputs[*step.finite].tensor().data<float>() > 0.5F;
+    scale_.update(updated, step_);
     ++step_;
     return loss;
   }
@@ -168,6 +185,8 @@ class TrainerImpl final : public Trainer {
     schedule_ = std::move(schedule);
   }
   std::int64_t step_count() const override { return step_; }
+  double loss_scale() const override { return scale_.value(); }
+  std::int64_t skipped_steps() const override { return scale_.skipped(); }
   std::vector<std::string> input_names() const override { return inputs_; }
   std::vector<std::string> parameter_names() const override { return parameters_; }
 
@@ -194,7 +213,7 @@ class TrainerImpl final : public Trainer {
   }
 
   void save(const std::filesystem::path& path) const override {
-    write_checkpoint(path, {step_, rate_, state()});
+    write_checkpoint(path, {step_, rate_, scale_.is_used(), scale_.state(), state()});
   }
 
   void load(const std::filesystem::path& path) override {
@@ -213,6 +232,7 @@ class TrainerImpl final : public Trainer {
     }
     step_ = checkpoint.step;
     rate_ = checkpoint.learning_rate;
+    scale_.restore(checkpoint.loss_scale, checkpoint.scaled);
   }
 
   Graph model() const override {
@@ -232,7 +252,14 @@ class TrainerImpl final : public Trainer {
     return graph;
   }
 
-  Explanation explain() override { return newest().program->explain(); }
+  Explanation explain() override {
+    Explanation explanation = newest().program->explain();
+    if (scale_.is_used()) {
+      explanation.notes.push_back(fmt::format("loss scale {:g}: {} of {} steps were skipped",
+                                              scale_.value(), scale_.skipped(), step_));
+    }
+    return explanation;
+  }
   std::string graph_text() const override { return newest().program->graph_text(); }
 
  private:
@@ -344,6 +371,7 @@ class TrainerImpl final : public Trainer {
       for (const auto& [input, output] : training.aliases) {
         if (output == outputs[i].name) step.updates.emplace_back(i, index_.at(input));
       }
+      if (!training.finite.empty() && outputs[i].name == training.finite) step.finite = i;
     }
     step.loss = Tensor::allocate(outputs[0].type.dtype, *outputs[0].type.static_dims());
     return step;
@@ -362,6 +390,14 @@ class TrainerImpl final : public Trainer {
       step.key = Tensor::allocate(DType::kUInt32, {});
       return {Source::Kind::kKey, 0};
     }
+    if (port.name == training.loss_scale) {
+      step.loss_scale = Tensor::allocate(port.type.dtype, {});
+      return {Source::Kind::kLossScale, 0};
+    }
+    if (port.name == training.gradient_factor) {
+      step.gradient_factor = Tensor::allocate(port.type.dtype, {});
+      return {Source::Kind::kGradientFactor, 0};
+    }
     const auto scalar = std::find(training.scalars.begin(), training.scalars.end(), port.name);
     if (scalar == training.scalars.end()) {
       throw Error(ErrorCode::kInternal, "the training program has an input '" + port.name + "'");
@@ -374,8 +410,11 @@ class TrainerImpl final : public Trainer {
 
   void fill(StepProgram& step, const std::map<std::string, Data>& inputs) {
     for (std::size_t i = 0; i < step.scalars.size(); ++i) {
-      put(step.scalars[i], optimizer_.scalars()[i].value(step_ + 1, rate_));
+      const std::int64_t updates = step_ - scale_.skipped();
+      put(step.scalars[i], optimizer_.scalars()[i].value(updates + 1, rate_));
     }
+    if (step.loss_scale.defined()) put(step.loss_scale, scale_.value());
+    if (step.gradient_factor.defined()) put(step.gradient_factor, 1 / scale_.value());
     if (step.key.defined()) {
       // One key per seed and step; the multiplications keep neighbours apart.
       std::uint64_t key = options_.seed * 0xD1342543DE82EF95U +
@@ -397,6 +436,12 @@ class TrainerImpl final : public Trainer {
           break;
         case Source::Kind::kKey:
           step.inputs[i] = step.key;
+          break;
+        case Source::Kind::kLossScale:
+          step.inputs[i] = step.loss_scale;
+          break;
+        case Source::Kind::kGradientFactor:
+          step.inputs[i] = step.gradient_factor;
           break;
       }
     }
@@ -437,6 +482,7 @@ class TrainerImpl final : public Trainer {
   }
 
   TrainerOptions options_;
+  LossScale scale_;
   autodiff::TrainingSetup setup_;
   autodiff::Optimizer optimizer_;
   autodiff::OpenModel model_;

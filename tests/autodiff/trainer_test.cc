@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,43 @@ TEST(Trainer, KeepsItsRateInTheScheduleAndInTheCheckpoint) {
   other->load(path);
   EXPECT_EQ(other->step_count(), 2);
   EXPECT_TRUE(other->state().at("w").identical(trainer->state().at("w")));
+}
+
+TEST(Trainer, SkipsStepsWhoseGradientsAreNotFinite) {
+  TrainerOptions options;
+  options.loss.kind = "mse";
+  options.optimizer = {.name = "adam", .learning_rate = 0.1};
+  options.loss_scale = {.kind = "dynamic", .initial = 1024, .growth_interval = 2};
+  const auto trainer = Trainer::create(linear(), options);
+  options.loss_scale = {};
+  const auto plain = Trainer::create(linear(), options);
+  EXPECT_EQ(plain->loss_scale(), 1);
+  const Tensor target = floats({2, 1}, {0, 0});
+  const std::map<std::string, Data> good{{"x", floats({2, 3}, kRows)}, {"target", target}};
+  std::vector<float> rows = kRows;
+  rows[4] = std::numeric_limits<float>::quiet_NaN();
+  const std::map<std::string, Data> bad{{"x", floats({2, 3}, rows)}, {"target", target}};
+  const Tensor before = trainer->state().at("w").clone();
+  EXPECT_TRUE(std::isnan(trainer->step(bad)));
+  EXPECT_TRUE(trainer->state().at("w").identical(before));
+  EXPECT_EQ(trainer->loss_scale(), 512);
+  EXPECT_EQ(trainer->skipped_steps(), 1);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_DOUBLE_EQ(trainer->step(good), plain->step(good));
+    // Powers of two change no digit, and Adam counts two updates.
+    for (const auto& [name, value] : plain->state()) {
+      EXPECT_TRUE(trainer->state().at(name).identical(value)) << name;
+    }
+  }
+  EXPECT_EQ(trainer->loss_scale(), 1024);
+  EXPECT_EQ(trainer->step_count(), 3);
+  const std::string path = testing::TempDir() + "loss_scale.state";
+  trainer->save(path);
+  options.loss_scale = {.kind = "dynamic", .initial = 8};
+  const auto other = Trainer::create(linear(), options);
+  other->load(path);
+  EXPECT_EQ(other->loss_scale(), 1024);
+  EXPECT_EQ(other->skipped_steps(), 1);
 }
 
 // y = relu(x v) w with layers of `n` features.

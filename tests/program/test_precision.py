@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import ml_dtypes
 import numpy as np
 import openxrt
@@ -75,10 +77,98 @@ def test_an_engine_that_has_it_not_says_so(capfd: pytest.CaptureFixture[str]) ->
     assert "engine 'tvm' computes in float32: it has no bf16" in program.explain()["notes"]
 
 
-def test_weights_outside_the_range_are_named(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("engine", ["native", "xla", "onnxruntime"])
+def test_weights_outside_the_range_are_named(
+    engine: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if engine not in openxrt.engines():
+        pytest.skip(f"{engine} is not installed")
     weights = np.full((64, 64), 1e6, np.float32)
-    program = openxrt.load(product(weights), engine="native", precision="f16", cache_dir="")
+    weights[3, 4] = -3e6
+    options = {"engine": engine, "precision": "f16", "cache_dir": ""}
+    program = openxrt.load(product(weights), **options)
     x = RNG.normal(size=(3, 64)).astype(np.float32)
     said = capfd.readouterr().err
-    assert "2 products stay in float32, their constants are outside the range of f16" in said
-    np.testing.assert_allclose(program.run({"x": x})["relu"], np.maximum(x @ weights, 0), rtol=1e-3)
+    assert "the constants of 2 products are outside the range of f16" in said
+    assert "holds -3e+06; they stay in float32" in said
+    np.testing.assert_allclose(
+        program.run({"x": x})["relu"], np.maximum(x @ weights, 0), rtol=1e-3, atol=50
+    )
+    with pytest.raises(openxrt.Unsupported, match=r"outside the range of f16: node .* holds -3e"):
+        openxrt.load(product(weights), strict=True, **options)
+    openxrt.load(product(weights), strict=True, **{**options, "precision": "f32"})
+
+
+def test_a_warning_is_one_of_the_program(capfd: pytest.CaptureFixture[str]) -> None:
+    """Whatever sizes come, and however often."""
+    graph = openxrt.Graph("network")
+    x = graph.add_input("x", "float32", ["n", 64])
+    w = graph.add_constant(np.full((64, 64), 1e6, np.float32), "float32")
+    graph.add_output(graph.add_node("MatMul", [x, w], ["y"])[0])
+    program = openxrt.load(graph, engine="native", precision="f16", cache_dir="")
+    for n in (1, 2, 3, 4, 1):
+        program.run({"x": np.ones((n, 64), np.float32)})
+    assert capfd.readouterr().err.count("outside the range of f16") == 1
+    if "tvm" not in openxrt.engines():
+        return
+    program = openxrt.load(graph, engine="tvm", precision="bf16", cache_dir="")
+    for n in (1, 2, 3):
+        program.run({"x": np.ones((n, 64), np.float32)})
+    assert capfd.readouterr().err.count("no engine of the program has it") == 1
+
+
+@pytest.mark.parametrize("engine", ["native", "xla", "onnxruntime"])
+def test_values_outside_the_range_are_named_and_mended(
+    engine: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if engine not in openxrt.engines():
+        pytest.skip(f"{engine} is not installed")
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=(2, 64, 64)).astype(np.float32)
+
+    def network() -> openxrt.Graph:
+        """Two products, of which the first is too large and the second small again."""
+        graph = openxrt.Graph("network")
+        x = graph.add_input("x", "float32", [3, 64])
+        first = graph.add_constant(weights[0], "float32")
+        second = graph.add_constant(weights[1] * 1e-4, "float32")
+        (large,) = graph.add_node("MatMul", [x, first], ["large"], name="grows")
+        (small,) = graph.add_node("MatMul", [large, second], ["small"], name="shrinks")
+        graph.add_output(graph.add_node("Relu", [small], ["y"])[0])
+        return graph
+
+    x = 2e4 * rng.normal(size=(3, 64)).astype(np.float32)
+    exact = np.maximum(x @ weights[0] @ (weights[1] * np.float32(1e-4)), 0)
+    options = {"engine": engine, "precision": "f16", "cache_dir": ""}
+    program = openxrt.load(network(), **options)
+    assert not np.isfinite(program.run({"x": x})["y"]).all()
+    said = ""
+    for _ in range(200):
+        found = program.run({"x": x})["y"]
+        said += capfd.readouterr().err
+        if np.isfinite(found).all():
+            break
+        time.sleep(0.05)
+    np.testing.assert_allclose(found, exact, atol=2e-3 * np.abs(exact).max())
+    assert said.count("makes values outside the range of f16: node 'grows': 'large' reaches") == 1
+    assert "these nodes are computed in float32 from now on" in said
+    # A strict program stays as it is.
+    program = openxrt.load(network(), strict=True, **options)
+    said = ""
+    for _ in range(200):
+        found = program.run({"x": x})["y"]
+        said += capfd.readouterr().err
+        if "outside the range" in said:
+            break
+        time.sleep(0.05)
+    assert "node 'grows': 'large' reaches" in said
+    assert "results may be infinite" in said
+    assert not np.isfinite(program.run({"x": x})["y"]).all()
+
+
+def test_engine_options_are_judged_with_open_dimensions() -> None:
+    graph = openxrt.Graph("network")
+    x = graph.add_input("x", "float32", ["n", 4])
+    graph.add_output(graph.add_node("Relu", [x], ["y"])[0])
+    with pytest.raises(openxrt.InvalidArgument, match="engine 'native' has no option 'speed'"):
+        openxrt.load(graph, engine="native", engine_options={"native": {"speed": 3}})

@@ -73,7 +73,7 @@ def test_defaults_add_nothing() -> None:
 def test_the_signature_is_the_table() -> None:
     parameters = inspect.signature(Module).parameters
     options = {option.keyword: option for option in openxrt.options.table() if not option.retired}
-    own = {"module", "use_fp16", "use_int8", "int8_calibration", "other_names"}
+    own = {"module", "use_fp16", "use_bf16", "use_int8", "int8_calibration", "other_names"}
     assert set(parameters) - own == {name for name, option in options.items() if option.module}
     for name in set(parameters) - own:
         assert parameters[name].default is None, name
@@ -87,6 +87,11 @@ def test_precision() -> None:
     for other in ("f32", "bf16", "auto"):
         with pytest.raises(openxrt.InvalidArgument, match=f"use_fp16 and precision='{other}'"):
             Module(relu(), use_fp16=True, precision=other)
+    assert Module(relu(), use_bf16=True).options["precision"] == "bf16"
+    with pytest.raises(openxrt.InvalidArgument, match="use_bf16 and precision='f16'"):
+        Module(relu(), use_bf16=True, precision="f16")
+    with pytest.raises(openxrt.InvalidArgument, match="use_fp16 and use_bf16"):
+        Module(relu(), use_fp16=True, use_bf16=True)
 
 
 def test_int8() -> None:
