@@ -67,7 +67,7 @@ def identity(path: Path, dtype: int, shape: list) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "run", "doctor", "inspect", "engines", "bench", "cache", "eval"]
+    "command", ["", "run", "doctor", "inspect", "engines", "bench", "cache", "eval", "calibrate"]
 )
 def test_help_teaches(command: str) -> None:
     result = xrt(*command.split(), "--help")
