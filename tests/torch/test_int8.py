@@ -242,7 +242,7 @@ def test_damaged_tables_are_told(tmp_path: Path) -> None:
             fast(xs[0])
     table.write_text(good)
     assert torch.equal(fast(xs[0]), calibrated(xs[0]))
-    other = torch.nn.Sequential(torch.nn.Linear(xs[0].shape[1], 3)).eval()
+    other = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(xs[0][0].numel(), 3)).eval()
     with pytest.raises(openxrt.InvalidArgument, match="not of this graph"):
         xt.XRTModule(other, engine="native", use_int8=True, int8_calibration=table)(xs[0])
 
