@@ -10,9 +10,9 @@
 A column is an engine and a precision: "native int8" is `openxrt.load(engine="native")` of the file
 that `openxrt.quantize` made, "native bf16" the float32 file with `precision="bf16"`. Beside them
 stand ONNX Runtime's static quantisation (Q/DQ, weights by channel), its dynamic one, OpenVINO, and
-NNCF's quantisation for OpenVINO where the package nncf is installed. All are calibrated with the
-same samples, with their own defaults, and judged with others that nobody was calibrated with
-(benchmarks/precision_samples.py).
+NNCF's quantisation for OpenVINO where nncf is installed (tools/requirements-bench-nodeps.txt). All
+are calibrated with the same samples, with their own defaults, and judged with others that nobody
+was calibrated with (benchmarks/precision_samples.py).
 
 Every column has a process of its own; the processes take turns as in `./dev bench peers`. Reported
 per model: the median time over that of ONNX Runtime in float32, in the same turns; the signal over
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import statistics
 import subprocess
@@ -214,6 +215,9 @@ def save_feeds(file: Path, samples: Iterable[Feeds]) -> None:
 def work(column: str, path: str, folder: str, threads: int) -> int:
     """The process of one column: writes the outputs for the judged samples, then takes turns."""
     calibration, judged = (load_feeds(Path(folder) / f"{n}.npz") for n in ("calibration", "judged"))
+    # Standard output is the parent's: what a library prints while it loads goes to standard error.
+    answers = os.dup(1)
+    os.dup2(2, 1)
     begin = time.perf_counter()
     if column.startswith("ORT"):
         run = run_onnxruntime(path, threads)
@@ -228,7 +232,10 @@ def work(column: str, path: str, folder: str, threads: int) -> int:
         Path(folder) / f"{column}.npz",
         ({str(i): x for i, x in enumerate(row)} for row in outputs),
     )
-    print(json.dumps({"start": time.perf_counter() - begin}), flush=True)
+    started = time.perf_counter() - begin
+    sys.stdout.flush()
+    os.dup2(answers, 1)
+    print(json.dumps({"start": started}), flush=True)
     take_turns(lambda: run(judged[0]))
     return 0
 
