@@ -15,6 +15,7 @@
 #include "passes/pass_manager.h"
 #include "program/calibration.h"
 #include "program/int8_form.h"
+#include "program/request_queue.h"
 #include "xrt/error.h"
 #include "xrt/quantize.h"
 
@@ -51,9 +52,10 @@ Quantised quantised(Graph graph, const ValueRanges& ranges, std::size_t samples,
 class Int8Program final : public Program {
  public:
   // Quantised already.
-  explicit Int8Program(Quantised made) : made_(std::move(made)) {
+  Int8Program(Quantised made, const ProgramOptions& options) : made_(std::move(made)) {
     inputs_ = made_.program->inputs();
     outputs_ = made_.program->outputs();
+    requests_ = queue_of(*this, streams(), options);
   }
 
   // To be quantised by its first runs.
@@ -67,7 +69,9 @@ class Int8Program final : public Program {
     inputs_ = watched_->inputs();
     const std::vector<Port>& all = watched_->outputs();
     outputs_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(own));
+    requests_ = queue_of(*this, streams(), options_);
   }
+  ~Int8Program() override { requests_.reset(); }  // its runs use the rest
 
   const std::vector<Port>& inputs() const override { return inputs_; }
   const std::vector<Port>& outputs() const override { return outputs_; }
@@ -77,6 +81,15 @@ class Int8Program final : public Program {
            const RunOptions& options) override {
     if (!calibrate(inputs, outputs, options)) current()->run(inputs, outputs, options);
   }
+
+  Request submit(std::vector<Data> inputs, const RunOptions& options, std::vector<Data> outputs,
+                 std::function<void(const Request&)> done) override {
+    std::vector<Data> room = outputs;
+    check_room(inputs, room);
+    return requests_->add(std::move(inputs), std::move(outputs), options, std::move(done));
+  }
+
+  int streams() const override { return current()->streams(); }
 
   Explanation explain() override {
     const std::lock_guard lock(mutex_);
@@ -208,6 +221,7 @@ class Int8Program final : public Program {
   std::vector<Data> results_;
   double timeout_s_ = 0;
   std::optional<Calibrator> calibrator_;
+  std::unique_ptr<RequestQueue> requests_;
 };
 
 }  // namespace
@@ -225,7 +239,8 @@ std::shared_ptr<Program> make_int8_program(Graph graph, const ProgramOptions& op
   if (runs) return std::make_shared<Int8Program>(std::move(graph), *runs, std::move(inner));
   const CalibrationTable table = load_any_table(options.int8_calibration, graph, {});
   const ValueRanges ranges = ranges_for(table, graph, {});
-  return std::make_shared<Int8Program>(quantised(std::move(graph), ranges, table.samples, inner));
+  return std::make_shared<Int8Program>(quantised(std::move(graph), ranges, table.samples, inner),
+                                       inner);
 }
 
 }  // namespace xrt

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/interrupt.h"
+#include "program/given_outputs.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -306,6 +307,18 @@ Request RequestQueue::add(std::vector<Data> inputs, std::vector<Data> outputs,
                                                 std::move(done), mine.weak_from_this());
   mine.add(state, options.wait_for_room);
   return Request(std::move(state));
+}
+
+std::unique_ptr<RequestQueue> queue_of(Program& program, int streams,
+                                       const ProgramOptions& options) {
+  return std::make_unique<RequestQueue>(
+      streams, static_cast<std::size_t>(options.max_queue),
+      [&program](std::span<const Data> inputs, std::vector<Data>& outputs,
+                 const RunOptions& run_options) {
+        const std::vector<Data> given = outputs;
+        program.run(inputs, outputs, run_options);
+        write_given(given, outputs);
+      });
 }
 
 }  // namespace xrt

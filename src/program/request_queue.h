@@ -54,4 +54,8 @@ class RequestQueue {
   std::vector<std::shared_ptr<Pool>> pools_;  // one per process that this object has been in
 };
 
+// The queue of `program`, which outlives it, with `max_queue` of the options.
+std::unique_ptr<RequestQueue> queue_of(Program& program, int streams,
+                                       const ProgramOptions& options);
+
 }  // namespace xrt

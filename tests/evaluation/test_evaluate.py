@@ -576,7 +576,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path, scores: tuple) -> None:
         (("--json", "/dev/full"), 1, "No space left"),
         (("--devices", "cpu,cpu"), 2, "'cpu' is there twice"),
         (("--devices", "cpu", "--device", "cuda:0"), 2, "one of them"),
-        (("--devices", "cpu,cuda:0"), 2, "cuda:0"),
+        (("--devices", "cpu,cuda:0"), 1, "does not drive the device 'cuda:0'"),
     ):
         done = xrt(*common, *arguments)
         assert done.returncode == code, done.stderr

@@ -91,6 +91,21 @@ bool is_gathered(const Graph& graph, ValueId id) {
   });
 }
 
+// What the plugin exports of a recurrent node of one direction computes other numbers for batches
+// above 1 once it is imported (2026.4.1: batch and steps change places once too often).
+bool exports_faithfully(const Graph& graph) {
+  const std::vector<NodeId> nodes = graph.nodes();
+  return std::none_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+    const Node& node = graph.node(id);
+    if (node.domain.empty() && (node.op == "LSTM" || node.op == "GRU" || node.op == "RNN")) {
+      return true;
+    }
+    const auto bodies = Graph::subgraphs(node);
+    return std::any_of(bodies.begin(), bodies.end(),
+                       [](const Graph* body) { return !exports_faithfully(*body); });
+  });
+}
+
 bool overlap(const Tensor& a, const Tensor& b) {
   const auto* a0 = static_cast<const std::byte*>(a.raw());
   const auto* b0 = static_cast<const std::byte*>(b.raw());
@@ -121,7 +136,8 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
       model_(std::move(model)),
       name_(function.name),
       threads_(options.num_threads * options.streams),
-      streams_(options.streams) {
+      streams_(options.streams),
+      exports_(exports_faithfully(graph_of(function.graph))) {
   const Graph& graph = graph_of(function.graph);
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";
@@ -279,6 +295,7 @@ void OpenVinoExecutable::run(const RunArgs& args) const {
 }
 
 std::optional<std::string> OpenVinoExecutable::serialize() const {
+  if (!exports_) return std::nullopt;
   return translated("openvino: function '" + name_ + "'", [&] {
     std::ostringstream stream(std::ios::binary);
     model_.export_model(stream);

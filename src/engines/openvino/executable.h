@@ -56,6 +56,7 @@ class OpenVinoExecutable : public Executable {
   std::vector<Source> sources_;  // by output of the function
   std::size_t weight_bytes_ = 0;
   int threads_, streams_;
+  bool exports_;  // what is exported computes the same
 };
 
 }  // namespace xrt::openvino
