@@ -29,8 +29,8 @@ TOLERANCE = 2e-3  # of the largest magnitude: rounding explains no more for ops 
 
 
 OVER_BOUND = 77
-# What the owner of the process allows: half of what the process may take, and a third of the time.
-DEADLINE = 20
+# What the owner of the process allows: half of what the process may take, and a part of the time.
+DEADLINE = 5
 MOST = 1 << 30
 RESERVED = 16 << 30  # of addresses, beyond what libraries reserve and never touch
 
