@@ -265,12 +265,12 @@ class Client:
         if isinstance(error, openxrt.InternalError):
             return ""
         text = str(error)
-        if isinstance(error, openxrt.ResourceError):
-            if timed and "longer than its limit" in text:
-                return "timeouts"
-            if loaded.bounded and "max_memory_bytes" in text:
-                return "bounds on memory"
+        if timed and isinstance(error, openxrt.ResourceError) and "longer than its limit" in text:
+            return "timeouts"
         known = isinstance(error, openxrt.Error)
+        # An engine of Python wraps the refusal in its own error.
+        if known and loaded.bounded and "max_memory_bytes" in text:
+            return "bounds on memory"
         if "descriptors" in faults:
             out_of_files = isinstance(error, OSError) and error.errno in (
                 errno.EMFILE,
@@ -279,8 +279,9 @@ class Client:
             return "descriptors" if known or out_of_files else ""
         if "worker" in faults and loaded.isolated and isinstance(error, openxrt.EngineError):
             return "workers"
-        if "disk" in faults and loaded.isolated and known:
-            return "a full disk"  # memory that is shared with a worker is a file
+        # Memory that is shared with a worker is a file, and engines write files while they compile.
+        if "disk" in faults and known:
+            return "a full disk"
         return ""
 
     def expect_error(
