@@ -113,6 +113,7 @@ PUBLIC_HEADERS = {
     "engine_border.h": "engine",
     "engine_c.h": "engine",
     "engine_graph.h": "engine",
+    "calibration.h": "quantize",
     "quantize.h": "quantize",
     "quantize_training.h": "quantize",
     "quantize_weights.h": "quantize",

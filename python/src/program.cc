@@ -217,8 +217,7 @@ class PyProgram {
   void set_inputs(Call& call, const nb::dict& by_name) {
     begin(call);
     for (auto [key, value] : by_name) {
-      set_input(call.inputs, call.given, input_index(name_of(key, "inputs")), value,
-                call.streams);
+      set_input(call.inputs, call.given, input_index(name_of(key, "inputs")), value, call.streams);
     }
   }
 

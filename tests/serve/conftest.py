@@ -12,7 +12,7 @@ from serving import linear_model
 
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
-    """ "batched" puts requests together, "plain" (a file) does not."""
+    """Of two models, "batched" puts requests together, "plain" (a file) does not."""
     folder = tmp_path / "models"
     linear_model(folder / "batched" / "1" / "model.onnx")
     settings = {"options": {"engine": "native"}, "max_batch_size": 8, "max_delay_us": 500}

@@ -7,8 +7,7 @@
 namespace xrt::cli {
 
 void add_serve(CLI::App& app, Command& chosen) {
-  CLI::App* sub =
-      app.add_subcommand("serve", "Serve a folder of models through Triton or KServe");
+  CLI::App* sub = app.add_subcommand("serve", "Serve a folder of models through Triton or KServe");
   sub->set_help_flag();  // help too is that of the Python module
   sub->prefix_command();
   sub->callback([sub, &chosen] {
