@@ -40,6 +40,8 @@ class ModuleOptions(ABC):
         check_results: bool | None = None,
         force_compile: bool | None = None,
         max_batch_size: int | None = None,
+        shapes: Mapping[str, str | Sequence[int | str | None]] | None = None,
+        ranges: Mapping[str, str | int | Sequence[int]] | None = None,
         max_workspace_bytes: int | None = None,
         max_memory_bytes: int | None = None,
         max_nodes: int | None = None,
@@ -101,6 +103,11 @@ class ModuleOptions(ABC):
             max_batch_size: The largest first dimension of inputs to build for, for engines that
                 build for a range of sizes; 0: as the model declares it. A larger batch is built
                 for when it comes, with one warning. Default: 0.
+            shapes: Input name to its dimensions, "batch,3,224,224": a number, a name, or ? each.
+                They refine what the model declares, and name dimensions for `ranges`.
+            ranges: Dimension name to its sizes, "1:8:64": the least, the usual and the most.
+                Engines that build for a range are given it. A size outside is built for when it
+                comes, with one warning.
             max_workspace_bytes: Bytes of scratch memory that one run of a function may use; 0: no
                 limit. An engine that needs more has failed to compile. Default: 0.
             max_memory_bytes: Bytes that a program may allocate for values, weights aside: of one
@@ -144,6 +151,8 @@ class ModuleOptions(ABC):
                 "check_results": check_results,
                 "force_compile": force_compile,
                 "max_batch_size": max_batch_size,
+                "shapes": shapes,
+                "ranges": ranges,
                 "max_workspace_bytes": max_workspace_bytes,
                 "max_memory_bytes": max_memory_bytes,
                 "max_nodes": max_nodes,

@@ -379,6 +379,12 @@ class XRTModule(XRTModuleCore, nn.Module):
         calibration: Calibration | None,
     ) -> None:
         nn.Module.__init__(self)
+        named = sorted({"shapes", "ranges"} & options.keys())
+        if named:
+            raise InvalidArgument(
+                f"{' and '.join(named)}: OneFlow builds a graph for the sizes of its arguments; "
+                "each size has a program"
+            )
         watch_weights = options.pop("watch_weights", True)
         object.__setattr__(self, "options", options)
         object.__setattr__(self, "_wrapped", module)

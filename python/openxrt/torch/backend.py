@@ -21,10 +21,11 @@ from torch._functorch.aot_autograd import make_boxed_func
 from .._core import InvalidArgument, Unsupported
 from .aten.decompositions import decompositions
 from .fallback import refused_nodes, split
-from .importer import Imported, import_fx
+from .importer import import_fx
 from .joint_graph import partition
 from .per_shape import PerShape, is_symbolic
 from .runner import FrozenWhileUnchanged, Runner, Runners
+from .sizes import ranges_of_symbols
 from .tracing import attention_as_products
 
 
@@ -41,7 +42,7 @@ class _Compiler:
     """Turns one FX graph into a callable; `freeze` builds parameters into the graph, `training`
     is for forward and backward graphs."""
 
-    make: Callable[[Imported], Runner]
+    make: Callable[..., Runner]
     freeze: bool
     fallback: bool
     training: bool = False
@@ -67,9 +68,10 @@ class _Compiler:
             return make_boxed_func(lambda *arguments: parts(*arguments))
         static = _static_positions(len(samples)) if self.freeze else []
         laid_out = self._results_of_users(module)
+        ranges = {} if self.training else ranges_of_symbols(samples)
 
         def live() -> Runner:
-            return self.make(import_fx(module, samples, laid_out=laid_out))
+            return self.make(import_fx(module, samples, laid_out=laid_out), ranges=ranges)
 
         if not static:
             try:
@@ -93,7 +95,8 @@ class _Compiler:
 
         def frozen() -> Runner:
             constants = dict(zip(static, known, strict=True))
-            return self.make(import_fx(module, samples, constants=constants, laid_out=laid_out))
+            imported = import_fx(module, samples, constants=constants, laid_out=laid_out)
+            return self.make(imported, ranges=ranges)
 
         choice = FrozenWhileUnchanged(frozen, live)
 
@@ -128,6 +131,9 @@ def openxrt_backend(
     `options` are the arguments of openxrt.load(), and two of its own: freeze=False keeps weights
     as inputs from the start; fallback=True lets PyTorch run the ops that cannot be imported, which
     otherwise are an error. `runners` is for XRTModule, which lists what was made.
+
+    Where sizes are symbols (dynamic=True), their bounds are the program's `ranges`: those of
+    torch._dynamo.mark_dynamic(x, 0, min=1, max=64), for example.
 
     Engines are asked for a training step where PyTorch derives a backward graph.
     """

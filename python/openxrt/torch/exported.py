@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -13,6 +13,8 @@ from torch.export.graph_signature import InputKind
 from .._core import Watch
 from .containers import Kind, flatten
 from .importer import Imported, import_exported
+from .same_graph import same_graph
+from .sizes import symbol_of
 from .tracing import trace
 
 # Held by whoever traces a module, for torch.export puts fake tensors in the place of its parameters
@@ -192,6 +194,42 @@ class Signature:
         if traced is not None:
             self._relations = [guard.expr for guard in traced.guards]
 
+    def ones_among(self, flat: list[object]) -> dict[Any, int]:
+        """The symbols that are sizes of 1 in these arguments, each with that size."""
+        return {
+            expression: 1
+            for place, dim, expression in self._open
+            if dim is not None and expression.is_Symbol and flat[place].shape[dim] == 1  # type: ignore
+        }
+
+    def allow_ones(self, symbols: Iterable[Any]) -> None:
+        """Lets sizes be 1, too, which torch.export takes for a constant."""
+        for symbol in symbols:
+            self._ranges[symbol] = (1, self._ranges[symbol][1])
+        self._verdicts.clear()
+
+
+def united(one: Wide | None, other: Wide) -> Wide | None:
+    """What either opens; None where neither opens anything."""
+    dims = [
+        {**mine, **its} if isinstance(mine, dict) and isinstance(its, dict) else mine or its
+        for mine, its in zip(one or [None] * len(other), other, strict=True)
+    ]
+    return dims if any(dim is not None for dim in dims) else None
+
+
+def without_ones(wide: Wide | None, flat: list[object]) -> Wide | None:
+    """Without the dimensions in which the arguments have one element or none."""
+    if wide is None:
+        return None
+    kept = [
+        {d: how for d, how in dims.items() if value.shape[d] > 1} or None  # type: ignore
+        if isinstance(dims, dict)
+        else dims
+        for dims, value in zip(wide, flat, strict=True)
+    ]
+    return kept if any(dims is not None for dims in kept) else None
+
 
 def _autocast() -> tuple[tuple[str, torch.dtype], ...] | None:
     """The devices whose ops autocast changes just now, with its dtypes; None: none of them."""
@@ -300,8 +338,11 @@ class Exported:
         with _PARAMETERS:
             exported, self.results = trace(module, args, kwargs, wide)
             self.state = State(module)
+        self._values = self._traced_values(exported)
         if wide is not None:
-            self._forget_sizes(exported)
+            self.signature.open_as_traced(
+                [value for _, value in self._values], exported.range_constraints
+            )
         self.module = module
         self.program = exported
         self.by_name = self.state.all_places
@@ -346,12 +387,34 @@ class Exported:
         with _PARAMETERS:
             return {name: tensors[key] for name, (tensors, key) in self.by_name.items()}
 
-    def _forget_sizes(self, exported: torch.export.ExportedProgram) -> None:
-        """Dimensions that export kept symbolic fit any size of their range."""
+    @property
+    def inputs(self) -> list[tuple[str, Any]]:
+        """Per flat argument the name of the graph's input, and what it was in the trace."""
+        return self._values
+
+    def serves_as(self, exact: Exported, flat: list[object]) -> bool:
+        """Whether the graph computes what `exact` does, which was traced with these arguments,
+        where sizes of 1 are numbers; from now on they are sizes of this form, too."""
+        ones = self.signature.ones_among(flat)
+        if not ones or self.signature.kind != exact.signature.kind:
+            return False
+        renamed = {
+            symbol_of(other): symbol_of(size)
+            for (_, value), (_, its) in zip(self._values, exact.inputs, strict=True)
+            if isinstance(value, torch.Tensor)
+            for size, other in zip(value.shape, its.shape, strict=True)
+            if symbol_of(other) is not None
+        }
+        if None in renamed.values() or not same_graph(self.program, exact.program, ones, renamed):
+            return False
+        self.signature.allow_ones(ones)
+        return self.signature.fits(flat, exact.signature.kind)
+
+    @staticmethod
+    def _traced_values(exported: torch.export.ExportedProgram) -> list[tuple[str, Any]]:
         nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
-        values = [
-            nodes[spec.arg.name].meta.get("val")
+        return [
+            (spec.arg.name, nodes[spec.arg.name].meta.get("val"))
             for spec in exported.graph_signature.input_specs
             if spec.kind == InputKind.USER_INPUT
         ]
-        self.signature.open_as_traced(values, exported.range_constraints)

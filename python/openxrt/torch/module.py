@@ -17,11 +17,12 @@ from .._int8 import Calibration, Call, Quantiser
 from .._xrt_module import XRTModuleCore
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
-from .containers import Kind, flatten
-from .exported import Exported, Signature, State, Wide, has_substitutes
+from .containers import Kind, flatten, unflatten
+from .exported import Exported, Signature, State, Wide, has_substitutes, united, without_ones
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .methods import method_through
 from .runner import FrozenWhileUnchanged, Runners
+from .sizes import BY_NAME, GivenSizes, Labels
 from .tracing import cannot_be_traced
 
 # Programs kept for distinct signatures of the arguments; the oldest makes room.
@@ -43,8 +44,12 @@ class _Inference(Exported):
         runners: Runners,
         quantiser: Quantiser | None = None,
         lengths_open: bool = False,
+        labels: Labels | None = None,
+        sizes: GivenSizes | None = None,
     ) -> None:
         super().__init__(module, args, kwargs, wide, lengths_open)
+        if sizes is not None and labels:
+            options = {**options, **sizes.load_options(labels, self.inputs)}
         make = functools.partial(runners.make, options=options)
         self.choice: FrozenWhileUnchanged | QuantisedWhileUnchanged
         if quantiser is None:
@@ -121,6 +126,7 @@ class EngineModule(torch.nn.Module):
         self.__dict__["_compiled"] = None
         self.__dict__["_runners"] = Runners()
         self.__dict__["_quantiser"] = None
+        self.__dict__["_sizes"] = GivenSizes(self.options)
         self.__dict__["_parts"] = weakref.WeakKeyDictionary()
         self.__dict__["_module"] = module  # from now on attributes may be the module's
 
@@ -142,7 +148,7 @@ class EngineModule(torch.nn.Module):
         """What calls a sub-module that the wrapped module's methods call by itself."""
         found = self._parts.get(part)
         if found is None:
-            found = EngineModule(part, **self._part_arguments())
+            found = EngineModule(part, fallback=self.fallback, **self._load_options())
             found._is_part = True
             self._parts[part] = found
 
@@ -152,8 +158,9 @@ class EngineModule(torch.nn.Module):
 
         return call
 
-    def _part_arguments(self) -> dict[str, Any]:
-        return {"fallback": self.fallback, **self.options}
+    def _load_options(self) -> dict[str, Any]:
+        """Of openxrt.load(), for any graph: what names sizes is for one."""
+        return {name: value for name, value in self.options.items() if name not in BY_NAME}
 
     def train(self, mode: bool = True) -> EngineModule:
         """Sets the mode of this module and of the wrapped one."""
@@ -250,6 +257,7 @@ class EngineModule(torch.nn.Module):
                 # Of a module with an op that wants sizes as numbers each size has its program.
                 retry = program is not None and program.is_wide
                 retry = retry and isinstance(error, NeedsStaticShape)
+                retry = retry and not self._sizes.are_named
                 self._one_program_per_size |= retry
             if not retry:
                 raise
@@ -296,7 +304,7 @@ class EngineModule(torch.nn.Module):
             raise
 
     def _compile_through_dynamo(self, dynamic: bool | None) -> None:
-        options = {**self.options, "fallback": self.fallback}
+        options = {**self._load_options(), "fallback": self.fallback}
         # PyTorch counts by code, which modules of one class share, and leaves what is above the
         # limit to itself: each wrapper has a count of its own, where PyTorch can keep one (2.13).
         limits = {"isolate_recompiles": True, "recompile_limit": _MAX_TRAINING_PROGRAMS}
@@ -313,6 +321,9 @@ class EngineModule(torch.nn.Module):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], flat: list[object], kind: Kind
     ) -> _Inference:
         with self._programs_lock:
+            opened = None
+            if self._sizes and not self._one_program_per_size:
+                opened = self._sizes.opened(self.wrapped, args, kwargs, flat, kind)
             # The second size of a dimension makes it symbolic: a third compiles nothing.
             wide = None
             for program in self._programs:
@@ -321,19 +332,50 @@ class EngineModule(torch.nn.Module):
                     wide = None
                 if wide is not None:
                     break
-            # What generates has prompts of any length: their first program takes them all.
-            lengths_open = self._is_part or bool(kind.caches)
-            lengths_open &= wide is None and not self._one_program_per_size
-            settings = self.options, self._runners, self._quantiser
-            try:
-                made = _Inference(self.wrapped, args, kwargs, wide, *settings, lengths_open)
-            except Unsupported:
-                if not lengths_open:
-                    raise
-                made = _Inference(self.wrapped, args, kwargs, None, *settings)
-            self._programs.insert(0, made)
-            del self._programs[_MAX_PROGRAMS:]
+            is_first = wide is None
+            labels: Labels = {}
+            if opened is not None:
+                wide, labels = united(wide, opened.wide), opened.labels
+            if opened is not None and is_first and opened.is_resized:
+                sampled = unflatten(kind, opened.samples)
+                general = self._traced(sampled[0], sampled[1], wide, labels)
+                self._keep(general)
+                if general.signature.fits(flat, kind):
+                    return general
+            if opened is not None:
+                wide, labels = without_ones(wide, flat), opened.labels_above_one(flat)
+            made = self._traced(args, kwargs, wide, labels, bool(kind.caches))
+            for program in self._programs:
+                if program.serves_as(made, flat):
+                    return program
+            self._keep(made)
         return made
+
+    def _keep(self, program: _Inference) -> None:
+        self._programs.insert(0, program)
+        del self._programs[_MAX_PROGRAMS:]
+
+    def _traced(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        wide: Wide | None,
+        labels: Labels,
+        has_caches: bool = False,
+    ) -> _Inference:
+        """A program of its own for these arguments."""
+        # What generates has prompts of any length: their first program takes them all.
+        lengths_open = self._is_part or has_caches
+        lengths_open &= wide is None and not self._one_program_per_size
+        settings = self._load_options(), self._runners, self._quantiser
+        sizes = labels, self._sizes
+        try:
+            return _Inference(self.wrapped, args, kwargs, wide, *settings, lengths_open, *sizes)
+        except Unsupported:
+            is_needed = wide is not None and (not labels or self._sizes.are_named)
+            if is_needed or (wide is None and not lengths_open):
+                raise
+            return _Inference(self.wrapped, args, kwargs, None, *settings)
 
     def recompile(self) -> None:
         """Forgets what was traced, so that the next call traces anew.
@@ -373,7 +415,7 @@ class EngineModule(torch.nn.Module):
 
     def _arguments(self) -> dict[str, Any]:
         """All but the module, as this one was made with."""
-        return self._part_arguments()
+        return {"fallback": self.fallback, **self.options}
 
 
 def _rebuild(

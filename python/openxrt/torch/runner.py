@@ -201,9 +201,14 @@ class Runners:
     def __init__(self) -> None:
         self._made: list[weakref.ref[Runner]] = []
 
-    def make(self, imported: Imported, options: Mapping[str, Any]) -> Runner:
-        """A runner; `options` are those of openxrt.load()."""
-        runner = Runner(imported, options)
+    def make(
+        self,
+        imported: Imported,
+        options: Mapping[str, Any],
+        ranges: Mapping[str, tuple[int, int, int]] | None = None,
+    ) -> Runner:
+        """A runner; `options` are those of openxrt.load(), `ranges` are of this graph's symbols."""
+        runner = Runner(imported, {**options, "ranges": ranges} if ranges else options)
         self._made = [known for known in self._made if known() is not None]
         self._made.append(weakref.ref(runner))
         return runner
