@@ -69,7 +69,9 @@ void arg_columns(bool largest, bool last, const T* x, std::int64_t n, std::int64
 
 // What one thread does at a time: few enough numbers to stay in the first cache.
 constexpr std::int64_t kPartSize = 4096;
-constexpr std::int64_t kRowAlone = 32;  // from here on rows go one by one
+constexpr std::int64_t kRowAlone = 32;     // from here on rows go one by one
+constexpr std::int64_t kRowTogether = 16;  // a vector, where several rows go together
+constexpr std::int64_t kLongRow = 512;     // from here on several do not stay in the first cache
 
 void exponentials_row(Exponentials kind, const float* x, std::int64_t n, float* y) {
   const VectorOps& ops = vector_ops();
@@ -230,6 +232,13 @@ void exponentials_block(const KernelContext& k, Exponentials kind, const float* 
                         std::int64_t outer, std::int64_t n, std::int64_t inner, float* y) {
   const bool sums = kind == Exponentials::kLogSum;
   const std::int64_t each = n * inner;
+  if (inner == 1 && kind == Exponentials::kSoftmax && n >= kRowTogether && n < kLongRow) {
+    k.parallel_for(outer, std::max<std::int64_t>(8192 / n, 1),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     vector_ops().softmax_rows(x + begin * n, y + begin * n, end - begin, n);
+                   });
+    return;
+  }
   if (inner == 1 && n >= kRowAlone) {
     k.parallel_for(outer, std::max<std::int64_t>(8192 / n, 1),
                    [&](std::int64_t begin, std::int64_t end) {

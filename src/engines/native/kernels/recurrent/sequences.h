@@ -3,7 +3,8 @@
 //
 // Work is cut into units: some sequences in one direction. A unit needs nothing of another, so
 // each has a thread and runs through all steps without waiting. Where there are fewer units than
-// threads, the products of a unit are spread over the threads if they are large enough.
+// threads, the products of a unit are spread over the threads if they are large enough. A run that
+// is over before another thread has woken up stays in one.
 //
 // The sequences of a unit are in order of their lengths, the longest first: those that still run
 // are the first so many. The products of x come first, for as many steps as fit into the cache.
@@ -56,10 +57,7 @@ class SequenceRun {
     std::iota(order.begin(), order.end(), std::int64_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](std::int64_t a, std::int64_t b) { return s_.lengths[a] > s_.lengths[b]; });
-    const std::int64_t total =
-        std::accumulate(s_.lengths.begin(), s_.lengths.end(), std::int64_t{0});
-    const std::int64_t products = total * config_.directions * width_ * (s_.input + config_.hidden);
-    const bool small = products < kSmall;
+    const bool small = work() < kWorthWaking;
     const std::int64_t wanted =
         small ? 1 : (k_.num_threads() + config_.directions - 1) / config_.directions;
     const std::int64_t groups = std::clamp<std::int64_t>(wanted, 1, s_.batch);
@@ -83,13 +81,28 @@ class SequenceRun {
   }
 
  private:
-  static constexpr std::int64_t kSmall = 100'000;         // products, one thread's 5 µs
+  static constexpr std::int64_t kWorthWaking = 64 << 20;  // of work(), one thread's 0.5 ms
+  static constexpr std::int64_t kGateWork = 64;
   static constexpr std::int64_t kGateBytes = 512 * 1024;  // of the steps of one chunk
 
   struct Unit {
     std::int64_t direction;
     std::vector<std::int64_t> rows;  // of the batch
   };
+
+  // Bytes of weights that the products of all steps read. A number of the gates, with its function,
+  // counts as kGateWork of them.
+  std::int64_t work() const {
+    const std::int64_t total =
+        std::accumulate(s_.lengths.begin(), s_.lengths.end(), std::int64_t{0});
+    const std::int64_t steps = *std::max_element(s_.lengths.begin(), s_.lengths.end());
+    std::int64_t bytes = total * config_.directions * width_ * kGateWork;
+    for (const W& w : input_) bytes += product_bytes(w.bytes(), total);
+    for (const W& w : recurrent_) {
+      bytes += steps * product_bytes(w.bytes(), total / std::max<std::int64_t>(steps, 1));
+    }
+    return bytes;
+  }
 
   // Bytes of what one unit needs, each a multiple of a cache line.
   struct Sizes {

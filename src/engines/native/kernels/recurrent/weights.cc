@@ -14,8 +14,9 @@
 namespace xrt::native {
 namespace {
 
-// Weights that a thread reads between two meetings with the others, at least: less is faster alone.
-constexpr std::int64_t kBytesPerPart = 256 * 1024;
+// Weights that a thread reads between two meetings with the others, at least: less is faster alone,
+// for a meeting takes as long as half of it.
+constexpr std::int64_t kBytesPerPart = 2 << 20;
 
 std::int64_t whole_panels(std::int64_t columns) {
   const std::int64_t panel = panel_ops().panel;
@@ -27,8 +28,7 @@ template <typename F>
 void over_panels(const ProductWhere& where, std::int64_t panels, std::size_t bytes,
                  std::int64_t rows, F&& fn) {
   if (where.all == nullptr || panels == 0) return fn(std::int64_t{0}, panels);
-  const std::int64_t each =
-      static_cast<std::int64_t>(bytes) / panels * std::max(rows / 4, std::int64_t{1});
+  const std::int64_t each = product_bytes(bytes, rows) / panels;
   where.all->parallel_for(
       panels, std::max<std::int64_t>(kBytesPerPart / std::max<std::int64_t>(each, 1), 1), fn);
 }
