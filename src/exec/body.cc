@@ -11,6 +11,7 @@
 #include "passes/pass_manager.h"
 #include "placement/decision.h"
 #include "placement/survey.h"
+#include "registry/engine_names.h"
 
 namespace xrt {
 namespace {
@@ -220,6 +221,13 @@ std::size_t Body::workspace_bytes() const {
   return bytes;
 }
 
+bool Body::has_checked_functions() const {
+  const std::lock_guard lock(mutex_);
+  if (variants_.empty()) return options_.engines != OptionNames{kFallbackEngine};
+  return std::any_of(variants_.begin(), variants_.end(),
+                     [](const auto& variant) { return variant->plan->has_checked_functions(); });
+}
+
 void BodyRun::operator()(std::span<const Data> inputs, std::span<Data> outputs) {
   if (variant_ == nullptr || !variant_->fits(inputs)) variant_ = body_.variant_for(inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -227,7 +235,7 @@ void BodyRun::operator()(std::span<const Data> inputs, std::span<Data> outputs) 
     const Dims* dims = variant_->plan->output_dims(i);
     if (dims == nullptr || *dims != std::as_const(outputs[i]).tensor().dims()) outputs[i] = Data{};
   }
-  variant_->plan->run(inputs, outputs, profiler_);
+  variant_->plan->run(inputs, outputs, profiler_, /*device_results=*/false, record_);
 }
 
 }  // namespace xrt

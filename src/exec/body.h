@@ -21,6 +21,7 @@
 
 #include "exec/executor.h"
 #include "exec/profiler.h"
+#include "exec/run_record.h"
 #include "xrt/explanation.h"
 #include "xrt/graph.h"
 #include "xrt/options.h"
@@ -43,6 +44,8 @@ class Body {
   // Appends rows of the plan last used. Input i is called `input_names[i]` where that is not empty.
   void explain(const std::vector<std::string>& input_names, Explanation& to) const;
   std::size_t workspace_bytes() const;
+  // Whether engines other than the fallback run something, or may where nothing is planned yet.
+  bool has_checked_functions() const;
 
  private:
   friend class BodyRun;
@@ -78,13 +81,16 @@ class Body {
 // The iterations of one run: remembers the plan between them.
 class BodyRun {
  public:
-  BodyRun(Body& body, Profiler& profiler) : body_(body), profiler_(profiler) {}
+  // `record`, if given, gets what functions of engines other than the fallback read and wrote.
+  BodyRun(Body& body, Profiler& profiler, RunRecord* record)
+      : body_(body), profiler_(profiler), record_(record) {}
   // A tensor in `outputs` is an offer of memory, taken where dtype and shape are right.
   void operator()(std::span<const Data> inputs, std::span<Data> outputs);
 
  private:
   Body& body_;
   Profiler& profiler_;
+  RunRecord* record_;
   std::shared_ptr<const Body::Variant> variant_;
 };
 

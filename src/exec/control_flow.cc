@@ -76,12 +76,17 @@ class Flow : public ControlFlow {
     for (const BodyPart& part : bodies_) part.body->explain(part.input_names, to);
   }
 
-  void run(std::span<const Data> inputs, std::span<Data> outputs,
-           Profiler& profiler) const override {
+  bool has_checked_functions() const override {
+    return std::any_of(bodies_.begin(), bodies_.end(),
+                       [](const BodyPart& part) { return part.body->has_checked_functions(); });
+  }
+
+  void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+           RunRecord* record) const override {
     std::vector<Data> results(output_count_);
     for (std::size_t i = 0; i < outputs.size(); ++i) results[returned_[i]] = outputs[i];
     try {
-      compute(inputs, results, profiler);
+      compute(inputs, results, profiler, record);
       for (std::size_t i = 0; i < outputs.size(); ++i) deliver(results[returned_[i]], outputs[i]);
     } catch (const Error& error) {
       throw Error(error.code(), "node '" + node_name_ + "' (" + op_ + "): " + error.what());
@@ -98,8 +103,8 @@ class Flow : public ControlFlow {
 
   // `outputs` has one entry per output of the node; a tensor in it is an offer of memory. What is
   // set must be memory of its own, never that of an input.
-  virtual void compute(std::span<const Data> inputs, std::span<Data> outputs,
-                       Profiler& profiler) const = 0;
+  virtual void compute(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+                       RunRecord* record) const = 0;
 
   const BodyPart& part(std::size_t i) const { return bodies_[i]; }
   std::size_t operand_count() const { return operands_.size(); }
@@ -170,14 +175,14 @@ class IfFlow final : public Flow {
   using Flow::Flow;
 
  private:
-  void compute(std::span<const Data> inputs, std::span<Data> outputs,
-               Profiler& profiler) const override {
+  void compute(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+               RunRecord* record) const override {
     // In order of attribute name: else_branch, then_branch.
     const BodyPart& taken = part(truth(operand(inputs, 0)) ? 1 : 0);
     const std::vector<Data> values = body_inputs(taken, inputs);
     std::vector<Data> results(outputs.begin(), outputs.end());
     results.resize(taken.body->output_count());
-    BodyRun run(*taken.body, profiler);
+    BodyRun run(*taken.body, profiler, record);
     run(values, results);
     std::move(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(outputs.size()),
               outputs.begin());
@@ -219,8 +224,8 @@ class LoopFlow final : public Flow {
     return Tensor::allocate(dtype, is_vector ? Dims{1} : Dims{});
   }
 
-  void compute(std::span<const Data> inputs, std::span<Data> outputs,
-               Profiler& profiler) const override {
+  void compute(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+               RunRecord* record) const override {
     const BodyPart& part = this->part(0);
     Body& body = *part.body;
     const std::size_t carried = part.declared - 2;
@@ -249,7 +254,7 @@ class LoopFlow final : public Flow {
     }
     std::vector<Data> written(body.output_count());
     CarriedValues values(carried);
-    BodyRun run(body, profiler);
+    BodyRun run(body, profiler, record);
     for (std::int64_t t = 0; go_on && t < trips; ++t) {
       throw_if_interrupted();
       trip.data<std::int64_t>()[0] = t;
@@ -285,8 +290,8 @@ class ScanFlow final : public Flow {
   }
 
  private:
-  void compute(std::span<const Data> inputs, std::span<Data> outputs,
-               Profiler& profiler) const override {
+  void compute(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+               RunRecord* record) const override {
     const BodyPart& part = this->part(0);
     Body& body = *part.body;
     const std::size_t states = operand_count() - scanned_inputs_;
@@ -311,7 +316,7 @@ class ScanFlow final : public Flow {
     for (std::size_t i = 0; i < states; ++i) read[i] = operand(inputs, i);
     std::vector<Data> written(body.output_count());
     CarriedValues values(states);
-    BodyRun run(body, profiler);
+    BodyRun run(body, profiler, record);
     for (std::int64_t t = 0; t < length; ++t) {
       throw_if_interrupted();
       for (std::size_t i = 0; i < scanned_inputs_; ++i) read[states + i] = slices[i].at(t);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "exec/profiler.h"
+#include "exec/run_record.h"
 #include "xrt/explanation.h"
 #include "xrt/graph.h"
 #include "xrt/options.h"
@@ -22,9 +23,11 @@ class ControlFlow {
  public:
   virtual ~ControlFlow() = default;
   // Inputs and outputs follow the function's. Launches inside the bodies are recorded by
-  // `profiler`.
-  virtual void run(std::span<const Data> inputs, std::span<Data> outputs,
-                   Profiler& profiler) const = 0;
+  // `profiler`; `record`, which may be null, gets what their functions read and wrote.
+  virtual void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+                   RunRecord* record) const = 0;
+  // Whether the bodies may have something to record.
+  virtual bool has_checked_functions() const = 0;
   // Appends the rows of the bodies.
   virtual void explain(Explanation& to) const = 0;
   // Scratch memory of one run.

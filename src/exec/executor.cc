@@ -349,6 +349,7 @@ Explanation Executor::explain() const {
 }
 
 bool Executor::Launch::is_checked() const {
+  if (control_flow != nullptr) return control_flow->has_checked_functions();
   return executable != nullptr && (engine != kFallbackEngine || is_rounded);
 }
 

@@ -293,10 +293,11 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
                           void* stream, RunRecord* record) {
   Launch& launch = *launches_[index];
   RunRecord::Function* recorded = nullptr;
-  if (record != nullptr && launch.is_checked()) {
+  if (record != nullptr && launch.executable != nullptr && launch.is_checked() &&
+      !record->has(launch.traced_name, launch.key)) {
     // Before the run: it may write over its inputs.
     if (tensor_bytes(state.inputs[index]) <= record->bytes_left) {
-      record->functions.push_back({.name = launch.name,
+      record->functions.push_back({.name = launch.traced_name,
                                    .engine = launch.engine,
                                    .key = launch.key,
                                    .graph = launch.graph,
@@ -304,7 +305,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
                                    .outputs = {}});
       recorded = &record->functions.back();
     } else {
-      ++record->left_out;
+      record->left_out.push_back(launch.traced_name);
     }
   }
   for (const InputOutputAlias& alias : launch.aliases) {
@@ -322,7 +323,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
   const ThreadGate::Pass pass(ThreadGate::process(), launch.threads, launch.engine);
   const auto start = Profiler::Clock::now();
   if (launch.control_flow != nullptr) {
-    launch.control_flow->run(state.inputs[index], state.outputs[index], profiler);
+    launch.control_flow->run(state.inputs[index], state.outputs[index], profiler, record);
   } else {
     RunData data{state.inputs[index],
                  state.outputs[index],
@@ -351,7 +352,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
         record->bytes_left -= bytes;
       } else {
         record->functions.pop_back();
-        ++record->left_out;
+        record->left_out.push_back(launch.traced_name);
       }
     }
   }

@@ -133,11 +133,11 @@ std::vector<std::string> notes_of(const ResultCheck& found, const RunRecord& rec
   for (const std::string& skipped : found.skipped) {
     notes.push_back("check_results: not compared: " + skipped);
   }
-  if (record.left_out > 0) {
+  if (!record.left_out.empty()) {
     notes.push_back(
         fmt::format("check_results: {} function{} not compared: their values are too "
                     "large to be copied",
-                    record.left_out, record.left_out == 1 ? "" : "s"));
+                    record.left_out.size(), record.left_out.size() == 1 ? "" : "s"));
   }
   return notes;
 }

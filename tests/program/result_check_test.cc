@@ -140,6 +140,48 @@ TEST(ResultCheck, AnEngineThatIsRightStays) {
   EXPECT_EQ(engine_of(*program, "Relu"), "right_relu");
 }
 
+// x, after two rounds of Relu in a body that the runtime drives.
+Graph loop_of_relus() {
+  Graph g("loop");
+  const Type floats = Type::tensor(DType::kFloat32, Dims{4});
+  const Type flag = Type::tensor(DType::kBool, Dims{});
+  const ValueId x = g.add_input("x", floats);
+  const ValueId rounds = g.add_constant(Tensor::scalar(std::int64_t{2}), "rounds");
+  auto body = std::make_shared<Graph>("body");
+  body->add_input("i", Type::tensor(DType::kInt64, Dims{}));
+  const ValueId go_on = body->add_input("go_on", flag);
+  const ValueId before = body->add_input("before", floats);
+  body->add_output(body->add_op("Identity", {go_on}, {}, "same"));
+  const ValueId positive = body->add_op("Relu", {before}, {}, "positive");
+  body->add_output(
+      body->add_op("Neg", {body->add_op("Neg", {positive}, {}, "minus")}, {}, "after"));
+  const NodeId loop =
+      g.add_node("", "Loop", {rounds, ValueId{}, x}, {"y"}, {{"body", body}}, "loop");
+  g.add_output(g.node(loop).outputs[0]);
+  return g;
+}
+
+TEST(ResultCheck, BodiesThatTheRuntimeDrivesAreChecked) {
+  wrong("wrong_in_loop", "Abs");
+  const auto program =
+      Program::compile(loop_of_relus(), {.engines = {"wrong_in_loop"}, .cache_dir = ""});
+  EXPECT_EQ(engine_of(*program, "Loop"), "runtime");
+  EXPECT_EQ(engine_of(*program, "Relu"), "wrong_in_loop");
+  EXPECT_EQ(last(*program), 2.0F) << "the first run is the engine's";
+  const std::string note = note_after_runs(*program, 1);
+  EXPECT_NE(note.find("engine 'wrong_in_loop' computed function 'loop/body/"), std::string::npos)
+      << note;
+  EXPECT_EQ(engine_of(*program, "Relu"), "native");
+  EXPECT_EQ(last(*program), 0.0F);
+}
+
+TEST(ResultCheck, ABodyThatIsRightIsComparedOnce) {
+  testing::picky("right_in_loop", {"Relu"});
+  const auto program = Program::compile(loop_of_relus(), {.engines = {"right_in_loop"}});
+  const std::string note = note_after_runs(*program);
+  EXPECT_NE(note.find("1 function agrees with 'native'"), std::string::npos) << note;
+}
+
 TEST(ResultCheck, AStrictProgramStaysAndSaysSo) {
   wrong("wrong_strict", "Abs");
   Graph g("strict");
