@@ -123,6 +123,12 @@ def test_load_has_the_option(option: Option, graph: openxrt.Graph, tmp_path: Pat
         "word": option.words and option.words[0],
     }
     given = {"engine": "native", option.keyword: fitting[option.kind]}
+    # Two that mean nothing alone. The graph has nothing to quantise: the first run says so.
+    if option.name in ("use_int8", "int8_calibration"):
+        given |= {"use_int8": True, "int8_calibration": "1"}
+        with pytest.raises(openxrt.InvalidArgument, match="has no Conv, Gemm or MatMul"):
+            openxrt.load(graph, **given)
+        return
     np.testing.assert_array_equal(openxrt.load(graph, **given)(X), np.maximum(X, 0))
 
 
