@@ -146,7 +146,7 @@ Graph loop_of_relus() {
   const Type floats = Type::tensor(DType::kFloat32, Dims{4});
   const Type flag = Type::tensor(DType::kBool, Dims{});
   const ValueId x = g.add_input("x", floats);
-  const ValueId rounds = g.add_constant(Tensor::scalar(std::int64_t{2}), "rounds");
+  const ValueId rounds = g.add_constant("rounds", Tensor::scalar(std::int64_t{2}));
   auto body = std::make_shared<Graph>("body");
   body->add_input("i", Type::tensor(DType::kInt64, Dims{}));
   const ValueId go_on = body->add_input("go_on", flag);
