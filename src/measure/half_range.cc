@@ -19,7 +19,7 @@ namespace xrt {
 namespace {
 
 // What the values of one run over the graph may take.
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostWatchedBytes = std::size_t{256} << 20;
 
 // Numbers from here on are rounded to infinity.
 double limit_of(Precision precision) {
@@ -62,7 +62,7 @@ std::map<ValueId, double> magnitudes(const Graph& graph, std::span<const Data> i
     Graph part = graph;
     std::vector<ValueId> watched;
     std::size_t bytes = 0;
-    for (; begin < values.size() && (watched.empty() || bytes < kMostBytes); ++begin) {
+    for (; begin < values.size() && (watched.empty() || bytes < kMostWatchedBytes); ++begin) {
       const Type& type = graph.type(values[begin]);
       if (const auto dims = type.static_dims()) bytes += byte_count(type.dtype, *dims);
       watched.push_back(values[begin]);

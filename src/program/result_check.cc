@@ -141,9 +141,9 @@ Distance distance_of(const Tensor& actual, const Tensor& expected) {
 }
 
 // Judges the outputs of one function.
-class Judge {
+class OutputJudge {
  public:
-  Judge(const RunRecord::Function& function, Precision precision)
+  OutputJudge(const RunRecord::Function& function, Precision precision)
       : function_(function),
         jumps_(jumps(*function.graph)),
         whole_numbers_(!computes_floats(*function.graph)) {
@@ -228,7 +228,7 @@ ResultCheck check_results(const RunRecord& record, Precision precision,
       check.skipped.push_back(function.name + ": " + error.what());
       continue;
     }
-    const Judge judge(function, precision);
+    const OutputJudge judge(function, precision);
     std::string why;
     for (std::size_t i = 0; i < expected.size() && why.empty(); ++i) {
       why = judge.fault(i, expected[i], check.largest);

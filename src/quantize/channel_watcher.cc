@@ -12,17 +12,13 @@
 #include "xrt/error.h"
 
 namespace xrt {
-namespace {
-
-struct Sums {
-  std::vector<float> low, high;
-  std::vector<double> sum, square;
-  std::int64_t count = 0;  // of elements per channel
-};
-
-}  // namespace
-
 struct ChannelWatcher::State {
+  struct Sums {
+    std::vector<float> low, high;
+    std::vector<double> sum, square;
+    std::int64_t count = 0;  // of elements per channel
+  };
+
   quantization::WatchedValues values;
   std::vector<std::size_t> axes;  // of the values
   std::vector<Sums> sums;
@@ -46,7 +42,7 @@ ChannelWatcher::ChannelWatcher(const Graph& graph, const QuantizeOptions& option
   }
   const std::size_t count = values.size();
   state_ = std::make_unique<State>(State{quantization::WatchedValues(graph, values, runner),
-                                         std::move(places), std::vector<Sums>(count)});
+                                         std::move(places), std::vector<State::Sums>(count)});
 }
 
 ChannelWatcher::ChannelWatcher(ChannelWatcher&&) noexcept = default;
@@ -59,7 +55,7 @@ void ChannelWatcher::add(const std::vector<Tensor>& sample) {
     const Tensor& t = found[v];
     const std::string& name = state_->values.names()[v];
     const quantization::AxisIndex channel(t.dims(), state_->axes[v]);
-    Sums& s = state_->sums[v];
+    State::Sums& s = state_->sums[v];
     if (s.low.empty()) {
       s = {std::vector<float>(channel.size()), std::vector<float>(channel.size()),
            std::vector<double>(channel.size()), std::vector<double>(channel.size())};
@@ -92,7 +88,7 @@ void ChannelWatcher::add(const std::vector<Tensor>& sample) {
 ChannelRanges ChannelWatcher::ranges() const {
   ChannelRanges result;
   for (std::size_t v = 0; v < state_->sums.size(); ++v) {
-    const Sums& s = state_->sums[v];
+    const State::Sums& s = state_->sums[v];
     if (s.count == 0) continue;
     ChannelRange range{s.low, s.high, s.sum, s.square};
     for (double& m : range.mean) m /= static_cast<double>(s.count);

@@ -20,7 +20,6 @@ namespace xrt {
 namespace {
 
 constexpr double kMostBias = 2147483647;
-constexpr double kLargestBias = 1 << 30;  // an int32 sum of products has room beside it
 
 struct Scale {
   float scale = 1;
@@ -135,7 +134,8 @@ class Quantizer {
     std::vector<float> least(channels, 0);
     for (std::size_t i = 0; !options_.float_biases && i < bias.size(); ++i) {
       float& s = least[i % channels];
-      s = std::max(s, static_cast<float>(std::fabs(bias[i]) / (kLargestBias * x_scale)));
+      s = std::max(s,
+                   static_cast<float>(std::fabs(bias[i]) / (quantization::kLargestBias * x_scale)));
     }
     const quantization::ByteFactors rounded =
         quantization::round_weights(weights, axis, least, label);
@@ -200,8 +200,8 @@ class Quantizer {
     std::vector<std::int32_t> whole(bias.size());
     for (std::size_t c = 0; c < bias.size(); ++c) {
       scales[c] = weight_scales[c % weight_scales.size()] * x_scale;
-      whole[c] = static_cast<std::int32_t>(
-          std::clamp(std::nearbyint(bias[c] / scales[c]), -2.0 * kLargestBias, kMostBias));
+      whole[c] = static_cast<std::int32_t>(std::clamp(
+          std::nearbyint(bias[c] / scales[c]), -2.0 * quantization::kLargestBias, kMostBias));
     }
     const ValueId old = node.input(2);
     const std::string name =

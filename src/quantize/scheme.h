@@ -10,6 +10,9 @@
 
 namespace xrt::quantization {
 
+// In steps of a bias: an int32 sum of products has room beside it.
+inline constexpr double kLargestBias = 1 << 30;
+
 struct Scheme {
   // Conv, Gemm and MatMul nodes by constant weights, and what rules ask for besides: ConvTranspose,
   // products of two activations, others that read quantised values. In topological order.

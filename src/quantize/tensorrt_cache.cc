@@ -20,9 +20,9 @@ namespace xrt {
 namespace {
 
 constexpr std::string_view kStart = "TRT-";
-constexpr float kSteps = 127;  // on either side of zero
+constexpr float kSymmetricSteps = 127;  // on either side of zero
 constexpr int kLeastVersion = 1000;
-constexpr std::size_t kMostNamed = 3;  // values that a message lists
+constexpr std::size_t kMostMissing = 3;  // values that a message lists
 
 // Whether a value has no element below zero, as far as the ops before it tell.
 bool is_never_negative(const Graph& graph, ValueId id) {
@@ -62,7 +62,7 @@ std::string format_tensorrt_cache(const CalibrationTable& table, int version) {
                               "line break",
                               value.name));
     }
-    const float scale = std::max(-value.range.low, value.range.high) / kSteps;
+    const float scale = std::max(-value.range.low, value.range.high) / kSymmetricSteps;
     text += fmt::format("{}: {:08x}\n", value.name, std::bit_cast<std::uint32_t>(scale));
   }
   return text;
@@ -99,7 +99,7 @@ std::map<std::string, float> parse_tensorrt_cache(std::string_view text,
         std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
     const auto scale = std::bit_cast<float>(bits);
     if (error != std::errc() || stop != digits.data() + digits.size() || !(scale >= 0) ||
-        !std::isfinite(scale * kSteps)) {
+        !std::isfinite(scale * kSymmetricSteps)) {
       refuse(fmt::format("'{}' is no scale: the hexadecimal digits of a positive float32", digits));
     }
     scales[std::string(line.substr(0, colon))] = scale;
@@ -125,12 +125,12 @@ CalibrationTable table_of_cache(const std::map<std::string, float>& scales,
       missing.push_back("'" + value.name + "'");
       continue;
     }
-    const float end = found->second * kSteps;
+    const float end = found->second * kSymmetricSteps;
     const ValueId id = *graph.find_value(value.name);
     value.range = {is_never_negative(graph, id) ? 0 : -end, end};
   }
   if (!missing.empty()) {
-    const std::size_t more = missing.size() - std::min(missing.size(), kMostNamed);
+    const std::size_t more = missing.size() - std::min(missing.size(), kMostMissing);
     missing.resize(missing.size() - more);
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("TensorRT calibration cache '{}' has no scale for {}{} of '{}': it is "

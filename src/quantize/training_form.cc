@@ -14,14 +14,14 @@
 #include "ops/canonical.h"
 #include "ops/quantized.h"
 #include "ops/shape_inference.h"
+#include "quantize/scheme.h"
 #include "xrt/error.h"
 #include "xrt/quantize_training.h"
 
 namespace xrt {
 namespace {
 
-constexpr float kLeastWeight = 1e-8F;     // of a channel whose weights are all zero
-constexpr double kLargestBias = 1 << 30;  // an int32 sum of products has room beside it
+constexpr float kLeastWeight = 1e-8F;  // of a channel whose weights are all zero
 
 // The name that the quantiser gave to the bytes, without what it added.
 std::string plain_name(const Graph& graph, ValueId v) {
@@ -121,7 +121,7 @@ std::optional<Tensor> whole_bias(const Tensor& bias, const std::vector<float>& s
   Tensor whole = Tensor::allocate(DType::kInt32, bias.dims());
   for (std::int64_t c = 0; c < bias.count(); ++c) {
     const double number = bias.data<float>()[c] / double{steps[static_cast<std::size_t>(c)]};
-    if (!(std::fabs(number) < kLargestBias)) return std::nullopt;
+    if (!(std::fabs(number) < quantization::kLargestBias)) return std::nullopt;
     whole.data<std::int32_t>()[c] = static_cast<std::int32_t>(std::nearbyint(number));
   }
   return whole;

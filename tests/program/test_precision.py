@@ -90,11 +90,13 @@ def test_weights_outside_the_range_are_named(
     x = RNG.normal(size=(3, 64)).astype(np.float32)
     said = capfd.readouterr().err
     assert "the constants of 2 products are outside the range of f16" in said
-    assert "holds -3e+06; they stay in float32" in said
+    assert "holds -3000000; they stay in float32" in said
     np.testing.assert_allclose(
         program.run({"x": x})["relu"], np.maximum(x @ weights, 0), rtol=1e-3, atol=50
     )
-    with pytest.raises(openxrt.Unsupported, match=r"outside the range of f16: node .* holds -3e"):
+    with pytest.raises(
+        openxrt.Unsupported, match=r"outside the range of f16: node .* holds -3000000"
+    ):
         openxrt.load(product(weights), strict=True, **options)
     openxrt.load(product(weights), strict=True, **{**options, "precision": "f32"})
 
@@ -117,7 +119,8 @@ def test_a_warning_is_one_of_the_program(capfd: pytest.CaptureFixture[str]) -> N
     assert capfd.readouterr().err.count("no engine of the program has it") == 1
 
 
-@pytest.mark.parametrize("engine", ["native", "xla", "onnxruntime"])
+# ONNX Runtime computes what it has no kernel for in float32: nothing overflows there.
+@pytest.mark.parametrize("engine", ["native", "xla"])
 def test_values_outside_the_range_are_named_and_mended(
     engine: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

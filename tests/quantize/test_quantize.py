@@ -107,7 +107,7 @@ def test_forms_of_activations(activations: str, dtype: type, tmp_path: Path) -> 
     assert all(z.dtype == dtype for z in zeros)
     if activations == "symmetric":
         assert all(z == 0 for z in zeros)
-    assert decibels(model, output, samples_of([1, 4, 8, 8], 4, 1)) > 30
+    assert decibels(model, output, samples_of([1, 4, 8, 8], 4, 1)) > 25
 
 
 @pytest.mark.parametrize("engine", ["native", "openvino", "onnxruntime", "xla"])

@@ -176,7 +176,7 @@ def test_errors(tmp_path: Path) -> None:
             openxrt.quantize.quantize(plain, small, **options)
         assert not small.exists()
 
-    fails("one of calibration=, weights= and dynamic=True")
+    fails("samples are missing: calibration= or data=")
     fails("one of", weights="int4", dynamic=True)
     fails("there are int4 and int8", weights="int2")
     fails("a power of two from 16 on", weights="int4", block=24)

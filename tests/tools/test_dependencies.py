@@ -68,5 +68,5 @@ def test_project_version() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "tools").glob("requirements*.txt"), key=str))
 def test_everything_is_pinned(path: Path) -> None:
     lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    loose = [line for line in lines if line and not re.fullmatch(r"[\w-]+==[\w.]+", line)]
+    loose = [line for line in lines if line and not re.fullmatch(r"[\w.-]+==[\w.]+", line)]
     assert not loose

@@ -324,12 +324,12 @@ def test_ranges_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     net, xs = small()
     options = {"engine": "native", "use_int8": True, "cache_dir": tmp_path}
     found = xt.XRTModule(net, int8_calibration=xs, **options)(xs[0])
-    entries = [e.key for e in openxrt.cache_list(tmp_path) if e.key.startswith("ranges-")]
+    entries = [e.key for e in openxrt.cache_list(tmp_path) if e.key.startswith("calibration-")]
     assert len(entries) == 1
     assert torch.equal(xt.XRTModule(net, int8_calibration=xs, **options)(xs[0]), found)
-    assert [e.key for e in openxrt.cache_list(tmp_path) if "ranges-" in e.key] == entries
+    assert [e.key for e in openxrt.cache_list(tmp_path) if "calibration-" in e.key] == entries
     xt.XRTModule(net, int8_calibration=xs[:1], **options)(xs[0])
-    assert len([e for e in openxrt.cache_list(tmp_path) if "ranges-" in e.key]) == 2
+    assert len([e for e in openxrt.cache_list(tmp_path) if "calibration-" in e.key]) == 2
     # A damaged entry is made anew.
     (file,) = (p for p in tmp_path.rglob(f"*{entries[0]}*") if p.is_file())
     file.write_bytes(file.read_bytes()[:-8] + b"\0" * 8)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -13,8 +13,6 @@ from torch.export.graph_signature import InputKind
 from .._core import Watch
 from .containers import Kind, flatten
 from .importer import Imported, import_exported
-from .same_graph import same_graph
-from .sizes import symbol_of
 from .tracing import trace
 
 # Held by whoever traces a module, for torch.export puts fake tensors in the place of its parameters
@@ -193,20 +191,6 @@ class Signature:
         self._ranges = {symbol: (r.lower, r.upper) for symbol, r in ranges.items()}
         if traced is not None:
             self._relations = [guard.expr for guard in traced.guards]
-
-    def ones_among(self, flat: list[object]) -> dict[Any, int]:
-        """The symbols that are sizes of 1 in these arguments, each with that size."""
-        return {
-            expression: 1
-            for place, dim, expression in self._open
-            if dim is not None and expression.is_Symbol and flat[place].shape[dim] == 1  # type: ignore
-        }
-
-    def allow_ones(self, symbols: Iterable[Any]) -> None:
-        """Lets sizes be 1, too, which torch.export takes for a constant."""
-        for symbol in symbols:
-            self._ranges[symbol] = (1, self._ranges[symbol][1])
-        self._verdicts.clear()
 
 
 def united(one: Wide | None, other: Wide) -> Wide | None:
@@ -391,24 +375,6 @@ class Exported:
     def inputs(self) -> list[tuple[str, Any]]:
         """Per flat argument the name of the graph's input, and what it was in the trace."""
         return self._values
-
-    def serves_as(self, exact: Exported, flat: list[object]) -> bool:
-        """Whether the graph computes what `exact` does, which was traced with these arguments,
-        where sizes of 1 are numbers; from now on they are sizes of this form, too."""
-        ones = self.signature.ones_among(flat)
-        if not ones or self.signature.kind != exact.signature.kind:
-            return False
-        renamed = {
-            symbol_of(other): symbol_of(size)
-            for (_, value), (_, its) in zip(self._values, exact.inputs, strict=True)
-            if isinstance(value, torch.Tensor)
-            for size, other in zip(value.shape, its.shape, strict=True)
-            if symbol_of(other) is not None
-        }
-        if None in renamed.values() or not same_graph(self.program, exact.program, ones, renamed):
-            return False
-        self.signature.allow_ones(ones)
-        return self.signature.fits(flat, exact.signature.kind)
 
     @staticmethod
     def _traced_values(exported: torch.export.ExportedProgram) -> list[tuple[str, Any]]:

@@ -345,9 +345,6 @@ class EngineModule(torch.nn.Module):
             if opened is not None:
                 wide, labels = without_ones(wide, flat), opened.labels_above_one(flat)
             made = self._traced(args, kwargs, wide, labels, bool(kind.caches))
-            for program in self._programs:
-                if program.serves_as(made, flat):
-                    return program
             self._keep(made)
         return made
 

@@ -154,13 +154,15 @@ class GivenSizes:
         """
         by_symbol: dict[Any, Label] = {}
         for (place, dim), label in labels.items():
-            symbol = symbol_of(inputs[place][1].shape[dim])
+            size = inputs[place][1].shape[dim]
+            symbol = symbol_of(size)
             if symbol is None:
-                if label.is_given and isinstance(inputs[place][1].shape[dim], int):
+                fixed = size.node.maybe_as_int() if isinstance(size, torch.SymInt) else size
+                if label.is_given and fixed is not None:
                     raise InvalidArgument(
                         f"the size '{label.name}' is open in `shapes` or `ranges`, but the module "
-                        f"computes with {inputs[place][1].shape[dim]} only: a size in its code is "
-                        "a number, or is made one (int(), .item())"
+                        f"computes with {fixed} only: a size in its code is a number, or is made "
+                        "one (int(), .item())"
                     )
                 continue  # it follows from another one
             known = by_symbol.get(symbol)

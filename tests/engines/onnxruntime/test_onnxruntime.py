@@ -258,7 +258,7 @@ def cores() -> Iterator[int]:
 def test_threads_of_one_session_wait_for_work_in_a_loop(cores: int) -> None:
     """Those of several would, beside one another, use more processors than the budget."""
     engine = OnnxRuntimeEngine()
-    function = SimpleNamespace(num_threads=2, options={})
+    function = SimpleNamespace(num_threads=2, streams=1, options={})
 
     class Compiled:
         """Stands for a session."""
