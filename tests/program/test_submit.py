@@ -344,8 +344,8 @@ class Slow:
         return run
 program = openxrt.load("model.onnx", engine=["slow"], streams=1, check_results=False, cache_dir="")
 requests = [program.submit(np.ones(1, np.float32)) for _ in range(30)]
-print("submitted", flush=True)
 try:
+    print("submitted", flush=True)
     requests[-1].result()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
