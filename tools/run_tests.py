@@ -197,6 +197,8 @@ def run_program(
             print(
                 f"[{preset}] {program.name}: {LEAK_SEARCH_FAILED}: once more{without}", flush=True
             )
+                f"[{preset}] {program.name}: {LEAK_SEARCH_FAILED}: once more{without}", flush=True
+            )
             return run_program(preset, program, test_filter, folder, attempt=attempt + 1)
     except subprocess.TimeoutExpired as error:
         output = (error.stdout or b"").decode(errors="replace")
