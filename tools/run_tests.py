@@ -194,11 +194,8 @@ def run_program(
         clean = done.returncode == 0
         if LEAK_SEARCH_FAILED in output and attempt < 3:
             without = ", without that search" if attempt == 2 else ""
-            print(
-                f"[{preset}] {program.name}: {LEAK_SEARCH_FAILED}: once more{without}", flush=True
-            )
-                f"[{preset}] {program.name}: {LEAK_SEARCH_FAILED}: once more{without}", flush=True
-            )
+            said = f"{LEAK_SEARCH_FAILED}: once more{without}"
+            print(f"[{preset}] {program.name}: {said}", flush=True)
             return run_program(preset, program, test_filter, folder, attempt=attempt + 1)
     except subprocess.TimeoutExpired as error:
         output = (error.stdout or b"").decode(errors="replace")

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from concurrent.futures import Future, wait
 from typing import Any
 
-from ._core import EngineError, SubmittedRun
+from ._core import EngineError, SubmittedRun, end_visits
 
 
 class Request(Future):
@@ -103,6 +103,7 @@ def _end_all() -> None:
     for request in mine:
         request.cancel()
     wait(mine)
+    end_visits()
 
 
 atexit.register(_end_all)

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "request.h"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "custom/engine_executable.h"
@@ -11,6 +16,29 @@ namespace nb = nanobind;
 
 namespace xrt::python {
 namespace {
+
+// Threads of programs within Python. A thread that asks for the interpreter's lock while the
+// interpreter ends is ended by it, and the process with it: the end waits for them.
+std::atomic<int> visits{0};
+std::atomic<pid_t> visited_process{0};  // a forked child has none of its parent's threads
+
+class Visit {
+ public:
+  Visit() {
+    const pid_t process = ::getpid();
+    if (visited_process.exchange(process) != process) visits = 0;
+    ++visits;
+  }
+  ~Visit() { --visits; }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+};
+
+void end_visits() {
+  while (visited_process == ::getpid() && visits > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 class SubmittedRun {
  public:
@@ -30,10 +58,12 @@ class SubmittedRun {
   // interpreter is gone, nobody waits.
   void on_done(const nb::object& future) const {
     auto held = std::make_shared<const Held>(future);
-    request_.on_done([held = std::move(held)](const Request&) {
+    request_.on_done([held = std::move(held)](const Request&) mutable {
+      const Visit visit;
       if (!is_up()) return;
       const Gil gil;
       held->get().attr("_end")();
+      held.reset();
     });
   }
 
@@ -69,6 +99,8 @@ void bind_request(nb::module_& module) {
       .def("outputs", &SubmittedRun::outputs, "What it computed, or its error raised.")
       .def("on_done", &SubmittedRun::on_done, nb::arg("future"),
            "Has future._end() called at its end, at once where it has ended.");
+  module.def("end_visits", end_visits, nb::call_guard<nb::gil_scoped_release>(),
+             "Waits until no thread of a program is within Python.");
 }
 
 }  // namespace xrt::python

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/work_scope.h"
 #include "engine/handles.h"
 #include "errors.h"
 #include "values/convert.h"
@@ -247,7 +248,15 @@ class PyExecutable final : public Executable {
                       expected));
     };
     if (!wanted) {
-      if (result.is_tensor() && !fits(result.tensor(), port.type)) fail(to_string(port.type));
+      if (result.is_tensor()) {
+        const Tensor& made = result.tensor();
+        if (!fits(made, port.type)) fail(to_string(port.type));
+        // The engine's own memory is on no account. What has no room beside the others ends the run
+        // here, before the next node makes more of it.
+        if (const auto account = WorkScope::charge(made.bytes(), made.dtype(), made.dims())) {
+          account->bytes -= static_cast<std::int64_t>(made.bytes());
+        }
+      }
       output =
           result.is_tensor() && !given_away ? Data(result.tensor().clone()) : std::move(result);
       return;

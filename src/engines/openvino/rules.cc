@@ -148,6 +148,12 @@ bool is_known_empty(const Type& type) {
   return dims && std::find(dims->begin(), dims->end(), 0) != dims->end();
 }
 
+std::optional<std::string> compress(const Graph& graph, const Node& node) {
+  const auto dims = graph.type(node.inputs[1]).static_dims();
+  if (dims && dims->size() == 1 && dims->front() > 0) return std::nullopt;
+  return "its condition may have no elements, by whose number the CPU plugin divides";
+}
+
 std::optional<std::string> gather(const Graph& graph, const Node& node) {
   for (const ValueId id : {node.input(0), node.input(1)}) {
     if (id.valid() && is_known_empty(graph.type(id))) {
@@ -296,6 +302,7 @@ constexpr Rule kRules[] = {
     {"Cast", cast},
     {"CastLike", cast},
     {"Col2Im", col2im},
+    {"Compress", compress},
     {"DFT", dft},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"Gather", gather},

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import openxrt
 import pytest
@@ -46,3 +48,40 @@ def test_slice_with_computed_axes() -> None:
     np.testing.assert_array_equal(program(X, np.array([0])), X[1:2])
     np.testing.assert_array_equal(program(X, np.array([-1])), X[:, 1:2])
     assert "outside of its memory" in engines_of(program)
+
+
+def test_compress_by_a_condition_without_elements() -> None:
+    model = make_model(
+        [helper.make_node("Compress", ["x", "keep"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, ["d"]), tensor("keep", TensorProto.BOOL, ["n"])],
+        [tensor("y", TensorProto.FLOAT, ["m"])],
+    )
+    program = openxrt.load(model, engine=["openvino", "native"])
+    x = np.arange(3, dtype=np.float32)
+    for keep in ([], [True], [False, True, True]):
+        found = program.run({"x": x, "keep": np.array(keep, bool)})["y"]
+        np.testing.assert_array_equal(found, np.compress(keep, x) if keep else x[:0])
+
+
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_functions_are_right_from_the_cache_too(
+    op: str, gates: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(rng.normal(size=(1, gates * 8, n)).astype(np.float32), name)
+        for name, n in (("w", 6), ("r", 8))
+    ]
+    model = make_model(
+        [helper.make_node(op, ["x", "w", "r"], ["all"], hidden_size=8)],
+        [tensor("x", TensorProto.FLOAT, ["s", "b", 6])],
+        [tensor("all", TensorProto.FLOAT, ["s", 1, "b", 8])],
+        weights,
+    )
+    x = rng.normal(size=(5, 2, 6)).astype(np.float32)
+    wanted = openxrt.load(model, engine="native").run({"x": x})["all"]
+    for _ in range(2):
+        program = openxrt.load(
+            model, engine=["openvino", "native"], cache_dir=tmp_path, check_results=False
+        )
+        np.testing.assert_allclose(program.run({"x": x})["all"], wanted, rtol=1e-4, atol=1e-5)
