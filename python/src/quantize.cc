@@ -97,7 +97,7 @@ CalibrationTable calibrate_graph(const nb::object& object, const nb::list& sampl
 void set_form(QuantizeOptions& options, const std::string& activations, const nb::dict& given) {
   std::optional<Activations> wanted;
   if (activations != "auto") wanted = activations_of(activations);
-  if (given.size() == 0) {
+  if (given.empty()) {
     options.activations = wanted.value_or(Activations::kAsymmetric);
     return;
   }
@@ -109,6 +109,7 @@ void set_form(QuantizeOptions& options, const std::string& activations, const nb
 
 std::vector<OpRule> rules_of(const std::vector<std::string>& texts) {
   std::vector<OpRule> rules;
+  rules.reserve(texts.size());
   for (const std::string& text : texts) rules.push_back(op_rule_of(text));
   return rules;
 }

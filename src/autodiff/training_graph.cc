@@ -227,6 +227,7 @@ TrainingGraph make_training_graph(const OpenModel& model, const TrainingSetup& s
     scalars.push_back(e.var(input));
   }
   std::vector<Var> steps;
+  steps.reserve(raw.size());
   for (const ValueId g : raw) steps.push_back(e.var(g));
   if (setup.scaling != GradientScaling::kNone) {
     const ValueId factor = graph.add_input("gradient_factor", Type::tensor(scalar_dtype, Shape{}));
