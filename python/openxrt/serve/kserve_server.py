@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import uuid
 from pathlib import Path
@@ -16,10 +15,8 @@ from kserve.errors import InferenceError, InvalidInput
 from kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
 
 from .. import Error, InvalidArgument, ResourceError
-from .repository import ModelFolder, Stamp, find_models, model_entries, read_model, stamp
+from .repository import FolderWatch, ModelFolder, find_models
 from .served_program import ServedProgram
-
-_LOG = logging.getLogger("openxrt.serve")
 
 
 class OpenXRTModel(kserve.Model):
@@ -99,24 +96,18 @@ class KServeRepository(kserve.ModelRepository):
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder))
         self._folder = folder
-        self._stamps: dict[str, Stamp] = {}
+        self._watch = FolderWatch(folder)
 
     def load_models(self) -> None:
         """All of them. Raises what find_models() and load() raise."""
-        for entry in model_entries(self._folder):
-            self._stamps[entry.name] = stamp(entry)
         for folder in find_models(self._folder):
-            model = OpenXRTModel(folder)
-            model.load()
-            self.update(model)
+            self._take_over(folder)
 
     def load(self, name: str) -> bool:
         """Loads a model anew; what is served goes on being served until the new one is ready."""
         for folder in find_models(self._folder):
             if folder.name == name:
-                model = OpenXRTModel(folder)
-                model.load()
-                self.update(model)
+                self._take_over(folder)
                 return True
         return False
 
@@ -126,27 +117,12 @@ class KServeRepository(kserve.ModelRepository):
 
     def follow(self) -> None:
         """Looks once for models that changed."""
-        entries = {entry.name: entry for entry in model_entries(self._folder)}
-        for name, entry in entries.items():
-            now = stamp(entry)
-            if now == self._stamps.get(name):
-                continue
-            self._stamps[name] = now
-            try:
-                folder = read_model(self._folder, entry)
-                if folder is None:
-                    continue
-                model = OpenXRTModel(folder)
-                model.load()
-            except Error as error:
-                _LOG.warning("'%s' is served as it was: %s", name, error)
-                continue
-            self.update(model)
-            _LOG.info("serving the new '%s'", folder.name)
-        for name in set(self._stamps) - set(entries):
-            del self._stamps[name]
-            self.unload(Path(name).stem if name.endswith(".onnx") else name)
-            _LOG.info("'%s' is served no more", name)
+        self._watch.follow(self._take_over, self.unload)
+
+    def _take_over(self, folder: ModelFolder) -> None:
+        model = OpenXRTModel(folder)
+        model.load()
+        self.update(model)
 
 
 def serve(

@@ -15,15 +15,17 @@ entries are left alone. A link that leads out of the folder is an error.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import InvalidArgument, NotFound
+from .. import Error, InvalidArgument, NotFound
 from .settings import ModelSettings
 
 MODEL_FILE = "model.onnx"
+_LOG = logging.getLogger("openxrt.serve")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _VERSION = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -117,3 +119,48 @@ def stamp(entry: Path) -> Stamp:
             continue
         found.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
     return tuple(found)
+
+
+class FolderWatch:
+    """Notices what changes in a folder of models after this object was made."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stamps = {entry.name: stamp(entry) for entry in model_entries(folder)}
+
+    def follow(
+        self, take_over: Callable[[ModelFolder], object], leave: Callable[[str], object]
+    ) -> None:
+        """Looks once.
+
+        Args:
+            take_over: called with each model that is new or changed.
+            leave: called with the name of each model that is gone.
+
+        What these raise of :class:`openxrt.Error` is a warning in the log, with the model's name:
+        what was served goes on being served.
+        """
+        entries = {entry.name: entry for entry in model_entries(self._folder)}
+        for name, entry in entries.items():
+            now = stamp(entry)
+            if now == self._stamps.get(name):
+                continue
+            self._stamps[name] = now
+            try:
+                model = read_model(self._folder, entry)
+                if model is None:
+                    continue
+                take_over(model)
+            except Error as error:
+                _LOG.warning("'%s' is served as it was: %s", name, error)
+            else:
+                _LOG.info("serving the new '%s'", model.name)
+        for name in set(self._stamps) - set(entries):
+            del self._stamps[name]
+            model_name = Path(name).stem if name.endswith(".onnx") else name
+            try:
+                leave(model_name)
+            except Error as error:
+                _LOG.warning("'%s' is gone from the folder, and still served: %s", name, error)
+            else:
+                _LOG.info("'%s' is served no more", model_name)

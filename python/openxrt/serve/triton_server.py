@@ -17,8 +17,8 @@ import urllib.request
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .. import EngineError, Error, NotFound
-from .repository import Stamp, find_models, model_entries, read_model, stamp
+from .. import EngineError, NotFound
+from .repository import FolderWatch, ModelFolder, find_models
 from .triton_repository import write_model
 
 _LOG = logging.getLogger("openxrt.serve")
@@ -48,7 +48,7 @@ class TritonServer:
     ) -> None:
         self.models, self.host, self.port, self.drain_s = models, host, port, drain_s
         self._arguments = arguments
-        self._stamps: dict[str, Stamp] = {}
+        self._watch: FolderWatch | None = None  # once it was started
         self._known_workers: dict[int, str] = {}
         self._folder = TemporaryDirectory(prefix="xrt-serve-")
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,10 +62,9 @@ class TritonServer:
         root = Path(self._folder.name)
         repository = root / "models"
         repository.mkdir()
+        self._watch = FolderWatch(self.models)
         for model in find_models(self.models):
             write_model(repository, model)
-        for entry in model_entries(self.models):
-            self._stamps[entry.name] = stamp(entry)
         command = self._command(root, repository)
         parent = os.getpid()
         self._process = subprocess.Popen(
@@ -80,29 +79,17 @@ class TritonServer:
 
         A model that does not load is a warning in the log; what was served goes on being served.
         """
+        assert self._watch is not None
         self._revive()
-        repository = Path(self._folder.name) / "models"
-        entries = {entry.name: entry for entry in model_entries(self.models)}
-        for name, entry in entries.items():
-            now = stamp(entry)
-            if now == self._stamps.get(name):
-                continue
-            self._stamps[name] = now
-            try:
-                model = read_model(self.models, entry)
-                if model is None:
-                    continue
-                write_model(repository, model)
-                self._ask(f"v2/repository/models/{model.name}/load")
-                _LOG.info("serving the new '%s'", model.name)
-            except Error as error:
-                _LOG.warning("'%s' is served as it was: %s", name, error)
-        for name in set(self._stamps) - set(entries):
-            del self._stamps[name]
-            model_name = Path(name).stem if name.endswith(".onnx") else name
-            self._ask(f"v2/repository/models/{model_name}/unload")
-            shutil.rmtree(repository / model_name, ignore_errors=True)
-            _LOG.info("'%s' is served no more", model_name)
+        self._watch.follow(self._take_over, self._leave)
+
+    def _take_over(self, model: ModelFolder) -> None:
+        write_model(Path(self._folder.name) / "models", model)
+        self._ask(f"v2/repository/models/{model.name}/load")
+
+    def _leave(self, name: str) -> None:
+        self._ask(f"v2/repository/models/{name}/unload")
+        shutil.rmtree(Path(self._folder.name) / "models" / name, ignore_errors=True)
 
     def _revive(self) -> None:
         """Loads models anew that lost a process; Triton answers 500 for them and starts none."""
@@ -111,7 +98,10 @@ class TritonServer:
             if name not in self._models():
                 continue
             _LOG.warning("a process of '%s' ended; it is loaded anew", name)
-            self._ask(f"v2/repository/models/{name}/load")
+            try:
+                self._ask(f"v2/repository/models/{name}/load")
+            except EngineError as error:
+                _LOG.error("'%s' cannot be loaded anew: %s", name, error)
         self._known_workers = self._workers()
 
     def _models(self) -> set[str]:
