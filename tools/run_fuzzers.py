@@ -3,7 +3,9 @@
 """Runs the libFuzzer programs in build/fuzz/fuzz, each from a corpus of small real models.
 
 python tools/run_fuzzers.py [TARGET] [RUNS]
-python tools/run_fuzzers.py --hours 24 --record
+python tools/run_fuzzers.py --hours 24 --jobs 4 --record
+python tools/run_fuzzers.py --bundle FOLDER    # what another machine needs; there: FOLDER/run.sh
+python tools/run_fuzzers.py --take report.json # what came of it, into the record
 """
 
 from __future__ import annotations
@@ -13,17 +15,18 @@ import dataclasses
 import gzip
 import importlib.util
 import json
+import math
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "fuzz"
-CRASHES = BUILD / "crashes"
 RECORD = ROOT / "docs" / "background" / "fuzzing.json"
 PAGE = ROOT / "docs" / "background" / "fuzzing.md"
 # Larger files make few mutations a second and find nothing that small ones do not.
@@ -34,6 +37,22 @@ TURN_SECONDS = 300
 MEMORY_MB = 2000
 
 
+# In a bundle: which source it was built from.
+SOURCE = "source.txt"
+# The libraries of every Linux system whose C library is not older than the builder's.
+SYSTEM = re.compile(r"(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv)\.so.*")
+RUN = """\
+#!/bin/sh
+# run.sh SECONDS JOBS OUT: all targets, JOBS at a time, for about so many seconds.
+# `./dev fuzz --take` reads OUT/report.json; inputs that crashed lie in OUT/crashes.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+[ -d "$here/fuzz" ] || python3 -m tarfile -e "$here/files.tar.xz" "$here"
+exec python3 "$here/run_fuzzers.py" --build "$here" --out "$3" --json "$3/report.json" \\
+  --jobs "$2" --hours "$(awk "BEGIN { print $1 * $2 / 3600 }")"
+"""
+
+
 @dataclasses.dataclass
 class Outcome:
     """What turns of one target came to."""
@@ -42,6 +61,8 @@ class Outcome:
     processor_seconds: float = 0
     crashes: int = 0
     corpus: int = 0  # files at the end
+    edges: int = 0  # of the program's control flow, that were reached
+    features: int = 0  # edges with counts, and compared values
 
     def add(self, other: Outcome) -> None:
         """Another turn."""
@@ -49,12 +70,124 @@ class Outcome:
         self.processor_seconds = round(self.processor_seconds + other.processor_seconds, 1)
         self.crashes += other.crashes
         self.corpus = other.corpus
+        self.edges = max(self.edges, other.edges)
+        self.features = max(self.features, other.features)
 
 
-def collect_seeds(target: str) -> Path:
-    """The corpus folder of a target: tests/fuzz/corpus/<target>, and small models of onnx."""
-    corpus = BUILD / "corpus" / target
-    corpus.mkdir(parents=True, exist_ok=True)
+class Fuzzers:
+    """The programs of a build or of a bundle, and where their corpora and crashes lie."""
+
+    def __init__(self, build: Path, out: Path, target: str | None = None) -> None:
+        found = sorted(
+            p for p in (build / "fuzz").glob("*") if p.is_file() and os.access(p, os.X_OK)
+        )
+        self.programs = [p for p in found if target in (None, p.name)]
+        self.build, self.out = build, out
+        self.crashes = out / "crashes"
+        self.crashes.mkdir(parents=True, exist_ok=True)
+
+    def source(self) -> str:
+        """The hash of the tree that the programs are built from."""
+        note = self.build / SOURCE
+        return note.read_text().strip() if note.exists() else tree()
+
+    def corpus(self, target: str) -> Path:
+        """The corpus folder of a target, with its seeds."""
+        folder = self.out / "corpus" / target
+        folder.mkdir(parents=True, exist_ok=True)
+        if (self.build / "seeds").is_dir():
+            shutil.copytree(self.build / "seeds" / target, folder, dirs_exist_ok=True)
+        else:
+            collect_seeds(target, folder)
+        return folder
+
+    def run(self, program: Path, limit: list[str], seed: int) -> Outcome:
+        """One turn. The input of a crash lies in `crashes`, and its report is printed."""
+        corpus = self.corpus(program.name)
+        command = [
+            str(program),
+            *limit,
+            f"-artifact_prefix={self.crashes}/{program.name}-",
+            "-timeout=25",
+            f"-rss_limit_mb={MEMORY_MB}",
+            "-malloc_limit_mb=1024",
+            "-max_len=65536",
+            "-print_final_stats=1",
+            "-print_funcs=0",
+            f"-seed={seed}",
+            str(corpus),
+        ]
+        with tempfile.TemporaryFile() as log:
+            # In a bundle, all that the programs need lies there.
+            environment = {**os.environ, "LD_LIBRARY_PATH": str(self.build / "lib")}
+            process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environment
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            log.seek(0)
+            lines = log.read().decode(errors="replace").splitlines()
+        if process.returncode != 0:
+            progress = re.compile(r"#\d+\s")
+            print("\n".join([x for x in lines if not progress.match(x)][-200:]), flush=True)
+        counted = [re.search(r"number_of_executed_units: *(\d+)", line) for line in lines]
+        reached = [re.search(r" cov: (\d+) ft: (\d+)", line) for line in lines]
+        return Outcome(
+            executions=sum(int(found.group(1)) for found in counted if found),
+            processor_seconds=round(usage.ru_utime + usage.ru_stime, 1),
+            crashes=int(process.returncode != 0),
+            corpus=len(list(corpus.iterdir())),
+            edges=max((int(found.group(1)) for found in reached if found), default=0),
+            features=max((int(found.group(2)) for found in reached if found), default=0),
+        )
+
+
+class Session:
+    """Turns of all targets, several at a time, until so much processor time is spent."""
+
+    def __init__(self, fuzzers: Fuzzers, hours: float, jobs: int, record: bool) -> None:
+        self.fuzzers, self.jobs, self.record = fuzzers, jobs, record
+        self.seconds = hours * 3600
+        self.lock = threading.Lock()
+        self.totals = {program.name: Outcome() for program in fuzzers.programs}
+        self.given = dict.fromkeys(self.totals, 0.0)  # to turns that ended or are under way
+        self.turns = 0
+
+    def run(self) -> dict[str, Outcome]:
+        """All of it."""
+        workers = [threading.Thread(target=self.work) for _ in range(self.jobs)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return self.totals
+
+    def work(self) -> None:
+        """One job: turn after turn of the target that had the least."""
+        while True:
+            with self.lock:
+                left = self.seconds - sum(self.given.values())
+                if left < 1 and all(self.given.values()):
+                    return
+                # Every target has some of it, and the jobs end at about the same time.
+                turns = max(self.jobs, len(self.given))
+                seconds = math.ceil(max(1, min(TURN_SECONDS, self.seconds / turns, left)))
+                program = min(self.fuzzers.programs, key=lambda p: self.given[p.name])
+                self.given[program.name] += seconds
+                self.turns += 1
+                seed = self.turns
+            outcome = self.fuzzers.run(program, [f"-max_total_time={seconds}"], seed)
+            with self.lock:
+                # What a crash left of its turn is given again.
+                self.given[program.name] += outcome.processor_seconds - seconds
+                self.totals[program.name].add(outcome)
+                print(told(program.name, self.totals[program.name]), flush=True)
+                if self.record:
+                    keep(self.fuzzers.source(), {program.name: outcome})
+
+
+def collect_seeds(target: str, corpus: Path) -> None:
+    """Into the folder: tests/fuzz/corpus/<target>, and small models of onnx."""
     own = ROOT / "tests" / "fuzz" / "corpus" / target
     if own.is_dir():
         for file in sorted(own.iterdir()):
@@ -73,84 +206,55 @@ def collect_seeds(target: str) -> Path:
         for file in models[::step]:
             name = "-".join(file.relative_to(data).parts[-2:])
             shutil.copy(file, corpus / name)
-    return corpus
 
 
-def run_program(program: Path, limit: list[str], seed: int) -> Outcome:
-    """One turn. The input of a crash lies in CRASHES, and its report is printed."""
-    corpus = collect_seeds(program.name)
-    command = [
-        str(program),
-        *limit,
-        f"-artifact_prefix={CRASHES}/{program.name}-",
-        "-timeout=25",
-        f"-rss_limit_mb={MEMORY_MB}",
-        "-malloc_limit_mb=1024",
-        "-max_len=65536",
-        "-print_final_stats=1",
-        "-verbosity=0",
-        "-print_funcs=0",
-        f"-seed={seed}",
-        str(corpus),
-    ]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    lines = done.stdout.decode(errors="replace").splitlines()
-    if done.returncode != 0:
-        print("\n".join(lines[-200:]), flush=True)
-    counted = [re.search(r"number_of_executed_units: *(\d+)", line) for line in lines]
-    return Outcome(
-        executions=sum(int(found.group(1)) for found in counted if found),
-        processor_seconds=round(
-            after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, 1
-        ),
-        crashes=int(done.returncode != 0),
-        corpus=len(list(corpus.iterdir())),
-    )
+def make_bundle(fuzzers: Fuzzers, folder: Path) -> None:
+    """Programs, libraries and corpora in an archive, and this file: no more is needed elsewhere."""
+    folder.mkdir(parents=True, exist_ok=True)
+    built = [*fuzzers.programs, *(fuzzers.build / "lib").rglob("*.so")]
+    libraries = {}
+    for line in subprocess.check_output(["ldd", *built], text=True).splitlines():
+        name, _, place = line.strip().partition(" => ")
+        path = Path(place.split(" (")[0]).resolve()
+        if place and not SYSTEM.fullmatch(name) and not path.is_relative_to(fuzzers.build):
+            libraries[name] = path
+    with tarfile.open(folder / "files.tar.xz", "w:xz", preset=2) as archive:
+        archive.add(fuzzers.build / "lib", "lib")
+        for program in fuzzers.programs:
+            archive.add(program, f"fuzz/{program.name}")
+            archive.add(fuzzers.corpus(program.name), f"seeds/{program.name}")
+        for name, path in sorted(libraries.items()):
+            archive.add(path, f"lib/{name}")
+    shutil.copy(__file__, folder)
+    (folder / SOURCE).write_text(fuzzers.source() + "\n")
+    (folder / "run.sh").write_text(RUN)
+    (folder / "run.sh").chmod(0o755)
 
 
 def told(name: str, outcome: Outcome) -> str:
     """A line of the report."""
     return (
         f"{name}: {outcome.executions} executions, {outcome.processor_seconds:.0f} s, "
-        f"{outcome.crashes} crashes, {outcome.corpus} files"
+        f"{outcome.crashes} crashes, {outcome.corpus} files, {outcome.edges} edges"
     )
 
 
-def run_for(programs: list[Path], hours: float, record: bool) -> bool:
-    """Turns of all targets until `hours` of processor time are spent; whether none crashed."""
-    totals = {program.name: Outcome() for program in programs}
-    turn = min(TURN_SECONDS, max(1, int(hours * 3600 / len(programs))))
-    sound, number = True, 1
-    while sum(outcome.processor_seconds for outcome in totals.values()) < hours * 3600:
-        for program in programs:
-            outcome = run_program(program, [f"-max_total_time={turn}"], number)
-            totals[program.name].add(outcome)
-            sound = sound and outcome.crashes == 0
-            print(told(program.name, totals[program.name]), flush=True)
-            if record:
-                keep({program.name: outcome})
-            if sum(o.processor_seconds for o in totals.values()) >= hours * 3600:
-                break
-        number += 1
-    return sound
-
-
-def keep(turns: dict[str, Outcome]) -> None:
-    """Adds turns to docs/background/fuzzing.json, of the source as it is, and writes its page."""
-    revision = subprocess.run(
+def tree() -> str:
+    """The hash of src as it is committed."""
+    return subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD:src"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
+
+
+def keep(source: str, turns: dict[str, Outcome]) -> None:
+    """Adds turns to docs/background/fuzzing.json and writes its page."""
     kept = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    if kept.get("source") != revision:  # what was said of other code says nothing of this one
-        kept = {"source": revision, "targets": {}}
+    if kept.get("source") != source:  # what was said of other code says nothing of this one
+        kept = {"source": source, "targets": {}}
     for name, turn in turns.items():
         total = Outcome(**kept["targets"].get(name, {}))
         total.add(turn)
@@ -163,7 +267,7 @@ def page(kept: dict) -> str:
     """The page of docs that shows the record."""
     rows = [
         f"| `{name}` | {row['executions']:,} | {row['processor_seconds']:,.0f} "
-        f"| {row['crashes']} | {row['corpus']:,} |"
+        f"| {row['crashes']} | {row['corpus']:,} | {row['edges']:,} | {row['features']:,} |"
         for name, row in sorted(kept["targets"].items())
     ]
     seconds = sum(row["processor_seconds"] for row in kept["targets"].values())
@@ -176,12 +280,14 @@ def page(kept: dict) -> str:
             "The command builds the libFuzzer programs of `tests/fuzz` with AddressSanitizer and",
             "UndefinedBehaviorSanitizer, and gives each of them turns until the hours of processor",
             "time are spent. It writes this page. Leaks, and inputs that take 25 s or",
-            f"{MEMORY_MB:,} MB count as crashes.",
+            f"{MEMORY_MB:,} MB count as crashes. The corpus is counted in files; edges are those",
+            "of the control flow that its files reach, features those with counts and",
+            "compared values.",
             "",
             f"On the source with the tree hash `{kept['source']}`, {seconds / 3600:.2f} hours:",
             "",
-            "| target | executions | processor seconds | crashes | files in the corpus |",
-            "| --- | --- | --- | --- | --- |",
+            "| target | executions | processor seconds | crashes | corpus | edges | features |",
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
             *rows,
             "",
             "The other tests with hostile input are listed in `SECURITY.md`.",
@@ -196,35 +302,51 @@ def main() -> int:
     parser.add_argument("target", nargs="?", help="one program (default: all)")
     parser.add_argument("runs", nargs="?", type=int, default=10_000)
     parser.add_argument("--hours", type=float, help="of processor time, shared by the targets")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at a time, with --hours")
     parser.add_argument("--record", action="store_true", help="keep counts in docs, with --hours")
+    parser.add_argument("--json", type=Path, help="where counts go, with --hours")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "fuzz")
+    parser.add_argument("--out", type=Path, help="for corpora and crashes (default: the build)")
+    parser.add_argument("--bundle", type=Path, help="make what another machine needs, and end")
+    parser.add_argument(
+        "--take", type=Path, help="add a --json of another machine to docs, and end"
+    )
     arguments = parser.parse_args()
 
-    programs = sorted(
-        p for p in (BUILD / "fuzz").glob("*") if os.access(p, os.X_OK) and p.is_file()
-    )
-    if arguments.target:
-        programs = [p for p in programs if p.name == arguments.target]
-    if not programs:
-        print(f"no fuzz program {arguments.target or ''} in {BUILD / 'fuzz'}", file=sys.stderr)
+    if arguments.take:
+        report = json.loads(arguments.take.read_text())
+        keep(report["source"], {k: Outcome(**row) for k, row in report["targets"].items()})
+        return 0
+    build = arguments.build.resolve()
+    fuzzers = Fuzzers(build, (arguments.out or build).resolve(), arguments.target)
+    if not fuzzers.programs:
+        print(f"no fuzz program {arguments.target or ''} in {build / 'fuzz'}", file=sys.stderr)
         return 2
-    CRASHES.mkdir(parents=True, exist_ok=True)
+    if arguments.bundle:
+        make_bundle(fuzzers, arguments.bundle)
+        return 0
     if arguments.hours:
-        if run_for(programs, arguments.hours, arguments.record):
+        totals = Session(fuzzers, arguments.hours, arguments.jobs, arguments.record).run()
+        if arguments.json:
+            rows = {name: dataclasses.asdict(total) for name, total in totals.items()}
+            report = {"source": fuzzers.source(), "targets": rows}
+            arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+        if not any(total.crashes for total in totals.values()):
             return 0
-        print(f"the inputs that crashed are in {CRASHES}")
+        print(f"the inputs that crashed are in {fuzzers.crashes}")
         return 1
     failed = []
-    for program in programs:
+    for program in fuzzers.programs:
         # libFuzzer counts the reading of the seeds as runs; the mutations come on top.
-        seeds = len(list(collect_seeds(program.name).iterdir()))
+        seeds = len(list(fuzzers.corpus(program.name).iterdir()))
         print(f"==> {program.name}: {arguments.runs} mutations of {seeds} files", flush=True)
-        outcome = run_program(program, [f"-runs={arguments.runs + seeds}"], 1)
+        outcome = fuzzers.run(program, [f"-runs={arguments.runs + seeds}"], 1)
         if outcome.crashes:
             failed.append(program.name)
         else:
             print(told(program.name, outcome), flush=True)
     if failed:
-        print(f"failed: {', '.join(failed)}; the inputs are in {CRASHES}")
+        print(f"failed: {', '.join(failed)}; the inputs are in {fuzzers.crashes}")
         return 1
     print("no crash")
     return 0
