@@ -3,7 +3,7 @@
 """Runs hostile models and tensors on engines, each batch in worker processes with bounds on
 time and memory, and reports how each ended.
 
-./dev fuzz hostile --all --json report.json
+./dev fuzz hostile --all --record --json report.json
 ./dev fuzz hostile --engines openvino --kinds model,node --share 0.1 --seed 7
 ./dev fuzz hostile --all --slice 3/10 --engines native
 ./dev fuzz hostile --engines xla --only tensor:1234
@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hostile_page import BAD, write_page
 from openxrt.conformance.judge import reason_class
 from openxrt.conformance.pool import WorkerLost, run_all
 from small_models import usable
@@ -32,9 +33,7 @@ BATCH = 400  # cases of a worker: what libraries keep of each adds up
 OVER_BOUND = 77  # as in hostile_worker.py
 ALL = {"model": 1000, "tensor": 5000, "node": 2000, "costly": 300, "file": 600}
 ALL["caller"] = 200
-# How a case may end. "lax": a result where native has an error.
-SOUND = {"result", "error", "left out"}
-BAD = {"crash", "hang", "memory", "internal"}
+TOLD = {"differs", "lax", *BAD}  # with an example of each reason
 
 
 def lost(_: dict[str, Any], loss: WorkerLost) -> dict[str, Any]:
@@ -113,6 +112,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of a case")
     parser.add_argument("--bound", type=int, default=BOUND, help="bytes that a case may take")
     parser.add_argument("--json", type=Path, help="where all answers go")
+    parser.add_argument("--record", action="store_true", help="write docs/background/hostile.md")
     arguments = parser.parse_args()
     share = 1.0 if arguments.all else arguments.share
     counts = {kind: int(ALL[kind] * share) for kind in arguments.kinds.split(",")}
@@ -139,9 +139,11 @@ def main() -> int:
         print(f"{engine}: {len(requests)} cases in {time.monotonic() - began:.0f} s", flush=True)
         if arguments.json:
             arguments.json.write_text(json.dumps(answers, indent=0))
+    if arguments.record:
+        write_page(answers)
     classes: dict[tuple[str, str, str], list[str]] = {}
     for answer in answers:
-        if answer["outcome"] in SOUND:
+        if answer["outcome"] not in TOLD:
             continue
         key = (answer["engine"], answer["outcome"], reason_class(answer["text"]))
         where = f"{answer['kind']}:{answer['index']} {answer['case']}"

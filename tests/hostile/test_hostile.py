@@ -4,7 +4,8 @@
 `./dev fuzz hostile --all` runs all of them."""
 
 import pytest
-from hostile_run import BAD, BOUND, ENGINES, make_requests, run_engine
+from hostile_page import BAD
+from hostile_run import BOUND, ENGINES, make_requests, run_engine
 from small_models import usable
 
 SEED = 20

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/background/hostile.md from the answers of hostile cases.
+
+./dev fuzz hostile --all --record
+python tests/hostile/hostile_page.py a.json b.json    # of ./dev fuzz hostile --slice ... --json
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "background" / "hostile.md"
+
+BEGINNING = """\
+# Hostile models and tensors
+
+Made by `./dev fuzz hostile --all --record`; do not edit.
+
+Each case is a model that is loaded and run, on one engine with `native` for what that engine does
+not take. `SECURITY.md` says what the cases are and which bounds hold for them. An outcome is a
+result like the native engine's, an error of ours, another result than the native engine's, a
+result where the native engine refuses the case, or one that makes the command fail: a crash, a
+hang of more than 60 s, memory above 2 GiB, or an internal error.
+
+"""
+SOUND = {
+    "result": "results",
+    "error": "errors",
+    "differs": "other results",
+    "lax": "refused by native",
+    "left out": "left out",
+}
+BAD = {"crash": "crashes", "hang": "hangs", "memory": "over the bound", "internal": "internal"}
+
+
+def table(answers: list[dict[str, Any]], by: str) -> str:
+    """Counts of outcomes, a row for each value of `by`."""
+    counts: dict[str, collections.Counter[str]] = {}
+    for answer in answers:
+        counts.setdefault(answer[by], collections.Counter())[answer["outcome"]] += 1
+    met = {outcome for counter in counts.values() for outcome in counter}
+    shown = {key: head for key, head in {**SOUND, **BAD}.items() if key in BAD or key in met}
+    lines = [
+        f"| {by} | cases | {' | '.join(shown.values())} |",
+        "| --- |" + " ---: |" * (len(shown) + 1),
+    ]
+    for name, counter in counts.items():
+        cells = " | ".join(f"{counter[key]:,}" for key in shown)
+        lines.append(f"| {name} | {counter.total():,} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_page(answers: list[dict[str, Any]]) -> None:
+    """Into the tree."""
+    text = BEGINNING + table(answers, "engine") + "\n" + table(answers, "kind")
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_page([answer for name in sys.argv[1:] for answer in json.loads(Path(name).read_text())])
