@@ -8,6 +8,7 @@ the caller's own memory, bound to the session.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import tempfile
@@ -26,6 +27,7 @@ from ..custom import engine
 from . import _onnxruntime_rules, _options
 from ._onnxruntime_rules import refusal
 
+LOG = logging.getLogger("openxrt.onnxruntime")
 NAME = "onnxruntime"
 # Element types in the order of ONNX's numbers for them (TensorProto.DataType).
 # fmt: off
@@ -312,9 +314,8 @@ class OnnxRuntimeEngine:
         options.graph_optimization_level = OPTIMIZATION[
             _options.choice(NAME, function.options, "graph_optimization_level", OPTIMIZATION, "all")
         ]
-        optimized = None
-        if function.records_dir:  # there is a cache on disk, and this will be asked for
-            optimized = _Scratch(Path(function.records_dir))
+        optimized = _scratch(function)
+        if optimized is not None:
             options.optimized_model_filepath = str(optimized.path)
         model = function.to_onnx(inline_limit=INLINE_BYTES)
         constants = function.constants(INLINE_BYTES) if EXTERNAL in model else {}
@@ -328,12 +329,25 @@ class OnnxRuntimeEngine:
             ]
             options.add_external_initializers(list(constants), values)
         disabled = function.options.get("disabled_optimizers", SLOW_OPTIMIZERS)
+
+        def start() -> onnxruntime.InferenceSession:
+            try:
+                return onnxruntime.InferenceSession(
+                    model, options, providers=CPU, disabled_optimizers=disabled.split(",")
+                )
+            except FAILURES as error:
+                raise EngineError(cause_of(error)) from error
+
         try:
-            session = onnxruntime.InferenceSession(
-                model, options, providers=CPU, disabled_optimizers=disabled.split(",")
-            )
-        except FAILURES as error:
-            raise EngineError(cause_of(error)) from error
+            session = start()
+        except EngineError as error:
+            if optimized is None:
+                raise
+            # It may have failed at the file: a full disk costs the entry of the cache alone.
+            options.optimized_model_filepath = ""
+            session = start()
+            LOG.warning("%s is not kept: %s", optimized.path, error)
+            optimized = None
         return self.keep(make_session(session, function, lent, optimized), spins)
 
     def load(self, blob: memoryview, function: FunctionView) -> Session:
@@ -385,6 +399,17 @@ def make_session(
     kinds = [port.type for port in [*function.inputs, *function.outputs]]
     bound = all(kind.kind == "tensor" and kind.dtype != "string" for kind in kinds)
     return (BoundSession if bound else Session)(session, function, lent, optimized)
+
+
+def _scratch(function: FunctionView) -> _Scratch | None:
+    """Where there is a cache on disk, which will ask for the optimised model."""
+    if not function.records_dir:
+        return None
+    try:
+        return _Scratch(Path(function.records_dir))
+    except OSError as error:
+        LOG.warning("a model is not kept in %s: %s", function.records_dir, error)
+        return None
 
 
 class _Scratch:
