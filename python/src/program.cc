@@ -527,7 +527,8 @@ void bind_program(nb::module_& module) {
            "device: where other results lie: \"cpu\" (NumPy arrays) or the program's GPU "
            "(DeviceArrays); by default on the GPU if an input does.\n"
            "timeout: seconds; a run that takes longer is ResourceError, and the program works on. "
-           "None: the option deadline_s.")
+           "None: the option deadline_s, which also keeps loops from engines that cannot end "
+           "them.")
       .def(
           "submit",
           [](const nb::object& self, const nb::args& arguments, const nb::kwargs& keywords) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/open_sizes.h"
 #include "ops/shape_inference.h"
 #include "ops/size_rules.h"
 #include "xrt/error.h"

@@ -15,9 +15,4 @@ namespace xrt {
 // What is wrong, as far as the sizes are known; nothing where all is well.
 XRT_API std::optional<std::string> sizes_refusal(const Graph& graph, const Node& node);
 
-// Whether operands with open dimensions may turn out not to go together, as far as symbols tell:
-// not for an op on one tensor that takes any size, nor where the dimensions in question are the
-// same symbol or number. Says yes for an op that it does not know.
-XRT_API bool may_disagree(const Graph& graph, const Node& node);
-
 }  // namespace xrt

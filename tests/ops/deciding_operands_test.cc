@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "ops/open_sizes.h"
 #include "ops/schema.h"
 #include "ops/size_rules.h"
 
