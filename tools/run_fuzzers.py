@@ -119,7 +119,11 @@ class Fuzzers:
         ]
         with tempfile.TemporaryFile() as log:
             # In a bundle, all that the programs need lies there.
-            environment = {**os.environ, "LD_LIBRARY_PATH": str(self.build / "lib")}
+            environment = {
+                **os.environ,
+                "LD_LIBRARY_PATH": str(self.build / "lib"),
+                "XRT_LOG": "off",
+            }
             process = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, env=environment
             )

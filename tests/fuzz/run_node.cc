@@ -283,7 +283,7 @@ class Maker {
 
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   setenv("XRT_CACHE_DIR", "", 1);
-  setenv("XRT_LOG_LEVEL", "off", 1);
+  setenv("XRT_LOG", "off", 1);
   return 0;
 }
 

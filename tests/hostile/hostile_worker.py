@@ -132,7 +132,7 @@ def judged(ours: list[tuple[str, Any]], native: list[tuple[str, Any]]) -> tuple[
 def start() -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Loads the engine; what answers a request."""
     engine, bound = sys.argv[1], int(sys.argv[2])
-    os.environ["XRT_LOG_LEVEL"] = "error"
+    os.environ["XRT_LOG"] = "error"
     engines = [engine] if engine == "native" else [engine, "native"]
     warm = make_case("tensor", 0, 0)
     outcomes(warm, engines)
