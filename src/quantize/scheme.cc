@@ -4,6 +4,10 @@
 // chain gets no scale: rounding there would cost accuracy, and the kernel never has that value in
 // eight bits. Both operands of an Add may end chains; the later one takes the Add in, the other
 // one's end becomes its residual.
+//
+// A matrix product whose chain is read by float ops alone (attention, norms, GELU, the caller)
+// gives float32: its kernel has the sums, and rounding them would win nothing. In transformers it
+// would cost most, for a few of these sums are hundreds of times larger than the others.
 #include "quantize/scheme.h"
 
 #include <algorithm>
@@ -96,6 +100,7 @@ class Planner {
       if (kind == Kind::kSum) scheme_.sums.push_back(id);
       if (kind == Kind::kReader) ++scheme_.readers;
     }
+    find_readers_in_int8();
     for (std::size_t i = found.size(); i-- > 0;) {
       const Node& node = graph_.node(found[i].first);
       const OpChoice choice = choice_for(node, options_);
@@ -137,6 +142,8 @@ class Planner {
   void follow(const Node& sum, const OpChoice& choice) {
     const ValueId at = sum.output(0);
     const SumChain chain = chain_behind(graph_, sum);
+    const bool rounds = options_.round_results || is_op(sum, "Conv") || is_op(sum, "ConvTranspose");
+    if (!rounds && !in_int8_.contains(chain.end)) return;
     if (chain.add != nullptr && !taken_.insert(chain.add->output(0)).second) {
       return add(at, choice);
     }
@@ -145,6 +152,22 @@ class Planner {
       if (options_.round_sums) add(at, choice);
     }
     add(chain.end, choice);
+  }
+
+  // What the nodes of the scheme read, themselves or behind ops that move values about.
+  void find_readers_in_int8() {
+    for (const NodeId id : scheme_.nodes) {
+      for (const ValueId v : graph_.node(id).inputs) {
+        if (is_activation(graph_, v)) in_int8_.insert(v);
+      }
+    }
+    for (std::size_t i = order_.size(); i-- > 0;) {
+      const Node& node = graph_.node(order_[i]);
+      const bool read = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                    [&](ValueId v) { return in_int8_.contains(v); });
+      if (!read) continue;
+      for (const ValueId v : moved_inputs(node)) in_int8_.insert(v);
+    }
   }
 
   // What moves quantised values has them as its outputs, of one scale. A Concat whose output is
@@ -196,6 +219,7 @@ class Planner {
   Scheme scheme_;
   std::vector<NodeId> order_;
   std::map<ValueId, ValueId> parent_;      // of every value to quantise: a forest of groups
+  std::set<ValueId> in_int8_;              // what nodes of the scheme read
   std::set<ValueId> taken_;                // outputs of Adds inside of a chain
   std::map<ValueId, Activations> forms_;   // by rules
   std::map<ValueId, Clipping> clippings_;  // by rules

@@ -89,7 +89,7 @@ def test_each_engine_and_precision(
         top=(1, 5),
         compare="f32",
         metric=keep,
-        engine=[engine, "native"],
+        engine=list(dict.fromkeys([engine, "native"])),
         cache_dir="",
         **({"int8": True, "calibrate_samples": 20} if precision == "int8" else {}),
         **({} if precision == "int8" else {"precision": precision}),

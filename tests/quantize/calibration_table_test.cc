@@ -133,7 +133,7 @@ TEST(CalibrationTable, DifferencesAreRanked) {
   EXPECT_TRUE(difference(a, b).empty());
   b.values[0].range.high *= 2;  // 3 of 6
   b.values[1].range.low -= 0.5F;
-  b.values.pop_back();
+  a.values.push_back({.name = "gone", .op = "Relu", .range = {-1, 1}});
   const std::vector<RangeDifference> rows = difference(a, b);
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0].change, 1);

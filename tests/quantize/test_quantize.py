@@ -381,7 +381,7 @@ def test_rules_choose_nodes(tmp_path: Path) -> None:
     assert decibels(model, output, tests) > 15
     said = quantise(model, output, samples, ops=["MatMul=float", "/val*=int8"])
     assert "1 of 5" in said
-    quantise(model, output, samples, ops=["/value=symmetric,mse"])
+    quantise(model, output, samples, ops=["MatMul=int8", "/value=symmetric,mse"])
     kinds = {c.name: c.data_type for c in onnx.load(output).graph.initializer}
     assert kinds["v/zero_point"] == TensorProto.INT8
     assert kinds["q/zero_point"] == TensorProto.UINT8
