@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "measure/compare_engines.h"
-#include "measure/measure.h"
+#include "measure/workload.h"
 #include "options.h"
 #include "values/convert.h"
+#include "xrt/error.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"
 
@@ -34,8 +35,8 @@ nb::dict by_name(const Graph& graph, const std::vector<ValueId>& values,
 
 std::vector<Data> inputs_of(const Graph& graph, const nb::object& given) {
   if (given.is_none()) {
-    auto synthetic = synthetic_inputs(graph);
-    if (synthetic) return std::move(*synthetic);
+    auto synthetic = synthetic_workload(graph, {});
+    if (synthetic) return std::move(synthetic->runs.front());
     throw Error(ErrorCode::kInvalidArgument,
                 "the shapes of the inputs are not all fixed in the model: pass inputs={name: "
                 "array}");

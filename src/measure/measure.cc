@@ -105,8 +105,8 @@ std::string times(double factor) {
 
 class Measurement {
  public:
-  Measurement(Survey& survey, std::span<const Data> inputs, const MeasuringRules& rules)
-      : survey_(survey), inputs_(inputs), pace_(rules) {}
+  Measurement(Survey& survey, const Workload& workload, const MeasuringRules& rules)
+      : survey_(survey), workload_(workload), pace_(rules) {}
 
   Measured run() {
     collect();
@@ -222,12 +222,31 @@ class Measurement {
     }
   }
 
-  void build(Candidate& candidate) {
-    candidate.timed = std::make_unique<TimedPlan>(Executor::build(survey_, candidate.decision),
-                                                  survey_.graph(), survey_.options(), inputs_);
-    TimedPlan& timed = *candidate.timed;
+  // Compiled, and run for the first time.
+  std::unique_ptr<TimedPlan> timed_plan(const Decision& decision) {
+    auto timed = std::make_unique<TimedPlan>(Executor::build(survey_, decision), survey_.graph(),
+                                             survey_.options(), workload_);
     pace_.take_break();
-    timed.run();
+    timed->run();
+    if (!workload_.served_first_us.empty() && is_served_by(*timed->plan())) {
+      timed->set_first_us(workload_.served_first_us);
+    }
+    return timed;
+  }
+
+  // Whether an engine of the plan is one that serves: what the process made for these sizes is
+  // there.
+  bool is_served_by(const Executor& plan) const {
+    const std::vector<Explanation::LaunchRow> launches = plan.explain().launches;
+    return std::any_of(launches.begin(), launches.end(), [&](const auto& launch) {
+      return std::find(workload_.served_by.begin(), workload_.served_by.end(), launch.engine) !=
+             workload_.served_by.end();
+    });
+  }
+
+  void build(Candidate& candidate) {
+    candidate.timed = timed_plan(candidate.decision);
+    TimedPlan& timed = *candidate.timed;
     constexpr int kTurns = 4;
     constexpr double kEnoughUs = 50e3;
     for (int i = 0; i < kTurns && (i == 0 || timed.total_us() < kEnoughUs); ++i) {
@@ -264,8 +283,8 @@ class Measurement {
     if (reference_.empty()) return;
     const double error = error_of(outputs, reference_);
     if (!std::isfinite(error)) {
-      const HalfOverflows overflows =
-          find_half_overflows(survey_.graph(), inputs_, candidate.row.precision, survey_.options());
+      const HalfOverflows overflows = find_half_overflows(
+          survey_.graph(), workload_.runs.back(), candidate.row.precision, survey_.options());
       if (!overflows.rows.empty() && candidate.decision.float32_nodes.empty()) {
         notes_.push_back(fmt::format("auto: {} in {}: {}; these nodes stay in float32 there",
                                      candidate.row.plan, to_string(candidate.row.precision),
@@ -383,8 +402,7 @@ class Measurement {
     if (expected == nullptr || expected == best) return best;
     if (expected->row.measured_us > kFar * best->row.measured_us) return best;
     if (expected->timed == nullptr) {
-      expected->timed = std::make_unique<TimedPlan>(Executor::build(survey_, expected->decision),
-                                                    survey_.graph(), survey_.options(), inputs_);
+      expected->timed = timed_plan(expected->decision);
     }
     ContestLimits limits;
     limits.seconds = contest_seconds();
@@ -400,8 +418,11 @@ class Measurement {
     result.plan = best->timed->plan();
     result.decision = best->decision;
     result.decision.placement = busy_ ? kMeasuredBusy : kMeasured;
-    notes_.push_back(fmt::format("auto: measured on {:%Y-%m-%d at %H:%M} UTC, for {:.1f} s",
-                                 fmt::gmtime(std::time(nullptr)), pace_.spent()));
+    const std::size_t runs = workload_.runs.size();
+    notes_.push_back(
+        fmt::format("auto: measured on {:%Y-%m-%d at %H:%M} UTC, for {:.1f} s{}",
+                    fmt::gmtime(std::time(nullptr)), pace_.spent(),
+                    runs > 1 ? fmt::format(", with the inputs of {} runs", runs) : ""));
     result.decision.notes = std::move(notes_);
     std::vector<const Candidate*> sorted;
     for (const Candidate& c : candidates_) sorted.push_back(&c);
@@ -419,7 +440,7 @@ class Measurement {
   }
 
   Survey& survey_;
-  std::span<const Data> inputs_;
+  const Workload& workload_;
   Pace pace_;
   Contention contention_;
   bool busy_ = false;
@@ -492,7 +513,7 @@ std::unique_ptr<FileLock> lock_between_processes(const std::string& key,
 
 }  // namespace
 
-Measured measure(Survey& survey, std::span<const Data> inputs, const MeasuringRules& rules) {
+Measured measure(Survey& survey, const Workload& workload, const MeasuringRules& rules) {
   const std::string key = profile_key(survey.graph(), survey.options());
   if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
   static std::mutex measuring;
@@ -501,7 +522,7 @@ Measured measure(Survey& survey, std::span<const Data> inputs, const MeasuringRu
   const std::unique_ptr<FileLock> lock = lock_between_processes(key, survey.options(), rules);
   if (rules.stop && rules.stop()) fail_stopped();
   if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
-  Measured result = Measurement(survey, inputs, rules).run();
+  Measured result = Measurement(survey, workload, rules).run();
   release_free_memory();  // of the engines that lost
   const bool reliable = result.decision.placement == kMeasured;
   if (reliable && (!rules.stop || !rules.stop())) {

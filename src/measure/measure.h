@@ -3,16 +3,15 @@
 //
 // 1. Every candidate engine, with "native" for what it refuses, is compiled and timed whole, the
 //    estimated best first; with precision "auto" also in lower precisions, whose outputs are
-//    compared with float32.
+//    compared with float32. Where sizes differ from run to run, several runs are timed
+//    (measure/workload.h).
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 #include "exec/executor.h"
 #include "measure/pace.h"
+#include "measure/workload.h"
 #include "placement/decision.h"
 #include "placement/survey.h"
 #include "xrt/export.h"
@@ -27,15 +26,10 @@ struct Measured {
 // Whether measuring has anything to say: engines or the precision are to be chosen.
 bool wants_measuring(const ProgramOptions& options);
 
-// `inputs` are complete, of the graph's input types, and belong to this call: aliases write into
-// them. Outcomes are kept (measure/profile_cache.h); where one is known nothing is timed. One that
-// was stopped is not kept.
-// Throws what the estimated best throws if no candidate can be built.
-XRT_API Measured measure(Survey& survey, std::span<const Data> inputs,
+// The inputs of `workload`, one run at least, belong to this call: aliases write into them.
+// Outcomes are kept (measure/profile_cache.h); where one is known nothing is timed. One that was
+// stopped is not kept. Throws what the estimated best throws if no candidate can be built.
+XRT_API Measured measure(Survey& survey, const Workload& workload,
                          const MeasuringRules& rules = {});
-
-// Values to measure with where the user's are not known: floats from -1 to 1, integers 0 or 1.
-// Nothing where an input is no tensor or its shape is not known.
-std::optional<std::vector<Data>> synthetic_inputs(const Graph& graph);
 
 }  // namespace xrt

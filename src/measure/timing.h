@@ -9,6 +9,7 @@
 
 #include "exec/executor.h"
 #include "measure/pace.h"
+#include "measure/workload.h"
 #include "xrt/graph.h"
 
 namespace xrt {
@@ -16,30 +17,38 @@ namespace xrt {
 // A plan being timed.
 class TimedPlan {
  public:
-  // `graph` is what the plan was built from; it and the inputs outlive this object.
+  // `graph` is what the plan was built from; it and the workload outlive this object.
   TimedPlan(std::shared_ptr<Executor> plan, const Graph& graph, const ProgramOptions& options,
-            std::span<const Data> inputs);
+            const Workload& workload);
 
-  // One run whose time does not count.
+  // Each run of the workload for the first time.
   void run();
-  // Runs until what ran before no longer matters, then some samples: their median, in microseconds.
+  // Runs until what ran before no longer matters, then some samples, each the mean over the
+  // workload's runs: their median, in microseconds, with what new sizes add to it.
   double turn();
-  // The median of the samples, in microseconds; 0 where there are none.
+  // The same of all samples; 0 where there are none.
   double us() const;
   double total_us() const { return total_us_; }  // of all samples
-  void forget();                                 // all times
+  void forget();                                 // all samples
+  // What the first run of new sizes took, where it is known from runs of users.
+  void set_first_us(const std::vector<double>& first_us) { first_us_ = first_us; }
   // Of the last run.
   const std::vector<Data>& outputs() const { return outputs_; }
   const std::shared_ptr<Executor>& plan() const { return plan_; }
 
  private:
-  double timed_run();  // in microseconds
+  class Hold;
+
+  double timed_run(std::span<const Data> inputs);  // in microseconds
+  double sample(Hold& hold);                       // a pass over the workload
+  void settle(std::span<const Data> inputs);       // until what ran before no longer matters
+  double with_new_sizes(double us) const;
 
   std::shared_ptr<Executor> plan_;
-  std::span<const Data> inputs_;
+  const Workload& workload_;
   std::vector<Data> outputs_;
   std::vector<bool> reused_;  // outputs whose memory serves the next run, as a caller's would
-  std::vector<double> samples_;
+  std::vector<double> samples_, first_us_;
   double total_us_ = 0;
   Profiler profiler_;
 };

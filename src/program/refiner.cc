@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "measure/workload.h"
 
 namespace xrt {
 
@@ -65,12 +66,11 @@ void Refiner::work() {
   }
 }
 
-bool Refining::claim() {
+bool Refining::is_ripe() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep first = 0;
   if (first_run_.compare_exchange_strong(first, now)) return false;
-  if (Clock::duration(now - first) < kPatience) return false;
-  return !claimed_.exchange(true);
+  return Clock::duration(now - first) >= kPatience;
 }
 
 void Refining::stop() {
@@ -111,6 +111,20 @@ void Refining::book(double seconds, const Decision& outcome) {
   const std::lock_guard lock(mutex_);
   spent_s_ += seconds;
   last_ = outcome;
+}
+
+void Refining::keep_inputs(std::vector<Data> inputs) {
+  constexpr std::size_t kMost = 2;
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+  if (bytes_of(inputs) > kMostBytes) return;
+  const std::lock_guard lock(mutex_);
+  if (inputs_.size() >= kMost) inputs_.erase(inputs_.begin());
+  inputs_.push_back(std::move(inputs));
+}
+
+std::vector<std::vector<Data>> Refining::kept_inputs() const {
+  const std::lock_guard lock(mutex_);
+  return inputs_;
 }
 
 }  // namespace xrt

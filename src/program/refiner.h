@@ -16,9 +16,11 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "placement/decision.h"
 #include "xrt/export.h"
+#include "xrt/tensor.h"
 
 namespace xrt {
 
@@ -56,9 +58,10 @@ class Refining {
   // How long a program runs before it is worth measuring, from its first run.
   static constexpr std::chrono::seconds kPatience{1};
 
-  // Whether a run may hand its inputs over now: the program has been running for a while, and
-  // nothing of it waits to be measured. True claims the turn until release().
-  bool claim();
+  // Whether the program has been running for a while.
+  bool is_ripe();
+  // Whether nothing of the program waits to be measured. True claims the turn until release().
+  bool claim() { return !claimed_.exchange(true); }
   void release() { claimed_ = false; }
 
   // The program has gone. Returns when no check of it runs any more: a check takes moments, and the
@@ -76,6 +79,11 @@ class Refining {
   void warn_once(const std::string& warning);
   void book(double seconds, const Decision& outcome);
 
+  // Inputs that plans of fixed sizes were measured with, for the plan with open dimensions that
+  // follows: the latest few.
+  void keep_inputs(std::vector<Data> inputs);
+  std::vector<std::vector<Data>> kept_inputs() const;
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -86,6 +94,7 @@ class Refining {
   std::optional<std::thread::id> checking_;  // the thread that checks
   double spent_s_ = 0;
   std::optional<Decision> last_;
+  std::vector<std::vector<Data>> inputs_;
   std::set<std::string> warnings_;  // that were logged
 };
 

@@ -25,15 +25,6 @@
 namespace xrt {
 namespace {
 
-// Copies of tensors: the caller's memory is the caller's again when the run is over.
-std::vector<Data> copies(std::span<const Data> inputs) {
-  std::vector<Data> result;
-  for (const Data& data : inputs) {
-    result.push_back(data.is_tensor() ? Data(data.tensor().clone()) : data);
-  }
-  return result;
-}
-
 // What was measured for one set of shapes, for another one.
 Decision for_other_shapes(Decision decision) {
   decision.placement = "measured for other shapes";
@@ -87,6 +78,21 @@ bool measures_beside_runs(const ProgramOptions& options) {
   return is_precision_auto(options) || auto_candidates(options).size() > 1;
 }
 
+// What to measure with before the plan runs. Without inputs values are made up.
+std::optional<Workload> workload_before_runs(const Graph& graph, std::span<const Data> inputs,
+                                             const PlanSource& source) {
+  if (inputs.empty()) return synthetic_workload(graph, *source.options);
+  Workload workload;
+  if (source.is_open) {
+    workload.runs = source.refining->kept_inputs();
+    workload.new_share = 1;  // no size has come twice so far
+  } else {
+    source.refining->keep_inputs(copies(inputs));
+  }
+  workload.runs.push_back(copies(inputs));
+  return workload;
+}
+
 Choice choose(Survey& survey, std::span<const Data> inputs, const PlanSource& source) {
   const ProgramOptions& options = survey.options();
   std::string why_not;
@@ -96,11 +102,9 @@ Choice choose(Survey& survey, std::span<const Data> inputs, const PlanSource& so
     }
   }
   if (wants_measuring(options) && auto_mode(options) != AutoMode::kBackground) {
-    const auto values =
-        inputs.empty() ? synthetic_inputs(survey.graph()) : std::optional(copies(inputs));
-    if (values) {
+    if (const auto workload = workload_before_runs(survey.graph(), inputs, source)) {
       const auto start = Profiler::Clock::now();
-      Measured measured = measure(survey, *values);
+      Measured measured = measure(survey, *workload);
       source.refining->book(seconds_since(start), measured.decision);
       return {std::move(measured.decision), std::move(measured.plan)};
     }
@@ -156,9 +160,7 @@ std::shared_ptr<ServedPlan> ServedPlan::build(PlanSource source, std::span<const
     // A plan that was measured lives on meanwhile: its executables are compiled already.
     choice.plan = Executor::build(survey, choice.decision, {}, kept);
   }
-  served->serve(std::move(choice.plan), choice.decision);
-  served->refining_ = measures_beside_runs(options) && choice.decision.placement == kEstimated;
-  served->wants_refining_ = served->refining_;
+  served->start(std::move(choice.plan), std::move(choice.decision));
   return served;
 }
 
@@ -181,10 +183,16 @@ std::shared_ptr<ServedPlan> ServedPlan::of(Plan& kept, PlanSource source) {
     if (served->source_.forget) served->source_.forget();
     return build(std::move(served->source_), {});
   }
-  served->serve(std::move(plan), std::move(decision));
-  served->refining_ = measures_beside_runs(options) && kept.explanation.placement == kEstimated;
-  served->wants_refining_ = served->refining_;
+  served->start(std::move(plan), std::move(decision));
   return served;
+}
+
+// What serves first.
+void ServedPlan::start(std::shared_ptr<Executor> plan, Decision decision) {
+  refining_ = measures_beside_runs(*source_.options) && decision.placement == kEstimated;
+  if (refining_) sampler_ = std::make_unique<RunSampler>(source_.is_open);
+  serve(std::move(plan), std::move(decision));
+  wants_refining_ = refining_;
 }
 
 std::shared_ptr<Executor> ServedPlan::plan() const {
@@ -194,9 +202,17 @@ std::shared_ptr<Executor> ServedPlan::plan() const {
 
 void ServedPlan::run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
                      bool device_results) {
-  if (wants_refining_.load(std::memory_order_relaxed) && source_.refining->claim()) {
-    hand_over(inputs);
+  if (!wants_refining_.load(std::memory_order_relaxed)) {
+    return serve_run(inputs, outputs, profiler, device_results);
   }
+  std::optional<RunSampler::Sample> sample = begin_sample(inputs);
+  serve_run(inputs, outputs, profiler, device_results);
+  const bool is_complete = sample ? sampler_->end(std::move(*sample)) : sampler_->is_complete();
+  if (is_complete && source_.refining->claim()) hand_over();
+}
+
+void ServedPlan::serve_run(std::span<const Data> inputs, std::span<Data> outputs,
+                           Profiler& profiler, bool device_results) {
   const Check check = check_.load(std::memory_order_relaxed);
   if (check == Check::kRecord) return run_recorded(inputs, outputs, profiler, device_results);
   if (check == Check::kRecorded) begin_check();
@@ -332,14 +348,29 @@ bool ServedPlan::amends(const ResultCheck& found, Decision& decision) const {
   return amended;
 }
 
-void ServedPlan::hand_over(std::span<const Data> inputs) {
+std::optional<RunSampler::Sample> ServedPlan::begin_sample(std::span<const Data> inputs) {
+  try {
+    const bool is_ripe = source_.refining->is_ripe();
+    CallerStream* const stream = CallerStream::current();
+    if (is_ripe && stream != nullptr) stream->wait();
+    return sampler_->begin(inputs, is_ripe);
+  } catch (...) {  // the run does not need it
+    wants_refining_ = false;
+    end_refining(exception_text());
+    return std::nullopt;
+  }
+}
+
+void ServedPlan::hand_over() {
   if (!wants_refining_.exchange(false)) {  // another thread's run was first
     source_.refining->release();
     return;
   }
   try {
-    if (CallerStream* stream = CallerStream::current()) stream->wait();
-    auto own = std::make_shared<std::vector<Data>>(copies(inputs));
+    auto own = std::make_shared<Workload>(sampler_->take());
+    for (const Explanation::LaunchRow& launch : plan()->explain().launches) {
+      own->served_by.push_back(launch.engine);
+    }
     Refiner::process().add([weak = weak_from_this(), own = std::move(own),
                             refining = source_.refining](const Refiner::Stop& ending) {
       const Refiner::Stop stop = [&] { return ending() || refining->stopped(); };
@@ -381,7 +412,7 @@ Decision ServedPlan::decision() const {
   return decision_;
 }
 
-void ServedPlan::refine(std::span<const Data> inputs, const Refiner::Stop& stop) {
+void ServedPlan::refine(const Workload& workload, const Refiner::Stop& stop) {
   try {
     const ProgramOptions& options = *source_.options;
     const std::shared_ptr<const Graph> graph = source_.graph();
@@ -392,7 +423,7 @@ void ServedPlan::refine(std::span<const Data> inputs, const Refiner::Stop& stop)
       better.plan = Executor::build(survey, better.decision);
     } else {
       const auto start = Profiler::Clock::now();
-      better = measure(survey, inputs, {stop, /*beside_runs=*/true});
+      better = measure(survey, workload, {stop, /*beside_runs=*/true});
       if (stop()) return;
       source_.refining->book(seconds_since(start), better.decision);
     }

@@ -18,6 +18,7 @@
 #include "plan/plan.h"
 #include "program/refiner.h"
 #include "program/result_check.h"
+#include "program/run_sampler.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"
 #include "xrt/options.h"
@@ -34,6 +35,7 @@ struct PlanSource {
   // Of a plan with open dimensions: who runs the program at fixed sizes. Placement by estimates,
   // which look at sizes, takes it over where all its engines take any size.
   std::optional<Decision> like = {};
+  bool is_open = false;   // whether it has open dimensions
   std::string note = {};  // for explain(), where it is not empty
 };
 
@@ -46,7 +48,8 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   // Serves a plan from the disk cache.
   static std::shared_ptr<ServedPlan> of(Plan& kept, PlanSource source);
 
-  // As Executor::run. Where there is something to measure a run hands copies of its inputs over.
+  // As Executor::run. Where there is something to measure copies of inputs are taken, and handed
+  // over.
   void run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
            bool device_results);
   Explanation explain() const;
@@ -72,13 +75,19 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   // Warns of what a check has found, and changes the decision where a plan without it can be made:
   // true if there is one to be built.
   bool amends(const ResultCheck& found, Decision& decision) const;
-  void hand_over(std::span<const Data> inputs);
+  void start(std::shared_ptr<Executor> plan, Decision decision);
+  void serve_run(std::span<const Data> inputs, std::span<Data> outputs, Profiler& profiler,
+                 bool device_results);
+  // What is to be measured once the run has ended; nothing for most runs.
+  std::optional<RunSampler::Sample> begin_sample(std::span<const Data> inputs);
+  void hand_over();
   // Measures, and swaps the winner in: runs that have begun end on the plan they began with.
-  void refine(std::span<const Data> inputs, const Refiner::Stop& stop);
+  void refine(const Workload& workload, const Refiner::Stop& stop);
   void end_refining(std::string trouble);
 
   PlanSource source_;
   std::atomic<bool> wants_refining_{false};
+  std::unique_ptr<RunSampler> sampler_;  // where the plan is to be measured beside the runs
   mutable std::mutex mutex_;
   std::shared_ptr<Executor> plan_;  // never null after build()
   Decision decision_;               // that plan_ was made by

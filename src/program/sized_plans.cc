@@ -391,6 +391,7 @@ std::shared_ptr<ServedPlan> SizedPlans::build(const Sizes& sizes, std::span<cons
   source.graph = [graph = program_.graph, options = program_.options, types] {
     return specialised(*graph(), types, *options);
   };
+  source.is_open = is_open(sizes);
   std::string shapes;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i]) shapes += " " + ports_.inputs[i].name + " " + to_string(*types[i]);

@@ -10,11 +10,14 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "measure/contention.h"
@@ -49,7 +52,7 @@ Graph small_graph(const std::string& output, const Shape& shape = {Dim(4)}) {
 
 void expect_right(Program& program, std::int64_t count = 4) {
   Tensor x = Tensor::allocate(DType::kFloat32, {count});
-  for (std::int64_t i = 0; i < count; ++i) x.data<float>()[i] = static_cast<float>(i) - 1;
+  for (std::int64_t i = 0; i < count; ++i) x.data<float>()[i] = static_cast<float>(i % 8) - 1;
   const std::vector<Data> y = program.run({{"x", x}});
   for (std::int64_t i = 0; i < count; ++i) {
     const float expected = std::exp(std::max(x.data<float>()[i], 0.0F));
@@ -272,6 +275,95 @@ TEST(MeasuringBesideRuns, ShapesAreMeasuredUntilTheBudgetIsSpent) {
   expect_right(*program, 7);
   EXPECT_EQ(program->explain().placement, "measured for other shapes");
   EXPECT_EQ(engine_of_exp(*program), first);
+}
+
+// Takes any size. A run takes `us`; one of other sizes than the run before `change_us` more, and
+// one of sizes that the executable has not seen `first_us` more.
+class SizeAware : public testing::PickyEngine {
+ public:
+  struct Costs {
+    int us = 0, change_us = 0, first_us = 0;
+  };
+  SizeAware(std::string name, Costs costs) : PickyEngine(std::move(name), {}), costs_(costs) {
+    info_.shapes = Shapes::kAny;
+  }
+  Support supports(const SupportQuery&) const override { return Support::yes(); }
+  std::shared_ptr<const Executable> compile(const Function& function,
+                                            const CompileOptions& options) const override {
+    return std::make_shared<Aware>(get_engine("native")->compile(function, options), costs_);
+  }
+
+ private:
+  class Aware : public Executable {
+   public:
+    Aware(std::shared_ptr<const Executable> inner, Costs costs)
+        : inner_(std::move(inner)), costs_(costs) {}
+    std::unique_ptr<RunContext> create_context() const override { return inner_->create_context(); }
+    void run(const RunArgs& args) const override {
+      const std::int64_t count = data_of(args).inputs[0].tensor().count();
+      int us = costs_.us;
+      {
+        const std::lock_guard lock(mutex_);
+        if (std::exchange(last_, count) != count) us += costs_.change_us;
+        if (seen_.insert(count).second) us += costs_.first_us;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(us));
+      inner_->run(args);
+    }
+
+   private:
+    std::shared_ptr<const Executable> inner_;
+    Costs costs_;
+    mutable std::mutex mutex_;
+    mutable std::int64_t last_ = 0;
+    mutable std::set<std::int64_t> seen_;
+  };
+
+  Costs costs_;
+};
+
+std::string aware(const std::string& name, SizeAware::Costs costs) {
+  register_engine(std::make_shared<SizeAware>(name, costs));
+  return name;
+}
+
+// Who runs the plan with open dimensions once it is measured; `next` gives the sizes.
+std::string measured_for(const std::vector<std::string>& engines, const std::string& output,
+                         const std::function<std::int64_t()>& next) {
+  const auto program =
+      Program::compile(small_graph(output, {Dim("N")}),
+                       {.engines = {"auto", engines.at(0), engines.at(1)}, .auto_budget_s = 5});
+  // Have plans of their own.
+  for (const std::int64_t size : {1, 2}) expect_right(*program, size);
+  const auto end = Clock::now() + seconds(60);
+  while (Clock::now() < end) {
+    expect_right(*program, next());
+    if (program->explain().placement == "measured") return engine_of_exp(*program);
+  }
+  return "";
+}
+
+TEST(MeasuringBesideRuns, SizesThatDifferFromRunToRunAreTimedSo) {
+  const std::vector<std::string> engines{aware("changes_slow", {.us = 100, .change_us = 5000}),
+                                         aware("changes_even", {.us = 1000})};
+  std::int64_t run = 0;
+  EXPECT_EQ(measured_for(engines, "changes", [&] { return 3 + run++ % 7; }), "changes_even");
+  EXPECT_EQ(measured_for(engines, "stays", [&] { return run++ == 20 ? 5 : 4; }), "changes_slow");
+}
+
+TEST(MeasuringBesideRuns, WhatNewSizesTakeCountsWhereTheyKeepComing) {
+  // Of each pair the first begins, so that its first runs are those of the user.
+  for (const bool begins : {true, false}) {
+    const std::string suffix = begins ? "_begins" : "_follows";
+    std::vector<std::string> engines{aware("new_slow" + suffix, {.us = 100, .first_us = 20000}),
+                                     aware("new_even" + suffix, {.us = 1000})};
+    if (!begins) std::swap(engines[0], engines[1]);
+    std::int64_t run = 0;
+    EXPECT_EQ(measured_for(engines, "new" + suffix, [&] { return 3 + run++; }),
+              "new_even" + suffix);
+    EXPECT_EQ(measured_for(engines, "old" + suffix, [&] { return 3 + run++ % 7; }),
+              "new_slow" + suffix);
+  }
 }
 
 TEST(MeasuringBesideRuns, AFailureIsToldByTheExplanation) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values to measure with where the user's are not known.
+#include "measure/workload.h"
+
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <random>
+#include <utility>
 
-#include "measure/measure.h"
+#include "options/sizes.h"
 
 namespace xrt {
 namespace {
@@ -52,9 +55,21 @@ void fill(Tensor& tensor, std::mt19937& generator) {
   draw<2>(tensor, {0, 1}, static_cast<std::size_t>(bit_width(tensor.dtype())) / 8, generator);
 }
 
-}  // namespace
+// The type with the sizes of its ranges' `size` in place of their names.
+Type sized(Type type, const std::vector<NamedRange>& ranges, std::int64_t NamedRange::*size) {
+  if (!type.has_rank()) return type;
+  for (Dim& dim : *type.shape) {
+    const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const NamedRange& r) {
+      return dim.is_symbol() && r.name == dim.symbol();
+    });
+    if (range != ranges.end()) dim = Dim((*range).*size);
+  }
+  return type;
+}
 
-std::optional<std::vector<Data>> synthetic_inputs(const Graph& graph) {
+std::optional<std::vector<Data>> synthetic_inputs(const Graph& graph,
+                                                  const std::vector<NamedRange>& ranges,
+                                                  std::int64_t NamedRange::*size) {
   std::mt19937 generator(0);
   std::vector<Data> inputs;
   for (const ValueId v : graph.inputs()) {
@@ -63,7 +78,7 @@ std::optional<std::vector<Data>> synthetic_inputs(const Graph& graph) {
       inputs.emplace_back(fallback->second.clone());
       continue;
     }
-    const Type& type = graph.type(v);
+    const Type type = sized(graph.type(v), ranges, size);
     if (!type.is_tensor() || !type.is_static() || type.dtype == DType::kUndefined) {
       return std::nullopt;
     }
@@ -72,6 +87,45 @@ std::optional<std::vector<Data>> synthetic_inputs(const Graph& graph) {
     inputs.emplace_back(std::move(tensor));
   }
   return inputs;
+}
+
+}  // namespace
+
+std::optional<Workload> synthetic_workload(const Graph& graph, const ProgramOptions& options) {
+  const std::vector<NamedRange> ranges = named_ranges(options);
+  Workload workload;
+  for (const auto size : {&NamedRange::usual, &NamedRange::least, &NamedRange::most}) {
+    std::optional<std::vector<Data>> inputs = synthetic_inputs(graph, ranges, size);
+    if (!inputs) return std::nullopt;
+    const bool is_known =
+        std::any_of(workload.runs.begin(), workload.runs.end(),
+                    [&](const auto& run) { return have_equal_sizes(run, *inputs); });
+    if (!is_known) workload.runs.push_back(std::move(*inputs));
+  }
+  return workload;
+}
+
+std::vector<Data> copies(std::span<const Data> inputs) {
+  std::vector<Data> result;
+  for (const Data& data : inputs) {
+    result.push_back(data.is_tensor() ? Data(data.tensor().clone()) : data);
+  }
+  return result;
+}
+
+std::size_t bytes_of(std::span<const Data> inputs) {
+  std::size_t bytes = 0;
+  for (const Data& data : inputs) {
+    if (data.is_tensor()) bytes += data.tensor().bytes();
+  }
+  return bytes;
+}
+
+bool have_equal_sizes(std::span<const Data> a, std::span<const Data> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Data& p, const Data& q) {
+    if (p.is_tensor() != q.is_tensor()) return false;
+    return !p.is_tensor() || p.tensor().dims() == q.tensor().dims();
+  });
 }
 
 }  // namespace xrt
