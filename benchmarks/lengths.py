@@ -7,7 +7,8 @@
 
 Each turn runs every length once, in an order of its own; ONNX Runtime runs the same text just
 before or after. Each run begins a pause after the last one: the threads of whoever ran look for
-work in a loop for some milliseconds, and would have a processor that the other one counts on.
+work in a loop, those of ONNX Runtime for 40 ms, and would have a processor that the other one
+counts on.
 Printed are the means of a turn, and their ratio: loading is outside, all that a new length costs is
 inside. `--memory` runs 1,000 different sizes in a process of its own and prints the resident memory
 after ten and after all of them.
@@ -141,7 +142,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--sizes", type=int, default=1000)
-    parser.add_argument("--pause", type=float, default=0.02, help="seconds before each run")
+    parser.add_argument("--pause", type=float, default=0.06, help="seconds before each run")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--grow", help=argparse.SUPPRESS)
     options = parser.parse_args()

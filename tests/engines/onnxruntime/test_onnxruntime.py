@@ -269,7 +269,7 @@ def test_threads_of_one_session_wait_for_work_in_a_loop(cores: int) -> None:
     first = engine.keep(Compiled(), spins)
     options, spins = engine.settings(function)
     assert not spins
-    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     second = engine.keep(Compiled(), spins)
     del first
     gc.collect()
@@ -280,4 +280,4 @@ def test_threads_of_one_session_wait_for_work_in_a_loop(cores: int) -> None:
         openxrt.set_num_threads(cores - 1)
         options, spins = engine.settings(function)
         assert not spins
-        assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+        assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
