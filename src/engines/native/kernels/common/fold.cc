@@ -71,16 +71,10 @@ void arg_columns(bool largest, bool last, const T* x, std::int64_t n, std::int64
 constexpr std::int64_t kPartSize = 4096;
 constexpr std::int64_t kRowAlone = 32;     // from here on rows go one by one
 constexpr std::int64_t kRowTogether = 16;  // a vector, where several rows go together
-constexpr std::int64_t kLongRow = 512;     // from here on several do not stay in the first cache
 
 void exponentials_row(Exponentials kind, const float* x, std::int64_t n, float* y) {
   const VectorOps& ops = vector_ops();
   const float highest = ops.maximum(x, n);
-  if (kind == Exponentials::kSoftmax) {
-    const float sum = ops.exp_shifted(x, y, n, highest);
-    ops.scale_shift(y, y, n, 1.0F / sum, 0.0F);
-    return;
-  }
   // y may be x, so the exponentials go elsewhere.
   constexpr std::int64_t kBlock = 512;
   float block[kBlock];
@@ -162,7 +156,7 @@ void fold_block(const KernelContext& k, FoldKind kind, FoldType type, const void
   }
   // Few and large blocks. Where rows are long their columns are divided, else the rows: then each
   // piece has a result, and these are folded.
-  constexpr std::int64_t kColumns = 1024;
+  constexpr std::int64_t kColumns = 4096;
   if (inner >= 2 * kColumns) {
     const std::int64_t parts = ceil_div(inner, kColumns);
     k.parallel_for(outer * parts, std::max<std::int64_t>(kFoldGrain / (n * kColumns), 1),
@@ -232,7 +226,7 @@ void exponentials_block(const KernelContext& k, Exponentials kind, const float* 
                         std::int64_t outer, std::int64_t n, std::int64_t inner, float* y) {
   const bool sums = kind == Exponentials::kLogSum;
   const std::int64_t each = n * inner;
-  if (inner == 1 && kind == Exponentials::kSoftmax && n >= kRowTogether && n < kLongRow) {
+  if (inner == 1 && kind == Exponentials::kSoftmax && n >= kRowTogether) {
     k.parallel_for(outer, std::max<std::int64_t>(8192 / n, 1),
                    [&](std::int64_t begin, std::int64_t end) {
                      vector_ops().softmax_rows(x + begin * n, y + begin * n, end - begin, n);

@@ -35,8 +35,7 @@ struct VectorOps {
   float (*dot)(const float* a, const float* b, std::int64_t n);
   // y[i] = exp(x[i] - shift) of x[i] <= shift; returns the sum of y, which may be x.
   float (*exp_shifted)(const float* x, float* y, std::int64_t n, float shift);
-  // y[o] = the softmax of x[o], of `outer` rows of n elements: 16 at least, and few enough that 16
-  // rows stay in the first cache. y may be x.
+  // y[o] = the softmax of x[o], of `outer` rows of n elements, 16 at least. y may be x.
   void (*softmax_rows)(const float* x, float* y, std::int64_t outer, std::int64_t n);
   // y[i] = x[i] * scale + shift
   void (*scale_shift)(const float* x, float* y, std::int64_t n, float scale, float shift);
