@@ -419,7 +419,7 @@ class _Scratch:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.folder = tempfile.TemporaryDirectory(dir=folder)
+        self.folder = tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True)
         self.path = Path(self.folder.name) / "optimized.onnx"
 
     def take(self) -> bytes | None:

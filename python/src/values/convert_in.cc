@@ -304,6 +304,9 @@ Data to_result(nb::handle object, const Type& type, std::string_view name) {
   try {
     return to_data(object, type, name, Access::kRead);
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::kResource) {
+      throw Error(ErrorCode::kResource, fmt::format("{}: {}", name, error.what()));
+    }
     throw Error(ErrorCode::kEngine, error.what());
   }
 }
