@@ -39,6 +39,13 @@ CHOICES = {
 # By kind of fault: what may fail besides what the client itself asked for. The compile cache and a
 # full disk may cost time, never an error; without descriptors anything may be refused.
 FAULTS = ("worker", "descriptors", "disk")
+# What an error of a fault says, and its kinds: the system refused a file of ours, memory that is
+# shared with a worker (a file, too), or a file of an engine's library.
+REFUSED = (openxrt.IoError, openxrt.ResourceError, openxrt.EngineError)
+SAYS = {
+    "descriptors": os.strerror(errno.EMFILE),
+    "disk": os.strerror(errno.EFBIG),
+}
 
 
 class Faults:
@@ -168,11 +175,13 @@ class Client:
         path = self.load.folder / f"{model.name}.onnx"
         source: Any = path if self.chance.random() < 0.5 else model.content
         text = f"{model.name} on {name}, {options}"
+        loaded = Loaded(model, None, isolated, bounded, text)  # type: ignore[arg-type]
         if self.chance.random() < 0.03:
             cut = model.content[: self.chance.randrange(len(model.content))]
-            self.expect_error(f"load a part of {text}", lambda: openxrt.load(cut), openxrt.Error)
+            part = dataclasses.replace(loaded, isolated=False, bounded=False)
+            what = f"load a part of {text}"
+            self.expect_error(what, part, lambda: openxrt.load(cut), openxrt.InvalidModel)
             return None
-        loaded = Loaded(model, None, isolated, bounded, text)  # type: ignore[arg-type]
         made = self.attempt(
             f"load {text}", loaded, lambda: openxrt.load(source, engine=engines, **options)
         )
@@ -187,8 +196,9 @@ class Client:
             values = self.chance.choice(model.refused)
             self.expect_error(
                 f"refused values for {loaded.text}",
+                loaded,
                 lambda: loaded.program.run(values),
-                openxrt.Error,
+                (openxrt.InvalidArgument, openxrt.EngineError),
             )
         elif chance < 0.10:
             self.run_wrong_inputs(loaded)
@@ -196,8 +206,9 @@ class Client:
             with self.load.faults.ends_worker(loaded, True):
                 self.expect_error(
                     f"a run without end of {loaded.text}",
+                    loaded,
                     lambda: loaded.program.run(model.endless, timeout=0.2),
-                    openxrt.Error if loaded.isolated else openxrt.ResourceError,
+                    openxrt.ResourceError,
                 )
         elif chance < 0.16:
             self.attempt(f"explain {loaded.text}", loaded, lambda: str(loaded.program.explain()))
@@ -233,8 +244,9 @@ class Client:
             del values[name]
         self.expect_error(
             f"{kind} of '{name}' of {loaded.text}",
+            loaded,
             lambda: loaded.program.run(values),
-            (openxrt.Error, ValueError, TypeError),
+            (openxrt.InvalidArgument, TypeError),
         )
 
     def begin(self, what: str) -> float:
@@ -262,48 +274,40 @@ class Client:
     @staticmethod
     def excuse(error: Exception, loaded: Loaded, faults: set[str], *, timed: bool) -> str:
         """What the error is of; empty: there was to be none."""
-        if isinstance(error, openxrt.InternalError):
-            return ""
         text = str(error)
-        if timed and isinstance(error, openxrt.ResourceError) and "longer than its limit" in text:
-            return "timeouts"
-        known = isinstance(error, openxrt.Error)
-        # An engine of Python wraps the refusal in its own error.
-        if known and loaded.bounded and "max_memory_bytes" in text:
-            return "bounds on memory"
-        if "descriptors" in faults:
-            out_of_files = isinstance(error, OSError) and error.errno in (
-                errno.EMFILE,
-                errno.ENFILE,
-            )
-            return "descriptors" if known or out_of_files else ""
-        if "worker" in faults and loaded.isolated and isinstance(error, openxrt.EngineError):
+        if isinstance(error, openxrt.ResourceError):
+            if timed and "longer than its limit" in text:
+                return "timeouts"
+            if loaded.bounded and "max_memory_bytes" in text:
+                return "bounds on memory"
+        is_of_engine = isinstance(error, openxrt.EngineError)
+        if is_of_engine and "worker" in faults and loaded.isolated and "worker" in text:
             return "workers"
-        # Memory that is shared with a worker is a file, and engines write files while they compile.
-        if "disk" in faults and known:
-            return "a full disk"
+        for name in faults & SAYS.keys():
+            if isinstance(error, (*REFUSED, OSError)) and SAYS[name] in text:
+                return name
         return ""
 
     def expect_error(
         self,
         what: str,
+        loaded: Loaded,
         call: Callable[[], Any],
         kinds: type[Exception] | tuple[type[Exception], ...],
     ) -> None:
+        """One of the kinds, or one of a fault that came first."""
         start, tally = self.begin(what), self.load.tally
         try:
             call()
             tally.fail("no error", what)
-        except kinds as error:
-            if isinstance(error, openxrt.InternalError):
-                tally.fail("error", f"{what}: {error}")
-            else:
-                tally.count("errors that were asked for")
         except Exception as error:  # every kind is judged
-            if self.load.faults.during(start):
-                tally.count("errors of another kind, with a fault")
+            faults = self.load.faults.during(start)
+            if isinstance(error, kinds):
+                tally.count("errors that were asked for")
+            elif reason := self.excuse(error, loaded, faults, timed=False):
+                tally.count(f"errors of {reason}")
             else:
-                tally.fail("error", f"{what}: {type(error).__name__}: {error}")
+                tally.fail("error", f"{what}: {type(error).__name__}: {error} {sorted(faults)}")
         finally:
             self.began = 0.0
 

@@ -233,6 +233,8 @@ std::vector<Case> cases() {
       {Tensor::from<std::uint8_t>(DType::kUInt8, {4}, std::vector<std::uint8_t>{1, 2, 3, 4}),
        numbers({1, 2})},
       {{"axis", std::int64_t{0}}, {"block_size", kMax}});
+  // Their range is infinite, and the quotient that gives the zero point no number.
+  add("DynamicQuantizeLinear", "DynamicQuantizeLinear", {numbers({-INFINITY, 1, INFINITY})});
   return list;
 }
 
@@ -253,6 +255,7 @@ void try_case(const Case& c, bool known) {
   }
   std::vector<std::string> outputs_named = {"y"};
   if (c.op == "TopK") outputs_named.emplace_back("indices");
+  if (c.op == "DynamicQuantizeLinear") outputs_named.insert(outputs_named.end(), {"scale", "zero"});
   const NodeId node = g.add_node("", c.op, values, outputs_named, c.attributes, "y");
   for (const ValueId v : g.node(node).outputs) g.add_output(v);
   try {

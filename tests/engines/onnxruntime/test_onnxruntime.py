@@ -155,6 +155,18 @@ def test_strings_and_sequences() -> None:
     assert first.tolist() == ["x", "y"]
 
 
+def test_strings_that_have_no_room() -> None:
+    model = make_model(
+        [helper.make_node("StringConcat", ["a", "b"], ["c"])],
+        [tensor(name, TensorProto.STRING, ["n"]) for name in "ab"],
+        [tensor("c", TensorProto.STRING, ["n"])],
+    )
+    program = load(model, max_memory_bytes=64)
+    texts = np.array(["a"] * 100, object)
+    with pytest.raises(openxrt.ResourceError, match="onnxruntime.*max_memory_bytes"):
+        program.run({"a": texts, "b": texts})
+
+
 def test_what_it_leaves_to_others_has_reasons() -> None:
     model = make_model(
         [

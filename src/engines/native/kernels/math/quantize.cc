@@ -231,7 +231,8 @@ void run_dynamic_quantize(KernelContext& k) {
   }
   const float scale = (high - low) / 255.0F;
   const float divisor = scale == 0 ? 1.0F : scale;
-  const float zero = std::clamp(std::nearbyint(0.0F - low / divisor), 0.0F, 255.0F);
+  // Zero where infinities make the quotient no number.
+  const float zero = std::fmin(std::fmax(std::nearbyint(0.0F - low / divisor), 0.0F), 255.0F);
   Tensor& y = k.output(0, DType::kUInt8, x.dims());
   k.output(1, DType::kFloat32, {}).data<float>()[0] = scale;
   k.output(2, DType::kUInt8, {}).data<std::uint8_t>()[0] = static_cast<std::uint8_t>(zero);
