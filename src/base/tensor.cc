@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -107,7 +108,8 @@ std::shared_ptr<void> allocate_aligned(std::size_t bytes, DType dtype, const Dim
   const bool huge = rounded >= kHugeBytes;
   void* memory = nullptr;
   if (huge) {
-    free.block = memory = std::aligned_alloc(kHugePage, rounded);
+    // Unlike aligned_alloc() of any number of bytes.
+    if (::posix_memalign(&memory, kHugePage, rounded) == 0) free.block = memory;
   } else {
     free.block = small_block(rounded, memory);
   }

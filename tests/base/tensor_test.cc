@@ -25,6 +25,13 @@ TEST(Tensor, SizesAreChecked) {
   EXPECT_THROW(Tensor::allocate(DType::kUndefined, {1}), Error);
 }
 
+TEST(Tensor, LargeOnesMayHaveAnyNumberOfBytes) {
+  constexpr std::int64_t kBytes = (std::int64_t{5} << 20) + 1;
+  Tensor made = Tensor::allocate(DType::kUInt8, {kBytes});
+  made.data<std::uint8_t>()[kBytes - 1] = 7;
+  EXPECT_EQ(made.to_int64().back(), 7);
+}
+
 TEST(Tensor, PackedIntegersAreWidened) {
   Tensor t = Tensor::allocate(DType::kInt4, {3});
   t.data<std::uint8_t>()[0] = 0xF7;  // 7, then -1

@@ -227,6 +227,15 @@ std::optional<std::string> quantize_linear(const Graph& graph, const Node& node)
          "inverse, which shows half way between two levels";
 }
 
+std::optional<std::string> factors(const Graph&, const Node& node) {
+  for (const char* name : {"alpha", "beta", "gamma"}) {
+    if (node.attr_float(name, 1.0F) == 0) {
+      return "the CPU plugin takes a factor of zero for one that is not given";
+    }
+  }
+  return std::nullopt;
+}
+
 // Of exact sizes, which a node's signature (support.cc) has not.
 std::optional<std::string> block_refusal(const Graph& graph, const Node& node) {
   if (node.op != "DequantizeLinear") return std::nullopt;
@@ -306,6 +315,7 @@ constexpr Rule kRules[] = {
     {"DFT", dft},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"Gather", gather},
+    {"HardSigmoid", factors},
     {"LSTM", lstm},
     {"Multinomial", random},
     {"Pad", pad},
@@ -316,6 +326,7 @@ constexpr Rule kRules[] = {
     {"RandomUniformLike", random},
     {"Resize", resize},
     {"RoiAlign", roi_align},
+    {"Selu", factors},
     {"Slice", slice},
     {"SpaceToDepth", space_to_depth},
 };
