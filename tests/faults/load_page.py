@@ -9,7 +9,6 @@ python tests/faults/load_page.py report.json    # of ./dev fuzz load --json repo
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,9 +53,7 @@ def page(report: dict[str, Any]) -> str:
     text += rows(report["counts"], "outcome") + "\n" + rows(report["faults"], "fault") + GROWTH
     for name, found in report["growth"].items():
         unit, suffix = (MIB, " MiB") if name == "memory" else (1, "")
-        cells = [f"{found[key] / unit:.1f}{suffix}" for key in ("median", "rise")]
-        bounded = math.isfinite(found["allowed"])
-        cells.append(f"{found['allowed'] / unit:.1f}{suffix}" if bounded else "any")
+        cells = [f"{found[key] / unit:.1f}{suffix}" for key in ("median", "rise", "allowed")]
         text += f"| {name} | {' | '.join(cells)} |\n"
     if report["problems"]:
         text += "\nProblems:\n\n" + "".join(f"- {problem}\n" for problem in report["problems"])

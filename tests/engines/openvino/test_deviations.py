@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes that OpenVINO understands otherwise than the standard."""
+"""Nodes that OpenVINO computes otherwise than the standard."""
 
 import numpy as np
 import onnxruntime
@@ -30,3 +30,19 @@ def test_a_factor_of_zero(op: str, factors: dict[str, float]) -> None:
     wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
     program = openxrt.load(model, engine=["openvino", "native"])
     np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_shifts_of_open_sizes(direction: str, dtype: type) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = make_model(
+        [helper.make_node("BitShift", ["x", "by"], ["y"], direction=direction)],
+        [tensor("x", kind, ["n"]), tensor("by", kind, ["n"])],
+        [tensor("y", kind, ["n"])],
+    )
+    program = openxrt.load(model, engine=["openvino", "native"])
+    shift = np.left_shift if direction == "LEFT" else np.right_shift
+    for n in (1, 5, 30, 255):
+        x, by = np.arange(255 - n, 255).astype(dtype), np.full(n, 4, dtype)
+        np.testing.assert_array_equal(program.run({"x": x, "by": by})["y"], shift(x, by))
