@@ -138,6 +138,7 @@ class XRT_API Calibrator {
 struct ChannelRange {
   std::vector<float> low, high;      // zero is among them
   std::vector<double> mean, square;  // of the elements, and of their squares
+  std::int64_t count = 0;            // of the elements seen, per channel
 };
 using ChannelRanges = std::map<std::string, ChannelRange>;  // by the value's name
 

@@ -90,7 +90,7 @@ ChannelRanges ChannelWatcher::ranges() const {
   for (std::size_t v = 0; v < state_->sums.size(); ++v) {
     const State::Sums& s = state_->sums[v];
     if (s.count == 0) continue;
-    ChannelRange range{s.low, s.high, s.sum, s.square};
+    ChannelRange range{s.low, s.high, s.sum, s.square, s.count};
     for (double& m : range.mean) m /= static_cast<double>(s.count);
     for (double& m : range.square) m /= static_cast<double>(s.count);
     result[state_->values.names()[v]] = std::move(range);

@@ -31,6 +31,9 @@ using Factors = std::vector<double>;
 constexpr double kWorthIt = 0.9;        // of the noise: where dividing costs nothing at run time
 constexpr double kWorthAMul = 0.5;      // where it costs a Mul
 constexpr double kLargestFactor = 1e4;  // and 1 over it
+// Of a channel. The extremes of a few elements say little about those of the next: a factor made of
+// them cuts off what the scale of the whole value would have held.
+constexpr std::int64_t kFewestElements = 100;
 
 bool is_spatial(const Node& node) { return is_op(node, "Conv") || is_op(node, "ConvTranspose"); }
 
@@ -132,7 +135,7 @@ class Smoother {
  private:
   bool smooth_value(ValueId x, Activations form) {
     const auto known = channels_.find(graph_.value(x).name);
-    if (known == channels_.end()) return false;
+    if (known == channels_.end() || known->second.count < kFewestElements) return false;
     const std::vector<NodeId>& readers = readers_.at(x);
     const Type type = graph_.type(x);
     const std::size_t axis = quantization::channel_axis(graph_.node(readers.front()), type.rank());
