@@ -8,9 +8,9 @@
     ./dev bench peers --from peers.json --svg peers.svg               # draw and report again
 
 Every runtime has a process of its own, so that threads and memory are its own; the processes take
-turns, a few runs each, so that drift of the machine meets all alike. They do so there and back,
-and the first run of a turn does not count: it finds caches cold, and threads of the runtime before
-still waiting for work in a loop, which would always be the same runtime's. "xrt auto" is compared
+turns, a few runs each, so that drift of the machine meets all alike. They do so there and back. A
+turn begins when the threads of the runtime before no longer wait for work in a loop, those of ONNX
+Runtime after 40 ms, and its first run does not count: it finds caches cold. "xrt auto" is compared
 with each other column turn by turn: the median over the rounds of one's time over the other's, of
 which the highest is reported. Batch 1, fp32 (OpenVINO's own
 bf16 default is off) but for "xrt auto-low", which has precision="auto" and may take whatever the
@@ -68,6 +68,7 @@ PACKAGES = {
     "pytorch": "torch",
     "xrt": "openxrt",
 }
+PAUSE_SECONDS = 0.06  # before a turn
 # What has a cache of compiled models on disk.
 CACHING = ("openvino", "xrt ")
 
@@ -284,7 +285,8 @@ class Worker:
         return lines[-1] if lines and status > 0 else f"the process ended with status {status}"
 
     def turn(self, count: int) -> None:
-        """One run that does not count, then `count` that do."""
+        """One run that does not count, then `count` that do, after a pause."""
+        time.sleep(PAUSE_SECONDS)
         self.process.stdin.write(f"{1 + count}\n")
         self.process.stdin.flush()
         answer = self.answer()
