@@ -68,6 +68,7 @@ std::vector<std::string> prepare_graph(Graph& graph, const KernelRegistry& regis
   std::vector<std::string> remarks = dnn::fuse_int8(graph);
   for (std::string& remark : fuse_compressed(graph)) remarks.push_back(std::move(remark));
   dequantize_constants(graph);
+  dnn::widen_halves(graph);
   dnn::optimize(graph);
   return remarks;
 }

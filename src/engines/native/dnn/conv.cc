@@ -4,7 +4,8 @@
 // The fused form, op "Conv" of domain kDomain, has the inputs X, W, B (may be left out) and the
 // operands of its post-ops, the attributes of the standard op, the post-op attributes, and
 // `channels_last`: X, Y and the operands are stored as (batch, spatial …, channels).
-// With the attributes of dnn/int8/int8.h it computes on bytes.
+// With the attributes of dnn/int8/int8.h it computes on bytes. With kFactorType X and W are rounded
+// to that type, where the library has a fast convolution of it (dnn/fuse/half.cc).
 #include <algorithm>
 #include <numeric>
 
@@ -24,6 +25,7 @@ struct ConvAttributes {
   WindowAttributes window;
   std::int64_t group = 1;
   bool channels_last = false;
+  DType factor_type = DType::kUndefined;
   std::vector<PostOp> post_ops;
   std::optional<Int8Terms> int8;
 
@@ -32,13 +34,14 @@ struct ConvAttributes {
     a.window = WindowAttributes::of(node);
     a.group = need_int(node, "group");
     a.channels_last = node.attr_int("channels_last", 0) != 0;
+    a.factor_type = static_cast<DType>(node.attr_int(kFactorType, 0));
     a.post_ops = read_post_ops(node);
     a.int8 = Int8Terms::of(node);
     return a;
   }
 };
 
-// The element types of a convolution.
+// The element types that a convolution computes with.
 struct ConvTypes {
   DType x = DType::kFloat32;
   DType w = DType::kFloat32;
@@ -72,17 +75,31 @@ Dims minus_one(Dims dilations) {
 
 class ConvKernel final : public PlanKernel {
  public:
+  // On bytes.
   ConvKernel(ConvAttributes attributes, DType x, dnnl::fpmath_mode mode)
       : PlanKernel({.in_place = summed_inputs(attributes.post_ops), .uses_arena = true}),
         attributes_(std::move(attributes)),
-        types_{x, x, x, x},
-        mode_(mode) {
-    if (attributes_.int8) types_ = {x, DType::kInt8, DType::kFloat32, attributes_.int8->to};
-  }
+        x_(x),
+        y_(attributes_.int8->to),
+        choices_{{x, DType::kInt8, DType::kFloat32, y_}},
+        mode_(mode) {}
 
   explicit ConvKernel(const KernelCreateContext& context)
-      : ConvKernel(ConvAttributes::of(context.node()), context.input_dtype(0),
-                   fpmath_mode(context.options())) {
+      : PlanKernel({.in_place = summed_inputs(read_post_ops(context.node())), .uses_arena = true}),
+        attributes_(ConvAttributes::of(context.node())),
+        x_(context.input_dtype(0)),
+        y_(context.output_dtype(0)),
+        inputs_(input_types(context)),
+        mode_(fpmath_mode(context.options())) {
+    const DType bias = context.has_input(2) ? context.input_dtype(2) : DType::kFloat32;
+    if (attributes_.int8) {
+      choices_ = {{x_, DType::kInt8, DType::kFloat32, y_}};
+    } else if (attributes_.factor_type == DType::kUndefined) {
+      choices_ = {{x_, x_, x_, y_}};
+    } else {
+      choices_ = {{attributes_.factor_type, attributes_.factor_type, bias, y_},
+                  {DType::kFloat32, DType::kFloat32, bias, DType::kFloat32}};
+    }
     if (const Tensor* w = context.constant_input(1)) weights_ = *w;
     if (const Tensor* b = context.constant_input(2)) bias_ = *b;
   }
@@ -97,8 +114,9 @@ class ConvKernel final : public PlanKernel {
     if (element_count(y) == 0) return false;
     std::vector<Dims> operands(4, stored_dims(y, attributes_.channels_last));
     drop_unit_dims(x, w, y, window, operands);
-    const PostOpChain chain = make_chain(attributes_.post_ops, operands, types_.y, y, true);
-    const Description pd = description_of(x, w, y, window, true, &chain);
+    const std::vector<DType> types(operands.size(), y_);
+    const PostOpChain chain = make_chain(attributes_.post_ops, operands, types, y, true);
+    const Description pd = description_of(choices_[0], x, w, y, window, true, &chain);
     return pd && !is_reference(pd.impl_info_str());
   }
 
@@ -114,7 +132,7 @@ class ConvKernel final : public PlanKernel {
     y_dims.insert(y_dims.end(), window.output.begin(), window.output.end());
 
     auto plan = std::make_shared<Plan>();
-    plan->set_output(0, types_.y, stored_dims(y_dims, last));
+    plan->set_output(0, y_, stored_dims(y_dims, last));
     if (element_count(y_dims) == 0) return plan;
     for (const PostOp& op : attributes_.post_ops) {
       if (op.op == "Sum") plan->start_from(0, static_cast<std::size_t>(op.input));
@@ -123,10 +141,17 @@ class ConvKernel final : public PlanKernel {
     std::vector<Dims> operands(inputs.begin(), inputs.end());
     drop_unit_dims(x_dims, w_dims, y_dims, window, operands);
     const bool has_bias = inputs.size() > 2 && !inputs[2].empty();
-    const PostOpChain chain = make_chain(attributes_.post_ops, operands, types_.y, y_dims, last);
-    auto pd = description_of(x_dims, w_dims, y_dims, window, has_bias, &chain);
-    const bool fused = pd && (attributes_.int8 || !is_reference(pd.impl_info_str()));
-    if (!fused) pd = description_of(x_dims, w_dims, y_dims, window, has_bias, nullptr);
+    const PostOpChain chain = make_chain(attributes_.post_ops, operands, inputs_, y_dims, last);
+    Description pd;
+    bool fused = false;
+    for (const ConvTypes& types : choices_) {
+      pd = description_of(types, x_dims, w_dims, y_dims, window, has_bias, &chain);
+      fused = pd && (attributes_.int8 || !is_reference(pd.impl_info_str()));
+      if (fused) break;
+    }
+    if (!fused) {
+      pd = description_of(choices_.back(), x_dims, w_dims, y_dims, window, has_bias, nullptr);
+    }
     if (!pd) {
       throw Error(ErrorCode::kEngine, "oneDNN has no convolution for these shapes");
     }
@@ -175,16 +200,16 @@ class ConvKernel final : public PlanKernel {
     }
   }
 
-  memory::desc plain_weights(const Dims& w) const {
-    if (attributes_.group == 1) return plain_desc(w, types_.w);
+  memory::desc plain_weights(const Dims& w, DType dtype) const {
+    if (attributes_.group == 1) return plain_desc(w, dtype);
     Dims grouped{attributes_.group, w[0] / attributes_.group};
     grouped.insert(grouped.end(), w.begin() + 1, w.end());
-    return plain_desc(grouped, types_.w);
+    return plain_desc(grouped, dtype);
   }
 
   // Empty where oneDNN has no implementation.
-  Description description_of(const Dims& x, const Dims& w, const Dims& y, const Window& window,
-                             bool has_bias, const PostOpChain* chain) const {
+  Description description_of(const ConvTypes& types, const Dims& x, const Dims& w, const Dims& y,
+                             const Window& window, bool has_bias, const PostOpChain* chain) const {
     dnnl::primitive_attr attributes = base_attributes(mode_);
     if (chain != nullptr) attributes.set_post_ops(chain->post_ops);
     if (attributes_.int8) {
@@ -193,12 +218,11 @@ class ConvKernel final : public PlanKernel {
     const bool last = attributes_.channels_last;
     // Rows of channels are what the fast implementations want on both sides; elsewhere they
     // choose, and a reorder brings what they chose.
-    const memory::desc xd = plain_desc(x, types_.x, last);
-    const memory::desc yd = plain_desc(y, types_.y, last);
-    const memory::desc wd = any_layout(plain_weights(w));
-    const memory::desc bd = has_bias
-                                ? memory::desc({w[0]}, data_type(types_.b), memory::format_tag::x)
-                                : memory::desc();
+    const memory::desc xd = plain_desc(x, types.x, last);
+    const memory::desc yd = plain_desc(y, types.y, last);
+    const memory::desc wd = any_layout(plain_weights(w, types.w));
+    const memory::desc bd =
+        has_bias ? memory::desc({w[0]}, data_type(types.b), memory::format_tag::x) : memory::desc();
     const auto make = [&](const memory::desc& from, const memory::desc& to) {
       return Description(cpu_engine(), dnnl::prop_kind::forward_inference,
                          dnnl::algorithm::convolution_direct, from, wd, bd, to, window.strides,
@@ -216,9 +240,9 @@ class ConvKernel final : public PlanKernel {
              const Dims& w_dims, const Dims& y_dims, bool has_bias,
              const PostOpChain* chain) const {
     const bool last = attributes_.channels_last;
-    const Operand x = Plan::input(0, plain_desc(x_dims, types_.x, last));
-    const Operand y = Plan::output(0, plain_desc(y_dims, types_.y, last));
-    const memory::desc plain = plain_weights(w_dims);
+    const Operand x = Plan::input(0, plain_desc(x_dims, x_, last));
+    const Operand y = Plan::output(0, plain_desc(y_dims, y_, last));
+    const memory::desc plain = plain_weights(w_dims, attributes_.int8 ? DType::kInt8 : inputs_[1]);
     const Operand w = weights_.defined()
                           ? plan.constant(packed(1, weights_, plain, pd.weights_desc()))
                           : plan.reordered(Plan::input(1, plain), pd.weights_desc());
@@ -234,7 +258,7 @@ class ConvKernel final : public PlanKernel {
       const auto pack = [&](const Tensor& values, std::size_t slot) {
         return packed_vector(plan, slot, values);
       };
-      for (Plan::Argument& argument : attributes_.int8->arguments(plan, types_.x, pack, 3)) {
+      for (Plan::Argument& argument : attributes_.int8->arguments(plan, x_, pack, 3)) {
         arguments.push_back(std::move(argument));
       }
     }
@@ -247,11 +271,13 @@ class ConvKernel final : public PlanKernel {
     plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), std::move(arguments),
              attributes_.int8 ? int8_name(pd.impl_info_str()) : pd.impl_info_str());
     if (!direct) plan.add_reorder(result, y);
-    if (chain == nullptr) add_post_op_steps(plan, attributes_.post_ops, inputs, types_.y, y, last);
+    if (chain == nullptr) add_post_op_steps(plan, attributes_.post_ops, inputs, inputs_, y, last);
   }
 
   ConvAttributes attributes_;
-  ConvTypes types_;
+  DType x_, y_;
+  std::vector<DType> inputs_;
+  std::vector<ConvTypes> choices_;  // the first that the library has a fast convolution of
   dnnl::fpmath_mode mode_;
   Tensor weights_;
   Tensor bias_;

@@ -77,9 +77,10 @@ class ElementwiseKernel final : public PlanKernel {
     const Operand x = Plan::input(0, plain_desc(operands[0], DType::kFloat32));
     // The first op makes y; the others ride along or follow in place.
     const std::span<const PostOp> rest(post_ops_.begin() + 1, post_ops_.end());
-    if (!add_first(*plan, x, y, operands, rest)) {
-      add_first(*plan, x, y, operands, {});
-      add_post_op_steps(*plan, rest, operands, DType::kFloat32, y, false);
+    const std::vector<DType> types(operands.size(), DType::kFloat32);
+    if (!add_first(*plan, x, y, operands, types, rest)) {
+      add_first(*plan, x, y, operands, types, {});
+      add_post_op_steps(*plan, rest, operands, types, y, false);
     }
     return plan;
   }
@@ -94,9 +95,9 @@ class ElementwiseKernel final : public PlanKernel {
   }
 
   bool add_first(Plan& plan, const Operand& x, const Operand& y, const std::vector<Dims>& operands,
-                 std::span<const PostOp> rest) const {
+                 std::span<const DType> types, std::span<const PostOp> rest) const {
     const PostOp& op = post_ops_[0];
-    const PostOpChain chain = make_chain(rest, operands, DType::kFloat32, y.desc.get_dims(), false);
+    const PostOpChain chain = make_chain(rest, operands, types, y.desc.get_dims(), false);
     dnnl::primitive_attr attributes = base_attributes();
     attributes.set_post_ops(chain.post_ops);
     std::vector<Plan::Argument> arguments{{DNNL_ARG_DST, y}};

@@ -14,6 +14,7 @@
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
+#include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/window.h"
 #include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
@@ -32,7 +33,7 @@ class ImageConvKernel final : public Kernel {
       : attributes_(WindowAttributes::of(context.node())),
         low_(context.node().attr_float("low", -kInfinity)),
         high_(context.node().attr_float("high", kInfinity)) {
-    const Tensor& w = *context.constant_input(1);
+    const Tensor w = converted(*context.constant_input(1), DType::kFloat32);
     const Dims& d = w.dims();
     channels_ = d[0];
     planes_ = d[1];
@@ -160,8 +161,8 @@ bool all(const std::vector<std::int64_t>& values, bool (*holds)(std::int64_t)) {
 std::optional<Attributes> image_convolution(const Graph& graph, const Node& conv) {
   const Tensor* w = graph.constant(conv.input(1));
   const Tensor* b = graph.constant(conv.input(2));
-  if (w == nullptr || w->dtype() != DType::kFloat32 || w->rank() != 4 || w->count() == 0 ||
-      w->dims()[0] % kChannels != 0 || w->dims()[1] > kMostPlanes ||
+  if (w == nullptr || w->rank() != 4 || w->count() == 0 || w->dims()[0] % kChannels != 0 ||
+      w->dims()[1] > kMostPlanes ||
       (conv.input(2).valid() && (b == nullptr || b->dtype() != DType::kFloat32)) ||
       conv.inputs.size() > 3 || need_int(conv, "group") != 1 || is_oversized_window(conv) ||
       !is_dense_window(conv) ||

@@ -3,7 +3,8 @@
 //
 // The fused form, op "MatMul" of domain kDomain, has the inputs A, B, bias (shape [N], may be left
 // out) and the operands of its post-ops. Attributes: perm_a, perm_b (the operand is first
-// transposed so), perm_y (the result is stored transposed so), and the post-op attributes.
+// transposed so), perm_y (the result is stored transposed so), and the post-op attributes. With
+// kFactorType A and B are rounded to that type, where the library has a fast product of it.
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
@@ -158,13 +159,25 @@ Problem pose(const MatMulAttributes& attributes, std::span<const Dims> inputs) {
   return p;
 }
 
+// The element types that a product computes with.
+struct MatMulTypes {
+  DType factors, y;
+};
+
 class MatMulKernel final : public PlanKernel {
  public:
   explicit MatMulKernel(const KernelCreateContext& context)
       : PlanKernel({.uses_arena = true}),
         attributes_(MatMulAttributes::of(context)),
-        dtype_(context.input_dtype(0)),
+        inputs_(input_types(context)),
+        y_(context.output_dtype(0)),
         mode_(fpmath_mode(context.options())) {
+    const auto factors = static_cast<DType>(context.node().attr_int(kFactorType, 0));
+    if (factors == DType::kUndefined) {
+      choices_ = {{inputs_[0], y_}};
+    } else {
+      choices_ = {{factors, y_}, {DType::kFloat32, DType::kFloat32}};
+    }
     if (const Tensor* b = context.constant_input(1)) weights_ = *b;
     if (attributes_.bias >= 0) {
       if (const Tensor* c = context.constant_input(static_cast<std::size_t>(attributes_.bias))) {
@@ -177,17 +190,23 @@ class MatMulKernel final : public PlanKernel {
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
     const Problem problem = pose(attributes_, inputs);
     auto plan = std::make_shared<Plan>();
-    plan->set_output(0, dtype_, problem.y_stored);
+    plan->set_output(0, y_, problem.y_stored);
     if (element_count(problem.y_stored) == 0) return plan;
     if (problem.a.dims.back() == 0) {
       plan->zero_output(0);
-      const Operand y = Plan::output(0, problem.y.desc(dtype_));
+      const Operand y = Plan::output(0, problem.y.desc(y_));
       add_bias_step(*plan, inputs, y);
-      add_post_op_steps(*plan, attributes_.post_ops, inputs, dtype_, y, false);
+      add_post_op_steps(*plan, attributes_.post_ops, inputs, inputs_, y, false);
       return plan;
     }
-    if (!plan_inner_product(*plan, problem, inputs)) plan_matmul(*plan, problem, inputs);
-    return plan;
+    for (const MatMulTypes& types : choices_) {
+      const bool is_last = &types == &choices_.back();
+      if (plan_inner_product(*plan, types, problem, inputs) ||
+          plan_matmul(*plan, types, problem, inputs, is_last)) {
+        return plan;
+      }
+    }
+    throw Error(ErrorCode::kEngine, "oneDNN has no multiplication for these shapes");
   }
 
   void drop_sources() override { weights_ = bias_ = Tensor(); }
@@ -216,7 +235,8 @@ class MatMulKernel final : public PlanKernel {
   }
 
   // Constant weights that all rows share: the primitive with the best packed layouts.
-  bool plan_inner_product(Plan& plan, const Problem& p, std::span<const Dims> inputs) const {
+  bool plan_inner_product(Plan& plan, const MatMulTypes& types, const Problem& p,
+                          std::span<const Dims> inputs) const {
     if (!weights_.defined()) return false;
     // A result of many rows is worth bringing the rows of A together.
     const View dense{p.a.dims, row_major_strides(p.a.dims)};
@@ -227,51 +247,57 @@ class MatMulKernel final : public PlanKernel {
     if (!a || !y || !y->dense() || element_count(p.b.dims) != k * n) return false;
     const auto operands = flattened_operands(inputs, p, a->dims[0]);
     if (!operands) return false;
-    const PostOpChain chain = make_chain(attributes_.post_ops, *operands, dtype_, y->dims, false);
+    const PostOpChain chain = make_chain(attributes_.post_ops, *operands, inputs_, y->dims, false);
     dnnl::primitive_attr attributes = base_attributes(mode_);
     attributes.set_post_ops(chain.post_ops);
     const std::size_t rank = p.b.dims.size();
-    const memory::desc source({n, k}, data_type(dtype_),
+    const memory::desc source({n, k}, data_type(weights_.dtype()),
                               {p.b.strides[rank - 1], p.b.strides[rank - 2]});
-    const memory::desc wd({n, k}, data_type(dtype_), memory::format_tag::any);
+    const memory::desc wd({n, k}, data_type(types.factors), memory::format_tag::any);
     const bool has_bias = attributes_.bias >= 0;
-    const memory::desc bd =
-        has_bias ? memory::desc({n}, data_type(dtype_), memory::format_tag::x) : memory::desc();
+    const memory::desc bd = has_bias ? plain_desc({n}, bias_type()) : memory::desc();
     const dnnl::inner_product_forward::primitive_desc pd(
-        cpu_engine(), dnnl::prop_kind::forward_inference, a->desc(dtype_), wd, bd, y->desc(dtype_),
-        attributes, /*allow_empty=*/true);
+        cpu_engine(), dnnl::prop_kind::forward_inference, a->desc(types.factors), wd, bd,
+        y->desc(types.y), attributes, /*allow_empty=*/true);
     if (!pd || is_reference(pd.impl_info_str())) return false;
-    Operand source_a = plan.reordered(Plan::input(0, p.a.desc(dtype_)), dense.desc(dtype_));
+    Operand source_a =
+        plan.reordered(Plan::input(0, p.a.desc(inputs_[0])), dense.desc(types.factors));
     source_a.desc = pd.src_desc();
+    const Operand result =
+        y_ == types.y ? Plan::output(0, pd.dst_desc()) : plan.temporary(pd.dst_desc());
     std::vector<Plan::Argument> arguments{
         {DNNL_ARG_SRC, source_a},
         {DNNL_ARG_WEIGHTS, plan.constant(packed(1, weights_, source, pd.weights_desc()))},
-        {DNNL_ARG_DST, Plan::output(0, pd.dst_desc())}};
+        {DNNL_ARG_DST, result}};
     if (has_bias) arguments.push_back({DNNL_ARG_BIAS, bias_operand(plan, pd.bias_desc())});
     arguments.insert(arguments.end(), chain.arguments.begin(), chain.arguments.end());
     plan.add(dnnl::inner_product_forward(pd), pd.scratchpad_desc(), std::move(arguments),
              pd.impl_info_str());
+    if (y_ != types.y) plan.add_reorder(result, Plan::output(0, y->desc(y_)));
     return true;
   }
 
-  void plan_matmul(Plan& plan, const Problem& p, std::span<const Dims> inputs) const {
+  // False where there is nothing but a reference loop, unless `takes_any`.
+  bool plan_matmul(Plan& plan, const MatMulTypes& types, const Problem& p,
+                   std::span<const Dims> inputs, bool takes_any) const {
     const std::size_t rank = p.y.dims.size();
     const bool has_bias = attributes_.bias >= 0;
     Dims bias_dims(rank, 1);
     bias_dims.back() = p.y.dims.back();
-    const memory::desc bd = has_bias ? plain_desc(bias_dims, dtype_) : memory::desc();
+    const memory::desc bd = has_bias ? plain_desc(bias_dims, bias_type()) : memory::desc();
     const PostOpChain chain =
-        make_chain(attributes_.post_ops, inputs, dtype_, p.y.dims, /*channels_last=*/false);
+        make_chain(attributes_.post_ops, inputs, inputs_, p.y.dims, /*channels_last=*/false);
     using Description = dnnl::matmul::primitive_desc;
-    const memory::desc given[3] = {p.a.desc(dtype_), p.b.desc(dtype_), p.y.desc(dtype_)};
-    const memory::desc dense[3] = {plain_desc(p.a.dims, dtype_), plain_desc(p.b.dims, dtype_),
-                                   plain_desc(p.y.dims, dtype_)};
+    const DType f = types.factors;
+    const memory::desc given[3] = {p.a.desc(f), p.b.desc(f), p.y.desc(types.y)};
+    const memory::desc dense[3] = {plain_desc(p.a.dims, f), plain_desc(p.b.dims, f),
+                                   plain_desc(p.y.dims, types.y)};
     const auto make = [&](const memory::desc* descs, bool fused) {
       dnnl::primitive_attr attributes = base_attributes(mode_);
       if (fused) attributes.set_post_ops(chain.post_ops);
-      const memory::desc b =
-          weights_.defined() ? memory::desc(p.b.dims, data_type(dtype_), memory::format_tag::any)
-                             : descs[1];
+      const memory::desc b = weights_.defined()
+                                 ? memory::desc(p.b.dims, data_type(f), memory::format_tag::any)
+                                 : descs[1];
       return Description(cpu_engine(), descs[0], b, bd, descs[2], attributes,
                          /*allow_empty=*/true);
     };
@@ -280,16 +306,18 @@ class MatMulKernel final : public PlanKernel {
     Description pd = make(given, true);
     if (!pd || is_reference(pd.impl_info_str())) pd = make(dense, true);
     if (!pd || is_reference(pd.impl_info_str())) {
+      if (!takes_any) return false;
       fused = false;
       pd = make(dense, false);
     }
-    if (!pd) throw Error(ErrorCode::kEngine, "oneDNN has no multiplication for these shapes");
+    if (!pd) return false;
 
-    const Operand a = Plan::input(0, given[0]);
-    const Operand y = Plan::output(0, given[2]);
+    const Operand a = Plan::input(0, p.a.desc(inputs_[0]));
+    const Operand y = Plan::output(0, p.y.desc(y_));
+    const memory::desc given_b = p.b.desc(inputs_[1]);
     const Operand b = weights_.defined()
-                          ? plan.constant(packed(1, weights_, given[1], pd.weights_desc()))
-                          : plan.reordered(Plan::input(1, given[1]), pd.weights_desc());
+                          ? plan.constant(packed(1, weights_, given_b, pd.weights_desc()))
+                          : plan.reordered(Plan::input(1, given_b), pd.weights_desc());
     const bool direct = pd.dst_desc() == y.desc;
     const Operand result = direct ? y : plan.temporary(pd.dst_desc());
     std::vector<Plan::Argument> arguments{{DNNL_ARG_SRC, plan.reordered(a, pd.src_desc())},
@@ -301,8 +329,11 @@ class MatMulKernel final : public PlanKernel {
     }
     plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(arguments), pd.impl_info_str());
     if (!direct) plan.add_reorder(result, y);
-    if (!fused) add_post_op_steps(plan, attributes_.post_ops, inputs, dtype_, y, false);
+    if (!fused) add_post_op_steps(plan, attributes_.post_ops, inputs, inputs_, y, false);
+    return true;
   }
+
+  DType bias_type() const { return inputs_[static_cast<std::size_t>(attributes_.bias)]; }
 
   Operand bias_operand(Plan& plan, const memory::desc& desc) const {
     if (bias_.defined()) return plan.constant(packed(2, bias_, desc, desc));
@@ -312,11 +343,13 @@ class MatMulKernel final : public PlanKernel {
   void add_bias_step(Plan& plan, std::span<const Dims> inputs, const Operand& y) const {
     if (attributes_.bias < 0) return;
     const PostOp add{"Add", 0, 0, attributes_.bias};
-    add_post_op_steps(plan, {&add, 1}, inputs, dtype_, y, false);
+    add_post_op_steps(plan, {&add, 1}, inputs, inputs_, y, false);
   }
 
   MatMulAttributes attributes_;
-  DType dtype_;
+  std::vector<DType> inputs_;
+  DType y_;
+  std::vector<MatMulTypes> choices_;  // the first that the library has a fast product of
   dnnl::fpmath_mode mode_;
   Tensor weights_;
   Tensor bias_;
@@ -329,7 +362,7 @@ class MatMulKernel final : public PlanKernel {
 class OpenMatMulKernel final : public Kernel {
  public:
   static bool takes(const KernelCreateContext& context) {
-    if (context.input_dtype(0) != DType::kFloat32 ||
+    if (context.input_dtype(0) != DType::kFloat32 || context.input_dtype(1) != DType::kFloat32 ||
         (context.input_type(0).is_static() && context.input_type(1).is_static()) ||
         fpmath_mode(context.options()) != dnnl::fpmath_mode::strict) {
       return false;

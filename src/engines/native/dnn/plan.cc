@@ -7,6 +7,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "engines/native/kernels/common/convert.h"
+
 namespace xrt::native::dnn {
 
 using dnnl::memory;
@@ -508,7 +510,13 @@ std::shared_ptr<const PackedWeights> PlanKernel::packed(std::size_t slot, const 
     return shared;
   }
   weights->memory = memory(wanted, cpu_engine());
-  memory plain(from, cpu_engine(), const_cast<void*>(source.raw()));
+  // The library converts half precision only on processors that compute with it.
+  const bool is_half = from.get_data_type() == memory::data_type::f16 ||
+                       from.get_data_type() == memory::data_type::bf16;
+  const Tensor numbers = is_half ? converted(source, DType::kFloat32) : source;
+  const memory::desc numbers_from =
+      is_half ? memory::desc(from.get_dims(), memory::data_type::f32, from.get_strides()) : from;
+  memory plain(numbers_from, cpu_engine(), const_cast<void*>(numbers.raw()));
   dnnl::stream stream(cpu_engine());
   dnnl::reorder(plain, weights->memory).execute(stream, plain, weights->memory);
   stream.wait();

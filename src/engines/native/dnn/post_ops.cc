@@ -153,7 +153,7 @@ namespace {
 
 // The second operand as the kernel sees it: a tensor whose memory has the channels last if
 // `channels_last`, described in the order of the destination.
-Operand binary_operand(const PostOp& op, std::span<const Dims> inputs, DType dtype,
+Operand binary_operand(const PostOp& op, std::span<const Dims> inputs, std::span<const DType> types,
                        std::size_t rank, bool channels_last) {
   const auto i = static_cast<std::size_t>(op.input);
   Dims dims = padded_dims(inputs[i], rank);
@@ -163,13 +163,19 @@ Operand binary_operand(const PostOp& op, std::span<const Dims> inputs, DType dty
     dims.pop_back();
     dims.insert(dims.begin() + 1, channels);
   }
-  return Plan::input(i, plain_desc(dims, dtype, channels_last));
+  return Plan::input(i, plain_desc(dims, types[i], channels_last));
 }
 
 }  // namespace
 
-PostOpChain make_chain(std::span<const PostOp> post_ops, std::span<const Dims> inputs, DType dtype,
-                       const Dims& destination, bool channels_last) {
+std::vector<DType> input_types(const NodeView& node) {
+  std::vector<DType> types;
+  for (std::size_t i = 0; i < node.input_count(); ++i) types.push_back(node.input_dtype(i));
+  return types;
+}
+
+PostOpChain make_chain(std::span<const PostOp> post_ops, std::span<const Dims> inputs,
+                       std::span<const DType> types, const Dims& destination, bool channels_last) {
   PostOpChain chain;
   for (std::size_t i = 0; i < post_ops.size(); ++i) {
     const PostOp& op = post_ops[i];
@@ -181,7 +187,7 @@ PostOpChain make_chain(std::span<const PostOp> post_ops, std::span<const Dims> i
       chain.post_ops.append_eltwise(eltwise_algorithm(op), op.alpha, op.beta);
       continue;
     }
-    Operand operand = binary_operand(op, inputs, dtype, destination.size(), channels_last);
+    Operand operand = binary_operand(op, inputs, types, destination.size(), channels_last);
     chain.post_ops.append_binary(binary_algorithm(op), operand.desc);
     chain.arguments.push_back(
         {DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, std::move(operand)});
@@ -190,11 +196,11 @@ PostOpChain make_chain(std::span<const PostOp> post_ops, std::span<const Dims> i
 }
 
 void add_post_op_steps(Plan& plan, std::span<const PostOp> post_ops, std::span<const Dims> inputs,
-                       DType dtype, const Operand& y, bool channels_last) {
+                       std::span<const DType> types, const Operand& y, bool channels_last) {
   const auto rank = static_cast<std::size_t>(y.desc.get_ndims());
   for (const PostOp& op : post_ops) {
     if (op.is_binary()) {
-      const Operand operand = binary_operand(op, inputs, dtype, rank, channels_last);
+      const Operand operand = binary_operand(op, inputs, types, rank, channels_last);
       const dnnl::binary::primitive_desc pd(cpu_engine(), binary_algorithm(op), y.desc,
                                             operand.desc, y.desc, base_attributes());
       plan.add(dnnl::binary(pd), pd.scratchpad_desc(),

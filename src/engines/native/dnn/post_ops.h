@@ -24,6 +24,8 @@ namespace xrt::native::dnn {
 
 // Ops made by fusion, never seen outside this engine.
 inline constexpr std::string_view kDomain = "xrt.native";
+// Attribute of Conv, MatMul and Gemm in float32, a DType: factors are rounded to it (fuse/half.cc).
+inline constexpr std::string_view kFactorType = "factor_type";
 
 struct PostOp {
   std::string op;
@@ -48,18 +50,22 @@ dnnl::algorithm binary_algorithm(const PostOp& op);
 // The operands of sums: they lie where the result is written, if nobody reads them later.
 std::vector<int> summed_inputs(const std::vector<PostOp>& post_ops);
 
-// Builds oneDNN's post-ops. `destination` is (batch, channels, spatial …) or any row-major shape;
-// a binary operand has its rank and broadcasts to it.
+// The element types of a node's inputs, by input; what is left out has any.
+std::vector<DType> input_types(const NodeView& node);
+
+// Builds oneDNN's post-ops. `inputs` and `types` are those of the kernel's inputs. `destination` is
+// (batch, channels, spatial …) or any row-major shape; a binary operand has its rank and broadcasts
+// to it.
 struct PostOpChain {
   dnnl::post_ops post_ops;
   std::vector<Plan::Argument> arguments;  // the binary operands
 };
-PostOpChain make_chain(std::span<const PostOp> post_ops, std::span<const Dims> inputs, DType dtype,
-                       const Dims& destination, bool channels_last);
+PostOpChain make_chain(std::span<const PostOp> post_ops, std::span<const Dims> inputs,
+                       std::span<const DType> types, const Dims& destination, bool channels_last);
 
 // The same, as primitives of their own that work in place on `y`.
 void add_post_op_steps(Plan& plan, std::span<const PostOp> post_ops, std::span<const Dims> inputs,
-                       DType dtype, const Operand& y, bool channels_last);
+                       std::span<const DType> types, const Operand& y, bool channels_last);
 
 // `dims` with ones in front up to `rank`.
 Dims padded_dims(const Dims& dims, std::size_t rank);

@@ -89,6 +89,10 @@ class ChannelsLast {
     if (!x.has_rank() || !y.has_rank()) return;
     const std::size_t rank = x.rank();
     if (x.dtype == DType::kUInt8 || x.dtype == DType::kInt8) return convert_bytes(id, rank);
+    if (is_op(node, "Cast") && is_floating(x.dtype) && is_floating(y.dtype)) {
+      if (rank >= 3 && rank <= 5 && last_.contains(node.inputs[0])) convert_elementwise(id, rank);
+      return;
+    }
     if (x.dtype != DType::kFloat32) return;
     if (node.domain == kDomain && node.op == "Conv") return convert_conv(id, rank);
     if (!node.domain.empty()) return;

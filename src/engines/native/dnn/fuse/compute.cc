@@ -7,6 +7,7 @@
 
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
+#include "engines/native/kernels/common/convert.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 
@@ -130,7 +131,8 @@ Folding fold_affine(const Graph& graph, Fused& fused, std::int64_t channels, boo
 }
 
 Tensor scaled_rows(const Tensor& weights, const std::vector<float>& scale) {
-  Tensor result = weights.clone();
+  Tensor result =
+      weights.dtype() == DType::kFloat32 ? weights.clone() : converted(weights, DType::kFloat32);
   const auto rows = static_cast<std::int64_t>(scale.size());
   const std::int64_t columns = rows == 0 ? 0 : weights.count() / rows;
   float* data = result.data<float>();
@@ -212,6 +214,7 @@ std::vector<std::int64_t> take_transpose(const Graph& graph, ValueId& operand) {
 void take_final_transpose(const Graph& graph, Fused& fused, Attributes& attributes) {
   const auto use = sole_use(graph, fused.result);
   if (!use || fused.inputs[2].valid()) return;
+  if (graph.type(fused.inputs[1]).dtype != DType::kFloat32) return;  // weights
   const Node& next = graph.node(use->node);
   const std::vector<std::int64_t> swap{1, 0};
   if (!next.domain.empty() || next.op != "Transpose" || graph.type(fused.result).rank() != 2 ||
@@ -221,7 +224,8 @@ void take_final_transpose(const Graph& graph, Fused& fused, Attributes& attribut
   }
   const bool a = attributes.contains("perm_a");
   const bool b = attributes.contains("perm_b");
-  attributes.clear();
+  attributes.erase("perm_a");
+  attributes.erase("perm_b");
   if (!b) attributes["perm_a"] = swap;
   if (!a) attributes["perm_b"] = swap;
   std::swap(fused.inputs[0], fused.inputs[1]);
@@ -231,14 +235,21 @@ void take_final_transpose(const Graph& graph, Fused& fused, Attributes& attribut
 bool fuse_multiplication(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const bool gemm = node.op == "Gemm";
-  for (const ValueId input : node.inputs) {
-    if (!input.valid()) continue;
-    const Type& type = graph.type(input);
-    if (type.dtype != DType::kFloat32 || !type.has_rank() || type.rank() > 6) return false;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].valid()) continue;
+    const Type& type = graph.type(node.inputs[i]);
+    const bool are_weights = i == 1 && graph.constant(node.inputs[1]) != nullptr &&
+                             graph.type(node.inputs[0]).dtype == DType::kFloat32;
+    if ((type.dtype != DType::kFloat32 && !are_weights) || !type.has_rank() || type.rank() > 6) {
+      return false;
+    }
     if (!gemm && type.rank() < 2) return false;
   }
   if (!graph.type(node.outputs[0]).has_rank()) return false;
   Attributes attributes;
+  if (const auto factors = node.attributes.find(kFactorType); factors != node.attributes.end()) {
+    attributes.insert(*factors);
+  }
   Fused fused{{node.inputs[0], node.inputs[1], ValueId{}}, {}, node.outputs[0]};
   if (gemm) {
     if (need_float(node, "alpha") != 1) return false;

@@ -11,6 +11,7 @@ void optimize(Graph& graph) {
   fuse_gradients(graph);
   use_channels_last(graph);
   fuse_elementwise(graph);
+  narrow_factors(graph);
 }
 
 }  // namespace xrt::native::dnn

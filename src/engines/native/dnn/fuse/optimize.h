@@ -15,9 +15,13 @@ namespace xrt::native::dnn {
 
 class Int8Report;
 
-// All of the steps below but the first, in order.
+// All of the steps below but the first two, in order.
 void optimize(Graph& graph);
 
+// What computes on float16 or bfloat16 computes in float32. Of its own, when products that read
+// compressed weights were found. Weights of other products stay as they are: kernels convert them
+// as they pack them.
+void widen_halves(Graph& graph);
 // What stands between DequantizeLinear and QuantizeLinear is computed on bytes. Of its own, before
 // constants are dequantised.
 // Says what became of quantised nodes.
@@ -39,6 +43,8 @@ void fuse_elementwise(Graph& graph);
 void fuse_gradients(Graph& graph);
 // Convolutions and pools work on channels-last memory; transposes move to where they cancel.
 void use_channels_last(Graph& graph);
+// Products whose factors were bfloat16 read and write that again, where the CPU multiplies it.
+void narrow_factors(Graph& graph);
 
 // The attributes of the op ImageConv (dnn/image_conv.cc) that computes what `conv`, a fused Conv,
 // does on an image that is given plane by plane; nothing where it does not.

@@ -56,7 +56,8 @@ class Int8MatMulKernel final : public PlanKernel {
     for (const PostOp& op : post_ops_) {
       if (op.is_binary()) operands[static_cast<std::size_t>(op.input)] = {m, n};  // Y's shape
     }
-    const PostOpChain chain = make_chain(post_ops_, operands, terms_.to, {m, n}, false);
+    const std::vector<DType> types(operands.size(), terms_.to);
+    const PostOpChain chain = make_chain(post_ops_, operands, types, {m, n}, false);
     dnnl::primitive_attr attributes = base_attributes();
     attributes.set_post_ops(chain.post_ops);
     terms_.declare(attributes, 2);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "engines/native/kernels/vector/vector_ops.h"
+
 namespace xrt::native {
 
 namespace {
@@ -324,7 +326,13 @@ std::uint8_t float_to_small(DType dtype, float value, bool saturate, Rounding ro
 }
 
 void load_float(DType dtype, const void* source, std::int64_t offset, std::int64_t n, float* out) {
-  load_any(dtype, source, offset, n, out);
+  if (dtype == DType::kFloat16) {
+    vector_ops().half_to_float(static_cast<const std::uint16_t*>(source) + offset, out, n);
+  } else if (dtype == DType::kBFloat16) {
+    vector_ops().bfloat16_to_float(static_cast<const std::uint16_t*>(source) + offset, out, n);
+  } else {
+    load_any(dtype, source, offset, n, out);
+  }
 }
 void load_double(DType dtype, const void* source, std::int64_t offset, std::int64_t n,
                  double* out) {
@@ -337,7 +345,13 @@ void load_int64(DType dtype, const void* source, std::int64_t offset, std::int64
 }
 void store_float(DType dtype, const float* source, std::int64_t n, void* target,
                  std::int64_t offset, bool saturate) {
-  store_any(dtype, source, n, target, offset, saturate, Rounding::kUp);
+  if (dtype == DType::kFloat16) {
+    vector_ops().float_to_half(source, static_cast<std::uint16_t*>(target) + offset, n);
+  } else if (dtype == DType::kBFloat16) {
+    vector_ops().float_to_bfloat16(source, static_cast<std::uint16_t*>(target) + offset, n);
+  } else {
+    store_any(dtype, source, n, target, offset, saturate, Rounding::kUp);
+  }
 }
 void store_double(DType dtype, const double* source, std::int64_t n, void* target,
                   std::int64_t offset, bool saturate, Rounding rounding) {

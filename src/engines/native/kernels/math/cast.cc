@@ -114,16 +114,15 @@ bool convert_directly(const Tensor& x, std::int64_t begin, std::int64_t n, Tenso
   auto* target = y.data<std::byte>() + begin * (bit_width(y.dtype()) / 8);
   switch (x.dtype()) {
     case DType::kFloat32:
-      if (y.dtype() == DType::kFloat16) {
-        vector_ops().float_to_half(x.data<float>() + begin,
-                                   reinterpret_cast<std::uint16_t*>(target), n);
+      if (y.dtype() == DType::kFloat16 || y.dtype() == DType::kBFloat16) {
+        store_float(y.dtype(), x.data<float>() + begin, n, target, 0);
         return true;
       }
       return convert_from(x.data<float>() + begin, y.dtype(), target, n);
     case DType::kFloat16:
+    case DType::kBFloat16:
       if (y.dtype() != DType::kFloat32) return false;
-      vector_ops().half_to_float(x.data<std::uint16_t>() + begin, reinterpret_cast<float*>(target),
-                                 n);
+      load_float(x.dtype(), x.raw(), begin, n, reinterpret_cast<float*>(target));
       return true;
     case DType::kInt64:
       return convert_from(x.data<std::int64_t>() + begin, y.dtype(), target, n);

@@ -107,6 +107,8 @@ struct VectorOps {
                     std::int64_t step, std::int64_t* y);
   void (*half_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
   void (*float_to_half)(const float* x, std::uint16_t* y, std::int64_t n);
+  void (*bfloat16_to_float)(const std::uint16_t* x, float* y, std::int64_t n);
+  void (*float_to_bfloat16)(const float* x, std::uint16_t* y, std::int64_t n);
 };
 
 // Of the widest instruction set that this CPU has.
