@@ -80,40 +80,36 @@ struct CudaDriver::State {
   std::map<int, std::vector<void*>> events;  // by device: to be recorded again
 };
 
-// Makes a device's primary context the thread's current one for as long as it lives.
-class CudaDriver::Scope {
- public:
-  Scope(const CudaDriver& driver, int device) : driver_(driver) {
-    const Functions& cuda = *driver.functions_;
-    State& state = *driver.state_;
-    void* context = nullptr;
-    {
-      const std::lock_guard lock(state.mutex);
-      void*& known = state.devices[device].context;
-      if (known == nullptr) {
-        int handle = 0;
-        driver.check(cuda.device_get(&handle, device), "cuDeviceGet");
-        // Never released: whoever shares the context has it for as long as the process lives.
-        driver.check(cuda.retain_context(&known, handle), "cuDevicePrimaryCtxRetain");
-      }
-      context = known;
+CudaDriver::Scope::Scope(const CudaDriver& driver, int device) : driver_(driver) {
+  const Functions& cuda = *driver.functions_;
+  State& state = *driver.state_;
+  void* context = nullptr;
+  {
+    const std::lock_guard lock(state.mutex);
+    void*& known = state.devices[device].context;
+    if (known == nullptr) {
+      int handle = 0;
+      driver.check(cuda.device_get(&handle, device), "cuDeviceGet");
+      // Never released: whoever shares the context has it for as long as the process lives.
+      driver.check(cuda.retain_context(&known, handle), "cuDevicePrimaryCtxRetain");
     }
-    driver.check(cuda.get_current(&before_), "cuCtxGetCurrent");
-    if (before_ == context) return;
-    driver.check(cuda.set_current(context), "cuCtxSetCurrent");
-    changed_ = true;
+    context = known;
   }
-  ~Scope() {
-    if (changed_) driver_.functions_->set_current(before_);
-  }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
+  driver.check(cuda.get_current(&before_), "cuCtxGetCurrent");
+  if (before_ == context) return;
+  driver.check(cuda.set_current(context), "cuCtxSetCurrent");
+  changed_ = true;
+}
 
- private:
-  const CudaDriver& driver_;
-  void* before_ = nullptr;
-  bool changed_ = false;
-};
+CudaDriver::Scope::~Scope() {
+  if (changed_) driver_.functions_->set_current(before_);
+}
+
+void* CudaDriver::function(const char* name) const {
+  void* found = ::dlsym(library(), name);
+  if (found != nullptr) return found;
+  throw Error(ErrorCode::kNotFound, std::string("NVIDIA's driver lacks ") + name);
+}
 
 int CudaDriver::device_count() {
   void* driver = library();
@@ -154,11 +150,8 @@ CudaDriver::CudaDriver()
                 std::string("memory of a CUDA device was asked for, but NVIDIA's driver (") +
                     kLibrary + ") is not on this machine or finds no GPU");
   }
-  const auto find = [](auto& entry, const char* name) {
-    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(::dlsym(library(), name));
-    if (entry == nullptr) {
-      throw Error(ErrorCode::kNotFound, std::string("NVIDIA's driver lacks ") + name);
-    }
+  const auto find = [this](auto& entry, const char* name) {
+    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(function(name));
   };
   Functions& cuda = *functions_;
   find(cuda.device_get, "cuDeviceGet");
@@ -181,19 +174,20 @@ CudaDriver::CudaDriver()
   find(cuda.error_name, "cuGetErrorName");
 }
 
-void CudaDriver::check(int status, const char* function) const {
+void CudaDriver::check(int status, const std::string& what) const {
   if (status == 0) return;
   const char* name = nullptr;
   functions_->error_name(status, &name);
   throw Error(status == kOutOfMemory ? ErrorCode::kResource : ErrorCode::kEngine,
-              std::string("CUDA: ") + function + " failed: " +
-                  (name != nullptr ? name : "unknown") + " (" + std::to_string(status) + ")");
+              "CUDA: " + what + " failed: " + (name != nullptr ? name : "unknown") + " (" +
+                  std::to_string(status) + ")");
 }
 
 std::shared_ptr<void> CudaDriver::allocate(int device, std::size_t bytes) const {
   const Scope scope(*this, device);
   DevicePointer memory = 0;
-  check(functions_->allocate(&memory, bytes == 0 ? 1 : bytes), "cuMemAlloc");
+  check(functions_->allocate(&memory, bytes == 0 ? 1 : bytes),
+        "cuMemAlloc of " + std::to_string(bytes) + " bytes");
   return {reinterpret_cast<void*>(memory), [this, device](void* freed) {
             try {
               const Scope inner(*this, device);

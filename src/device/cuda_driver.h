@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "xrt/export.h"
 
@@ -26,6 +27,26 @@ class XRT_API CudaDriver {
 
   CudaDriver(const CudaDriver&) = delete;
   CudaDriver& operator=(const CudaDriver&) = delete;
+
+  // Makes a device's primary context the thread's current one for as long as it lives. Whoever
+  // calls a library of NVIDIA's does so within one.
+  class XRT_API Scope {
+   public:
+    Scope(const CudaDriver& driver, int device);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const CudaDriver& driver_;
+    void* before_ = nullptr;
+    bool changed_ = false;
+  };
+
+  // The driver's function of that name. Throws kNotFound where it is too old to have it.
+  void* function(const char* name) const;
+  // Throws what a status other than 0 means; `what` says what failed: "cuLaunchKernel of 'k3'".
+  void check(int status, const std::string& what) const;
 
   // Memory of a device, freed with its last owner. Throws kResource if there is not enough.
   std::shared_ptr<void> allocate(int device, std::size_t bytes) const;
@@ -59,11 +80,9 @@ class XRT_API CudaDriver {
  private:
   struct Functions;
   struct State;
-  class Scope;
 
   CudaDriver();
   ~CudaDriver() = delete;  // lives as long as the process: the driver goes first at its end
-  void check(int status, const char* function) const;
   // An event that is recorded on the stream now, one of those that were put back where there is
   // one. The device's context is current.
   void* record_event(int device, void* stream) const;

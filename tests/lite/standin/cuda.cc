@@ -25,8 +25,12 @@ namespace {
 struct Index {
   unsigned x, y, z;
 };
+// The one parameter of a kernel.
+#ifndef XRT_STANDIN_POINTERS
+#define XRT_STANDIN_POINTERS 12
+#endif
 struct Args {
-  void* p[12];
+  void* p[XRT_STANDIN_POINTERS];
 };
 using Kernel = void (*)(Args);
 
@@ -54,11 +58,12 @@ struct Graph {
 };
 int live_graphs = 0;
 struct Event {
-  int unused;
+  Stream* stream;  // whose work is done when somebody waits for the event
 };
 
 std::map<std::uint64_t, std::size_t> memory;  // address -> bytes
 Stream null_stream;
+std::list<Stream> streams;  // also those that were destroyed: events still name them
 
 void log(const std::string& line) {
   if (const char* path = std::getenv("XRT_STANDIN_LOG")) {
@@ -181,7 +186,8 @@ EXPORT int cuDeviceGet(int* device, int ordinal) {
 }
 EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
   const int capability = number("XRT_STANDIN_CAPABILITY", 90);
-  *value = attribute == 75 ? capability / 10 : capability % 10;
+  constexpr int kProcessors = 16, kMajor = 75;
+  *value = attribute == kProcessors ? 132 : attribute == kMajor ? capability / 10 : capability % 10;
   return 0;
 }
 EXPORT int cuDevicePrimaryCtxRetain(void** context, int) {
@@ -194,6 +200,14 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int) {
   return 0;
 }
 EXPORT int cuCtxSetCurrent(void*) { return 0; }
+EXPORT int cuCtxGetCurrent(void** context) {
+  *context = &null_stream;
+  return 0;
+}
+EXPORT int cuGetErrorName(int code, const char** name) {
+  *name = code == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_INVALID_VALUE";
+  return 0;
+}
 EXPORT int cuModuleLoadData(Module** out, const void* image) {
   const auto* bytes = static_cast<const char*>(image);
   if (std::memcmp(bytes, ELFMAG, SELFMAG) != 0) return kInvalidImage;
@@ -268,13 +282,47 @@ EXPORT int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes,
       [to, from, bytes] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return 0;
 }
+EXPORT int cuMemcpyAsync(std::uint64_t to, std::uint64_t from, std::size_t bytes, Stream* s) {
+  if (!inside(to, bytes) || !inside(from, bytes)) return kInvalidValue;
+  s->work.push_back([to, from, bytes] {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  });
+  return 0;
+}
+// Pools: memory is free when the stream has got there. XRT_STANDIN_MEMORY: bytes of the device.
+EXPORT int cuMemPoolCreate(void** pool, const void*) {
+  *pool = &memory;
+  return 0;
+}
+EXPORT int cuMemPoolSetAttribute(void*, int, void*) { return 0; }
+EXPORT int cuMemPoolGetAttribute(void*, int, std::uint64_t* value) {
+  *value = 0;
+  for (const auto& [address, bytes] : memory) *value += bytes;
+  return 0;
+}
+EXPORT int cuMemPoolTrimTo(void*, std::size_t) { return 0; }
+EXPORT int cuMemAllocFromPoolAsync(std::uint64_t* address, std::size_t bytes, void* pool, Stream*) {
+  std::uint64_t used = 0;
+  cuMemPoolGetAttribute(pool, 0, &used);
+  const char* most = std::getenv("XRT_STANDIN_MEMORY");
+  if (most != nullptr && used + bytes > std::strtoull(most, nullptr, 10)) return kOutOfMemory;
+  return cuMemAlloc_v2(address, bytes);
+}
+EXPORT int cuMemFreeAsync(std::uint64_t address, Stream* s) {
+  s->work.push_back([address] { cuMemFree_v2(address); });
+  finish(s);
+  return 0;
+}
+EXPORT int cuStreamIsCapturing(Stream*, int* status) {
+  *status = 0;
+  return 0;
+}
 EXPORT int cuStreamCreate(Stream** out, unsigned) {
-  *out = new Stream;
+  *out = &streams.emplace_back();
   return 0;
 }
 EXPORT int cuStreamDestroy_v2(Stream* s) {
   finish(s);
-  delete s;
   return 0;
 }
 EXPORT int cuStreamSynchronize(Stream* s) {
@@ -282,16 +330,31 @@ EXPORT int cuStreamSynchronize(Stream* s) {
   finish(s);
   return 0;
 }
-EXPORT int cuStreamWaitEvent(Stream*, Event*, unsigned) { return 0; }
+EXPORT int cuStreamWaitEvent(Stream*, Event* e, unsigned) {
+  finish(e->stream);
+  return 0;
+}
 EXPORT int cuEventCreate(Event** out, unsigned) {
-  *out = new Event;
+  *out = new Event{&null_stream};
+  return 0;
+}
+EXPORT int cuEventQuery(Event*) { return 0; }
+EXPORT int cuEventSynchronize(Event* e) {
+  finish(e->stream);
+  return 0;
+}
+EXPORT int cuEventElapsedTime(float* milliseconds, Event*, Event*) {
+  *milliseconds = 1;
   return 0;
 }
 EXPORT int cuEventDestroy_v2(Event* e) {
   delete e;
   return 0;
 }
-EXPORT int cuEventRecord(Event*, Stream*) { return 0; }
+EXPORT int cuEventRecord(Event* e, Stream* s) {
+  e->stream = s;
+  return 0;
+}
 EXPORT int cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned, Stream* s, void** params, void**) {
   if (by != 1 || bz != 1 || bx == 0 || bx > 1024 || gy > 65535 || gz > 65535) return kInvalidValue;
