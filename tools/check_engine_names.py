@@ -39,6 +39,8 @@ HASH_COMMENTS = (".cmake", ".sh")
 ORDINARY_WORDS = frozenset({"native", "template"})
 # Folders and modules beside the engines that are none.
 NO_ENGINES = frozenset({"common"})
+# Engines that bear the name of the devices that they run on: the word says the device.
+NAMES_OF_DEVICES = frozenset({"cuda"})
 
 C_TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/"""  # comments
@@ -65,7 +67,11 @@ def engine_names(root: Path) -> frozenset[str]:
     """The engines of the tree: a folder or a public module each."""
     folders = (root / "src" / "engines").glob("*/CMakeLists.txt")
     modules = (root / "python" / "openxrt" / "engines").glob("[a-z]*.py")
-    return frozenset({f.parent.name for f in folders} | {f.stem for f in modules}) - NO_ENGINES
+    return (
+        frozenset({f.parent.name for f in folders} | {f.stem for f in modules})
+        - NO_ENGINES
+        - NAMES_OF_DEVICES
+    )
 
 
 def python_pieces(source: str) -> Iterator[Piece]:

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cuda/groups.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "engines/cuda/chains.h"
+#include "engines/cuda/lowering.h"
+#include "engines/cuda/planner.h"
+
+namespace xrt::cuda {
+namespace {
+
+// Of a fused kernel: operands that it reads and results that it writes, and how much it computes.
+constexpr std::size_t kMostOperands = 16;
+constexpr std::size_t kMostResults = 4;
+constexpr std::size_t kMostNodes = 48;
+
+class Grouping {
+ public:
+  Grouping(const GraphView& graph, const PlanOptions& options)
+      : graph_(graph), options_(options), nodes_(graph.nodes()) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) position_[nodes_[i]] = i;
+  }
+
+  std::vector<Group> run() {
+    for (const NodeId id : nodes_) {
+      if (of_node_.contains(id)) continue;
+      const std::vector<NodeId> chain =
+          chain_from(graph_, id, options_, [&](NodeId node) { return of_node_.contains(node); });
+      if (chain.empty()) continue;
+      const bool is_convolution = graph_.node(id).op() == "Conv";
+      add(is_convolution ? Group::Kind::kConvolution : Group::Kind::kProduct, chain);
+    }
+    for (std::size_t i = nodes_.size(); i-- > 0;) {
+      const NodeId id = nodes_[i];
+      if (of_node_.contains(id)) continue;
+      const Lowering* lowering = LoweringRegistry::get().find(graph_.node(id));
+      const bool is_fused = lowering != nullptr && (lowering->expression || lowering->over_rows);
+      if (is_fused && join(id, lowering->over_rows)) continue;
+      add(is_fused ? Group::Kind::kFused : Group::Kind::kSingle, {id});
+      if (is_fused && lowering->over_rows) over_rows_.insert(groups_.size() - 1);
+    }
+    std::vector<Group> result;
+    for (Group& group : groups_) {
+      std::sort(group.nodes.begin(), group.nodes.end(),
+                [&](NodeId a, NodeId b) { return position_.at(a) < position_.at(b); });
+      result.push_back(std::move(group));
+    }
+    std::sort(result.begin(), result.end(), [&](const Group& a, const Group& b) {
+      return position_.at(a.nodes.back()) < position_.at(b.nodes.back());
+    });
+    return result;
+  }
+
+ private:
+  void add(Group::Kind kind, const std::vector<NodeId>& nodes) {
+    for (const NodeId id : nodes) of_node_[id] = groups_.size();
+    std::size_t place = 0;
+    for (const NodeId id : nodes) place = std::max(place, position_.at(id));
+    places_.push_back(place);
+    groups_.push_back({kind, nodes});
+  }
+
+  // Into the group that reads the node's result first, if it computes elements of the same shape.
+  // Others that read the result come behind that group, which then writes it, too.
+  bool join(NodeId id, bool over_rows) {
+    const ValueId result = graph_.node(id).output(0);
+    std::optional<std::size_t> first;
+    for (const Use& use : graph_.uses(result)) {
+      const std::size_t group = of_node_.at(use.node);
+      if (!first || places_[group] < places_[*first]) first = group;
+    }
+    if (!first) return false;
+    Group& group = groups_[*first];
+    if (group.kind != Group::Kind::kFused || group.nodes.size() >= kMostNodes) return false;
+    if (over_rows && over_rows_.contains(*first)) return false;
+    const NodeView root = graph_.node(group.nodes.front());
+    if (graph_.type(root.output(0)).dims() != graph_.type(result).dims()) return false;
+    group.nodes.push_back(id);
+    if (!reads_it_whole(group, result) || !fits(group)) {
+      group.nodes.pop_back();
+      return false;
+    }
+    of_node_[id] = *first;
+    if (over_rows) over_rows_.insert(*first);
+    return true;
+  }
+
+  // Not as an operand that repeats along a row op's axes, as the scale of a normalisation does:
+  // that is never of the result's shape unless the row is all there is.
+  bool reads_it_whole(const Group& group, ValueId value) const {
+    for (const NodeId id : group.nodes) {
+      const NodeView node = graph_.node(id);
+      if (!LoweringRegistry::get().find(node)->over_rows) continue;
+      const std::vector<ValueId> inputs = node.inputs();
+      if (std::find(inputs.begin() + 1, inputs.end(), value) != inputs.end()) return false;
+    }
+    return true;
+  }
+
+  bool fits(const Group& group) const {
+    const std::set<NodeId> members(group.nodes.begin(), group.nodes.end());
+    std::set<ValueId> operands;
+    std::size_t results = 0;
+    for (const NodeId id : group.nodes) {
+      const NodeView node = graph_.node(id);
+      for (const ValueId input : node.inputs()) {
+        if (!input.valid()) continue;
+        const NodeId producer = graph_.producer(input);
+        if (!producer.valid() || !members.contains(producer)) operands.insert(input);
+      }
+      bool is_read = graph_.is_output(node.output(0));
+      for (const Use& use : graph_.uses(node.output(0))) {
+        is_read = is_read || !members.contains(use.node);
+      }
+      results += is_read ? 1 : 0;
+    }
+    return operands.size() <= kMostOperands && results <= kMostResults;
+  }
+
+  const GraphView& graph_;
+  const PlanOptions& options_;
+  std::vector<NodeId> nodes_;
+  std::map<NodeId, std::size_t> position_, of_node_;
+  std::vector<Group> groups_;
+  std::vector<std::size_t> places_;  // of groups
+  std::set<std::size_t> over_rows_;  // groups with an op over rows
+};
+
+}  // namespace
+
+std::vector<Group> make_groups(const GraphView& graph, const PlanOptions& options) {
+  return Grouping(graph, options).run();
+}
+
+}  // namespace xrt::cuda

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine can do with an op and how: one row per op.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engines/cuda/groups.h"
+#include "engines/cuda/planner.h"
+#include "xrt/engine.h"
+
+namespace xrt::cuda {
+
+// Operands of an expression: names of variables, "" where an operand is left out.
+using Names = std::vector<std::string>;
+
+struct Lowering {
+  // A no for nodes that it cannot do; types and shapes that no node may have are refused already.
+  std::function<Support(const GraphView& graph, const NodeView& node)> supports = {};
+  // One of three: steps of its own,
+  std::function<void(Planner& planner, const NodeView& node)> emit = {};
+  // an expression of one element of the result from those of the operands,
+  std::function<std::string(const GraphView& graph, const NodeView& node, const Names& x)>
+      expression = {};
+  // which reads so many of them,
+  std::size_t operands = static_cast<std::size_t>(-1);
+  // or an op over rows (fused.cc knows these).
+  bool over_rows = false;
+  // Of an expression: the result's axis where those of an operand begin; none: as broadcasting has
+  // it.
+  std::function<std::optional<std::size_t>(const GraphView& graph, const NodeView& node,
+                                           std::size_t operand)>
+      first_axis = {};
+};
+
+class LoweringRegistry {
+ public:
+  static const LoweringRegistry& get();
+  void add(std::string op, Lowering lowering);
+  const Lowering* find(std::string_view op) const;  // qualified name
+  const Lowering* find(const NodeView& node) const { return find(node.qualified_op()); }
+  std::vector<std::string> ops() const;
+
+ private:
+  std::map<std::string, Lowering, std::less<>> lowerings_;
+};
+
+// The families, one file each.
+void add_pointwise(LoweringRegistry& registry);
+void add_rows(LoweringRegistry& registry);
+void add_reductions(LoweringRegistry& registry);
+void add_shapes(LoweringRegistry& registry);
+void add_indexing(LoweringRegistry& registry);
+void add_windows(LoweringRegistry& registry);
+void add_linear(LoweringRegistry& registry);
+
+// Whether the engine computes the node on a device.
+Support supports_node(const GraphView& graph, NodeId node);
+
+// Steps of a group.
+void emit_group(Planner& planner, const Group& group);
+void emit_convolution(Planner& planner, const Group& group);
+void emit_product(Planner& planner, const Group& group);
+
+// --- what lowerings ask of nodes ---
+// A constant operand's numbers; none where it is left out. Only after supports() has seen it.
+std::vector<std::int64_t> numbers(const GraphView& graph, const NodeView& node, std::size_t input);
+bool is_constant(const GraphView& graph, const NodeView& node, std::size_t input);
+bool is_float(DType dtype);
+// A no unless the operand is a constant or left out.
+Support needs_constant(const GraphView& graph, const NodeView& node, std::size_t input,
+                       std::string_view what);
+
+}  // namespace xrt::cuda

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums, means, products and extrema over axes, and where extrema lie.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engines/cuda/code.h"
+#include "engines/cuda/lowering.h"
+
+namespace xrt::cuda {
+namespace {
+
+struct Reduction {
+  const char* op;
+  const char* each;     // of an element {0}
+  const char* combine;  // "Sum", "Product", "Most", "Least"
+  const char* end;      // of the whole {0} and the count {1}
+  bool floats = false;
+};
+
+constexpr Reduction kReductions[] = {
+    {"ReduceSum", "{0}", "Sum", "{0}"},
+    {"ReduceMean", "{0}", "Sum", "{0} / {1}", true},
+    {"ReduceMax", "{0}", "Most", "{0}"},
+    {"ReduceMin", "{0}", "Least", "{0}"},
+    {"ReduceProd", "{0}", "Product", "{0}"},
+    {"ReduceL1", "({0} < 0 ? -{0} : {0})", "Sum", "{0}"},
+    {"ReduceL2", "{0} * {0}", "Sum", "sqrt({0})", true},
+    {"ReduceSumSquare", "{0} * {0}", "Sum", "{0}"},
+    {"ReduceLogSum", "{0}", "Sum", "log({0})", true},
+    {"ReduceLogSumExp", "exp({0} - most)", "Sum", "log({0}) + most", true},
+    {"GlobalAveragePool", "{0}", "Sum", "{0} / {1}", true},
+    {"GlobalMaxPool", "{0}", "Most", "{0}", true},
+};
+
+const Reduction* reduction_of(std::string_view op) {
+  const auto* found = std::find_if(std::begin(kReductions), std::end(kReductions),
+                                   [&](const Reduction& r) { return op == r.op; });
+  return found == std::end(kReductions) ? nullptr : found;
+}
+
+// Sums of half precision are made in float, of whole numbers in 64 bits.
+std::string sum_type(DType dtype) {
+  if (dtype == DType::kFloat64) return "double";
+  if (is_float(dtype)) return "float";
+  return dtype == DType::kUInt64 ? "u64" : "i64";
+}
+
+std::string first_value(const char* combine, DType dtype) {
+  const std::string_view name = combine;
+  if (name == "Sum") return "0";
+  if (name == "Product") return "1";
+  const bool most = name == "Most";
+  if (dtype == DType::kFloat64 || is_float(dtype)) {
+    return most ? "__uint_as_float(0xff800000u)" : "__uint_as_float(0x7f800000u)";
+  }
+  if (dtype == DType::kUInt64) return most ? "0" : "~(u64)0";
+  return most ? "(-9223372036854775807ll - 1)" : "9223372036854775807ll";
+}
+
+std::vector<std::size_t> reduced_axes(const GraphView& graph, const NodeView& node) {
+  const std::size_t rank = graph.type(node.input(0)).rank();
+  std::vector<std::size_t> axes;
+  if (node.op() == "GlobalAveragePool" || node.op() == "GlobalMaxPool") {
+    for (std::size_t i = 2; i < rank; ++i) axes.push_back(i);
+    return axes;
+  }
+  for (const std::int64_t axis : numbers(graph, node, 1)) {
+    axes.push_back(
+        static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis));
+  }
+  if (axes.empty() && node.attr_int("noop_with_empty_axes", 0) == 0) {
+    for (std::size_t i = 0; i < rank; ++i) axes.push_back(i);
+  }
+  return axes;
+}
+
+struct Split {
+  Space outer, inner;  // of results, with the places of operand and result, and of what is reduced
+  bool inner_is_near = false;
+};
+
+// `kept`: the result with single axes where the operand is reduced.
+Split split_axes(const View& from, const View& kept, const std::vector<std::size_t>& reduced) {
+  std::vector<std::size_t> outer;
+  std::vector<std::size_t> inner;
+  const std::vector<std::size_t> order = axes_by_stride(from);
+  for (const std::size_t axis : order) {
+    const bool is_reduced = std::find(reduced.begin(), reduced.end(), axis) != reduced.end();
+    (is_reduced ? inner : outer).push_back(axis);
+  }
+  Split split;
+  split.outer = make_space(from.dims, {from.strides, kept.strides}, outer);
+  split.inner = make_space(from.dims, {from.strides}, inner);
+  split.inner_is_near = split.inner.strides[0].back() != 0 &&
+                        (split.outer.strides[0].back() == 0 ||
+                         split.inner.strides[0].back() <= split.outer.strides[0].back());
+  return split;
+}
+
+// The result, lying as the operand does, and the view of it with the operand's axes.
+View result_for(Planner& planner, const View& from, DType dtype,
+                const std::vector<std::size_t>& reduced) {
+  Dims dims = from.dims;
+  for (const std::size_t axis : reduced) dims[axis] = 1;
+  return planner.temporary(dtype, dims,
+                           from.is_dense() ? axes_by_stride(from) : std::vector<std::size_t>{});
+}
+
+void reduce(Planner& planner, const NodeView& node) {
+  const GraphView& graph = planner.graph();
+  const Reduction& reduction = *reduction_of(node.op());
+  const View from = planner.view(node.input(0));
+  const std::vector<std::size_t> reduced = reduced_axes(graph, node);
+  const View to = result_for(planner, from, from.dtype, reduced);
+  const Split split = split_axes(from, to, reduced);
+  const std::int64_t results = split.outer.count();
+  const std::int64_t count = split.inner.count();
+  const std::string type = sum_type(from.dtype);
+  const bool has_most = std::string_view(node.op()) == "ReduceLogSumExp";
+
+  // Threads of a result, and results of a block. Where elements of one result lie together its
+  // threads stand side by side, else those of neighbouring results do.
+  int threads = 1;
+  constexpr int kMost = 256;
+  while (threads < kMost && threads < count && (threads < 32 || count / threads > 8) &&
+         (results * threads < 132 * 2048 || threads < (split.inner_is_near ? 32 : 1))) {
+    threads *= 2;
+  }
+  const int beside = kMost / threads;
+  std::string text;
+  if (split.inner_is_near) {
+    text = fmt::format("const unsigned t = threadIdx.x % {}u, s = threadIdx.x / {}u;\n", threads,
+                       threads);
+  } else {
+    text = fmt::format("const unsigned s = threadIdx.x % {}u, t = threadIdx.x / {}u;\n", beside,
+                       beside);
+  }
+  text += fmt::format(
+      "const {0} result = ({0})blockIdx.x * {1}u + s;\nconst bool inside = result < {2}u;\n",
+      split.outer.index_type(), beside, results);
+  text += coordinates(split.outer, "(inside ? result : 0)", "r");
+  text += fmt::format("const auto* from = p0 + ({});\n", place(split.outer, 0, "r"));
+  const auto loop = [&](const std::string& body) {
+    return fmt::format("for ({} e = t; e < {}u; e += {}u) {{\n", split.inner.index_type(), count,
+                       threads) +
+           coordinates(split.inner, "e") +
+           fmt::format("const {0} x = ({0}){1};\n", type,
+                       loaded(from.dtype, fmt::format("from[{}]", place(split.inner, 0)))) +
+           body + "}\n";
+  };
+  const auto gather = [&](const char* op, const std::string& value) -> std::string {
+    if (threads == 1) return "";
+    if (split.inner_is_near) {
+      return fmt::format("{0} = together<{1}, {2}, {3}>({0});\n", value, op, threads, beside);
+    }
+    return fmt::format(
+        "{{\n__shared__ {0} parts[{1}];\n__syncthreads();\nparts[threadIdx.x] = {2};\n"
+        "__syncthreads();\nfor (int o = 1; o < {3}; ++o) if (t == 0) "
+        "{2} = {4}::of({2}, parts[s + (unsigned)o * {5}u]);\n"
+        "__syncthreads();\nif (t == 0) parts[s] = {2};\n__syncthreads();\n{2} = parts[s];\n}}\n",
+        type, kMost, value, threads, op, beside);
+  };
+  if (has_most) {
+    text += fmt::format("{} most = __uint_as_float(0xff800000u);\n", type);
+    text += loop("most = larger(most, x);\n") + gather("Most", "most");
+    text += fmt::format("if (most - most != 0) most = 0;\n");  // exp(-inf - -inf) is no number
+  }
+  text += fmt::format("{} sum = {};\n", type, first_value(reduction.combine, from.dtype));
+  text += loop(fmt::format("sum = {}::of(sum, ({})({}));\n", reduction.combine, type,
+                           fmt::format(fmt::runtime(reduction.each), "x")));
+  text += gather(reduction.combine, "sum");
+  text += fmt::format("if (inside && t == 0) q0[{}] = {};\n", place(split.outer, 1, "r"),
+                      stored(from.dtype, fmt::format(fmt::runtime(reduction.end), "sum", count)));
+  planner.kernel(planner.what(),
+                 {static_cast<unsigned>((results + beside - 1) / beside), 1, 1, kMost}, {from},
+                 {to}, text);
+  View made = to;
+  made.dims = graph.type(node.output(0)).dims();
+  if (made.dims.size() != to.dims.size()) {
+    made.strides.clear();
+    for (std::size_t i = 0; i < to.dims.size(); ++i) {
+      if (std::find(reduced.begin(), reduced.end(), i) == reduced.end()) {
+        made.strides.push_back(to.strides[i]);
+      }
+    }
+  }
+  planner.define(node.output(0), made);
+}
+
+Support supports_reduce(const GraphView& graph, const NodeView& node) {
+  const DType dtype = graph.type(node.input(0)).dtype();
+  if (dtype == DType::kBool) return Support::no("there is no kernel of it for bool");
+  if (reduction_of(node.op())->floats && !is_float(dtype)) {
+    return Support::no(fmt::format("there is no kernel of it for {}", to_string(dtype)));
+  }
+  return needs_constant(graph, node, 1, "axes");
+}
+
+void find_extremum(Planner& planner, const NodeView& node) {
+  const View from = planner.view(node.input(0));
+  const auto rank = static_cast<std::int64_t>(from.dims.size());
+  const std::int64_t given = node.attr_int("axis", 0);
+  const auto axis = static_cast<std::size_t>(given < 0 ? given + rank : given);
+  Dims dims = from.dims;
+  dims[axis] = 1;
+  View to = planner.temporary(DType::kInt64, dims);
+  const bool most = node.op() == "ArgMax";
+  const bool last = node.attr_int("select_last_index", 0) != 0;
+  planner.elementwise(planner.what(), {from}, to, [&](const std::vector<std::string>& c) {
+    std::string at = "0";
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      if (i != axis) at += fmt::format(" + {} * {}ll", c[i], from.strides[i]);
+    }
+    const std::string_view type = computed_type(from.dtype);
+    return fmt::format(
+        "const auto* from = p0 + ({0});\n{1} best = {2};\ni64 where = 0;\n"
+        "for (i64 k = 1; k < {3}; ++k) {{\nconst {1} x = {4};\n"
+        "if (x {5} best || (x != x && best == best)) best = x, where = k;\n}}\nq0[at] = where;\n",
+        at, type, loaded(from.dtype, "from[0]"), from.dims[axis],
+        loaded(from.dtype, fmt::format("from[k * {}ll]", from.strides[axis])),
+        most ? (last ? ">=" : ">") : (last ? "<=" : "<"));
+  });
+  if (node.attr_int("keepdims", 1) == 0) {
+    to.dims.erase(to.dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    to.strides.erase(to.strides.begin() + static_cast<std::ptrdiff_t>(axis));
+  }
+  planner.define(node.output(0), to);
+}
+
+}  // namespace
+
+void add_reductions(LoweringRegistry& registry) {
+  for (const Reduction& reduction : kReductions) {
+    registry.add(reduction.op, {.supports = supports_reduce, .emit = reduce});
+  }
+  const auto has_axis = [](const GraphView& graph, const NodeView& node) {
+    return graph.type(node.input(0)).rank() > 0 ? Support::yes()
+                                                : Support::no("its operand has no axis");
+  };
+  for (const char* op : {"ArgMax", "ArgMin"}) {
+    registry.add(op, {.supports = has_axis, .emit = find_extremum});
+  }
+}
+
+}  // namespace xrt::cuda

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cuda/plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/arena.h"
+
+namespace xrt::cuda {
+
+Dims row_major_strides(const Dims& dims) {
+  Dims strides(dims.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  return strides;
+}
+
+bool View::is_row_major() const {
+  std::int64_t stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] != 1 && strides[i] != stride) return false;
+    stride *= dims[i];
+  }
+  return true;
+}
+
+bool View::is_dense() const {
+  std::vector<std::size_t> order(dims.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
+  std::int64_t stride = 1;
+  for (const std::size_t axis : order) {
+    if (dims[axis] == 1) continue;
+    if (strides[axis] != stride) return false;
+    stride *= dims[axis];
+  }
+  return true;
+}
+
+namespace {
+
+bool is_constant(const Plan& plan, int buffer) {
+  return plan.buffers[static_cast<std::size_t>(buffer)].place == Buffer::Place::kConstant;
+}
+
+// Steps over constants alone are done when the function is loaded.
+void find_constants(Plan& plan) {
+  for (Step& step : plan.steps) {
+    const auto is_known = [&](int buffer) { return is_constant(plan, buffer); };
+    const auto is_temporary = [&](int buffer) {
+      return plan.buffers[static_cast<std::size_t>(buffer)].place == Buffer::Place::kTemporary;
+    };
+    // Several steps may write parts of one buffer: it is constant if all of them are.
+    const auto writes_same = [&](const Step& other) {
+      return std::any_of(other.writes.begin(), other.writes.end(), [&](int buffer) {
+        return std::find(step.writes.begin(), step.writes.end(), buffer) != step.writes.end();
+      });
+    };
+    step.once = std::all_of(step.reads.begin(), step.reads.end(), is_known) &&
+                std::all_of(step.writes.begin(), step.writes.end(), is_temporary) &&
+                std::count_if(plan.steps.begin(), plan.steps.end(), writes_same) == 1;
+    if (!step.once) continue;
+    for (const int buffer : step.writes) {
+      plan.buffers[static_cast<std::size_t>(buffer)].place = Buffer::Place::kConstant;
+    }
+  }
+  std::vector<bool> is_read(plan.buffers.size(), false);
+  for (const Step& step : plan.steps) {
+    for (const int buffer : step.reads) {
+      if (!step.once) is_read[static_cast<std::size_t>(buffer)] = true;
+    }
+  }
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+    Buffer& buffer = plan.buffers[b];
+    if (buffer.place == Buffer::Place::kConstant && !is_read[b]) {
+      buffer.place = Buffer::Place::kLoading;
+    }
+  }
+}
+
+// What nobody reads any longer, as widened factors of products that take them as they were.
+void drop_unread_steps(Plan& plan) {
+  std::vector<bool> is_read(plan.buffers.size(), false);
+  for (const View& output : plan.outputs) is_read[static_cast<std::size_t>(output.buffer)] = true;
+  std::vector<Step> kept;
+  for (std::size_t s = plan.steps.size(); s-- > 0;) {
+    Step& step = plan.steps[s];
+    const bool is_needed = std::any_of(step.writes.begin(), step.writes.end(), [&](int buffer) {
+      return is_read[static_cast<std::size_t>(buffer)];
+    });
+    if (!is_needed) continue;
+    for (const int buffer : step.reads) is_read[static_cast<std::size_t>(buffer)] = true;
+    kept.push_back(std::move(step));
+  }
+  std::reverse(kept.begin(), kept.end());
+  plan.steps = std::move(kept);
+}
+
+}  // namespace
+
+void lay_out(Plan& plan) {
+  constexpr std::size_t kAlignment = 256;  // as memory of CUDA's is
+  drop_unread_steps(plan);
+  find_constants(plan);
+  std::vector<std::size_t> first(plan.buffers.size(), plan.steps.size());
+  std::vector<std::size_t> last(plan.buffers.size(), 0);
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    for (const auto* list : {&plan.steps[s].reads, &plan.steps[s].writes}) {
+      for (const int buffer : *list) {
+        const auto b = static_cast<std::size_t>(buffer);
+        first[b] = std::min(first[b], s);
+        last[b] = std::max(last[b], s);
+      }
+    }
+  }
+  std::vector<BufferLife> lives;
+  std::vector<std::size_t> which;
+  plan.offsets.assign(plan.buffers.size(), 0);
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    const std::size_t bytes = (buffer.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (buffer.place == Buffer::Place::kConstant || buffer.place == Buffer::Place::kLoading) {
+      std::size_t& end =
+          buffer.place == Buffer::Place::kConstant ? plan.constant_bytes : plan.loading_bytes;
+      plan.offsets[b] = end;
+      end += bytes;
+      continue;
+    }
+    // Inputs are there before the first step, and outputs until they have been copied.
+    const bool is_input = buffer.place == Buffer::Place::kInput;
+    const bool is_output = buffer.place == Buffer::Place::kOutput;
+    if (!is_input && !is_output && first[b] > last[b]) continue;  // nobody uses it
+    const std::size_t end = is_output ? plan.steps.size() : last[b];
+    lives.push_back({bytes, is_input ? 0 : std::min(first[b], end), end});
+    which.push_back(b);
+  }
+  const ArenaPlan arena = plan_arena(lives);
+  for (std::size_t i = 0; i < which.size(); ++i) plan.offsets[which[i]] = arena.offsets[i];
+  plan.arena_bytes = arena.bytes;
+}
+
+}  // namespace xrt::cuda

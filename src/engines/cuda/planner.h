@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a function to a plan: nodes are grouped (groups.h), each group becomes steps.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engines/cuda/code.h"
+#include "engines/cuda/plan.h"
+#include "xrt/engine.h"
+
+namespace xrt::cuda {
+
+// Addresses that a kernel can take.
+inline constexpr std::size_t kMostPointers = 24;
+// Threads of a block, where nothing else speaks.
+inline constexpr unsigned kThreads = 256;
+
+struct PlanOptions {
+  bool has_cublas = true, has_cudnn = true;
+  // Nodes that are computed by generated kernels although there is a library for them.
+  std::set<std::string> generated = {};
+  // Convolutions and products behind which the library computes nothing.
+  std::set<std::string> unfused = {};
+};
+
+class Planner {
+ public:
+  Planner(const Function& function, PlanOptions options);
+  // Throws kUnsupported for what supports() would have refused.
+  Plan run();
+
+  const GraphView& graph() const { return graph_; }
+  const PlanOptions& options() const { return options_; }
+
+  // --- what lowerings work with ---
+  View view(ValueId value) const;  // as it lies
+  bool has(ValueId value) const { return views_.contains(value); }
+  View dense(ValueId value);  // row-major, copied where it lies otherwise
+  View dense(const View& view);
+  // Memory for a value: row-major, or with axes in the given order, the last one running fastest.
+  View temporary(DType dtype, const Dims& dims, const std::vector<std::size_t>& order = {});
+  View temporary_for(ValueId value);
+  void define(ValueId value, View view);
+  // The number that a value is, where it is a constant of one element.
+  std::optional<std::string> scalar(ValueId value) const;
+
+  // A kernel whose `body` finds its operands in p0, p1, … and its results in q0, q1, …: pointers to
+  // their first elements. Equal kernels are written once.
+  void kernel(const std::string& what, const Grid& grid, std::vector<View> reads,
+              std::vector<View> writes, const std::string& body);
+  // One thread per element of `to`. `body` gets the names of its logical coordinates and gives the
+  // statements that end in "q0[at] = …;".
+  using Elementwise = std::function<std::string(const std::vector<std::string>& coordinates)>;
+  void elementwise(const std::string& what, std::vector<View> reads, const View& to,
+                   const Elementwise& body);
+  void copy(const std::string& what, const View& from, const View& to);
+  void step(Step step);
+
+  // The node whose steps are being made, as errors name it.
+  std::string what() const { return what_; }
+
+ private:
+  void bind_inputs();
+  void bind_constant(ValueId value);
+  void bind_outputs();
+
+  const Function& function_;
+  GraphView graph_;
+  PlanOptions options_;
+  Plan plan_;
+  std::map<ValueId, View> views_;
+  std::map<std::string, std::string> kernels_;  // body → name
+  std::string what_;
+};
+
+// The view with axes permuted.
+View transposed(const View& view, const std::vector<std::size_t>& permutation);
+// The same elements under other dimensions without moving any, where that can be.
+std::optional<View> reshaped(const View& view, const Dims& dims);
+// The view as an operand of a result of `dims`: missing and single axes repeat. Its axes are those
+// of the result from `first` on, or the last ones.
+View broadcast(const View& view, const Dims& dims, std::optional<std::size_t> first = {});
+
+}  // namespace xrt::cuda
