@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "cli/calibration_options.h"
+#include "cli/data_options.h"
 #include "cli/options.h"
 #include "cli/text.h"
 #include "program/option_checks.h"
@@ -54,6 +55,8 @@ int compile_command(int argc, char** argv) {
                  "an HTML file that shows the plan: memory over steps, work and bytes per step");
   cli::CalibrationOptions calibration;
   cli::add_calibration_options(app, calibration);
+  PreparationWishes pictures;
+  cli::add_pixel_options(app, pictures);
   return run_tool(app, argc, argv, [&] {
     CompileOptions options;
     options.targets = cli::split_engines(targets);
@@ -62,6 +65,7 @@ int compile_command(int argc, char** argv) {
     if (!calibration.samples.folder.empty()) {
       if (precision != "int8") throw cli::UsageError("--calibrate is for --precision=int8");
       options.quantize = cli::quantize_options(calibration);
+      calibration.samples.image = make_preparation(pictures).image;
       options.samples = [&](const auto& inputs, const auto& use) {
         for_each_sample(calibration.samples, inputs, use);
       };

@@ -9,18 +9,6 @@ void add_calibration_options(CLI::App& app, CalibrationOptions& options) {
                  "input also .npy files and pictures; for several a folder per input")
       ->type_name("DIR");
   add_range_options(app, options);
-  app.add_option("--layout", options.samples.image.layout,
-                 "of pictures among the samples: auto, nchw, nhwc")
-      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
-      ->capture_default_str();
-  app.add_option("--channels", options.samples.image.channels,
-                 "of pictures among the samples: rgb or bgr")
-      ->check(CLI::IsMember({"rgb", "bgr"}))
-      ->capture_default_str();
-  app.add_option("--mean", options.samples.image.mean,
-                 "of pictures: value = (pixel / 255 - mean) / std, three numbers, R G B")
-      ->type_name("R G B");
-  app.add_option("--std", options.samples.image.std, "see --mean")->type_name("R G B");
 }
 
 void add_table_option(CLI::App& app, CalibrationOptions& options) {

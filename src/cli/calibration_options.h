@@ -22,7 +22,8 @@ struct CalibrationOptions {
   std::vector<std::string> skip;
 };
 
-// --calibrate and what goes with it.
+// --calibrate, and how ranges are found. What pictures among the samples become is
+// add_pixel_options()'s (data_options.h).
 void add_calibration_options(CLI::App& app, CalibrationOptions& options);
 // --table, which excludes --calibrate.
 void add_table_option(CLI::App& app, CalibrationOptions& options);

@@ -7,6 +7,7 @@ namespace xrt::cli {
 namespace {
 
 constexpr const char* kGroup = "Data";
+constexpr const char* kPictures = "Pictures";
 
 }  // namespace
 
@@ -53,36 +54,37 @@ void add_label_options(CLI::App& app, DataOptions& options) {
       ->group(kGroup);
 }
 
-void add_picture_options(CLI::App& app, DataOptions& options) {
-  const std::string group = "Pictures";
-  app.add_option("--preset", options.wishes.preset,
+void add_pixel_options(CLI::App& app, PreparationWishes& wishes) {
+  app.add_option("--mean", wishes.mean, "value = (value - mean) / std, three numbers, R G B")
+      ->type_name("R G B")
+      ->group(kPictures);
+  app.add_option("--std", wishes.std, "see --mean")->type_name("R G B")->group(kPictures);
+  app.add_option("--scale", wishes.scale, "values before --mean go from 0 to 1 or to 255")
+      ->check(CLI::IsMember({1, 255}))
+      ->group(kPictures);
+  app.add_option("--layout", wishes.layout, "auto, nchw, nhwc")
+      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
+      ->capture_default_str()
+      ->group(kPictures);
+  app.add_option("--channels", wishes.channels, "rgb or bgr")
+      ->check(CLI::IsMember({"rgb", "bgr"}))
+      ->capture_default_str()
+      ->group(kPictures);
+}
+
+void add_picture_options(CLI::App& app, PreparationWishes& wishes) {
+  app.add_option("--preset", wishes.preset,
                  "imagenet: resize 256, crop 224, torchvision's mean and std; oneflow: the same "
                  "with those of OneFlow-Benchmark, scale 255. The options below override it")
       ->check(CLI::IsMember(preparation_presets()))
-      ->group(group);
-  app.add_option("--resize-shorter", options.wishes.resize_shorter,
-                 "pixels that the shorter side gets")
+      ->group(kPictures);
+  app.add_option("--resize-shorter", wishes.resize_shorter, "pixels that the shorter side gets")
       ->type_name("N")
-      ->group(group);
-  app.add_option("--crop", options.wishes.crop, "cut N x N pixels out of the middle")
+      ->group(kPictures);
+  app.add_option("--crop", wishes.crop, "cut N x N pixels out of the middle")
       ->type_name("N")
-      ->group(group);
-  app.add_option("--mean", options.wishes.mean,
-                 "value = (value - mean) / std, three numbers, R G B")
-      ->type_name("R G B")
-      ->group(group);
-  app.add_option("--std", options.wishes.std, "see --mean")->type_name("R G B")->group(group);
-  app.add_option("--scale", options.wishes.scale, "values before --mean go from 0 to 1 or to 255")
-      ->check(CLI::IsMember({1, 255}))
-      ->group(group);
-  app.add_option("--layout", options.wishes.layout, "auto, nchw, nhwc")
-      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--channels", options.wishes.channels, "rgb or bgr")
-      ->check(CLI::IsMember({"rgb", "bgr"}))
-      ->capture_default_str()
-      ->group(group);
+      ->group(kPictures);
+  add_pixel_options(app, wishes);
 }
 
 BatchOptions batch_options(const DataOptions& options) {

@@ -20,8 +20,10 @@ struct DataOptions {
 CLI::Option* add_data_options(CLI::App& app, DataOptions& options);
 // --label-offset, which only labels need.
 void add_label_options(CLI::App& app, DataOptions& options);
-// --preset, --mean and the other steps from a picture to an input.
-void add_picture_options(CLI::App& app, DataOptions& options);
+// --mean, --std, --scale, --layout and --channels: from pixels to the values of an input.
+void add_pixel_options(CLI::App& app, PreparationWishes& wishes);
+// These and what decides the size: --preset, --resize-shorter and --crop.
+void add_picture_options(CLI::App& app, PreparationWishes& wishes);
 
 // With the preparation. Throws what make_preparation() throws.
 BatchOptions batch_options(const DataOptions& options);

@@ -209,7 +209,7 @@ void add_calibrate(CLI::App& app, Command& chosen) {
       ->type_name("N");
   add_range_options(*sub, options->calibration);
   add_data_options(*sub, options->data);
-  add_picture_options(*sub, options->data);
+  add_picture_options(*sub, options->data.wishes);
   add_size_options(*sub, options->sizes);
   sub->callback([options, &chosen] { chosen = [options] { return execute(*options); }; });
 }

@@ -383,7 +383,7 @@ void add_eval(CLI::App& app, Command& chosen) {
   sub->add_option("--json", options->json, "write the result to a file")->type_name("FILE");
   add_data_options(*sub, options->data)->required();
   add_label_options(*sub, options->data);
-  add_picture_options(*sub, options->data);
+  add_picture_options(*sub, options->data.wishes);
   add_placement_options(*sub, options->placement, {"use_int8", "int8_calibration"});
   sub->callback([options, &chosen] { chosen = [options] { return execute_eval(*options); }; });
 }

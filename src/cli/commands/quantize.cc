@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "cli/calibration_options.h"
 #include "cli/command.h"
+#include "cli/data_options.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/quantizer_options.h"
@@ -38,13 +39,10 @@ engine computes those in its own int8.
   xrt compare resnet50_int8.onnx -e native -e openvino)";
 
 struct Options {
-  std::string model, output, engine, device = "cpu", accuracy, preset;
+  std::string model, output, engine, device = "cpu", accuracy;
   bool reports = false;
   std::string report;  // a file; empty: the terminal
-  LabelledSource source;
-  BatchOptions batches;
-  std::optional<std::int64_t> resize_shorter, crop;
-  std::int64_t batch = 0;
+  DataOptions data;
   std::size_t calibrate_samples = 100;
   CalibrationOptions calibration;
   QuantizerOptions quantizer;
@@ -94,24 +92,6 @@ void check_report(const Options& options) {
   }
 }
 
-// Pictures of both kinds of samples are prepared alike.
-BatchOptions batches_of(const Options& options) {
-  BatchOptions batches = options.batches;
-  Preparation& how = batches.preparation;
-  const ImageOptions plain;
-  const ImageOptions& given = options.calibration.samples.image;
-  if (!options.preset.empty()) how = preparation_preset(options.preset);
-  if (options.preset.empty() || given.mean != plain.mean) how.image.mean = given.mean;
-  if (options.preset.empty() || given.std != plain.std) how.image.std = given.std;
-  how.image.layout = given.layout;
-  how.image.channels = given.channels;
-  if (options.resize_shorter) how.resize_shorter = *options.resize_shorter;
-  if (options.crop) how.crop = *options.crop;
-  check_preparation(how);
-  batches.batch = options.batch;
-  return batches;
-}
-
 std::string range_text(const ValueRange& range) {
   if (range.low == 0 && range.high == 0) return "";
   return fmt::format("{:.4g} … {:.4g}", range.low, range.high);
@@ -143,7 +123,7 @@ void report_noise(const Options& options, const QuantizedModel& done) {
 int execute(const Options& options) {
   if (options.weights.given()) {
     if (!options.calibration.samples.folder.empty() || !options.calibration.table.empty() ||
-        !options.source.path.empty()) {
+        !options.data.source.path.empty()) {
       throw UsageError("--weights and --dynamic take neither samples nor a table");
     }
     quantize_without_samples(options.model, options.output, options.weights,
@@ -154,7 +134,7 @@ int execute(const Options& options) {
   check_report(options);
   const std::string folder = options.calibration.samples.folder.string();
   const std::filesystem::path& table = options.calibration.table;
-  const bool has_data = !options.source.path.empty();
+  const bool has_data = !options.data.source.path.empty();
   if (folder.empty() && table.empty() && !has_data) {
     throw UsageError(
         "ranges come from samples (--calibrate DIR, or --data DIR) or from a table (--table FILE); "
@@ -175,9 +155,9 @@ int execute(const Options& options) {
   how.decibels = accuracy.decibels;
   how.rank = options.reports;
 
-  const BatchOptions batches = batches_of(options);
+  const BatchOptions batches = batch_options(options.data);
   std::unique_ptr<LabelledSet> set;
-  if (has_data) set = open_labelled_set(options.source);
+  if (has_data) set = open_labelled_set(options.data.source);
   Top1Bound bound;
   if (accuracy.top_1_loss) {
     const Progress progress("measuring top-1 in floating point");
@@ -185,11 +165,13 @@ int execute(const Options& options) {
     how.judge = bound.judge;
     how.wanted = bound.wanted;
   }
-  const SampleSource samples = folder.empty() && set != nullptr
-                                   ? calibration_samples(*set, batches, options.calibrate_samples)
-                                   : [&](const auto& inputs, const auto& use) {
-                                       for_each_sample(options.calibration.samples, inputs, use);
-                                     };
+  // Pictures of both kinds of samples become values alike.
+  SampleFiles files = options.calibration.samples;
+  files.image = batches.preparation.image;
+  const SampleSource samples =
+      folder.empty() && set != nullptr
+          ? calibration_samples(*set, batches, options.calibrate_samples)
+          : [&](const auto& inputs, const auto& use) { for_each_sample(files, inputs, use); };
   const QuantizedModel done =
       table.empty() ? quantize_model(options.model, options.output, samples, how)
                     : quantize_model(options.model, options.output, table, how.values);
@@ -208,28 +190,14 @@ int execute(const Options& options) {
 }
 
 void add_labelled_options(CLI::App& app, Options& options) {
-  const std::string group = "Labelled data";
-  app.add_option("--data", options.source.path,
-                 "labelled samples, for --accuracy top1 and, without --calibrate, to calibrate "
-                 "with: as for xrt eval")
-      ->type_name("DIR")
-      ->group(group);
-  app.add_option("--format", options.source.format,
-                 "of the data: auto, ofrecord, folders, arrays, csv")
-      ->check(CLI::IsMember(labelled_formats()))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--classes", options.source.classes,
-                 "names of the classes, one a line, class 0 first")
-      ->type_name("FILE")
-      ->group(group);
-  app.add_option("--label-offset", options.batches.label_offset, "added to each label")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--limit", options.batches.limit, "judge by the first N samples; 0: all")
-      ->type_name("N")
-      ->group(group);
-  app.add_option("--batch", options.batch, "samples of one run of the judged model; 0: as declared")
+  add_data_options(app, options.data)
+      ->description(
+          "labelled samples, for --accuracy top1 and, without --calibrate, to calibrate "
+          "with: as for xrt eval");
+  add_label_options(app, options.data);
+  const std::string group = "Data";
+  app.add_option("--batch", options.data.batches.batch,
+                 "samples of one run of the judged model; 0: as declared")
       ->check(from_zero())
       ->type_name("N")
       ->group(group);
@@ -239,16 +207,7 @@ void add_labelled_options(CLI::App& app, Options& options) {
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--preset", options.preset,
-                 "of pictures of the data, imagenet or oneflow; --mean and --std override it")
-      ->check(CLI::IsMember(preparation_presets()))
-      ->group(group);
-  app.add_option("--resize-shorter", options.resize_shorter, "pixels that the shorter side gets")
-      ->type_name("N")
-      ->group(group);
-  app.add_option("--crop", options.crop, "cut N x N pixels out of the middle")
-      ->type_name("N")
-      ->group(group);
+  add_picture_options(app, options.data.wishes);
 }
 
 }  // namespace
