@@ -163,7 +163,7 @@ def test_strings_that_have_no_room() -> None:
     )
     program = load(model, max_memory_bytes=64)
     texts = np.array(["a"] * 100, object)
-    with pytest.raises(openxrt.ResourceError, match="onnxruntime.*max_memory_bytes"):
+    with pytest.raises(openxrt.ResourceError, match=r"onnxruntime.*max_memory_bytes"):
         program.run({"a": texts, "b": texts})
 
 
