@@ -24,7 +24,7 @@ std::vector<CudaImage> compile_cuda(const std::string& source,
                   fmt::format("XRT_CUDA_ARCHS: '{}' is no architecture; write 90, or ptx80", name));
     }
     image.arch = std::atoi(digits.c_str());
-    image.bytes = cuda::compile(source, image.arch, image.ptx);
+    image.bytes = xrt::cuda::compile(source, image.arch, image.ptx);
     images.push_back(std::move(image));
   }
   return images;

@@ -286,6 +286,7 @@ Owned operation_graph(void* handle, const ConvolutionStep& step) {
   Owned graph = make(kOperationGraph);
   set(graph, kHandleOfGraph, kHandle, handle);
   std::vector<void*> raw;
+  raw.reserve(operations.size());
   for (const Owned& operation : operations) raw.push_back(operation.get());
   set_all(graph, kOperationsOfGraph, kDescriptor, raw);
   finalize(graph);

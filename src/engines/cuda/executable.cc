@@ -277,7 +277,9 @@ void CudaExecutable::measure_ways(const CompileOptions& options, void* stream) {
   Event begin(device_, /*timed=*/true);
   Event end(device_, /*timed=*/true);
   std::size_t done = 0;
-  for (const auto& [step, library] : libraries_) {
+  for (const auto& entry : libraries_) {
+    const std::size_t step = entry.first;
+    const Library& library = entry.second;
     ++done;
     if (library.way_count() < 2 || plan_.steps[step].once) continue;
     const auto [choice, is_new] = known.try_emplace(description(plan_.steps[step]), 0);

@@ -111,12 +111,14 @@ std::vector<View> all_views(const Fused& fused) {
 
 std::vector<View> result_views(const Fused& fused) {
   std::vector<View> views;
+  views.reserve(fused.results.size());
   for (const Fused::Result& result : fused.results) views.push_back(result.view);
   return views;
 }
 
 std::vector<Dims> strides_of(const std::vector<View>& views) {
   std::vector<Dims> strides;
+  strides.reserve(views.size());
   for (const View& view : views) strides.push_back(view.strides);
   return strides;
 }
