@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "engines/cuda/plan.h"
+
 namespace xrt::cuda {
 namespace {
 
@@ -12,8 +14,6 @@ bool is(const xrt::Graph& graph, NodeId id, std::string_view op) {
 }
 
 DType dtype_of(const xrt::Graph& graph, ValueId value) { return graph.type(value).dtype; }
-
-bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
 std::optional<NodeId> only_reader(const xrt::Graph& graph, ValueId value) {
   const std::vector<Use>& uses = graph.uses(value);

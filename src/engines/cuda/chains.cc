@@ -8,8 +8,6 @@
 namespace xrt::cuda {
 namespace {
 
-bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
-
 // The other operand of an addition.
 ValueId other_operand(const NodeView& add, ValueId one) {
   return add.input(0) == one ? add.input(1) : add.input(0);

@@ -22,10 +22,10 @@
 namespace xrt::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kArenaAlignment = 256;
 
 std::size_t rounded_up(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
 // Steps with the same description have the same ways.
@@ -34,12 +34,12 @@ std::string description(const Step& step) {
   const auto add = [&](const View& view) {
     text += fmt::format("{}{}{}+{} ", to_string(view.dtype), fmt::join(view.dims, "x"),
                         fmt::format("/{}", fmt::join(view.strides, ",")),
-                        view.byte_offset() % kAlignment);
+                        view.byte_offset() % kArenaAlignment);
   };
   if (const auto* product = std::get_if<ProductStep>(&step.work)) {
     for (const auto* m : {&product->a, &product->b, &product->c, &product->d}) {
       text += fmt::format("{}x{}/{}/{}{}+{} ", m->rows, m->columns, m->leading, m->batch_stride,
-                          m->transposed ? "t" : "", m->view.byte_offset() % kAlignment);
+                          m->transposed ? "t" : "", m->view.byte_offset() % kArenaAlignment);
     }
     text += fmt::format("{} {} {} {} {} {}", to_string(product->dtype), to_string(product->factors),
                         product->batch, product->beta, product->bias.has_value(),

@@ -26,6 +26,7 @@ inline std::int64_t element_count(const Dims& dims) {
 }
 // Of a dense, row-major tensor, in elements.
 Dims row_major_strides(const Dims& dims);
+inline bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 inline std::size_t bytes_of(DType dtype) { return static_cast<std::size_t>(bit_width(dtype)) / 8; }
 
 struct Buffer {

@@ -46,8 +46,7 @@ std::optional<Widened> widened(const Planner& planner, ValueId value) {
   if (op == "Cast") {
     const ValueId source = node.input(0);
     const DType dtype = graph.type(source).dtype();
-    const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-    if (!is_half || !planner.has(source)) return std::nullopt;
+    if (!is_half(dtype) || !planner.has(source)) return std::nullopt;
     return Widened{planner.view(source)};
   }
   if (op == "Mul" || op == "Div") {
@@ -125,7 +124,7 @@ Product product_of(Planner& planner, const NodeView& node, bool may_narrow = fal
   return p;
 }
 
-Support supports(const GraphView& graph, const NodeView& node) {
+Support supports_product(const GraphView& graph, const NodeView& node) {
   const DType dtype = graph.type(node.output(0)).dtype();
   if (dtype == DType::kBool) return Support::no("there is no kernel of it for bool");
   return Support::yes();
@@ -312,8 +311,8 @@ void emit_product(Planner& planner, const Group& group) {
 }
 
 void add_linear(LoweringRegistry& registry) {
-  registry.add("MatMul", {.supports = supports, .emit = multiply});
-  registry.add("Gemm", {.supports = supports, .emit = multiply});
+  registry.add("MatMul", {.supports = supports_product, .emit = multiply});
+  registry.add("Gemm", {.supports = supports_product, .emit = multiply});
 }
 
 }  // namespace xrt::cuda

@@ -8,7 +8,7 @@
 namespace xrt::cuda {
 namespace {
 
-Support supports(const GraphView& graph, const NodeView& node) {
+Support supports_rows(const GraphView& graph, const NodeView& node) {
   const TypeView type = graph.type(node.input(0));
   if (!is_float(type.dtype())) {
     return Support::no(fmt::format("there is no kernel of it for {}", to_string(type.dtype())));
@@ -30,7 +30,7 @@ Support supports(const GraphView& graph, const NodeView& node) {
 void add_rows(LoweringRegistry& registry) {
   for (const char* op : {"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization",
                          "InstanceNormalization"}) {
-    registry.add(op, {.supports = supports, .over_rows = true});
+    registry.add(op, {.supports = supports_rows, .over_rows = true});
   }
 }
 
