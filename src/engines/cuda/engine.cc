@@ -27,15 +27,14 @@ bool is_set(const CompileOptions& options, const char* name, bool otherwise) {
 class CudaEngine final : public Engine {
  public:
   CudaEngine() {
-    const int gpus = CudaDriver::device_count();
-    if (gpus == 0) {
-      throw Error(ErrorCode::kNotFound,
-                  "NVIDIA's driver (libcuda.so.1) is not on this machine or finds no GPU");
-    }
     info_.name = "cuda";
-    info_.version = "1; NVRTC " + nvrtc_version();
-    if (cublas_trouble().empty()) info_.version += "; cuBLASLt " + cublas_version();
-    if (cudnn_trouble().empty()) info_.version += "; cuDNN " + cudnn_version();
+    info_.version = "1";
+    // Without a GPU the engine is there to be asked which ops it has, and refuses every node.
+    if (gpus_ > 0) {
+      info_.version += "; NVRTC " + nvrtc_version();
+      if (cublas_trouble().empty()) info_.version += "; cuBLASLt " + cublas_version();
+      if (cudnn_trouble().empty()) info_.version += "; cuDNN " + cudnn_version();
+    }
     info_.core_version = core_version();
     info_.options = {
         {"tf32", EngineOption::Kind::kBool, "false", "products of float32 in TF32"},
@@ -49,7 +48,7 @@ class CudaEngine final : public Engine {
     info_.devices.clear();
     constexpr bool kAsynchronous = true;
     info_.devices.push_back({"cuda", {Precision::kF32}, kAsynchronous});
-    for (int i = 0; i < gpus; ++i) {
+    for (int i = 0; i < gpus_; ++i) {
       info_.devices.push_back({fmt::format("cuda:{}", i), {Precision::kF32}, kAsynchronous});
     }
   }
@@ -58,6 +57,9 @@ class CudaEngine final : public Engine {
   std::vector<std::string> ops() const override { return LoweringRegistry::get().ops(); }
 
   Support supports(const SupportQuery& query) const override {
+    if (gpus_ == 0) {
+      return Support::no("NVIDIA's driver (libcuda.so.1) is not on this machine or finds no GPU");
+    }
     const bool has_device =
         std::any_of(info_.devices.begin(), info_.devices.end(),
                     [&](const DeviceInfo& device) { return device.name == query.device; });
@@ -79,6 +81,7 @@ class CudaEngine final : public Engine {
   }
 
  private:
+  const int gpus_ = CudaDriver::device_count();
   EngineInfo info_;
 };
 
