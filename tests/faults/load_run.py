@@ -49,9 +49,6 @@ GROWTH = {
     # allows a process (vm.max_map_count).
     "mappings": (0, 1 << 14),
 }
-# On a busy machine the pools of a shorter load are still coming when it ends: its growth is shown,
-# not judged.
-JUDGED_MINUTES = 5
 
 
 def first_number(path: Path, key: str) -> int:
@@ -210,7 +207,7 @@ class Run:
         self.problems += self.last.get("wrong", [])
         self.problems += [f"hang at the end: {what}" for what in self.last.get("hung", [])]
         for name, found in growth(self.samples).items():
-            if self.arguments.minutes >= JUDGED_MINUTES and found["rise"] > found["allowed"]:
+            if found["rise"] > found["allowed"]:
                 self.problems.append(f"growth: {name} rose by {found['rise']:.0f}")
 
     def summary(self) -> str:
