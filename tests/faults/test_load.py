@@ -8,7 +8,7 @@ import pytest
 
 
 def test_sample_of_mixed_load() -> None:
-    report = load_run.run_load(load_run.parse(["--minutes", "1", "--seed", "3"]))
+    report = load_run.run_load(load_run.parse(["--minutes", "2", "--seed", "3"]))
     assert report["problems"] == [], report["errors"]
     assert report["counts"]["right results"] > 100
     assert sum(report["faults"].values()) > 10
