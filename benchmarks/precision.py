@@ -5,12 +5,13 @@
     ./dev bench precision                              # every model whose package is installed
     ./dev bench precision --write                      # and keep the figures that the docs show
     ./dev bench precision ppocr_v6_rec minilm --engine native --rounds 20 --json precision.json
-    ./dev bench precision --from precision.json        # the tables again
+    ./dev bench precision --from a.json b.json --write # the tables again, of models measured apart
 
 A column is an engine and a precision: "native int8" is `openxrt.load(engine="native")` of the file
-that `openxrt.quantize` made, "native bf16" the float32 file with `precision="bf16"`. Beside them
-stand ONNX Runtime's static quantisation (Q/DQ, weights by channel), its dynamic one, OpenVINO, and
-NNCF's quantisation for OpenVINO where nncf is installed (tools/requirements-bench-nodeps.txt). All
+that `openxrt.quantize` made, "native int4" that of `quantize(weights="int4")`, whose products and
+tables have their weights in 4 bits, "native bf16" the float32 file with `precision="bf16"`. Beside
+them stand ONNX Runtime's static quantisation (Q/DQ, weights by channel), its dynamic one, OpenVINO,
+and NNCF's quantisation for OpenVINO with nncf installed (tools/requirements-bench-nodeps.txt). All
 are calibrated with the same samples, with their own defaults, and judged with others that nobody
 was calibrated with (benchmarks/precision_samples.py).
 
@@ -45,7 +46,7 @@ from precision_samples import CASES, Case
 from zoo import ZOO, Feeds
 
 ENGINES = ("native", "openvino", "xla", "onnxruntime", "tvm")
-PRECISIONS = ("f32", "bf16", "f16", "int8")
+PRECISIONS = ("f32", "bf16", "f16", "int8", "int4")
 BASE = "ORT f32"
 PEERS = (BASE, "ORT static int8", "ORT dynamic int8", "OpenVINO f32", "OpenVINO bf16", "NNCF int8")
 Run = Callable[[Feeds], list[np.ndarray]]
@@ -101,11 +102,24 @@ def openxrt_rounded(model: Path, output: Path, samples: list[Feeds]) -> None:
     openxrt.quantize.quantize(model, output, calibration=samples, round_sums=True)
 
 
+def openxrt_int4(model: Path, output: Path, samples: list[Feeds]) -> None:
+    """Weights alone; RuntimeError where the model has no product or table with weights."""
+    del samples
+    import onnx
+    import openxrt.quantize
+
+    openxrt.quantize.quantize(model, output, weights="int4")
+    types = {tensor.data_type for tensor in onnx.load(output).graph.initializer}
+    if types.isdisjoint({onnx.TensorProto.INT4, onnx.TensorProto.UINT4}):
+        raise RuntimeError("no product or table has weights that 4 bits can hold")
+
+
 FILES: dict[str, Callable[[Path, Path, list[Feeds]], None]] = {
     "ort-static": onnxruntime_static,
     "ort-dynamic": onnxruntime_dynamic,
     "int8": openxrt_int8,
     "int8-rounded": openxrt_rounded,
+    "int4": openxrt_int4,
 }
 
 
@@ -123,8 +137,10 @@ def file_of(column: str) -> str:
         return "ort-static"
     if column == "ORT dynamic int8":
         return "ort-dynamic"
-    if column in PEERS or not column.endswith(" int8"):
+    if column in PEERS or not column.endswith((" int8", " int4")):
         return ""
+    if column.endswith(" int4"):
+        return "int4"
     return "int8-rounded" if column.startswith("onnxruntime ") else "int8"
 
 
@@ -320,7 +336,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10, help="turns of three runs each")
     parser.add_argument("--threads", type=int, default=2, help="threads of each runtime")
     parser.add_argument("--json", type=Path, help="file for all figures")
-    parser.add_argument("--from", type=Path, dest="stored", help="measure nothing: read --json's")
+    parser.add_argument(
+        "--from", type=Path, dest="stored", nargs="+", help="measure nothing: read --json's"
+    )
     parser.add_argument(
         "--write",
         action="store_true",
@@ -330,8 +348,23 @@ def main() -> int:
     if options.write and options.models:
         parser.error("--write keeps runs over all models: name none")
     if options.stored:
-        print(report(json.loads(options.stored.read_text(encoding="utf-8"))))
-        return 0
+        results = {
+            name: row
+            for file in options.stored
+            for name, row in json.loads(file.read_text(encoding="utf-8")).items()
+        }
+    else:
+        results = measure_all(options, parser)
+    print(report(results))
+    if options.write:
+        keep(results, options.threads)
+    return 0
+
+
+def measure_all(
+    options: argparse.Namespace, parser: argparse.ArgumentParser
+) -> dict[str, dict[str, Any]]:
+    """The chosen models, or all."""
     engines, precisions = options.engine or ENGINES, options.precision or PRECISIONS
     columns = [*PEERS, *(f"{engine} {p}" for engine in engines for p in precisions)]
     results: dict[str, dict[str, Any]] = {}
@@ -345,23 +378,27 @@ def main() -> int:
         results[name] = measure(CASES[name], columns, max(1, options.rounds), options.threads)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    print(report(results))
-    if options.write:
-        packages = ["onnxruntime", "openvino", "openxrt"]
-        if any("median_ms" in r.get("NNCF int8", {}) for r in results.values()):
-            packages.append("nncf")
-        arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
-        write_section(
-            "precision",
-            {
-                "command": shlex.join(["./dev", "bench", "precision", *arguments]),
-                "machine": machine(),
-                "threads": options.threads,
-                "versions": versions(packages),
-                "tables": tables(results),
-            },
-        )
-    return 0
+    return results
+
+
+def keep(results: dict[str, dict[str, Any]], threads: int) -> None:
+    """The tables, for the documentation."""
+    packages = ["onnxruntime", "openvino", "openxrt"]
+    if any("median_ms" in r.get("NNCF int8", {}) for r in results.values()):
+        packages.append("nncf")
+    arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+    if "--from" in arguments:  # where its files lie says nothing
+        arguments = []
+    write_section(
+        "precision",
+        {
+            "command": shlex.join(["./dev", "bench", "precision", *arguments]),
+            "machine": machine(),
+            "threads": threads,
+            "versions": versions(packages),
+            "tables": tables(results),
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ PAGE = ROOT / "docs" / "background" / "fuzzing.md"
 SEED_BYTES = 20_000
 SEED_COUNT = 400
 # Of one turn of a target where time is shared, so that every target has some of it early.
-TURN_SECONDS = 300
+TURN_SECONDS = 120
 MEMORY_MB = 2000
 
 
@@ -149,8 +149,10 @@ class Fuzzers:
 class Session:
     """Turns of all targets, several at a time, until so much processor time is spent."""
 
-    def __init__(self, fuzzers: Fuzzers, hours: float, jobs: int, record: bool) -> None:
-        self.fuzzers, self.jobs, self.record = fuzzers, jobs, record
+    def __init__(
+        self, fuzzers: Fuzzers, hours: float, jobs: int, record: bool, report: Path | None
+    ) -> None:
+        self.fuzzers, self.jobs, self.record, self.report = fuzzers, jobs, record, report
         self.seconds = hours * 3600
         self.lock = threading.Lock()
         self.totals = {program.name: Outcome() for program in fuzzers.programs}
@@ -188,6 +190,8 @@ class Session:
                 print(told(program.name, self.totals[program.name]), flush=True)
                 if self.record:
                     keep(self.fuzzers.source(), {program.name: outcome})
+                if self.report:  # after each turn: what ended counts where the command is cut short
+                    write_report(self.report, self.fuzzers.source(), self.totals)
 
 
 def collect_seeds(target: str, corpus: Path) -> None:
@@ -241,6 +245,14 @@ def told(name: str, outcome: Outcome) -> str:
         f"{name}: {outcome.executions} executions, {outcome.processor_seconds:.0f} s, "
         f"{outcome.crashes} crashes, {outcome.corpus} files, {outcome.edges} edges"
     )
+
+
+def write_report(file: Path, source: str, totals: dict[str, Outcome]) -> None:
+    """What `--take` reads."""
+    rows = {name: dataclasses.asdict(total) for name, total in totals.items()}
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps({"source": source, "targets": rows}, indent=1) + "\n")
+    part.replace(file)
 
 
 def tree() -> str:
@@ -330,11 +342,9 @@ def main() -> int:
         make_bundle(fuzzers, arguments.bundle)
         return 0
     if arguments.hours:
-        totals = Session(fuzzers, arguments.hours, arguments.jobs, arguments.record).run()
-        if arguments.json:
-            rows = {name: dataclasses.asdict(total) for name, total in totals.items()}
-            report = {"source": fuzzers.source(), "targets": rows}
-            arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+        totals = Session(
+            fuzzers, arguments.hours, arguments.jobs, arguments.record, arguments.json
+        ).run()
         if not any(total.crashes for total in totals.values()):
             return 0
         print(f"the inputs that crashed are in {fuzzers.crashes}")

@@ -105,6 +105,10 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::release_pages() const {
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
+}
+
 std::string read_file(const std::filesystem::path& path) {
   const Descriptor file(path, O_RDONLY, "open");
   std::string content(regular_size(file.get(), path), '\0');

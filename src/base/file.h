@@ -26,6 +26,8 @@ class XRT_API MappedFile {
 
   const std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  // The process holds none of the file's pages any more; what is read again comes from the file.
+  void release_pages() const;
 
  private:
   MappedFile(const std::byte* data, std::size_t size) : data_(data), size_(size) {}

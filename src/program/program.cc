@@ -130,6 +130,7 @@ class ProgramImpl final : public Program {
             std::make_shared<const ProgramOptions>(refine_inputs(graph, std::move(options)))),
         cache_(std::move(cache)),
         why_not_kept_(std::move(why_not_kept)) {
+    for (const ExternalFile& external : files) mapped_.push_back(external.file);
     infer_shapes(graph);
     const Graph imported = options_.node_engines.empty() ? Graph() : Graph(graph);
     run_passes(graph, pass_options(options_));
@@ -274,6 +275,11 @@ class ProgramImpl final : public Program {
   }
 
   void run_checked(std::span<const Data> inputs, std::vector<Data>& outputs, bool device_results) {
+    run_plan(inputs, outputs, device_results);
+    if (!mapped_.empty()) release_pages_once();
+  }
+
+  void run_plan(std::span<const Data> inputs, std::vector<Data>& outputs, bool device_results) {
     if (is_static_) {
       static_plan_->run(inputs, outputs, profiler_, device_results);
       return;
@@ -410,6 +416,13 @@ class ProgramImpl final : public Program {
     tell_leftovers(plan.explain(), options_);
   }
 
+  // Engines that pack weights have done so when a run has ended: the file's pages are not held beside
+  // them. Those that read them where they lie get them from the file again.
+  void release_pages_once() {
+    if (released_.load(std::memory_order_relaxed) || released_.exchange(true)) return;
+    for (const auto& file : mapped_) file->release_pages();
+  }
+
   bool has_static_inputs() const {
     return std::all_of(ports_.inputs.begin(), ports_.inputs.end(), [](const Port& port) {
       return !port.type.is_tensor() || port.type.is_static();
@@ -423,6 +436,8 @@ class ProgramImpl final : public Program {
   ProgramPorts ports_;
   bool is_static_ = true;
   std::atomic<bool> told_leftovers_{false};
+  std::vector<std::shared_ptr<const MappedFile>> mapped_;  // where constants lie
+  std::atomic<bool> released_{false};
   std::shared_ptr<PlanCache> cache_;  // null: the program is not kept
   std::shared_ptr<ProgramGraph> graph_;
   std::shared_ptr<Refining> refining_ = std::make_shared<Refining>();

@@ -5,6 +5,8 @@ workers share; and `deadline_s` of loops that an engine could take whole."""
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -251,3 +253,44 @@ def test_loops_end_at_their_deadline_on_every_engine(engine: str, tmp_path: Path
         program.run({**few, "n": np.array(2**31 - 1)})
     assert time.monotonic() - start < 20
     assert program.run(few)["y"].shape == (4,)
+
+
+RESIDENT = """
+import re, sys
+import numpy as np
+import openxrt
+def mapped():
+    (found,) = re.findall(r"RssFile:\\s+(\\d+) kB", open("/proc/self/status").read())
+    return int(found) >> 10
+openxrt.load(sys.argv[2], engine="native", cache_dir="")  # the libraries are there
+before = mapped()
+program = openxrt.load(sys.argv[1], engine="native", cache_dir="")
+y = program.run({"x": np.ones((2, 2048), np.float32)})["y"]
+print(mapped() - before, float(y.sum()))
+"""
+
+
+def test_weights_of_other_files_are_not_held_beside_packed_ones(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    small, large = (rng.standard_normal((2048, n), np.float32) for n in (1, 8192))
+    for name, weights in (("small", small), ("large", large)):
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            name,
+            [tensor("x", FLOAT, ["rows", 2048])],
+            [tensor("y", FLOAT, ["rows", weights.shape[1]])],
+            [numpy_helper.from_array(weights, "w")],
+        )
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]),
+            tmp_path / f"{name}.onnx",
+            save_as_external_data=True,
+            location=f"{name}.data",
+        )
+    printed = subprocess.check_output(
+        [sys.executable, "-c", RESIDENT, tmp_path / "large.onnx", tmp_path / "small.onnx"],
+        text=True,
+    )
+    mapped, total = printed.split()
+    assert int(mapped) < 16, f"{mapped} MiB of the file with 64 MiB of weights"
+    assert float(total) == pytest.approx(2 * large.sum(dtype=np.float64), rel=1e-4)
