@@ -31,6 +31,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -114,8 +115,10 @@ using GraphRunner = std::function<GraphRun(Graph graph)>;
 class XRT_API Calibrator {
  public:
   // Throws kInvalidArgument where the graph has nothing to quantise, and for a percentile or a
-  // factor out of its range.
-  Calibrator(const Graph& graph, const QuantizeOptions& options, const GraphRunner& runner);
+  // factor out of its range. `clippings`: those that ranges(clipping) is to be asked for; none:
+  // options.clipping. What a rule says of a node's clipping holds for each of them.
+  Calibrator(const Graph& graph, const QuantizeOptions& options, const GraphRunner& runner,
+             std::vector<Clipping> clippings = {});
   Calibrator(Calibrator&&) noexcept;
   Calibrator& operator=(Calibrator&&) noexcept;
   ~Calibrator();
@@ -125,8 +128,10 @@ class XRT_API Calibrator {
   // naming the value where the graph makes one that is not finite.
   void add(const std::vector<Tensor>& sample);
   std::size_t samples() const;
-  // Throws kInvalidArgument before the first sample.
+  // Of the first of the clippings, or of one of them. Throw kInvalidArgument before the first
+  // sample.
   ValueRanges ranges() const;
+  ValueRanges ranges(Clipping clipping) const;
 
  private:
   struct State;
@@ -200,6 +205,14 @@ using Judge = std::function<double(const Graph& quantized)>;
 // `judged` samples. Throws kInvalidArgument without a sample or an output of float32.
 XRT_API Judge decibel_judge(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
                             std::size_t judged, const GraphRunner& runner);
+
+// The one of `clippings`, which `calibrator` was made for, whose ranges give the most decibels
+// (decibel_judge()) in int8. Another one than the first counts only where it is better by half a
+// decibel: what is less differs from sample to sample. Throws what quantize() and `judge` throw.
+XRT_API Clipping choose_clipping(const Graph& graph, const Calibrator& calibrator,
+                                 std::span<const Clipping> clippings, const Judge& judge,
+                                 const QuantizeOptions& options,
+                                 const ChannelRanges& channels = {});
 
 // What one node costs when it is computed in int8.
 struct NodeNoise {

@@ -133,7 +133,7 @@ std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(
 ModelQuantization model_quantization(const nb::dict& how) {
   ModelQuantization result;
   QuantizeOptions& values = result.values;
-  values.clipping = clipping_of(nb::cast<std::string>(how["clipping"]));
+  result.clippings = clippings_of(nb::cast<std::string>(how["clipping"]));
   values.percentile = nb::cast<double>(how["percentile"]);
   values.skip = nb::cast<std::set<std::string>>(how["keep_float"]);
   values.round_sums = nb::cast<bool>(how["round_sums"]);
@@ -189,6 +189,7 @@ nb::dict quantize_model_file(const std::filesystem::path& model,
   result["kept"] = done.summary.kept;
   result["values"] = done.summary.values;
   result["samples"] = done.samples;
+  result["clipping"] = clipping_names()[static_cast<std::size_t>(done.clipping)];
   result["reached"] = done.reached;
   result["plain"] = bound.plain;
   result["kept_for_accuracy"] = done.kept;

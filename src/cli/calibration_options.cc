@@ -20,11 +20,17 @@ void add_table_option(CLI::App& app, CalibrationOptions& options) {
 }
 
 void add_range_options(CLI::App& app, CalibrationOptions& options) {
+  const bool chooses = options.clipping == kAutoClipping;
+  std::vector<std::string> names = clipping_names();
+  if (chooses) names.emplace_back(kAutoClipping);
   app.add_option("--clipping", options.clipping,
                  "part of what a value was seen to hold that gets the 256 steps: minmax (all of "
                  "it), moving_average (of each sample's), percentile, entropy (least "
-                 "Kullback-Leibler divergence) or mse (least squared error)")
-      ->check(CLI::IsMember(clipping_names()))
+                 "Kullback-Leibler divergence) or mse (least squared error)" +
+                     std::string(chooses ? "; auto: mse, or minmax or moving_average where the "
+                                           "outputs are more exact with them"
+                                         : ""))
+      ->check(CLI::IsMember(names))
       ->capture_default_str();
   app.add_option("--percentile", options.percentile,
                  "of the elements, in percent, that --clipping=percentile keeps")
@@ -42,7 +48,7 @@ void add_range_options(CLI::App& app, CalibrationOptions& options) {
 
 QuantizeOptions quantize_options(const CalibrationOptions& options) {
   QuantizeOptions result;
-  result.clipping = clipping_of(options.clipping);
+  if (options.clipping != kAutoClipping) result.clipping = clipping_of(options.clipping);
   result.percentile = options.percentile;
   result.average_factor = options.average_factor;
   result.round_sums = options.round_sums;

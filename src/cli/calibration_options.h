@@ -12,6 +12,9 @@
 
 namespace xrt::cli {
 
+// Of a command that chooses the clipping itself: clippings_of().
+inline constexpr const char* kAutoClipping = "auto";
+
 struct CalibrationOptions {
   SampleFiles samples;
   std::filesystem::path table;
@@ -27,7 +30,8 @@ struct CalibrationOptions {
 void add_calibration_options(CLI::App& app, CalibrationOptions& options);
 // --table, which excludes --calibrate.
 void add_table_option(CLI::App& app, CalibrationOptions& options);
-// How ranges are found and which values have one: --clipping to --keep-float.
+// How ranges are found and which values have one: --clipping to --keep-float. "auto" is a clipping
+// where it is the default.
 void add_range_options(CLI::App& app, CalibrationOptions& options);
 QuantizeOptions quantize_options(const CalibrationOptions& options);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/quantize_model.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,7 +13,8 @@
 namespace xrt {
 namespace {
 
-constexpr std::size_t kJudged = 8;  // samples that decibels are measured with
+constexpr std::size_t kJudged = 8;    // samples that decibels are measured with
+constexpr std::size_t kCompared = 16;  // and that a clipping is chosen with
 
 using Samples = std::vector<std::vector<Tensor>>;
 
@@ -36,7 +39,17 @@ Samples kept_samples(const SampleSource& source, const std::vector<Port>& inputs
   return all;
 }
 
+bool has_float_output(const Graph& graph) {
+  return std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                     [&](ValueId v) { return graph.type(v).dtype == DType::kFloat32; });
+}
+
 }  // namespace
+
+std::vector<Clipping> clippings_of(std::string_view text) {
+  if (text != "auto") return {clipping_of(text)};
+  return {Clipping::kMse, Clipping::kMinMax, Clipping::kMovingAverage};
+}
 
 QuantizedModel quantize_model(const std::filesystem::path& model,
                               const std::filesystem::path& output, const SampleSource& samples,
@@ -47,23 +60,37 @@ QuantizedModel quantize_model(const std::filesystem::path& model,
   const GraphRunner runner = program_runner();
   QuantizedModel result;
   ChannelRanges channels;
-  ValueRanges ranges;
+  std::optional<Calibrator> calibrator;  // of the graph as it is quantised
   if (how.correct_bias || how.smoothing.strength > 0) {
-    Calibrator calibrator(graph, options, runner);
+    calibrator.emplace(graph, options, runner, how.clippings);
     ChannelWatcher watcher(graph, options, runner);
     samples(inputs, [&](const std::vector<Tensor>& sample) {
-      calibrator.add(sample);
+      calibrator->add(sample);
       watcher.add(sample);
     });
     channels = watcher.ranges();
-    result.samples = calibrator.samples();
+    result.samples = calibrator->samples();
     result.smoothed = smooth(graph, channels, options, how.smoothing);
     const bool changed = result.smoothed.layers + result.smoothed.products > 0;
-    if (!changed && result.samples > 0) ranges = calibrator.ranges();
+    if (changed) calibrator.reset();
     if (!how.correct_bias) channels.clear();
   }
-
   const bool searches = how.decibels > 0 || how.judge;
+  if (!calibrator && (!searches || how.clippings.size() > 1)) {
+    calibrator.emplace(graph, options, runner, how.clippings);
+    samples(inputs, [&](const std::vector<Tensor>& sample) { calibrator->add(sample); });
+    result.samples = calibrator->samples();
+  }
+  if (!how.clippings.empty()) options.clipping = how.clippings.front();
+  if (how.clippings.size() > 1 && has_float_output(graph)) {
+    const Samples compared = kept_samples(samples, inputs, kCompared);
+    const Judge judge = decibel_judge(graph, compared, kCompared, runner);
+    options.clipping =
+        choose_clipping(graph, *calibrator, how.clippings, judge, options, channels);
+  }
+  result.clipping = options.clipping;
+
+  ValueRanges ranges;
   if (searches) {
     const Samples all = kept_samples(samples, inputs, SIZE_MAX);
     const Judge judge = how.judge ? how.judge : decibel_judge(graph, all, kJudged, runner);
@@ -75,11 +102,8 @@ QuantizedModel quantize_model(const std::filesystem::path& model,
     result.samples = all.size();
     result.reached = found.reached;
     result.kept = std::move(found.kept);
-  } else if (ranges.empty()) {
-    Calibrator calibrator(graph, options, runner);
-    samples(inputs, [&](const std::vector<Tensor>& sample) { calibrator.add(sample); });
-    result.samples = calibrator.samples();
-    ranges = calibrator.ranges();
+  } else {
+    ranges = calibrator->ranges(options.clipping);
   }
   if (how.rank) {
     result.nodes = rank_nodes(graph, ranges, kept_samples(samples, inputs, kJudged), kJudged,

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "program/calibration.h"
@@ -16,8 +17,14 @@
 
 namespace xrt {
 
+// "auto": the clippings of which one is best for nearly every model. Else that of clipping_of().
+XRT_API std::vector<Clipping> clippings_of(std::string_view text);
+
 struct ModelQuantization {
   QuantizeOptions values;
+  // To choose from, by the decibels of the outputs over the first samples (choose_clipping());
+  // none: values.clipping.
+  std::vector<Clipping> clippings;
   SmoothOptions smoothing;
   bool correct_bias = true;
   // Signal over noise that the outputs must have, in decibels; 0: none is asked for.
@@ -32,6 +39,7 @@ struct ModelQuantization {
 struct QuantizedModel {
   QuantizeSummary summary;
   SmoothSummary smoothed;
+  Clipping clipping = Clipping::kMinMax;
   std::size_t samples = 0;
   double reached = 0;  // of the accuracy that was asked for: decibels, or what the judge said
   std::vector<std::string> kept;  // nodes that stay in floating point for it

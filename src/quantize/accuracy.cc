@@ -142,6 +142,25 @@ Judge decibel_judge(const Graph& graph, const std::vector<std::vector<Tensor>>& 
   };
 }
 
+Clipping choose_clipping(const Graph& graph, const Calibrator& calibrator,
+                         std::span<const Clipping> clippings, const Judge& judge,
+                         const QuantizeOptions& options, const ChannelRanges& channels) {
+  constexpr double kGain = 0.5;  // decibels
+  std::optional<Clipping> best;
+  double most = 0;
+  for (const Clipping clipping : clippings) {
+    Graph quantized(graph);
+    quantize(quantized, calibrator.ranges(clipping), options, channels);
+    const double reached = judge(quantized);
+    log_info("clipping '" + clipping_names()[static_cast<std::size_t>(clipping)] +
+             "': " + std::to_string(reached) + " dB");
+    if (best && !(reached > most + (clippings.front() == *best ? kGain : 0))) continue;
+    best = clipping;
+    most = reached;
+  }
+  return best.value_or(options.clipping);
+}
+
 AccuracySearch reach_accuracy(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
                               std::size_t judged, const Judge& judge, double wanted,
                               const QuantizeOptions& options, const GraphRunner& runner,

@@ -20,6 +20,18 @@ bool all_finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
+// Of the scheme's values, where `clipping` stands for what no rule says.
+std::vector<std::unique_ptr<quantization::Observer>> observers_of(
+    const quantization::Scheme& scheme, const QuantizeOptions& options, Clipping clipping) {
+  QuantizeOptions own = options;
+  std::vector<std::unique_ptr<quantization::Observer>> made;
+  for (const std::optional<Clipping>& ruled : scheme.clippings) {
+    own.clipping = ruled.value_or(clipping);
+    made.push_back(quantization::make_observer(own));
+  }
+  return made;
+}
+
 }  // namespace
 
 const std::vector<std::string>& clipping_names() {
@@ -39,7 +51,9 @@ Clipping clipping_of(std::string_view text) {
 struct Calibrator::State {
   std::vector<std::string> input_names, value_names;
   std::vector<Type> input_types;
-  std::vector<std::unique_ptr<quantization::Observer>> observers;  // of value_names
+  std::vector<Clipping> clippings;
+  // Of each clipping, those of value_names.
+  std::vector<std::vector<std::unique_ptr<quantization::Observer>>> observers;
   struct Place {
     bool is_input = false;
     std::size_t index = 0;
@@ -50,9 +64,11 @@ struct Calibrator::State {
 };
 
 Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
-                       const GraphRunner& runner)
+                       const GraphRunner& runner, std::vector<Clipping> clippings)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
+  s.clippings = std::move(clippings);
+  if (s.clippings.empty()) s.clippings.push_back(options.clipping);
   const quantization::Scheme scheme = quantization::make_scheme(graph, options);
   if (scheme.nodes.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -65,12 +81,12 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
     s.input_names.push_back(graph.value(id).name);
     s.input_types.push_back(graph.type(id));
   }
-  QuantizeOptions own = options;
+  for (const Clipping clipping : s.clippings) {
+    s.observers.push_back(observers_of(scheme, options, clipping));
+  }
   for (std::size_t i = 0; i < scheme.values.size(); ++i) {
     const ValueId id = scheme.values[i];
     s.value_names.push_back(graph.value(id).name);
-    own.clipping = scheme.clippings[i];
-    s.observers.push_back(quantization::make_observer(own));
     // A graph input is seen in the sample, everything else as an output.
     const auto input = std::find(graph.inputs().begin(), graph.inputs().end(), id);
     if (input != graph.inputs().end()) {
@@ -121,23 +137,32 @@ void Calibrator::add(const std::vector<Tensor>& sample) {
     return elements(at.is_input ? sample[at.index] : outputs.at(at.index));
   };
   // A sample counts for all values or for none.
-  for (std::size_t i = 0; i < s.observers.size(); ++i) {
+  for (std::size_t i = 0; i < s.value_names.size(); ++i) {
     if (all_finite(value(i))) continue;
     refuse(fmt::format("value '{}' is not finite: the model overflows on it in float32",
                        s.value_names[i]));
   }
-  for (std::size_t i = 0; i < s.observers.size(); ++i) s.observers[i]->add(value(i));
+  for (const auto& observers : s.observers) {
+    for (std::size_t i = 0; i < observers.size(); ++i) observers[i]->add(value(i));
+  }
   ++s.samples;
 }
 
-ValueRanges Calibrator::ranges() const {
+ValueRanges Calibrator::ranges() const { return ranges(state_->clippings.front()); }
+
+ValueRanges Calibrator::ranges(Clipping clipping) const {
   const State& s = *state_;
   if (s.samples == 0) {
     throw Error(ErrorCode::kInvalidArgument, "calibration needs at least one sample");
   }
+  const auto found = std::find(s.clippings.begin(), s.clippings.end(), clipping);
+  if (found == s.clippings.end()) {
+    throw Error(ErrorCode::kInternal, "a calibrator is asked for a clipping that it does not watch");
+  }
+  const auto& observers = s.observers[static_cast<std::size_t>(found - s.clippings.begin())];
   ValueRanges result;
-  for (std::size_t i = 0; i < s.observers.size(); ++i) {
-    result[s.value_names[i]] = s.observers[i]->range();
+  for (std::size_t i = 0; i < observers.size(); ++i) {
+    result[s.value_names[i]] = observers[i]->range();
   }
   return result;
 }

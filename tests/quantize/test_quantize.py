@@ -545,3 +545,38 @@ def test_samples_must_come_from_somewhere(tmp_path: Path) -> None:
         openxrt.quantize.quantize(model, tmp_path / "o.onnx")
     with pytest.raises(openxrt.NotFound, match="there are no samples"):
         quantise(model, tmp_path / "o.onnx", [])
+
+
+# --- which clipping ------------------------------------------------------------------------------
+
+
+def with_outliers(count: int, far: float, seed: int) -> list[Feeds]:
+    """Noise of which one element in a sample is far off."""
+    samples = samples_of([1, 4, 8, 8], count, seed)
+    for sample in samples:
+        sample["x"][0, 0, 0, 0] = far
+    return samples
+
+
+@pytest.mark.parametrize(("far", "chosen"), [(0.0, ("mse", "minmax")), (60.0, ("mse",))])
+def test_the_clipping_is_chosen_by_the_outputs(
+    far: float, chosen: tuple[str, ...], tmp_path: Path
+) -> None:
+    model, output = convolution(tmp_path / "net.onnx"), tmp_path / "int8.onnx"
+    samples = with_outliers(16, far, 0)
+    said = quantise(model, output, samples).splitlines()[-1]
+    assert said.removeprefix("clipping: ") in chosen
+    reached = decibels(model, output, samples)
+    for clipping in ("mse", "minmax", "moving_average"):
+        quantise(model, tmp_path / "other.onnx", samples, clipping=clipping)
+        assert reached > decibels(model, tmp_path / "other.onnx", samples) - 0.6
+
+
+def test_clippings_are_known_by_name(tmp_path: Path) -> None:
+    """A table has no outputs to compare: it takes one by name."""
+    model, output = convolution(tmp_path / "net.onnx"), tmp_path / "int8.onnx"
+    samples = samples_of([1, 4, 8, 8])
+    with pytest.raises(openxrt.InvalidArgument, match="clipping 'most': there are minmax"):
+        quantise(model, output, samples, clipping="most")
+    with pytest.raises(openxrt.InvalidArgument, match="clipping 'auto'"):
+        openxrt.quantize.calibrate(model, samples, clipping="auto")

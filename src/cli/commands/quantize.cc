@@ -152,6 +152,7 @@ int execute(const Options& options) {
   ModelQuantization how =
       model_quantization(options.quantizer, quantize_options(options.calibration),
                          options.engine.empty() ? ProgramOptions{.engines = {}} : program);
+  how.clippings = clippings_of(options.calibration.clipping);
   how.decibels = accuracy.decibels;
   how.rank = options.reports;
 
@@ -178,6 +179,9 @@ int execute(const Options& options) {
   fmt::print("{}: {} of {} Conv, Gemm and MatMul nodes in int8, {} values with a scale, {}\n",
              options.output, done.summary.sums, done.summary.sums + done.summary.kept,
              done.summary.values, plural(done.samples, "sample"));
+  if (how.clippings.size() > 1 && table.empty()) {
+    fmt::print("clipping: {}\n", clipping_names()[static_cast<std::size_t>(done.clipping)]);
+  }
   const std::string kept =
       done.kept.empty() ? ""
                         : fmt::format("; kept in floating point: {}", fmt::join(done.kept, ", "));
@@ -240,6 +244,7 @@ void add_quantize(CLI::App& app, Command& chosen) {
       "rank the nodes by the noise that each makes: in the terminal, or in a file .html or .json");
   report->type_name("FILE")->expected(0, 1);
   add_quantizer_options(*sub, options->quantizer);
+  options->calibration.clipping = kAutoClipping;
   add_calibration_options(*sub, options->calibration);
   add_table_option(*sub, options->calibration);
   add_labelled_options(*sub, *options);
