@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import importlib.util
 import sys
 import time
 import warnings
@@ -184,6 +185,10 @@ _TRANSFORMERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def _transformer(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    # It imports both where they are installed.
+    for package, load in (("torchvision", import_torchvision), ("torchaudio", import_audio_models)):
+        if importlib.util.find_spec(package) is not None:
+            load()
     import transformers
 
     kind, arguments = _TRANSFORMERS[name]
@@ -268,9 +273,22 @@ def _vision(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]
     return torchvision.models.get_model(name, **options), (torch.randn(2, 3, size, size),), {}
 
 
-def _audio(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
-    import torchaudio.models as models
+def import_audio_models() -> Any:
+    """torchaudio.models beside a CPU build of PyTorch.
 
+    The wheel's compiled operators want CUDA, and the package loads them when it starts. No network
+    used here calls them.
+    """
+    if "torchaudio" not in sys.modules:
+        spec = importlib.util.find_spec("torchaudio")
+        if spec is None:
+            raise ModuleNotFoundError("No module named 'torchaudio'")
+        sys.modules["torchaudio"] = importlib.util.module_from_spec(spec)
+    return importlib.import_module("torchaudio.models")
+
+
+def _audio(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    models = import_audio_models()
     if name == "Conformer":
         return (
             models.Conformer(16, 4, 32, 1, 3),

@@ -359,6 +359,13 @@ class Measurement {
       if (candidate.row.measured_us <= kNear * best->row.measured_us) nearest.push_back(&candidate);
     }
     if (nearest.size() < 2 || over()) return best;
+    // Fewer launches are fewer things that a busy process can delay.
+    const auto launches = [](const Candidate* c) {
+      return c->timed->plan()->explain().launches.size();
+    };
+    std::stable_sort(nearest.begin(), nearest.end(), [&](const Candidate* a, const Candidate* b) {
+      return launches(a) < launches(b);
+    });
     ContestLimits limits;
     limits.seconds = contest_seconds();
     return compete(nearest, limits);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/interrupt.h"
@@ -20,6 +21,10 @@ namespace {
 constexpr double kSettlingUs = 1e3, kTurnUs = 6e3, kSlowUs = 20e3;
 constexpr double kHoldUs = 3e3;
 constexpr std::size_t kMostRuns = 20;
+// No engine's threads wait in a loop for longer than kWaitingLoop after a run: a longer pause finds
+// them asleep, and one of kLongestRest is as good as any longer one.
+constexpr std::chrono::milliseconds kWaitingLoop{1}, kLongestRest{5};
+constexpr std::size_t kRunsAfterRests = 8;  // of a turn, at most
 // Sizes that are new come again in a program that lives: what the first run of them takes more
 // counts as if they came so many times.
 constexpr double kUsesOfASize = 4;
@@ -44,8 +49,9 @@ class TimedPlan::Hold {
            std::chrono::duration<double, std::micro>(Profiler::Clock::now() - start_).count() >
                kHoldUs;
   }
+  void end() { alone_.reset(); }
   void renew() {
-    alone_.reset();
+    end();
     alone_.emplace(ThreadGate::process(), all_threads());
     start_ = Profiler::Clock::now();
   }
@@ -73,6 +79,7 @@ void TimedPlan::run() {
     const bool is_new =
         i > 0 && std::none_of(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(i),
                               [&](const auto& run) { return have_equal_sizes(run, runs[i]); });
+    rest();
     const ThreadGate::Pass alone(ThreadGate::process(), all_threads());
     const double us = timed_run(runs[i]);
     // The very first one also makes what all sizes share.
@@ -94,7 +101,11 @@ double TimedPlan::sample(Hold& hold) {
   const auto& runs = workload_.runs;
   double sum_us = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (hold.is_over()) {
+    if (rests()) {
+      hold.end();
+      rest();
+      hold.renew();
+    } else if (hold.is_over()) {
       hold.renew();
       // What ran before counts with the sizes that it would have had.
       if (median(samples_) < kSlowUs) settle(runs[(i + runs.size() - 1) % runs.size()]);
@@ -102,6 +113,13 @@ double TimedPlan::sample(Hold& hold) {
     sum_us += timed_run(runs[i]);
   }
   return sum_us / static_cast<double>(runs.size());
+}
+
+bool TimedPlan::rests() const { return workload_.pause > kWaitingLoop; }
+
+void TimedPlan::rest() const {
+  if (!rests()) return;
+  std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(workload_.pause, kLongestRest));
 }
 
 void TimedPlan::settle(std::span<const Data> inputs) {
@@ -116,10 +134,12 @@ double TimedPlan::turn() {
   Hold hold;
   std::vector<double> samples;
   double counted_us = 0;
+  const std::size_t most =
+      rests() ? (kRunsAfterRests + workload_.runs.size() - 1) / workload_.runs.size() : kMostRuns;
   do {
     samples.push_back(sample(hold));
     counted_us += samples.back() * runs;
-  } while (samples.size() < kMostRuns && counted_us < kTurnUs);
+  } while (samples.size() < most && counted_us < kTurnUs);
   total_us_ += counted_us;
   samples_.insert(samples_.end(), samples.begin(), samples.end());
   return with_new_sizes(median(std::move(samples)));

@@ -23,8 +23,9 @@ class TimedPlan {
 
   // Each run of the workload for the first time.
   void run();
-  // Runs until what ran before no longer matters, then some samples, each the mean over the
-  // workload's runs: their median, in microseconds, with what new sizes add to it.
+  // Some samples, each the mean over the workload's runs: their median, in microseconds, with what
+  // new sizes add to it. Where the workload has pauses each run begins after one; otherwise what
+  // ran before is run over first.
   double turn();
   // The same of all samples; 0 where there are none.
   double us() const;
@@ -42,6 +43,8 @@ class TimedPlan {
   double timed_run(std::span<const Data> inputs);  // in microseconds
   double sample(Hold& hold);                       // a pass over the workload
   void settle(std::span<const Data> inputs);       // until what ran before no longer matters
+  void rest() const;                               // the workload's pause
+  bool rests() const;                              // whether there is one that matters
   double with_new_sizes(double us) const;
 
   std::shared_ptr<Executor> plan_;

@@ -2,6 +2,7 @@
 // What plans are timed on: one run, or several where sizes differ from run to run.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,9 @@ struct Workload {
   // Inputs, in the order in which they came: complete, of the graph's input types. Plans are timed
   // over all of them in turn, so that a plan pays for each change of sizes as it would in use.
   std::vector<std::vector<Data>> runs;
+  // From the end of a run to the begin of the next one, as they came: plans are timed with such
+  // pauses, in which the threads of some engines go to sleep.
+  std::chrono::nanoseconds pause{0};
   // The share of the program's runs whose sizes had not come before.
   double new_share = 0;
   // Engines that ran them: they know these sizes already. What the first runs of new sizes took is

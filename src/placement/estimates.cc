@@ -27,6 +27,9 @@ double quantised_speed(const EngineEstimates& rates) {
   return has_vnni ? rates.quantised : rates.quantised_without_vnni.value_or(rates.quantised);
 }
 
+// An engine that could take less than this share of the work is a cut of the program for nothing.
+constexpr double kWorthCutting = 0.1;
+
 // An engine that nobody measured has the defaults: worth trying where "full" measures, never a
 // guess.
 EngineEstimates rates_of(const std::string& engine) {
@@ -82,6 +85,25 @@ class Estimator {
       }
     }
     return us;
+  }
+
+  // Of the fallback's time, the share of nodes all of whose values have a static type: the most
+  // that an engine without open dimensions can take.
+  double static_share() const {
+    const Graph& graph = survey_.graph();
+    const EngineEstimates rates = rates_of(kFallbackEngine);
+    const auto is_static = [&](ValueId v) { return !v.valid() || graph.type(v).is_static(); };
+    double some = 0;
+    double all = 0;
+    for (const NodeId id : graph.nodes()) {
+      const double us = node_us(work_[at(id)], rates, threads_);
+      all += us;
+      const Node& node = graph.node(id);
+      const bool fixed = std::all_of(node.inputs.begin(), node.inputs.end(), is_static) &&
+                         std::all_of(node.outputs.begin(), node.outputs.end(), is_static);
+      if (fixed) some += us;
+    }
+    return all > 0 ? some / all : 1;
   }
 
  private:
@@ -140,6 +162,7 @@ std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {
   std::vector<EngineEstimate> list;
   const EngineEstimate* best = nullptr;
   const std::vector<std::string> names = auto_candidates(survey.options());
+  const double static_share = estimator.static_share();
   list.reserve(names.size());
   for (const std::string& name : names) {
     EngineEstimate& own = list.emplace_back();
@@ -152,6 +175,10 @@ std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {
       own.row.note = "not loaded: estimated slower";
     } else {
       try {
+        if (get_engine(name)->info().shapes == Shapes::kStatic && static_share < kWorthCutting) {
+          own.row.note = "left out: it wants fixed sizes, and nearly all nodes have open ones";
+          continue;
+        }
         const Survey::Entry& entry = survey.of(name);
         own.takes_all = entry.taken == total;
         if (entry.taken == 0 && total > 0) {

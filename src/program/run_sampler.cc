@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/run_sampler.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace xrt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 Dims sizes_of(std::span<const Data> inputs) {
   Dims sizes;
@@ -39,13 +38,16 @@ std::optional<RunSampler::Sample> RunSampler::begin(std::span<const Data> inputs
 }
 
 bool RunSampler::end(Sample sample) {
-  const Clock::duration took = Clock::now() - sample.start;
+  const Clock::time_point now = Clock::now();
+  const Clock::duration took = now - sample.start;
   const std::lock_guard lock(mutex_);
   if (complete()) return !taken_;
   if (sample.has_new_sizes) {
     ++new_runs_;
     workload_.served_first_us.push_back(std::chrono::duration<double, std::micro>(took).count());
   }
+  if (last_end_) pauses_.push_back(std::max(sample.start - *last_end_, Clock::duration{0}));
+  last_end_ = now;
   ++runs_;
   time_ += took;
   if (is_open_ || workload_.runs.empty()) {
@@ -69,6 +71,13 @@ Workload RunSampler::take() {
   taken_ = true;
   sizes_.clear();
   if (runs_ > 0) workload_.new_share = static_cast<double>(new_runs_) / static_cast<double>(runs_);
+  if (!pauses_.empty()) {
+    // The smaller of two in the middle: runs in a burst are worth more than the time between
+    // bursts.
+    const auto middle = pauses_.begin() + static_cast<std::ptrdiff_t>((pauses_.size() - 1) / 2);
+    std::nth_element(pauses_.begin(), middle, pauses_.end());
+    workload_.pause = *middle;
+  }
   return std::move(workload_);
 }
 

@@ -47,13 +47,17 @@ class XRT_API RunSampler {
 
   bool complete() const;  // with the lock held
 
+  using Clock = std::chrono::steady_clock;
+
   const bool is_open_;
   mutable std::mutex mutex_;
   std::set<Dims> sizes_;  // of all runs: the dimensions of all tensors
   Workload workload_;
   std::size_t runs_ = 0, new_runs_ = 0;  // that count
   std::size_t bytes_ = 0;
-  std::chrono::steady_clock::duration time_{0};
+  Clock::duration time_{0};
+  std::optional<Clock::time_point> last_end_;  // of a run that counts
+  std::vector<Clock::duration> pauses_;        // before those that count, 0 where runs overlap
   bool taken_ = false;
 };
 

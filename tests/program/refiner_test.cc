@@ -277,12 +277,13 @@ TEST(MeasuringBesideRuns, ShapesAreMeasuredUntilTheBudgetIsSpent) {
   EXPECT_EQ(engine_of_exp(*program), first);
 }
 
-// Takes any size. A run takes `us`; one of other sizes than the run before `change_us` more, and
-// one of sizes that the executable has not seen `first_us` more.
+// Takes any size. A run takes `us` and `element_us` for each element; one of other sizes than the
+// run before `change_us` more, one of sizes that the executable has not seen `first_us` more, and
+// one that begins later than 2 ms after the run before `waking_us` more.
 class SizeAware : public testing::PickyEngine {
  public:
   struct Costs {
-    int us = 0, change_us = 0, first_us = 0;
+    int us = 0, change_us = 0, first_us = 0, waking_us = 0, element_us = 0;
   };
   SizeAware(std::string name, Costs costs) : PickyEngine(std::move(name), {}), costs_(costs) {
     info_.shapes = Shapes::kAny;
@@ -301,14 +302,17 @@ class SizeAware : public testing::PickyEngine {
     std::unique_ptr<RunContext> create_context() const override { return inner_->create_context(); }
     void run(const RunArgs& args) const override {
       const std::int64_t count = data_of(args).inputs[0].tensor().count();
-      int us = costs_.us;
+      int us = costs_.us + costs_.element_us * static_cast<int>(count);
       {
         const std::lock_guard lock(mutex_);
         if (std::exchange(last_, count) != count) us += costs_.change_us;
         if (seen_.insert(count).second) us += costs_.first_us;
+        if (Clock::now() - end_ > milliseconds(2)) us += costs_.waking_us;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(us));
       inner_->run(args);
+      const std::lock_guard lock(mutex_);
+      end_ = Clock::now();
     }
 
    private:
@@ -317,6 +321,7 @@ class SizeAware : public testing::PickyEngine {
     mutable std::mutex mutex_;
     mutable std::int64_t last_ = 0;
     mutable std::set<std::int64_t> seen_;
+    mutable Clock::time_point end_{};
   };
 
   Costs costs_;
@@ -364,6 +369,39 @@ TEST(MeasuringBesideRuns, WhatNewSizesTakeCountsWhereTheyKeepComing) {
     EXPECT_EQ(measured_for(engines, "old" + suffix, [&] { return 3 + run++ % 7; }),
               "new_slow" + suffix);
   }
+}
+
+TEST(MeasuringBefore, ARangeIsTimedFromItsLeastToItsLargestSize) {
+  const std::vector<std::string> engines{aware("range_grows", {.us = 100, .element_us = 10}),
+                                         aware("range_even", {.us = 1000})};
+  const auto chosen = [&](const std::string& output, const std::string& range) {
+    const auto program = Program::compile(small_graph(output, {Dim("N")}),
+                                          {.engines = {"auto", engines[0], engines[1]},
+                                           .auto_mode = "full",
+                                           .ranges = {{"N", range}}});
+    EXPECT_EQ(program->explain().placement, "measured");
+    const std::string engine = engine_of_exp(*program);
+    for (const std::int64_t size : {1, 5, 20}) expect_right(*program, size);
+    EXPECT_EQ(engine_of_exp(*program), engine) << "one plan for all sizes of the range";
+    return engine;
+  };
+  EXPECT_EQ(chosen("short_range", "1:10:20"), "range_grows");
+  EXPECT_EQ(chosen("long_range", "1:10:1000"), "range_even") << "its largest size counts";
+}
+
+TEST(MeasuringBesideRuns, PausesBetweenRunsAreKept) {
+  const std::vector<std::string> engines{aware("pauses_slow", {.us = 100, .waking_us = 5000}),
+                                         aware("pauses_even", {.us = 1000})};
+  const auto after = [&](const std::string& output, milliseconds pause, bool changes) {
+    std::int64_t run = 0;
+    return measured_for(engines, output, [&] {
+      if (pause.count() > 0) std::this_thread::sleep_for(pause);
+      return changes ? 3 + run++ % 7 : 1;
+    });
+  };
+  EXPECT_EQ(after("pauses_open", milliseconds(15), true), "pauses_even");
+  EXPECT_EQ(after("pauses_fixed", milliseconds(15), false), "pauses_even");
+  EXPECT_EQ(after("no_pauses", milliseconds(0), true), "pauses_slow");
 }
 
 TEST(MeasuringBesideRuns, AFailureIsToldByTheExplanation) {

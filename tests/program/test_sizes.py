@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs whose sizes change from run to run, judged by ONNX Runtime."""
 
+import functools
+import time
+
 import numpy as np
 import onnxruntime
 import openxrt
@@ -86,6 +89,34 @@ def test_a_range_is_built_for_at_loading(
         explanation["launches"]
     )
     assert any("batch from 1 to 8, sequence from 1 to 128" in n for n in explanation["notes"])
+
+
+def test_auto_measures_a_range_before_the_first_run(
+    encoder: tuple[bytes, onnxruntime.InferenceSession],
+) -> None:
+    model, judge = encoder
+    load = functools.partial(openxrt.load, model, ranges=RANGES, cache_dir="")
+    program = load(auto_mode="full")
+    explanation = program.explain()
+    assert explanation["placement"].startswith("measured")
+    assert any("with the inputs of 3 runs" in note for note in explanation["notes"])
+    feeds = [encoder_feeds(*sizes) for sizes in ((1, 1), (2, 128), (8, 128))]
+    for feed in feeds:
+        np.testing.assert_allclose(
+            program.run(feed)["hidden"], judge.run(None, feed)[0], rtol=1e-4, atol=1e-4
+        )
+    assert program.explain()["placement"] == explanation["placement"]  # one plan for all of them
+    # What it chose is as fast as any engine that it may choose, by the clock.
+    names = [name for name in ("native", "openvino", "onnxruntime") if usable(name)]
+    programs = {"auto": program, **{name: load(engine=name) for name in names}}
+    least = dict.fromkeys(programs, float("inf"))
+    for _ in range(20):
+        for name, one in programs.items():
+            start = time.perf_counter()
+            for feed in feeds:
+                one.run(feed)
+            least[name] = min(least[name], time.perf_counter() - start)
+    assert least["auto"] < 1.5 * min(least.values()), (least, explanation["candidates"])
 
 
 @pytest.mark.parametrize("engine", ["native", "openvino"])

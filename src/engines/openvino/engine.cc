@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/engine.h"
 
+#include <cstdlib>
 #include <map>
+#include <memory>
+#include <openvino/op/constant.hpp>
+#include <openvino/op/convolution.hpp>
+#include <openvino/op/parameter.hpp>
 #include <openvino/runtime/properties.hpp>
 #include <string>
 
+#include "base/scoped_variable.h"
 #include "device/processor.h"
 #include "engine/handles.h"
 #include "engines/openvino/convert.h"
@@ -51,6 +57,25 @@ ov::AnyMap configuration(const Graph& graph, const CompileOptions& options) {
   if (options.streams > 1) config.insert(ov::num_streams(options.streams));
   for (const auto& [key, value] : options.engine_options) config[key] = value;
   return config;
+}
+
+// The oneDNN inside the plugin has a cache of its own for the process, which holds what the models
+// gave up: of 1,024 primitives unless the environment says otherwise when the first one is made.
+// Layers that are alike share primitives by it, for which this many will do.
+constexpr const char* kPrimitivesVariable = "ONEDNN_PRIMITIVE_CACHE_CAPACITY";
+constexpr const char* kSharedPrimitives = "128";
+
+void bound_primitives(ov::Core& core) {
+  const char* given = std::getenv(kPrimitivesVariable);
+  // Not for longer than it takes: PyTorch has a oneDNN, too.
+  const ScopedVariable scope(kPrimitivesVariable, given == nullptr ? kSharedPrimitives : given);
+  const auto x = std::make_shared<ov::op::v0::Parameter>(ov::element::f32, ov::Shape{1, 16, 4, 4});
+  const auto w = ov::op::v0::Constant::create(ov::element::f32, {16, 16, 1, 1}, {1.0F});
+  const auto y =
+      std::make_shared<ov::op::v1::Convolution>(x, w, ov::Strides{1, 1}, ov::CoordinateDiff{0, 0},
+                                                ov::CoordinateDiff{0, 0}, ov::Strides{1, 1});
+  core.compile_model(std::make_shared<ov::Model>(ov::OutputVector{y}, ov::ParameterVector{x}),
+                     "CPU", ov::inference_num_threads(1));
 }
 
 // Bounds let the plugin plan memory for the largest size, and choose code for the sizes that come.
@@ -105,6 +130,7 @@ OpenVinoEngine::State& OpenVinoEngine::state() const {
         translated("openvino: extension '" + library.string() + "'",
                    [&] { state_.core->add_extension(library.string()); });
       }
+      bound_primitives(*state_.core);
       state_.oracle = std::make_unique<SupportOracle>(state_.core);
     });
   });

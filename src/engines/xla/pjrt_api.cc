@@ -11,11 +11,11 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <sstream>
 #include <string>
 
 #include "base/log.h"
+#include "base/scoped_variable.h"
 
 namespace xrt::xla {
 
@@ -80,28 +80,6 @@ void put_field(std::string& out, int number, std::string_view bytes) {
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789", text[0] == '-') == std::string::npos;
 }
-
-// Sets an environment variable for as long as this object lives.
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const std::string& value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-  ~ScopedVariable() {
-    if (old_) {
-      ::setenv(name_, old_->c_str(), 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 }  // namespace
 
