@@ -389,6 +389,20 @@ TEST(MeasuringBefore, ARangeIsTimedFromItsLeastToItsLargestSize) {
   EXPECT_EQ(chosen("long_range", "1:10:1000"), "range_even") << "its largest size counts";
 }
 
+TEST(MeasuringBefore, AnEngineOfFixedSizesIsLeftOutWhereTheyAreOpen) {
+  const auto fixed = sleepy("fixed_sizes", {{"Exp", 1}});
+  const std::string any = aware("any_sizes", {.us = 100});
+  const auto program = Program::compile(
+      small_graph("left_out", {Dim("N")}),
+      {.engines = {"auto", "fixed_sizes", any}, .auto_mode = "full", .ranges = {{"N", "1:4:8"}}});
+  const std::vector<Explanation::CandidateRow> rows = program->explain().candidates;
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].plan, any + ",native");
+  EXPECT_EQ(rows[1].plan, "fixed_sizes,native");
+  EXPECT_NE(rows[1].note.find("it wants fixed sizes"), std::string::npos) << rows[1].note;
+  EXPECT_EQ(fixed->compiled, 0);
+}
+
 TEST(MeasuringBesideRuns, PausesBetweenRunsAreKept) {
   const std::vector<std::string> engines{aware("pauses_slow", {.us = 100, .waking_us = 5000}),
                                          aware("pauses_even", {.us = 1000})};
