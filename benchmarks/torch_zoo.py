@@ -269,7 +269,7 @@ def _vision(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]
         options["weights_backbone"] = None
     if name in ("googlenet", "inception_v3"):
         options["init_weights"] = False
-    size = 96 if "inception" in name else 64
+    size = 128 if "inception" in name else 64
     return torchvision.models.get_model(name, **options), (torch.randn(2, 3, size, size),), {}
 
 

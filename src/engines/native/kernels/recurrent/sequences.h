@@ -4,7 +4,8 @@
 // Work is cut into units: some sequences in one direction. A unit needs nothing of another, so
 // each has a thread and runs through all steps without waiting. Where there are fewer units than
 // threads, the products of a unit are spread over the threads if they are large enough. A run that
-// is over before another thread has woken up stays in one.
+// is over before another thread has woken up stays in one; its second direction is offered to
+// others, and the first thread goes on with it where they come too late.
 //
 // The sequences of a unit are in order of their lengths, the longest first: those that still run
 // are the first so many. The products of x come first, for as many steps as fit into the cache.
@@ -57,7 +58,8 @@ class SequenceRun {
     std::iota(order.begin(), order.end(), std::int64_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](std::int64_t a, std::int64_t b) { return s_.lengths[a] > s_.lengths[b]; });
-    const bool small = work() < kWorthWaking;
+    const std::int64_t bytes = work();
+    const bool small = bytes < kWorthWaking;
     const std::int64_t wanted =
         small ? 1 : (k_.num_threads() + config_.directions - 1) / config_.directions;
     const std::int64_t groups = std::clamp<std::int64_t>(wanted, 1, s_.batch);
@@ -73,15 +75,19 @@ class SequenceRun {
     std::byte* memory = k_.scratch(sizes.all * units.size());
     const auto count = static_cast<std::int64_t>(units.size());
     const KernelContext* all = !small && count < k_.num_threads() ? &k_ : nullptr;
-    k_.parallel_for(count, small ? count : 1, [&](std::int64_t begin, std::int64_t end) {
-      for (; begin < end; ++begin) {
-        run_unit(units[begin], sizes, memory + static_cast<std::size_t>(begin) * sizes.all, all);
-      }
-    });
+    k_.parallel_for(count, bytes < kWorthOffering ? count : 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (; begin < end; ++begin) {
+                        run_unit(units[begin], sizes,
+                                 memory + static_cast<std::size_t>(begin) * sizes.all, all);
+                      }
+                    });
   }
 
  private:
-  static constexpr std::int64_t kWorthWaking = 64 << 20;  // of work(), one thread's 0.5 ms
+  // Of work(): one thread's 0.5 ms, and so little that offering units to others costs more.
+  static constexpr std::int64_t kWorthWaking = 64 << 20;
+  static constexpr std::int64_t kWorthOffering = 12 << 20;
   static constexpr std::int64_t kGateWork = 64;
   static constexpr std::int64_t kGateBytes = 512 * 1024;  // of the steps of one chunk
 
