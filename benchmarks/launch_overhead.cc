@@ -4,10 +4,13 @@
 //   ./dev bench launch_overhead
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -43,11 +46,30 @@ class NothingEngine : public Engine {
   EngineInfo info_;
 };
 
+// Relu of one number, as little work as there is that can be right.
+class OneReluEngine final : public NothingEngine {
+ public:
+  using NothingEngine::NothingEngine;
+  std::shared_ptr<const Executable> compile(const Function& /*function*/,
+                                            const CompileOptions& /*options*/) const override {
+    return std::make_shared<OneRelu>();
+  }
+
+ private:
+  class OneRelu : public Executable {
+   public:
+    void run(const RunArgs& args) const override {
+      *args.output(0).data<float>() = std::max(*args.input(0).data<float>(), 0.0F);
+    }
+  };
+};
+
 void launch(benchmark::State& state, const std::string& engine, std::int64_t size) {
   Graph graph("empty");
   const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Dims{size}));
   graph.add_output(graph.add_op("Relu", {x}, {}, "y"));
-  const auto program = Program::compile(std::move(graph), {.engines = {engine}});
+  const auto program =
+      Program::compile(std::move(graph), {.engines = {engine}, .check_results = false});
   const std::vector<Data> inputs = {Tensor::allocate(DType::kFloat32, {size})};
   std::vector<Data> outputs = {Tensor::allocate(DType::kFloat32, {size})};
   for (auto _ : state) {
@@ -74,6 +96,33 @@ void gather(benchmark::State& state, const std::string& engine, const Shape& tab
   }
 }
 
+// What the check of results adds to a run once it is over: it compares the first run, behind the
+// second.
+void after_check(benchmark::State& state, bool check) {
+  Graph graph("one relu");
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Dims{1}));
+  graph.add_output(graph.add_op("Relu", {x}, {}, "y"));
+  const auto program =
+      Program::compile(std::move(graph), {.engines = {"one_relu"}, .check_results = check});
+  const std::vector<Data> inputs = {Tensor::scalar(-1.0F).reshaped({1})};
+  std::vector<Data> outputs = {Tensor::allocate(DType::kFloat32, {1})};
+  const auto is_over = [&] {
+    const std::vector<std::string> notes = program->explain().notes;
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+      return note.starts_with("check_results: 1 function agrees");
+    });
+  };
+  for (int run = 0; run < 2; ++run) program->run(inputs, outputs);
+  while (check && !is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (auto _ : state) {
+    program->run(inputs, outputs);
+    benchmark::DoNotOptimize(outputs);
+  }
+}
+
+void results_unchecked(benchmark::State& state) { after_check(state, false); }
+void results_were_checked(benchmark::State& state) { after_check(state, true); }
+
 void empty_function(benchmark::State& state) { launch(state, "nothing", 1); }
 void native_relu_of_one(benchmark::State& state) { launch(state, "native", 1); }
 void native_relu_of_1024(benchmark::State& state) { launch(state, "native", 1024); }
@@ -86,6 +135,8 @@ void open_gather_checked(benchmark::State& state) { gather(state, "nothing", Sha
 BENCHMARK(empty_function);
 BENCHMARK(native_relu_of_one);
 BENCHMARK(native_relu_of_1024);
+BENCHMARK(results_unchecked);
+BENCHMARK(results_were_checked);
 BENCHMARK(gather_unchecked);
 BENCHMARK(gather_checked);
 BENCHMARK(open_gather_unchecked);
@@ -97,6 +148,8 @@ int main(int argc, char** argv) {
   // Both take any shape, so that sizes are known in a run only.
   register_engine(std::make_shared<NothingEngine>(
       EngineInfo{.name = "nothing", .version = "1", .shapes = Shapes::kAny}));
+  register_engine(std::make_shared<OneReluEngine>(
+      EngineInfo{.name = "one_relu", .version = "1", .shapes = Shapes::kAny}));
   register_engine(std::make_shared<NothingEngine>(EngineInfo{
       .name = "trusted", .version = "1", .shapes = Shapes::kAny, .checks_indices = true}));
   benchmark::Initialize(&argc, argv);
