@@ -149,6 +149,8 @@ class BoundSession(Session):
         self.inputs = [(port.name, ONNX_NUMBER[port.dtype]) for port in function.inputs]
         self.outputs = [(port.name, ONNX_NUMBER[port.dtype]) for port in function.outputs]
         self.output_dtypes = [np.dtype(port.dtype) for port in function.outputs]
+        ports = [*function.inputs, *function.outputs]
+        self.takes_arrays = all(np.dtype(port.dtype).isbuiltin == 1 for port in ports)
 
     def create_context(self) -> _Binding:
         """A binding, for one run at a time."""
@@ -156,6 +158,10 @@ class BoundSession(Session):
 
     def run(self, inputs: list[Any], outputs: list[Any], context: _Binding) -> None:
         """One run. A result whose shape is not known before is memory of ONNX Runtime's."""
+        if self.takes_arrays and all(array is None for array in outputs):
+            # Sizes that change would be bound anew in each run, which takes longer.
+            super().run(inputs, outputs)
+            return
         binding = context.binding
         for i, array in enumerate(inputs):
             at = array.__array_interface__["data"][0], array.shape

@@ -118,6 +118,22 @@ def test_results_given_away_are_not_used_again() -> None:
     np.testing.assert_array_equal(first, [np.arange(64)])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.bool_])
+def test_sizes_that_change_from_run_to_run(dtype: type) -> None:
+    """Each run's results are its own, whether NumPy or ml_dtypes has the type."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    node = helper.make_node("Concat", ["x", "x"], ["y"], axis=0)
+    model = make_model([node], [tensor("x", kind, ["n", 3])], [tensor("y", kind, ["m", 3])])
+    program = load(model)
+    kept = []
+    for rows in (2, 5, 1, 5, 2, 0):
+        x = (np.arange(rows * 3).reshape(rows, 3) % 7).astype(dtype)
+        kept.append((x, program(x)))
+    for x, y in kept:
+        assert y.dtype == x.dtype
+        np.testing.assert_array_equal(y, np.concatenate([x, x]))
+
+
 def test_memory_that_is_where_it_was_with_another_shape_or_content() -> None:
     """What lies where it lay at the last run stays bound to the session."""
     model = make_model(
