@@ -6,6 +6,8 @@
 // `channels_last`: X, Y and the operands are stored as (batch, spatial …, channels).
 // With the attributes of dnn/int8/int8.h it computes on bytes. With kFactorType X and W are rounded
 // to that type, where the library has a fast convolution of it (dnn/fuse/half.cc).
+#include "engines/native/kernels/nn/conv.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -290,6 +292,10 @@ Support supports_conv(const NodeView& node) {
   if (rank < 3 || rank > 5) {
     return Support::no("oneDNN convolves over 1 to 3 dimensions, not " +
                        std::to_string(static_cast<std::int64_t>(rank) - 2));
+  }
+  const std::optional<Dims> w = node.input_type(1).static_dims();
+  if (w && has_wide_window(node.node(), *w)) {
+    return Support::no("oneDNN has no fast convolution by windows of so many elements");
   }
   return Support::yes();
 }

@@ -6,6 +6,7 @@
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "engines/native/kernels/nn/conv.h"
 #include "ir/attributes.h"
 
 namespace xrt::native::dnn {
@@ -196,6 +197,9 @@ Support supports_conv_transpose(const NodeView& node) {
   const Type& w = node.input_type(1);
   if (!x.has_rank() || x.rank() < 3 || x.rank() > 5 || !w.is_static()) {
     return Support::no("oneDNN deconvolves over 1 to 3 dimensions of known rank");
+  }
+  if (has_wide_window(node.node(), *w.static_dims())) {
+    return Support::no("oneDNN has no fast deconvolution by windows of so many elements");
   }
   const std::vector<std::int64_t> strides = node.node().attr_ints("strides");
   const std::vector<std::int64_t> padding = node.node().attr_ints("output_padding");

@@ -17,6 +17,7 @@
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
+#include "engines/native/kernels/nn/conv.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 
@@ -99,7 +100,8 @@ class ChannelsLast {
     if (node.op == "Conv") {
       // Fusion gives those with constant weights the other name; here weights are being trained.
       const bool trained = graph_.constant(node.input(1)) == nullptr;
-      if (trained && graph_.type(node.input(1)).is_static() && x.is_static()) {
+      if (trained && graph_.type(node.input(1)).is_static() && x.is_static() &&
+          !has_wide_window(node, *graph_.type(node.input(1)).static_dims())) {
         convert_conv(id, rank);
       }
       return;
@@ -183,7 +185,8 @@ class ChannelsLast {
     for (std::size_t i = 0; i < padding.size(); ++i) {
       if (padding[i] < 0 || i >= strides.size() || padding[i] >= strides[i]) return false;
     }
-    return !node.has("output_shape") && graph_.type(node.input(1)).is_static() &&
+    const Type& w = graph_.type(node.input(1));
+    return !node.has("output_shape") && w.is_static() && !has_wide_window(node, *w.static_dims()) &&
            std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p >= 0; }) &&
            !node.has("auto_pad");
   }

@@ -8,6 +8,7 @@
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/nn/conv.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 
@@ -148,7 +149,8 @@ bool fuse_trained_convolution(Graph& graph, NodeId id) {
   const Type& x = graph.type(node.inputs[0]);
   const Type& w = graph.type(node.inputs[1]);
   if (x.dtype != DType::kFloat32 || !x.is_static() || !w.is_static() || w.rank() < 3 ||
-      w.rank() > 5 || element_count(*w.static_dims()) == 0) {
+      w.rank() > 5 || element_count(*w.static_dims()) == 0 ||
+      has_wide_window(node, *w.static_dims())) {
     return false;
   }
   Fused fused{{node.inputs[0], node.inputs[1], node.input(2)}, {}, node.outputs[0]};
@@ -166,7 +168,7 @@ bool fuse_convolution(Graph& graph, NodeId id) {
   const Tensor* weights = graph.constant(w);
   if (weights == nullptr) return fuse_trained_convolution(graph, id);
   if (graph.type(x).dtype != DType::kFloat32 || !graph.type(x).has_rank() || weights->rank() < 3 ||
-      weights->rank() > 5 || weights->count() == 0) {
+      weights->rank() > 5 || weights->count() == 0 || has_wide_window(node, weights->dims())) {
     return false;
   }
   const ValueId b = node.input(2);

@@ -2,13 +2,17 @@
 // Conv, ConvTranspose, DeformConv, CausalConvWithState and Col2Im of any rank and type.
 #include "engines/native/kernels/nn/conv.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/gemm.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/nn/patches.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -23,7 +27,135 @@ void store_wide(const Tensor& wide, Tensor& y) {
   }
 }
 
+// Elements of a window from which columns of all windows would be much larger than the image.
+constexpr std::int64_t kWideWindow = 256;
+
+// A convolution, or a transposed one, row by row of the result: each element of the window adds a
+// part of a row of the image to it. x has the channels of the groups one behind the other.
+struct RowConvolution {
+  const Window& window;
+  Dims from, to;                                   // spatial dimensions of x and y
+  std::int64_t groups, in_channels, out_channels;  // channels of a group of x, and of y
+  // Where w has the window for channel `c` of a group of x and channel `o` of y.
+  std::int64_t filter_step_in, filter_step_group, filter_step_out;
+
+  template <bool kTransposed>
+  void run(const KernelContext& context, const Tensor& x, const Tensor& w, const Tensor* bias,
+           Tensor& y) const;
+
+ private:
+  template <bool kTransposed>
+  bool add_line(const float* image, const float* filter, std::int64_t line, const Dims& at,
+                float* sums) const;
+};
+
+// What the `line`-th row of a window's elements adds to the row of the result with the outer
+// coordinates `at`; false where it lies outside of the image.
+template <bool kTransposed>
+bool RowConvolution::add_line(const float* image, const float* filter, std::int64_t line,
+                              const Dims& at, float* sums) const {
+  const std::size_t last = from.size() - 1;
+  std::int64_t rest = line;
+  std::int64_t scale = from[last];
+  for (std::size_t a = last; a-- > 0;) {
+    const std::int64_t tap = rest % window.kernel[a] * window.dilations[a] - window.pads_begin[a];
+    std::int64_t p = at[a] * window.strides[a] + tap;
+    if constexpr (kTransposed) {
+      if ((at[a] - tap) % window.strides[a] != 0) return false;
+      p = (at[a] - tap) / window.strides[a];
+    }
+    if (p < 0 || p >= from[a]) return false;
+    image += p * scale;
+    scale *= from[a];
+    rest /= window.kernel[a];
+  }
+  const VectorOps& vector = vector_ops();
+  const std::int64_t stride = window.strides[last];
+  const std::int64_t taps = window.kernel[last];
+  // One side is walked element by element, the other one in steps of the stride.
+  const std::int64_t dense = kTransposed ? from[last] : to[last];
+  const std::int64_t stepped = kTransposed ? to[last] : from[last];
+  std::fill_n(sums, to[last], 0.0F);
+  for (std::int64_t t = 0; t < taps; ++t) {
+    const std::int64_t column = t * window.dilations[last] - window.pads_begin[last];
+    const std::int64_t begin = column >= 0 ? 0 : (-column + stride - 1) / stride;
+    const std::int64_t end =
+        column >= stepped ? 0 : std::min(dense, (stepped - 1 - column) / stride + 1);
+    if (begin >= end) continue;
+    const float factor = filter[line * taps + t];
+    const std::int64_t at_dense = begin;
+    const std::int64_t at_stepped = column + begin * stride;
+    const float* read = image + (kTransposed ? at_dense : at_stepped);
+    float* write = sums + (kTransposed ? at_stepped : at_dense);
+    if (stride == 1) {
+      vector.axpy(factor, read, write, end - begin);
+      continue;
+    }
+    for (std::int64_t i = 0; i < end - begin; ++i) {
+      write[kTransposed ? i * stride : i] += factor * read[kTransposed ? i : i * stride];
+    }
+  }
+  return true;
+}
+
+template <bool kTransposed>
+void RowConvolution::run(const KernelContext& context, const Tensor& x, const Tensor& w,
+                         const Tensor* bias, Tensor& y) const {
+  const std::size_t last = from.size() - 1;
+  const std::int64_t row = to[last];
+  const std::int64_t rows = element_count(to) / row;
+  const std::int64_t lines = element_count(window.kernel) / window.kernel[last];
+  const std::int64_t image_size = element_count(from);
+  const auto part = [&](std::int64_t begin, std::int64_t end) {
+    // The sums of one line are added to those of all: of millions of terms in one float little is
+    // left of the small ones.
+    std::vector<float> sums(static_cast<std::size_t>(row));
+    Dims at(last);
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::int64_t rest = r % rows;
+      for (std::size_t a = last; a-- > 0;) {
+        at[a] = rest % to[a];
+        rest /= to[a];
+      }
+      const std::int64_t channel = r / rows % out_channels;
+      const std::int64_t group = channel / (out_channels / groups);
+      const std::int64_t plane = (r / rows / out_channels * groups + group) * in_channels;
+      const std::int64_t filter =
+          group * filter_step_group + channel % (out_channels / groups) * filter_step_out;
+      float* out = y.data<float>() + r * row;
+      std::fill_n(out, row, bias == nullptr ? 0.0F : bias->data<float>()[channel]);
+      for (std::int64_t c = 0; c < in_channels; ++c) {
+        const float* image = x.data<float>() + (plane + c) * image_size;
+        for (std::int64_t line = 0; line < lines; ++line) {
+          if (add_line<kTransposed>(image, w.data<float>() + filter + c * filter_step_in, line, at,
+                                    sums.data())) {
+            vector_ops().axpy(1, sums.data(), out, row);
+          }
+        }
+        WorkScope::check_time();
+      }
+    }
+  };
+  context.parallel_for(x.dims()[0] * out_channels * rows, 1, part);
+}
+
 }  // namespace
+
+bool has_wide_window(const Node& node, const Dims& w) {
+  constexpr std::int64_t kFewInputs = 16;
+  constexpr std::int64_t kFewOutputs = 16;
+  constexpr std::int64_t kFewDilatedOutputs = 64;
+  constexpr std::int64_t kManyGroups = 8;
+  const std::int64_t groups = need_int(node, "group");
+  if (w.size() < 3 || groups < 1 || element_count(spatial_dims(w)) < kWideWindow) return false;
+  // The library has vectors of channels, where windows are dense also of those of groups.
+  const bool transposed = node.op == "ConvTranspose";
+  const std::int64_t inputs = transposed ? w[0] / groups : w[1];
+  const std::int64_t outputs = transposed ? w[1] : w[0] / groups;
+  if (inputs >= kFewInputs) return false;
+  if (!is_dense_window(node)) return outputs < kFewDilatedOutputs;
+  return outputs < kFewOutputs && groups < kManyGroups;
+}
 
 ConvPlan plan_conv(const WindowAttributes& attributes, std::int64_t groups, const Dims& x,
                    const Dims& w) {
@@ -49,6 +181,12 @@ void convolve(const KernelContext& context, const ConvPlan& plan, const Tensor& 
   const std::int64_t out_channels = w.dims()[0] / plan.groups;
   const std::int64_t depth = in_channels * patches.kernel_size;
   if (bias != nullptr && bias->count() != w.dims()[0]) fail("the bias has another size");
+  if (x.dtype() == DType::kFloat32 && patches.kernel_size >= kWideWindow) {
+    const RowConvolution rows{plan.window,         patches.image,        plan.window.output,
+                              plan.groups,         in_channels,          w.dims()[0],
+                              patches.kernel_size, out_channels * depth, depth};
+    return rows.run<false>(context, x, w, bias, y);
+  }
   Tensor columns = allocate_checked(x.dtype(), {depth, patches.windows});
   dispatch_number(x.dtype(), [&]<typename T>() {
     T* matrix = columns.data<T>();
@@ -169,6 +307,14 @@ Created create_conv_transpose(const KernelCreateContext& create) {
     const Tensor bias = k.has_input(2) ? converted(k.input(2), compute) : Tensor();
     if (bias.defined() && bias.count() != dims[1]) fail("the bias has another size");
     const std::int64_t depth = out_channels * patches.kernel_size;
+    if (compute == DType::kFloat32 && patches.kernel_size >= kWideWindow && wide.count() > 0) {
+      const RowConvolution rows{
+          patches.window, spatial_dims(x.dims()), patches.image,      groups, in_channels, dims[1],
+          depth,          in_channels * depth,    patches.kernel_size};
+      rows.run<true>(k, wx, ww, bias.defined() ? &bias : nullptr, wide);
+      store_wide(wide, y);
+      return;
+    }
     Tensor columns = allocate_checked(compute, {depth, patches.windows});
     dispatch_float(compute, [&]<typename T>() {
       for (std::int64_t image = 0; image < dims[0] * groups; ++image) {
