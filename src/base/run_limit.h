@@ -13,8 +13,6 @@ class RunLimit {
 
   // Seconds from now; 0 or less: no time is set.
   explicit RunLimit(double seconds) : seconds_(seconds) {
-    // A century is for ever, and fits the clock.
-    constexpr double kForEver = 3e9;
     if (seconds > 0 && seconds < kForEver) {
       end_ = Clock::now() +
              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -30,8 +28,15 @@ class RunLimit {
     return is_cancelled() || (end_ != Clock::time_point::max() && Clock::now() >= end_);
   }
   double seconds() const { return seconds_; }
+  // Seconds until the time that is set, or a century.
+  double left() const {
+    if (end_ == Clock::time_point::max()) return kForEver;
+    return std::chrono::duration<double>(end_ - Clock::now()).count();
+  }
 
  private:
+  static constexpr double kForEver = 3e9;  // a century, which fits the clock
+
   const double seconds_;
   Clock::time_point end_ = Clock::time_point::max();
   std::atomic<bool> cancelled_{false};

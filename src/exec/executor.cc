@@ -278,9 +278,12 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       launch.is_rounded = made.is_rounded;
       row.from_cache = made.from_cache;
       const auto engine = get_engine(launch.engine);
+      const bool narrow = launch.is_rounded || plan.precision != Precision::kF32;
+      if (options.device == "cpu") launch.least_time = least_time(*body, narrow);
       if (!engine->info().checks_indices) {
-        auto checks = std::make_unique<ValueChecks>(body, /*judges_sizes=*/!checks_values(*engine),
-                                                    most_bytes_);
+        // An engine that judges sizes does so without a limit of time in mind.
+        auto checks = std::make_unique<ValueChecks>(
+            body, !checks_values(*engine) || options.deadline_s > 0, most_bytes_);
         if (checks->any()) launch.value_checks = std::move(checks);
       }
       launch.is_isolated = is_isolated(launch.engine);

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/work_scope.h"
 #include "device/thread_gate.h"
+#include "exec/least_time.h"
 #include "exec/profiler.h"
 #include "exec/run_record.h"
 #include "exec/value_checks.h"
@@ -100,6 +101,7 @@ class Executor {
     ThreadUse threads{.threads = 0};            // of a run; 0: it takes none of the budget
     bool is_isolated = false;                   // runs in a worker: src/isolation
     bool is_rounded = false;                    // computes in half precision by casts
+    LeastTime least_time;                       // where sizes are known before a run
     std::size_t row = 0;                        // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
 

@@ -315,6 +315,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
   if (launch.value_checks != nullptr) launch.value_checks->run(state.inputs[index]);
   try {
     WorkScope::check_time();
+    check_least_time(launch.least_time);
     prepare_outputs(index, state, outputs, device_results);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kResource) throw;

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "ops/open_sizes.h"
@@ -27,12 +29,48 @@ std::string said(const Node& node, const std::string& wrong) {
   return fmt::format("node '{}' ({}): {}", node.name, node.qualified_op(), wrong);
 }
 
+// The number that a constant of 32 or 64 bits holds; nothing where the value is none.
+std::optional<double> number_of(const Graph& graph, ValueId value) {
+  const Tensor* constant = graph.constant(value);
+  if (constant == nullptr || constant->count() != 1) return std::nullopt;
+  switch (constant->dtype()) {
+    case DType::kInt32:
+      return constant->data<std::int32_t>()[0];
+    case DType::kInt64:
+      return static_cast<double>(constant->data<std::int64_t>()[0]);
+    case DType::kFloat32:
+      return constant->data<float>()[0];
+    case DType::kFloat64:
+      return constant->data<double>()[0];
+    default:
+      return std::nullopt;
+  }
+}
+
+// Type inference subtracts the ends in their own type, and takes what overflows for an empty range.
+std::optional<double> bytes_of_range(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || node.op != "Range") return std::nullopt;
+  const auto start = number_of(graph, node.input(0));
+  const auto limit = number_of(graph, node.input(1));
+  const auto step = number_of(graph, node.input(2));
+  if (!start || !limit || !step || *step == 0) return std::nullopt;
+  const double count = std::max(std::ceil((*limit - *start) / *step), 0.0);
+  return count * static_cast<double>(byte_count(graph.type(node.outputs[0]).dtype, Dims{1}));
+}
+
 // What inference does not know for wrong, among it results that are larger than a run may take.
 void check_sizes(const Graph& graph, std::size_t most) {
   for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     if (const auto wrong = sizes_refusal(graph, node)) {
       refuse(said(node, *wrong));
+    }
+    const auto range = bytes_of_range(graph, node);
+    if (range && *range > static_cast<double>(most)) {
+      throw Error(ErrorCode::kResource,
+                  fmt::format("node '{}' (Range): '{}' would have {:.0f} bytes; a run may take {} "
+                              "(max_memory_bytes)",
+                              node.name, graph.value(node.outputs[0]).name, *range, most));
     }
     for (const ValueId v : node.outputs) {
       if (!v.valid() || !graph.type(v).is_tensor() || !graph.type(v).is_static()) continue;
@@ -62,10 +100,10 @@ ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, bool judges_size
     if (!judges_sizes || !wrong_.empty()) continue;
     if (const auto wrong = sizes_refusal(*function_, node)) wrong_ = said(node, *wrong);
   }
-  if (!judges_sizes) return;
+  // An engine that judges sizes by itself does so without the bound on memory.
   is_open_ =
       std::find(decides_shapes_.begin(), decides_shapes_.end(), true) != decides_shapes_.end() ||
-      has_open_sizes();
+      (judges_sizes && has_open_sizes());
 }
 
 void ValueChecks::add(NodeId id, const DecidingOperand& operand) {
@@ -130,14 +168,15 @@ void ValueChecks::run(std::span<const Data> inputs) const {
     check(one, inputs[one.input].tensor(), one.sizes);
   }
   if (!is_open_) return;
-  const std::shared_ptr<const Resolved> sizes = resolved(inputs);
+  const std::shared_ptr<const Resolved> known = resolved(inputs);
+  check_least_time(known->least_time);
   for (std::size_t i = 0; i < checks_.size(); ++i) {
     const Check& one = checks_[i];
     if (one.sizes) continue;
     if (one.constant.defined()) {
-      check(one, one.constant, (*sizes)[i]);
+      check(one, one.constant, known->sizes[i]);
     } else if (inputs[one.input].is_tensor()) {
-      check(one, inputs[one.input].tensor(), (*sizes)[i]);
+      check(one, inputs[one.input].tensor(), known->sizes[i]);
     }
   }
 }
@@ -199,9 +238,10 @@ std::shared_ptr<const ValueChecks::Resolved> ValueChecks::infer(
   check_sizes(graph, most_bytes_);
   auto made = std::make_shared<Resolved>();
   for (const Check& one : checks_) {
-    made->push_back(one.sizes ? std::nullopt
-                              : deciding_sizes(graph, graph.node(one.node), one.operand));
+    made->sizes.push_back(one.sizes ? std::nullopt
+                                    : deciding_sizes(graph, graph.node(one.node), one.operand));
   }
+  made->least_time = least_time(graph, /*narrow=*/false);
   return made;
 }
 

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/least_time.h"
 #include "ops/deciding_operands.h"
 #include "xrt/graph.h"
 #include "xrt/tensor.h"
@@ -33,17 +34,22 @@ namespace xrt {
 class ValueChecks {
  public:
   // Of the function's graph. Sizes that only a run knows are judged with `judges_sizes`; an engine
-  // may do that by itself. No value that they give a size may have more than `most_bytes`.
+  // may do that by itself. No value that operands give a size may have more than `most_bytes`,
+  // whoever judges.
   ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes, std::size_t most_bytes);
 
   bool any() const { return !checks_.empty() || !wrong_.empty() || is_open_; }
-  // Throws kInvalidArgument naming the node and what is wrong.
+  // Throws kInvalidArgument naming the node and what is wrong; kResource where a value of the
+  // function would take more than a run may, or its arithmetic more time than is left.
   void run(std::span<const Data> inputs) const;
 
  private:
   using Sizes = std::vector<std::int64_t>;
   // The sizes that each check holds its elements to, of one set of sizes of the inputs.
-  using Resolved = std::vector<std::optional<Sizes>>;
+  struct Resolved {
+    std::vector<std::optional<Sizes>> sizes;
+    LeastTime least_time;
+  };
 
   struct Check {
     std::size_t input = 0;  // of the function

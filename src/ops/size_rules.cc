@@ -198,7 +198,8 @@ Refusal by_elements(const OperandSizes& o) {
 Refusal by_coordinates(const OperandSizes& o) {
   const auto data = o.dims(0);
   const auto indices = o.dims(1);
-  if (!data || !indices || indices->empty()) return std::nullopt;
+  if (indices && indices->empty()) return "coordinates are no scalar";
+  if (!data || !indices) return std::nullopt;
   const auto batch =
       static_cast<std::size_t>(std::max<std::int64_t>(o.node.attr_int("batch_dims", 0), 0));
   const std::int64_t depth = indices->back();

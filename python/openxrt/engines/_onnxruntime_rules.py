@@ -160,6 +160,12 @@ def _resize(node: NodeView) -> str:
     return "it aligns corners by the rounded size where the scale gives a fraction"
 
 
+def _roi_align(node: NodeView) -> str:
+    """Samples of a region are counted in 64 bits and kept in a list: the process ends."""
+    ratio = node.attributes.get("sampling_ratio", 0)
+    return "" if 1 <= ratio <= 64 else "its samples follow the size of a region, or are too many"
+
+
 RULES: dict[str, Callable[[NodeView], str]] = {
     "Attention": _attention,
     "ConcatFromSequence": _join,
@@ -176,6 +182,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "ReduceMax": _reduce_bool,
     "ReduceMin": _reduce_bool,
     "RNN": _recurrence,
+    "RoiAlign": _roi_align,
     "RegexFullMatch": _pattern,
     "Resize": _resize,
     "Scan": _bodies,

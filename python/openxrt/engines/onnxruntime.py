@@ -8,12 +8,16 @@ the caller's own memory, bound to the session.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 import os
 import re
 import tempfile
 import threading
+import time
 import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,15 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as library
 
-from .._core import EngineError, FunctionView, GraphView, NodeView, thread_budget
+from .._core import (
+    EngineError,
+    FunctionView,
+    GraphView,
+    NodeView,
+    check_time,
+    thread_budget,
+    time_left,
+)
 from ..custom import engine
 from . import _onnxruntime_rules, _options
 from ._onnxruntime_rules import refusal
@@ -105,6 +117,65 @@ def kernels() -> list[str]:
     )
 
 
+class _Watch:
+    """Ends runs whose time is over: ONNX Runtime looks between two nodes."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.runs: dict[int, tuple[float, onnxruntime.RunOptions]] = {}
+        self.count = 0
+        self.next = math.inf  # when the thread looks
+        self.thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def limit(self, seconds: float) -> Iterator[onnxruntime.RunOptions]:
+        """Options of a run that ends when so many seconds are over."""
+        options = onnxruntime.RunOptions()
+        end = time.monotonic() + seconds
+        with self.changed:
+            self.count += 1
+            number = self.count
+            self.runs[number] = end, options
+            if self.thread is None or not self.thread.is_alive():  # a fork has none
+                self.thread = threading.Thread(target=self.work, daemon=True)
+                self.thread.start()
+            elif end < self.next:
+                self.changed.notify()
+        try:
+            yield options
+        finally:
+            with self.changed:
+                self.runs.pop(number, None)
+
+    def work(self) -> None:
+        """The thread's life."""
+        with self.changed:
+            while True:
+                now = time.monotonic()
+                for number, (end, options) in list(self.runs.items()):
+                    if end <= now:
+                        options.terminate = True
+                        del self.runs[number]
+                self.next = min((end for end, _ in self.runs.values()), default=math.inf)
+                self.changed.wait(None if self.next == math.inf else self.next - now)
+
+
+WATCH = _Watch()
+
+
+def call_within(run: Callable[..., Any], *arguments: object) -> Any:
+    """What ONNX Runtime's `run` returns, ended by the limit that holds for this thread, if any."""
+    left = time_left()
+    try:
+        if left is None:
+            return run(*arguments)
+        with WATCH.limit(left) as options:
+            return run(*arguments, options)
+    except FAILURES as error:
+        check_time()  # it was ended
+        raise EngineError(cause_of(error)) from error
+
+
 class Session:
     """A function that ONNX Runtime compiled, with strings, sequences or optionals at its border."""
 
@@ -129,10 +200,7 @@ class Session:
     def run(self, inputs: list[Any], outputs: list[Any]) -> None:
         """One run; ONNX Runtime allocates the results."""
         feeds = dict(zip(self.input_names, inputs, strict=True))
-        try:
-            outputs[:] = self.session.run(self.output_names, feeds)
-        except FAILURES as error:
-            raise EngineError(cause_of(error)) from error
+        outputs[:] = call_within(self.session.run, self.output_names, feeds)
 
 
 class BoundSession(Session):
@@ -178,10 +246,7 @@ class BoundSession(Session):
                 name, number = self.outputs[i]
                 binding.bind_output(name, *HOST, number, at[1], at[0])
                 context.outputs[i] = at
-        try:
-            self.session.run_with_iobinding(binding)
-        except FAILURES as error:
-            raise EngineError(cause_of(error)) from error
+        call_within(self.session.run_with_iobinding, binding)
         if any(array is None for array in outputs):
             results = binding.get_outputs()
             for i, array in enumerate(outputs):

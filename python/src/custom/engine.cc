@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "cache/cache_entry.h"
 #include "custom/engine_executable.h"
 #include "custom/engine_views.h"
@@ -276,6 +277,15 @@ void bind_engine(nb::module_& module) {
   module.def(
       "end_measuring", [] { Refiner::process().end(); }, nb::call_guard<nb::gil_scoped_release>(),
       "Ends measuring beside the runs of programs for good, and waits until it has ended.");
+  module.def(
+      "time_left",
+      []() -> std::optional<double> {
+        const RunLimit* limit = WorkScope::time_limit();
+        if (limit == nullptr) return std::nullopt;
+        return limit->left();
+      },
+      "Seconds that are left of the limit of the work that this thread does; None: there is none.");
+  module.def("check_time", WorkScope::check_time, "Raises ResourceError where they are over.");
   module.def("end_runs", ReleasedGil::end, nb::call_guard<nb::gil_scoped_release>(),
              "Before the interpreter ends: threads that are in a run do not come back from it.");
   module.def(

@@ -166,9 +166,13 @@ void lower_lrn(NodeContext& c) {
   const double bias = need_float(c.node, "bias");
   const Dims ones(x.dims.size(), 1);
   Dims window = ones;
-  window[at(channel)] = size;
+  // Beyond the channels there is nothing to add.
+  const std::int64_t channels = x.dims[at(channel)];
+  const std::int64_t before = std::min((size - 1) / 2, channels);
+  const std::int64_t behind = std::min(size - 1 - (size - 1) / 2, channels);
+  window[at(channel)] = before + 1 + behind;
   Pads pads(x.dims.size(), {0, 0});
-  pads[at(channel)] = {(size - 1) / 2, size - 1 - (size - 1) / 2};
+  pads[at(channel)] = {before, behind};
   const Hlo sum = b.reduce_window(b.mul(x, x), "add", window, ones, ones, pads);
   const Hlo scaled = b.binary_scalar("multiply", sum, alpha / static_cast<double>(size));
   const Hlo divisor = b.binary_scalar("power", b.binary_scalar("add", scaled, bias), beta);

@@ -50,6 +50,7 @@ void lower_scatter_nd(NodeContext& c) {
   HloBuilder& b = c.b;
   const Hlo x = c.in(0);
   const Hlo indices = c.in(1);
+  c.need(indices.rank() > 0, "the indices' rank");
   const std::int64_t depth = indices.dims.back();
   c.need(depth <= x.rank(), "the indices' last dimension");
   const std::int64_t batch = indices.rank() - 1;

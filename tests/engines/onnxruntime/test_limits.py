@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of time and memory hold for what ONNX Runtime runs: it is ended between two nodes, and is
+not asked for what cannot be done."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor
+
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+
+
+def test_a_run_is_ended_between_nodes() -> None:
+    size, count = 1024, 200
+    names = ["x", *(f"a{i}" for i in range(1, count)), "y"]
+    nodes = [
+        helper.make_node("MatMul", [names[i], "x"], [names[i + 1]]) for i in range(len(names) - 1)
+    ]
+    shape = [size, size]
+    model = make_model(nodes, [tensor("x", FLOAT, shape)], [tensor("y", FLOAT, shape)], [])
+    program = openxrt.load(model, engine="onnxruntime", cache_dir="", check_results=False)
+    x = np.eye(size, dtype=np.float32)
+    begin = time.perf_counter()
+    with pytest.raises(openxrt.ResourceError, match=r"longer than its limit of 0\.2 s"):
+        program.run({"x": x}, timeout=0.2)
+    assert time.perf_counter() - begin < 2
+    np.testing.assert_array_equal(program.run({"x": x}, timeout=300)["y"], x)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino", "xla"])
+def test_what_takes_longer_at_least_is_not_begun(engine: str, is_open: bool) -> None:
+    if engine not in openxrt.engines():
+        pytest.skip(f"{engine} is not installed")
+    w = np.ones((1, 1, 2048, 2048), np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1024] * 4, name="far")
+    shape = [1, 1, "h", "w"] if is_open else [1, 1, 4096, 4096]
+    model = make_model(
+        [node],
+        [tensor("x", FLOAT, shape)],
+        [tensor("y", FLOAT, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    program = openxrt.load(
+        model, engine=[engine, "native"], cache_dir="", deadline_s=20, check_results=False
+    )
+    begin = time.perf_counter()
+    with pytest.raises(openxrt.ResourceError, match=r"'far'.* s at least|than its limit of 20 s"):
+        program.run({"x": np.ones((1, 1, 4096, 4096), np.float32)})
+    assert time.perf_counter() - begin < 25
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "dtype"),
+    [
+        ("HannWindow", {"n": 2**31 - 1}, INT64),
+        ("HammingWindow", {"n": 2**30}, INT32),
+        ("Range", {"a": -(2**31), "b": 2**31 - 1, "c": 3}, INT32),
+        ("Range", {"a": 0, "b": 2**40, "c": 1}, INT64),
+    ],
+)
+def test_values_that_ask_for_gigabytes_are_looked_at_first(
+    op: str, inputs: dict[str, int], dtype: int
+) -> None:
+    output = FLOAT if "Window" in op else dtype
+    model = make_model(
+        [helper.make_node(op, list(inputs), ["y"])],
+        [tensor(name, dtype, []) for name in inputs],
+        [tensor("y", output, ["n"])],
+        [],
+    )
+    program = openxrt.load(
+        model, engine="onnxruntime", cache_dir="", max_memory_bytes=64 << 20, check_results=False
+    )
+    kind = np.int32 if dtype == INT32 else np.int64
+    with pytest.raises(openxrt.ResourceError, match=rf"\({op}\).*max_memory_bytes"):
+        program.run({name: kind(value) for name, value in inputs.items()})
+
+
+def test_regions_are_not_sampled_without_end() -> None:
+    model = make_model(
+        [helper.make_node("RoiAlign", ["x", "r", "i"], ["y"], sampling_ratio=2**62)],
+        [tensor("x", FLOAT, [1, 1, 4, 4])],
+        [tensor("y", FLOAT, None)],
+        [
+            numpy_helper.from_array(np.array([[0, 0, 1e9, 4]], np.float32), "r"),
+            numpy_helper.from_array(np.array([0], np.int64), "i"),
+        ],
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    with pytest.raises(openxrt.InvalidArgument, match="region"):
+        program.run({"x": np.ones((1, 1, 4, 4), np.float32)})
