@@ -270,7 +270,7 @@ def quantize(
         calibration: samples, a folder of them, or a CalibrationTable; left out, the first of
             `data`. A table knows nothing of channels: nothing is smoothed and no bias corrected.
         clipping: as in :func:`calibrate`; "auto": "mse", or "minmax" or "moving_average" where the
-            outputs for the first 16 samples are at least half a decibel more exact with it.
+            outputs for the first 16 samples are at least one decibel more exact with it.
         percentile: of the elements, in percent, that clipping="percentile" keeps.
         keep_float: names of nodes that stay in floating point.
         round_sums: quantise also what a residual is added to, which ONNX Runtime needs.
