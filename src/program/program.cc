@@ -416,8 +416,8 @@ class ProgramImpl final : public Program {
     tell_leftovers(plan.explain(), options_);
   }
 
-  // Engines that pack weights have done so when a run has ended: the file's pages are not held beside
-  // them. Those that read them where they lie get them from the file again.
+  // Engines that pack weights have done so when a run has ended: the file's pages are not held
+  // beside them. Those that read them where they lie get them from the file again.
   void release_pages_once() {
     if (released_.load(std::memory_order_relaxed) || released_.exchange(true)) return;
     for (const auto& file : mapped_) file->release_pages();

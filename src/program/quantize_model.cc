@@ -13,7 +13,7 @@
 namespace xrt {
 namespace {
 
-constexpr std::size_t kJudged = 8;    // samples that decibels are measured with
+constexpr std::size_t kJudged = 8;     // samples that decibels are measured with
 constexpr std::size_t kCompared = 16;  // and that a clipping is chosen with
 
 using Samples = std::vector<std::vector<Tensor>>;
@@ -85,8 +85,7 @@ QuantizedModel quantize_model(const std::filesystem::path& model,
   if (how.clippings.size() > 1 && has_float_output(graph)) {
     const Samples compared = kept_samples(samples, inputs, kCompared);
     const Judge judge = decibel_judge(graph, compared, kCompared, runner);
-    options.clipping =
-        choose_clipping(graph, *calibrator, how.clippings, judge, options, channels);
+    options.clipping = choose_clipping(graph, *calibrator, how.clippings, judge, options, channels);
   }
   result.clipping = options.clipping;
 

@@ -157,7 +157,8 @@ ValueRanges Calibrator::ranges(Clipping clipping) const {
   }
   const auto found = std::find(s.clippings.begin(), s.clippings.end(), clipping);
   if (found == s.clippings.end()) {
-    throw Error(ErrorCode::kInternal, "a calibrator is asked for a clipping that it does not watch");
+    throw Error(ErrorCode::kInternal,
+                "a calibrator is asked for a clipping that it does not watch");
   }
   const auto& observers = s.observers[static_cast<std::size_t>(found - s.clippings.begin())];
   ValueRanges result;

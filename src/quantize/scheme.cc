@@ -209,9 +209,8 @@ class Planner {
       const auto form = forms.find(root(id));
       scheme_.forms.push_back(form == forms.end() ? options_.activations : form->second);
       const auto clipping = clippings_.find(id);
-      scheme_.clippings.push_back(clipping == clippings_.end()
-                                      ? std::nullopt
-                                      : std::optional<Clipping>(clipping->second));
+      scheme_.clippings.push_back(
+          clipping == clippings_.end() ? std::nullopt : std::optional<Clipping>(clipping->second));
     }
   }
 

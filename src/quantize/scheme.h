@@ -21,7 +21,7 @@ struct Scheme {
   std::size_t readers = 0;   // those of them that are no sums of products
   std::size_t kept = 0;      // Conv, Gemm and MatMul nodes that stay in floating point
   std::vector<ValueId> values;
-  std::vector<Activations> forms;   // of each value; the same for all of a group
+  std::vector<Activations> forms;                  // of each value; the same for all of a group
   std::vector<std::optional<Clipping>> clippings;  // of each value, where a rule says it
   // Of each value: values of one group share scale and zero point, so that what moves between
   // them may stay in integers.
