@@ -5,15 +5,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+
+#include "base/control_group.h"
 
 namespace xrt {
 namespace {
 
 // The number after `name` in a file of lines "name number …".
-std::optional<std::size_t> field(const char* path, const std::string& name) {
+std::optional<std::size_t> field(const std::filesystem::path& path, const std::string& name) {
   std::ifstream file(path);
   std::string key;
   std::size_t value = 0;
@@ -24,7 +27,7 @@ std::optional<std::size_t> field(const char* path, const std::string& name) {
   return std::nullopt;
 }
 
-std::optional<std::size_t> number(const char* path) {
+std::optional<std::size_t> number(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::size_t value = 0;
   if (file >> value) return value;
@@ -41,24 +44,32 @@ std::size_t left(std::optional<std::size_t> limit, std::optional<std::size_t> us
 
 }  // namespace
 
-std::size_t available_memory() {
+std::size_t available_memory() { return available_memory(control_group_folders("memory")); }
+
+std::size_t machine_memory() { return machine_memory(control_group_folders("memory")); }
+
+std::size_t available_memory(std::span<const std::filesystem::path> groups) {
   std::size_t bytes = SIZE_MAX;
   if (const auto kilobytes = field("/proc/meminfo", "MemAvailable:")) bytes = *kilobytes * 1024;
-  // Version 2 of control groups, then version 1.
-  bytes = std::min(
-      bytes, left(number("/sys/fs/cgroup/memory.max"), number("/sys/fs/cgroup/memory.current"),
-                  field("/sys/fs/cgroup/memory.stat", "inactive_file")));
-  return std::min(bytes, left(number("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-                              number("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-                              field("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file")));
+  for (const std::filesystem::path& group : groups) {
+    // Version 2 of control groups, then version 1.
+    const std::filesystem::path stat = group / "memory.stat";
+    bytes = std::min(
+        {bytes,
+         left(number(group / "memory.max"), number(group / "memory.current"),
+              field(stat, "inactive_file")),
+         left(number(group / "memory.limit_in_bytes"), number(group / "memory.usage_in_bytes"),
+              field(stat, "total_inactive_file"))});
+  }
+  return bytes;
 }
 
-std::size_t machine_memory() {
+std::size_t machine_memory(std::span<const std::filesystem::path> groups) {
   std::size_t bytes = SIZE_MAX;
   if (const auto kilobytes = field("/proc/meminfo", "MemTotal:")) bytes = *kilobytes * 1024;
-  for (const char* limit :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    bytes = std::min(bytes, number(limit).value_or(SIZE_MAX));
+  for (const std::filesystem::path& group : groups) {
+    bytes = std::min({bytes, number(group / "memory.max").value_or(SIZE_MAX),
+                      number(group / "memory.limit_in_bytes").value_or(SIZE_MAX)});
   }
   return bytes;
 }

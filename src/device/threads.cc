@@ -7,10 +7,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
 
+#include "base/control_group.h"
 #include "device/thread_gate.h"
 #include "xrt/error.h"
 
@@ -24,7 +26,7 @@ int affinity_count() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-std::optional<long long> read_number(const std::string& path) {
+std::optional<long long> read_number(const std::filesystem::path& path) {
   std::ifstream file(path);
   long long value = 0;
   if (file >> value) return value;
@@ -33,18 +35,22 @@ std::optional<long long> read_number(const std::string& path) {
 
 // Control group version 2 states "quota period" or "max period" in one file, version 1 in two.
 std::optional<int> cgroup_quota() {
-  const auto cpus = [](long long quota, long long period) -> std::optional<int> {
-    if (quota <= 0 || period <= 0) return std::nullopt;
-    return static_cast<int>(std::max<long long>(1, (quota + period - 1) / period));
+  std::optional<int> least;
+  const auto take = [&](long long quota, long long period) {
+    if (quota <= 0 || period <= 0) return;
+    const auto cpus = static_cast<int>(std::max<long long>(1, (quota + period - 1) / period));
+    least = std::min(least.value_or(cpus), cpus);
   };
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  long long quota = 0;
-  long long period = 0;
-  if (v2 >> quota >> period) return cpus(quota, period);
-  const auto v1_quota = read_number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  const auto v1_period = read_number("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (v1_quota && v1_period) return cpus(*v1_quota, *v1_period);
-  return std::nullopt;
+  for (const std::filesystem::path& group : control_group_folders("cpu")) {
+    std::ifstream v2(group / "cpu.max");
+    long long quota = 0;
+    long long period = 0;
+    if (v2 >> quota >> period) take(quota, period);
+    const auto v1_quota = read_number(group / "cpu.cfs_quota_us");
+    const auto v1_period = read_number(group / "cpu.cfs_period_us");
+    if (v1_quota && v1_period) take(*v1_quota, *v1_period);
+  }
+  return least;
 }
 
 }  // namespace
