@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +12,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -168,15 +171,63 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+namespace {
+
+// Descriptors of the locks of this process. A child that fork() made has them too, and with them
+// what they lock, for as long as it lives: it closes them.
+class LockFiles {
+ public:
+  static LockFiles& process() {
+    static auto* const files = new LockFiles;
+    return *files;
+  }
+
+  int open(const std::filesystem::path& path) {
+    const std::lock_guard lock(mutex_);
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (descriptor < 0) return descriptor;
+    try {
+      descriptors_.insert(descriptor);
+    } catch (...) {
+      ::close(descriptor);
+      throw;
+    }
+    return descriptor;
+  }
+
+  void close(int descriptor) {
+    const std::lock_guard lock(mutex_);
+    // Else it is one of the parent's, and closed, or its number is another file's.
+    if (descriptors_.erase(descriptor) != 0) ::close(descriptor);
+  }
+
+ private:
+  LockFiles() {
+    ::pthread_atfork([] { process().mutex_.lock(); }, [] { process().mutex_.unlock(); },
+                     [] { process().leave(); });
+  }
+
+  void leave() {
+    for (const int descriptor : descriptors_) ::close(descriptor);
+    descriptors_.clear();
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;
+  std::set<int> descriptors_;
+};
+
+}  // namespace
+
 FileLock::FileLock(const std::filesystem::path& path) : FileLock(path, true) {}
 
 FileLock::FileLock(const std::filesystem::path& path, bool waits)
-    : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    : process_(::getpid()), descriptor_(LockFiles::process().open(path)) {
   if (descriptor_ < 0) fail("open the lock", path);
   while (::flock(descriptor_, waits ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     if (error == EINTR && !is_interrupted()) continue;
-    ::close(std::exchange(descriptor_, -1));
+    LockFiles::process().close(std::exchange(descriptor_, -1));
     if (!waits && error == EWOULDBLOCK) return;
     errno = error;
     fail("lock", path);
@@ -189,7 +240,8 @@ std::unique_ptr<FileLock> FileLock::try_lock(const std::filesystem::path& path) 
 }
 
 FileLock::~FileLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  // A child's copy is closed, and the number may be that of a lock of the child.
+  if (descriptor_ >= 0 && process_ == ::getpid()) LockFiles::process().close(descriptor_);
 }
 
 }  // namespace xrt

@@ -4,6 +4,8 @@
 // cause.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -65,7 +67,7 @@ class XRT_API TemporaryFolder {
 };
 
 // An exclusive lock between processes (flock) held while the object lives. The lock file is made
-// where it is missing and left in place.
+// where it is missing and left in place. A child that fork() made does not have the lock.
 class XRT_API FileLock {
  public:
   explicit FileLock(const std::filesystem::path& path);
@@ -78,6 +80,7 @@ class XRT_API FileLock {
  private:
   // `waits`: else a lock that another one has is descriptor_ -1.
   FileLock(const std::filesystem::path& path, bool waits);
+  pid_t process_;
   int descriptor_;
 };
 

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/per_process.h"
 #include "device/processor.h"
 #include "device/threads.h"
 #include "registry/engine_provider.h"
@@ -372,15 +373,17 @@ void write_entry(const fs::path& dir, const std::string& key, const EntryHeader&
 }
 
 void log_trouble(const fs::path& dir, const std::string& what) {
-  static std::mutex mutex;
-  static std::set<fs::path> told;
-  const std::lock_guard lock(mutex);
+  struct Told {
+    std::mutex mutex;
+    std::set<fs::path> dirs;
+  };
+  static PerProcess<Told> told;
+  const bool is_first = [&] {
+    const std::lock_guard lock(told.get().mutex);
+    return told.get().dirs.insert(dir).second;
+  }();
   const std::string text = "cache folder '" + dir.string() + "': " + what;
-  if (told.insert(dir).second) {
-    log_warning(text);
-  } else {
-    log_info(text);
-  }
+  is_first ? log_warning(text) : log_info(text);
 }
 
 fs::path default_cache_dir() {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/per_process.h"
 #include "cache/cache_entry.h"
 #include "engine/host.h"
 #include "isolation/names.h"
@@ -191,8 +192,8 @@ CompileResult compile_cached(const Engine& engine, const Function& function,
                              const CompileOptions& options, const fs::path& dir,
                              const std::string& key, bool anew,
                              const std::function<void()>& check_constants) {
-  static MemoryCache memory;
-  const auto entry = memory.entry(key);
+  static PerProcess<MemoryCache> memory;
+  const auto entry = memory.get().entry(key);
   const std::lock_guard lock(entry->mutex);
   const auto result_of = [](std::shared_ptr<const Executable> executable, bool from_cache) {
     ExecutableInfo info = executable->info();

@@ -14,6 +14,7 @@
 
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/per_process.h"
 #include "cache/cache_entry.h"
 #include "registry/engine_failure.h"
 
@@ -28,9 +29,10 @@ struct Job {
 class Writer {
  public:
   // Never destroyed: finish_writing() at exit has emptied it, and engines' libraries may be gone.
+  // What is to be written when a process is forked, the parent writes.
   static Writer& instance() {
-    static auto* writer = new Writer;
-    return *writer;
+    static PerProcess<Writer> writer;
+    return writer.get();
   }
 
   void add(Job job) {

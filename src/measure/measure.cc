@@ -21,6 +21,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/per_process.h"
 #include "cache/cache_entry.h"
 #include "measure/contention.h"
 #include "measure/contest.h"
@@ -523,8 +524,8 @@ std::unique_ptr<FileLock> lock_between_processes(const std::string& key,
 Measured measure(Survey& survey, const Workload& workload, const MeasuringRules& rules) {
   const std::string key = profile_key(survey.graph(), survey.options());
   if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
-  static std::mutex measuring;
-  std::unique_lock turn(measuring, std::defer_lock);
+  static PerProcess<std::mutex> measuring;
+  std::unique_lock turn(measuring.get(), std::defer_lock);
   if (!wait_for_turn(turn, rules)) fail_stopped();
   const std::unique_ptr<FileLock> lock = lock_between_processes(key, survey.options(), rules);
   if (rules.stop && rules.stop()) fail_stopped();
