@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process under load: clients load models, run them, drop them and judge every outcome.
 
-It writes a line of JSON each second. Lines of its input say which faults are at work: "NAME on",
-"NAME off", and "end".
+It writes a line of JSON each second, and some before the clients begin. Lines of its input say
+which faults are at work: "NAME on", "NAME off", and "end".
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from typing import Any
 
 import numpy as np
 import openxrt
-from load_models import Arrays, Model, make_models
+from load_models import Arrays, Model, make_models, relu
 
 SHARED = 12  # programs that several clients run at once
+THREADS = [1, 2]  # that a program may have
+PLANS = 4  # of a program: for each of three sizes, and one for all others
 GRACE = 3.0  # seconds after a fault in which something may still fail of it
 SECONDS = 60  # of what is left to do at the end
 DEADLINE = 300.0  # what an owner who runs models of strangers sets: with it, loops can be ended
@@ -166,7 +168,7 @@ class Client:
         bounded = self.chance.random() < 0.1
         options: dict[str, Any] = {
             "cache_dir": self.chance.choice(["", str(self.load.cache)]),
-            "num_threads": self.chance.choice([1, 2]),
+            "num_threads": self.chance.choice(THREADS),
             "deadline_s": DEADLINE,
             "isolation": [name] if isolated else [],
         }
@@ -347,7 +349,32 @@ class Load:
         row = {"counts": dict(self.tally.counts), "slowest": seconds, "what": what, **more}
         print(json.dumps(row), file=self.report, flush=True)
 
+    def fill_pools(self) -> None:
+        """Has as many programs at once as the clients ever hold, of each engine and number of
+        threads, each with as many plans as a program keeps. OpenVINO has two threads for each model
+        and keeps them for models that follow: a pool that grows whenever there are more than ever
+        before. Here it becomes as large as it can, so that later growth is a leak.
+        """
+        inputs = [np.linspace(-1, 1, n, dtype=np.float32) for n in range(2, 2 + PLANS)]
+        for name in self.engines:
+            for threads in THREADS:
+                held = []
+                for _ in range(SHARED + len(self.clients)):
+                    program = openxrt.load(
+                        relu(),
+                        engine=CHOICES[name],
+                        num_threads=threads,
+                        cache_dir="",
+                        force_compile=True,  # none shares what another one has
+                    )
+                    held.append(program)
+                    for x in inputs:
+                        if not np.array_equal(program(x), np.maximum(x, 0)):
+                            self.tally.fail("wrong result", f"relu on {name}")
+                self.tell(starting=True)
+
     def run(self) -> None:
+        self.fill_pools()
         threads = [threading.Thread(target=client.work, daemon=True) for client in self.clients]
         threads.append(threading.Thread(target=self.listen, daemon=True))
         for thread in threads:

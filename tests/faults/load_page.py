@@ -31,7 +31,9 @@ Runtime's; an error is right only where the caller or a fault asked for it.
 
 GROWTH = """\
 
-Memory, threads, descriptors and mappings of the process are sampled every two seconds. A line is
+Before the clients begin, the process has as many programs at once as they ever hold, of each
+engine and number of threads: OpenVINO keeps the threads of models that are gone for those that
+follow. Memory, threads, descriptors and mappings are sampled every two seconds. A line is
 laid through the samples after the first third: the median of the slopes between all pairs of
 them. What it rises by until the end is in the table, with what it may rise by.
 

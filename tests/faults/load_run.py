@@ -40,10 +40,11 @@ CLIENTS = 16
 BOUND = 4 << 30  # bytes of the process, lest it takes the machine along
 HANG_SECONDS = 120  # of one operation, or without a line of the process
 # By what a process may grow after the first third: a part of what it has, and at least a number.
-# Pools of threads, and what engines keep by shape, come when they are first needed.
+# What engines keep by shape, and threads of theirs for what is first done late, come when they are
+# needed; pools that grow with the number of programs are filled before (Load.fill_pools()).
 GROWTH = {
     "memory": (0.1, 64 << 20),
-    "threads": (0.05, 12),
+    "threads": (0, 12),
     "descriptors": (0.05, 8),
     # Code that OpenVINO makes in the heap splits its mapping, page by page. A quarter of what Linux
     # allows a process (vm.max_map_count).
@@ -182,12 +183,17 @@ class Run:
             return False
 
     def wait_for_start(self) -> bool:
-        for _ in range(HANG_SECONDS):
+        """Whether the clients begin: no fault is due before."""
+        heard = time.monotonic()
+        while time.monotonic() < heard + HANG_SECONDS:
+            before = self.last
             going = self.take_rows(1)
-            if self.last:
+            if self.last and not self.last.get("starting"):
                 return True
             if not going:
                 break
+            if self.last is not before:
+                heard = time.monotonic()
         self.finish()
         return False
 
