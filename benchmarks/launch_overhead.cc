@@ -64,12 +64,20 @@ class OneReluEngine final : public NothingEngine {
   };
 };
 
-void launch(benchmark::State& state, const std::string& engine, std::int64_t size) {
+// Time and memory of each run, as who serves strangers bounds them.
+enum class Bounds { kDefault, kGiven };
+
+void launch(benchmark::State& state, const std::string& engine, std::int64_t size,
+            Bounds bounds = Bounds::kDefault) {
   Graph graph("empty");
   const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Dims{size}));
   graph.add_output(graph.add_op("Relu", {x}, {}, "y"));
-  const auto program =
-      Program::compile(std::move(graph), {.engines = {engine}, .check_results = false});
+  ProgramOptions options{.engines = {engine}, .check_results = false};
+  if (bounds == Bounds::kGiven) {
+    options.max_memory_bytes = std::size_t{256} << 20;
+    options.deadline_s = 5;
+  }
+  const auto program = Program::compile(std::move(graph), options);
   const std::vector<Data> inputs = {Tensor::allocate(DType::kFloat32, {size})};
   std::vector<Data> outputs = {Tensor::allocate(DType::kFloat32, {size})};
   for (auto _ : state) {
@@ -127,6 +135,16 @@ void empty_function(benchmark::State& state) { launch(state, "nothing", 1); }
 void native_relu_of_one(benchmark::State& state) { launch(state, "native", 1); }
 void native_relu_of_1024(benchmark::State& state) { launch(state, "native", 1024); }
 
+void empty_function_bounded(benchmark::State& state) {
+  launch(state, "nothing", 1, Bounds::kGiven);
+}
+void native_relu_of_one_bounded(benchmark::State& state) {
+  launch(state, "native", 1, Bounds::kGiven);
+}
+void native_relu_of_1024_bounded(benchmark::State& state) {
+  launch(state, "native", 1024, Bounds::kGiven);
+}
+
 void gather_unchecked(benchmark::State& state) { gather(state, "trusted", Shape{16}); }
 void gather_checked(benchmark::State& state) { gather(state, "nothing", Shape{16}); }
 void open_gather_unchecked(benchmark::State& state) { gather(state, "trusted", Shape{Dim("n")}); }
@@ -135,6 +153,9 @@ void open_gather_checked(benchmark::State& state) { gather(state, "nothing", Sha
 BENCHMARK(empty_function);
 BENCHMARK(native_relu_of_one);
 BENCHMARK(native_relu_of_1024);
+BENCHMARK(empty_function_bounded);
+BENCHMARK(native_relu_of_one_bounded);
+BENCHMARK(native_relu_of_1024_bounded);
 BENCHMARK(results_unchecked);
 BENCHMARK(results_were_checked);
 BENCHMARK(gather_unchecked);
