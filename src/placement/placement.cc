@@ -120,25 +120,27 @@ void add_fallback(Survey& survey, Placement& placement) {
 // Notes the engines that have work and compute it in float32 where less was asked for. Where all of
 // them do: kUnsupported with `strict`, else a warning.
 void judge_precision(Survey& survey, Precision precision, Placement& placement) {
-  if (precision == Precision::kF32) return;
   const ProgramOptions& options = survey.options();
-  const std::string word(to_string(precision));
   const Phase phase = options.training ? Phase::kTraining : Phase::kInference;
   std::set<std::string> working;
   for (const Cluster& cluster : placement.partition.clusters) {
     working.insert(placement.answers[cluster.engine].engine);
   }
   working.erase(kRuntimeEngine);
-  std::string refusing;
-  std::size_t refused = 0;
+  std::string refusing, word;
+  std::size_t refused = 0, asked = 0;
   for (const std::string& name : working) {
     const Engine& engine = *survey.of(name).engine;
-    if (offers_precision(engine, device_for(engine, options), phase, precision)) continue;
+    const Precision wanted = wanted_precision(engine, options, precision);
+    if (wanted == Precision::kF32) continue;
+    ++asked;
+    word = to_string(wanted);
+    if (offers_precision(engine, device_for(engine, options), phase, wanted)) continue;
     ++refused;
     refusing += (refusing.empty() ? "'" : ", '") + name + "'";
     placement.notes.push_back("engine '" + name + "' computes in float32: it has no " + word);
   }
-  if (working.empty() || refused < working.size()) return;
+  if (refused == 0 || refused < asked) return;
   const std::string what = "precision " + word + ": no engine of the program has it on " +
                            options.device + " (" + refusing + ")";
   if (options.strict) throw Error(ErrorCode::kUnsupported, what);

@@ -5,6 +5,7 @@
 
 #include "device/processor.h"
 #include "engine/host.h"
+#include "registry/engine_options.h"
 
 namespace xrt {
 namespace {
@@ -23,6 +24,13 @@ std::vector<Precision> fast_precisions() {
   if (cpu.has("amx_bf16") || cpu.has("avx512_bf16")) found.push_back(Precision::kBF16);
   if (cpu.has("amx_fp16") || cpu.has("avx512_fp16")) found.push_back(Precision::kF16);
   return found;
+}
+
+Precision wanted_precision(const Engine& engine, const ProgramOptions& options,
+                           Precision precision) {
+  const auto own = options.engine_options.find(engine.name());
+  if (own == options.engine_options.end()) return precision;
+  return own_precision(engine, own->second).value_or(precision);
 }
 
 bool has_precision(const Engine& engine, const std::string& device, Precision precision) {

@@ -10,11 +10,17 @@
 #include "passes/narrow_floats.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
+#include "xrt/program.h"
 
 namespace xrt {
 
 // The precisions below float32 that this machine's CPU computes in faster than in float32.
 std::vector<Precision> fast_precisions();
+
+// The precision that an engine's functions are to have: its own among the program's engine_options,
+// else `precision`, which is that of the plan.
+Precision wanted_precision(const Engine& engine, const ProgramOptions& options,
+                           Precision precision);
 
 // Whether the engine computes float32 graphs in `precision` by an option of its own.
 bool has_precision(const Engine& engine, const std::string& device, Precision precision);

@@ -91,12 +91,13 @@ void tell_of_half_precision(const NarrowedGraph& narrowed, const Graph& body, Pr
 // Products whose constants are outside the range of the precision: kUnsupported in a strict
 // program, else a warning. Where the precision is the runtime's choice they are its concern.
 void judge_overflows(const std::vector<std::string>& overflows, bool stay_in_float32,
-                     const std::string& function, const ProgramOptions& options, Plan& plan) {
+                     const std::string& function, Precision precision,
+                     const ProgramOptions& options, Plan& plan) {
   if (overflows.empty()) return;
   const std::string what =
       "function '" + function + "': the constants of " + std::to_string(overflows.size()) +
       (overflows.size() == 1 ? " product are" : " products are") + " outside the range of " +
-      std::string(to_string(plan.precision)) + ": " + overflows.front();
+      std::string(to_string(precision)) + ": " + overflows.front();
   if (options.strict && !is_precision_auto(options)) throw Error(ErrorCode::kUnsupported, what);
   plan.warnings.push_back(what +
                           (stay_in_float32 ? "; they stay in float32" : "; they become infinite"));
@@ -174,7 +175,8 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   const std::filesystem::path cache = options.cache_dir ? *options.cache_dir : default_cache_dir();
   CompileOptions own;
   own.device = device_for(*engine, options);
-  own.precision = precision_for(*engine, own.device, plan.precision);
+  const Precision wanted = wanted_precision(*engine, options, plan.precision);
+  own.precision = precision_for(*engine, own.device, wanted);
   own.phase = options.training ? Phase::kTraining : Phase::kInference;
   const ThreadShare share = thread_share(options.num_threads, options.streams);
   own.num_threads = share.threads;
@@ -182,6 +184,7 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   const auto given = options.engine_options.find(engine->name());
   if (given != options.engine_options.end()) own.engine_options = given->second;
   check_engine_options(*engine, own.engine_options);
+  if (own_precision(*engine, own.engine_options)) own.engine_options.erase(kPrecisionOption);
   own.max_workspace_bytes = options.max_workspace_bytes;
   own.max_batch_size = batch_to_build_for(plan.folded, options);
   own.ranges = ranges_to_build_for(*body, options);
@@ -192,15 +195,15 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   if (has_registered_ops(*body)) lowered = lower_ops(*engine, *body, own.device, own.phase);
   std::optional<NarrowedGraph> narrowed;
   const Graph& full = lowered ? *lowered : *body;
-  const bool has_option = has_precision(*engine, own.device, plan.precision);
+  const bool has_option = has_precision(*engine, own.device, wanted);
   if (!has_option) {
-    narrowed = narrowed_for(*engine, full, own.device, own.phase, plan.precision,
+    narrowed = narrowed_for(*engine, full, own.device, own.phase, wanted,
                             {plan.float32_nodes.begin(), plan.float32_nodes.end()});
   }
   if (narrowed) {
-    judge_overflows(narrowed->overflows, /*stay_in_float32=*/true, name, options, plan);
+    judge_overflows(narrowed->overflows, /*stay_in_float32=*/true, name, wanted, options, plan);
   } else if (has_option) {
-    judge_overflows(constants_outside(full, plan.precision), /*stay_in_float32=*/false, name,
+    judge_overflows(constants_outside(full, wanted), /*stay_in_float32=*/false, name, wanted,
                     options, plan);
   }
   const Graph& compiled = narrowed ? narrowed->graph : full;
@@ -220,7 +223,7 @@ CompiledFunction compile_function(Plan& plan, NodeId launch, std::size_t index,
   made.info = std::move(result.info);
   made.is_rounded = narrowed && narrowed->nodes > 0;
   if (!has_option) {
-    tell_of_half_precision(narrowed ? *narrowed : NarrowedGraph(), *body, plan.precision,
+    tell_of_half_precision(narrowed ? *narrowed : NarrowedGraph(), *body, wanted,
                            made.info.remarks);
   }
   if (!own.device.starts_with("cpu")) {

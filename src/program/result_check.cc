@@ -11,9 +11,11 @@
 #include "measure/difference.h"
 #include "ops/op_facts.h"
 #include "ops/schema.h"
+#include "placement/precision.h"
 #include "registry/engine_failure.h"
 #include "registry/engine_names.h"
 #include "xrt/program.h"
+#include "xrt/registry.h"
 
 namespace xrt {
 namespace {
@@ -207,6 +209,13 @@ std::vector<Data> on_fallback(const RunRecord::Function& function, const Program
   return outputs;
 }
 
+// What the function's engine was asked to compute in.
+Precision precision_of(const RunRecord::Function& function, const ProgramOptions& options,
+                       Precision precision) {
+  if (!options.engine_options.contains(function.engine)) return precision;
+  return wanted_precision(*get_engine(function.engine), options, precision);
+}
+
 }  // namespace
 
 double result_tolerance(Precision precision, std::size_t nodes) {
@@ -228,7 +237,8 @@ ResultCheck check_results(const RunRecord& record, Precision precision,
       check.skipped.push_back(function.name + ": " + error.what());
       continue;
     }
-    const OutputJudge judge(function, precision);
+    const Precision wanted = precision_of(function, options, precision);
+    const OutputJudge judge(function, wanted);
     std::string why;
     for (std::size_t i = 0; i < expected.size() && why.empty(); ++i) {
       why = judge.fault(i, expected[i], check.largest);
@@ -237,8 +247,7 @@ ResultCheck check_results(const RunRecord& record, Precision precision,
       ++check.right;
       continue;
     }
-    HalfOverflows values =
-        find_half_overflows(*function.graph, function.inputs, precision, options);
+    HalfOverflows values = find_half_overflows(*function.graph, function.inputs, wanted, options);
     if (!values.rows.empty()) {
       check.overflows.push_back({function.name, std::move(values)});
     } else {

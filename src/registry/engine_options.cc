@@ -43,11 +43,30 @@ bool is_program_option(const std::string& name) {
   });
 }
 
+bool has_option(const Engine& engine, const std::string& name) {
+  const std::vector<EngineOption>& table = engine.info().options;
+  return std::any_of(table.begin(), table.end(), [&](const auto& o) { return o.name == name; });
+}
+
 }  // namespace
+
+std::optional<Precision> own_precision(const Engine& engine,
+                                       const std::map<std::string, std::string>& options) {
+  const auto given = options.find(kPrecisionOption);
+  if (given == options.end() || has_option(engine, kPrecisionOption)) return std::nullopt;
+  const std::optional<Precision> precision = parse_precision(given->second);
+  if (!precision) {
+    throw Error(ErrorCode::kInvalidArgument, "engine_options of '" + engine.name() +
+                                                 "': the precision is '" + given->second +
+                                                 "'; f32, bf16 or f16 is wanted");
+  }
+  return precision;
+}
 
 void check_engine_options(const Engine& engine, const std::map<std::string, std::string>& options) {
   const std::vector<EngineOption>& table = engine.info().options;
   for (const auto& [name, value] : options) {
+    if (name == kPrecisionOption && own_precision(engine, options)) continue;
     const auto row = std::find_if(table.begin(), table.end(),
                                   [&, &wanted = name](const auto& o) { return o.name == wanted; });
     if (row == table.end()) {

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import openxrt
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 ENGINES = ["native", "openvino", "xla", "onnxruntime", "tvm"]
 # Their libraries have no product of that type on a CPU.
@@ -183,9 +188,115 @@ def test_values_outside_the_range_are_named_and_mended(
     assert not np.isfinite(program.run({"x": x})["y"]).all()
 
 
+HELD = """
+import ctypes, gc, re, sys
+from pathlib import Path
+import numpy as np
+import openxrt
+
+def held():
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(re.search(r"RssAnon:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+
+def run(path):
+    options = {"engine": sys.argv[1], "precision": sys.argv[2], "cache_dir": ""}
+    program = openxrt.load(path, strict=True, check_results=False, **options)
+    for _ in range(3):
+        program.run({"x": np.ones((1, 1024), np.float32)})
+    return program
+
+run(sys.argv[3])  # what the engine keeps for all programs
+before = held()
+program = run(sys.argv[4])
+print(held() - before)
+"""
+
+
+def chain(folder: Path, length: int) -> tuple[Path, int]:
+    """Products one behind the other, their weights in a file beside the model; and their bytes."""
+    weights = [
+        numpy_helper.from_array(RNG.normal(size=(1024, 1024)).astype(np.float32), f"w{i}")
+        for i in range(length)
+    ]
+    nodes = [
+        helper.make_node("MatMul", [f"y{i}" if i else "x", f"w{i}"], [f"y{i + 1}"])
+        for i in range(length)
+    ]
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1024])
+        for name in ("x", f"y{length}")
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "chain", ports[:1], ports[1:], weights),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=9,
+    )
+    path = folder / f"chain{length}.onnx"
+    onnx.save(model, path, save_as_external_data=True, location=f"{path.stem}.bin")
+    return path, length * 4 * 1024**2
+
+
+@pytest.mark.parametrize("precision", HALF)
+def test_weights_take_half_the_memory(precision: str, tmp_path: Path) -> None:
+    """On an engine that keeps them in the type that it is given, on any processor."""
+    if "xla" not in openxrt.engines():
+        pytest.skip("xla is not installed")
+    (small, _), (large, size) = chain(tmp_path, 1), chain(tmp_path, 16)
+    done = subprocess.run(
+        [sys.executable, "-c", HELD, "xla", precision, small, large],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert 0.4 * size < int(done.stdout) < 0.6 * size
+
+
 def test_engine_options_are_judged_with_open_dimensions() -> None:
     graph = openxrt.Graph("network")
     x = graph.add_input("x", "float32", ["n", 4])
     graph.add_output(graph.add_node("Relu", [x], ["y"])[0])
     with pytest.raises(openxrt.InvalidArgument, match="engine 'native' has no option 'speed'"):
         openxrt.load(graph, engine="native", engine_options={"native": {"speed": 3}})
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla", "onnxruntime"])
+def test_one_engine_has_another_precision(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """`engine_options` go before the precision of the program, in both directions."""
+    if engine not in openxrt.engines():
+        pytest.skip(f"{engine} is not installed")
+    weights = RNG.normal(size=(64, 64)).astype(np.float32)
+    x = RNG.normal(size=(3, 64)).astype(np.float32)
+
+    def run(precision: str, own: str | None) -> np.ndarray:
+        options = {} if own is None else {"engine_options": {engine: {"precision": own}}}
+        program = openxrt.load(
+            product(weights),
+            engine=engine,
+            precision=precision,
+            strict=True,
+            cache_dir="",
+            **options,
+        )
+        results = [program.run({"x": x})["last"] for _ in range(3)]  # the results are checked, too
+        assert all(np.array_equal(results[0], each) for each in results)
+        return results[0]
+
+    exact = run("f32", None)
+    np.testing.assert_array_equal(run("f16", "f32"), exact)
+    try:
+        rounded = run("f16", None)
+    except openxrt.Unsupported:  # openvino on a processor without such arithmetic
+        with pytest.raises(openxrt.Unsupported, match="precision f16: no engine"):
+            run("f32", "f16")
+    else:
+        assert not np.array_equal(rounded, exact)
+        np.testing.assert_array_equal(run("f32", "f16"), rounded)
+    assert "differs" not in capfd.readouterr().err
+
+
+def test_a_precision_of_an_engine_that_is_none() -> None:
+    graph = product(np.eye(64, dtype=np.float32))
+    with pytest.raises(openxrt.InvalidArgument, match="the precision is 'f8'; f32, bf16 or f16"):
+        openxrt.load(graph, engine="native", engine_options={"native": {"precision": "f8"}})

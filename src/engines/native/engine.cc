@@ -30,9 +30,7 @@ EngineInfo make_info() {
   // oneDNN rounds the factors of float32 products where the processor has AMX alone; elsewhere it
   // ignores the wish, and bfloat16 is what the graph's types say.
   if (processor().has("amx_bf16")) info.devices[0].precisions.push_back(Precision::kBF16);
-  info.options = {{"precision", EngineOption::Kind::kText, "",
-                   "f32 or bf16: overrides the program's precision for this engine"},
-                  {"activations", EngineOption::Kind::kText, "float",
+  info.options = {{"activations", EngineOption::Kind::kText, "float",
                    "float or int8: products with constant weights of 4 and 8 bits round the other "
                    "factor to int8, each block by its own range"}};
   info.shapes = Shapes::kAny;

@@ -113,20 +113,10 @@ bool is_reference(const char* implementation) {
 }
 
 dnnl::fpmath_mode fpmath_mode(const CompileOptions& options) {
-  Precision precision = options.precision;
-  const auto own = options.engine_options.find("precision");
-  if (own != options.engine_options.end()) {
-    const std::optional<Precision> given = parse_precision(own->second);
-    if (!given) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "native: the option precision is '" + own->second + "'; f32 or bf16 is wanted");
-    }
-    precision = *given;
-  }
-  if (precision == Precision::kF32) return dnnl::fpmath_mode::strict;
-  if (precision == Precision::kBF16) return dnnl::fpmath_mode::bf16;
-  throw Error(ErrorCode::kInvalidArgument,
-              "native: it computes in f32 or bf16, not in " + std::string(to_string(precision)));
+  if (options.precision == Precision::kF32) return dnnl::fpmath_mode::strict;
+  if (options.precision == Precision::kBF16) return dnnl::fpmath_mode::bf16;
+  throw Error(ErrorCode::kInvalidArgument, "native: it computes in f32 or bf16, not in " +
+                                               std::string(to_string(options.precision)));
 }
 
 dnnl::primitive_attr base_attributes(dnnl::fpmath_mode mode) {

@@ -55,9 +55,8 @@ Dims row_major_strides(const Dims& dims);
 // True where an implementation is oneDNN's plain reference loop.
 bool is_reference(const char* implementation);
 
-// The engine option "precision": "f32" (default), or "bf16": factors of convolutions and products
-// are rounded to bfloat16 where the CPU multiplies those, sums stay in float32. Throws
-// kInvalidArgument for another word.
+// kBF16: factors of convolutions and products are rounded to bfloat16 where the CPU multiplies
+// those, sums stay in float32. Throws kInvalidArgument for a precision but this and kF32.
 dnnl::fpmath_mode fpmath_mode(const CompileOptions& options);
 
 // Attributes that every primitive is made with: scratchpad from the caller, strict arithmetic
