@@ -480,7 +480,7 @@ def quantize_model(
 def quantize_by_table(
     model: str | PathLike[str],
     output: str | PathLike[str],
-    table: CalibrationTable,
+    table: CalibrationTable | str | PathLike[str],
     *,
     how: Mapping[str, object],
 ) -> dict[str, Any]: ...
@@ -564,14 +564,6 @@ def evaluate(
     judge: Callable[[dict[str, Any], list[int], list[bool]], object] | None,
     report: Callable[[int, int, float, float, float], object] | None,
 ) -> dict[str, Any]: ...
-def quantize_with(
-    model: PathLike[str],
-    output: PathLike[str],
-    data: LabelledSet,
-    samples: int,
-    table: PathLike[str] | None,
-    program: Mapping[str, object],
-) -> None: ...
 def thread_budget() -> int: ...
 def set_num_threads(threads: int) -> None: ...
 def default_decision_dir() -> str: ...

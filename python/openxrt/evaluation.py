@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -283,15 +283,7 @@ def evaluate(
         if int8:
             folder = stack.enter_context(TemporaryDirectory(prefix="openxrt-eval-"))
             program = Path(folder) / "int8.onnx"
-            engines = {name: options[name] for name in ("engine", "device") if name in options}
-            _core.quantize_with(
-                Path(model),
-                program,
-                labelled,
-                calibrate_samples,
-                None if table is None else Path(table),
-                engines,
-            )
+            _write_int8(Path(model), program, labelled, calibrate_samples, table, first)
         if isinstance(program, Program):
             programs = [program]
         elif devices:
@@ -315,6 +307,33 @@ def evaluate(
         **done,
         class_names=labelled.classes,
         metric=None if judge is None else judge.mean(),
+    )
+
+
+def _write_int8(
+    model: Path,
+    output: Path,
+    labelled: LabelledSet,
+    calibrate_samples: int,
+    table: str | os.PathLike[str] | None,
+    options: Mapping[str, Any],
+) -> None:
+    """As openxrt.quantize.quantize() does it, for the engines of a program with these options."""
+    from .quantize import int8_options  # which needs this module
+
+    engine, device = options.get("engine", "auto"), options.get("device", "cpu")
+    how = int8_options(engine=engine, device=device)
+    if table is not None:
+        _core.quantize_by_table(model, output, Path(table), how=how)
+        return
+    _core.quantize_model(
+        model,
+        output,
+        samples=None,
+        data=labelled,
+        calibrate_samples=calibrate_samples,
+        top_1_loss=None,
+        how=how,
     )
 
 

@@ -316,7 +316,7 @@ def quantize(
     target = None if report is None else Path(report)
     if target is not None and target.suffix not in (".html", ".json"):
         raise InvalidArgument(f"report '{target}': a file .html or .json is wanted")
-    how = _options(
+    how = int8_options(
         clipping, percentile, keep_float, round_sums, engine, device, activations, ops, smooth,
         equalize, correct_bias,
     )  # fmt: skip
@@ -348,19 +348,20 @@ def _refuse_block(block: int | None, symmetric: bool | None) -> None:
         raise InvalidArgument("block= and symmetric= are of weights=")
 
 
-def _options(
-    clipping: str,
-    percentile: float,
-    keep_float: Sequence[str],
-    round_sums: bool,
-    engine: str | Sequence[str] | None,
-    device: str,
-    activations: str,
-    ops: Sequence[str],
-    smooth: float,
-    equalize: bool,
-    correct_bias: bool,
+def int8_options(
+    clipping: str = "auto",
+    percentile: float = 99.99,
+    keep_float: Sequence[str] = (),
+    round_sums: bool = False,
+    engine: str | Sequence[str] | None = None,
+    device: str = "cpu",
+    activations: str = "auto",
+    ops: Sequence[str] = (),
+    smooth: float = 0.5,
+    equalize: bool = False,
+    correct_bias: bool = True,
 ) -> dict[str, object]:
+    """What _core.quantize_model() and quantize_by_table() call `how`."""
     return {
         "clipping": clipping,
         "percentile": percentile,
@@ -372,6 +373,8 @@ def _options(
         "smooth": smooth,
         "equalize": equalize,
         "correct_bias": correct_bias,
+        "decibels": 0.0,
+        "rank": False,
     }
 
 
@@ -395,7 +398,7 @@ def rank_nodes(
     point. The arguments are those of :func:`quantize`. Noise is measured on the first eight
     samples; it takes about as many compilations as there are nodes.
     """
-    how = _options(
+    how = int8_options(
         clipping, percentile, keep_float, round_sums, engine, device, activations, ops, smooth,
         equalize, correct_bias,
     )  # fmt: skip

@@ -17,13 +17,9 @@
 #include <vector>
 
 #include "data/labelled_set.h"
-#include "evaluation/calibration_samples.h"
 #include "evaluation/evaluate.h"
 #include "labelled_set.h"
-#include "options.h"
 #include "program.h"
-#include "program/int8_form.h"
-#include "program/quantize_model.h"
 #include "values/convert.h"
 
 namespace nb = nanobind;
@@ -103,21 +99,6 @@ nb::dict evaluate_programs(const nb::list& of_devices, const PyLabelledSet& data
   return result_of(done);
 }
 
-void quantize_with(const std::filesystem::path& model, const std::filesystem::path& output,
-                   const PyLabelledSet& data, std::size_t samples,
-                   const std::optional<std::filesystem::path>& table, const nb::dict& program) {
-  ProgramOptions options;
-  set_options(options, program);
-  const nb::gil_scoped_release release;
-  ModelQuantization how;
-  int8_form_for(options).set(how.values);
-  if (table) {
-    quantize_model(model, output, *table, how.values);
-    return;
-  }
-  quantize_model(model, output, calibration_samples(data.set(), data.batches(), samples), how);
-}
-
 }  // namespace
 
 void bind_evaluate(nb::module_& module) {
@@ -151,10 +132,6 @@ void bind_evaluate(nb::module_& module) {
              nb::arg("reference").none(), nb::arg("judge").none(), nb::arg("report").none(),
              "The answers on a LabelledSet of the programs of one model, one for each device, as a "
              "dict; openxrt.evaluate() is its user. A batch below 0: the largest that fits.");
-  module.def("quantize_with", quantize_with, nb::arg("model"), nb::arg("output"), nb::arg("data"),
-             nb::arg("samples"), nb::arg("table").none(), nb::arg("program"),
-             "Writes a model's file in int8, calibrated with the first samples of a LabelledSet or "
-             "by a table, for the engines of a program with these options.");
 }
 
 }  // namespace xrt::python

@@ -202,8 +202,10 @@ nb::dict quantize_model_file(const std::filesystem::path& model,
   return result;
 }
 
+// `table`: a CalibrationTable, or the path of its file or of a cache of TensorRT.
+template <typename Table>
 nb::dict quantize_by_table(const std::filesystem::path& model, const std::filesystem::path& output,
-                           const CalibrationTable& table, const nb::dict& how) {
+                           const Table& table, const nb::dict& how) {
   const ModelQuantization options = model_quantization(how);
   QuantizedModel done;
   {
@@ -276,9 +278,12 @@ void bind_quantize(nb::module_& module) {
              "Writes a model's file in int8, calibrated with a folder of samples or the first of a "
              "LabelledSet; the counts of nodes and samples. openxrt.quantize.quantize() is its "
              "user.");
-  module.def("quantize_by_table", quantize_by_table, nb::arg("model"), nb::arg("output"),
-             nb::arg("table"), nb::kw_only(), nb::arg("how"),
-             "Writes a model's file in int8 by a calibration table; the counts of nodes.");
+  module.def("quantize_by_table", quantize_by_table<CalibrationTable>, nb::arg("model"),
+             nb::arg("output"), nb::arg("table"), nb::kw_only(), nb::arg("how"),
+             "Writes a model's file in int8 by a calibration table, or by its file or one of "
+             "TensorRT's caches; the counts of nodes.");
+  module.def("quantize_by_table", quantize_by_table<std::filesystem::path>, nb::arg("model"),
+             nb::arg("output"), nb::arg("table"), nb::kw_only(), nb::arg("how"));
   module.def("quantize_weights", quantize_weights_file, nb::arg("model"), nb::arg("output"),
              nb::kw_only(), nb::arg("bits"), nb::arg("block"), nb::arg("symmetric"),
              nb::arg("search") = true, nb::arg("keep_float") = std::set<std::string>(),

@@ -22,7 +22,7 @@ bool is_first_thread() {
 
 }  // namespace
 
-void set_interrupt_check(InterruptCheck check) { current = check; }
+InterruptCheck set_interrupt_check(InterruptCheck check) { return current.exchange(check); }
 
 bool is_interrupted() {
   const InterruptCheck check = current.load(std::memory_order_relaxed);

@@ -12,8 +12,9 @@ namespace xrt {
 using InterruptCheck = bool (*)();
 
 // What throw_if_interrupted() asks; none at first: a program without a check of its own is ended by
-// the signal. The check lives as long as the process.
-XRT_API void set_interrupt_check(InterruptCheck check);
+// the signal. The check lives as long as the process, or until another one is set. Returns the one
+// before.
+XRT_API InterruptCheck set_interrupt_check(InterruptCheck check);
 
 // Whether the check says so: false on other threads than the first.
 XRT_API bool is_interrupted();

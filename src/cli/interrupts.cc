@@ -10,7 +10,7 @@ void note_signal(int) { signal_came = 1; }
 
 }  // namespace
 
-Interrupts::Interrupts() {
+Interrupts::Interrupts() : check_before_(set_interrupt_check([] { return signal_came != 0; })) {
   signal_came = 0;
   struct sigaction noted {};
   noted.sa_handler = note_signal;
@@ -18,7 +18,10 @@ Interrupts::Interrupts() {
   sigaction(SIGINT, &noted, &before_);
 }
 
-Interrupts::~Interrupts() { sigaction(SIGINT, &before_, nullptr); }
+Interrupts::~Interrupts() {
+  sigaction(SIGINT, &before_, nullptr);
+  set_interrupt_check(check_before_);
+}
 
 bool Interrupts::came() const { return signal_came != 0; }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C in a command that ends in an orderly way: while the object lives the signal is noted and
-// nothing else happens; a second one ends the process as usual.
+// Ctrl-C in a command that ends in an orderly way: while the object lives the signal is noted, and
+// what asks throw_if_interrupted() ends; a second one ends the process as usual.
 //
 //   const Interrupts interrupts;
 //   while (work()) if (interrupts.came()) …
 #pragma once
 
 #include <csignal>
+
+#include "base/interrupt.h"
 
 namespace xrt::cli {
 
@@ -21,6 +23,7 @@ class Interrupts {
 
  private:
   struct sigaction before_ {};
+  InterruptCheck check_before_;
 };
 
 }  // namespace xrt::cli

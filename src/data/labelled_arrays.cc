@@ -88,6 +88,7 @@ class LabelledArrays : public LabelledSet {
   }
 
   std::size_t size() const override { return size_; }
+  std::size_t parts() const override { return files_.size(); }
 
   std::string place(std::size_t index) const override {
     const ArrayFile& file = file_of(index);

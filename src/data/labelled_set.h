@@ -42,6 +42,8 @@ class LabelledSet {
   virtual LabelledSample read(std::size_t index) const = 0;
   // "/data/part-00001 at byte 4711"
   virtual std::string place(std::size_t index) const = 0;
+  // Files that hold many samples each; 0 where every sample has a file of its own.
+  virtual std::size_t parts() const { return 0; }
 
   const std::string& format() const { return format_; }
   // Names by label; empty where the set has none.

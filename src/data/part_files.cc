@@ -67,6 +67,7 @@ class PartFiles : public LabelledSet {
   }
 
   std::size_t size() const override { return records_.size(); }
+  std::size_t parts() const override { return files_.size(); }
 
   std::string place(std::size_t index) const override {
     const RecordPlace& record = records_.at(index);

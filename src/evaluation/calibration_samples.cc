@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/interrupt.h"
 #include "data/samples.h"
 #include "xrt/error.h"
 
@@ -18,6 +19,7 @@ SampleSource calibration_samples(const LabelledSet& set, const BatchOptions& opt
     own.limit = count;
     BatchLoader loader(set, inputs, own);
     while (const Batch* batch = loader.next()) {
+      throw_if_interrupted();
       std::vector<Tensor> values;
       for (const Data& input : batch->inputs) {
         if (input.is_none()) {

@@ -6,14 +6,18 @@ makes of them.
 import contextlib
 import io
 import json
+import os
 import re
+import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 import openxrt
+import openxrt.quantize
 import pytest
 from ofrecord_files import encoded, part_file, record
 from onnx import TensorProto, helper, numpy_helper
@@ -534,6 +538,45 @@ def test_int8_agrees_with_float32(tmp_path: Path) -> None:
     assert 0.99 < found.cosine < 1  # it is another model
 
 
+@pytest.mark.parametrize("far", [0.0, 60.0])
+def test_int8_is_what_the_quantiser_writes(tmp_path: Path, far: float) -> None:
+    """The file of openxrt.quantize on the same samples, its clipping too."""
+    weights = RNG.standard_normal((64, 10)).astype(np.float32)
+    values = RNG.standard_normal((40, 64)).astype(np.float32)
+    values[:, 0] = far  # which "minmax" would keep
+    data = tmp_path / "set.npz"
+    np.savez(data, x=values, labels=np.zeros(40, np.int64))
+    model = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        ["N", 64],
+        ["N", 10],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    openxrt.quantize.quantize(model, tmp_path / "q.onnx", data=data, engine="native")
+    program = openxrt.load(tmp_path / "q.onnx", engine="native")
+    wanted = np.concatenate([program(row[None]) for row in values])
+    seen: list[np.ndarray] = []
+    openxrt.evaluate(
+        model,
+        data,
+        int8=True,
+        engine="native",
+        metric=lambda outputs, _targets: seen.append(np.array(outputs)) or 0.0,
+    )
+    np.testing.assert_array_equal(np.concatenate(seen), wanted)
+    # The command says what it chose.
+    said = openxrt.quantize.quantize(model, tmp_path / "q.onnx", data=data, engine="native")
+    done = xrt("eval", model, "--data", data, "-e", "native", "--int8")
+    assert done.returncode == 0, done.stderr
+    assert said.splitlines()[-1] in (
+        "clipping: mse",
+        "clipping: minmax",
+        "clipping: moving_average",
+    )
+    assert ", " + said.splitlines()[-1].replace(":", "") in done.stdout
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -560,6 +603,27 @@ def test_the_command(tmp_path: Path, scores: tuple[Path, np.ndarray, np.ndarray]
     assert found["compare"]["agreement"] == 1
     assert sum(pair["count"] for pair in found["confusion"]) == 23
     assert (found["devices"], found["streams"]) == (["cpu"], 1)
+    # The settings come before the model is loaded, in the words of OneFlow-Benchmark's script.
+    settings = dict(re.findall(r"^(\w+) = (.*)$", done.stdout, re.MULTILINE))
+    assert settings["dtype"] == "f32"
+    assert settings["use_int8"] == "False"
+    assert settings["batch_size_per_device"] == "8"
+    assert settings["num_val_examples"] == "23 of 23"
+    assert settings["val_data_dir"] == str(file)
+    assert settings["val_data_part_num"] == "1"
+    places = [
+        done.stdout.index(line)
+        for line in (
+            "Running m.onnx: 1 device, 1 stream on each, engines native.",
+            "rgb_mean = [0, 0, 0]",
+            "Time stamp: 2",
+            f"Restoring model from {model}.",
+            f"Loading data from {file}.",
+            "input = 'x' float32[N,7]",
+            "validation: epoch 0, iter 0",
+        )
+    ]
+    assert places == sorted(places)
     lines = re.findall(r"validation: epoch 0, iter (\d), top_1: ([\d.]+), top_k: ", done.stdout)
     assert [line[0] for line in lines] == ["0", "1", "2"]
     assert float(lines[-1][1]) == pytest.approx(found["top_1"], abs=1e-6)
@@ -582,6 +646,66 @@ def test_mistakes_on_the_command_line(tmp_path: Path, scores: tuple) -> None:
         assert done.returncode == code, done.stderr
         assert message in done.stderr
     assert not list(tmp_path.glob("*.json*"))
+
+
+@pytest.mark.parametrize("after", ["Loading data", "validation: epoch 0, iter 1"])
+def test_ctrl_c_leaves_nothing(tmp_path: Path, after: str) -> None:
+    """Neither the report nor the model in int8, which lies in a temporary folder."""
+    weights = RNG.standard_normal((1024, 1024)).astype(np.float32)
+    model = save(
+        tmp_path / "m.onnx",
+        [
+            helper.make_node("MatMul", [a, "w"], [b])
+            for a, b in zip("xabcdefg", "abcdefgy", strict=True)
+        ],
+        ["N", 1024],
+        ["N", 1024],
+        [numpy_helper.from_array(weights / 32, "w")],
+    )
+    np.savez(tmp_path / "set.npz", x=np.ones((20_000, 1024), np.float32), y=np.zeros(20_000, int))
+    temporary, report = tmp_path / "temporary", tmp_path / "report.json"
+    temporary.mkdir()
+    program = next(path for path in _command.programs() if path.is_file())
+    process = subprocess.Popen(
+        [program, "eval", model, "--data", tmp_path / "set.npz", "--batch", "64", "-e", "native",
+         "--int8", "--json", report],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    for line in process.stdout:
+        if line.startswith(after):
+            break
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert re.search(r"interrupted after \d+ samples: .*report.json is not written", said)
+    assert not report.exists()
+    assert not list(temporary.iterdir())
+
+
+def test_a_table_of_another_model(tmp_path: Path, scores: tuple) -> None:
+    def product(seed: int) -> Path:
+        weights = np.random.default_rng(seed).standard_normal((7, 7)).astype(np.float32)
+        return save(
+            tmp_path / f"m{seed}.onnx",
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            ["N", 7],
+            ["N", 7],
+            [numpy_helper.from_array(weights, "w")],
+        )
+
+    table = tmp_path / "t.table"
+    openxrt.quantize.calibrate(product(0), [{"x": scores[1][:1]}]).save(table)
+    found = openxrt.evaluate(product(0), scores[0], int8=True, table=table, engine="native")
+    assert found.samples == 23
+    with pytest.raises(openxrt.InvalidArgument, match=r"m0\.onnx"):
+        openxrt.evaluate(product(1), scores[0], int8=True, table=table, engine="native")
+    done = xrt("eval", product(1), "--data", scores[0], "-e", "native", "--int8", "--table", table)
+    assert done.returncode == 2
+    assert "m0.onnx" in done.stderr
 
 
 # --- real data ------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // xrt eval: how often a model is right on labelled data, and how fast.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +8,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +17,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/data_options.h"
+#include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/text.h"
@@ -22,6 +25,7 @@
 #include "evaluation/evaluate.h"
 #include "program/int8_form.h"
 #include "program/quantize_model.h"
+#include "xrt/error.h"
 
 namespace xrt::cli {
 namespace {
@@ -80,17 +84,21 @@ class Int8Model {
             const ProgramOptions& program)
       : folder_("eval") {
     const Progress progress("calibrating");
+    // As xrt quantize does it, so that its file is what was evaluated.
     ModelQuantization how;
+    how.clippings = clippings_of("auto");
     int8_form_for(program).set(how.values);
     const QuantizedModel done =
         options.table.empty()
             ? quantize_model(options.model, path(),
                              calibration_samples(set, batches, options.calibrate_samples), how)
             : quantize_model(options.model, path(), options.table, how.values);
-    fmt::print(
-        "int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {}\n", done.summary.sums,
-        done.summary.sums + done.summary.kept,
-        options.table.empty() ? plural(done.samples, "batch of samples") : options.table.string());
+    fmt::print("int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {}\n",
+               done.summary.sums, done.summary.sums + done.summary.kept,
+               options.table.empty()
+                   ? fmt::format("{}, clipping {}", plural(done.samples, "batch of samples"),
+                                 clipping_names()[static_cast<std::size_t>(done.clipping)])
+                   : options.table.string());
   }
   std::string path() const { return (folder_.path() / "int8.onnx").string(); }
 
@@ -205,26 +213,73 @@ std::string json_text(const Options& options, const LabelledSet& set, const Eval
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-void print_head(const Options& options, const LabelledSet& set, const BatchOptions& batches,
-                std::int64_t batch, int streams, const Explanation& explanation) {
+constexpr const char* kBar = "==================================================================\n";
+constexpr const char* kLine =
+    "------------------------------------------------------------------\n";
+
+void print_setting(const char* key, const std::string& value) {
+  fmt::print("{} = {}\n", key, value);
+}
+
+std::string batch_setting(const Options& options) {
+  if (options.batch == "max") return "the largest that fits";
+  return options.batch.empty() ? "as the model declares it, else 1" : options.batch;
+}
+
+std::string int8_setting(const Options& options) {
+  if (!options.int8) return "False";
+  return options.table.empty() ? fmt::format("True, ranges of the first {}",
+                                             plural(options.calibrate_samples, "sample"))
+                               : fmt::format("True, ranges of {}", options.table.string());
+}
+
+std::string precision_setting(const ProgramOptions& program) {
+  return program.precision ? std::string(to_string(*program.precision)) : "auto";
+}
+
+// What is asked for, before the model is loaded. The keys are those of OneFlow-Benchmark's
+// validation script where it has the same thing.
+void print_settings(const Options& options, const ProgramOptions& program, const LabelledSet& set,
+                    const BatchOptions& batches) {
   const Preparation& how = batches.preparation;
-  const auto row = [](const char* key, const std::string& value) {
-    fmt::print("{} = {}\n", key, value);
-  };
-  row("model", options.model);
-  row("data",
-      fmt::format("{} ({}, {}{})", options.data.source.path.string(), set.format(),
-                  plural(set.size(), "sample"),
-                  set.classes().empty() ? "" : fmt::format(", {} classes", set.classes().size())));
-  row("dtype", options.int8 ? "int8" : std::string(to_string(explanation.precision)));
-  row("devices", fmt::format("{}", fmt::join(devices_of(options), ", ")));
-  row("streams", fmt::format("{} per device", streams));
-  row("batch_size", fmt::format("{}", batch));
-  row("resize_shorter", fmt::format("{}", how.resize_shorter));
-  row("image_size", fmt::format("{}", how.crop));
-  row("rgb_mean", fmt::format("[{}]", fmt::join(how.image.mean, ", ")));
-  row("rgb_std", fmt::format("[{}]", fmt::join(how.image.std, ", ")));
-  row("scale", how.image.divisor == 1 ? "255" : "1");
+  const std::vector<std::string> devices = devices_of(options);
+  fmt::print("{}Running {}: {}, {} on each, engines {}.\n{}", kBar,
+             fs::path(options.model).filename().string(), plural(devices.size(), "device"),
+             plural(static_cast<std::size_t>(std::max(program.streams, 1)), "stream"),
+             fmt::join(program.engines, ", "), kBar);
+  print_setting("dtype", precision_setting(program));
+  print_setting("use_int8", int8_setting(options));
+  print_setting("engines", fmt::format("{}", fmt::join(program.engines, ", ")));
+  print_setting("devices", fmt::format("{}", fmt::join(devices, ", ")));
+  print_setting("model", options.model);
+  print_setting("batch_size_per_device", batch_setting(options));
+  if (!set.classes().empty()) print_setting("num_classes", std::to_string(set.classes().size()));
+  const std::size_t samples = batches.limit > 0 ? std::min(batches.limit, set.size()) : set.size();
+  print_setting("num_val_examples", fmt::format("{} of {}", samples, set.size()));
+  print_setting("val_data_dir", options.data.source.path.string());
+  print_setting("val_data_format", set.format());
+  if (set.parts() > 0) print_setting("val_data_part_num", std::to_string(set.parts()));
+  if (how.resize_shorter > 0) print_setting("resize_shorter", std::to_string(how.resize_shorter));
+  if (how.crop > 0) print_setting("image_size", std::to_string(how.crop));
+  print_setting("rgb_mean", fmt::format("[{}]", fmt::join(how.image.mean, ", ")));
+  print_setting("rgb_std", fmt::format("[{}]", fmt::join(how.image.std, ", ")));
+  print_setting("scale", how.image.divisor == 1 ? "255" : "1");
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  fmt::print("{}Time stamp: {:%Y-%m-%d-%H:%M:%S}\n", kLine, local);
+  fmt::print("Restoring model from {}.\n", options.model);
+  fmt::print("Loading data from {}.\n", options.data.source.path.string());
+  std::fflush(stdout);
+}
+
+// What only the loaded program says.
+void print_program(const Program& program, std::int64_t batch, double load_seconds) {
+  for (const Port& port : program.inputs()) {
+    print_setting("input", fmt::format("'{}' {}", port.name, to_string(port.type)));
+  }
+  print_setting("batch_size", std::to_string(batch));
+  fmt::print("{}; loaded in {}\n\n", placement_summary(program.explain()), time_text(load_seconds));
   std::fflush(stdout);
 }
 
@@ -279,14 +334,14 @@ void print_result(const Options& options, const LabelledSet& set, const Evaluati
   for (const std::string& note : explanation.notes) fmt::print("note: {}\n", note);
 }
 
-int execute_eval(const Options& options) {
-  check_json_file(options.json);
-  check_devices(options);
+// `samples` follows how many were judged.
+int run_eval(const Options& options, std::size_t& samples) {
   BatchOptions batches = batch_options(options.data);
   batches.batch = batch_of(options.batch);
   const std::unique_ptr<LabelledSet> set = open_labelled_set(options.data.source);
 
   const ProgramOptions wanted = program_options(options.placement, split_engines(options.engine));
+  print_settings(options, wanted, *set, batches);
   std::optional<Int8Model> int8;
   if (options.int8) int8.emplace(options, *set, batches, wanted);
   const std::vector<Loaded> loaded =
@@ -314,10 +369,9 @@ int execute_eval(const Options& options) {
   }
   how.scores = options.scores;
   how.reference = reference.program.get();
-  how.begin = [&](std::int64_t batch) {
-    print_head(options, *set, batches, batch, program.streams(), program.explain());
-  };
+  how.begin = [&](std::int64_t batch) { print_program(program, batch, load_seconds); };
   how.report = [&](const EvaluationProgress& progress) {
+    samples = progress.samples;
     const auto every = static_cast<std::size_t>(options.print_every);
     if (every > 0 && (progress.iteration + 1) % every == 0) print_iteration(progress);
   };
@@ -329,6 +383,21 @@ int execute_eval(const Options& options) {
                       json_text(options, *set, done, explanation, program.streams(), load_seconds));
   }
   return kOk;
+}
+
+int execute_eval(const Options& options) {
+  check_json_file(options.json);
+  check_devices(options);
+  const Interrupts interrupts;
+  std::size_t samples = 0;
+  try {
+    return run_eval(options, samples);
+  } catch (const Error&) {
+    if (!interrupts.came()) throw;
+    fmt::print(stderr, "xrt: interrupted after {}{}\n", plural(samples, "sample"),
+               options.json.empty() ? "" : fmt::format(": {} is not written", options.json));
+    return kInterrupted;
+  }
 }
 
 }  // namespace
