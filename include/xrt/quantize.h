@@ -80,6 +80,9 @@ struct QuantizeOptions {
   // Results of matrix products are quantised also where only float ops, or the caller, read them.
   // For engines whose integer kernels give no float32; others lose accuracy by it.
   bool round_results = false;
+  // Results of convolutions stay in float32 where only float ops, or the caller, read them, as
+  // those of matrix products do; see gains_by_float_results().
+  bool float_results = false;
   Activations activations = Activations::kAsymmetric;
   // Biases stay in float32. Else they are int32 in steps of input and weights, which integer
   // kernels on CPUs add before they round.
@@ -207,12 +210,19 @@ XRT_API Judge decibel_judge(const Graph& graph, const std::vector<std::vector<Te
                             std::size_t judged, const GraphRunner& runner);
 
 // The one of `clippings`, which `calibrator` was made for, whose ranges give the most decibels
-// (decibel_judge()) in int8. Another one than the first counts only where it is better by half a
+// (decibel_judge()) in int8. Another one than the first counts only where it is better by one
 // decibel: what is less differs from sample to sample. Throws what quantize() and `judge` throw.
 XRT_API Clipping choose_clipping(const Graph& graph, const Calibrator& calibrator,
                                  std::span<const Clipping> clippings, const Judge& judge,
                                  const QuantizeOptions& options,
                                  const ChannelRanges& channels = {});
+
+// Whether QuantizeOptions::float_results is worth the time that it costs: it gives three decibels
+// (decibel_judge()) more. Not where options.round_sums or round_results are set. Spectra and their
+// logarithms are such results: eight bits of what is loud leave nothing of what is soft.
+XRT_API bool gains_by_float_results(const Graph& graph, const ValueRanges& ranges,
+                                    const Judge& judge, const QuantizeOptions& options,
+                                    const ChannelRanges& channels = {});
 
 // What one node costs when it is computed in int8.
 struct NodeNoise {

@@ -334,6 +334,8 @@ def quantize(
     )
     if clipping == "auto" and not isinstance(calibration, CalibrationTable):
         said += f"\nclipping: {done['clipping']}"
+    if done.get("float_results"):
+        said += "\nresults of convolutions are float32 where float ops read them"
     if loss is not None:
         said += f"\ntop_1 {done['reached']:.4f}, in floating point {done['plain']:.4f}"
     elif accuracy is not None:

@@ -190,6 +190,7 @@ nb::dict quantize_model_file(const std::filesystem::path& model,
   result["values"] = done.summary.values;
   result["samples"] = done.samples;
   result["clipping"] = clipping_names()[static_cast<std::size_t>(done.clipping)];
+  result["float_results"] = done.float_results;
   result["reached"] = done.reached;
   result["plain"] = bound.plain;
   result["kept_for_accuracy"] = done.kept;

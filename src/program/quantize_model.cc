@@ -82,12 +82,18 @@ QuantizedModel quantize_model(const std::filesystem::path& model,
     result.samples = calibrator->samples();
   }
   if (!how.clippings.empty()) options.clipping = how.clippings.front();
-  if (how.clippings.size() > 1 && has_float_output(graph)) {
+  if (calibrator && has_float_output(graph)) {
     const Samples compared = kept_samples(samples, inputs, kCompared);
     const Judge judge = decibel_judge(graph, compared, kCompared, runner);
-    options.clipping = choose_clipping(graph, *calibrator, how.clippings, judge, options, channels);
+    options.float_results = gains_by_float_results(graph, calibrator->ranges(options.clipping),
+                                                   judge, options, channels);
+    if (how.clippings.size() > 1) {
+      options.clipping =
+          choose_clipping(graph, *calibrator, how.clippings, judge, options, channels);
+    }
   }
   result.clipping = options.clipping;
+  result.float_results = options.float_results;
 
   ValueRanges ranges;
   if (searches) {

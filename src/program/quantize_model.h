@@ -40,6 +40,7 @@ struct QuantizedModel {
   QuantizeSummary summary;
   SmoothSummary smoothed;
   Clipping clipping = Clipping::kMinMax;
+  bool float_results = false;  // QuantizeOptions::float_results, which it gained by
   std::size_t samples = 0;
   double reached = 0;  // of the accuracy that was asked for: decibels, or what the judge said
   std::vector<std::string> kept;  // nodes that stay in floating point for it

@@ -163,6 +163,27 @@ Clipping choose_clipping(const Graph& graph, const Calibrator& calibrator,
   return best.value_or(options.clipping);
 }
 
+bool gains_by_float_results(const Graph& graph, const ValueRanges& ranges, const Judge& judge,
+                            const QuantizeOptions& options, const ChannelRanges& channels) {
+  constexpr double kGain = 3;  // decibels
+  if (options.round_sums || options.round_results) return false;
+  QuantizeOptions floats = options;
+  floats.float_results = true;
+  const auto values = [&](const QuantizeOptions& own) {
+    return quantization::make_scheme(graph, own).values.size();
+  };
+  if (values(floats) == values(options)) return false;
+  const auto reached = [&](const QuantizeOptions& own) {
+    Graph quantized(graph);
+    quantize(quantized, ranges, own, channels);
+    return judge(quantized);
+  };
+  const double rounded = reached(options), kept = reached(floats);
+  log_info("results of convolutions for float ops: " + std::to_string(rounded) +
+           " dB where they are rounded, " + std::to_string(kept) + " dB in float32");
+  return kept >= rounded + kGain;
+}
+
 AccuracySearch reach_accuracy(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
                               std::size_t judged, const Judge& judge, double wanted,
                               const QuantizeOptions& options, const GraphRunner& runner,

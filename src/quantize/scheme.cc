@@ -7,7 +7,9 @@
 //
 // A matrix product whose chain is read by float ops alone (attention, norms, GELU, the caller)
 // gives float32: its kernel has the sums, and rounding them would win nothing. In transformers it
-// would cost most, for a few of these sums are hundreds of times larger than the others.
+// would cost most, for a few of these sums are hundreds of times larger than the others. A
+// convolution's chain is rounded there, too, unless options.float_results says otherwise: engines
+// compute activation functions behind it in eight bits.
 #include "quantize/scheme.h"
 
 #include <algorithm>
@@ -142,7 +144,8 @@ class Planner {
   void follow(const Node& sum, const OpChoice& choice) {
     const ValueId at = sum.output(0);
     const SumChain chain = chain_behind(graph_, sum);
-    const bool rounds = options_.round_results || is_op(sum, "Conv") || is_op(sum, "ConvTranspose");
+    const bool is_convolution = is_op(sum, "Conv") || is_op(sum, "ConvTranspose");
+    const bool rounds = options_.round_results || (is_convolution && !options_.float_results);
     if (!rounds && !in_int8_.contains(chain.end)) return;
     if (chain.add != nullptr && !taken_.insert(chain.add->output(0)).second) {
       return add(at, choice);

@@ -572,6 +572,43 @@ def test_the_clipping_is_chosen_by_the_outputs(
         assert reached > decibels(model, tmp_path / "other.onnx", samples) - 0.6
 
 
+# --- what convolutions give to float ops ---------------------------------------------------------
+
+
+def test_spectra_are_not_rounded(tmp_path: Path) -> None:
+    """Filters of which some hear a thousandth of what others do, and the logarithm of the power."""
+    rng = np.random.default_rng(4)
+    loud = 10.0 ** -rng.uniform(0, 3, size=(12, 1, 1))
+    model = save(
+        tmp_path / "net.onnx",
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], name="filters"),
+            helper.make_node("Transpose", ["c"], ["t"], perm=[0, 2, 1]),
+            helper.make_node("Mul", ["t", "t"], ["power"]),
+            helper.make_node("Add", ["power", "least"], ["some"]),
+            helper.make_node("Log", ["some"], ["y"]),
+        ],
+        [1, 1, 400],
+        [1, 369, 12],
+        {"w": loud * rng.normal(size=(12, 1, 32)), "least": np.array(1e-6)},
+    )
+    output, samples, tests = (
+        tmp_path / "int8.onnx",
+        *(samples_of([1, 1, 400], seed=seed) for seed in (0, 1)),
+    )
+    said = quantise(model, output, samples)
+    assert "results of convolutions are float32 where float ops read them" in said
+    assert ops_of(output).count("QuantizeLinear") == 1  # of x
+    assert decibels(model, output, tests) > 15
+    quantise(model, tmp_path / "rounded.onnx", samples, round_sums=True)
+    assert ops_of(tmp_path / "rounded.onnx").count("QuantizeLinear") > 1
+    assert decibels(model, tmp_path / "rounded.onnx", tests) < decibels(model, output, tests) - 3
+    # What the network for pictures gives is rounded as before: that is worth no three decibels.
+    assert "float32 where" not in quantise(
+        convolution(tmp_path / "picture.onnx"), output, samples_of([1, 4, 8, 8])
+    )
+
+
 def test_clippings_are_known_by_name(tmp_path: Path) -> None:
     """A table has no outputs to compare: it takes one by name."""
     model, output = convolution(tmp_path / "net.onnx"), tmp_path / "int8.onnx"

@@ -182,6 +182,9 @@ int execute(const Options& options) {
   if (how.clippings.size() > 1 && table.empty()) {
     fmt::print("clipping: {}\n", clipping_names()[static_cast<std::size_t>(done.clipping)]);
   }
+  if (done.float_results) {
+    fmt::print("results of convolutions are float32 where float ops read them\n");
+  }
   const std::string kept =
       done.kept.empty() ? ""
                         : fmt::format("; kept in floating point: {}", fmt::join(done.kept, ", "));
