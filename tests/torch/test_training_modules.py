@@ -133,6 +133,41 @@ def test_grad_mode_and_autocast() -> None:
     same(module, fast)
 
 
+@pytest.mark.parametrize(
+    "engine", [name for name in ("native", "xla") if name in openxrt.engines()]
+)
+def test_half_precision_with_a_grad_scaler(engine: str) -> None:
+    """Gradients that float16 cannot hold are there with the scaler, and only with it."""
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(Linear(6, 16), torch.nn.ReLU(), Linear(16, 3))
+    before = copy.deepcopy(plain.state_dict())
+    runs = []
+    for scaled in (True, False):
+        fast = xt.XRTModule(copy.deepcopy(plain), engine=engine, precision="f16").train()
+        runs.append((fast, torch.amp.GradScaler("cpu", init_scale=2.0**16, enabled=scaled)))
+    runs.append((plain, torch.amp.GradScaler("cpu", enabled=False)))
+    for run, scaler in runs:
+        optimizer = torch.optim.SGD(run.parameters(), 1e5)
+        torch.manual_seed(1)
+        for _ in range(10):
+            x = torch.randn(32, 6)
+            optimizer.zero_grad()
+            result = run(x)
+            assert result.dtype == torch.float32
+            loss = (result - x[:, :3]).square().mean() * 1e-6
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    scaled, lost, wanted = (dict(run.state_dict()) for run, _ in runs)
+    names = {name: name.removeprefix("module.") for name in scaled}
+    assert {value.dtype for value in scaled.values()} == {torch.float32}
+    for name, plain_name in names.items():
+        moved = (wanted[plain_name] - before[plain_name]).abs().max()
+        assert (scaled[name] - wanted[plain_name]).abs().max() < 0.02 * moved
+        if plain_name == "0.weight":  # a product of gradients; those of biases are sums, in float32
+            assert (lost[name] - wanted[plain_name]).abs().max() > 0.1 * moved
+
+
 def test_stances_and_graph_breaks() -> None:
     module, fast = pair(sequential)
     with torch.compiler.set_stance("force_eager"):
