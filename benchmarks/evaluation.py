@@ -3,6 +3,7 @@
 
     ./dev bench evaluation                                   # 5,000 pictures, ResNet-50
     ./dev bench evaluation --samples 500 --engines native --streams 1,2 --batches 1,64,max
+    ./dev bench evaluation --samples 500 --precisions f32,bf16,int8   # and how often they agree
 
 The pictures are 224 x 224 crops of scikit-learn's two photographs and the page of examples/ocr,
 written as part files of OneFlow's OFRecord; a label is the number of the picture. The model is
@@ -12,6 +13,7 @@ ResNet-50 of benchmarks/zoo.py with random weights: the figures are about speed,
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -55,6 +57,7 @@ def main() -> None:
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--samples", type=int, default=5000)
     parser.add_argument("--engines", default="openvino,native;native", help="lists, by ;")
+    parser.add_argument("--precisions", default="f32", help="f32, bf16, f16 or int8")
     parser.add_argument("--streams", default="1,2")
     parser.add_argument("--batches", default="1,16,64")
     parser.add_argument("--json", type=Path)
@@ -68,20 +71,30 @@ def main() -> None:
         begin = time.perf_counter()
         write_crops(data, photographs(), arguments.samples)
         print(f"{arguments.samples} pictures in {time.perf_counter() - begin:.1f} s")
-        print(f"{'engines':<20}{'streams':>8}{'batch':>7}{'samples/s':>11}{'busy':>7}{'top-5':>8}")
-        for engines in arguments.engines.split(";"):
-            for streams in arguments.streams.split(","):
-                for batch in arguments.batches.split(","):
-                    found = evaluate(
-                        model.path(), data, ["-e", engines, "--streams", streams, "--batch", batch]
-                    )
-                    rows.append({**found, "engines": engines})
-                    print(
-                        f"{engines:<20}{streams:>8}{found['batch']:>7}"
-                        f"{found['samples_per_s']:>11.1f}{found['busy']:>7.2f}"
-                        f"{found['top_k']:>8.4f}",
-                        flush=True,
-                    )
+        print(
+            f"{'engines':<20}{'precision':>10}{'streams':>8}{'batch':>7}{'samples/s':>11}"
+            f"{'busy':>7}{'agreement':>11}"
+        )
+        lists = (
+            arguments.engines.split(";"),
+            arguments.precisions.split(","),
+            arguments.streams.split(","),
+            arguments.batches.split(","),
+        )
+        for engines, precision, streams, batch in itertools.product(*lists):
+            options = ["-e", engines, "--streams", streams, "--batch", batch]
+            if precision == "int8":
+                options += ["--int8", "--compare", "f32"]
+            elif precision != "f32":
+                options += ["--precision", precision, "--compare", "f32"]
+            found = evaluate(model.path(), data, options)
+            rows.append({**found, "engines": engines})
+            agreement = f"{found['compare']['agreement']:.4f}" if "compare" in found else ""
+            print(
+                f"{engines:<20}{precision:>10}{streams:>8}{found['batch']:>7}"
+                f"{found['samples_per_s']:>11.1f}{found['busy']:>7.2f}{agreement:>11}",
+                flush=True,
+            )
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -63,6 +64,28 @@ def dump(figures: dict[str, Any]) -> None:
     text = json.dumps(figures, indent=1, ensure_ascii=False)
     text = re.sub(r"[\[{][^][{}]*[\]}]", lambda match: re.sub(r"\s*\n\s*", " ", match[0]), text)
     FILE.write_text(text + "\n", encoding="utf-8")
+
+
+def write_run(
+    name: str,
+    benchmark: str,
+    threads: int,
+    packages: list[str],
+    content: dict[str, Any],
+    arguments: list[str] | None = None,
+) -> None:
+    """Keeps what was measured as a section: the command (with `arguments`, or those of this
+    process), the machine, the versions of the packages, and `content`.
+    """
+    if arguments is None:
+        arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+    section = {
+        "command": shlex.join(["./dev", "bench", benchmark, *arguments]),
+        "machine": machine(),
+        "threads": threads,
+        "versions": versions(packages),
+    }
+    write_section(name, section | content)
 
 
 def write_section(name: str, section: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 from foreign_models import FOREIGN, ForeignModel
-from peers import Tuned, Worker, import_package, runner, settle, take_turns
+from peers import Tuned, Worker, alternate, import_package, runner, settle, take_turns
 
 REFERENCE = "onnxruntime"
 RUNTIMES = ["xrt native", "xrt openvino", "xrt onnxruntime", "xrt xla", "xrt auto-default"]
@@ -178,9 +178,7 @@ def measure(
                 ],
             }
     count = max(3, min(200, int(TURN_SECONDS / workers[0].first["run"])))
-    for number in range(rounds):
-        for worker in workers if number % 2 == 0 else reversed(workers):
-            worker.turn(count)
+    alternate(workers, rounds, count)
     for worker in workers:
         worker.stop()
         if worker.seconds:

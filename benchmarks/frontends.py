@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import copy
 import os
-import shlex
 import statistics
 import sys
 import time
@@ -210,19 +209,11 @@ def main() -> int:
     text = "\n".join("| " + " | ".join(cells) + " |" for cells in table)
     print(text)
     if options.write:
-        from figures import machine, versions, write_section
+        from figures import write_run
 
-        arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
-        write_section(
-            "frontends",
-            {
-                "command": shlex.join(["./dev", "bench", "frontends", *arguments]),
-                "machine": machine(),
-                "threads": options.threads,
-                "versions": versions(["openxrt", "torch"]),
-                "tables": [{"title": "", "columns": table[0], "rows": rows}],
-            },
-        )
+        tables = [{"title": "", "columns": table[0], "rows": rows}]
+        packages = ["openxrt", "torch"]
+        write_run("frontends", "frontends", options.threads, packages, {"tables": tables})
     return 0
 
 

@@ -42,20 +42,19 @@ import importlib
 import json
 import os
 import resource
-import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import peers_jax
-from figures import machine, versions, write_section
+from figures import write_run
 from peers_picture import draw
 from peers_report import INT8, OPTIONAL, ROUNDED, RUNTIMES, choice_of, columns, report
 from zoo import ZOO, Feeds, ZooModel
@@ -301,6 +300,27 @@ class Worker:
         self.messages.close()
 
 
+def alternate(workers: list[Worker], rounds: int, runs: int) -> None:
+    """Turns of so many runs of each, in order and against it."""
+    for number in range(rounds):
+        for worker in workers if number % 2 == 0 else reversed(workers):
+            worker.turn(runs)
+
+
+def models_there(names: list[str], parser: argparse.ArgumentParser) -> Iterator[ZooModel]:
+    """The models of the zoo of these names, each announced on standard error; what keeps one out is
+    said there, too.
+    """
+    for name in names:
+        if name not in ZOO:
+            parser.error(f"there is no model '{name}'; known: {', '.join(ZOO)}")
+        if reason := ZOO[name].why_missing():
+            print(f"left out: {reason}", file=sys.stderr)
+            continue
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        yield ZOO[name]
+
+
 def start(
     runtime: str, model: ZooModel, threads: int, feeds: Path, cache: str, tuned: Tuned
 ) -> Worker:
@@ -350,9 +370,7 @@ def measure_runs(
             workers.append(start(runtime, model, threads, feeds, "", tuned))
         except RuntimeError as error:
             results[runtime] = {"error": str(error)}
-    for number in range(rounds):
-        for worker in workers if number % 2 == 0 else reversed(workers):
-            worker.turn(3)
+    alternate(workers, rounds, 3)
     for worker in workers:
         worker.stop()
         results[worker.runtime] = {
@@ -457,22 +475,16 @@ def main() -> int:
     tuned = Tuned(options.tvm_trials, options.tvm_seconds, str(options.tvm_records))
     names = options.models or [model.name for model in ZOO.values() if model.benched]
     results: dict[str, dict[str, Any]] = {}
-    for name in names:
-        if name not in ZOO:
-            parser.error(f"there is no model '{name}'; known: {', '.join(ZOO)}")
-        if reason := ZOO[name].why_missing():
-            print(f"left out: {reason}", file=sys.stderr)
-            continue
-        print(f"measuring {name} …", file=sys.stderr, flush=True)
-        results[name] = measure(
-            ZOO[name],
+    for model in models_there(names, parser):
+        results[model.name] = measure(
+            model,
             wanted,
             max(0, options.rounds),
             max(0, options.starts),
             options.threads,
             tuned,
         )
-        for runtime, figures in results[name].items():
+        for runtime, figures in results[model.name].items():
             if "error" in figures:
                 print(f"  {runtime}: {figures['error']}", file=sys.stderr)
     print(report(results, wanted))
@@ -482,17 +494,8 @@ def main() -> int:
         options.svg.write_text(draw(results), encoding="utf-8")
     if options.write:
         kind = "int8" if options.int8 else "peers" if options.rounds > 0 else "starts"
-        arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
-        write_section(
-            kind,
-            {
-                "command": shlex.join(["./dev", "bench", "peers", *arguments]),
-                "machine": machine(),
-                "threads": options.threads,
-                "versions": versions(sorted({PACKAGES[r.split()[0]] for r in wanted})),
-                "models": results,
-            },
-        )
+        packages = sorted({PACKAGES[r.split()[0]] for r in wanted})
+        write_run(kind, "peers", options.threads, packages, {"models": results})
     return 0
 
 

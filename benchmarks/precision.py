@@ -17,18 +17,22 @@ was calibrated with (benchmarks/precision_samples.py).
 
 Every column has a process of its own; the processes take turns as in `./dev bench peers`. Reported
 per model: the median time over that of ONNX Runtime in float32, in the same turns; the signal over
-noise of the worst output against ONNX Runtime in float32, in decibels over all judged samples; and
-how often the answer is the same: the largest score, or the nearest other sentence. What cannot be
-measured is a dash, and its reason is listed below the tables. An engine that has no such precision
-is told so by explain(), and is no column.
+noise of the worst output against ONNX Runtime in float32, in decibels over all judged samples; how
+often the answer is the same: the largest score, or the nearest other sentence; and the memory that
+the model and its runs hold once they are done. What cannot be measured is a dash, and its reason is
+listed below the tables. An engine that has no such precision is told so by explain(), and is no
+column.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
+import importlib
 import json
 import os
-import shlex
+import re
 import statistics
 import subprocess
 import sys
@@ -39,8 +43,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures import machine, versions, write_section
-from peers import Worker, take_turns
+from figures import write_run
+from peers import Worker, alternate, models_there, take_turns
 from precision_report import report, tables
 from precision_samples import CASES, Case
 from zoo import ZOO, Feeds
@@ -228,12 +232,29 @@ def save_feeds(file: Path, samples: Iterable[Feeds]) -> None:
     )
 
 
+def package_of(column: str) -> str:
+    """The Python package that runs a column."""
+    if column not in PEERS:
+        return "openxrt"
+    return "onnxruntime" if column.startswith("ORT") else "openvino"
+
+
+def held_bytes() -> int:
+    """Memory of this process that is no file's, without what the allocator keeps for later."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(re.search(r"RssAnon:\s*(\d+) kB", status)[1]) * 1024
+
+
 def work(column: str, path: str, folder: str, threads: int) -> int:
     """The process of one column: writes the outputs for the judged samples, then takes turns."""
     calibration, judged = (load_feeds(Path(folder) / f"{n}.npz") for n in ("calibration", "judged"))
     # Standard output is the parent's: what a library prints while it loads goes to standard error.
     answers = os.dup(1)
     os.dup2(2, 1)
+    importlib.import_module(package_of(column))
+    before = held_bytes()
     begin = time.perf_counter()
     if column.startswith("ORT"):
         run = run_onnxruntime(path, threads)
@@ -249,9 +270,11 @@ def work(column: str, path: str, folder: str, threads: int) -> int:
         ({str(i): x for i, x in enumerate(row)} for row in outputs),
     )
     started = time.perf_counter() - begin
+    del outputs
+    held = held_bytes() - before
     sys.stdout.flush()
     os.dup2(answers, 1)
-    print(json.dumps({"start": started}), flush=True)
+    print(json.dumps({"start": started, "held": held}), flush=True)
     take_turns(lambda: run(judged[0]))
     return 0
 
@@ -301,9 +324,7 @@ def measure(case: Case, columns: list[str], rounds: int, threads: int) -> dict[s
                 workers.append(Worker(column, threads, __file__, arguments, limit=600))
             except RuntimeError as error:
                 results[column] = {"error": str(error)}
-        for number in range(rounds):
-            for worker in workers if number % 2 == 0 else reversed(workers):
-                worker.turn(3)
+        alternate(workers, rounds, 3)
         wanted = load_feeds(folder / f"{BASE}.npz")
         for worker in workers:
             worker.stop()
@@ -313,6 +334,7 @@ def measure(case: Case, columns: list[str], rounds: int, threads: int) -> dict[s
                 "decibels": decibels(wanted, found),
                 "agreement": case.agreement(wanted, found),
                 "start_s": worker.first["start"],
+                "held_mb": worker.first["held"] / 2**20,
             }
     return {column: results[column] for column in columns}
 
@@ -357,7 +379,7 @@ def main() -> int:
         results = measure_all(options, parser)
     print(report(results))
     if options.write:
-        keep(results, options.threads)
+        keep(results, options)
     return 0
 
 
@@ -368,36 +390,30 @@ def measure_all(
     engines, precisions = options.engine or ENGINES, options.precision or PRECISIONS
     columns = [*PEERS, *(f"{engine} {p}" for engine in engines for p in precisions)]
     results: dict[str, dict[str, Any]] = {}
-    for name in options.models or CASES:
-        if name not in CASES:
-            parser.error(f"there are no samples for '{name}'; known: {', '.join(CASES)}")
-        if reason := ZOO[name].why_missing():
-            print(f"left out: {reason}", file=sys.stderr)
-            continue
-        print(f"measuring {name} …", file=sys.stderr, flush=True)
-        results[name] = measure(CASES[name], columns, max(1, options.rounds), options.threads)
+    for name in set(options.models) - set(CASES):
+        parser.error(f"there are no samples for '{name}'; known: {', '.join(CASES)}")
+    for model in models_there(options.models or list(CASES), parser):
+        rounds = max(1, options.rounds)
+        results[model.name] = measure(CASES[model.name], columns, rounds, options.threads)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     return results
 
 
-def keep(results: dict[str, dict[str, Any]], threads: int) -> None:
+def keep(results: dict[str, dict[str, Any]], options: argparse.Namespace) -> None:
     """The tables, for the documentation."""
     packages = ["onnxruntime", "openvino", "openxrt"]
     if any("median_ms" in r.get("NNCF int8", {}) for r in results.values()):
         packages.append("nncf")
-    arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
-    if "--from" in arguments:  # where its files lie says nothing
-        arguments = []
-    write_section(
+    # Where the files of --from lie says nothing: the models that were measured do.
+    models = [] if set(results) == set(CASES) else list(results)
+    write_run(
         "precision",
-        {
-            "command": shlex.join(["./dev", "bench", "precision", *arguments]),
-            "machine": machine(),
-            "threads": threads,
-            "versions": versions(packages),
-            "tables": tables(results),
-        },
+        "precision",
+        options.threads,
+        packages,
+        {"tables": tables(results)},
+        models if options.stored else None,
     )
 
 

@@ -43,10 +43,15 @@ def text(value: float | None, form: str) -> str:
 
 
 def table(
-    results: Results, title: str, cell: Callable[[dict[str, Any], str], str], last: list[str]
+    results: Results,
+    title: str,
+    cell: Callable[[dict[str, Any], str], str],
+    last: list[str],
+    *,
+    base: bool = False,
 ) -> Table:
-    """A row per model, a column per column but the base."""
-    columns = [column for column in measured(results) if column != BASE]
+    """A row per model, a column per column; that of the base where `base`."""
+    columns = [column for column in measured(results) if base or column != BASE]
     rows = [[model, *(cell(row, c) for c in columns)] for model, row in results.items()]
     return {"title": title, "columns": ["model", *columns], "rows": rows + ([last] if last else [])}
 
@@ -92,10 +97,14 @@ def tables(results: Results) -> list[Table]:
         value = row.get(column, {}).get("agreement")
         return "–" if value is None else f"{value * 100:.1f}"
 
+    def memory(row: dict[str, Any], column: str) -> str:
+        return text(row.get(column, {}).get("held_mb"), ".0f")
+
     return [
         table(results, "Time over that of ONNX Runtime in float32", times, means(results)),
         table(results, "Signal over noise of the worst output, dB", noise, []),
         table(results, "Equal answers, %", agreement, []),
+        table(results, "Memory that model and runs hold, MB", memory, [], base=True),
         beside_peers(results),
     ]
 
