@@ -63,6 +63,18 @@ def test_the_command(environment: Path, model: Path, tmp_path: Path, call: Call)
     assert "1, 0, 0.5, 0, 0, 4" in call(*command, env=clean(tmp_path), cwd=tmp_path)
 
 
+def test_bench_with_a_peer(environment: Path, model: Path, tmp_path: Path, call: Call) -> None:
+    """The peer's script lies in the package, wherever the command does."""
+    requirements = (ROOT / "tools" / "requirements-test.txt").read_text(encoding="utf-8")
+    [peer] = [line for line in requirements.splitlines() if line.startswith("onnxruntime==")]
+    call(environment / "bin" / "pip", "install", "--quiet", peer)
+    command = [environment / "bin" / "xrt", "bench", model, "-e", "native"]
+    told = call(
+        *command, "--peer", "onnxruntime", "--rounds", "3", env=clean(tmp_path), cwd=tmp_path
+    )
+    assert "onnxruntime" in told
+
+
 def test_the_library_bears_one_name_everywhere(
     environment: Path, call: Call, dynamic: Callable[[Path, str], list[str]]
 ) -> None:

@@ -114,7 +114,7 @@ def _pattern(node: NodeView) -> str:
 
 def _max_unpool(node: NodeView) -> str:
     given = len(node.inputs) > 2 and node.inputs[2]
-    return "it reads the indices as of the shape without output_shape" if given else ""
+    return "it reads the indices as of output_shape" if given else ""
 
 
 def _division(node: NodeView) -> str:

@@ -103,14 +103,15 @@ ov::OutputVector tile(const Context& node) {
   return {std::make_shared<ops::Reshape>(repeated, concat(joined), false)};
 }
 
-// The sign of the divisor, also for floating point; the frontend knows integers only. OpenVINO's
-// rest of a division by infinity is not a number.
+// The sign of the divisor, also for floating point, where fmod is 0; the frontend knows that of
+// integers only. OpenVINO's rest of a division by infinity is not a number.
 ov::OutputVector mod(const Context& node) {
   const Value x = node.get_input(0), y = node.get_input(1);
   const Value zero = scalar(x.get_element_type(), 0.0F);
   const Value whole = std::make_shared<ops::LogicalAnd>(std::make_shared<ops::IsInf>(y),
                                                         std::make_shared<ops::IsFinite>(x));
   const Value rest = std::make_shared<ops::Select>(whole, x, std::make_shared<ops::Mod>(x, y));
+  if (node.get_attribute<std::int64_t>("fmod", 0) != 0) return {rest};
   const Value differs = std::make_shared<ops::LogicalXor>(std::make_shared<ops::Less>(rest, zero),
                                                           std::make_shared<ops::Less>(y, zero));
   const Value wrong =
@@ -147,6 +148,34 @@ ov::OutputVector wrapping(const Context& node) {
   const Value wide =
       std::make_shared<Op>(convert_to(a, ov::element::i32), convert_to(b, ov::element::i32));
   return {convert_to(wide, a.get_element_type())};
+}
+
+// Constants from here on are masks: divided by a scale, such a number is infinite.
+constexpr float kMask = 1e30F;
+
+bool is_constant(const Value& value) {
+  return std::dynamic_pointer_cast<ops::Constant>(value.get_node_shared_ptr()) != nullptr;
+}
+
+// The plugin adds to what is dequantised before it multiplies by the scale, a constant divided by
+// the scale, and multiplies the infinity that a mask becomes by zero. What is added to a mask is
+// lost in rounding: where one stands, nothing is added.
+Value unmasked(const Value& x, const Value& constant) {
+  const auto type = x.get_element_type();
+  const Value small = std::make_shared<ops::Less>(
+      std::make_shared<ops::Abs>(convert_to(constant, ov::element::f32)),
+      scalar(ov::element::f32, kMask));
+  return std::make_shared<ops::Select>(small, x, scalar(type, 0.0F));
+}
+
+template <typename Op>
+ov::OutputVector sum(const Context& node) {
+  const Value a = node.get_input(0), b = node.get_input(1);
+  if (a.get_element_type().is_real()) {
+    return {is_constant(b) ? std::make_shared<Op>(unmasked(a, b), b)
+                           : std::make_shared<Op>(a, unmasked(b, a))};
+  }
+  return wrapping<Op>(node);
 }
 
 // Saturates at the largest finite number, infinity too; what is not a number stays so.
@@ -284,10 +313,6 @@ bool steps_by_integers(const Graph& graph, const Node& node) {
   return !is_constant(graph, node, 2) && !is_floating(input_dtype(graph, node, 0));
 }
 
-bool is_floor_mod(const Graph& graph, const Node& node) {
-  return need_int(node, "fmod") == 0 && is_floating(input_dtype(graph, node, 0));
-}
-
 bool is_eight_bits(const Graph& graph, const Node& node) {
   const DType dtype = input_dtype(graph, node, 0);
   return dtype == DType::kInt8 || dtype == DType::kUInt8;
@@ -301,6 +326,25 @@ bool is_saturating_to_float8(const Graph& graph, const Node& node) {
          (from == DType::kFloat32 || from == DType::kFloat16 || from == DType::kBFloat16);
 }
 
+// Where a mask is added in a graph of Q/DQ.
+bool adds_mask(const Graph& graph, const Node& node) {
+  if (input_dtype(graph, node, 0) != DType::kFloat32) return false;
+  if (is_constant(graph, node, 0) == is_constant(graph, node, 1)) return false;
+  const Tensor& constant = *graph.constant(node.inputs[is_constant(graph, node, 0) ? 0 : 1]);
+  const auto* values = constant.data<float>();
+  if (std::none_of(values, values + constant.count(),
+                   [](float v) { return std::fabs(v) >= kMask; })) {
+    return false;
+  }
+  const std::vector<NodeId> nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](NodeId n) { return graph.node(n).op == "DequantizeLinear"; });
+}
+
+bool is_sum_of_its_own(const Graph& graph, const Node& node) {
+  return is_eight_bits(graph, node) || adds_mask(graph, node);
+}
+
 struct Lowering {
   const char* op;
   bool (*takes)(const Graph&, const Node&);
@@ -308,12 +352,12 @@ struct Lowering {
 };
 
 constexpr Lowering kLowerings[] = {
-    {"Add", is_eight_bits, wrapping<ops::Add>},
+    {"Add", is_sum_of_its_own, sum<ops::Add>},
     {"Cast", is_saturating_to_float8, cast_to_float8},
     {"CastLike", is_saturating_to_float8, cast_like_float8},
     {"DeformConv", always, deform_conv},
     {"GatherND", is_known_at_run_time<1>, gather_nd},
-    {"Mod", is_floor_mod, mod},
+    {"Mod", is_float_data, mod},
     {"Mul", is_eight_bits, wrapping<ops::Multiply>},
     {"NonMaxSuppression", always, non_max_suppression},
     {"OptionalGetElement", always, same},
@@ -322,7 +366,7 @@ constexpr Lowering kLowerings[] = {
     {"ReduceMax", is_float_data, reduce_extreme<ops::ReduceMax>},
     {"ReduceMin", is_float_data, reduce_extreme<ops::ReduceMin>},
     {"ScatterElements", is_known_at_run_time<1>, scatter_elements},
-    {"Sub", is_eight_bits, wrapping<ops::Subtract>},
+    {"Sub", is_sum_of_its_own, sum<ops::Subtract>},
     {"Tile", is_known_at_run_time<1>, tile},
     {"TopK", always, top_k},
 };

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pinned versions of vendors' libraries compute otherwise than the standard: the least model
+that shows each, and the right result, worked out by hand or with NumPy.
+
+`title` is a row of the table in the README of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, helper, numpy_helper
+from small_models import make_model, tensor
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A model, what goes in, and what the standard says comes out."""
+
+    title: str
+    model: bytes
+    feeds: Arrays
+    expected: list[np.ndarray]
+    # What a program on the engine does: "right", "error", or "same" where the documents say so.
+    program: str = "right"
+
+
+def fault(
+    title: str,
+    nodes: list[NodeProto],
+    feeds: Arrays,
+    expected: list[Any],
+    *,
+    constants: dict[str, Any] | None = None,
+    opset: int = 21,
+    open_sizes: bool = False,
+    program: str = "right",
+) -> Fault:
+    """The outputs are named y, z, …; each constant is an initializer."""
+    kind = lambda array: helper.np_dtype_to_tensor_dtype(array.dtype)  # noqa: E731
+    results = [np.asarray(array) for array in expected]
+    return Fault(
+        title,
+        make_model(
+            nodes,
+            [
+                tensor(name, kind(a), [f"n{i}" for i in range(a.ndim)] if open_sizes else a.shape)
+                for name, a in feeds.items()
+            ],
+            [tensor(n, kind(a), a.shape) for n, a in zip("yz", results, strict=False)],
+            [numpy_helper.from_array(np.asarray(a), n) for n, a in (constants or {}).items()],
+            opset=opset,
+        ),
+        feeds,
+        results,
+        program,
+    )
+
+
+def f32(*values: Any) -> np.ndarray:
+    """An array of float32."""
+    return np.array(values, np.float32)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Over the last axis."""
+    terms = np.exp(x - x.max(-1, keepdims=True))
+    return (terms / terms.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def masked_bytes() -> Fault:
+    """A mask of the lowest number behind Q/DQ."""
+    mask = np.array([[0, 0, -3.4e38, 0]], np.float32)
+    quantised = f32([1, 2, 3, 4], [1, 1, 1, 1])
+    return fault(
+        "A constant near the lowest float32, added behind DequantizeLinear, gives NaN",
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "n"], ["d"]),
+            helper.make_node("Add", ["d", "mask"], ["a"]),
+            helper.make_node("Softmax", ["a"], ["y"]),
+        ],
+        {"x": quantised},
+        [softmax(quantised + mask)],
+        constants={"s": np.float32(0.1), "n": np.int8(0), "mask": mask},
+    )
+
+
+def aligned_corners(title: str) -> Fault:
+    """A line from 1 to 5 over one step, 3 elements of a length of 2 * 1.75 = 3.5."""
+    at = np.arange(3) / (3.5 - 1)
+    return fault(
+        title,
+        [
+            helper.make_node(
+                "Resize",
+                ["x", "", "scales"],
+                ["y"],
+                mode="linear",
+                coordinate_transformation_mode="align_corners",
+            )
+        ],
+        {"x": f32(1, 5).reshape(1, 1, 2)},
+        [f32(*(1 + 4 * at)).reshape(1, 1, 3)],
+        constants={"scales": f32(1, 1, 1.75)},
+    )
+
+
+def peepholes() -> Fault:
+    """One step of one unit; the output gate sees the new cell."""
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    cell = sigmoid(0) * np.tanh(1)
+    return fault(
+        "LSTM leaves out the peepholes",
+        [helper.make_node("LSTM", ["x", "w", "r", "", "", "", "", "p"], ["", "y"], hidden_size=1)],
+        {"x": f32([[1]])},
+        [f32([[sigmoid(2 * cell) * np.tanh(cell)]])],
+        constants={  # gates in the order i, o, f, c; peepholes in the order i, o, f
+            "w": f32([[0], [0], [0], [1]]),
+            "r": np.zeros((1, 4, 1), np.float32),
+            "p": f32([0, 2, 0]),
+        },
+    )
+
+
+def windowed() -> Fault:
+    """Each query sees its own key alone."""
+    values = np.arange(8, dtype=np.float32).reshape(1, 1, 4, 2)
+    return fault(
+        "Attention ignores its window",
+        [
+            helper.make_node(
+                "Attention", ["q", "k", "v"], ["y"], left_window_size=0, right_window_size=0
+            )
+        ],
+        {"q": values, "k": values, "v": values},
+        [values],
+        opset=25,
+    )
+
+
+OPENVINO = [
+    masked_bytes(),
+    peepholes(),
+    aligned_corners("Resize aligns corners by the rounded size"),
+    fault(
+        "Resize ignores `antialias`",
+        [helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear", antialias=1)],
+        {"x": f32([[[0, 0, 8, 0]]]).reshape(1, 1, 4)},
+        # Weights of a triangle that is two samples wide on each side, whose sum is 2.
+        [f32(8 * 0.25 / 2, 8 * 0.75 / 2).reshape(1, 1, 2)],
+        constants={"s": f32(1, 1, 0.5)},
+    ),
+    fault(
+        "HardSigmoid and Selu take a factor of 0 for one that is not given",
+        [helper.make_node("HardSigmoid", ["x"], ["y"], alpha=0.0, beta=0.25)],
+        {"x": f32(-1, 0, 2)},
+        [f32(0.25, 0.25, 0.25)],
+    ),
+    fault(
+        "BitShift of bytes rounds where sizes are open",
+        [helper.make_node("BitShift", ["x", "by"], ["y"], direction="RIGHT")],
+        {"x": np.array([7, 255], np.uint8), "by": np.array([1, 1], np.uint8)},
+        [np.array([3, 127], np.uint8)],
+        open_sizes=True,
+    ),
+    fault(
+        "Relu gives 0 for NaN",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        {"x": f32(np.nan, -1, 2)},
+        [f32(np.nan, 0, 2)],
+        program="same",
+    ),
+    fault(
+        "64-bit integers are computed in 32 bits",
+        [helper.make_node("Add", ["x", "x"], ["y"])],
+        {"x": np.array([1 << 40])},
+        [np.array([1 << 41])],
+        program="error",
+    ),
+    fault(
+        "The rest of a division by infinity is NaN",
+        [helper.make_node("Mod", ["x", "by"], ["y"], fmod=1)],
+        {"x": f32(-3, 3), "by": f32(np.inf, 2)},
+        [f32(-3, 1)],
+    ),
+    fault(
+        "ReduceMax of negative infinities is the lowest number",
+        [helper.make_node("ReduceMax", ["x"], ["y"], keepdims=0)],
+        {"x": f32(-np.inf, -np.inf)},
+        [np.float32(-np.inf)],
+    ),
+    fault(
+        "NonMaxSuppression drops a box at its threshold, not above it",
+        [helper.make_node("NonMaxSuppression", ["b", "s", "most", "limit"], ["y"])],
+        {"b": f32([[0, 0, 1, 1], [0, 0, 1, 0.5]]).reshape(1, 2, 4), "s": f32([[0.9, 0.8]])},
+        [np.array([[0, 0, 0], [0, 0, 1]])],
+        constants={"most": np.array([5]), "limit": f32(0.5)},
+    ),
+    fault(
+        "Pad fills with 0 where its value is computed",
+        [helper.make_node("Pad", ["x", "pads", "v"], ["y"])],
+        {"x": f32(1, 2), "v": np.array(7, np.float32)},
+        [f32(7, 1, 2, 7)],
+        constants={"pads": np.array([1, 1])},
+    ),
+    windowed(),
+]
+
+ONNXRUNTIME = [
+    aligned_corners("Resize aligns corners by the rounded size"),
+    fault(
+        "MaxUnpool reads indices as of `output_shape`",
+        [
+            helper.make_node(
+                "MaxUnpool", ["x", "i", "shape"], ["y"], kernel_shape=[2, 2], strides=[2, 2]
+            )
+        ],
+        {
+            "x": f32(1, 2, 3, 4).reshape(1, 1, 2, 2),
+            "i": np.array([5, 7, 13, 15]).reshape(1, 1, 2, 2),  # of 4 by 4
+        },
+        [
+            np.pad(f32([0, 0, 0, 0], [0, 1, 0, 2], [0, 0, 0, 0], [0, 3, 0, 4]), ((0, 1), (0, 1)))[
+                None, None
+            ]
+        ],
+        constants={"shape": np.array([1, 1, 5, 5])},
+    ),
+    fault(
+        "DFT loses digits where results are near zero",
+        [helper.make_node("DFT", ["x"], ["y"])],
+        {"x": np.full((1, 97, 1), 1000, np.float32)},
+        [f32(*[[97000, 0] if i == 0 else [0, 0] for i in range(97)]).reshape(1, 97, 2)],
+    ),
+    fault(
+        "ConvInteger takes one zero point for all kernels",
+        [helper.make_node("ConvInteger", ["x", "w", "xz", "wz"], ["y"])],
+        {"x": np.full((1, 1, 2, 2), 3, np.uint8)},
+        [np.array([8, -8], np.int32).reshape(1, 2, 1, 1)],  # four times 2 * (2 - 1), 2 * (2 - 3)
+        constants={
+            "w": np.full((2, 1, 2, 2), 2, np.uint8),
+            "xz": np.uint8(1),
+            "wz": np.array([1, 3], np.uint8),
+        },
+    ),
+]
+
+
+def openvino_alone(model: bytes, feeds: Arrays) -> list[np.ndarray]:
+    """OpenVINO's own reader and CPU plugin."""
+    import openvino
+
+    core = openvino.Core()
+    settings = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = core.compile_model(core.read_model(model), "CPU", settings)
+    results = compiled(feeds)
+    return [results[output] for output in compiled.outputs]
+
+
+def onnxruntime_alone(model: bytes, feeds: Arrays) -> list[np.ndarray]:
+    """ONNX Runtime's CPU provider."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+Alone = Callable[[bytes, Arrays], list[np.ndarray]]
+# Engine -> the vendor by itself, where the README lies, and the faults.
+FAULTS: dict[str, tuple[Alone, str, list[Fault]]] = {
+    "openvino": (openvino_alone, "src/engines/openvino/README.md", OPENVINO),
+    "onnxruntime": (onnxruntime_alone, "python/openxrt/engines/README.md", ONNXRUNTIME),
+}
