@@ -3,10 +3,12 @@
 //
 // The fused form, op "Elementwise" of domain kDomain, applies its post-ops to input 0.
 #include <algorithm>
+#include <string_view>
 
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
+#include "engines/native/kernels/vector/instruction_sets.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -186,6 +188,8 @@ std::unique_ptr<Kernel> create_binary(const KernelCreateContext& context) {
 void register_elementwise(KernelRegistry& registry) {
   for (const char* op : {"Relu", "LeakyRelu", "Elu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish",
                          "Swish", "Clip", "Exp"}) {
+    // oneDNN's tanh for AVX2 looks up its coefficients number by number.
+    if (std::string_view(op) == "Tanh" && !instruction_sets().avx512) continue;
     registry.add(
         {.op = op, .priority = kPriority, .supports = supports_unary, .create = create_unary});
   }

@@ -142,6 +142,8 @@ class ChannelsLast {
     if (node.op == "Softmax" || node.op == "LogSoftmax") return convert_axis(id, rank);
     if (node.op == "Resize") return convert_resize(id, rank);
     if (node.op == "Squeeze") return convert_squeeze(id, rank);
+    if (node.op == "Slice") return convert_slice(id, rank);
+    if (node.op == "Pad") return convert_pad(id, rank);
   }
 
   // Nodes on bytes: convolutions, what lies between them, and the way back to float32.
@@ -504,6 +506,40 @@ class ChannelsLast {
     }
     const ValueId constant = graph_.add_constant("", Tensor::from_int64(stored));
     publish(node.outputs[0], add("", "Squeeze", {last_of(node.inputs[0]), constant}, {}));
+  }
+
+  // Rows of channels stay whole: a part of the channels is read better where they lie apart.
+  void convert_slice(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    const Tensor* axes = node.input(3).valid() ? graph_.constant(node.input(3)) : nullptr;
+    if (axes == nullptr || rank < 3 || rank > 5) return;
+    std::vector<std::int64_t> stored;
+    for (const std::int64_t axis : axes->to_int64()) {
+      if (axis < 0 || axis == 1 || axis >= static_cast<std::int64_t>(rank)) return;
+      stored.push_back(stored_axis(axis, rank));
+    }
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = last_of(inputs[0]);
+    inputs[3] = graph_.add_constant("", Tensor::from_int64(stored));
+    publish(node.outputs[0], add("", "Slice", std::move(inputs), node.attributes));
+  }
+
+  void convert_pad(NodeId id, std::size_t rank) {
+    const Node node = graph_.node(id);
+    const Tensor* pads = node.input(1).valid() ? graph_.constant(node.input(1)) : nullptr;
+    if (pads == nullptr || node.input(3).valid() || rank < 3 || rank > 5) return;
+    const std::vector<std::int64_t> plain = pads->to_int64();
+    if (plain.size() != 2 * rank || plain[1] != 0 || plain[1 + rank] != 0) return;
+    std::vector<std::int64_t> stored;
+    for (const std::size_t first : {std::size_t{0}, rank}) {
+      for (const std::int64_t p : last_perm(rank)) {
+        stored.push_back(plain[first + static_cast<std::size_t>(p)]);
+      }
+    }
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = last_of(inputs[0]);
+    inputs[1] = graph_.add_constant("", Tensor::from_int64(stored));
+    publish(node.outputs[0], add("", "Pad", std::move(inputs), node.attributes));
   }
 
   void compose_transpose(NodeId id, std::size_t rank) {

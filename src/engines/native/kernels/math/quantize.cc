@@ -6,6 +6,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/gemm.h"
 #include "engines/native/kernels/common/strided.h"
+#include "engines/native/kernels/math/matmul_integer.h"
 #include "engines/native/kernels/nn/conv.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
@@ -396,8 +397,12 @@ void register_quantize_kernels(KernelRegistry& registry) {
   registry.add(
       {.op = "DequantizeLinear", .supports = supports_dequantize, .create = create_dequantize});
   registry.add({.op = "DynamicQuantizeLinear", .create = plain(run_dynamic_quantize)});
-  registry.add(
-      {.op = "MatMulInteger", .supports = bytes(0, 1), .create = plain(run_matmul_integer)});
+  registry.add({.op = "MatMulInteger",
+                .supports = bytes(0, 1),
+                .create = [](const KernelCreateContext& create) {
+                  Created packed = packed_matmul_integer(create);
+                  return packed != nullptr ? std::move(packed) : make_kernel(run_matmul_integer);
+                }});
   registry.add(
       {.op = "QLinearMatMul", .supports = bytes(0, 3), .create = plain(run_qlinear_matmul)});
   registry.add({.op = "ConvInteger", .supports = bytes(0, 1), .create = create_conv_integer});

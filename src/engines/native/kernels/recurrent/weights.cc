@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "engines/native/context.h"
@@ -17,11 +15,6 @@ namespace {
 // Weights that a thread reads between two meetings with the others, at least: less is faster alone,
 // for a meeting takes as long as half of it.
 constexpr std::int64_t kBytesPerPart = 2 << 20;
-
-std::int64_t whole_panels(std::int64_t columns) {
-  const std::int64_t panel = panel_ops().panel;
-  return (columns + panel - 1) / panel * panel;
-}
 
 // fn(first, last) over the panels of weights of `bytes` bytes that meet `rows` rows.
 template <typename F>
@@ -84,24 +77,6 @@ void PlainWeights::multiply(const double* x, std::int64_t rows, double* y, std::
   }
 }
 
-BytePanels::BytePanels(const void* weights, DType dtype, std::int64_t columns, std::int64_t depth)
-    : depth_(depth), columns_(whole_panels(columns)), sums_(static_cast<std::size_t>(columns_)) {
-  const std::int64_t panel = panel_ops().panel;
-  const std::int64_t quads = (depth + 3) / 4;
-  panels_ = allocate_checked(DType::kInt8, {columns_, quads, 4});
-  auto* to = panels_.data<std::int8_t>();
-  std::fill_n(to, panels_.count(), std::int8_t{0});
-  const auto* from = static_cast<const std::uint8_t*>(weights);
-  const std::uint8_t flip = dtype == DType::kUInt8 ? 128 : 0;  // less 128, as int8
-  for (std::int64_t k = 0; k < depth; ++k) {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      const auto w = static_cast<std::int8_t>(from[k * columns + j] ^ flip);
-      to[(j / panel * quads + k / 4) * panel * 4 + j % panel * 4 + k % 4] = w;
-      sums_[static_cast<std::size_t>(j)] += w;
-    }
-  }
-}
-
 ByteWeights::ByteWeights(const BytePanels& panels, DType dtype, std::span<const float> scale,
                          std::span<const std::int32_t> zero)
     : panels_(&panels), sums_(panels.sums()) {
@@ -141,43 +116,24 @@ void ByteWeights::multiply(const float* x, std::int64_t rows, float* y, std::int
                     : byte_range(ops.minimum(from, depth()), ops.maximum(from, depth()));
     ops.quantize_u8(from, to, depth(), ranges[r].scale, static_cast<float>(ranges[r].zero));
     std::fill(to + depth(), to + 4 * quads, std::uint8_t{0});
-    totals[r] = 0;
+    totals[r] = -panels.byte_offset * static_cast<std::int32_t>(depth());
     for (std::int64_t k = 0; k < depth(); ++k) totals[r] += to[k];
   }
   over_panels(
       where, columns() / panel, panels_->bytes(), rows, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) {
-          panels.multiply_bytes(bytes, 4 * quads, rows, quads,
-                                panels_->panels() + p * panel * 4 * quads, sums + p * panel,
-                                columns());
+          panels.multiply_bytes(bytes, 4 * quads, rows, quads, panels_->panel(p),
+                                panels_->has_lowest(p), sums + p * panel, columns());
         }
         const std::int64_t first = begin * panel;
         for (std::int64_t r = 0; r < rows; ++r) {
           panels.add_byte_sums(sums + r * columns() + first, y + r * y_step + first,
                                (end - begin) * panel,
-                               {ranges[r].scale, ranges[r].zero, totals[r], sums_.data() + first,
-                                zeros_.data() + first, scales_.data() + first});
+                               {ranges[r].scale, ranges[r].zero - panels.byte_offset, totals[r],
+                                sums_.data() + first, zeros_.data() + first,
+                                scales_.data() + first});
         }
       });
-}
-
-std::shared_ptr<const void> shared_packing(const Tensor& source, const std::string& kind,
-                                           const std::function<std::shared_ptr<void>()>& make) {
-  struct Entry {
-    std::weak_ptr<const void> source, packed;
-  };
-  static std::mutex mutex;
-  static std::map<std::pair<const void*, std::string>, Entry> entries;
-  const std::lock_guard lock(mutex);
-  std::erase_if(entries, [](const auto& entry) { return entry.second.packed.expired(); });
-  Entry& entry = entries[{source.raw(), kind}];
-  // Memory that another tensor has now is none of the one that was packed.
-  const bool same =
-      !entry.source.owner_before(source.owner()) && !source.owner().owner_before(entry.source);
-  if (auto packed = entry.packed.lock(); packed != nullptr && same) return packed;
-  std::shared_ptr<const void> packed = make();
-  entry = {source.owner(), packed};
-  return packed;
 }
 
 }  // namespace xrt::native

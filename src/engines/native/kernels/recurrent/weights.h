@@ -12,13 +12,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "engines/native/kernel.h"
+#include "engines/native/kernels/common/byte_panels.h"
 #include "xrt/tensor.h"
 
 namespace xrt::native {
@@ -83,23 +81,6 @@ class PlainWeights {
 };
 
 // int8 and uint8. The rows of x are rounded to uint8; sums of products are exact.
-class BytePanels {
- public:
-  // Of weights [depth][columns].
-  BytePanels(const void* weights, DType dtype, std::int64_t columns, std::int64_t depth);
-
-  std::int64_t depth() const { return depth_; }
-  std::int64_t columns() const { return columns_; }
-  const std::int8_t* panels() const { return panels_.data<std::int8_t>(); }
-  const std::vector<std::int32_t>& sums() const { return sums_; }  // of each column
-  std::size_t bytes() const { return panels_.bytes() + sums_.size() * sizeof(sums_[0]); }
-
- private:
-  std::int64_t depth_, columns_;
-  Tensor panels_;  // uint8 less 128
-  std::vector<std::int32_t> sums_;
-};
-
 class ByteWeights {
  public:
   using Value = float;
@@ -120,10 +101,6 @@ class ByteWeights {
   std::vector<std::int32_t> zeros_;
   std::vector<std::int32_t> sums_;  // of (weight - zero point)
 };
-
-// `make()`, or what it gave for the same constant and kind while that is still in use.
-std::shared_ptr<const void> shared_packing(const Tensor& source, const std::string& kind,
-                                           const std::function<std::shared_ptr<void>()>& make);
 
 // Blocks of rows of a weight [directions, gates * hidden, depth]: one per direction, or two, where
 // the last gate's product is one of its own.

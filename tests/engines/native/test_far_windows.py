@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions whose windows reach far, and what stands between them."""
+
+import numpy as np
+import onnxruntime
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor
+
+
+def stack(pad: str, depth: int = 3, channels: int = 32) -> bytes:
+    """Residual blocks of dilated convolutions; `pad`: how the length is kept."""
+    rng = np.random.default_rng(0)
+    nodes, constants = [], {}
+
+    def constant(name: str, value: object, dtype: type = np.int64) -> str:
+        constants[name] = np.asarray(value, dtype)
+        return name
+
+    constant("axes", [2])
+    x = "x"
+    for i in range(depth):
+        reach = 64 * 4**i
+        weights = rng.standard_normal((channels, channels, 3)) / np.sqrt(3 * channels)
+        constant(f"w{i}", weights, np.float32)
+        if pad == "concat":
+            constant(f"n{i}", [reach])
+            constant(f"m{i}", [-reach])
+            constant(f"end{i}", [np.iinfo(np.int64).max])
+            constant("zero", [0])
+            nodes += [
+                helper.make_node("Slice", [x, "zero", f"n{i}", "axes"], [f"head{i}"]),
+                helper.make_node("Slice", [x, f"m{i}", f"end{i}", "axes"], [f"tail{i}"]),
+                helper.make_node("Concat", [f"head{i}", x, f"tail{i}"], [f"p{i}"], axis=2),
+            ]
+        else:
+            constant(f"pads{i}", [0, 0, reach, 0, 0, reach])
+            nodes.append(helper.make_node("Pad", [x, f"pads{i}"], [f"p{i}"], mode=pad))
+        nodes += [
+            helper.make_node("Conv", [f"p{i}", f"w{i}"], [f"c{i}"], dilations=[reach]),
+            helper.make_node("Relu", [f"c{i}"], [f"r{i}"]),
+            helper.make_node("Add", [f"r{i}", x], [f"y{i}"]),
+        ]
+        x = f"y{i}"
+    nodes.append(helper.make_node("Identity", [x], ["y"]))
+    return make_model(
+        nodes,
+        [tensor("x", TensorProto.FLOAT, [2, channels, 1500])],
+        [tensor("y", TensorProto.FLOAT, [2, channels, 1500])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+
+
+@pytest.mark.parametrize("pad", ["concat", "constant", "reflect", "edge"])
+def test_dilated_blocks(pad: str) -> None:
+    model = stack(pad)
+    x = np.random.default_rng(1).standard_normal((2, 32, 1500)).astype(np.float32)
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    program = openxrt.load(model, engine="native", strict=True, cache_dir="")
+    np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ([3], [40], [2], [1]),
+        ([-5], [-60], [3], [-2]),
+        ([1], [9], [1], [2]),
+        ([2, 0, 5], [30, 2, 60], [3, 0, 2], [3, 1, 1]),
+    ],
+)
+def test_slices_between_convolutions(
+    starts: list[int], ends: list[int], axes: list[int], steps: list[int]
+) -> None:
+    rng = np.random.default_rng(0)
+    lists = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    weight = (rng.standard_normal((16, 16, 3, 3)) / 12).astype(np.float32)
+    model = make_model(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+            helper.make_node("Slice", ["a", *lists], ["b"]),
+            helper.make_node("Relu", ["b"], ["y"]),
+        ],
+        [tensor("x", TensorProto.FLOAT, [2, 16, 64, 64])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [
+            numpy_helper.from_array(weight, "w"),
+            *(numpy_helper.from_array(np.array(v), n) for n, v in lists.items()),
+        ],
+    )
+    x = rng.standard_normal((2, 16, 64, 64)).astype(np.float32)
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    program = openxrt.load(model, engine="native", strict=True, cache_dir="")
+    np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
