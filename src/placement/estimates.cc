@@ -174,8 +174,13 @@ std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {
     if (guessed && best != nullptr && best->takes_all && own.us >= hopeless * best->us) {
       own.row.note = "not loaded: estimated slower";
     } else {
+      // Engines that say so beforehand are not opened: a library and its threads are memory.
+      const auto needs_fixed_sizes = [&] {
+        return engine_manifest(name).needs_fixed_sizes ||
+               get_engine(name)->info().shapes == Shapes::kStatic;
+      };
       try {
-        if (get_engine(name)->info().shapes == Shapes::kStatic && static_share < kWorthCutting) {
+        if (static_share < kWorthCutting && needs_fixed_sizes()) {
           own.row.note = "left out: it wants fixed sizes, and nearly all nodes have open ones";
           continue;
         }

@@ -52,6 +52,7 @@ EngineManifest engine_manifest(const std::string& engine) {
     manifest.language = json.value("language", manifest.language);
     manifest.gains_from_fixed_sizes =
         json.value("gains_from_fixed_sizes", manifest.gains_from_fixed_sizes);
+    manifest.needs_fixed_sizes = json.value("needs_fixed_sizes", manifest.needs_fixed_sizes);
     manifest.checks_values = json.value("checks_values", manifest.checks_values);
     manifest.crashes_on_values = json.value("crashes_on_values", manifest.crashes_on_values);
     if (json.contains("estimates")) manifest.estimates = read_estimates(json.at("estimates"));

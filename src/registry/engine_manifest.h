@@ -8,6 +8,7 @@
 //     "estimates": {"convolution": 90, "depthwise": 20, "matrix": 80, "quantised": 250, "bytes": 8,
 //                   "launch_us": 25, "node_us": 0.4},
 //     "gains_from_fixed_sizes": false,
+//     "needs_fixed_sizes": false,
 //     "checks_values": false,
 //     "crashes_on_values": true
 //   }
@@ -40,6 +41,8 @@ struct EngineManifest {
   // Whether a function whose sizes are all known runs faster than one with open dimensions, by more
   // than some percent.
   bool gains_from_fixed_sizes = true;
+  // EngineInfo::shapes is kStatic: nodes with open dimensions are not for it.
+  bool needs_fixed_sizes = false;
   // Values that decide shapes or addresses (ops/deciding_operands.h) and are wrong are errors of
   // its executables. Else the runtime looks at them, and cuts functions where they are computed.
   bool checks_values = false;

@@ -14,6 +14,7 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from openxrt import _command
+from small_models import usable
 
 RNG = np.random.default_rng(0)
 W = RNG.standard_normal((64, 64)).astype(np.float32)
@@ -208,3 +209,35 @@ def test_command(model: Path) -> None:
     explanation = json.loads(done.stdout)
     assert explanation["placement"].startswith("measured")
     assert {row["plan"] for row in explanation["candidates"]} >= {"native", "openvino,native"}
+
+
+NOT_OPENED = """
+import openxrt
+from encoder import encoder_feeds, encoder_model
+
+program = openxrt.load(
+    encoder_model(1, 32),
+    ranges={"batch": (1, 2, 4), "sequence": (1, 64)},
+    auto_mode="full",
+    cache_dir="",
+)
+program.run(encoder_feeds(2, 9))
+notes = {row["plan"]: row["note"] for row in program.explain()["candidates"]}
+assert "fixed sizes" in notes["xla,native"], notes
+assert "pjrt" not in open("/proc/self/maps").read()
+"""
+
+
+def test_an_engine_of_fixed_sizes_is_not_opened_for_open_ones() -> None:
+    """What its library would take is memory for nothing."""
+    if not usable("xla"):
+        pytest.skip("xla is not there")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", NOT_OPENED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
