@@ -203,7 +203,7 @@ nb::dict quantize_model_file(const std::filesystem::path& model,
   return result;
 }
 
-// `table`: a CalibrationTable, or the path of its file or of a cache of TensorRT.
+// `table`: a CalibrationTable, or the path of a file that load_any_table() reads.
 template <typename Table>
 nb::dict quantize_by_table(const std::filesystem::path& model, const std::filesystem::path& output,
                            const Table& table, const nb::dict& how) {
@@ -281,8 +281,8 @@ void bind_quantize(nb::module_& module) {
              "user.");
   module.def("quantize_by_table", quantize_by_table<CalibrationTable>, nb::arg("model"),
              nb::arg("output"), nb::arg("table"), nb::kw_only(), nb::arg("how"),
-             "Writes a model's file in int8 by a calibration table, or by its file or one of "
-             "TensorRT's caches; the counts of nodes.");
+             "Writes a model's file in int8 by a calibration table, or by a file that holds the "
+             "ranges; the counts of nodes.");
   module.def("quantize_by_table", quantize_by_table<std::filesystem::path>, nb::arg("model"),
              nb::arg("output"), nb::arg("table"), nb::kw_only(), nb::arg("how"));
   module.def("quantize_weights", quantize_weights_file, nb::arg("model"), nb::arg("output"),

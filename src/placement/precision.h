@@ -10,7 +10,7 @@
 #include "passes/narrow_floats.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
-#include "xrt/program.h"
+#include "xrt/options.h"
 
 namespace xrt {
 

@@ -274,7 +274,7 @@ void print_settings(const Options& options, const ProgramOptions& program, const
 }
 
 // What only the loaded program says.
-void print_program(const Program& program, std::int64_t batch, double load_seconds) {
+void print_program(Program& program, std::int64_t batch, double load_seconds) {
   for (const Port& port : program.inputs()) {
     print_setting("input", fmt::format("'{}' {}", port.name, to_string(port.type)));
   }
