@@ -85,7 +85,7 @@ class Build:
 
 @cache
 def multiplies_bytes() -> bool:
-    """Whether this processor has VNNI or AMX; without, quantised graphs run as written."""
+    """Whether quantised graphs run on bytes on this processor; else they run as written."""
     rng = np.random.default_rng(0)
     grid = Grid(rng, "uint8", 4)
     build = Build()

@@ -335,11 +335,16 @@ Support supports_conv(const NodeView& node) {
 
 }  // namespace
 
-bool int8_convolution_is_fast(const Node& fused, DType x_type, const Dims& x, const Dims& w) {
+bool int8_convolution_is_fast(const Node& fused, DType x_type, const Dims* x, const Tensor& w,
+                              Instead instead) {
+  if (byte_products() == ByteProducts::kTiles)
+    return tile_convolution_is_fast(fused, x, w, instead);
+  if (x == nullptr) return true;
   ConvAttributes attributes = ConvAttributes::of(fused);
   attributes.channels_last = true;
   return guarded([&] {
-    return ConvKernel(std::move(attributes), x_type, dnnl::fpmath_mode::strict).is_fast(x, w);
+    return ConvKernel(std::move(attributes), x_type, dnnl::fpmath_mode::strict)
+        .is_fast(*x, w.dims());
   });
 }
 

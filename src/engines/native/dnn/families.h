@@ -19,6 +19,8 @@ void register_int8_pool(KernelRegistry& registry);
 void register_matmul(KernelRegistry& registry);
 void register_pool(KernelRegistry& registry);
 void register_normalization(KernelRegistry& registry);
+void register_tile_conv(KernelRegistry& registry);
+void register_tile_matmul(KernelRegistry& registry);
 void register_training(KernelRegistry& registry);
 void register_elementwise(KernelRegistry& registry);
 

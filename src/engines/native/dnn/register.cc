@@ -16,6 +16,8 @@ void register_kernels(KernelRegistry& registry) {
   register_matmul(registry);
   register_pool(registry);
   register_normalization(registry);
+  register_tile_conv(registry);
+  register_tile_matmul(registry);
   register_training(registry);
   register_elementwise(registry);
 }

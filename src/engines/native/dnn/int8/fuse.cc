@@ -401,18 +401,20 @@ class Int8Fusion {
       return;
     }
     convolve(node, follow(graph_, {node.outputs[0], std::move(sum->bias), {}, {}, {}}, rank),
-             sum->from, sum->weights);
+             sum->from, sum->weights, Instead::kFloats);
   }
 
-  void convolve(const Node& node, const Chain& chain, const Grid& from,
-                const ByteWeights& weights) {
+  void convolve(const Node& node, const Chain& chain, const Grid& from, const ByteWeights& weights,
+                Instead instead) {
     std::vector<ValueId> inputs;
     Attributes attributes = node.attributes;
     write_terms(chain, from, weights, 0, has_padding(node), inputs, attributes);
-    if (const auto dims = graph_.type(from.q).static_dims()) {
-      Node probe;
-      probe.attributes = attributes;
-      if (!int8_convolution_is_fast(probe, from.dtype, *dims, weights.bytes.dims())) return;
+    Node probe;
+    probe.attributes = attributes;
+    const auto dims = graph_.type(from.q).static_dims();
+    if (!int8_convolution_is_fast(probe, from.dtype, dims ? &*dims : nullptr, weights.bytes,
+                                  instead)) {
+      return;
     }
     replace(chain, "Conv", std::move(inputs), std::move(attributes));
   }
@@ -429,7 +431,10 @@ class Int8Fusion {
       return;
     }
     // Of int8 the library adds 128 and takes it off again in float32, unless the CPU has AMX.
-    if (a.dtype != DType::kUInt8 && b->dims()[0] > 512) return;
+    if (a.dtype != DType::kUInt8 && b->dims()[0] > 512 &&
+        byte_products() == ByteProducts::kLibrary) {
+      return;
+    }
     auto weights = centred_bytes(*b, zero, 1);
     if (!weights) return;
     const std::int64_t n = weights->dims()[1];
@@ -484,7 +489,7 @@ class Int8Fusion {
     } else if (node.input(8).valid()) {
       return;
     }
-    if (is_conv) return convolve(node, chain, *from, *weights);
+    if (is_conv) return convolve(node, chain, *from, *weights, Instead::kReference);
     std::vector<ValueId> inputs;
     Attributes attributes;
     write_terms(chain, *from, *weights, axis, /*needs_zero=*/false, inputs, attributes);
@@ -496,7 +501,10 @@ class Int8Fusion {
     auto sum = quantised_sum(graph_, node);
     if (!sum) return;
     const Type& x = graph_.type(node.input(0));
-    if (!x.has_rank() || x.rank() < 1 || !graph_.type(node.outputs[0]).has_rank()) return;
+    if (!x.has_rank() || x.rank() < 1 || !graph_.type(node.outputs[0]).has_rank() ||
+        !int8_product_is_fast(static_cast<std::int64_t>(sum->weights.scales.size()))) {
+      return;
+    }
     const Chain chain = follow(graph_, {node.outputs[0], std::move(sum->bias), {}, {}, {}}, 0);
     std::vector<ValueId> inputs;
     Attributes attributes;
@@ -566,7 +574,7 @@ class Int8Fusion {
 }  // namespace
 
 std::vector<std::string> fuse_int8(Graph& graph) {
-  if (!multiplies_bytes()) return Int8Report(graph).remarks(graph);
+  if (byte_products() == ByteProducts::kNone) return Int8Report(graph).remarks(graph);
   fuse_formulas(graph);  // functions of one element that are spelled out
   Int8Report report(graph);
   fuse_dynamic_int8(graph, report);

@@ -169,10 +169,12 @@ class DynamicFusion {
       terms.write(attributes);
       return attributes;
     };
-    if (const auto dims = graph_.type(node.input(0)).static_dims(); dims && op == "Conv") {
+    if (op == "Conv") {
+      const auto dims = graph_.type(node.input(0)).static_dims();
       Node probe;
       probe.attributes = described(/*last=*/true);
-      if (!int8_convolution_is_fast(probe, DType::kUInt8, *dims, weights.first.dims())) {
+      if (!int8_convolution_is_fast(probe, DType::kUInt8, dims ? &*dims : nullptr, weights.first,
+                                    Instead::kReference)) {
         return false;
       }
     }

@@ -3,6 +3,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "engines/native/kernels/vector/instruction_sets.h"
+
 namespace xrt::native::dnn {
 
 std::optional<Int8Terms> Int8Terms::of(const Node& node) {
@@ -63,12 +65,22 @@ std::vector<Plan::Argument> Int8Terms::arguments(Plan& plan, DType x, const Pack
   return result;
 }
 
-bool multiplies_bytes() {
+ByteProducts byte_products() {
   static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto has = [](dnnl::cpu_isa wanted) {
     return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
   };
-  return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni);
+  if (has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni)) {
+    return ByteProducts::kLibrary;
+  }
+  // With AVX-512 floats are as fast as bytes in half of its vectors.
+  const InstructionSets& sets = instruction_sets();
+  return sets.avx2 && !sets.avx512 ? ByteProducts::kTiles : ByteProducts::kNone;
+}
+
+bool int8_product_is_fast(std::int64_t columns) {
+  constexpr std::int64_t kFewest = 4;  // of 16 that are multiplied
+  return byte_products() == ByteProducts::kLibrary || columns >= kFewest;
 }
 
 std::string int8_name(const char* implementation) { return std::string("int8 ") + implementation; }

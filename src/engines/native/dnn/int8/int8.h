@@ -52,15 +52,28 @@ struct Int8Terms {
                                         std::size_t slot) const;
 };
 
-// Whether this machine multiplies bytes with exact 32-bit sums (VNNI, AMX). Older ones add pairs of
-// products in 16 bits, which saturate: there QuantizeLinear and DequantizeLinear are computed as
-// they are written.
-bool multiplies_bytes();
+// Who computes exact 32-bit sums of products of bytes on this machine.
+enum class ByteProducts : std::uint8_t {
+  kNone,     // QuantizeLinear and DequantizeLinear are computed as they are written
+  kTiles,    // dnn/int8/tiles.h, with AVX2
+  kLibrary,  // oneDNN, with VNNI or AMX. Elsewhere it adds pairs in 16 bits, which saturate
+};
+ByteProducts byte_products();
 
 // An implementation's name in profiles.
 std::string int8_name(const char* implementation);
 
-// Whether the library has better than a reference loop for a fused Conv on bytes.
-bool int8_convolution_is_fast(const Node& fused, DType x_type, const Dims& x, const Dims& w);
+// What computes a node that is left as it is written.
+enum class Instead : std::uint8_t {
+  kFloats,     // a convolution in float32, between DequantizeLinear and QuantizeLinear
+  kReference,  // plain loops on bytes
+};
+// Whether a fused Conv on bytes is worth while: the library has better than a reference loop for
+// it, or the tiles multiply few bytes in vain. `x`: null where the run tells the shape.
+bool int8_convolution_is_fast(const Node& fused, DType x_type, const Dims* x, const Tensor& w,
+                              Instead instead);
+bool tile_convolution_is_fast(const Node& fused, const Dims* x, const Tensor& w, Instead instead);
+// The same of a product with `columns` columns, instead of floats.
+bool int8_product_is_fast(std::int64_t columns);
 
 }  // namespace xrt::native::dnn

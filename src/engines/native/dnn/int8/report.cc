@@ -52,9 +52,9 @@ bool has_constant_weights(const Graph& graph, const Node& node) {
 }
 
 std::string why_float(const Graph& graph, const Node& node) {
-  if (!multiplies_bytes()) {
+  if (byte_products() == ByteProducts::kNone) {
     return "the processor has neither VNNI nor AMX, without which sums of products of bytes "
-           "are not exact";
+           "are not exact, and is none with AVX2 and without AVX-512, where they pay all the same";
   }
   if (multiplies(node)) {
     if (!has_constant_weights(graph, node)) return "both factors are computed by the run";
@@ -66,8 +66,8 @@ std::string why_float(const Graph& graph, const Node& node) {
         return "the weights are not quantised";
       }
     }
-    return "oneDNN has no fast loop on bytes for its shape, or the weights' scales or zero points "
-           "are of no kind that it takes (one, or one per output channel; differences of 8 bits)";
+    return "there is no fast loop on bytes for its shape, or the weights' scales or zero points "
+           "are of no kind that one takes (one, or one per output channel; differences of 8 bits)";
   }
   const bool all = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
     return !input.valid() || graph.constant(input) != nullptr ||
