@@ -99,6 +99,7 @@ def test_a_limit_ends_what_takes_hours(dilation: int) -> None:
     )
     program = openxrt.load(model, engine="native", cache_dir="", deadline_s=30)
     begin = time.perf_counter()
-    with pytest.raises(openxrt.ResourceError, match=r"'far'.*longer than its limit of 0\.5 s"):
+    # It is ended, or not begun where it is known to take longer.
+    with pytest.raises(openxrt.ResourceError, match=r"'far'.*limit of 0\.5 s"):
         program.run({"x": np.ones((1, 1, 4096, 4096), np.float32)}, timeout=0.5)
     assert time.perf_counter() - begin < 10
