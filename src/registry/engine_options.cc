@@ -77,8 +77,9 @@ void check_engine_options(const Engine& engine, const std::map<std::string, std:
                         "' of its own: it is an option of the program, for all engines");
       }
       std::vector<std::string> known;
-      known.reserve(table.size());
+      known.reserve(table.size() + 1);
       for (const EngineOption& option : table) known.push_back(option.name);
+      if (!has_option(engine, kPrecisionOption)) known.emplace_back(kPrecisionOption);
       throw Error(ErrorCode::kInvalidArgument, "engine '" + engine.name() + "' has no option '" +
                                                    name + "'" + suggestion(name, known));
     }
