@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 from openxrt import _command
 from PIL import Image
 from zoo import ZOO
@@ -38,6 +39,16 @@ def photographs() -> list[np.ndarray]:
 
     page = np.asarray(Image.open(REPOSITORY / "examples" / "ocr" / "page.png").convert("RGB"))
     return [*sklearn.datasets.load_sample_images().images, page]
+
+
+def with_open_batch(model: Path, output: Path) -> Path:
+    """The model, which was made for one picture at a time, for any number."""
+    proto = onnx.load(model)
+    for port in (*proto.graph.input, *proto.graph.output):
+        port.type.tensor_type.shape.dim[0].dim_param = "batch"
+    del proto.graph.value_info[:]  # sizes of one picture
+    onnx.save(proto, output)
+    return output
 
 
 def evaluate(model: Path, data: Path, arguments: list[str]) -> dict:
@@ -67,6 +78,7 @@ def main() -> None:
         parser.error(missing)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
+        file = with_open_batch(model.path(), Path(folder) / "model.onnx")
         data = Path(folder) / "set"
         begin = time.perf_counter()
         write_crops(data, photographs(), arguments.samples)
@@ -87,7 +99,7 @@ def main() -> None:
                 options += ["--int8", "--compare", "f32"]
             elif precision != "f32":
                 options += ["--precision", precision, "--compare", "f32"]
-            found = evaluate(model.path(), data, options)
+            found = evaluate(file, data, options)
             rows.append({**found, "engines": engines})
             agreement = f"{found['compare']['agreement']:.4f}" if "compare" in found else ""
             print(
