@@ -22,6 +22,7 @@ from small_models import model_proto, tensor
 onnxruntime = pytest.importorskip("onnxruntime")
 
 Feeds = dict[str, np.ndarray]
+CPU = Path("/proc/cpuinfo").read_text(encoding="utf-8")
 
 
 def save(
@@ -119,7 +120,9 @@ def test_symmetric_activations_run_everywhere(engine: str, tmp_path: Path) -> No
     for feeds in samples_of([1, 4, 8, 8], 4, 1):
         wanted = run(model, feeds)
         found = openxrt.load(output, engine=engine, cache_dir="").run(feeds)["y"]
-        assert np.abs(found - wanted).max() < 0.05 * np.ptp(wanted)
+        # Without VNNI these two add up pairs of products in 16 bits, which saturates.
+        saturates = engine in ("openvino", "onnxruntime") and "vnni" not in CPU
+        assert np.abs(found - wanted).max() < (0.1 if saturates else 0.05) * np.ptp(wanted)
 
 
 def test_engines_of_cpus_get_asymmetric_activations(tmp_path: Path) -> None:
