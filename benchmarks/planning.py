@@ -4,8 +4,9 @@
     python benchmarks/planning.py                            # all kinds on native
     python benchmarks/planning.py --kinds chain --sizes 10000 100000 --engines openvino,native
 
-Each load takes place in a process of its own. A line gives the seconds per size and the exponent
-between the two largest: 1 is linear.
+Each load takes place in a process of its own. A line gives the seconds of processor time per size,
+which other work on the machine hardly changes, and the exponent between the two largest: 1 is
+linear.
 """
 
 from __future__ import annotations
@@ -170,9 +171,9 @@ def worker(kind: str, size: int, engines: str) -> None:
     data = KINDS[kind][0](size).SerializeToString()
     import openxrt
 
-    start = time.perf_counter()
+    start = time.process_time()
     openxrt.load(data, engine=engines.split(","), cache_dir="", check_results=False)
-    print(f"seconds {time.perf_counter() - start:.3f}")
+    print(f"seconds {time.process_time() - start:.3f}")
 
 
 def measure(kind: str, size: int, engines: str, limit: float) -> float | str:
@@ -194,7 +195,9 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--sizes", nargs="+", type=int, default=[3_000, 10_000, 30_000])
     parser.add_argument("--engines", default="native")
-    parser.add_argument("--limit", type=float, default=120, help="seconds for one load")
+    parser.add_argument(
+        "--limit", type=float, default=120, help="seconds that one process may take"
+    )
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:

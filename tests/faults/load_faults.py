@@ -103,8 +103,15 @@ class Faults:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGCONT)
 
+    def paths(self) -> list[Path]:
+        """Files and folders of the cache, whatever the process removes meanwhile."""
+        found = []
+        for folder, folders, files in os.walk(self.cache):
+            found += [Path(folder) / name for name in (*folders, *files)]
+        return found
+
     def damage(self, how: Callable[[Path], Any]) -> None:
-        files = [path for path in self.cache.rglob("*") if path.is_file()]
+        files = [path for path in self.paths() if path.is_file()]
         if files:
             with contextlib.suppress(FileNotFoundError):  # one that the process removes
                 how(self.chance.choice(files))
@@ -132,7 +139,7 @@ class Faults:
 
     def clock(self, seconds: float) -> None:
         """What files show of a clock that jumps."""
-        for path in [*self.cache.rglob("*"), *self.folder.glob("*.onnx")]:
+        for path in [*self.paths(), *self.folder.glob("*.onnx")]:
             with contextlib.suppress(FileNotFoundError):
                 os.utime(path, (seconds, seconds))
 

@@ -198,8 +198,11 @@ class Run:
         return False
 
     def inject(self, ended: threading.Event) -> None:
-        while not ended.wait(self.faults.chance.uniform(0.2, 2) * self.arguments.pause):
-            self.faults.inject(self.tell, ended.wait)
+        try:
+            while not ended.wait(self.faults.chance.uniform(0.2, 2) * self.arguments.pause):
+                self.faults.inject(self.tell, ended.wait)
+        except Exception as error:  # else the rest would be a load without faults
+            self.problems.append(f"no faults any more: {type(error).__name__}: {error}")
 
     def finish(self) -> None:
         try:
