@@ -2,6 +2,7 @@
 // The text that all kernels of a file begin with. Sizes are compile-time constants: each op is an
 // instance with a structure P of its own (cuda_source.cc). The language is the part of CUDA C++
 // that a C++17 compiler takes, too, with threadIdx and its kin defined: so the tests run it.
+#include "device/cuda/source.h"
 #include "targets/cuda.h"
 
 namespace xrt::lite {
@@ -14,10 +15,6 @@ const char* cuda_depthwise_q8_source();
 namespace {
 
 constexpr const char* kBasics = R"cuda(
-typedef unsigned char u8;
-typedef signed char i8;
-typedef unsigned short u16;
-typedef long long i64;
 
 // Operands in the order of lite/runtime/src/kernel.h, then scratch memory.
 struct Args { void* p[12]; };
@@ -38,27 +35,6 @@ __device__ inline void wait_for_others() {
 }
 
 __device__ inline int thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
-
-__device__ inline float half_to_float(u16 h) {
-  const unsigned sign = (unsigned)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, m = h & 1023u;
-  if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | (m << 13));
-  if (exponent != 0) return __uint_as_float(sign | ((exponent + 112u) << 23) | (m << 13));
-  const float v = (float)m * (1.0f / 16777216.0f);
-  return sign ? -v : v;
-}
-
-__device__ inline u16 float_to_half(float value) {
-  unsigned bits = __float_as_uint(value);
-  const unsigned sign = (bits >> 16) & 0x8000u;
-  bits &= 0x7fffffffu;
-  if (bits > 0x7f800000u) return (u16)(sign | 0x7e00u);
-  if (bits >= 0x477ff000u) return (u16)(sign | 0x7c00u);
-  if (bits < 0x38800000u) {
-    return (u16)(sign | (__float_as_uint(__uint_as_float(bits) + 0.5f) - 0x3f000000u));
-  }
-  bits += 0xc8000fffu + ((bits >> 13) & 1u);
-  return (u16)(sign | (bits >> 13));
-}
 
 __device__ inline float weight(const float* w, size_t i) { return w[i]; }
 __device__ inline float weight(const u16* w, size_t i) { return half_to_float(w[i]); }
@@ -255,7 +231,7 @@ template <class P> __device__ void arg(const Args& a) {
 }  // namespace
 
 std::string cuda_prelude() {
-  return std::string(kBasics) + cuda_sums_source() + cuda_quantized_source() + cuda_mma_source() +
+  return std::string(cuda::basic_source()) + kBasics + cuda_sums_source() + cuda_quantized_source() + cuda_mma_source() +
          cuda_depthwise_q8_source();
 }
 

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "base/half.h"
+#include "device/cuda/source.h"
 #include "engines/cuda/planner.h"
 
 namespace xrt::cuda {
@@ -51,56 +52,17 @@ double element(const TensorView& constant) {
 }  // namespace
 
 std::string prelude() {
-  return fmt::format("constexpr int kPointers = {};\n", kMostPointers) + R"(
-typedef signed char i8;
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef long long i64;
-typedef unsigned long long u64;
+  return std::string(basic_source()) +
+         fmt::format("constexpr int kPointers = {};\n", kMostPointers) + R"(
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
 struct Args { void* p[kPointers]; };
 template <typename T, int N> struct alignas(sizeof(T) * N) Vec { T v[N]; };
 
-#ifdef __CUDACC_RTC__
-__device__ inline float from_f16(f16 x) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return y;
-}
-__device__ inline f16 to_f16(float x) {
-  f16 y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-  return y;
-}
-#else
-__device__ inline float from_f16(f16 x) {
-  const unsigned sign = (unsigned)(x.bits & 0x8000u) << 16, e = (x.bits >> 10) & 31u, m = x.bits & 1023u;
-  if (e == 31) return __uint_as_float(sign | 0x7f800000u | (m << 13));
-  if (e != 0) return __uint_as_float(sign | ((e + 112u) << 23) | (m << 13));
-  const float v = (float)m * (1.0f / 16777216.0f);
-  return sign ? -v : v;
-}
-__device__ inline f16 to_f16(float x) {
-  unsigned bits = __float_as_uint(x);
-  const unsigned sign = (bits >> 16) & 0x8000u;
-  bits &= 0x7fffffffu;
-  f16 y;
-  if (bits > 0x7f800000u) y.bits = (u16)(sign | 0x7e00u);
-  else if (bits >= 0x477ff000u) y.bits = (u16)(sign | 0x7c00u);
-  else if (bits < 0x38800000u)
-    y.bits = (u16)(sign | (__float_as_uint(__uint_as_float(bits) + 0.5f) - 0x3f000000u));
-  else y.bits = (u16)(sign | ((bits + 0xc8000fffu + ((bits >> 13) & 1u)) >> 13));
-  return y;
-}
-#endif
-__device__ inline float from_bf16(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
-__device__ inline bf16 to_bf16(float x) {
-  const unsigned bits = __float_as_uint(x);
-  bf16 y;
-  y.bits = x != x ? (u16)0x7fc0 : (u16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-  return y;
-}
+__device__ inline float from_f16(f16 x) { return half_to_float(x.bits); }
+__device__ inline f16 to_f16(float x) { return {float_to_half(x)}; }
+__device__ inline float from_bf16(bf16 x) { return bfloat_to_float(x.bits); }
+__device__ inline bf16 to_bf16(float x) { return {float_to_bfloat(x)}; }
 // As NumPy has it: what is no number stays so.
 template <typename T> __device__ inline T larger(T a, T b) { return a > b || a != a ? a : b; }
 template <typename T> __device__ inline T smaller(T a, T b) { return a < b || a != a ? a : b; }
