@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
+#include "device/caller_stream.h"
 #include "passes/row_wise.h"
 #include "xrt/error.h"
 
@@ -27,33 +29,74 @@ RowLayout row_layout(const Tensor& tensor, std::size_t axis) {
   return layout;
 }
 
+// Bytes of one tensor to another one; each lies on the host or on a device.
+void copy_bytes(const Tensor& from, std::size_t from_at, Tensor& to, std::size_t to_at,
+                std::size_t bytes) {
+  if (bytes == 0) return;
+  const auto* source = static_cast<const std::byte*>(from.raw()) + from_at;
+  auto* target = static_cast<std::byte*>(to.raw()) + to_at;
+  if (from.on_host() && to.on_host()) {
+    std::memcpy(target, source, bytes);
+    return;
+  }
+  const auto as_bytes = [&](const std::byte* data, Device device) {
+    return Tensor::wrap(DType::kUInt8, {static_cast<std::int64_t>(bytes)},
+                        const_cast<std::byte*>(data), nullptr, device);
+  };
+  Tensor written = as_bytes(target, to.device());
+  copy_elements(as_bytes(source, from.device()), written);
+}
+
+// What the caller has queued on a device is done before its memory is copied by the host's order.
+void wait_for_caller(const Tensor& tensor) {
+  CallerStream* stream = CallerStream::current();
+  if (!tensor.on_host() && stream != nullptr) stream->wait();
+}
+
 // Copies the first `rows` rows of each piece; the target has at least as many.
 void copy_rows(const Tensor& from, Tensor& to, std::size_t axis, std::size_t rows) {
   const RowLayout layout = row_layout(from, axis);
   const std::size_t from_piece = static_cast<std::size_t>(from.dims()[axis]) * layout.row_bytes;
   const std::size_t to_piece = static_cast<std::size_t>(to.dims()[axis]) * layout.row_bytes;
-  for (std::size_t i = 0; i < layout.outer && layout.row_bytes > 0; ++i) {
-    std::memcpy(to.data<std::byte>() + i * to_piece, from.data<std::byte>() + i * from_piece,
-                rows * layout.row_bytes);
+  for (std::size_t i = 0; i < layout.outer; ++i) {
+    copy_bytes(from, i * from_piece, to, i * to_piece, rows * layout.row_bytes);
   }
 }
 
 Tensor padded(const Tensor& tensor, std::size_t axis, std::int64_t size) {
+  wait_for_caller(tensor);
   Dims dims = tensor.dims();
   const auto rows = static_cast<std::size_t>(dims[axis]);
+  const auto wanted = static_cast<std::size_t>(size);
   dims[axis] = size;
-  Tensor result = Tensor::allocate(tensor.dtype(), std::move(dims));
+  Tensor result = Tensor::allocate(tensor.dtype(), std::move(dims), tensor.device());
   copy_rows(tensor, result, axis, rows);
   const RowLayout layout = row_layout(result, axis);
-  for (std::size_t i = 0; i < layout.outer && layout.row_bytes > 0; ++i) {
-    std::byte* piece =
-        result.data<std::byte>() + i * static_cast<std::size_t>(size) * layout.row_bytes;
-    const std::byte* last = piece + (rows - 1) * layout.row_bytes;
-    for (std::size_t r = rows; r < static_cast<std::size_t>(size); ++r) {
-      std::memcpy(piece + r * layout.row_bytes, last, layout.row_bytes);
+  for (std::size_t i = 0; i < layout.outer; ++i) {
+    // The last row, then as many as there are of it already.
+    const std::size_t last = i * wanted + rows - 1;
+    for (std::size_t have = 1, end = wanted - rows + 1; have < end;) {
+      const std::size_t more = std::min(have, end - have);
+      copy_bytes(result, last * layout.row_bytes, result, (last + have) * layout.row_bytes,
+                 more * layout.row_bytes);
+      have += more;
     }
   }
   return result;
+}
+
+// The first `size` rows. On a device nothing is moved where they lie together.
+Tensor first_rows(const Tensor& whole, std::size_t axis, std::int64_t size) {
+  Dims dims = whole.dims();
+  dims[axis] = size;
+  if (!whole.on_host() && row_layout(whole, axis).outer == 1) {
+    return Tensor::wrap(whole.dtype(), std::move(dims), const_cast<void*>(whole.raw()),
+                        std::make_shared<const Tensor>(whole), whole.device());
+  }
+  wait_for_caller(whole);
+  Tensor own = Tensor::allocate(whole.dtype(), std::move(dims), whole.device());
+  copy_rows(whole, own, axis, static_cast<std::size_t>(size));
+  return own;
 }
 
 // Whether rows can be copied by their bytes.
@@ -64,27 +107,16 @@ bool has_whole_bytes(DType dtype) { return dtype != DType::kString && bit_width(
 void PaddedRun::deliver(std::span<const Data> results, std::span<Data> outputs,
                         const std::vector<Port>& ports) const {
   for (std::size_t i = 0; i < results.size(); ++i) {
-    Tensor cut;
-    if (cuts_[i].axis < 0 || !results[i].is_tensor()) {
-      if (outputs[i].is_none()) {
-        outputs[i] = results[i];
-        continue;
-      }
-      cut = results[i].tensor();
-    } else {
-      const Tensor& whole = results[i].tensor();
-      const auto axis = static_cast<std::size_t>(cuts_[i].axis);
-      Dims dims = whole.dims();
-      dims[axis] = cuts_[i].size;
-      if (outputs[i].is_none()) {
-        Tensor own = Tensor::allocate(whole.dtype(), std::move(dims));
-        copy_rows(whole, own, axis, static_cast<std::size_t>(cuts_[i].size));
-        outputs[i] = std::move(own);
-        continue;
-      }
-      cut = Tensor::allocate(whole.dtype(), std::move(dims));
-      copy_rows(whole, cut, axis, static_cast<std::size_t>(cuts_[i].size));
+    Data made = results[i];
+    if (cuts_[i].axis >= 0 && results[i].is_tensor()) {
+      made =
+          first_rows(results[i].tensor(), static_cast<std::size_t>(cuts_[i].axis), cuts_[i].size);
     }
+    if (outputs[i].is_none()) {
+      outputs[i] = std::move(made);
+      continue;
+    }
+    const Tensor& cut = made.tensor();
     Tensor& given = outputs[i].tensor();
     if (given.dtype() != cut.dtype() || given.dims() != cut.dims()) {
       throw Error(ErrorCode::kInvalidArgument,

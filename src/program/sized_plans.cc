@@ -124,8 +124,8 @@ void SizedPlans::prepare() {
 
 // Ranges, and an engine that builds for one size at a time.
 void SizedPlans::prepare_buckets() {
-  const bool may_pad = !ranges_.empty() && !options_.training && options_.aliases.empty() &&
-                       options_.device == "cpu" && !is_auto(options_);
+  const bool may_pad =
+      !ranges_.empty() && !options_.training && options_.aliases.empty() && !is_auto(options_);
   const std::optional<Sizes> declared = declared_sizes();
   if (!may_pad || !declared) return;
   const auto open = specialised(*program_.graph(), types_of(*declared), options_);
