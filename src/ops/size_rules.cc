@@ -143,7 +143,7 @@ Refusal attention(const OperandSizes& o) {
   }
   if (const auto mask = o.dims(3)) {
     const Dims wanted{batch, (*q)[1], (*q)[2], length + past};
-    bool covers = mask->size() >= 2 && mask->size() <= 4 && mask->back() <= wanted.back();
+    bool covers = !mask->empty() && mask->size() <= 4 && mask->back() <= wanted.back();
     for (std::size_t i = 1; covers && i < mask->size(); ++i) {
       const std::int64_t size = (*mask)[mask->size() - 1 - i];
       covers = size == 1 || size == wanted[3 - i];
