@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "xrt/error.h"
 #include "xrt/export.h"
 
 namespace xrt::cuda {
@@ -28,6 +29,21 @@ XRT_API void* function_of(void* library, std::string_view title, const char* nam
 template <typename F>
 void resolve(void* library, std::string_view title, const char* name, F& entry) {
   entry = reinterpret_cast<F>(function_of(library, title, name));
+}
+
+// The functions of a library that one can do without: members of an Api, which `find(name, member)`
+// fills in. Api::trouble says why they are not there, or is empty.
+template <typename Api, typename Fill>
+Api open_if_there(const LibraryName& name, const Fill& fill) {
+  Api api = {};
+  try {
+    void* const library = open_library(name);
+    fill(api,
+         [&](const char* function, auto& entry) { resolve(library, name.title, function, entry); });
+  } catch (const Error& error) {
+    api.trouble = error.what();
+  }
+  return api;
 }
 
 }  // namespace xrt::cuda

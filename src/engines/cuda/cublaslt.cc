@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/cuda/cublaslt.h"
-
+// Products by cuBLASLt, opened at run time. The prototypes are those of its public API.
+#include <cstdint>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "device/cuda/libraries.h"
+#include "engines/cuda/computation.h"
 #include "xrt/error.h"
 
 namespace xrt::cuda {
@@ -43,36 +49,34 @@ struct Library {
   int (*heuristic)(void*, void*, void*, void*, void*, void*, void*, int, void*, int*);
   int (*multiply)(void*, void*, const void*, const void*, void*, const void*, void*, const void*,
                   const void*, void*, void*, void*, const void*, void*, std::size_t, void*);
+  int (*check_way)(void*, void*, void*, void*, void*, void*, const void*, void*);
   std::size_t (*version)();
   std::string trouble;
 };
 
 const Library& library() {
-  static const Library api = [] {
-    Library l = {};
-    try {
-      void* file = open_library({.title = kTitle,
-                                 .package = "nvidia-cublas",
-                                 .variable = "XRT_CUBLASLT",
-                                 .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
-                                 .helpers = {}});
-      resolve(file, kTitle, "cublasLtCreate", l.create);
-      resolve(file, kTitle, "cublasLtMatmulDescCreate", l.operation_create);
-      resolve(file, kTitle, "cublasLtMatmulDescDestroy", l.operation_destroy);
-      resolve(file, kTitle, "cublasLtMatmulDescSetAttribute", l.operation_set);
-      resolve(file, kTitle, "cublasLtMatrixLayoutCreate", l.layout_create);
-      resolve(file, kTitle, "cublasLtMatrixLayoutDestroy", l.layout_destroy);
-      resolve(file, kTitle, "cublasLtMatrixLayoutSetAttribute", l.layout_set);
-      resolve(file, kTitle, "cublasLtMatmulPreferenceCreate", l.preference_create);
-      resolve(file, kTitle, "cublasLtMatmulPreferenceDestroy", l.preference_destroy);
-      resolve(file, kTitle, "cublasLtMatmulPreferenceSetAttribute", l.preference_set);
-      resolve(file, kTitle, "cublasLtMatmulAlgoGetHeuristic", l.heuristic);
-      resolve(file, kTitle, "cublasLtMatmul", l.multiply);
-      resolve(file, kTitle, "cublasLtGetVersion", l.version);
-    } catch (const Error& error) {
-      l.trouble = error.what();
-    }
-    return l;
+  static const auto api = [] {
+    const LibraryName name{.title = kTitle,
+                           .package = "nvidia-cublas",
+                           .variable = "XRT_CUBLASLT",
+                           .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
+                           .helpers = {}};
+    return open_if_there<Library>(name, [](Library& l, const auto& find) {
+      find("cublasLtCreate", l.create);
+      find("cublasLtMatmulDescCreate", l.operation_create);
+      find("cublasLtMatmulDescDestroy", l.operation_destroy);
+      find("cublasLtMatmulDescSetAttribute", l.operation_set);
+      find("cublasLtMatrixLayoutCreate", l.layout_create);
+      find("cublasLtMatrixLayoutDestroy", l.layout_destroy);
+      find("cublasLtMatrixLayoutSetAttribute", l.layout_set);
+      find("cublasLtMatmulPreferenceCreate", l.preference_create);
+      find("cublasLtMatmulPreferenceDestroy", l.preference_destroy);
+      find("cublasLtMatmulPreferenceSetAttribute", l.preference_set);
+      find("cublasLtMatmulAlgoGetHeuristic", l.heuristic);
+      find("cublasLtMatmulAlgoCheck", l.check_way);
+      find("cublasLtMatmul", l.multiply);
+      find("cublasLtGetVersion", l.version);
+    });
   }();
   return api;
 }
@@ -113,87 +117,141 @@ std::uint32_t alignment_of(const View& view) {
   return alignment;
 }
 
-}  // namespace
+using Owned = std::shared_ptr<void>;  // a description of the library's
 
-const std::string& cublas_trouble() { return library().trouble; }
-std::string cublas_version() { return std::to_string(library().version()); }
+class Product final : public Computation {
+ public:
+  Product(const LibraryOptions& options, const ProductStep& step, std::string_view saved);
 
-void* Product::layout(const ProductStep::Matrix& matrix, DType dtype) const {
-  void* made = nullptr;
-  check(library().layout_create(&made, data_type(dtype), static_cast<std::uint64_t>(matrix.rows),
+  std::size_t way_count() const override { return ways_.size(); }
+  using Computation::workspace_bytes;
+  std::size_t workspace_bytes(std::size_t way) const override { return ways_[way].workspace; }
+  void queue(const Addresses& addresses, void* workspace, void* stream) const override;
+  std::string save() const override {
+    return {reinterpret_cast<const char*>(&ways_[chosen()]), sizeof(Way)};
+  }
+
+ private:
+  struct Way {  // cublasLtMatmulHeuristicResult_t
+    std::uint64_t algorithm[8];
+    std::size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+  };
+  Owned layout(const ProductStep::Matrix& matrix, DType dtype) const;
+  void find_ways();
+  void restore_way(std::string_view saved);
+
+  int device_;
+  ProductStep step_;
+  Owned operation_, a_, b_, c_, d_;
+  std::vector<Way> ways_;
+};
+
+Owned Product::layout(const ProductStep::Matrix& matrix, DType dtype) const {
+  void* raw = nullptr;
+  check(library().layout_create(&raw, data_type(dtype), static_cast<std::uint64_t>(matrix.rows),
                                 static_cast<std::uint64_t>(matrix.columns), matrix.leading),
         "cublasLtMatrixLayoutCreate");
-  const auto count = static_cast<std::int32_t>(step_.batch);
-  check(library().layout_set(made, kBatchCount, &count, sizeof(count)),
-        "cublasLtMatrixLayoutSetAttribute");
-  check(library().layout_set(made, kBatchStride, &matrix.batch_stride, sizeof(matrix.batch_stride)),
-        "cublasLtMatrixLayoutSetAttribute");
+  Owned made(raw, [](void* layout) { library().layout_destroy(layout); });
+  const auto set = [&](int attribute, const auto& value) {
+    check(library().layout_set(raw, attribute, &value, sizeof(value)),
+          "cublasLtMatrixLayoutSetAttribute");
+  };
+  set(kBatchCount, static_cast<std::int32_t>(step_.batch));
+  set(kBatchStride, matrix.batch_stride);
   return made;
 }
 
-Product::Product(int device, const ProductStep& step, bool tf32) : device_(device), step_(step) {
+Product::Product(const LibraryOptions& options, const ProductStep& step, std::string_view saved)
+    : device_(options.device), step_(step) {
   const Library& l = library();
   const bool is_double = step.dtype == DType::kFloat64;
   int compute = is_double ? kCompute64 : kCompute32;
-  if (step.factors == DType::kFloat32 && tf32) compute = kComputeTf32;
-  check(l.operation_create(&operation_, compute, is_double ? kReal64 : kReal32),
+  if (step.factors == DType::kFloat32 && options.tf32) compute = kComputeTf32;
+  void* operation = nullptr;
+  check(l.operation_create(&operation, compute, is_double ? kReal64 : kReal32),
         "cublasLtMatmulDescCreate");
-  if (step.a.transposed) set_operation(operation_, kTransposeA, kTransposed);
-  if (step.b.transposed) set_operation(operation_, kTransposeB, kTransposed);
+  operation_ = {operation, [](void* made) { library().operation_destroy(made); }};
+  if (step.a.transposed) set_operation(operation_.get(), kTransposeA, kTransposed);
+  if (step.b.transposed) set_operation(operation_.get(), kTransposeB, kTransposed);
   int epilogue = 0;
   if (step.activation == Activation::kRelu) epilogue |= kRelu;
   if (step.activation == Activation::kGeluTanh) epilogue |= kGelu;
   if (step.bias) epilogue |= kBias;
-  set_operation(operation_, kEpilogue, epilogue == 0 ? kNothing : epilogue);
-  if (step.bias) set_operation(operation_, kBiasType, data_type(step.dtype));
+  set_operation(operation_.get(), kEpilogue, epilogue == 0 ? kNothing : epilogue);
+  if (step.bias) set_operation(operation_.get(), kBiasType, data_type(step.dtype));
   a_ = layout(step.a, step.factors);
   b_ = layout(step.b, step.factors);
   c_ = layout(step.c, step.dtype);
   d_ = layout(step.d, step.dtype);
+  if (saved.empty()) {
+    find_ways();
+  } else {
+    restore_way(saved);
+  }
+}
+
+void Product::find_ways() {
+  const Library& l = library();
   void* preference = nullptr;
   check(l.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+  const Owned owner(preference, [](void* made) { library().preference_destroy(made); });
   const auto prefer = [&](int attribute, const auto& value) {
     l.preference_set(preference, attribute, &value, sizeof(value));
   };
   prefer(kMostWorkspace, kWorkspaceLimit);
-  prefer(kAlignmentOfA, alignment_of(step.a.view));
-  prefer(kAlignmentOfB, alignment_of(step.b.view));
-  prefer(kAlignmentOfC, alignment_of(step.c.view));
+  prefer(kAlignmentOfA, alignment_of(step_.a.view));
+  prefer(kAlignmentOfB, alignment_of(step_.b.view));
+  prefer(kAlignmentOfC, alignment_of(step_.c.view));
   ways_.resize(kMostWays);
   int found = 0;
-  const int status = l.heuristic(handle_of(device_), operation_, a_, b_, c_, d_, preference,
-                                 kMostWays, ways_.data(), &found);
-  l.preference_destroy(preference);
+  const int status = l.heuristic(handle_of(device_), operation_.get(), a_.get(), b_.get(), c_.get(),
+                                 d_.get(), preference, kMostWays, ways_.data(), &found);
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   ways_.resize(static_cast<std::size_t>(found));
   std::erase_if(ways_, [](const Way& way) { return way.state != 0; });
   if (ways_.empty()) throw Error(ErrorCode::kUnsupported, "cuBLASLt: it has no way");
 }
 
-Product::~Product() {
-  const Library& l = library();
-  for (void* matrix : {a_, b_, c_, d_}) {
-    if (matrix != nullptr) l.layout_destroy(matrix);
-  }
-  if (operation_ != nullptr) l.operation_destroy(operation_);
+void Product::restore_way(std::string_view saved) {
+  Way way = {}, checked = {};
+  if (saved.size() != sizeof(way)) throw Error(ErrorCode::kEngine, "cuBLASLt: no saved way");
+  std::memcpy(&way, saved.data(), sizeof(way));
+  check(library().check_way(handle_of(device_), operation_.get(), a_.get(), b_.get(), c_.get(),
+                            d_.get(), way.algorithm, &checked),
+        "cublasLtMatmulAlgoCheck");
+  way.workspace = checked.workspace;
+  ways_.push_back(way);
 }
 
 void Product::queue(const Addresses& addresses, void* workspace, void* stream) const {
   if (step_.bias) {
     // The description holds the address; others queue the same one for other memory.
     void* const bias = addresses(*step_.bias);
-    set_operation(operation_, kBiasPointer, bias);
+    set_operation(operation_.get(), kBiasPointer, bias);
   }
   const double alpha64 = step_.alpha, beta64 = step_.beta;
   const bool is_double = step_.dtype == DType::kFloat64;
   const void* alpha = is_double ? static_cast<const void*>(&alpha64) : &step_.alpha;
   const void* beta = is_double ? static_cast<const void*>(&beta64) : &step_.beta;
-  const Way& way = ways_[chosen_];
-  check(library().multiply(handle_of(device_), operation_, alpha, addresses(step_.a.view), a_,
-                           addresses(step_.b.view), b_, beta, addresses(step_.c.view), c_,
-                           addresses(step_.d.view), d_, way.algorithm, workspace, way.workspace,
-                           stream),
+  const Way& way = ways_[chosen()];
+  check(library().multiply(handle_of(device_), operation_.get(), alpha, addresses(step_.a.view),
+                           a_.get(), addresses(step_.b.view), b_.get(), beta,
+                           addresses(step_.c.view), c_.get(), addresses(step_.d.view), d_.get(),
+                           way.algorithm, workspace, way.workspace, stream),
         "cublasLtMatmul");
+}
+
+}  // namespace
+
+const std::string& cublas_trouble() { return library().trouble; }
+std::string cublas_version() { return std::to_string(library().version()); }
+
+std::unique_ptr<Computation> make_product(const LibraryOptions& options, const ProductStep& step,
+                                          std::string_view saved) {
+  return std::make_unique<Product>(options, step, saved);
 }
 
 }  // namespace xrt::cuda

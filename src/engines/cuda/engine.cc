@@ -69,6 +69,20 @@ class CudaEngine final : public Engine {
 
   std::shared_ptr<const Executable> compile(const Function& function,
                                             const CompileOptions& options) const override {
+    return std::make_shared<CudaExecutable>(function, ordinal_of(options), options,
+                                            own_options(options));
+  }
+  std::shared_ptr<const Executable> load(const TensorView& blob, const Function& function,
+                                         const CompileOptions& options) const override {
+    return std::make_shared<CudaExecutable>(function, ordinal_of(options), own_options(options),
+                                            tensor_of(blob));
+  }
+
+ private:
+  static int ordinal_of(const CompileOptions& options) {
+    return device_of(options.device).value_or(Device{}).ordinal;
+  }
+  static ExecutableOptions own_options(const CompileOptions& options) {
     ExecutableOptions own;
     own.tf32 = is_set(options, "tf32", own.tf32);
     own.graph = is_set(options, "graph", own.graph);
@@ -76,11 +90,9 @@ class CudaEngine final : public Engine {
     own.use_libraries = is_set(options, "libraries", own.use_libraries);
     const auto source = options.engine_options.find("source_dir");
     if (source != options.engine_options.end()) own.source_dir = source->second;
-    const int device = device_of(options.device).value_or(Device{}).ordinal;
-    return std::make_shared<CudaExecutable>(function, device, options, own);
+    return own;
   }
 
- private:
   const int gpus_ = CudaDriver::device_count();
   EngineInfo info_;
 };

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "device/cuda/nvrtc.h"
 #include "device/cuda_driver.h"
@@ -17,6 +18,7 @@
 #include "engine/host.h"
 #include "engines/cuda/attention.h"
 #include "engines/cuda/planner.h"
+#include "ir/flat.h"
 #include "xrt/error.h"
 
 namespace xrt::cuda {
@@ -51,31 +53,38 @@ std::string description(const Step& step) {
                     fmt::join(convolution->dilations, ","), fmt::join(convolution->pads_begin, ","),
                     fmt::join(convolution->pads_end, ","), convolution->bias.has_value(),
                     convolution->residual.has_value(), static_cast<int>(convolution->activation));
+  } else if (const auto* attention = std::get_if<AttentionStep>(&step.work)) {
+    for (const View* view : {&attention->q, &attention->k, &attention->v, &attention->o}) {
+      add(*view);
+    }
+    if (attention->mask) add(*attention->mask);
+    text += fmt::format("{} {}", attention->scale, attention->causal);
   }
   return text;
 }
 
-}  // namespace
-
-std::size_t CudaExecutable::Library::way_count() const {
-  return product ? product->way_count() : convolution->way_count();
-}
-void CudaExecutable::Library::choose(std::size_t way) const {
-  product ? product->choose(way) : convolution->choose(way);
-}
-std::size_t CudaExecutable::Library::workspace_bytes() const {
-  return product ? product->workspace_bytes() : convolution->workspace_bytes();
-}
-void CudaExecutable::Library::queue(const Addresses& addresses, void* workspace,
-                                    void* stream) const {
-  if (product) {
-    product->queue(addresses, workspace, stream);
-  } else {
-    convolution->queue(addresses, workspace, stream);
+// Memory of constants, by what lies in it: functions of one model for several sizes share it.
+class SharedConstants {
+ public:
+  static SharedConstants& get() {
+    static auto* const all = new SharedConstants();  // as long as the process
+    return *all;
   }
-}
+  std::shared_ptr<void> find(int device, const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.find({device, key});
+    return found == blocks_.end() ? nullptr : found->second.lock();
+  }
+  void keep(int device, const std::string& key, const std::shared_ptr<void>& block) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(blocks_, [](const auto& entry) { return entry.second.expired(); });
+    blocks_[{device, key}] = block;
+  }
 
-namespace {
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int, std::string>, std::weak_ptr<void>> blocks_;
+};
 
 // Memory that a run gives away, which may be let go of before the run has written it.
 struct Result {
@@ -130,74 +139,153 @@ CudaExecutable::CudaExecutable(const Function& function, int device, const Compi
     : device_(device), options_(own) {
   const CudaDriver::Scope scope(CudaDriver::get(), device);
   make_plan(function);
-  if (log_debug_enabled()) {
-    log_debug(fmt::format("cuda: function '{}':\n{}", function.name, plan_.source));
-  }
-  if (!own.source_dir.empty()) {
-    std::filesystem::create_directories(own.source_dir);
-    write_file_atomic(std::filesystem::path(own.source_dir) / (function.name + ".cu"),
-                      plan_.source);
-  }
   if (options.progress) options.progress("compiling kernels", 0.2);
   const bool has_kernels =
       std::any_of(plan_.steps.begin(), plan_.steps.end(),
                   [](const Step& step) { return std::holds_alternative<KernelStep>(step.work); });
-  if (has_kernels) {
-    module_ =
-        std::make_unique<Module>(device, compile(plan_.source, device_facts(device).capability));
-    for (const Step& step : plan_.steps) {
-      const auto* kernel = std::get_if<KernelStep>(&step.work);
-      if (kernel == nullptr || kernels_.contains(kernel->kernel)) continue;
-      kernels_[kernel->kernel] = module_->kernel(kernel->kernel);
-    }
-  }
+  if (has_kernels) compiled_.code = compile(plan_.source, device_facts(device).capability);
+  load_code();
   const Stream stream(device);
   if (options.progress) options.progress("loading weights", 0.4);
   load_constants(stream.get());
   measure_ways(options, stream.get());
-  for (const auto& [step, library] : libraries_) {
-    if (plan_.steps[step].once) continue;
-    workspace_bytes_ = std::max(workspace_bytes_, rounded_up(library.workspace_bytes()));
+  find_workspace();
+}
+
+CudaExecutable::CudaExecutable(const Function& function, int device, const ExecutableOptions& own,
+                               const Tensor& blob)
+    : device_(device), options_(own) {
+  const CudaDriver::Scope scope(CudaDriver::get(), device);
+  FlatReader reader(blob);
+  const std::string made_for = reader.text();
+  compiled_.code = reader.text();
+  for (std::set<std::string>* names : {&compiled_.generated, &compiled_.unfused}) {
+    for (std::int64_t left = reader.number(); left > 0; --left) names->insert(reader.text());
   }
+  for (std::int64_t left = reader.number(); left > 0; --left) {
+    const auto step = static_cast<std::size_t>(reader.number());
+    compiled_.ways[step] = reader.text();
+  }
+  reader.end();
+  plan_once(function);
+  if (made_for != key()) {
+    throw Error(ErrorCode::kEngine, "cuda: these bytes are of another function or another device");
+  }
+  const LibraryOptions library{device_, options_.tf32};
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    const auto way = compiled_.ways.find(s);
+    const std::string_view saved =
+        way == compiled_.ways.end() ? std::string_view() : std::string_view(way->second);
+    auto computation = make_computation(library, plan_.steps[s], saved);
+    if (computation) computations_[s] = std::move(computation);
+  }
+  load_code();
+  const Stream stream(device);
+  load_constants(stream.get());
+  find_workspace();
 }
 
 CudaExecutable::~CudaExecutable() = default;
 
-// Where a library has no way to compute a step, the function is planned again without.
-void CudaExecutable::make_plan(const Function& given) {
-  xrt::Graph graph = graph_of(given.graph);
-  narrow_attention(graph);
-  const Function function{given.name, view_of(graph), given.aliases, {}};
-  PlanOptions plan_options;
-  plan_options.has_cublas = options_.use_libraries && cublas_trouble().empty();
-  plan_options.has_cudnn = options_.use_libraries && cudnn_trouble().empty();
-  do {
-    plan_ = Planner(function, plan_options).run();
-  } while (!make_libraries(plan_options));
+std::optional<std::string> CudaExecutable::serialize() const {
+  FlatWriter writer;
+  writer.text(key()).text(compiled_.code);
+  for (const std::set<std::string>* names : {&compiled_.generated, &compiled_.unfused}) {
+    writer.number(static_cast<std::int64_t>(names->size()));
+    for (const std::string& name : *names) writer.text(name);
+  }
+  writer.number(static_cast<std::int64_t>(computations_.size()));
+  {
+    const std::lock_guard lock(queue_mutex_);
+    for (const auto& [step, computation] : computations_) {
+      writer.number(static_cast<std::int64_t>(step)).text(computation->save());
+    }
+  }
+  std::string bytes;
+  for (const std::string_view piece : writer.finish()) bytes += piece;
+  return bytes;
 }
 
-bool CudaExecutable::make_libraries(PlanOptions& plan_options) {
-  libraries_.clear();
+// Of what the saved code and ways hold for.
+std::string CudaExecutable::key() const {
+  const DeviceFacts facts = device_facts(device_);
+  Hasher hasher;
+  hasher.add(std::int64_t{facts.capability}).add(std::int64_t{facts.processors});
+  hasher.add(plan_.source);
+  for (const Step& step : plan_.steps) hasher.add(description(step));
+  return hasher.digest().hex();
+}
+
+PlanOptions CudaExecutable::plan_options() const {
+  return {.has_cublas = options_.use_libraries && cublas_trouble().empty(),
+          .has_cudnn = options_.use_libraries && cudnn_trouble().empty(),
+          .generated = compiled_.generated,
+          .unfused = compiled_.unfused};
+}
+
+void CudaExecutable::plan_once(const Function& given) {
+  xrt::Graph graph = graph_of(given.graph);
+  const PlanOptions options = plan_options();
+  expand_attention(graph);
+  if (options.has_cudnn) {
+    fuse_attention(graph, options.unfused);
+    join_projections(graph);
+  }
+  narrow_attention(graph);
+  remove_unread(graph);
+  graph.compact();
+  plan_ = Planner({given.name, view_of(graph), given.aliases, {}}, options).run();
+  if (log_debug_enabled()) {
+    log_debug(fmt::format("cuda: function '{}':\n{}", given.name, plan_.source));
+  }
+  if (options_.source_dir.empty()) return;
+  std::filesystem::create_directories(options_.source_dir);
+  write_file_atomic(std::filesystem::path(options_.source_dir) / (given.name + ".cu"),
+                    plan_.source);
+}
+
+// Where a library has no way to compute a step, the function is planned again without.
+void CudaExecutable::make_plan(const Function& given) {
+  do {
+    plan_once(given);
+  } while (!make_computations());
+}
+
+bool CudaExecutable::make_computations() {
+  const LibraryOptions library{device_, options_.tf32};
+  computations_.clear();
   bool has_all = true;
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const Step& step = plan_.steps[s];
     try {
-      if (const auto* product = std::get_if<ProductStep>(&step.work)) {
-        libraries_[s].product = std::make_unique<Product>(device_, *product, options_.tf32);
-      } else if (const auto* convolution = std::get_if<ConvolutionStep>(&step.work)) {
-        libraries_[s].convolution =
-            std::make_unique<Convolution>(device_, *convolution, options_.tf32);
+      if (auto computation = make_computation(library, step)) {
+        computations_[s] = std::move(computation);
       }
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnsupported) throw;
       log_debug(fmt::format("cuda: {}: {}", step.what, error.what()));
-      if (!plan_options.unfused.insert(step.first).second) {
-        plan_options.generated.insert(step.first);
-      }
+      if (!compiled_.unfused.insert(step.first).second) compiled_.generated.insert(step.first);
       has_all = false;
     }
   }
   return has_all;
+}
+
+void CudaExecutable::load_code() {
+  if (compiled_.code.empty()) return;
+  module_ = std::make_unique<Module>(device_, compiled_.code);
+  for (const Step& step : plan_.steps) {
+    const auto* kernel = std::get_if<KernelStep>(&step.work);
+    if (kernel == nullptr || kernels_.contains(kernel->kernel)) continue;
+    kernels_[kernel->kernel] = module_->kernel(kernel->kernel);
+  }
+}
+
+void CudaExecutable::find_workspace() {
+  for (const auto& [step, computation] : computations_) {
+    if (plan_.steps[step].once) continue;
+    workspace_bytes_ = std::max(workspace_bytes_, rounded_up(computation->workspace_bytes()));
+  }
 }
 
 void* CudaExecutable::address(const View& view, void* arena) const {
@@ -220,8 +308,8 @@ void CudaExecutable::queue_step(std::size_t index, void* arena, void* workspace,
     return;
   }
   try {
-    libraries_.at(index).queue([&](const View& view) { return address(view, arena); }, workspace,
-                               stream);
+    computations_.at(index)->queue([&](const View& view) { return address(view, arena); },
+                                   workspace, stream);
   } catch (const Error& error) {
     throw Error(error.code(), step.what + ": " + error.what());
   }
@@ -234,7 +322,49 @@ void CudaExecutable::queue_steps(bool once, void* arena, void* workspace, void* 
   }
 }
 
+// Of what lies in the memory of constants: those that are given, and how others are made of them.
+std::string CudaExecutable::key_of_constants() const {
+  Hasher hasher;
+  for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
+    const Buffer& buffer = plan_.buffers[b];
+    if (!buffer.constant) continue;
+    const Digest content = hash_large(buffer.constant->raw(), buffer.constant->bytes(), 1);
+    hasher.add(static_cast<std::int64_t>(buffer.place));
+    hasher.add(static_cast<std::int64_t>(plan_.offsets[b])).add(content.hex());
+  }
+  const auto add = [&](const View& view) {
+    const auto b = static_cast<std::size_t>(view.buffer);
+    hasher.add(static_cast<std::int64_t>(plan_.buffers[b].place));
+    hasher.add(static_cast<std::int64_t>(plan_.offsets[b] + view.byte_offset()));
+  };
+  for (const Step& step : plan_.steps) {
+    if (!step.once) continue;
+    hasher.add(description(step));
+    if (const auto* kernel = std::get_if<KernelStep>(&step.work)) {
+      hasher.add(plan_.kernels.at(kernel->kernel));
+      for (const View& view : kernel->reads) add(view);
+      for (const View& view : kernel->writes) add(view);
+    }
+    for (const auto* list : {&step.reads, &step.writes}) {
+      for (const int buffer : *list) {
+        hasher.add(static_cast<std::int64_t>(plan_.offsets[static_cast<std::size_t>(buffer)]));
+      }
+    }
+  }
+  return hasher.digest().hex();
+}
+
 void CudaExecutable::load_constants(void* stream) {
+  const std::string key = key_of_constants();
+  constants_ = SharedConstants::get().find(device_, key);
+  if (constants_ == nullptr) {
+    make_constants(stream);
+    SharedConstants::get().keep(device_, key, constants_);
+  }
+  for (Buffer& buffer : plan_.buffers) buffer.constant.reset();
+}
+
+void CudaExecutable::make_constants(void* stream) {
   MemoryPool& pool = MemoryPool::of(device_);
   constants_ = pool.allocate(plan_.constant_bytes, stream,
                              fmt::format("the weights of function '{}'", plan_.name));
@@ -249,8 +379,8 @@ void CudaExecutable::load_constants(void* stream) {
                    buffer.constant->bytes(), stream);
   }
   std::size_t workspace = 0;
-  for (const auto& [step, library] : libraries_) {
-    if (plan_.steps[step].once) workspace = std::max(workspace, library.workspace_bytes());
+  for (const auto& [step, computation] : computations_) {
+    if (plan_.steps[step].once) workspace = std::max(workspace, computation->workspace_bytes());
   }
   const std::shared_ptr<void> scratch = pool.allocate(
       workspace, stream, fmt::format("loading the weights of function '{}'", plan_.name));
@@ -258,7 +388,6 @@ void CudaExecutable::load_constants(void* stream) {
   queue_steps(/*once=*/true, /*arena=*/nullptr, scratch.get(), stream);
   CudaDriver::get().synchronize(device_, stream);
   loading_.reset();
-  for (Buffer& buffer : plan_.buffers) buffer.constant.reset();
 }
 
 // The fastest way of each product and convolution, in a row of runs as in a graph.
@@ -266,22 +395,20 @@ void CudaExecutable::measure_ways(const CompileOptions& options, void* stream) {
   if (!options_.measure) return;
   std::map<std::string, std::size_t> known;
   std::size_t workspace = 0;
-  for (const auto& [step, library] : libraries_) {
-    for (std::size_t way = 0; way < library.way_count(); ++way) {
-      library.choose(way);
-      workspace = std::max(workspace, library.workspace_bytes());
+  for (const auto& [step, computation] : computations_) {
+    for (std::size_t way = 0; way < computation->way_count(); ++way) {
+      workspace = std::max(workspace, computation->workspace_bytes(way));
     }
-    library.choose(0);
   }
   std::shared_ptr<void> arena;
   Event begin(device_, /*timed=*/true);
   Event end(device_, /*timed=*/true);
   std::size_t done = 0;
-  for (const auto& entry : libraries_) {
+  for (const auto& entry : computations_) {
     const std::size_t step = entry.first;
-    const Library& library = entry.second;
+    Computation& computation = *entry.second;
     ++done;
-    if (library.way_count() < 2 || plan_.steps[step].once) continue;
+    if (computation.way_count() < 2 || plan_.steps[step].once) continue;
     const auto [choice, is_new] = known.try_emplace(description(plan_.steps[step]), 0);
     if (is_new) {
       if (!arena) {
@@ -292,12 +419,12 @@ void CudaExecutable::measure_ways(const CompileOptions& options, void* stream) {
       if (options.progress) {
         options.progress(
             "timing " + plan_.steps[step].what,
-            0.5 + 0.5 * static_cast<double>(done) / static_cast<double>(libraries_.size()));
+            0.5 + 0.5 * static_cast<double>(done) / static_cast<double>(computations_.size()));
       }
       void* const scratch = static_cast<std::byte*>(arena.get()) + plan_.arena_bytes;
       float best = std::numeric_limits<float>::infinity();
-      for (std::size_t way = 0; way < library.way_count(); ++way) {
-        library.choose(way);
+      for (std::size_t way = 0; way < computation.way_count(); ++way) {
+        computation.choose(way);
         try {
           constexpr int kRuns = 10;
           constexpr int kTurns = 3;
@@ -322,9 +449,9 @@ void CudaExecutable::measure_ways(const CompileOptions& options, void* stream) {
         }
       }
       log_debug(fmt::format("cuda: {}: way {} of {} takes {:.2f} µs", plan_.steps[step].what,
-                            choice->second, library.way_count(), best * 100));
+                            choice->second, computation.way_count(), best * 100));
     }
-    library.choose(choice->second);
+    computation.choose(choice->second);
   }
   CudaDriver::get().synchronize(device_, stream);
 }
@@ -336,17 +463,18 @@ ExecutableInfo CudaExecutable::info() const {
   info.threads = 1;  // the caller waits, and nobody computes here
   info.device = {DeviceKind::kCuda, device_};
   info.follows_stream = true;
-  std::size_t kernels = 0, products = 0, convolutions = 0;
+  std::size_t kernels = 0, products = 0, convolutions = 0, attentions = 0;
   for (const Step& step : plan_.steps) {
     if (step.once) continue;
     kernels += std::holds_alternative<KernelStep>(step.work) ? 1 : 0;
     products += std::holds_alternative<ProductStep>(step.work) ? 1 : 0;
     convolutions += std::holds_alternative<ConvolutionStep>(step.work) ? 1 : 0;
+    attentions += std::holds_alternative<AttentionStep>(step.work) ? 1 : 0;
   }
-  info.remarks.push_back(
-      fmt::format("{} generated kernels, {} products by cuBLASLt and {} "
-                  "convolutions by cuDNN in {}",
-                  kernels, products, convolutions, options_.graph ? "one CUDA graph" : "turn"));
+  info.remarks.push_back(fmt::format(
+      "{} generated kernels, {} products by cuBLASLt, {} convolutions and {} "
+      "attentions by cuDNN in {}",
+      kernels, products, convolutions, attentions, options_.graph ? "one CUDA graph" : "turn"));
   if (options_.use_libraries) {
     for (const std::string* trouble : {&cublas_trouble(), &cudnn_trouble()}) {
       if (!trouble->empty()) info.remarks.push_back(trouble->substr(0, trouble->find(". Tried")));

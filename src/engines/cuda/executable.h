@@ -8,13 +8,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "device/cuda/compute.h"
-#include "engines/cuda/cudnn.h"
+#include "engines/cuda/computation.h"
 #include "engines/cuda/plan.h"
 #include "xrt/engine.h"
+#include "xrt/tensor.h"
 
 namespace xrt::cuda {
 
@@ -26,32 +29,43 @@ struct ExecutableOptions {
   std::string source_dir = {};  // a folder for each function's source
 };
 
+// What compiling finds out, for a function that is loaded again: the code, which nodes the
+// libraries refuse, and the ways of those steps that they compute.
+struct Compiled {
+  std::string code;                          // of the generated kernels; empty where there are none
+  std::set<std::string> generated, unfused;  // as in PlanOptions
+  std::map<std::size_t, std::string> ways;   // by step
+};
+
 class CudaExecutable final : public Executable {
  public:
+  // Compiles the function.
   CudaExecutable(const Function& function, int device, const CompileOptions& options,
                  const ExecutableOptions& own);
+  // From serialize()'s bytes. Throws kEngine where they are of another function, device or library.
+  CudaExecutable(const Function& function, int device, const ExecutableOptions& own,
+                 const Tensor& blob);
   ~CudaExecutable() override;
 
   ExecutableInfo info() const override;
   std::unique_ptr<RunContext> create_context() const override;
   void run(const RunArgs& args) const override;
+  std::optional<std::string> serialize() const override;
 
  private:
   class Context;
 
-  // What a library computes; by the position of its step.
-  struct Library {
-    std::unique_ptr<Product> product;
-    std::unique_ptr<Convolution> convolution;
-    std::size_t way_count() const;
-    void choose(std::size_t way) const;
-    std::size_t workspace_bytes() const;
-    void queue(const Addresses& addresses, void* workspace, void* stream) const;
-  };
-
+  struct PlanOptions plan_options() const;
+  // The plan of what the libraries do not refuse as far as it is known.
+  void plan_once(const Function& function);
   void make_plan(const Function& function);
-  bool make_libraries(struct PlanOptions& plan_options);
+  bool make_computations();
+  void load_code();
+  std::string key_of_constants() const;
   void load_constants(void* stream);
+  void make_constants(void* stream);
+  void find_workspace();
+  std::string key() const;
   void measure_ways(const CompileOptions& options, void* stream);
   void* address(const View& view, void* arena) const;
   void queue_step(std::size_t step, void* arena, void* workspace, void* stream) const;
@@ -63,7 +77,8 @@ class CudaExecutable final : public Executable {
   Plan plan_;
   std::unique_ptr<Module> module_;
   std::map<std::string, void*> kernels_;
-  std::map<std::size_t, Library> libraries_;
+  Compiled compiled_;
+  std::map<std::size_t, std::unique_ptr<Computation>> computations_;  // by step
   std::shared_ptr<void> constants_, loading_;
   std::size_t workspace_bytes_ = 0;
   // Descriptions of products hold addresses while their steps are queued.

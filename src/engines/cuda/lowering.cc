@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "engines/cuda/attention.h"
 #include "engines/cuda/fused.h"
 #include "xrt/error.h"
 
@@ -20,27 +21,11 @@ const LoweringRegistry& LoweringRegistry::get() {
     add_indexing(all);
     add_windows(all);
     add_linear(all);
+    add_attention(all);
+    add_quantized(all);
     return all;
   }();
   return registry;
-}
-
-void LoweringRegistry::add(std::string op, Lowering lowering) {
-  if (lowerings_.contains(op)) {
-    throw Error(ErrorCode::kInternal, "cuda: " + op + " has a lowering already");
-  }
-  lowerings_.emplace(std::move(op), std::move(lowering));
-}
-
-const Lowering* LoweringRegistry::find(std::string_view op) const {
-  const auto it = lowerings_.find(op);
-  return it == lowerings_.end() ? nullptr : &it->second;
-}
-
-std::vector<std::string> LoweringRegistry::ops() const {
-  std::vector<std::string> names;
-  for (const auto& [op, lowering] : lowerings_) names.push_back(op);
-  return names;
 }
 
 Support supports_node(const GraphView& graph, NodeId id) {
@@ -80,6 +65,10 @@ void emit_group(Planner& planner, const Group& group) {
       break;
   }
   const NodeView node = planner.graph().node(group.nodes.front());
+  if (node.qualified_op() == kAttentionOp) {
+    emit_attention(planner, node);
+    return;
+  }
   const Lowering* lowering = LoweringRegistry::get().find(node);
   if (lowering == nullptr || !lowering->emit) {
     throw Error(ErrorCode::kUnsupported, "cuda: there is no lowering of " + planner.what());

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/op_table.h"
 #include "engines/cuda/groups.h"
 #include "engines/cuda/planner.h"
 #include "xrt/engine.h"
@@ -37,16 +37,11 @@ struct Lowering {
       first_axis = {};
 };
 
-class LoweringRegistry {
+class LoweringRegistry : public OpTable<Lowering> {
  public:
   static const LoweringRegistry& get();
-  void add(std::string op, Lowering lowering);
-  const Lowering* find(std::string_view op) const;  // qualified name
+  using OpTable<Lowering>::find;
   const Lowering* find(const NodeView& node) const { return find(node.qualified_op()); }
-  std::vector<std::string> ops() const;
-
- private:
-  std::map<std::string, Lowering, std::less<>> lowerings_;
 };
 
 // The families, one file each.
@@ -57,6 +52,8 @@ void add_shapes(LoweringRegistry& registry);
 void add_indexing(LoweringRegistry& registry);
 void add_windows(LoweringRegistry& registry);
 void add_linear(LoweringRegistry& registry);
+void add_attention(LoweringRegistry& registry);
+void add_quantized(LoweringRegistry& registry);
 
 // Whether the engine computes the node on a device.
 Support supports_node(const GraphView& graph, NodeId node);
@@ -65,6 +62,8 @@ Support supports_node(const GraphView& graph, NodeId node);
 void emit_group(Planner& planner, const Group& group);
 void emit_convolution(Planner& planner, const Group& group);
 void emit_product(Planner& planner, const Group& group);
+// Of kAttentionOp (attention.h).
+void emit_attention(Planner& planner, const NodeView& node);
 
 // --- what lowerings ask of nodes ---
 // A constant operand's numbers; none where it is left out. Only after supports() has seen it.

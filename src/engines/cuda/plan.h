@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,10 +93,20 @@ struct ConvolutionStep {
   Activation activation = Activation::kNone;
 };
 
+// o = softmax(scale · q kᵀ + mask) v, as cuDNN has it: [batch, heads, positions, width], of half
+// precision.
+struct AttentionStep {
+  View q, k, v, o;
+  View sums;                 // of the exponentials, as logarithms: [batch, heads, positions, 1]
+  std::optional<View> mask;  // repeats along axes of size 1
+  float scale = 1;
+  bool causal = false;  // keys behind a query's position are hidden
+};
+
 struct Step {
-  std::string first;  // node of a product or a convolution
+  std::string first;  // node of a product, a convolution or an attention
   std::string what;   // for errors and records: "Conv 'conv1'"
-  std::variant<KernelStep, ProductStep, ConvolutionStep> work;
+  std::variant<KernelStep, ProductStep, ConvolutionStep, AttentionStep> work;
   std::vector<int> reads, writes;  // buffers
   bool once = false;               // it makes constants of constants
 };
@@ -104,8 +115,9 @@ struct Plan {
   std::string name;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
-  std::vector<View> inputs, outputs;  // of the function, row-major
-  std::string source;                 // CUDA C++ of all kernels
+  std::vector<View> inputs, outputs;           // of the function, row-major
+  std::string source;                          // CUDA C++ of all kernels
+  std::map<std::string, std::string> kernels;  // each one's part of it, by name
 
   // Where a buffer lies in its block of memory: temporaries and what crosses the border in one,
   // what is constant in another, what is only needed to load in a third.

@@ -158,6 +158,7 @@ void Planner::kernel(const std::string& what, const Grid& grid, std::vector<View
   if (is_new) {
     plan_.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}",
                                 grid.threads, at->second, text);
+    plan_.kernels[at->second] = key;
   }
   Step made;
   made.what = what;

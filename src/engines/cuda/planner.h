@@ -47,6 +47,10 @@ class Planner {
   View temporary(DType dtype, const Dims& dims, const std::vector<std::size_t>& order = {});
   View temporary_for(ValueId value);
   void define(ValueId value, View view);
+  // Whether a view is of a constant that the graph holds.
+  bool is_constant(const View& view) const {
+    return plan_.buffers[static_cast<std::size_t>(view.buffer)].constant != nullptr;
+  }
   // The number that a value is, where it is a constant of one element.
   std::optional<std::string> scalar(ValueId value) const;
 

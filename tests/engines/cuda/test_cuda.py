@@ -29,9 +29,14 @@ def standins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "nvrtc.cc": [f'-DXRT_STANDIN_CXX="{compiler}"', f'-DXRT_STANDIN_INCLUDE="{STANDINS}"'],
     }
     files = {"cuda.cc": folder / "libcuda.so.1", "nvrtc.cc": folder / "libnvrtc.so"}
+    command = [compiler, "-std=c++20", "-O1", "-fPIC", "-shared"]
     for source, given in defines.items():
-        command = [compiler, "-std=c++20", "-O1", "-fPIC", "-shared", *given, "-o", files[source]]
-        subprocess.run([*command, STANDINS / source, "-ldl"], check=True)
+        subprocess.run(
+            [*command, *given, "-o", files[source], STANDINS / source, "-ldl"], check=True
+        )
+    for source in ("cublaslt", "cudnn"):
+        made = ["-o", folder / f"lib{source}.so", HERE / "standin" / f"{source}.cc", "-ldl"]
+        subprocess.run([*command, *made], check=True)
     libraries = [str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     return {
         **os.environ,
@@ -41,10 +46,13 @@ def standins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-def test_checks_with_stand_ins(standins: dict[str, str]) -> None:
+@pytest.mark.parametrize("libraries", ["without libraries", "with libraries"])
+def test_checks_with_stand_ins(standins: dict[str, str], libraries: str) -> None:
     checks = [sys.executable, "-m", "pytest", "-q", HERE / "cuda_checks.py"]
+    folder = Path(standins["XRT_NVRTC"]).parent if libraries == "with libraries" else Path("/none")
+    also = {"XRT_CUDNN": f"{folder}/libcudnn.so", "XRT_CUBLASLT": f"{folder}/libcublaslt.so"}
     run = subprocess.run(
-        [*checks, "-p", "no:cacheprovider"], env=standins, capture_output=True, text=True
+        [*checks, "-p", "no:cacheprovider"], env=standins | also, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
     assert " passed" in run.stdout

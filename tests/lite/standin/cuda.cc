@@ -365,6 +365,12 @@ EXPORT int cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, un
   (s->captures ? s->captured : s->work).push_back([=] { launch(*f, {gx, gy, gz}, bx, args); });
   return 0;
 }
+// For stand-ins of libraries that queue work of their own: `run(data)` in the stream's order, as
+// often as what is recorded is launched.
+EXPORT void standin_queue(Stream* s, const std::string& name, const std::function<void()>& run) {
+  log((s->captures ? "capture " : "launch ") + name);
+  (s->captures ? s->captured : s->work).push_back(run);
+}
 #ifndef XRT_STANDIN_OLDER  // what came with CUDA 11.4 and later
 struct Attribute {
   int id, unused, value;

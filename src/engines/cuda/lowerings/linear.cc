@@ -252,6 +252,33 @@ ProductStep::Matrix matrix_or_copy(Planner& planner, View view) {
   return *matrix_of(planner.dense(view));
 }
 
+// Constants of half precision with a number of columns that is no multiple of 8, on whose rows the
+// library cannot read and write 16 bytes at a time, lie by column with further columns behind them.
+constexpr std::int64_t kColumns = 8;
+
+bool is_to_be_widened(const Planner& planner, const Product& p) {
+  const std::size_t rank = p.b.dims.size();
+  const bool is_single = std::all_of(p.b.strides.begin(), p.b.strides.end() - 2,
+                                     [](std::int64_t stride) { return stride == 0; });
+  return is_half(p.b.dtype) && is_single && p.n > kColumns && p.n % kColumns != 0 &&
+         p.k % kColumns == 0 && p.b.strides[rank - 1] == 1 && planner.is_constant(p.b);
+}
+
+// The right factor of so many columns; nobody reads what those behind its own give.
+View widened_factor(Planner& planner, const Product& p, std::int64_t columns) {
+  const std::size_t rank = p.b.dims.size();
+  View matrix = p.b;
+  matrix.dims = {p.k, p.n};
+  matrix.strides = {p.b.strides[rank - 2], 1};
+  View turned = planner.temporary(p.b.dtype, {p.k, columns}, {1, 0});
+  View own = turned;
+  own.dims[1] = p.n;
+  planner.copy("a copy for " + planner.what(), matrix, own);
+  Dims dims = p.b.dims;
+  dims.back() = columns;
+  return broadcast(turned, dims);
+}
+
 }  // namespace
 
 void emit_product(Planner& planner, const Group& group) {
@@ -260,8 +287,19 @@ void emit_product(Planner& planner, const Group& group) {
   const ValueId result = graph.node(group.nodes.back()).output(0);
   const Chain chain = read_chain(graph, group.nodes);
   const TypeView type = graph.type(result);
-  const Product p = product_of(planner, node, /*may_narrow=*/type.dtype() == DType::kFloat32);
-  const View y = planner.temporary(type.dtype(), type.dims());
+  Product p = product_of(planner, node, /*may_narrow=*/type.dtype() == DType::kFloat32);
+  View y = planner.temporary(type.dtype(), type.dims());
+  View result_view = y;
+  if (!chain.bias && !chain.residual && is_to_be_widened(planner, p)) {
+    const std::int64_t columns = (p.n + kColumns - 1) / kColumns * kColumns;
+    p.b = widened_factor(planner, p, columns);
+    p.n = columns;
+    Dims dims = type.dims();
+    dims.back() = columns;
+    y = planner.temporary(type.dtype(), dims);
+    result_view = y;
+    result_view.dims = type.dims();
+  }
 
   ProductStep step;
   step.dtype = type.dtype();
@@ -305,7 +343,7 @@ void emit_product(Planner& planner, const Group& group) {
   }
   step.activation = chain.activation;
   made.writes = {y.buffer};
-  planner.define(result, y);
+  planner.define(result, result_view);
   made.work = std::move(step);
   planner.step(std::move(made));
 }

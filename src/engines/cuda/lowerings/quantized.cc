@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between integers of 8, 16 and 32 bits and what they stand for: element by element, per tensor or
+// per axis.
+#include <fmt/format.h>
+
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "engines/cuda/code.h"
+#include "engines/cuda/lowering.h"
+
+namespace xrt::cuda {
+namespace {
+
+bool is_quantised(DType dtype) {
+  return dtype == DType::kInt8 || dtype == DType::kUInt8 || dtype == DType::kInt16 ||
+         dtype == DType::kUInt16;
+}
+
+Support supports_blocks(const GraphView& graph, const NodeView& node, DType real, DType whole) {
+  if (real != DType::kFloat32 && !is_half(real)) {
+    return Support::no(fmt::format("there is no kernel of it for {}", to_string(real)));
+  }
+  if (!is_quantised(whole) && (whole != DType::kInt32 || node.op() == "QuantizeLinear")) {
+    return Support::no(fmt::format("there is no kernel of it for {}", to_string(whole)));
+  }
+  const TypeView scale = graph.type(node.input(1));
+  if (node.attr_int("block_size", 0) != 0 || scale.rank() > 1) {
+    return Support::no("its scale is neither of the whole tensor nor of one axis");
+  }
+  return Support::yes();
+}
+
+Support supports_dequantize(const GraphView& graph, const NodeView& node) {
+  return supports_blocks(graph, node, graph.type(node.output(0)).dtype(),
+                         graph.type(node.input(0)).dtype());
+}
+
+Support supports_quantize(const GraphView& graph, const NodeView& node) {
+  // Quotients of halves are rounded to halves before they are rounded to integers.
+  const DType real = graph.type(node.input(0)).dtype();
+  if (real != graph.type(node.input(1)).dtype() || real != DType::kFloat32) {
+    return Support::no(fmt::format("there is no kernel of it for {}", to_string(real)));
+  }
+  return supports_blocks(graph, node, real, graph.type(node.output(0)).dtype());
+}
+
+bool has_zero(const Names& x) { return x.size() > 2 && !x[2].empty(); }
+
+std::string dequantize(const GraphView& /*graph*/, const NodeView& /*node*/, const Names& x) {
+  if (!has_zero(x)) return fmt::format("(float){} * {}", x[0], x[1]);
+  return fmt::format("(float)((i64){} - (i64){}) * {}", x[0], x[2], x[1]);
+}
+
+std::string quantize(const GraphView& graph, const NodeView& node, const Names& x) {
+  const DType to = graph.type(node.output(0)).dtype();
+  const bool is_signed = to == DType::kInt8 || to == DType::kInt16;
+  const int bits = bit_width(to);
+  const std::int64_t low = is_signed ? -(std::int64_t{1} << (bits - 1)) : 0;
+  const std::int64_t high = (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  const std::string zero = has_zero(x) ? fmt::format(" + (float){}", x[2]) : "";
+  return fmt::format("fminf(fmaxf(rintf({} / {}){}, {}.0f), {}.0f)", x[0], x[1], zero, low, high);
+}
+
+// Where a scale or a zero point per axis lies in the result.
+std::optional<std::size_t> axis_of(const GraphView& graph, const NodeView& node,
+                                   std::size_t operand) {
+  if (operand == 0) return std::nullopt;
+  const TypeView type = graph.type(node.input(operand));
+  if (type.rank() == 0 || type.dims()[0] == 1) return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(graph.type(node.input(0)).rank());
+  const std::int64_t axis = node.attr_int("axis", 1);
+  return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
+}
+
+}  // namespace
+
+void add_quantized(LoweringRegistry& registry) {
+  registry.add("DequantizeLinear", {.supports = supports_dequantize,
+                                    .expression = dequantize,
+                                    .operands = 3,
+                                    .first_axis = axis_of});
+  registry.add("QuantizeLinear", {.supports = supports_quantize,
+                                  .expression = quantize,
+                                  .operands = 3,
+                                  .first_axis = axis_of});
+}
+
+}  // namespace xrt::cuda
