@@ -11,11 +11,13 @@
 #include "base/log.h"
 #include "exec/control_flow.h"
 #include "exec/run_state.h"
+#include "exec/stand_in.h"
 #include "isolation/names.h"
 #include "placement/decision.h"
 #include "placement/survey.h"
 #include "plan/functions.h"
 #include "plan/plan.h"
+#include "registry/engine_manifest.h"
 #include "registry/engine_names.h"
 #include "xrt/registry.h"
 
@@ -282,9 +284,15 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       if (options.device == "cpu") launch.least_time = least_time(*body, narrow);
       if (!engine->info().checks_indices) {
         // An engine that judges sizes does so without a limit of time in mind.
-        auto checks = std::make_unique<ValueChecks>(
-            body, !checks_values(*engine) || options.deadline_s > 0, most_bytes_);
+        auto judge = ValueChecks::Judge::kEngine;
+        if (!checks_values(*engine) || options.deadline_s > 0) judge = ValueChecks::Judge::kHere;
+        if (engine_manifest(launch.engine).crashes_on_values) judge = ValueChecks::Judge::kAll;
+        auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_);
         if (checks->any()) launch.value_checks = std::move(checks);
+        if (judge == ValueChecks::Judge::kAll) {
+          launch.stand_in =
+              std::make_unique<StandIn>(body, launch.name, scope, launch.engine, options);
+        }
       }
       launch.is_isolated = is_isolated(launch.engine);
       launch.threads = {launch.info.threads, launch.info.pool, launch.info.runs_at_once};
@@ -347,6 +355,10 @@ Explanation Executor::explain() const {
   }
   for (const auto& launch : launches_) {
     if (launch->control_flow != nullptr) launch->control_flow->explain(copy);
+    if (launch->stand_in == nullptr) continue;
+    if (std::string note = launch->stand_in->note(); !note.empty()) {
+      copy.notes.push_back(std::move(note));
+    }
   }
   return copy;
 }

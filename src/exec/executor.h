@@ -29,6 +29,7 @@ namespace xrt {
 class ControlFlow;
 struct Decision;
 struct Plan;
+class StandIn;
 class Survey;
 
 class Executor {
@@ -98,11 +99,12 @@ class Executor {
     // Input and output of the launch that share memory: a program's alias within one function.
     std::vector<InputOutputAlias> aliases;
     std::unique_ptr<ValueChecks> value_checks;  // where there is something to look at; or null
-    ThreadUse threads{.threads = 0};            // of a run; 0: it takes none of the budget
-    bool is_isolated = false;                   // runs in a worker: src/isolation
-    bool is_rounded = false;                    // computes in half precision by casts
-    LeastTime least_time;                       // where sizes are known before a run
-    std::size_t row = 0;                        // in explanation_.launches
+    std::unique_ptr<StandIn> stand_in;  // for inputs that the engine is not to have; or null
+    ThreadUse threads{.threads = 0};    // of a run; 0: it takes none of the budget
+    bool is_isolated = false;           // runs in a worker: src/isolation
+    bool is_rounded = false;            // computes in half precision by casts
+    LeastTime least_time;               // where sizes are known before a run
+    std::size_t row = 0;                // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
 
     // Whether what it gives may differ from what the fallback engine computes in float32.

@@ -16,6 +16,7 @@
 #include "exec/control_flow.h"
 #include "exec/executor.h"
 #include "exec/run_state.h"
+#include "exec/stand_in.h"
 #include "isolation/segment.h"
 #include "registry/engine_failure.h"
 #include "registry/engine_names.h"
@@ -292,8 +293,11 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
                           Profiler& profiler, std::uint64_t run_number, bool device_results,
                           void* stream, RunRecord* record) {
   Launch& launch = *launches_[index];
+  std::optional<std::string> unfit;
+  if (launch.value_checks != nullptr) unfit = launch.value_checks->run(state.inputs[index]);
+  const bool stands_in = unfit && launch.stand_in != nullptr;
   RunRecord::Function* recorded = nullptr;
-  if (record != nullptr && launch.executable != nullptr && launch.is_checked() &&
+  if (record != nullptr && launch.executable != nullptr && launch.is_checked() && !stands_in &&
       !record->has(launch.traced_name, launch.key)) {
     // Before the run: it may write over its inputs.
     if (tensor_bytes(state.inputs[index]) <= record->bytes_left) {
@@ -312,7 +316,6 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
     state.outputs[index][static_cast<std::size_t>(alias.output)] =
         state.inputs[index][static_cast<std::size_t>(alias.input)];
   }
-  if (launch.value_checks != nullptr) launch.value_checks->run(state.inputs[index]);
   try {
     WorkScope::check_time();
     check_least_time(launch.least_time);
@@ -321,9 +324,12 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
     if (error.code() != ErrorCode::kResource) throw;
     fail_bound(launch, error.what());
   }
-  const ThreadGate::Pass pass(ThreadGate::process(), launch.threads, launch.engine);
+  const ThreadGate::Pass pass(ThreadGate::process(),
+                              stands_in ? ThreadUse{.threads = 0} : launch.threads, launch.engine);
   const auto start = Profiler::Clock::now();
-  if (launch.control_flow != nullptr) {
+  if (stands_in) {
+    launch.stand_in->run(state.inputs[index], state.outputs[index], *unfit, profiler, record);
+  } else if (launch.control_flow != nullptr) {
     launch.control_flow->run(state.inputs[index], state.outputs[index], profiler, record);
   } else {
     RunData data{state.inputs[index],

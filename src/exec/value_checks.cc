@@ -8,9 +8,12 @@
 #include <optional>
 #include <utility>
 
+#include "exec/native_evaluator.h"
+#include "ops/empties.h"
 #include "ops/open_sizes.h"
 #include "ops/shape_inference.h"
 #include "ops/size_rules.h"
+#include "passes/passes.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -87,23 +90,87 @@ void check_sizes(const Graph& graph, std::size_t most) {
   }
 }
 
+// What an engine that may end the process is not to see: values without elements, and in bodies
+// sizes that do not agree, which is an error only where the body runs.
+std::optional<std::string> bad_size(const Graph& graph, bool is_body = false) {
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    auto wrong = empties_refusal(graph, node);
+    if (!wrong && is_body) wrong = sizes_refusal(graph, node);
+    if (wrong) return said(node, *wrong);
+    for (const Graph* body : Graph::subgraphs(node)) {
+      if (auto inner = bad_size(*body, /*is_body=*/true)) return inner;
+    }
+  }
+  return std::nullopt;
+}
+
+// A node that reads sizes which are not known; those that data decides are at a border.
+std::optional<std::string> unknown_size(const Graph& graph) {
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    for (const ValueId v : node.inputs) {
+      if (!v.valid() || !graph.type(v).is_tensor() || graph.type(v).is_static()) continue;
+      return said(node, fmt::format("the sizes of '{}' cannot be told", graph.value(v).name));
+    }
+    for (const Graph* body : Graph::subgraphs(node)) {
+      if (auto inner = unknown_size(*body)) return inner;
+    }
+  }
+  return std::nullopt;
+}
+
+// Small integers that sizes follow from, where inference does not know them, are computed.
+void follow_sizes(Graph& graph, std::size_t most) {
+  constexpr std::size_t kMostOfSizes = 4096;
+  const std::vector<ValueId> constants = graph.constants();
+  for (const ValueId v : constants) {  // weights: nothing is to be computed of them here
+    if (graph.constant(v)->bytes() <= kMostOfSizes) continue;
+    graph.replace_uses(v, graph.add_input({}, graph.type(v)));
+  }
+  // Each turn follows sizes through one more node that inference does not know.
+  constexpr int kMostTurns = 32;
+  const Evaluator evaluate = native_evaluator(most);
+  for (int turn = 0; turn < kMostTurns && unknown_size(graph); ++turn) {
+    const bool by_inference = fold_known_values(graph);
+    const bool by_values = evaluate && fold_constants(graph, evaluate);
+    if (!by_inference && !by_values) break;
+    infer_shapes(graph, /*reset=*/true);
+  }
+}
+
+// Why such an engine is not to run the function at the sizes of the graph's types.
+std::optional<std::string> unfit(Graph graph, std::size_t most) {
+  if (unknown_size(graph)) {
+    try {
+      follow_sizes(graph, most);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidModel) throw;
+      refuse(error.what());
+    }
+    check_sizes(graph, most);
+  }
+  if (auto wrong = bad_size(graph)) return wrong;
+  return unknown_size(graph);
+}
+
 }  // namespace
 
-ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes,
-                         std::size_t most_bytes)
+ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes)
     : function_(std::move(function)),
+      judge_(judge),
       most_bytes_(most_bytes),
       decides_shapes_(function_->inputs().size(), false) {
   for (const NodeId id : function_->topological_order()) {
     const Node& node = function_->node(id);
     for (const DecidingOperand& operand : deciding_operands(node)) add(id, operand);
-    if (!judges_sizes || !wrong_.empty()) continue;
+    if (judge == Judge::kEngine || !wrong_.empty()) continue;
     if (const auto wrong = sizes_refusal(*function_, node)) wrong_ = said(node, *wrong);
   }
   // An engine that judges sizes by itself does so without the bound on memory.
   is_open_ =
       std::find(decides_shapes_.begin(), decides_shapes_.end(), true) != decides_shapes_.end() ||
-      (judges_sizes && has_open_sizes());
+      (judge != Judge::kEngine && has_open_sizes());
 }
 
 void ValueChecks::add(NodeId id, const DecidingOperand& operand) {
@@ -138,7 +205,9 @@ bool ValueChecks::has_open_sizes() const {
   const auto is_open = [&](ValueId v) {
     return v.valid() && graph.type(v).is_tensor() && !graph.type(v).is_static();
   };
+  if (judge_ == Judge::kAll && unknown_size(graph)) return true;
   if (std::none_of(graph.inputs().begin(), graph.inputs().end(), is_open)) return false;
+  if (judge_ == Judge::kAll) return true;
   const auto waits = [](const Check& check) { return !check.sizes; };
   if (std::any_of(checks_.begin(), checks_.end(), waits)) return true;
   const std::vector<NodeId> nodes = graph.nodes();
@@ -160,14 +229,14 @@ void ValueChecks::check(const Check& check, const Tensor& tensor,
   if (wrong) refuse(place(check.node, check.operand) + *wrong);
 }
 
-void ValueChecks::run(std::span<const Data> inputs) const {
+std::optional<std::string> ValueChecks::run(std::span<const Data> inputs) const {
   if (!wrong_.empty()) refuse(wrong_);
   // First what needs no sizes: inference is to see numbers that it can compute with.
   for (const Check& one : checks_) {
     if (!one.sizes || one.constant.defined() || !inputs[one.input].is_tensor()) continue;
     check(one, inputs[one.input].tensor(), one.sizes);
   }
-  if (!is_open_) return;
+  if (!is_open_) return std::nullopt;
   const std::shared_ptr<const Resolved> known = resolved(inputs);
   check_least_time(known->least_time);
   for (std::size_t i = 0; i < checks_.size(); ++i) {
@@ -179,6 +248,7 @@ void ValueChecks::run(std::span<const Data> inputs) const {
       check(one, inputs[one.input].tensor(), known->sizes[i]);
     }
   }
+  return known->unfit;
 }
 
 void ValueChecks::append_key(std::span<const Data> inputs, Sizes& key) const {
@@ -242,6 +312,7 @@ std::shared_ptr<const ValueChecks::Resolved> ValueChecks::infer(
                                     : deciding_sizes(graph, graph.node(one.node), one.operand));
   }
   made->least_time = least_time(graph, /*narrow=*/false);
+  if (judge_ == Judge::kAll) made->unfit = unfit(std::move(graph), most_bytes_);
   return made;
 }
 

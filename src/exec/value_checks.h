@@ -11,6 +11,10 @@
 // Values that the function computes from sizes alone (Shape, Gather, Concat, …) are followed as far
 // as inference does. Tensors on a device are not looked at.
 //
+// An engine whose library may end the process (`crashes_on_values` in its manifest) is to see only
+// what was judged: run() says where a set of sizes leaves values without elements, by whose number
+// such libraries divide, or sizes that cannot be told. The function then runs elsewhere.
+//
 // Thread-safety: run() may be called at once.
 #pragma once
 
@@ -33,15 +37,21 @@ namespace xrt {
 
 class ValueChecks {
  public:
-  // Of the function's graph. Sizes that only a run knows are judged with `judges_sizes`; an engine
-  // may do that by itself. No value that operands give a size may have more than `most_bytes`,
+  enum class Judge : std::uint8_t {
+    kEngine,  // judges sizes that only a run knows by itself
+    kHere,
+    kAll,  // and the engine is to see none that were not judged
+  };
+
+  // Of the function's graph. No value that operands give a size may have more than `most_bytes`,
   // whoever judges.
-  ValueChecks(std::shared_ptr<const Graph> function, bool judges_sizes, std::size_t most_bytes);
+  ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes);
 
   bool any() const { return !checks_.empty() || !wrong_.empty() || is_open_; }
   // Throws kInvalidArgument naming the node and what is wrong; kResource where a value of the
-  // function would take more than a run may, or its arithmetic more time than is left.
-  void run(std::span<const Data> inputs) const;
+  // function would take more than a run may, or its arithmetic more time than is left. With kAll it
+  // says why the engine is not to have these inputs; else nothing.
+  std::optional<std::string> run(std::span<const Data> inputs) const;
 
  private:
   using Sizes = std::vector<std::int64_t>;
@@ -49,6 +59,7 @@ class ValueChecks {
   struct Resolved {
     std::vector<std::optional<Sizes>> sizes;
     LeastTime least_time;
+    std::optional<std::string> unfit;  // why the engine is not to have them
   };
 
   struct Check {
@@ -69,6 +80,7 @@ class ValueChecks {
   std::shared_ptr<const Resolved> infer(std::span<const Data> inputs) const;
 
   std::shared_ptr<const Graph> function_;
+  const Judge judge_;
   const std::size_t most_bytes_;
   std::vector<Check> checks_;
   std::vector<bool> decides_shapes_;  // by input: its elements do

@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/half.h"
 #include "ops/op_facts.h"
 
 namespace xrt {
@@ -204,7 +205,7 @@ std::optional<std::string> integers_refusal(const Tensor& tensor, Decides decide
   return said(decides, values[i], sizes.empty() ? 0 : sizes[static_cast<std::size_t>(i) % axes]);
 }
 
-// The elements of a tensor of float32, float64 or bfloat16; none of others.
+// The elements of a tensor of float32, float64, float16 or bfloat16; none of others.
 std::vector<double> numbers(const Tensor& tensor) {
   std::vector<double> values;
   const auto read = [&](auto* from, auto&& convert) {
@@ -213,6 +214,10 @@ std::vector<double> numbers(const Tensor& tensor) {
   const auto same = [](auto value) { return static_cast<double>(value); };
   if (tensor.dtype() == DType::kFloat32) read(tensor.data<float>(), same);
   if (tensor.dtype() == DType::kFloat64) read(tensor.data<double>(), same);
+  if (tensor.dtype() == DType::kFloat16) {
+    read(tensor.data<std::uint16_t>(),
+         [](std::uint16_t bits) { return static_cast<double>(half_to_float(bits)); });
+  }
   if (tensor.dtype() == DType::kBFloat16) {
     read(tensor.data<std::uint16_t>(), [](std::uint16_t bits) {
       return static_cast<double>(std::bit_cast<float>(std::uint32_t{bits} << 16));
@@ -305,6 +310,15 @@ bool is_in_range(const Graph& graph, const Node& node, const DecidingOperand& op
   const std::int64_t axis = axis_of(node, operand, data);
   if (!data.has_rank() || axis < 0 || axis >= static_cast<std::int64_t>(data.rank())) return false;
   return is_position(graph, v, (*data.shape)[static_cast<std::size_t>(axis)]);
+}
+
+// Nobody knows the size of the result before the node has run.
+bool is_sized_by_data(const Graph& graph, ValueId v) {
+  constexpr auto kOps =
+      std::to_array<std::string_view>({"Compress", "NonMaxSuppression", "NonZero", "Unique"});
+  if (graph.value(v).origin != Origin::kNode || graph.type(v).is_static()) return false;
+  const Node& maker = graph.node(graph.value(v).producer);
+  return maker.domain.empty() && std::find(kOps.begin(), kOps.end(), maker.op) != kOps.end();
 }
 
 // Loops are known by their counts, not by where they came from.
@@ -436,6 +450,9 @@ std::vector<ComputedOperand> computed_operands(const Graph& graph) {
       if (origin_of(graph, v, /*in_order=*/true)) continue;
       found.push_back({graph.value(v).producer, id});
     }
+    for (const ValueId v : node.inputs) {
+      if (v.valid() && is_sized_by_data(graph, v)) found.push_back({graph.value(v).producer, id});
+    }
   }
   return found;
 }
@@ -449,6 +466,10 @@ bool computes_operands_inside(const Node& node) {
     for (const NodeId id : body.nodes()) {
       const Node& inner = body.node(id);
       for (const Graph* deeper : Graph::subgraphs(inner)) bodies.push_back(deeper);
+      if (std::any_of(inner.inputs.begin(), inner.inputs.end(),
+                      [&](ValueId v) { return v.valid() && is_sized_by_data(body, v); })) {
+        return true;
+      }
       for (const DecidingOperand& operand : deciding_operands(inner)) {
         const ValueId v = inner.input(operand.operand);
         if (!v.valid() || !wants_border(operand)) continue;

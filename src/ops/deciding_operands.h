@@ -77,7 +77,8 @@ struct ComputedOperand {
 
 // Where a node of the graph computes what decides a shape or an address in another one, and nobody
 // can tell before a run that it is right: it does not follow from sizes alone (Shape), and is not
-// in range by its nature (ArgMax, TopK). Sub-graphs are not looked at.
+// in range by its nature (ArgMax, TopK); and where a node reads what has as many elements as data
+// decides (NonZero). Sub-graphs are not looked at.
 XRT_API std::vector<ComputedOperand> computed_operands(const Graph& graph);
 
 // Whether a body has such an operand: there, what comes from outside counts as computed.

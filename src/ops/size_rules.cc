@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -249,6 +250,7 @@ Refusal pad(const OperandSizes& o) {
       o.node.input(3).valid() ? o.count(3) : std::optional(static_cast<std::int64_t>(x->size()));
   if (!axes) return std::nullopt;
   if (auto wrong = wants_count(o, 1, 2 * *axes)) return wrong;
+  if (auto wrong = wants_count(o, 2, 1)) return wrong;
   const Tensor* pads = o.constant(1);
   if (pads == nullptr || pads->dtype() != DType::kInt64 || o.node.input(3).valid()) return {};
   const std::vector<std::int64_t> values = pads->to_int64();
@@ -309,6 +311,150 @@ Refusal one_hot(const OperandSizes& o) {
   return wants_count(o, 2, 2);
 }
 
+// --- products ------------------------------------------------------------------------------------
+
+Refusal wants(const OperandSizes& o, std::size_t operand, const Dims& wanted) {
+  const auto given = o.dims(operand);
+  if (!given || *given == wanted) return std::nullopt;
+  return fmt::format("input {} is [{}], not [{}]", operand, fmt::join(*given, ","),
+                     fmt::join(wanted, ","));
+}
+
+// x [steps, batch, width] or [batch, steps, width], w [directions, gates * hidden, width].
+Refusal recurrent(const OperandSizes& o) {
+  const auto x = o.dims(0);
+  const auto w = o.dims(1);
+  const auto r = o.dims(2);
+  if (!x || !w || !r) return std::nullopt;
+  if (x->size() != 3 || w->size() != 3 || r->size() != 3) return "the operands do not have 3 axes";
+  const std::int64_t gates = o.node.op == "LSTM" ? 4 : o.node.op == "GRU" ? 3 : 1;
+  const std::int64_t directions =
+      o.node.attr_string("direction", "forward") == "bidirectional" ? 2 : 1;
+  const std::int64_t hidden = o.node.attr_int("hidden_size", (*r)[2]);
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (hidden < 0 || hidden >= kMost) return fmt::format("hidden_size {} cannot be", hidden);
+  const bool by_batch = o.node.attr_int("layout", 0) != 0;
+  const std::int64_t batch = (*x)[by_batch ? 0 : 1];
+  const Dims state = by_batch ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
+  if (auto wrong = wants(o, 1, {directions, gates * hidden, (*x)[2]})) return wrong;
+  if (auto wrong = wants(o, 2, {directions, gates * hidden, hidden})) return wrong;
+  if (auto wrong = wants(o, 3, {directions, 2 * gates * hidden})) return wrong;
+  if (auto wrong = wants(o, 4, {batch})) return wrong;
+  if (auto wrong = wants(o, 5, state)) return wrong;
+  if (o.node.op != "LSTM") return std::nullopt;
+  if (auto wrong = wants(o, 6, state)) return wrong;
+  return wants(o, 7, {directions, 3 * hidden});
+}
+
+Refusal gemm(const OperandSizes& o) {
+  const auto a = o.dims(0);
+  const auto b = o.dims(1);
+  if (!a || !b) return std::nullopt;
+  if (a->size() != 2 || b->size() != 2) return "the factors are no matrices";
+  const bool turn_a = o.node.attr_int("transA", 0) != 0, turn_b = o.node.attr_int("transB", 0) != 0;
+  const std::int64_t inner_a = (*a)[turn_a ? 0 : 1], inner_b = (*b)[turn_b ? 1 : 0];
+  if (inner_a != inner_b) {
+    return fmt::format("[{}] and [{}] have no product", fmt::join(*a, ","), fmt::join(*b, ","));
+  }
+  const auto c = o.dims(2);
+  const Dims made{(*a)[turn_a ? 1 : 0], (*b)[turn_b ? 0 : 1]};
+  if (!c) return std::nullopt;
+  bool fits = c->size() <= 2;
+  for (std::size_t i = 0; fits && i < c->size(); ++i) {
+    const std::int64_t size = (*c)[c->size() - 1 - i];
+    fits = size == 1 || size == made[1 - i];
+  }
+  if (fits) return std::nullopt;
+  return fmt::format("[{}] does not broadcast to [{}]", fmt::join(*c, ","), fmt::join(made, ","));
+}
+
+// Scales and zero points of rank 0 or 1: one, or one for each row of `a` or column of `b`.
+Refusal of_lines(const OperandSizes& o, std::size_t operand, std::size_t factor, bool is_left) {
+  const auto given = o.dims(operand);
+  const auto matrix = o.dims(factor);
+  if (!given || !matrix || given->size() > 1 || matrix->empty()) return std::nullopt;
+  const std::size_t rank = matrix->size();
+  const std::int64_t lines = rank < 2 ? 1 : (*matrix)[is_left ? rank - 2 : rank - 1];
+  const std::int64_t count = OperandSizes::elements(*given);
+  if (count == 1 || count == lines) return std::nullopt;
+  return fmt::format("input {} has {} elements for {} lines", operand, count, lines);
+}
+
+Refusal integer_product(const OperandSizes& o) {
+  if (auto wrong = of_lines(o, 2, 0, true)) return wrong;
+  return of_lines(o, 3, 1, false);
+}
+
+Refusal quantized_product(const OperandSizes& o) {
+  for (const std::size_t i : {1U, 2U}) {
+    if (auto wrong = of_lines(o, i, 0, true)) return wrong;
+  }
+  for (const std::size_t i : {4U, 5U}) {
+    if (auto wrong = of_lines(o, i, 3, false)) return wrong;
+  }
+  return std::nullopt;
+}
+
+// Letters that two operands share name the same size, or 1. What an ellipsis stands for is judged
+// by type inference.
+Refusal einsum(const OperandSizes& o) {
+  const std::string equation = o.node.attr_string("equation", "");
+  std::array<std::int64_t, 256> sizes{};
+  std::size_t operand = 0, at = 0;
+  while (operand < o.node.inputs.size()) {
+    std::string before, after;
+    bool dots = false;
+    for (; at < equation.size() && equation[at] != ',' && equation[at] != '-'; ++at) {
+      if (equation[at] == '.') dots = true;
+      if (std::isalpha(static_cast<unsigned char>(equation[at])) != 0) {
+        (dots ? after : before) += equation[at];
+      }
+    }
+    if (at < equation.size() && equation[at] == ',') ++at;
+    const auto dims = o.dims(operand++);
+    if (!dims) continue;
+    const std::size_t letters = before.size() + after.size();
+    if (dots ? letters > dims->size() : letters != dims->size()) {
+      return fmt::format("operand {} does not have an axis per letter", operand - 1);
+    }
+    const auto agree = [&](char letter, std::int64_t size) {
+      std::int64_t& known = sizes[static_cast<unsigned char>(letter)];
+      const bool fits = known == 0 || known == size + 1 || known == 2 || size == 1;
+      if (known <= 2) known = size + 1;
+      return fits;
+    };
+    for (std::size_t i = 0; i < letters; ++i) {
+      const bool front = i < before.size();
+      const std::size_t axis = front ? i : dims->size() - letters + i;
+      const char letter = front ? before[i] : after[i - before.size()];
+      if (!agree(letter, (*dims)[axis])) {
+        return fmt::format("'{}' has more than one size", letter);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Refusal max_unpool(const OperandSizes& o) {
+  const auto x = o.dims(0);
+  return x ? wants(o, 1, *x) : std::nullopt;
+}
+
+Refusal grid_sample(const OperandSizes& o) {
+  const auto x = o.dims(0);
+  const auto grid = o.dims(1);
+  if (!x || !grid) return std::nullopt;
+  const bool fits = x->size() >= 3 && grid->size() == x->size() && (*grid)[0] == (*x)[0] &&
+                    grid->back() == static_cast<std::int64_t>(x->size()) - 2;
+  if (fits) return std::nullopt;
+  return fmt::format("the grid [{}] does not fit [{}]", fmt::join(*grid, ","), fmt::join(*x, ","));
+}
+
+Refusal clip(const OperandSizes& o) {
+  if (auto wrong = wants_count(o, 1, 1)) return wrong;
+  return wants_count(o, 2, 1);
+}
+
 struct Rule {
   std::string_view op;
   Refusal (*judge)(const OperandSizes&);
@@ -319,34 +465,45 @@ constexpr auto kRules = std::to_array<Rule>({
     {"Attention", attention},
     {"AveragePool", pool},
     {"BatchNormalization", batch_norm},
+    {"Clip", clip},
     {"Col2Im", col2im},
     {"Conv", conv},
     {"ConvInteger", conv},
+    {"ConvTranspose", transposed_conv},
     {"CumProd", one},
     {"CumSum", one},
     {"DeformConv", deformed_conv},
     {"DepthToSpace", depth_to_space},
     {"DequantizeLinear", quantized},
+    {"Einsum", einsum},
+    {"GRU", recurrent},
     {"GatherElements", by_elements},
     {"GatherND", by_coordinates},
+    {"Gemm", gemm},
     {"GlobalAveragePool", global_pool},
     {"GlobalLpPool", global_pool},
     {"GlobalMaxPool", global_pool},
+    {"GridSample", grid_sample},
     {"GroupNormalization", group_norm},
     {"If", condition},
     {"InstanceNormalization", instance_norm},
+    {"LSTM", recurrent},
     {"LayerNormalization", layer_norm},
     {"Loop", loop},
     {"LpPool", pool},
+    {"MatMulInteger", integer_product},
     {"MaxPool", pool},
+    {"MaxUnpool", max_unpool},
     {"NegativeLogLikelihoodLoss", loss},
     {"NonMaxSuppression", boxes},
     {"OneHot", one_hot},
     {"PRelu", slope},
     {"Pad", pad},
     {"QLinearConv", quantized_conv},
+    {"QLinearMatMul", quantized_product},
     {"QuantizeLinear", quantized},
     {"RMSNormalization", rms_norm},
+    {"RNN", recurrent},
     {"Reshape", reshape},
     {"Resize", resize},
     {"ReverseSequence", reverse_sequence},

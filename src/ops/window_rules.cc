@@ -18,8 +18,10 @@ Refusal channels(const OperandSizes& o, const Dims& x, std::size_t filters) {
   const auto w = o.dims(filters);
   if (!w) return std::nullopt;
   const std::int64_t group = o.node.attr_int("group", 1);
-  const bool fits =
-      w->size() == x.size() && group > 0 && (*w)[0] % group == 0 && (*w)[1] * group == x[1];
+  const auto kernel = o.node.attr_ints("kernel_shape");
+  bool fits = w->size() == x.size() && group > 0 && (*w)[0] % group == 0 && (*w)[1] * group == x[1];
+  fits = fits &&
+         (kernel.empty() || std::equal(kernel.begin(), kernel.end(), w->begin() + 2, w->end()));
   if (fits) return std::nullopt;
   return fmt::format("filters [{}] in {} groups do not fit [{}]", fmt::join(*w, ","), group,
                      fmt::join(x, ","));
@@ -64,8 +66,47 @@ Refusal windows(const OperandSizes& o, std::optional<std::size_t> filters) {
 }  // namespace
 
 Refusal pool(const OperandSizes& o) { return windows(o, std::nullopt); }
-Refusal conv(const OperandSizes& o) { return windows(o, 1); }
-Refusal quantized_conv(const OperandSizes& o) { return windows(o, 3); }
+Refusal conv(const OperandSizes& o) {
+  if (auto wrong = windows(o, 1)) return wrong;
+  const auto w = o.dims(1);
+  const auto bias = o.node.op == "Conv" ? o.dims(2) : std::nullopt;
+  if (!w || !bias || *bias == Dims{w->front()}) return std::nullopt;
+  return fmt::format("there is not one bias for each of {} channels", w->front());
+}
+
+// One scale and zero point for x and y, one or one for each channel of the filters.
+Refusal quantized_conv(const OperandSizes& o) {
+  if (auto wrong = windows(o, 3)) return wrong;
+  for (const std::size_t i : {1U, 2U, 6U, 7U}) {
+    const auto count = o.count(i);
+    if (count && *count != 1) return fmt::format("input {} has {} elements, not 1", i, *count);
+  }
+  const auto w = o.dims(3);
+  if (!w) return std::nullopt;
+  for (const std::size_t i : {4U, 5U, 8U}) {
+    const auto count = o.count(i);
+    if (!count || *count == w->front() || (i != 8 && *count == 1)) continue;
+    return fmt::format("input {} has {} elements for {} channels", i, *count, w->front());
+  }
+  return std::nullopt;
+}
+
+// Filters [C, M / group, ...] over [N, C, ...], bias [M].
+Refusal transposed_conv(const OperandSizes& o) {
+  const auto x = o.dims(0);
+  const auto w = o.dims(1);
+  if (!x || !w) return std::nullopt;
+  const std::int64_t group = o.node.attr_int("group", 1);
+  const bool fits = x->size() >= 3 && w->size() == x->size() && group > 0 && (*w)[0] == (*x)[1] &&
+                    (*w)[0] % group == 0;
+  if (!fits) {
+    return fmt::format("filters [{}] in {} groups do not fit [{}]", fmt::join(*w, ","), group,
+                       fmt::join(*x, ","));
+  }
+  const auto bias = o.dims(2);
+  if (!bias || *bias == Dims{(*w)[1] * group}) return std::nullopt;
+  return fmt::format("there is not one bias for each of {} channels", (*w)[1] * group);
+}
 
 // [N, C * block, positions] of an image and blocks that are constants.
 Refusal col2im(const OperandSizes& o) {

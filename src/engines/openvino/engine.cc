@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/openvino/engine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "engines/openvino/extensions.h"
 #include "engines/openvino/library.h"
 #include "engines/openvino/op_table.h"
+#include "engines/openvino/rules.h"
 
 namespace xrt::openvino {
 namespace {
@@ -54,6 +56,10 @@ ov::AnyMap configuration(const Graph& graph, const CompileOptions& options) {
       ov::hint::dynamic_quantization_group_size(0),
       {"CPU_RUNTIME_CACHE_CAPACITY", kKeptPrimitives},
   };
+  const std::vector<std::size_t> groups = elementwise_groups(graph);
+  if (!groups.empty() && *std::max_element(groups.begin(), groups.end()) > kMostInOneKernel) {
+    config["SNIPPETS_MODE"] = "DISABLE";
+  }
   if (options.streams > 1) config.insert(ov::num_streams(options.streams));
   for (const auto& [key, value] : options.engine_options) config[key] = value;
   return config;

@@ -6,12 +6,15 @@
 #include <limits>
 #include <openvino/runtime/infer_request.hpp>
 #include <sstream>
+#include <unordered_set>
+#include <vector>
 
 #include "engine/handles.h"
 #include "engines/openvino/convert.h"
 #include "engines/openvino/library.h"
 #include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
+#include "ops/op_facts.h"
 
 namespace xrt::openvino {
 namespace {
@@ -72,23 +75,32 @@ bool fits(const Tensor& tensor, std::int64_t bound) {
   }
 }
 
-// The least bound of the nodes that read an input; 0 for dtypes that need none.
+// The least bound of the nodes that read a value, or what others make of it that only move its
+// elements.
+std::int64_t least_bound(const Graph& graph, ValueId value, std::int64_t bound) {
+  std::vector<ValueId> todo{value};
+  std::unordered_set<std::int32_t> seen;
+  while (!todo.empty()) {
+    const ValueId id = todo.back();
+    todo.pop_back();
+    if (!seen.insert(id.index).second) continue;
+    for (const Use& use : graph.uses(id)) {
+      const Node& node = graph.node(use.node);
+      bound = std::min(bound, integer_bound(graph, node));
+      const bool moves = use.index == 0 && op_facts(node).moves != Moves::kNo;
+      if (moves && node.output(0).valid()) todo.push_back(node.outputs[0]);
+    }
+  }
+  return bound;
+}
+
+// That of an input; 0 for dtypes that need none.
 std::int64_t bound_of(const Graph& graph, ValueId id) {
   const DType dtype = graph.type(id).dtype;
   if (!is_integer(dtype) || bit_width(dtype) < 32) return 0;
   constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
-  std::int64_t bound = kInt32Max;
-  for (const Use& use : graph.uses(id)) {
-    bound = std::min(bound, integer_bound(graph, graph.node(use.node)));
-  }
+  const std::int64_t bound = least_bound(graph, id, kInt32Max);
   return dtype == DType::kInt32 && bound == kInt32Max ? 0 : bound;
-}
-
-bool is_gathered(const Graph& graph, ValueId id) {
-  const std::vector<Use>& uses = graph.uses(id);
-  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-    return graph.node(use.node).domain.empty() && graph.node(use.node).op == "Gather";
-  });
 }
 
 // What the plugin exports of a recurrent node of one direction computes other numbers for batches
@@ -160,7 +172,6 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
     out.is_static = port.get_partial_shape().is_static();
     if (out.is_static) out.dims = to_dims(port.get_shape());
     out.bound = bound_of(graph, id);
-    out.needs_elements = is_gathered(graph, id);
     return out;
   };
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -208,13 +219,6 @@ void OpenVinoExecutable::bind_inputs(RunContext& context, std::span<const Data> 
                       std::to_string(port.bound) +
                       ", more than OpenVINO's CPU plugin, which computes in int32 and float32, "
                       "keeps exact; run this part on another engine");
-    }
-    if (port.needs_elements && tensor.count() == 0) {
-      throw Error(ErrorCode::kUnsupported,
-                  "openvino: function '" + name_ + "': input '" + port.name + "' is " +
-                      to_string(tensor.dims()) +
-                      ", and OpenVINO's Gather takes nothing without elements; run this part on "
-                      "another engine");
     }
     auto& bound = state.bound_inputs[i];
     if (bound.is(tensor.raw(), tensor.dims())) continue;

@@ -36,8 +36,6 @@ class OpenVinoExecutable : public Executable {
     // Integer inputs: the absolute value up to which the CPU plugin computes exactly what is done
     // with them; 0: every value.
     std::int64_t bound = 0;
-    // Without elements the plugin would divide by their number.
-    bool needs_elements = false;
   };
   // Where an output of the function comes from: one of these is set.
   struct Source {

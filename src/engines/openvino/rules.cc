@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "engines/openvino/extensions.h"
 #include "ir/attributes.h"
 #include "ops/deciding_operands.h"
+#include "ops/empties.h"
 #include "ops/op_facts.h"
 #include "ops/size_rules.h"
 
@@ -16,6 +19,8 @@ namespace {
 
 constexpr std::int64_t kInt32Max = 2147483647;
 constexpr std::int64_t kFloat32Exact = 1 << 24;
+// oneDNN describes 12, kernels of the plugin's own fewer, and none of them counts.
+constexpr std::size_t kMostAxes = 8;
 
 // Why values of this dtype cannot pass through OpenVINO's CPU plugin unchanged.
 std::optional<std::string> dtype_refusal(DType dtype) {
@@ -52,6 +57,10 @@ std::optional<std::string> value_refusal(const Graph& graph, ValueId id, const A
   if (value.type.dtype == DType::kUndefined) return "the dtype of '" + value.name + "' is unknown";
   if (!value.type.shape) {
     return "the CPU plugin needs to know the rank of '" + value.name + "'";
+  }
+  if (value.type.rank() > kMostAxes) {
+    return "'" + value.name + "' has " + std::to_string(value.type.rank()) +
+           " axes, more than the CPU plugin's kernels have room for";
   }
   if (allowed(value.type.dtype)) return std::nullopt;
   if (auto reason = dtype_refusal(value.type.dtype)) return "'" + value.name + "': " + *reason;
@@ -148,24 +157,10 @@ std::optional<std::string> col2im(const Graph& graph, const Node& node) {
   return "the CPU plugin does not see blocks that do not fit, and writes outside of its memory";
 }
 
-bool is_known_empty(const Type& type) {
-  const auto dims = type.static_dims();
-  return dims && std::find(dims->begin(), dims->end(), 0) != dims->end();
-}
-
 std::optional<std::string> compress(const Graph& graph, const Node& node) {
   const auto dims = graph.type(node.inputs[1]).static_dims();
   if (dims && dims->size() == 1 && dims->front() > 0) return std::nullopt;
   return "its condition may have no elements, by whose number the CPU plugin divides";
-}
-
-std::optional<std::string> gather(const Graph& graph, const Node& node) {
-  for (const ValueId id : {node.input(0), node.input(1)}) {
-    if (id.valid() && is_known_empty(graph.type(id))) {
-      return "the CPU plugin divides by the number of elements, which is 0";
-    }
-  }
-  return std::nullopt;
 }
 
 std::optional<std::string> lstm(const Graph&, const Node& node) {
@@ -304,6 +299,21 @@ std::optional<std::string> resize(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
+// NaN is neither before nor after another number: sorting such numbers leaves the memory.
+std::optional<std::string> sorted(const Graph& graph, const Node& node) {
+  for (const ValueId id : node.inputs) {
+    if (id.valid() && is_floating(graph.type(id).dtype) && graph.constant(id) == nullptr) {
+      return "the CPU plugin sorts floats, and NaN among them leads it outside of its memory";
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> unique(const Graph&, const Node&) {
+  return "the CPU plugin loses elements of those in order of appearance, and NaN leads it outside "
+         "of its memory";
+}
+
 struct Rule {
   std::string_view op;
   std::optional<std::string> (*refuse)(const Graph&, const Node&);
@@ -319,10 +329,10 @@ constexpr Rule kRules[] = {
     {"Compress", compress},
     {"DFT", dft},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
-    {"Gather", gather},
     {"HardSigmoid", factors},
     {"LSTM", lstm},
     {"Multinomial", random},
+    {"NonMaxSuppression", sorted},
     {"Pad", pad},
     {"QuantizeLinear", quantize_linear},
     {"RandomNormal", random},
@@ -334,6 +344,7 @@ constexpr Rule kRules[] = {
     {"Selu", factors},
     {"Slice", slice},
     {"SpaceToDepth", space_to_depth},
+    {"Unique", unique},
 };
 
 // Domains that no library of extensions speaks for.
@@ -360,6 +371,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
     if (!id.valid()) continue;
     if (auto reason = value_refusal(graph, id, allowed)) return reason;
   }
+  if (auto wrong = empties_refusal(graph, node)) return wrong;
   if (auto wrong = sizes_refusal(graph, node)) return wrong;
   if (auto wrong = block_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
@@ -380,6 +392,101 @@ std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
+std::vector<std::size_t> elementwise_groups(const Graph& graph) {
+  constexpr std::string_view kElementwise[] = {"Abs",
+                                               "Acos",
+                                               "Acosh",
+                                               "Add",
+                                               "And",
+                                               "Asin",
+                                               "Asinh",
+                                               "Atan",
+                                               "Atanh",
+                                               "Cast",
+                                               "Ceil",
+                                               "Celu",
+                                               "Clip",
+                                               "Cos",
+                                               "Cosh",
+                                               "Div",
+                                               "Elu",
+                                               "Equal",
+                                               "Erf",
+                                               "Exp",
+                                               "Floor",
+                                               "Gelu",
+                                               "Greater",
+                                               "Less",
+                                               "Log",
+                                               "HardSigmoid",
+                                               "Identity",
+                                               "LeakyRelu",
+                                               "HardSwish",
+                                               "Max",
+                                               "Mean",
+                                               "Min",
+                                               "Mish",
+                                               "Mod",
+                                               "Mul",
+                                               "Neg",
+                                               "Not",
+                                               "Or",
+                                               "PRelu",
+                                               "Pow",
+                                               "Relu",
+                                               "Reciprocal",
+                                               "Round",
+                                               "Selu",
+                                               "Sigmoid",
+                                               "Sign",
+                                               "Sin",
+                                               "Sinh",
+                                               "Softplus",
+                                               "Softsign",
+                                               "Sqrt",
+                                               "Sub",
+                                               "Sum",
+                                               "Swish",
+                                               "Tan",
+                                               "Tanh",
+                                               "Where",
+                                               "Xor",
+                                               "LessOrEqual",
+                                               "GreaterOrEqual",
+                                               "ThresholdedRelu",
+                                               "Shrink"};
+  const std::set<std::string_view> elementwise(std::begin(kElementwise), std::end(kElementwise));
+  const auto is_one = [&](NodeId id) {
+    const Node& node = graph.node(id);
+    return node.domain.empty() && elementwise.contains(node.op);
+  };
+  std::vector<std::size_t> sizes(graph.node_capacity(), 0);
+  std::vector<bool> seen(graph.node_capacity(), false);
+  const auto at = [](NodeId id) { return static_cast<std::size_t>(id.index); };
+  for (const NodeId first : graph.nodes()) {
+    if (seen[at(first)] || !is_one(first)) continue;
+    std::vector<NodeId> group{first};
+    seen[at(first)] = true;
+    for (std::size_t next = 0; next < group.size(); ++next) {
+      const auto visit = [&](NodeId id) {
+        if (seen[at(id)] || !is_one(id)) return;
+        seen[at(id)] = true;
+        group.push_back(id);
+      };
+      const Node& node = graph.node(group[next]);
+      for (const ValueId v : node.inputs) {
+        if (v.valid() && graph.value(v).origin == Origin::kNode) visit(graph.value(v).producer);
+      }
+      for (const ValueId v : node.outputs) {
+        if (!v.valid()) continue;
+        for (const Use& use : graph.uses(v)) visit(use.node);
+      }
+    }
+    for (const NodeId id : group) sizes[at(id)] = group.size();
+  }
+  return sizes;
+}
+
 std::int64_t integer_bound(const Graph& graph, const Node& node) {
   constexpr std::string_view kInFloat[] = {
       "Div",         "Equal",     "GreaterOrEqual", "Greater",
@@ -391,6 +498,7 @@ std::int64_t integer_bound(const Graph& graph, const Node& node) {
   if (!node.input(0).valid()) return kInt32Max;
   const DType dtype = graph.type(node.inputs[0]).dtype;
   if (!is_integer(dtype) || bit_width(dtype) < 32) return kInt32Max;
+  if (node.op == "Range") return kInt32Max / 2;  // the end less the start is an int32, too
   const bool in_float =
       std::find(std::begin(kInFloat), std::end(kInFloat), node.op) != std::end(kInFloat);
   return in_float ? kFloat32Exact : kInt32Max;

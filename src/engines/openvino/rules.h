@@ -2,9 +2,11 @@
 // What OpenVINO would convert and compile, and yet compute otherwise than the ONNX standard says.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "xrt/graph.h"
 
@@ -21,5 +23,14 @@ std::optional<std::string> op_refusal(const Graph& graph, const Node& node);
 // Integer inputs of the node are computed exactly up to this absolute value: the CPU plugin turns
 // 64-bit integers into int32, and for some ops int32 into float32.
 std::int64_t integer_bound(const Graph& graph, const Node& node);
+
+// By the node's index: of how many elementwise nodes, each read by or reading another one, the
+// group has that it is part of; 0 for other nodes. Passes of the plugin take time that grows faster
+// than the square of it.
+std::vector<std::size_t> elementwise_groups(const Graph& graph);
+// Above the first number the plugin is not to make one kernel of a group, which takes it seconds;
+// above the second one it does not get the nodes.
+constexpr std::size_t kMostInOneKernel = 512;
+constexpr std::size_t kMostInOneGroup = 2048;
 
 }  // namespace xrt::openvino

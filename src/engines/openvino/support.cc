@@ -223,6 +223,14 @@ std::vector<Support> SupportOracle::check_all(const Graph& graph) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     out[static_cast<std::size_t>(ids[i].index)] = to_support(answers[i]);
   }
+  const std::vector<std::size_t> groups = elementwise_groups(graph);
+  for (const NodeId id : ids) {
+    const auto i = static_cast<std::size_t>(id.index);
+    if (groups[i] <= kMostInOneGroup || !out[i]) continue;
+    out[i] =
+        Support::no("it is one of " + std::to_string(groups[i]) +
+                    " elementwise nodes in a row: compiling them takes the CPU plugin minutes");
+  }
   return out;
 }
 

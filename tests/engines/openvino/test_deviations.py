@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that OpenVINO computes otherwise than the standard."""
 
+import time
+
 import numpy as np
 import onnxruntime
 import openxrt
@@ -46,3 +48,20 @@ def test_shifts_of_open_sizes(direction: str, dtype: type) -> None:
     for n in (1, 5, 30, 255):
         x, by = np.arange(255 - n, 255).astype(dtype), np.full(n, 4, dtype)
         np.testing.assert_array_equal(program.run({"x": x, "by": by})["y"], shift(x, by))
+
+
+@pytest.mark.parametrize(("count", "engine"), [(1000, "openvino"), (3000, "native")])
+def test_long_rows_of_elementwise_nodes(count: int, engine: str) -> None:
+    """One kernel of them all takes the plugin minutes to make."""
+    nodes = [helper.make_node("Abs", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+    model = make_model(
+        nodes,
+        [tensor("v0", TensorProto.FLOAT, [2, 3])],
+        [tensor(f"v{count}", TensorProto.FLOAT, [2, 3])],
+    )
+    began = time.monotonic()
+    program = openxrt.load(model, engine=["openvino", "native"])
+    x = np.full((2, 3), -2, np.float32)
+    np.testing.assert_array_equal(program.run({"v0": x})[f"v{count}"], -x)
+    assert time.monotonic() - began < 30
+    assert set(program.explain().nodes_per_engine) == {engine}

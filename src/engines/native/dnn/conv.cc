@@ -146,6 +146,11 @@ class ConvKernel final : public PlanKernel {
     std::vector<Dims> operands(inputs.begin(), inputs.end());
     drop_unit_dims(x_dims, w_dims, y_dims, window, operands);
     const bool has_bias = inputs.size() > 2 && !inputs[2].empty();
+    if (has_bias && element_count(inputs[2]) != y_dims[1]) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "there are " + std::to_string(y_dims[1]) + " channels, and the bias is " +
+                      to_string(std::span<const std::int64_t>(inputs[2])));
+    }
     const PostOpChain chain = make_chain(attributes_.post_ops, operands, inputs_, y_dims, last);
     Description pd;
     bool fused = false;

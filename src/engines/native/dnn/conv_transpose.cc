@@ -50,6 +50,11 @@ class ConvTransposeKernel final : public PlanKernel {
     plan->set_output(0, DType::kFloat32, stored);
     if (element_count(y) == 0) return plan;
     const bool has_bias = inputs.size() > 2 && !inputs[2].empty();
+    if (has_bias && element_count(inputs[2]) != y[1]) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "there are " + std::to_string(y[1]) + " channels, and the bias is " +
+                      to_string(std::span<const std::int64_t>(inputs[2])));
+    }
     if (!plan_product(*plan, window, x, w, has_bias)) build(*plan, window, x, w, y, has_bias);
     return plan;
   }

@@ -163,7 +163,8 @@ std::optional<Attributes> image_convolution(const Graph& graph, const Node& conv
   const Tensor* b = graph.constant(conv.input(2));
   if (w == nullptr || w->rank() != 4 || w->count() == 0 || w->dims()[0] % kChannels != 0 ||
       w->dims()[1] > kMostPlanes ||
-      (conv.input(2).valid() && (b == nullptr || b->dtype() != DType::kFloat32)) ||
+      (conv.input(2).valid() &&
+       (b == nullptr || b->dtype() != DType::kFloat32 || b->count() != w->dims()[0])) ||
       conv.inputs.size() > 3 || need_int(conv, "group") != 1 || is_oversized_window(conv) ||
       !is_dense_window(conv) ||
       !all(conv.attr_ints("pads"), [](std::int64_t p) { return p >= 0; }) ||
