@@ -241,7 +241,9 @@ std::unique_ptr<FileLock> FileLock::try_lock(const std::filesystem::path& path) 
 
 FileLock::~FileLock() {
   // A child's copy is closed, and the number may be that of a lock of the child.
-  if (descriptor_ >= 0 && process_ == ::getpid()) LockFiles::process().close(descriptor_);
+  if (descriptor_ < 0 || process_ != ::getpid()) return;
+  ::flock(descriptor_, LOCK_UN);  // a child that has just been made may still have it open
+  LockFiles::process().close(descriptor_);
 }
 
 }  // namespace xrt
