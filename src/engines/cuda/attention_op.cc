@@ -30,7 +30,7 @@ class Writer {
  public:
   explicit Writer(xrt::Graph& graph) : graph_(graph) {}
 
-  ValueId op(std::string_view name, std::vector<ValueId> inputs, DType dtype, Dims dims,
+  ValueId op(std::string_view name, std::vector<ValueId> inputs, DType dtype, const Dims& dims,
              Attributes attributes = {}) {
     const ValueId made = graph_.add_op(name, std::move(inputs), std::move(attributes));
     graph_.set_type(made, Type::tensor(dtype, dims));
