@@ -33,6 +33,36 @@ Call: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 TABLE = "calibration.table"
 
 
+def int8_options(
+    clipping: str = "auto",
+    percentile: float = 99.99,
+    keep_float: Sequence[str] = (),
+    round_sums: bool = False,
+    engine: str | Sequence[str] | None = None,
+    device: str = "cpu",
+    activations: str = "auto",
+    ops: Sequence[str] = (),
+    smooth: float = 0.5,
+    equalize: bool = False,
+    correct_bias: bool = True,
+) -> dict[str, object]:
+    """What _core.quantize_model() and quantize_by_table() call `how`."""
+    return {
+        "clipping": clipping,
+        "percentile": percentile,
+        "keep_float": set(keep_float),
+        "round_sums": round_sums,
+        "program": {} if engine is None else {"engine": engine, "device": device},
+        "activations": activations,
+        "rules": list(ops),
+        "smooth": smooth,
+        "equalize": equalize,
+        "correct_bias": correct_bias,
+        "decibels": 0.0,
+        "rank": False,
+    }
+
+
 class Calibration:
     """What int8 gets its ranges from, and how.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from . import _core
 from ._core import InvalidArgument, LabelledSet, Program
+from ._int8 import int8_options
 from ._load import load
 
 if TYPE_CHECKING:
@@ -319,8 +320,6 @@ def _write_int8(
     options: Mapping[str, Any],
 ) -> None:
     """As openxrt.quantize.quantize() does it, for the engines of a program with these options."""
-    from .quantize import int8_options  # which needs this module
-
     engine, device = options.get("engine", "auto"), options.get("device", "cpu")
     how = int8_options(engine=engine, device=device)
     if table is not None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from . import _core
 from ._core import CalibrationTable, Graph, InvalidArgument
-from ._int8 import Calibration, Clipping, ptq_calibration_mode
+from ._int8 import Calibration, Clipping, int8_options, ptq_calibration_mode
 from ._weights import quantize_dynamic, quantize_weights
 from .evaluation import DataOptions, labelled_set
 
@@ -348,36 +348,6 @@ def quantize(
 def _refuse_block(block: int | None, symmetric: bool | None) -> None:
     if block is not None or symmetric is not None:
         raise InvalidArgument("block= and symmetric= are of weights=")
-
-
-def int8_options(
-    clipping: str = "auto",
-    percentile: float = 99.99,
-    keep_float: Sequence[str] = (),
-    round_sums: bool = False,
-    engine: str | Sequence[str] | None = None,
-    device: str = "cpu",
-    activations: str = "auto",
-    ops: Sequence[str] = (),
-    smooth: float = 0.5,
-    equalize: bool = False,
-    correct_bias: bool = True,
-) -> dict[str, object]:
-    """What _core.quantize_model() and quantize_by_table() call `how`."""
-    return {
-        "clipping": clipping,
-        "percentile": percentile,
-        "keep_float": set(keep_float),
-        "round_sums": round_sums,
-        "program": {} if engine is None else {"engine": engine, "device": device},
-        "activations": activations,
-        "rules": list(ops),
-        "smooth": smooth,
-        "equalize": equalize,
-        "correct_bias": correct_bias,
-        "decibels": 0.0,
-        "rank": False,
-    }
 
 
 def rank_nodes(

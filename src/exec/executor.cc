@@ -62,6 +62,15 @@ ProgramOptions body_options(const Plan& plan, ProgramOptions options) {
   return options;
 }
 
+// What the runtime judges of a function's operands before the engine has them.
+ValueChecks::Judge judge_for(const Engine& engine, const ProgramOptions& options) {
+  if (engine.info().checks_indices) return ValueChecks::Judge::kKnown;
+  if (engine_manifest(engine.name()).crashes_on_values) return ValueChecks::Judge::kAll;
+  // An engine that judges sizes does so without a limit of time in mind.
+  const bool judges = checks_values(engine) && options.deadline_s <= 0;
+  return judges ? ValueChecks::Judge::kEngine : ValueChecks::Judge::kHere;
+}
+
 }  // namespace
 
 Executor::~Executor() = default;
@@ -282,17 +291,12 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       const auto engine = get_engine(launch.engine);
       const bool narrow = launch.is_rounded || plan.precision != Precision::kF32;
       if (options.device == "cpu") launch.least_time = least_time(*body, narrow);
-      if (!engine->info().checks_indices) {
-        // An engine that judges sizes does so without a limit of time in mind.
-        auto judge = ValueChecks::Judge::kEngine;
-        if (!checks_values(*engine) || options.deadline_s > 0) judge = ValueChecks::Judge::kHere;
-        if (engine_manifest(launch.engine).crashes_on_values) judge = ValueChecks::Judge::kAll;
-        auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_);
-        if (checks->any()) launch.value_checks = std::move(checks);
-        if (judge == ValueChecks::Judge::kAll) {
-          launch.stand_in =
-              std::make_unique<StandIn>(body, launch.name, scope, launch.engine, options);
-        }
+      const ValueChecks::Judge judge = judge_for(*engine, options);
+      auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_);
+      if (checks->any()) launch.value_checks = std::move(checks);
+      if (judge == ValueChecks::Judge::kAll) {
+        launch.stand_in =
+            std::make_unique<StandIn>(body, launch.name, scope, launch.engine, options);
       }
       launch.is_isolated = is_isolated(launch.engine);
       launch.threads = {launch.info.threads, launch.info.pool, launch.info.runs_at_once};

@@ -38,6 +38,7 @@ namespace xrt {
 class ValueChecks {
  public:
   enum class Judge : std::uint8_t {
+    kKnown,   // what is wrong before any run; the engine judges values and all other sizes
     kEngine,  // judges sizes that only a run knows by itself
     kHere,
     kAll,  // and the engine is to see none that were not judged
