@@ -64,8 +64,8 @@ std::string quantize(const GraphView& graph, const NodeView& node, const Names& 
 }
 
 // Where a scale or a zero point per axis lies in the result.
-std::optional<std::size_t> axis_of(const GraphView& graph, const NodeView& node,
-                                   std::size_t operand) {
+std::optional<std::size_t> parameter_axis(const GraphView& graph, const NodeView& node,
+                                          std::size_t operand) {
   if (operand == 0) return std::nullopt;
   const TypeView type = graph.type(node.input(operand));
   if (type.rank() == 0 || type.dims()[0] == 1) return std::nullopt;
@@ -80,11 +80,11 @@ void add_quantized(LoweringRegistry& registry) {
   registry.add("DequantizeLinear", {.supports = supports_dequantize,
                                     .expression = dequantize,
                                     .operands = 3,
-                                    .first_axis = axis_of});
+                                    .first_axis = parameter_axis});
   registry.add("QuantizeLinear", {.supports = supports_quantize,
                                   .expression = quantize,
                                   .operands = 3,
-                                  .first_axis = axis_of});
+                                  .first_axis = parameter_axis});
 }
 
 }  // namespace xrt::cuda
