@@ -48,6 +48,8 @@ def load(file: Path, engine: str) -> openxrt.Program:
 def test_ocr_reads_the_same_text(engine: str, tmp_path: Path) -> None:
     if missing := ZOO["ppocr_v6_rec"].why_missing():
         pytest.skip(missing)
+    if engine == "onnxruntime" and "vnni" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
+        pytest.skip("ONNX Runtime lets sums of bytes saturate on processors without VNNI")
     from demo import character_set
     from reader import Reader
 
