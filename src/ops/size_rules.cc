@@ -376,7 +376,7 @@ Refusal of_lines(const OperandSizes& o, std::size_t operand, std::size_t factor,
   const std::size_t rank = matrix->size();
   const std::int64_t lines = rank < 2 ? 1 : (*matrix)[is_left ? rank - 2 : rank - 1];
   const std::int64_t count = OperandSizes::elements(*given);
-  if (count == 1 || count == lines) return std::nullopt;
+  if (count == 1 || count == lines || lines == 0) return std::nullopt;
   return fmt::format("input {} has {} elements for {} lines", operand, count, lines);
 }
 

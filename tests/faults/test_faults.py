@@ -30,7 +30,9 @@ def skip_without(engine: str) -> None:
         pytest.skip(f"engine {engine} is not usable here")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+# Without engines in Python: the interpreter, which is gone, ends threads that come back to it by
+# unwinding them, which C++ answers with std::terminate() now and then.
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "onnxruntime"])
 def test_the_interpreter_ends_while_threads_load_and_run(engine: str, model: Path) -> None:
     skip_without(engine)
     code = f"""

@@ -21,6 +21,8 @@ constexpr std::int64_t kInt32Max = 2147483647;
 constexpr std::int64_t kFloat32Exact = 1 << 24;
 // oneDNN describes 12, kernels of the plugin's own fewer, and none of them counts.
 constexpr std::size_t kMostAxes = 8;
+// The time in which a node is compiled grows with the square of its operands: of these, a second.
+constexpr std::size_t kMostOperands = 1024;
 
 // Why values of this dtype cannot pass through OpenVINO's CPU plugin unchanged.
 std::optional<std::string> dtype_refusal(DType dtype) {
@@ -355,6 +357,10 @@ bool is_ours(const std::string& domain) { return domain == "xrt" || domain.start
 std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (!node.domain.empty() && (extension_libraries().empty() || is_ours(node.domain))) {
     return "OpenVINO has no ops of domain '" + node.domain + "'";
+  }
+  if (node.inputs.size() > kMostOperands) {
+    return "the CPU plugin takes minutes to compile a node of " +
+           std::to_string(node.inputs.size()) + " operands";
   }
   const bool low_precision = is_cast(node) || is_quantization(node);
   const auto allowed = [&](DType dtype) { return low_precision && is_storage(dtype); };

@@ -75,8 +75,8 @@ def record(passed: int, report: dict[str, Any], unexplained: list[str]) -> None:
         "",
         f"- {passed} checks of `tests/engines/cuda/cuda_checks.py` pass, beside ONNX Runtime on "
         "the CPU: float32 without TF32 within 1e-4, float16 convolutions within 2⁻⁸ of the largest "
-        "value, attention as a whole, quantised models, functions from the cache, sizes of a range, "
-        "memory that is not enough, no GPU, eight threads, tensors on the card.",
+        "value, attention as a whole, quantised models, functions from the cache, sizes of a "
+        "range, memory that is not enough, no GPU, eight threads, tensors on the card.",
         f"- Of ONNX's node tests {summary['passed']} pass on `cuda,native`, {summary['failed']} "
         f"fail ({len(unexplained)} of them not explained in tests/conformance/expectations.json), "
         f"and of {summary['unsupported']} no node runs on the card, so the program is refused.",

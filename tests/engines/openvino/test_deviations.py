@@ -65,3 +65,20 @@ def test_long_rows_of_elementwise_nodes(count: int, engine: str) -> None:
     np.testing.assert_array_equal(program.run({"v0": x})[f"v{count}"], -x)
     assert time.monotonic() - began < 30
     assert set(program.explain().nodes_per_engine) == {engine}
+
+
+def test_many_operands() -> None:
+    """The time that the plugin takes to compile a node grows with the square of its operands."""
+    count = 20_000
+    node = helper.make_node("Concat", ["x"] * count, ["y"], axis=0)
+    shape = [2, 3]
+    model = make_model(
+        [node],
+        [tensor("x", TensorProto.FLOAT, shape)],
+        [tensor("y", TensorProto.FLOAT, [2 * count, 3])],
+    )
+    began = time.monotonic()
+    program = openxrt.load(model, engine=["openvino", "native"])
+    x = np.full(shape, -2, np.float32)
+    np.testing.assert_array_equal(program.run({"x": x})["y"], np.tile(x, (count, 1)))
+    assert time.monotonic() - began < 30
