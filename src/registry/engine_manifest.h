@@ -47,8 +47,8 @@ struct EngineManifest {
   // its executables. Else the runtime looks at them, and cuts functions where they are computed.
   bool checks_values = false;
   // Such values read or write memory that is not the tensor's: nodes in whose bodies they are
-  // computed, where nobody sees them, are not for it, nor are values without elements and sizes that
-  // were not judged (exec/stand_in.h).
+  // computed, where nobody sees them, are not for it, nor are values without elements and sizes
+  // that were not judged (exec/stand_in.h).
   bool crashes_on_values = false;
 };
 

@@ -231,8 +231,8 @@ template <class P> __device__ void arg(const Args& a) {
 }  // namespace
 
 std::string cuda_prelude() {
-  return std::string(cuda::basic_source()) + kBasics + cuda_sums_source() + cuda_quantized_source() + cuda_mma_source() +
-         cuda_depthwise_q8_source();
+  return std::string(cuda::basic_source()) + kBasics + cuda_sums_source() +
+         cuda_quantized_source() + cuda_mma_source() + cuda_depthwise_q8_source();
 }
 
 }  // namespace xrt::lite

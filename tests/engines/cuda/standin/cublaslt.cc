@@ -156,7 +156,8 @@ EXPORT int cublasLtMatmul(void*, const Operation* given, const void* alpha, cons
           if ((o.epilogue & 4) != 0) value += standin::load(o.bias, kTypes.at(o.bias_type), row);
           if ((o.epilogue & 2) != 0) value = std::max(value, 0.0);
           if ((o.epilogue & 32) != 0) {
-            value *= 0.5 * (1 + std::tanh(0.7978845608 * (value + 0.044715 * value * value * value)));
+            value *=
+                0.5 * (1 + std::tanh(0.7978845608 * (value + 0.044715 * value * value * value)));
           }
           standin::store(d, kTypes.at(of_d.type),
                          batch * of_d.batch_stride + row + column * of_d.leading, value);

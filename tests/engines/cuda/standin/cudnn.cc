@@ -117,10 +117,9 @@ std::shared_ptr<Descriptor> read(std::istream& from) {
 
 // --- running a graph ---
 Type type_of(int type) {
-  static const std::map<int, Type> kTypes = {{0, Type::kFloat}, {1, Type::kDouble},
-                                             {2, Type::kHalf},  {9, Type::kBfloat},
-                                             {4, Type::kInt32}, {11, Type::kInt32},
-                                             {3, Type::kInt8}};
+  static const std::map<int, Type> kTypes = {
+      {0, Type::kFloat}, {1, Type::kDouble}, {2, Type::kHalf}, {9, Type::kBfloat},
+      {4, Type::kInt32}, {11, Type::kInt32}, {3, Type::kInt8}};
   return kTypes.at(type);
 }
 
@@ -149,7 +148,8 @@ class Run {
   std::int64_t place(const Descriptor& t, const Dims& at) const {
     const Dims sizes = dims(t), strides = t.all<std::int64_t>(903);
     std::int64_t place = 0;
-    for (std::size_t i = 0; i < sizes.size(); ++i) place += (sizes[i] == 1 ? 0 : at[i]) * strides[i];
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      place += (sizes[i] == 1 ? 0 : at[i]) * strides[i];
     return place;
   }
   double get(const Descriptor& t, const Dims& at) {
@@ -226,17 +226,38 @@ class Run {
       const double b = o.has(752) ? get(o.inner(752), at) : 0;
       double value = 0;
       switch (mode) {
-        case 0: value = a + b; break;
-        case 1: value = a * b; break;
-        case 6: value = a / b; break;
-        case 9: value = a - b; break;
-        case 13: value = std::exp(a); break;
-        case 15: value = std::log(a); break;
-        case 100: value = std::max(a, 0.0); break;
-        case 303: value = a >= b ? 1 : 0; break;
-        case 501: value = static_cast<double>(at[how.one<std::int64_t>(9)]); break;
-        case 601: value = get(o.inner(758), at) != 0 ? a : b; break;
-        default: std::abort();
+        case 0:
+          value = a + b;
+          break;
+        case 1:
+          value = a * b;
+          break;
+        case 6:
+          value = a / b;
+          break;
+        case 9:
+          value = a - b;
+          break;
+        case 13:
+          value = std::exp(a);
+          break;
+        case 15:
+          value = std::log(a);
+          break;
+        case 100:
+          value = std::max(a, 0.0);
+          break;
+        case 303:
+          value = a >= b ? 1 : 0;
+          break;
+        case 501:
+          value = static_cast<double>(at[how.one<std::int64_t>(9)]);
+          break;
+        case 601:
+          value = get(o.inner(758), at) != 0 ? a : b;
+          break;
+        default:
+          std::abort();
       }
       put(y, at, value);
     });
@@ -269,8 +290,7 @@ class Run {
   }
 
   void attention(const Descriptor& o) {
-    const Descriptor &q = o.inner(2800), &k = o.inner(2801), &v = o.inner(2802),
-                     &y = o.inner(2803);
+    const Descriptor &q = o.inner(2800), &k = o.inner(2801), &v = o.inner(2802), &y = o.inner(2803);
     const double scale = get(o.inner(2805), Dims(4, 0));
     const std::int64_t keys = dims(k)[2], width = dims(q)[3];
     Dims rows = dims(y);
@@ -326,8 +346,8 @@ EXPORT int cudnnBackendSetAttribute(Descriptor* d, int name, int type, std::int6
                                     const void* values) {
   if (d->is_final) return kBadParam;
   if (d->kind == kPlanKind && name == 405) {
-    std::istringstream text(std::string(static_cast<const char*>(values),
-                                        static_cast<std::size_t>(count)));
+    std::istringstream text(
+        std::string(static_cast<const char*>(values), static_cast<std::size_t>(count)));
     std::string title;
     text >> title;
     if (title != "standin") return kBadParam;
@@ -354,8 +374,8 @@ EXPORT int cudnnBackendFinalize(Descriptor* d) {
   for (const auto& operation : d->at(801).descriptors) {
     const bool is_convolution = operation->kind == kConvolutionForwardKind;
     const std::string what = is_convolution ? "convolution" : "attention";
-    const bool tells =
-        is_convolution || operation->kind == kMatmulOperationKind || operation->kind == kAttentionKind;
+    const bool tells = is_convolution || operation->kind == kMatmulOperationKind ||
+                       operation->kind == kAttentionKind;
     if (tells && refused != nullptr && what == refused) return kNotSupported;
   }
   return 0;

@@ -48,8 +48,8 @@ inline double load(const void* memory, Type type, std::int64_t at) {
     case Type::kHalf:
       return half_to_float(static_cast<const std::uint16_t*>(memory)[at]);
     case Type::kBfloat:
-      return std::bit_cast<float>(
-          std::uint32_t{static_cast<const std::uint16_t*>(memory)[at]} << 16);
+      return std::bit_cast<float>(std::uint32_t{static_cast<const std::uint16_t*>(memory)[at]}
+                                  << 16);
     case Type::kInt32:
       return static_cast<const std::int32_t*>(memory)[at];
     case Type::kInt8:

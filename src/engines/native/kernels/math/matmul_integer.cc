@@ -106,8 +106,8 @@ class MatMulInteger final : public Kernel {
 
   // One for all columns, or one a column.
   std::vector<std::int32_t> b_zero_points(const KernelContext& k) const {
-    std::vector<std::int32_t> zeros = zero_points(has_zero_ ? k.optional_input(3) : nullptr,
-                                                  b_dtype_);
+    std::vector<std::int32_t> zeros =
+        zero_points(has_zero_ ? k.optional_input(3) : nullptr, b_dtype_);
     if (zeros.size() != 1 && zeros.size() != static_cast<std::size_t>(b_dims_[1])) {
       fail("b_zero_point has neither one number nor one a column");
     }

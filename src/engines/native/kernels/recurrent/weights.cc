@@ -119,21 +119,20 @@ void ByteWeights::multiply(const float* x, std::int64_t rows, float* y, std::int
     totals[r] = -panels.byte_offset * static_cast<std::int32_t>(depth());
     for (std::int64_t k = 0; k < depth(); ++k) totals[r] += to[k];
   }
-  over_panels(
-      where, columns() / panel, panels_->bytes(), rows, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t p = begin; p < end; ++p) {
-          panels.multiply_bytes(bytes, 4 * quads, rows, quads, panels_->panel(p),
-                                panels_->has_lowest(p), sums + p * panel, columns());
-        }
-        const std::int64_t first = begin * panel;
-        for (std::int64_t r = 0; r < rows; ++r) {
-          panels.add_byte_sums(sums + r * columns() + first, y + r * y_step + first,
-                               (end - begin) * panel,
-                               {ranges[r].scale, ranges[r].zero - panels.byte_offset, totals[r],
-                                sums_.data() + first, zeros_.data() + first,
-                                scales_.data() + first});
-        }
-      });
+  over_panels(where, columns() / panel, panels_->bytes(), rows,
+              [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t p = begin; p < end; ++p) {
+                  panels.multiply_bytes(bytes, 4 * quads, rows, quads, panels_->panel(p),
+                                        panels_->has_lowest(p), sums + p * panel, columns());
+                }
+                const std::int64_t first = begin * panel;
+                for (std::int64_t r = 0; r < rows; ++r) {
+                  panels.add_byte_sums(
+                      sums + r * columns() + first, y + r * y_step + first, (end - begin) * panel,
+                      {ranges[r].scale, ranges[r].zero - panels.byte_offset, totals[r],
+                       sums_.data() + first, zeros_.data() + first, scales_.data() + first});
+                }
+              });
 }
 
 }  // namespace xrt::native
