@@ -301,16 +301,6 @@ std::optional<std::string> resize(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
-// NaN is neither before nor after another number: sorting such numbers leaves the memory.
-std::optional<std::string> sorted(const Graph& graph, const Node& node) {
-  for (const ValueId id : node.inputs) {
-    if (id.valid() && is_floating(graph.type(id).dtype) && graph.constant(id) == nullptr) {
-      return "the CPU plugin sorts floats, and NaN among them leads it outside of its memory";
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<std::string> unique(const Graph&, const Node&) {
   return "the CPU plugin loses elements of those in order of appearance, and NaN leads it outside "
          "of its memory";
@@ -334,7 +324,6 @@ constexpr Rule kRules[] = {
     {"HardSigmoid", factors},
     {"LSTM", lstm},
     {"Multinomial", random},
-    {"NonMaxSuppression", sorted},
     {"Pad", pad},
     {"QuantizeLinear", quantize_linear},
     {"RandomNormal", random},

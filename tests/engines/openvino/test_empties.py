@@ -119,7 +119,7 @@ def test_unique_in_order_of_appearance(dtype: Any) -> None:
 
 
 def test_boxes_with_scores_that_are_no_numbers() -> None:
-    """Sorting NaN leaves the memory: boxes go elsewhere."""
+    """A NaN is neither before nor after another number: sorting leaves no memory by it."""
     model = make_model(
         [helper.make_node("NonMaxSuppression", ["boxes", "scores", "most"], ["y"])],
         [tensor("boxes", F, [1, "n", 4]), tensor("scores", F, [1, 1, "n"])],
@@ -130,8 +130,8 @@ def test_boxes_with_scores_that_are_no_numbers() -> None:
     rng = np.random.default_rng(0)
     boxes = rng.random((1, 300, 4), np.float32)
     scores = np.where(rng.random((1, 1, 300)) < 0.5, np.nan, 1).astype(np.float32)
-    program.run({"boxes": boxes, "scores": scores})
-    assert "NaN" in str(program.explain())
+    chosen = program.run({"boxes": boxes, "scores": scores})["y"]
+    assert chosen.shape[1] == 3
 
 
 @pytest.mark.parametrize("end", [-(2**31), 2**31 - 1])
