@@ -31,7 +31,7 @@ int in_child(Work work) {
 }
 
 TEST(PerProcess, IsOneObjectOfAProcess) {
-  PerProcess<int> number;
+  static PerProcess<int> number;
   number.get() = 7;
   EXPECT_EQ(number.get(), 7);
 }
