@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 from small_models import make_model, tensor, untyped, usable
 
 onnxruntime = pytest.importorskip("onnxruntime")
+Fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
 
 Array = np.ndarray
 CASES = all_cases()
@@ -26,7 +27,12 @@ def wanted(data: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Fail as error:
+        if "not yet supported on this hardware platform" not in str(error):
+            raise
+        pytest.skip("ONNX Runtime has no kernel of it for this processor")
     names = [o.name for o in session.get_outputs()]
     return dict(zip(names, session.run(None, feeds), strict=True))
 
