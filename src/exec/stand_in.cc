@@ -41,7 +41,7 @@ StandIn::StandIn(std::shared_ptr<const Graph> function, std::string name, std::s
       engine_(std::move(engine)),
       options_(std::move(options)) {
   const OptionNames& named = options_.engines;
-  is_allowed_ = !options_.strict || std::any_of(named.begin(), named.end(), [](const auto& name) {
+  is_named_ = std::any_of(named.begin(), named.end(), [](const auto& name) {
     return name == kFallbackEngine || name == "auto";
   });
   options_.engines = {std::string(kFallbackEngine)};
@@ -59,7 +59,7 @@ Body& StandIn::body() {
 
 void StandIn::run(std::span<const Data> inputs, std::span<Data> outputs, const std::string& unfit,
                   Profiler& profiler, RunRecord* record) {
-  if (!is_allowed_) {
+  if (options_.strict && !is_named_) {
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("function '{}': the engine '{}' is not given such inputs ({}), and no "
                             "other one is listed",
@@ -68,8 +68,10 @@ void StandIn::run(std::span<const Data> inputs, std::span<Data> outputs, const s
   if (runs_.fetch_add(1, std::memory_order_relaxed) == 0) {
     const std::lock_guard lock(mutex_);
     first_unfit_ = unfit;
-    log_info(fmt::format("function '{}' of '{}' runs on '{}': {}", name_, engine_, kFallbackEngine,
-                         unfit));
+    const std::string text = fmt::format("function '{}' of '{}' runs on '{}': {}", name_, engine_,
+                                         kFallbackEngine, unfit);
+    // Nothing that a user gave to one engine goes to another in silence.
+    is_named_ ? log_info(text) : log_warning(text);
   }
   std::vector<Data> made(outputs.begin(), outputs.end());
   BodyRun(body(), profiler, record)(inputs, made);

@@ -42,7 +42,7 @@ class StandIn {
   std::shared_ptr<const Graph> function_;
   std::string name_, scope_, engine_;
   ProgramOptions options_;
-  bool is_allowed_ = true;
+  bool is_named_ = true;  // among the engines of the program
   std::atomic<std::int64_t> runs_{0};
 
   mutable std::mutex mutex_;

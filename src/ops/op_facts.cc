@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <tuple>
 
 namespace xrt {
@@ -108,6 +109,78 @@ constexpr auto kTable = std::to_array<OpFacts>({
      .rounds = true},
 });
 
+// In order.
+constexpr auto kElementwise = std::to_array<std::string_view>({"Abs",
+                                                               "Acos",
+                                                               "Acosh",
+                                                               "Add",
+                                                               "And",
+                                                               "Asin",
+                                                               "Asinh",
+                                                               "Atan",
+                                                               "Atanh",
+                                                               "BitShift",
+                                                               "BitwiseAnd",
+                                                               "BitwiseNot",
+                                                               "BitwiseOr",
+                                                               "BitwiseXor",
+                                                               "Cast",
+                                                               "Ceil",
+                                                               "Celu",
+                                                               "Clip",
+                                                               "Cos",
+                                                               "Cosh",
+                                                               "Div",
+                                                               "Elu",
+                                                               "Equal",
+                                                               "Erf",
+                                                               "Exp",
+                                                               "Floor",
+                                                               "Gelu",
+                                                               "Greater",
+                                                               "GreaterOrEqual",
+                                                               "HardSigmoid",
+                                                               "HardSwish",
+                                                               "Identity",
+                                                               "IsInf",
+                                                               "IsNaN",
+                                                               "LeakyRelu",
+                                                               "Less",
+                                                               "LessOrEqual",
+                                                               "Log",
+                                                               "Max",
+                                                               "Mean",
+                                                               "Min",
+                                                               "Mish",
+                                                               "Mod",
+                                                               "Mul",
+                                                               "Neg",
+                                                               "Not",
+                                                               "Or",
+                                                               "PRelu",
+                                                               "Pow",
+                                                               "Reciprocal",
+                                                               "Relu",
+                                                               "Round",
+                                                               "Selu",
+                                                               "Shrink",
+                                                               "Sigmoid",
+                                                               "Sign",
+                                                               "Sin",
+                                                               "Sinh",
+                                                               "Softplus",
+                                                               "Softsign",
+                                                               "Sqrt",
+                                                               "Sub",
+                                                               "Sum",
+                                                               "Swish",
+                                                               "Tan",
+                                                               "Tanh",
+                                                               "ThresholdedRelu",
+                                                               "Where",
+                                                               "Xor"});
+static_assert(std::is_sorted(kElementwise.begin(), kElementwise.end()));
+
 constexpr auto key(const OpFacts& facts) { return std::tuple(facts.domain, facts.op); }
 static_assert(std::is_sorted(kTable.begin(), kTable.end(),
                              [](const OpFacts& a, const OpFacts& b) { return key(a) < key(b); }));
@@ -129,6 +202,11 @@ const OpFacts& op_facts(const Node& node) {
       std::lower_bound(kTable.begin(), kTable.end(), wanted,
                        [](const OpFacts& facts, const auto& k) { return key(facts) < k; });
   return found != kTable.end() && key(*found) == wanted ? *found : kUnknown;
+}
+
+bool is_elementwise(const Node& node) {
+  return node.domain.empty() &&
+         std::binary_search(kElementwise.begin(), kElementwise.end(), node.op);
 }
 
 }  // namespace xrt

@@ -65,4 +65,8 @@ XRT_API Narrowing narrowing(const Node& node);
 // A row of nothing but its name for an op without one.
 XRT_API const OpFacts& op_facts(const Node& node);
 
+// Whether each element of the result is made of the operands' elements at its place, after
+// broadcasting; of the standard's ops.
+XRT_API bool is_elementwise(const Node& node);
+
 }  // namespace xrt

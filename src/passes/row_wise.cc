@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "ops/op_facts.h"
 #include "xrt/op.h"
 
 namespace xrt {
@@ -27,74 +28,6 @@ bool is_one_of(std::string_view op, const std::array<std::string_view, N>& ops) 
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
-// Each element of the result is made of the elements at its place, after broadcasting.
-constexpr std::array<std::string_view, 67> kElementwise{"Abs",
-                                                        "Acos",
-                                                        "Acosh",
-                                                        "Add",
-                                                        "And",
-                                                        "Asin",
-                                                        "Asinh",
-                                                        "Atan",
-                                                        "Atanh",
-                                                        "BitShift",
-                                                        "BitwiseAnd",
-                                                        "BitwiseNot",
-                                                        "BitwiseOr",
-                                                        "BitwiseXor",
-                                                        "Cast",
-                                                        "Ceil",
-                                                        "Celu",
-                                                        "Clip",
-                                                        "Cos",
-                                                        "Cosh",
-                                                        "Div",
-                                                        "Elu",
-                                                        "Equal",
-                                                        "Erf",
-                                                        "Exp",
-                                                        "Floor",
-                                                        "Gelu",
-                                                        "Greater",
-                                                        "GreaterOrEqual",
-                                                        "HardSigmoid",
-                                                        "HardSwish",
-                                                        "Identity",
-                                                        "IsInf",
-                                                        "IsNaN",
-                                                        "LeakyRelu",
-                                                        "Less",
-                                                        "LessOrEqual",
-                                                        "Log",
-                                                        "Max",
-                                                        "Mean",
-                                                        "Min",
-                                                        "Mish",
-                                                        "Mod",
-                                                        "Mul",
-                                                        "Neg",
-                                                        "Not",
-                                                        "Or",
-                                                        "PRelu",
-                                                        "Pow",
-                                                        "Reciprocal",
-                                                        "Relu",
-                                                        "Round",
-                                                        "Selu",
-                                                        "Shrink",
-                                                        "Sigmoid",
-                                                        "Sign",
-                                                        "Sin",
-                                                        "Sinh",
-                                                        "Softplus",
-                                                        "Softsign",
-                                                        "Sqrt",
-                                                        "Sub",
-                                                        "Sum",
-                                                        "Swish",
-                                                        "Tan",
-                                                        "Tanh",
-                                                        "ThresholdedRelu"};
 // Of the first input's axis 0 each entry is computed by itself; the other inputs are parameters.
 constexpr std::array<std::string_view, 16> kPerSample{"AveragePool",
                                                       "BatchNormalization",
@@ -270,7 +203,7 @@ class Analysis {
     const std::string& op = node.op;
     const ValueId x = node.input(0);
     const ValueId out = node.output(0);
-    if (is_one_of(op, kElementwise) || op == "Where") {
+    if (is_elementwise(node)) {
       return has_rank(out) ? broadcast(node.inputs, rank(out)) : kMixed;
     }
     if (op == "MatMul" || op == "MatMulInteger") return product(node);

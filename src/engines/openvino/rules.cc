@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "engines/openvino/extensions.h"
@@ -388,73 +387,7 @@ std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {
 }
 
 std::vector<std::size_t> elementwise_groups(const Graph& graph) {
-  constexpr std::string_view kElementwise[] = {"Abs",
-                                               "Acos",
-                                               "Acosh",
-                                               "Add",
-                                               "And",
-                                               "Asin",
-                                               "Asinh",
-                                               "Atan",
-                                               "Atanh",
-                                               "Cast",
-                                               "Ceil",
-                                               "Celu",
-                                               "Clip",
-                                               "Cos",
-                                               "Cosh",
-                                               "Div",
-                                               "Elu",
-                                               "Equal",
-                                               "Erf",
-                                               "Exp",
-                                               "Floor",
-                                               "Gelu",
-                                               "Greater",
-                                               "Less",
-                                               "Log",
-                                               "HardSigmoid",
-                                               "Identity",
-                                               "LeakyRelu",
-                                               "HardSwish",
-                                               "Max",
-                                               "Mean",
-                                               "Min",
-                                               "Mish",
-                                               "Mod",
-                                               "Mul",
-                                               "Neg",
-                                               "Not",
-                                               "Or",
-                                               "PRelu",
-                                               "Pow",
-                                               "Relu",
-                                               "Reciprocal",
-                                               "Round",
-                                               "Selu",
-                                               "Sigmoid",
-                                               "Sign",
-                                               "Sin",
-                                               "Sinh",
-                                               "Softplus",
-                                               "Softsign",
-                                               "Sqrt",
-                                               "Sub",
-                                               "Sum",
-                                               "Swish",
-                                               "Tan",
-                                               "Tanh",
-                                               "Where",
-                                               "Xor",
-                                               "LessOrEqual",
-                                               "GreaterOrEqual",
-                                               "ThresholdedRelu",
-                                               "Shrink"};
-  const std::set<std::string_view> elementwise(std::begin(kElementwise), std::end(kElementwise));
-  const auto is_one = [&](NodeId id) {
-    const Node& node = graph.node(id);
-    return node.domain.empty() && elementwise.contains(node.op);
-  };
+  const auto is_one = [&](NodeId id) { return is_elementwise(graph.node(id)); };
   std::vector<std::size_t> sizes(graph.node_capacity(), 0);
   std::vector<bool> seen(graph.node_capacity(), false);
   const auto at = [](NodeId id) { return static_cast<std::size_t>(id.index); };

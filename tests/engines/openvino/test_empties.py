@@ -56,6 +56,17 @@ def test_strict_programs_say_so() -> None:
     program.run({"x": np.ones((3, 3, 4), np.float32)})
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_a_fallback_that_nobody_named_is_told(
+    named: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = load("Elu", {}, engines=ENGINES if named else ["openvino"])
+    for rows in (2, 3, 0, 0):
+        program.run({"x": np.ones((rows, 3, 4), np.float32)})
+    told = capfd.readouterr().err
+    assert told.count("runs on 'native'") == (0 if named else 1), told
+
+
 def test_sizes_that_the_model_tells() -> None:
     model = make_model(
         [helper.make_node("Elu", ["x"], ["e"]), helper.make_node("ReduceSum", ["e"], ["y"])],
