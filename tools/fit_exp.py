@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fits the polynomial by which the native engine computes e^x for softmax, and prints it.
+"""Fits the polynomial by which the native engine computes e^x, and prints it.
 
-    .venv/bin/python tools/fit_exp.py    # coefficients of exp_of_negative() in vector_ops.inc
+    .venv/bin/python tools/fit_exp.py    # coefficients of ExpParts in functions.inc
 
 The fit is of 1 + x + x^2 p(x) to e^x between -ln2 / 2 and ln2 / 2, with the relative error even
 over the interval: least squares, whose weights grow where the error is large (Lawson's method).

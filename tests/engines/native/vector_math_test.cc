@@ -28,8 +28,8 @@ constexpr double kLeastNormal = std::numeric_limits<float>::min();
 const Function kFunctions[] = {
     {"Exp", [](double x) { return std::exp(x); }, 1.5, 0},
     {"Log", [](double x) { return std::log(x); }, 1.5, 0},
-    {"Tanh", [](double x) { return std::tanh(x); }, 3, 0},
-    {"Erf", [](double x) { return std::erf(x); }, 2.5, 0},
+    {"Tanh", [](double x) { return std::tanh(x); }, 6, 0},
+    {"Erf", [](double x) { return std::erf(x); }, 6, 0},
     {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, 3, kLeastNormal},
 };
 
@@ -105,7 +105,7 @@ TEST(VectorMath, OfManyNumbersErfIsTheSame) {
   for (std::size_t i = 0; i < xs.size(); ++i) {
     worst = std::max(worst, error_in_ulps(found[i], std::erf(static_cast<double>(xs[i])), 0));
   }
-  EXPECT_LE(worst, 2.5);
+  EXPECT_LE(worst, 6);
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class TileConvKernel final : public Kernel {
         w_(context.constant_input(1)->dims()),
         pieces_(context.node(), w_),
         x_(context.input_dtype(0)),
-        panels_(matrix_of(context.node(), *context.constant_input(1))),
+        panels_(matrix_of(context.node(), *context.constant_input(1)), /*takes_words=*/true),
         terms_(*Int8Terms::of(context.node()), read_post_ops(context.node()), panels_,
                *context.constant_input(2)) {
     if (context.node().attr_int("channels_last", 0) == 0) {

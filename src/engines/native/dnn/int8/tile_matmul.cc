@@ -28,7 +28,8 @@ class TileMatMulKernel final : public Kernel {
   explicit TileMatMulKernel(const KernelCreateContext& context)
       : Kernel({.in_place = summed_inputs(read_post_ops(context.node()))}),
         x_(context.input_dtype(0)),
-        panels_(matrix_of(*context.constant_input(1), context.node().attr_int("trans_b", 0) != 0)),
+        panels_(matrix_of(*context.constant_input(1), context.node().attr_int("trans_b", 0) != 0),
+                /*takes_words=*/true),
         terms_(terms_of(context, panels_)) {}
 
   std::size_t weight_bytes() const override { return panels_.bytes(); }

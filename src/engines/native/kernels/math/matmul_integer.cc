@@ -10,7 +10,6 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/byte_panels.h"
 #include "engines/native/kernels/common/gemm.h"
-#include "engines/native/kernels/vector/panels.h"
 
 namespace xrt::native {
 namespace {
@@ -45,43 +44,39 @@ class MatMulInteger final : public Kernel {
     const MatMulPlan plan = plan_matmul(a.dims(), b_dims_);
     Tensor& y = k.output(0, DType::kInt32, plan.output);
     if (y.count() == 0) return;
-    const PanelOps& ops = panel_ops();
+    const std::int64_t panel = panels_->panel();
     const std::int64_t rows = a.count() / plan.k;
-    const std::int64_t step = 4 * panels_->quads();
+    const std::int64_t step = panels_->row_bytes();
 
-    // Bytes from 0 to 255, in rows of whole quads.
+    // Numbers from 0 to 255, as the panels have them.
     const bool is_signed = a.dtype() == DType::kInt8;
     Tensor copy;
-    if (is_signed || step != plan.k) copy = padded_rows(a, rows, plan.k, step, is_signed);
+    if (is_signed || !panels_->takes_as_it_is()) copy = arranged(a, rows, is_signed);
     const auto* x = (copy.defined() ? copy : a).data<std::uint8_t>();
 
     const std::vector<std::int32_t> b_zeros = b_zero_points(k);
-    const std::vector<std::int32_t> a_zeros =
-        a_zero_points(k, rows, plan.m, (is_signed ? 128 : 0) - ops.byte_offset);
+    const std::vector<std::int32_t> a_zeros = a_zero_points(k, rows, plan.m, is_signed ? 128 : 0);
     const bool uses_totals =
         std::any_of(b_zeros.begin(), b_zeros.end(), [](std::int32_t zero) { return zero != 0; });
     std::vector<std::int32_t> totals(uses_totals ? static_cast<std::size_t>(rows) : 0);
-    for (std::size_t r = 0; r < totals.size(); ++r) {
-      const std::uint8_t* row = x + static_cast<std::int64_t>(r) * step;
-      std::int32_t total = 0;
-      for (std::int64_t i = 0; i < plan.k; ++i) total += row[i];
-      totals[r] = total - ops.byte_offset * static_cast<std::int32_t>(plan.k);
+    const std::uint8_t flip = is_signed ? 128 : 0;
+    const auto* row = static_cast<const std::uint8_t*>(a.raw());
+    for (std::size_t r = 0; r < totals.size(); ++r, row += plan.k) {
+      for (std::int64_t i = 0; i < plan.k; ++i) totals[r] += row[i] ^ flip;
     }
 
-    const std::int64_t count = panels_->columns() / ops.panel;
+    const std::int64_t count = panels_->columns() / panel;
     const std::int64_t blocks = (rows + kRows - 1) / kRows;
-    const std::int64_t each = std::min(rows, kRows) * step * ops.panel;
+    const std::int64_t each = std::min(rows, kRows) * step * panel;
     k.parallel_for(count * blocks, std::max<std::int64_t>(kWorth / each, 1),
                    [&](std::int64_t begin, std::int64_t end) {
-                     std::vector<std::int32_t> sums(static_cast<std::size_t>(kRows * ops.panel));
+                     std::vector<std::int32_t> sums(static_cast<std::size_t>(kRows * panel));
                      for (std::int64_t unit = begin; unit < end; ++unit) {
                        const std::int64_t p = unit / blocks;
                        const std::int64_t first = unit % blocks * kRows;
                        const std::int64_t n = std::min(kRows, rows - first);
-                       ops.multiply_bytes(x + first * step, step, n, panels_->quads(),
-                                          panels_->panel(p), panels_->has_lowest(p), sums.data(),
-                                          ops.panel);
-                       store(sums.data(), p * ops.panel, first, n, plan, a_zeros, b_zeros, totals,
+                       panels_->multiply(p, x + first * step, n, sums.data(), panel);
+                       store(sums.data(), p * panel, first, n, plan, a_zeros, b_zeros, totals,
                              y.data<std::int32_t>());
                      }
                    });
@@ -91,15 +86,13 @@ class MatMulInteger final : public Kernel {
   std::size_t weight_bytes() const override { return panels_->bytes(); }
 
  private:
-  static Tensor padded_rows(const Tensor& a, std::int64_t rows, std::int64_t depth,
-                            std::int64_t step, bool is_signed) {
+  Tensor arranged(const Tensor& a, std::int64_t rows, bool is_signed) const {
+    const std::int64_t step = panels_->row_bytes();
     Tensor copy = allocate_checked(DType::kUInt8, {rows, step});
     const auto* from = static_cast<const std::uint8_t*>(a.raw());
-    auto* to = copy.data<std::uint8_t>();
-    const std::uint8_t flip = is_signed ? 128 : 0;
-    for (std::int64_t r = 0; r < rows; ++r, from += depth, to += step) {
-      for (std::int64_t i = 0; i < depth; ++i) to[i] = from[i] ^ flip;
-      std::fill(to + depth, to + step, std::uint8_t{0});
+    for (std::int64_t r = 0; r < rows; ++r) {
+      panels_->arrange(from + r * panels_->depth(), is_signed ? 128 : 0,
+                       copy.data<std::uint8_t>() + r * step);
     }
     return copy;
   }
@@ -135,7 +128,7 @@ class MatMulInteger final : public Kernel {
              const std::vector<std::int32_t>& b_zeros, const std::vector<std::int32_t>& totals,
              std::int32_t* y) const {
     using U = std::uint32_t;
-    const std::int64_t panel = panel_ops().panel;
+    const std::int64_t panel = panels_->panel();
     const std::int64_t n = std::min(panel, plan.n - column);
     std::vector<U> w_sums(static_cast<std::size_t>(n)), zeros(static_cast<std::size_t>(n));
     for (std::int64_t j = 0; j < n; ++j) {

@@ -16,6 +16,12 @@ namespace {
 // for a meeting takes as long as half of it.
 constexpr std::int64_t kBytesPerPart = 2 << 20;
 
+// `columns` and what fills the last panel.
+std::int64_t whole_panels(std::int64_t columns) {
+  const std::int64_t panel = panel_ops().panel;
+  return (columns + panel - 1) / panel * panel;
+}
+
 // fn(first, last) over the panels of weights of `bytes` bytes that meet `rows` rows.
 template <typename F>
 void over_panels(const ProductWhere& where, std::int64_t panels, std::size_t bytes,
@@ -93,46 +99,46 @@ ByteWeights::ByteWeights(const BytePanels& panels, DType dtype, std::span<const 
 }
 
 std::size_t ByteWeights::workspace(std::int64_t rows) const {
-  const std::int64_t quads = (depth() + 3) / 4;
-  return static_cast<std::size_t>(rows) * (static_cast<std::size_t>(columns() + quads) * 4 +
-                                           sizeof(ByteRange) + sizeof(std::int32_t));
+  const auto row = static_cast<std::size_t>(columns()) * sizeof(std::int32_t) +
+                   static_cast<std::size_t>(panels_->row_bytes()) + sizeof(ByteRange) +
+                   sizeof(std::int32_t);
+  return static_cast<std::size_t>(rows) * row + static_cast<std::size_t>(depth());
 }
 
 void ByteWeights::multiply(const float* x, std::int64_t rows, float* y, std::int64_t y_step,
                            const ProductWhere& where) const {
   const VectorOps& ops = vector_ops();
   const PanelOps& panels = panel_ops();
-  const std::int64_t panel = panels.panel;
-  const std::int64_t quads = (depth() + 3) / 4;
+  const std::int64_t panel = panels_->panel();
+  const std::int64_t step = panels_->row_bytes();
   auto* sums = reinterpret_cast<std::int32_t*>(where.workspace);  // [rows][columns]
   auto* ranges = reinterpret_cast<ByteRange*>(sums + rows * columns());
   auto* totals = reinterpret_cast<std::int32_t*>(ranges + rows);
-  auto* bytes = reinterpret_cast<std::uint8_t*>(totals + rows);  // [rows][4 * quads]
+  auto* bytes = reinterpret_cast<std::uint8_t*>(totals + rows);  // [rows][step]
+  std::uint8_t* one = bytes + rows * step;                       // row, as it is rounded
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* from = x + r * depth();
-    std::uint8_t* to = bytes + r * 4 * quads;
     ranges[r] = where.range != nullptr
                     ? *where.range
                     : byte_range(ops.minimum(from, depth()), ops.maximum(from, depth()));
-    ops.quantize_u8(from, to, depth(), ranges[r].scale, static_cast<float>(ranges[r].zero));
-    std::fill(to + depth(), to + 4 * quads, std::uint8_t{0});
-    totals[r] = -panels.byte_offset * static_cast<std::int32_t>(depth());
-    for (std::int64_t k = 0; k < depth(); ++k) totals[r] += to[k];
+    ops.quantize_u8(from, one, depth(), ranges[r].scale, static_cast<float>(ranges[r].zero));
+    panels_->arrange(one, 0, bytes + r * step);
+    totals[r] = 0;
+    for (std::int64_t k = 0; k < depth(); ++k) totals[r] += one[k];
   }
-  over_panels(where, columns() / panel, panels_->bytes(), rows,
-              [&](std::int64_t begin, std::int64_t end) {
-                for (std::int64_t p = begin; p < end; ++p) {
-                  panels.multiply_bytes(bytes, 4 * quads, rows, quads, panels_->panel(p),
-                                        panels_->has_lowest(p), sums + p * panel, columns());
-                }
-                const std::int64_t first = begin * panel;
-                for (std::int64_t r = 0; r < rows; ++r) {
-                  panels.add_byte_sums(
-                      sums + r * columns() + first, y + r * y_step + first, (end - begin) * panel,
-                      {ranges[r].scale, ranges[r].zero - panels.byte_offset, totals[r],
-                       sums_.data() + first, zeros_.data() + first, scales_.data() + first});
-                }
-              });
+  over_panels(
+      where, columns() / panel, panels_->bytes(), rows, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin; p < end; ++p) {
+          panels_->multiply(p, bytes, rows, sums + p * panel, columns());
+        }
+        const std::int64_t first = begin * panel;
+        for (std::int64_t r = 0; r < rows; ++r) {
+          panels.add_byte_sums(sums + r * columns() + first, y + r * y_step + first,
+                               (end - begin) * panel,
+                               {ranges[r].scale, ranges[r].zero, totals[r], sums_.data() + first,
+                                zeros_.data() + first, scales_.data() + first});
+        }
+      });
 }
 
 }  // namespace xrt::native

@@ -75,6 +75,7 @@ void multiply_rows(const ByteTiles::Rows& x, const ByteTiles::Panel& panel, i32*
   for (i64 run = 0; run < x.runs; ++run) {
     const i64 from = x.offsets[run];
     const i64 to = from + 4 * x.quads;
+#pragma GCC unroll 4
     for (i64 at = from; at < to; at += 4, w += 4 * kColumns) add_products(rows, at, w, sums);
   }
   add_extras<0>(x, panel.halves[0], rows, sums);
@@ -99,6 +100,7 @@ void multiply_word_rows(const ByteTiles::Rows& x, const ByteTiles::Panel& panel,
   for (i64 run = 0; run < x.runs; ++run) {
     const i64 from = x.offsets[run];
     const i64 to = from + 4 * x.quads;
+#pragma GCC unroll 4
     for (i64 at = from; at < to; at += 4, w += 2 * kColumns) {
       const __m256i left = signed_words(w);
       const __m256i right = signed_words(w + kColumns);

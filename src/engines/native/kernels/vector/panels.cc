@@ -10,8 +10,8 @@ extern const PanelOps kPanelOpsBaseline;
 extern const PanelOps kPanelOpsAvx2;
 extern const PanelOps kPanelOpsAvx512;
 void multiply_byte_panel_vnni(const std::uint8_t* x, std::int64_t x_step, std::int64_t rows,
-                              std::int64_t quads, const std::int8_t* w, bool lowest,
-                              std::int32_t* y, std::int64_t y_step);
+                              std::int64_t quads, const std::int8_t* w, std::int32_t* y,
+                              std::int64_t y_step);
 void multiply_block_bytes_vnni(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
                                std::int64_t rows, const float* scales, const std::int32_t* totals,
                                std::int64_t step, float* y, std::int64_t y_step);
@@ -24,7 +24,6 @@ const PanelOps& panel_ops() {
     if (sets.avx512) {
       PanelOps chosen = kPanelOpsAvx512;
       if (sets.vnni) {
-        chosen.byte_offset = 0;
         chosen.multiply_bytes = multiply_byte_panel_vnni;
         chosen.multiply_block_bytes = multiply_block_bytes_vnni;
       }

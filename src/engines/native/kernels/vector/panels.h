@@ -30,14 +30,12 @@ struct PanelOps {
   // and `y_step` are elements from row to row.
   void (*multiply)(const float* x, std::int64_t x_step, std::int64_t rows, std::int64_t depth,
                    const float* w, float* y, std::int64_t y_step);
-  // y[r][j] = the sum, exact, over k < 4 * quads of (x[r][k] - byte_offset) * w[k][j]. `lowest`:
-  // -128 may be among the weights.
-  std::int32_t byte_offset;
+  // y[r][j] = the sum, exact, over k < 4 * quads of x[r][k] * w[k][j]. Where a processor has AVX2
+  // and no VNNI, byte_tiles.h is faster.
   void (*multiply_bytes)(const std::uint8_t* x, std::int64_t x_step, std::int64_t rows,
-                         std::int64_t quads, const std::int8_t* w, bool lowest, std::int32_t* y,
+                         std::int64_t quads, const std::int8_t* w, std::int32_t* y,
                          std::int64_t y_step);
-  // y[j] += (sums[j] - x_zero * w_sums[j] - x_total * w_zeros[j]) * x_scale * w_scales[j], where x
-  // is less byte_offset everywhere.
+  // y[j] += (sums[j] - x_zero * w_sums[j] - x_total * w_zeros[j]) * x_scale * w_scales[j].
   struct ByteSums {
     float x_scale;
     std::int32_t x_zero;

@@ -146,8 +146,8 @@ void multiply_block_bytes_vnni(const BlockPanel& w, const std::int8_t* x, std::i
 }
 
 void multiply_byte_panel_vnni(const std::uint8_t* x, std::int64_t x_step, std::int64_t rows,
-                              std::int64_t quads, const std::int8_t* w, bool /*lowest*/,
-                              std::int32_t* y, std::int64_t y_step) {
+                              std::int64_t quads, const std::int8_t* w, std::int32_t* y,
+                              std::int64_t y_step) {
   for (; rows >= kRows; rows -= kRows) {
     multiply<kRows>(x, x_step, quads, w, y, y_step);
     x += kRows * x_step;
