@@ -134,6 +134,13 @@ def _mod(node: NodeView) -> str:
     return _division(node)
 
 
+def _cast(node: NodeView) -> str:
+    target = node.output_types[0]
+    if _dtype(node) == "bool" and target is not None and target.dtype == "string":
+        return "it writes truth as 0 and 1"
+    return ""
+
+
 def _reduce_bool(node: NodeView) -> str:
     if _dtype(node) != "bool":
         return ""
@@ -168,6 +175,8 @@ def _roi_align(node: NodeView) -> str:
 
 RULES: dict[str, Callable[[NodeView], str]] = {
     "Attention": _attention,
+    "Cast": _cast,
+    "CastLike": _cast,
     "ConcatFromSequence": _join,
     "ConvInteger": _conv_integer,
     "Div": _division,
