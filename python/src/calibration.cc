@@ -25,6 +25,7 @@
 #include "data/preparation.h"
 #include "data/samples.h"
 #include "evaluation/calibration_samples.h"
+#include "gil.h"
 #include "options.h"
 #include "program/calibration.h"
 #include "values/convert.h"
@@ -83,7 +84,7 @@ class PyCalibrator {
     options_.round_sums = round_sums;
     ProgramOptions refined;
     set_options(refined, sizes);
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     graph_ = graph_to_quantize(model, options_, refined);
     ports_ = sample_ports(graph_, batch);
     calibrator_.emplace(graph_, options_, program_runner());
@@ -113,7 +114,7 @@ class PyCalibrator {
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("{}: the model has no input '{}'", origin, name));
     }
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     for_each_sample_of(values, origin, ports_, [this](const std::vector<Tensor>& one) {
       calibrator_->add(one);
       throw_if_interrupted();
@@ -130,12 +131,12 @@ class PyCalibrator {
     LabelledSource source;
     source.path = data;
     source.format = format;
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     calibration_samples(source, batches, limit)(ports_, [&](const std::vector<Tensor>& sample) {
       calibrator_->add(sample);
       throw_if_interrupted();
       if (report.is_none()) return;
-      const nb::gil_scoped_acquire gil;
+      const Gil gil;
       report(calibrator_->samples());
     });
   }
@@ -161,7 +162,7 @@ CalibrationTable table_of_tensorrt(const std::filesystem::path& cache,
   QuantizeOptions options;
   options.skip = std::move(keep_float);
   options.round_sums = round_sums;
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   const Graph graph = graph_to_quantize(model, options);
   CalibrationTable table = load_any_table(cache, graph, options);
   ranges_for(table, graph, options);  // that it is this model's

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "gil.h"
 #include "measure/compare_engines.h"
 #include "measure/workload.h"
 #include "options.h"
@@ -83,14 +84,14 @@ nb::dict compare(const nb::object& model, const nb::object& inputs, std::vector<
     path = nb::cast<std::filesystem::path>(model);
   }
   const Graph graph = [&] {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     return in_memory ? import_onnx_bytes(bytes) : import_model(path);
   }();
   const std::vector<Data> values = inputs_of(graph, inputs);
   EngineDifference found;
   std::string piece;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     found = compare_engines(graph, values, options);
     if (found.differs) piece = export_onnx(found.piece);
   }

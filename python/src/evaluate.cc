@@ -18,6 +18,7 @@
 
 #include "data/labelled_set.h"
 #include "evaluation/evaluate.h"
+#include "gil.h"
 #include "labelled_set.h"
 #include "program.h"
 #include "values/convert.h"
@@ -73,7 +74,7 @@ nb::dict evaluate_programs(const nb::list& of_devices, const PyLabelledSet& data
   if (!reference.is_none()) options.reference = &program_of(reference);
   if (!judge.is_none()) {
     options.judge = [&](const EvaluatedBatch& done) {
-      const nb::gil_scoped_acquire gil;
+      const Gil gil;
       nb::dict outputs;
       for (std::size_t i = 0; i < done.outputs.size(); ++i) {
         outputs[nb::str(evaluated.outputs()[i].name.c_str())] = to_python(done.outputs[i]);
@@ -83,13 +84,13 @@ nb::dict evaluate_programs(const nb::list& of_devices, const PyLabelledSet& data
   }
   if (!report.is_none()) {
     options.report = [&](const EvaluationProgress& done) {
-      const nb::gil_scoped_acquire gil;
+      const Gil gil;
       report(done.iteration, done.samples, done.top_1, done.top_k, done.samples_per_s);
     };
   }
   Evaluation done;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     if (batch < 0) {
       options.batches.batch = 0;
       options.batches.batch = largest_batch(programs, data.set(), options.batches);

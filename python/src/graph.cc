@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/native_evaluator.h"
+#include "gil.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -99,7 +100,7 @@ class PyGraph {
 
   // Verifies, infers types and, with `simplify`, runs the passes.
   void finish(bool simplify) {
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     verify(graph_);
     infer_shapes(graph_);
     if (simplify) run_passes(graph_, {.evaluate = native_evaluator(), .dump_dir = {}});
@@ -108,7 +109,7 @@ class PyGraph {
   nb::bytes to_onnx() const {
     std::string bytes;
     {
-      nb::gil_scoped_release release;
+      ReleasedGil release;
       bytes = export_onnx(graph_);
     }
     return nb::bytes(bytes.data(), bytes.size());

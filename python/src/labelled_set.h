@@ -13,6 +13,7 @@
 
 #include "data/labelled_set.h"
 #include "evaluation/batches.h"
+#include "gil.h"
 
 namespace xrt::python {
 
@@ -35,7 +36,7 @@ class PyLabelledSet {
     batches_.label_offset = label_offset;
     batches_.skip_bad = skip_bad;
     batches_.workers = workers;
-    const nanobind::gil_scoped_release release;
+    const ReleasedGil release;
     set_ = open_labelled_set(
         {data, format, classes.value_or(std::filesystem::path()), picture_field, label_field});
   }

@@ -12,6 +12,7 @@
 #include "custom/op.h"
 #include "errors.h"
 #include "evaluate.h"
+#include "gil.h"
 #include "graph.h"
 #include "oneflow.h"
 #include "onnx.h"
@@ -69,7 +70,7 @@ void bind_tools(nb::module_& module) {
       [](const std::vector<std::string>& names) {
         return names.empty() ? probe_engines() : probe_engines(names);
       },
-      nb::arg("names") = std::vector<std::string>{}, nb::call_guard<nb::gil_scoped_release>(),
+      nb::arg("names") = std::vector<std::string>{}, nb::call_guard<ReleasedGil>(),
       "Probes engines, by default all, by running one op on each: a list of EngineReport.");
   module.def("thread_budget", thread_budget,
              "Threads that all engines of this process share: what set_num_threads() said, else "

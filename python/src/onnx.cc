@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exec/native_evaluator.h"
+#include "gil.h"
 #include "ops/deciding_operands.h"
 #include "ops/own_ops.h"
 #include "ops/schema.h"
@@ -38,7 +39,7 @@ nb::bytes rewrite(const nb::object& model, bool simplify) {
   }
   std::string result;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     Graph graph = in_memory ? import_onnx_bytes(bytes) : import_model(path);
     if (simplify) run_passes(graph, {.evaluate = native_evaluator(), .dump_dir = {}});
     result = export_onnx(graph);

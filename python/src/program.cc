@@ -18,9 +18,9 @@
 
 #include "base/message.h"
 #include "device/caller_stream.h"
+#include "gil.h"
 #include "graph.h"
 #include "options.h"
-#include "released_gil.h"
 #include "report/html.h"
 #include "request.h"
 #include "values/convert.h"

@@ -21,6 +21,7 @@
 #include "data/samples.h"
 #include "evaluation/calibration_samples.h"
 #include "evaluation/top_1_bound.h"
+#include "gil.h"
 #include "graph.h"
 #include "labelled_set.h"
 #include "options.h"
@@ -87,7 +88,7 @@ CalibrationTable calibrate_graph(const nb::object& object, const nb::list& sampl
   }
   const QuantizeOptions options =
       options_of(clipping, percentile, average_factor, std::move(keep_float), round_sums);
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   return calibrate(graph, values, options,
                    cache_dir ? std::filesystem::path(*cache_dir) : default_cache_dir());
 }
@@ -103,7 +104,7 @@ void set_form(QuantizeOptions& options, const std::string& activations, const nb
   }
   ProgramOptions program;
   set_options(program, given);
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   int8_form_for(program, wanted).set(options);
 }
 
@@ -124,7 +125,7 @@ std::tuple<nb::object, std::size_t, std::size_t> quantize_graph(
   set_form(options, activations, program);
   QuantizeSummary done;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     done = quantize(graph, ranges_for(table, graph, options, TableMatch::kStructure), options);
   }
   return {graph_object(std::move(graph)), done.sums, done.kept};
@@ -176,7 +177,7 @@ nb::dict quantize_model_file(const std::filesystem::path& model,
   QuantizedModel done;
   Top1Bound bound;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     if (top_1_loss) {
       bound = bound_top_1(model, labelled->set(), labelled->batches(), *top_1_loss, program);
       options.judge = bound.judge;
@@ -210,7 +211,7 @@ nb::dict quantize_by_table(const std::filesystem::path& model, const std::filesy
   const ModelQuantization options = model_quantization(how);
   QuantizedModel done;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     done = quantize_model(model, output, table, options.values);
   }
   nb::dict result;
@@ -228,7 +229,7 @@ nb::dict quantize_weights_file(const std::filesystem::path& model,
   const WeightOptions options{bits, block, symmetric, search, std::move(keep_float)};
   WeightSummary done;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     done = quantize_model_weights(model, output, options);
   }
   nb::dict result;
@@ -247,7 +248,7 @@ nb::dict quantize_dynamic_file(const std::filesystem::path& model,
   const DynamicOptions options{std::move(keep_float)};
   DynamicSummary done;
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil release;
     done = quantize_model_dynamic(model, output, options);
   }
   nb::dict result;

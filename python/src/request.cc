@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "custom/engine_executable.h"
-#include "released_gil.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -60,10 +60,10 @@ class SubmittedRun {
     auto held = std::make_shared<const Held>(future);
     request_.on_done([held = std::move(held)](const Request&) mutable {
       const Visit visit;
-      if (!is_up()) return;
-      const Gil gil;
-      held->get().attr("_end")();
-      held.reset();
+      with_gil_if_up([&] {
+        held->get().attr("_end")();
+        held.reset();
+      });
     });
   }
 
@@ -99,7 +99,7 @@ void bind_request(nb::module_& module) {
       .def("outputs", &SubmittedRun::outputs, "What it computed, or its error raised.")
       .def("on_done", &SubmittedRun::on_done, nb::arg("future"),
            "Has future._end() called at its end, at once where it has ended.");
-  module.def("end_visits", end_visits, nb::call_guard<nb::gil_scoped_release>(),
+  module.def("end_visits", end_visits, nb::call_guard<ReleasedGil>(),
              "Waits until no thread of a program is within Python.");
 }
 

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "gil.h"
 #include "graph.h"
 #include "options.h"
 #include "program.h"
-#include "released_gil.h"
 #include "values/convert.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"

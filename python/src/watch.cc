@@ -17,7 +17,7 @@
 
 #include "base/hash.h"
 #include "device/threads.h"
-#include "released_gil.h"
+#include "gil.h"
 #include "xrt/error.h"
 
 namespace nb = nanobind;

@@ -24,7 +24,12 @@ CASES = [
 def agrees(actual: list[np.ndarray], fault: Fault) -> bool:
     """Whether all outputs are right, to float32."""
     return all(
-        a.shape == e.shape and np.allclose(a, e, rtol=1e-5, atol=1e-5, equal_nan=True)
+        a.shape == e.shape
+        and (
+            np.array_equal(a, e)
+            if e.dtype == object
+            else np.allclose(a, e, rtol=1e-5, atol=1e-5, equal_nan=True)
+        )
         for a, e in zip(map(np.asarray, actual), fault.expected, strict=True)
     )
 
@@ -35,7 +40,7 @@ def test_the_vendor_has_it_still(engine: str, fault: Fault) -> None:
     pytest.importorskip(engine)
     alone = FAULTS[engine][0]
     try:
-        results = alone(fault.model, fault.feeds)
+        results = alone(fault.model, fault.feeds, fault.runs)
     except Exception:  # of classes of its own, which have no base
         return  # it refuses what the standard allows
     assert not agrees(results, fault)
@@ -52,7 +57,8 @@ def test_programs_are_right_or_say_so(engine: str, fault: Fault) -> None:
         with pytest.raises(openxrt.Error, match="'x'"):
             program.run(fault.feeds)
         return
-    results = list(program.run(fault.feeds).values())
+    for _ in range(fault.runs):
+        results = list(program.run(fault.feeds).values())
     assert agrees(results, fault) == (fault.program == "right"), results
 
 

@@ -30,9 +30,7 @@ def skip_without(engine: str) -> None:
         pytest.skip(f"engine {engine} is not usable here")
 
 
-# Without engines in Python: the interpreter, which is gone, ends threads that come back to it by
-# unwinding them, which C++ answers with std::terminate() now and then.
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "onnxruntime"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_the_interpreter_ends_while_threads_load_and_run(engine: str, model: Path) -> None:
     skip_without(engine)
     code = f"""
@@ -47,6 +45,39 @@ def test_the_interpreter_ends_while_threads_load_and_run(engine: str, model: Pat
         for work in [run_forever] * 4 + [load_forever] * 2:
             threading.Thread(target=work, daemon=True).start()
         time.sleep(0.3)
+        print("ends")
+    """
+    assert run(code, model) == "ends"
+
+
+# What threads are in the midst of when the interpreter ends.
+MIDST = {
+    "quantise": 'openxrt.quantize.quantize(model, f"{model}.{number}", weights="int8")',
+    "train": 'openxrt.Trainer(model, loss="mse").step(x, target=wanted)',
+    "submit": "[program.submit(x) for _ in range(20)][-1].result()",
+    "convert": "program([[float(n) for n in range(64)]] * 4)",
+    "export": "openxrt.load(model, engine=['slow', 'native'], cache_dir='')(x)",
+}
+
+
+@pytest.mark.parametrize("work", MIDST)
+def test_the_interpreter_ends_in_the_midst_of(work: str, model: Path) -> None:
+    code = f"""
+        import openxrt.custom, openxrt.quantize
+        @openxrt.custom.engine("slow", version="1")
+        class Slow:
+            def supports(self, node):
+                return "no" if len(node.to_onnx()) > 1 else True
+            def compile(self, function):
+                raise RuntimeError("nothing is its")
+        program = load()
+        is_right(program)
+        def work(number):
+            while True:
+                {MIDST[work]}
+        for number in range(6):
+            threading.Thread(target=work, args=(number,), daemon=True).start()
+        time.sleep(0.5)
         print("ends")
     """
     assert run(code, model) == "ends"

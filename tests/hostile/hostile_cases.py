@@ -7,8 +7,10 @@ types, operands that are missing, doubled or constant, the bytes of the file; or
 shapes of grown models in hostile_grown.py. A *tensor* case leaves such a model whole but for its
 declared sizes, which are open, and spoils what callers send. A *node* case is made from an op's
 schema alone (hostile_nodes.py), a *costly* case asks for hours or gigabytes (hostile_costly.py), a
-*file* case is what no writer would write (hostile_files.py), a *caller* case a sound model with
-objects that are no plain arrays (hostile_callers.py).
+*limit* case brings hostile numbers to a sound node on long ways (hostile_limits.py), a *mixed* case
+is wild control flow, sequences, texts, trees, functions or types (hostile_mixed.py), a *file* case
+is what no writer would write (hostile_files.py), a *caller* case a sound model with objects that
+are no plain arrays (hostile_callers.py).
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import hostile_callers
 import hostile_costly
 import hostile_files
 import hostile_grown
+import hostile_limits
+import hostile_mixed
 import hostile_nodes
 import numpy as np
 import onnx
@@ -85,6 +89,12 @@ def make_case(kind: str, index: int, seed: int) -> HostileCase:
         return HostileCase(name, proto.SerializeToString(), plain(several))
     if kind == "costly":
         name, content, several = hostile_costly.make(rng, index)
+        return HostileCase(name, content, plain(several))
+    if kind == "limit":
+        name, content, several = hostile_limits.make(rng, index)
+        return HostileCase(name, content, plain(several))
+    if kind == "mixed":
+        name, content, several = hostile_mixed.make(rng, index)
         return HostileCase(name, content, plain(several))
     if index % 8 == 7 and kind == "model":
         name, content, several = hostile_grown.make(rng, index // 8)

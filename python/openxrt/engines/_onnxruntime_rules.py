@@ -70,6 +70,10 @@ def _dropout(node: NodeView) -> str:
     return "" if mode is not None and not mode.any() else "its random numbers are others"
 
 
+# Its kernels count on ranks that type inference has seen: a span that is too short ends it all.
+LATE_RANK = "where a rank that only a run tells is wrong, it ends the process"
+UNKNOWN_RANK = "[*]"  # as a graph is printed
+
 # Operands of which it reads one element, however many there are; none ends the process.
 ONE_ELEMENT = {"If": [0], "Loop": [0, 1], "SequenceAt": [1], "SequenceErase": [1]}
 ONE_ELEMENT["SequenceInsert"] = [2]
@@ -91,12 +95,19 @@ def _bodies(node: NodeView) -> str:
         ops = set(re.findall(r"= (\w+)\(", text))
         if found := sorted(ops & (RULES.keys() | RANDOM)):
             return f"'{name}' holds {', '.join(found)}, which it does not always take"
+        if UNKNOWN_RANK in text:
+            return f"'{name}' holds values of unknown rank: {LATE_RANK}"
     return ""
 
 
 def _join(node: NodeView) -> str:
-    new = node.attributes.get("new_axis", 0)
-    return "tensors of different ranks along a new axis end the process" if new else ""
+    """It takes the sizes of one element for those of all."""
+    kind = node.input_types[0]
+    element = kind.element if kind is not None else None
+    dims = element.shape if element is not None else None
+    if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
+        return ""
+    return "elements whose ranks or sizes disagree end the process"
 
 
 def _recurrence(node: NodeView) -> str:
@@ -134,6 +145,13 @@ def _mod(node: NodeView) -> str:
     return _division(node)
 
 
+def _cast(node: NodeView) -> str:
+    target = node.output_types[0]
+    if _dtype(node) == "bool" and target is not None and target.dtype == "string":
+        return "it writes truth as 0 and 1"
+    return ""
+
+
 def _reduce_bool(node: NodeView) -> str:
     if _dtype(node) != "bool":
         return ""
@@ -168,6 +186,8 @@ def _roi_align(node: NodeView) -> str:
 
 RULES: dict[str, Callable[[NodeView], str]] = {
     "Attention": _attention,
+    "Cast": _cast,
+    "CastLike": _cast,
     "ConcatFromSequence": _join,
     "ConvInteger": _conv_integer,
     "Div": _division,
@@ -202,6 +222,9 @@ def refusal(node: NodeView) -> str:
     for i, kind in enumerate(node.input_types + node.output_types):
         if kind is not None and i not in constants and _element(kind).dtype in PACKED:
             return f"values of type {kind} do not pass its Python interface"
+    for i, kind in enumerate(node.input_types):
+        if kind is not None and kind.kind == "tensor" and kind.shape is None and i not in constants:
+            return LATE_RANK
     if node.domain:
         return ""
     if node.op in RANDOM:

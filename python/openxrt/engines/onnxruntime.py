@@ -8,7 +8,7 @@ the caller's own memory, bound to the session.
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import logging
 import math
 import os
@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,46 +118,65 @@ def kernels() -> list[str]:
 
 
 class _Watch:
-    """Ends runs whose time is over: ONNX Runtime looks between two nodes."""
+    """Ends runs whose time is over: ONNX Runtime looks between two nodes.
+
+    Runs come and go without the lock, by operations of a dict that are atomic: most of them take
+    less time than it would.
+    """
 
     def __init__(self) -> None:
+        self.reset()
+        os.register_at_fork(after_in_child=self.reset)
+
+    def reset(self) -> None:
+        """No run, and no thread: what a process begins with, a child of fork() too."""
         self.changed = threading.Condition()
         self.runs: dict[int, tuple[float, onnxruntime.RunOptions]] = {}
-        self.count = 0
-        self.next = math.inf  # when the thread looks
+        self.numbers = itertools.count()
+        self.next = math.inf  # when the thread looks; while it does, any run wakes it again
         self.thread: threading.Thread | None = None
 
-    @contextlib.contextmanager
-    def limit(self, seconds: float) -> Iterator[onnxruntime.RunOptions]:
-        """Options of a run that ends when so many seconds are over."""
+    def begin(self, seconds: float) -> tuple[int, onnxruntime.RunOptions]:
+        """A number for end(), and options of a run that ends when so many seconds are over."""
         options = onnxruntime.RunOptions()
+        # What holds without it; where it is missing, the library raises and catches an exception.
+        options.add_run_config_entry("gpu_graph_id", "0")
         end = time.monotonic() + seconds
+        number = next(self.numbers)
+        self.runs[number] = end, options
+        if end < self.next:
+            self.wake()
+        return number, options
+
+    def end(self, number: int) -> None:
+        """That run is over."""
+        self.runs.pop(number, None)
+
+    def wake(self) -> None:
+        """The thread looks anew."""
         with self.changed:
-            self.count += 1
-            number = self.count
-            self.runs[number] = end, options
-            if self.thread is None or not self.thread.is_alive():  # a fork has none
-                self.thread = threading.Thread(target=self.work, daemon=True)
-                self.thread.start()
-            elif end < self.next:
+            if self.thread is None:
+                thread = threading.Thread(target=self.work, daemon=True)
+                thread.start()
+                self.thread = thread
+            else:
                 self.changed.notify()
-        try:
-            yield options
-        finally:
-            with self.changed:
-                self.runs.pop(number, None)
 
     def work(self) -> None:
         """The thread's life."""
         with self.changed:
             while True:
+                self.next = math.inf
                 now = time.monotonic()
+                earliest = math.inf
                 for number, (end, options) in list(self.runs.items()):
                     if end <= now:
                         options.terminate = True
-                        del self.runs[number]
-                self.next = min((end for end, _ in self.runs.values()), default=math.inf)
-                self.changed.wait(None if self.next == math.inf else self.next - now)
+                        self.runs.pop(number, None)
+                    else:
+                        earliest = min(earliest, end)
+                self.next = earliest
+                self.changed.wait(None if earliest == math.inf else earliest - now)
 
 
 WATCH = _Watch()
@@ -169,8 +188,11 @@ def call_within(run: Callable[..., Any], *arguments: object) -> Any:
     try:
         if left is None:
             return run(*arguments)
-        with WATCH.limit(left) as options:
+        number, options = WATCH.begin(left)
+        try:
             return run(*arguments, options)
+        finally:
+            WATCH.end(number)
     except FAILURES as error:
         check_time()  # it was ended
         raise EngineError(cause_of(error)) from error

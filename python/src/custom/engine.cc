@@ -23,11 +23,11 @@
 #include "custom/engine_executable.h"
 #include "custom/engine_views.h"
 #include "engine/handles.h"
+#include "gil.h"
 #include "isolation/serve.h"
 #include "ops/schema.h"
 #include "program/refiner.h"
 #include "registry/engine_provider.h"
-#include "released_gil.h"
 #include "values/convert.h"
 #include "xrt/engine.h"
 #include "xrt/error.h"
@@ -272,10 +272,10 @@ void bind_engine(nb::module_& module) {
       nb::arg("dynamic_shapes"), nb::arg("location"), nb::arg("ops"), nb::arg("trained").none(),
       nb::arg("options").none(), nb::arg("in_place"), nb::arg("files"), nb::arg("offline_options"),
       "`trained` lists the ops that may be part of training steps; None: all of them.");
-  module.def("finish_writing", finish_writing, nb::call_guard<nb::gil_scoped_release>(),
+  module.def("finish_writing", finish_writing, nb::call_guard<ReleasedGil>(),
              "Waits until the disk cache holds what was made so far; needs Python's engines.");
   module.def(
-      "end_measuring", [] { Refiner::process().end(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "end_measuring", [] { Refiner::process().end(); }, nb::call_guard<ReleasedGil>(),
       "Ends measuring beside the runs of programs for good, and waits until it has ended.");
   module.def(
       "time_left",
@@ -286,8 +286,9 @@ void bind_engine(nb::module_& module) {
       },
       "Seconds that are left of the limit of the work that this thread does; None: there is none.");
   module.def("check_time", WorkScope::check_time, "Raises ResourceError where they are over.");
-  module.def("end_runs", ReleasedGil::end, nb::call_guard<nb::gil_scoped_release>(),
-             "Before the interpreter ends: threads that are in a run do not come back from it.");
+  module.def("end_runs", end_entries, nb::call_guard<ReleasedGil>(),
+             "Before the interpreter ends: waits for threads that run Python for C++, and no other "
+             "one comes back to Python.");
   module.def(
       "standard_ops",
       [] {
@@ -312,8 +313,7 @@ void bind_engine(nb::module_& module) {
         serve_engine(socket, engine, parent,
                      [](const std::string& name) { return get_engine(name); });
       },
-      nb::arg("socket"), nb::arg("engine"), nb::arg("parent"),
-      nb::call_guard<nb::gil_scoped_release>(),
+      nb::arg("socket"), nb::arg("engine"), nb::arg("parent"), nb::call_guard<ReleasedGil>(),
       "Runs an engine for the process that started this one, and ends this process.");
 }
 

@@ -21,14 +21,6 @@ namespace nb = nanobind;
 
 namespace xrt::python {
 
-bool is_up() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
-#else
-  return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
-#endif
-}
-
 namespace {
 
 // What one run needs for itself: whatever the executable's create_context() returned.
@@ -306,16 +298,8 @@ std::string text_of(nb::handle object) { return printed(object, PyObject_Str); }
 
 std::string repr_of(nb::handle object) { return printed(object, PyObject_Repr); }
 
-Gil::Checked Gil::checked() {
-  if (!is_up()) throw Error(ErrorCode::kEngine, "Python is shutting down");
-  return {};
-}
-
 Held::~Held() {
-  if (!is_up()) return;
-  const nb::gil_scoped_acquire gil;
-  const WithinWork within;  // a finalizer may run
-  Py_DECREF(object_);
+  with_gil_if_up([&] { Py_DECREF(object_); });
 }
 
 std::shared_ptr<const Executable> make_executable(const std::string& engine,

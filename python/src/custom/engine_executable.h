@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "interrupt.h"
+#include "gil.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
 #include "xrt/program.h"
@@ -27,25 +27,6 @@ namespace xrt::python {
 // escaped, and an object that raises when it is printed is named by its type. Needs the GIL.
 std::string text_of(nanobind::handle object);
 std::string repr_of(nanobind::handle object);
-
-// Whether the interpreter is there and not about to end.
-bool is_up();
-
-// The GIL, for threads that may outlive the interpreter: throws kEngine once it shuts down, when a
-// thread that asks for the GIL would be ended.
-class Gil {
- public:
-  Gil() : gil_(checked()) {}
-
- private:
-  struct Checked {};
-  struct Acquire : nanobind::gil_scoped_acquire {
-    explicit Acquire(Checked /*is_up*/) {}
-  };
-  static Checked checked();
-  Acquire gil_;
-  WithinWork within_;
-};
 
 // A Python object that C++ owns. The interpreter may be gone before the last owner is.
 class Held {

@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "engine/host.h"
+#include "gil.h"
 #include "ir/printer.h"
 #include "ops/fingerprint.h"
 #include "partition/fold.h"
@@ -246,7 +247,7 @@ nb::dict GraphView::constants(std::size_t larger_than) const {
 void FunctionView::progress(const std::string& what, double part) const {
   source->get();
   if (!compile_options->progress) return;
-  const nb::gil_scoped_release release;
+  const ReleasedGil release;
   compile_options->progress(what, std::clamp(part, 0.0, 1.0));
 }
 

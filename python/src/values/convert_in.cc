@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "gil.h"
 #include "values/convert.h"
 #include "values/given.h"
 #include "values/numpy.h"
@@ -26,9 +27,8 @@ struct BufferHolder {
   BufferHolder(const BufferHolder&) = delete;
   BufferHolder& operator=(const BufferHolder&) = delete;
   ~BufferHolder() {
-    if (view.obj == nullptr || Py_IsInitialized() == 0) return;
-    nb::gil_scoped_acquire gil;
-    PyBuffer_Release(&view);
+    if (view.obj == nullptr) return;
+    with_gil_if_up([&] { PyBuffer_Release(&view); });
   }
 };
 

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "device/cuda_driver.h"
+#include "gil.h"
 #include "values/convert.h"
 #include "values/dlpack.h"
 #include "values/numpy.h"
@@ -120,7 +121,7 @@ nb::object dlpack_of(const DeviceArray& self, std::optional<std::int64_t> stream
 nb::object numpy_of(const DeviceArray& self) {
   Tensor host;
   {
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     host = self.tensor.to({});
   }
   return to_python(host);

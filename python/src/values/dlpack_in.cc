@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/cuda_driver.h"
+#include "gil.h"
 #include "values/given.h"
 #include "xrt/error.h"
 
@@ -22,9 +23,8 @@ namespace {
 template <typename ManagedTensor>
 std::shared_ptr<const void> own(ManagedTensor* managed) {
   return {static_cast<const void*>(managed), [managed](const void*) {
-            if (managed->deleter == nullptr || Py_IsInitialized() == 0) return;
-            nb::gil_scoped_acquire gil;
-            managed->deleter(managed);
+            if (managed->deleter == nullptr) return;
+            with_gil_if_up([managed] { managed->deleter(managed); });
           }};
 }
 

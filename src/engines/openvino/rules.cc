@@ -228,6 +228,23 @@ std::optional<std::string> quantize_linear(const Graph& graph, const Node& node)
          "inverse, which shows half way between two levels";
 }
 
+// The product of a constant with its scale takes the constant's place, and the next run multiplies
+// that.
+std::optional<std::string> scaled_constant(const Graph& graph, const Node& node, std::size_t at) {
+  const bool is_constant = node.input(at).valid() && !is_computed(graph, node.input(at));
+  if (!is_constant || !is_computed(graph, node.input(at + 1))) return std::nullopt;
+  return "the CPU plugin multiplies a constant anew in every run where its scale is not constant";
+}
+
+std::optional<std::string> dequantize_linear(const Graph& graph, const Node& node) {
+  return scaled_constant(graph, node, 0);
+}
+
+std::optional<std::string> quantized_product(const Graph& graph, const Node& node) {
+  auto reason = scaled_constant(graph, node, 0);
+  return reason ? reason : scaled_constant(graph, node, 3);
+}
+
 std::optional<std::string> factors(const Graph&, const Node& node) {
   for (const char* name : {"alpha", "beta", "gamma"}) {
     if (node.attr_float(name, 1.0F) == 0) {
@@ -319,11 +336,14 @@ constexpr Rule kRules[] = {
     {"Col2Im", col2im},
     {"Compress", compress},
     {"DFT", dft},
+    {"DequantizeLinear", dequantize_linear},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"HardSigmoid", factors},
     {"LSTM", lstm},
     {"Multinomial", random},
     {"Pad", pad},
+    {"QLinearConv", quantized_product},
+    {"QLinearMatMul", quantized_product},
     {"QuantizeLinear", quantize_linear},
     {"RandomNormal", random},
     {"RandomNormalLike", random},

@@ -4,6 +4,7 @@ not asked for what cannot be done."""
 
 from __future__ import annotations
 
+import os
 import time
 
 import numpy as np
@@ -15,21 +16,46 @@ from small_models import make_model, tensor
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 
 
-def test_a_run_is_ended_between_nodes() -> None:
-    size, count = 1024, 200
+def products(size: int, count: int) -> bytes:
+    """x times itself, so many times."""
     names = ["x", *(f"a{i}" for i in range(1, count)), "y"]
     nodes = [
         helper.make_node("MatMul", [names[i], "x"], [names[i + 1]]) for i in range(len(names) - 1)
     ]
     shape = [size, size]
-    model = make_model(nodes, [tensor("x", FLOAT, shape)], [tensor("y", FLOAT, shape)], [])
-    program = openxrt.load(model, engine="onnxruntime", cache_dir="", check_results=False)
-    x = np.eye(size, dtype=np.float32)
-    begin = time.perf_counter()
-    with pytest.raises(openxrt.ResourceError, match=r"longer than its limit of 0\.2 s"):
-        program.run({"x": x}, timeout=0.2)
-    assert time.perf_counter() - begin < 2
+    return make_model(nodes, [tensor("x", FLOAT, shape)], [tensor("y", FLOAT, shape)], [])
+
+
+def load(model: bytes) -> openxrt.Program:
+    return openxrt.load(
+        model, engine="onnxruntime", cache_dir="", check_results=False, num_threads=1
+    )
+
+
+def test_a_run_is_ended_between_nodes() -> None:
+    program = load(products(1024, 200))
+    x = np.eye(1024, dtype=np.float32)
+    for _ in range(2):
+        begin = time.perf_counter()
+        with pytest.raises(openxrt.ResourceError, match=r"longer than its limit of 0\.2 s"):
+            program.run({"x": x}, timeout=0.2)
+        assert time.perf_counter() - begin < 2
     np.testing.assert_array_equal(program.run({"x": x}, timeout=300)["y"], x)
+
+
+def test_a_child_of_fork_ends_its_runs() -> None:
+    """The thread that ends them is the parent's, which waits for 300 seconds."""
+    program = load(products(1024, 200))
+    load(products(2, 1)).run({"x": np.eye(2, dtype=np.float32)}, timeout=300)
+    child = os.fork()
+    if child == 0:
+        begin = time.perf_counter()
+        try:
+            program.run({"x": np.eye(1024, dtype=np.float32)}, timeout=0.2)
+        except openxrt.ResourceError:
+            os._exit(0 if time.perf_counter() - begin < 2 else 1)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("is_open", [False, True])

@@ -83,6 +83,47 @@ def test_the_least_integer_by_minus_one(op: str) -> None:
     assert load(model(2))(least) == (least // 2 if op == "Div" else 0)
 
 
+@pytest.mark.parametrize("new_axis", [0, 1])
+def test_elements_whose_ranks_disagree(new_axis: int) -> None:
+    """ONNX Runtime takes those of one element for those of all, which ends the process."""
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    model = make_model(
+        [helper.make_node("ConcatFromSequence", ["x"], ["y"], axis=0, new_axis=new_axis)],
+        [helper.make_value_info("x", kind)],
+        [tensor("y", TensorProto.FLOAT, None)],
+    )
+    program = openxrt.load(model, engine="onnxruntime", cache_dir="")
+    for shape in ((2, 3, 1), (1, 2, 3, 1)):
+        with pytest.raises(openxrt.InvalidArgument, match="ConcatFromSequence"):
+            program.run({"x": [np.zeros((0, 3), np.float32), np.ones(shape, np.float32)]})
+
+
+@pytest.mark.parametrize("where", ["graph", "body"])
+def test_ranks_that_only_a_run_tells(where: str) -> None:
+    """ONNX Runtime joins what it never compared, which ends the process."""
+    picks = [
+        helper.make_node("SequenceConstruct", ["a", "b"], ["s"]),
+        helper.make_node("SequenceAt", ["s", "zero"], ["p"]),
+        helper.make_node("SequenceAt", ["s", "one"], ["q"]),
+    ]
+    joins = [helper.make_node("Concat", ["p", "q"], ["y"], axis=0)]
+    constants = [
+        numpy_helper.from_array(np.array(n), name) for name, n in (("zero", 0), ("one", 1))
+    ]
+    inputs = [tensor("a", TensorProto.FLOAT, ["n", 3]), tensor("b", TensorProto.FLOAT, ["k"])]
+    if where == "body":
+        inputs.append(tensor("c", TensorProto.BOOL, []))
+        branch = helper.make_graph(joins, "branch", [], [tensor("y", TensorProto.FLOAT, None)])
+        joins = [helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)]
+    model = make_model(
+        picks + joins, inputs, [tensor(joins[0].output[0], TensorProto.FLOAT, None)], constants
+    )
+    program = openxrt.load(model, engine="onnxruntime", cache_dir="")
+    feeds = {"a": np.ones((2, 3), np.float32), "b": np.zeros(0, np.float32)}
+    with pytest.raises(openxrt.Error, match="Concat"):
+        program.run(feeds | ({"c": np.array(True)} if where == "body" else {}))
+
+
 def test_bfloat16_passes() -> None:
     model = make_model(
         [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)],
