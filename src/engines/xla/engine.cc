@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "device/cuda_driver.h"
 #include "engine/handles.h"
+#include "engines/xla/long_rows.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -246,6 +247,12 @@ Support XlaEngine::supports(const SupportQuery& query) const {
     return Support::no(fmt::format("no device '{}'", query.device));
   }
   return can_lower(graph_of(query.graph), query.node);
+}
+
+std::vector<Support> XlaEngine::supports_all(const SupportQuery& query) const {
+  std::vector<Support> answers = Engine::supports_all(query);
+  cut_long_rows(graph_of(query.graph), answers);
+  return answers;
 }
 
 std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,

@@ -27,6 +27,7 @@ class XlaEngine : public Engine {
   std::vector<std::string> ops() const override { return lowerings().ops(); }
 
   Support supports(const SupportQuery& query) const override;
+  std::vector<Support> supports_all(const SupportQuery& query) const override;
   std::shared_ptr<const Executable> compile(const Function& function,
                                             const CompileOptions& options) const override;
   std::shared_ptr<const Executable> load(const TensorView& view, const Function& function,

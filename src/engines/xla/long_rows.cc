@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/xla/long_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/work_scope.h"
+
+namespace xrt::xla {
+namespace {
+
+// Each takes a processor some seconds.
+constexpr int kMostNodes = 1000, kMostReductions = 100;
+constexpr std::size_t kMostOperands = 1000, kMostResults = 256;
+
+// Of compiling: between a third of a millisecond for a product and twenty for a result of its own.
+constexpr double kSecondsPerNode = 0.002;
+
+// Nodes that end with a value and that XLA may compute together.
+struct Row {
+  int nodes = 0, reductions = 0;
+};
+
+// Whether it computes the op apart from what reads it.
+bool ends_row(const Node& node) {
+  constexpr std::string_view kOps[] = {
+      "Attention", "Conv",   "ConvTranspose", "Einsum", "GRU",        "Gemm",
+      "If",        "LSTM",   "Loop",          "MatMul", "RNN",        "Scan",
+      "TopK",      "Unique", "MaxPool",       "LpPool", "AveragePool"};
+  return node.domain.empty() &&
+         std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
+}
+
+// Where time is limited.
+void refuse_late(const Graph& graph, std::vector<Support>& answers) {
+  const RunLimit* limit = WorkScope::time_limit();
+  const double seconds = kSecondsPerNode * double(graph.node_count());
+  if (limit == nullptr || limit->left() >= seconds) return;
+  for (Support& answer : answers) {
+    if (!answer) continue;
+    answer = Support::no(fmt::format(
+        "compiling {} nodes takes about {:.1f} s, in which nobody can end it; {:.1f} s are "
+        "left",
+        graph.node_count(), seconds, limit->left()));
+  }
+}
+
+}  // namespace
+
+void cut_long_rows(const Graph& graph, std::vector<Support>& answers) {
+  refuse_late(graph, answers);
+  std::unordered_map<std::int32_t, Row> rows;  // by value
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = graph.node(id);
+    Support& answer = answers[static_cast<std::size_t>(id.index)];
+    if (!answer || ends_row(node)) continue;
+    if (node.inputs.size() > kMostOperands || node.outputs.size() > kMostResults) {
+      answer =
+          Support::no(fmt::format("XLA takes minutes to compile a node of {} operands and {} "
+                                  "results",
+                                  node.inputs.size(), node.outputs.size()));
+      continue;
+    }
+    Row row;
+    for (const ValueId input : graph.dependencies(id)) {
+      const auto before = rows.find(input.index);
+      if (before == rows.end()) continue;
+      row.nodes = std::max(row.nodes, before->second.nodes);
+      row.reductions = std::max(row.reductions, before->second.reductions);
+    }
+    ++row.nodes;
+    if (node.domain.empty() && node.op.starts_with("Reduce")) ++row.reductions;
+    if (row.nodes > kMostNodes || row.reductions > kMostReductions) {
+      answer = Support::no(fmt::format(
+          "it is the last of {} nodes in a row, {} of them reductions: XLA takes time to "
+          "compile more that grows with the square of their number",
+          row.nodes, row.reductions));
+      continue;
+    }
+    for (const ValueId output : node.outputs) {
+      if (output.valid()) rows[output.index] = row;
+    }
+  }
+}
+
+}  // namespace xrt::xla

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that XLA would take minutes to compile together: their row is cut, or another engine has
+them.
+"""
+
+import numpy as np
+import openxrt
+import pytest
+from onnx import NodeProto, TensorProto, helper
+from small_models import make_model, tensor, usable
+
+pytestmark = pytest.mark.skipif(not usable("xla"), reason="xla is not there")
+F = TensorProto.FLOAT
+
+
+def load(nodes: list[NodeProto], size: int, results: int = 1, **options: object) -> openxrt.Program:
+    """Of one input and the last node's outputs."""
+    outputs = [tensor(name, F, None) for name in nodes[-1].output[:results]]
+    model = make_model(nodes, [tensor("x", F, [size])], outputs, opset=18)
+    engines = ["xla", "native"]
+    return openxrt.load(model, engine=engines, check_results=False, cache_dir="", **options)
+
+
+def row(count: int) -> list[NodeProto]:
+    """One after the other."""
+    ops = ("Relu", "Neg", "Abs", "Exp")
+    return [
+        helper.make_node(ops[i % 4], [f"v{i}" if i else "x"], [f"v{i + 1}"]) for i in range(count)
+    ]
+
+
+def test_a_row_is_cut() -> None:
+    program = load(row(2500), 4)
+    explanation = program.explain()
+    assert explanation["nodes_per_engine"] == {"xla": 2498, "native": 2}
+    refusals = [n["refusals"]["xla"] for n in explanation["nodes"] if n["engine"] == "native"]
+    assert all("1001 nodes in a row" in refusal for refusal in refusals)
+    x = np.linspace(-2, 0.5, 4, dtype=np.float32)
+    expected = openxrt.load(
+        make_model(row(2500), [tensor("x", F, [4])], [tensor("v2500", F, [4])], opset=18),
+        engine="native",
+        cache_dir="",
+    )
+    np.testing.assert_allclose(program(x), expected(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["Concat", "Split"])
+def test_nodes_of_many_operands_or_results(op: str) -> None:
+    if op == "Concat":
+        node = helper.make_node(op, ["x"] * 1200, ["y"], axis=0)
+    else:
+        node = helper.make_node(op, ["x"], [f"y{i}" for i in range(1200)], axis=0, num_outputs=1200)
+    program = load([node], 1200)
+    assert program.explain()["nodes_per_engine"] == {"native": 1}
+
+
+def test_what_takes_longer_than_the_limit_is_not_begun() -> None:
+    program = load(row(900), 4, deadline_s=1)
+    explanation = program.explain()
+    assert explanation["nodes_per_engine"] == {"native": 900}
+    assert "compiling 900 nodes takes about 1.8 s" in explanation["nodes"][0]["refusals"]["xla"]
