@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "background" / "hostile.md
 BEGINNING = """\
 # Hostile models and tensors
 
-Made by `./dev fuzz hostile --all --record`; do not edit.
+Made by `./dev fuzz hostile --record`, or by `tests/hostile/hostile_page.py` of several runs; do not
+edit. `./dev fuzz hostile --all` runs all cases of a seed.
 
 Each case is a model that is loaded and run, on one engine with `native` for what that engine does
 not take. `SECURITY.md` says what the cases are and which bounds hold for them. An outcome is a
@@ -55,9 +57,26 @@ def table(answers: list[dict[str, Any]], by: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def what_ran(answers: list[dict[str, Any]]) -> str:
+    """Seeds, cases and source."""
+    seeds = sorted({answer["seed"] for answer in answers})
+    cases = {(answer["kind"], answer["index"], answer["seed"]) for answer in answers}
+    source = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD:src"],
+        cwd=PAGE.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    return (
+        f"{len(cases):,} cases of the seeds {', '.join(map(str, seeds))}, on the source with the "
+        f"tree hash `{source}`:\n\n"
+    )
+
+
 def write_page(answers: list[dict[str, Any]]) -> None:
     """Into the tree."""
-    text = BEGINNING + table(answers, "engine") + "\n" + table(answers, "kind")
+    text = BEGINNING + what_ran(answers) + table(answers, "engine") + "\n" + table(answers, "kind")
     PAGE.write_text(text, encoding="utf-8")
 
 
