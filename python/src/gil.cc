@@ -23,7 +23,7 @@ thread_local int depth = 0;      // of the thread's entries
 thread_local bool ends = false;  // it is the one that ends the interpreter
 
 // A child of fork() has none of its parent's other threads.
-[[maybe_unused]] const int at_fork =
+[[maybe_unused]] const int kAtFork =
     ::pthread_atfork(nullptr, nullptr, [] { inside = depth > 0 ? 1 : 0; });
 
 }  // namespace

@@ -278,6 +278,12 @@ std::optional<std::string> random(const Graph&, const Node&) {
 }
 
 std::optional<std::string> roi_align(const Graph&, const Node& node) {
+  constexpr std::int64_t kMostSamples = 64;
+  const std::int64_t samples = need_int(node, "sampling_ratio");
+  if (samples < 1 || samples > kMostSamples) {
+    return "the CPU plugin takes as many samples as a region is wide, and writes outside of its "
+           "memory where that is negative";
+  }
   if (need_string(node, "mode") != "max") return std::nullopt;
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }

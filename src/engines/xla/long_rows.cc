@@ -8,6 +8,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/work_scope.h"
+
 namespace xrt::xla {
 namespace {
 
@@ -15,8 +17,8 @@ namespace {
 constexpr int kMostNodes = 1000, kMostReductions = 100;
 constexpr std::size_t kMostOperands = 1000, kMostResults = 256;
 
-// Between a millisecond for a product and twenty for an output of its own.
-constexpr double kSecondsPerNode = 0.005;
+// Of compiling: between a third of a millisecond for a product and twenty for a result of its own.
+constexpr double kSecondsPerNode = 0.002;
 
 // Nodes that end with a value and that XLA may compute together.
 struct Row {
@@ -33,9 +35,24 @@ bool ends_row(const Node& node) {
          std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
 }
 
+// Where time is limited.
+void refuse_late(const Graph& graph, std::vector<Support>& answers) {
+  const RunLimit* limit = WorkScope::time_limit();
+  const double seconds = kSecondsPerNode * double(graph.node_count());
+  if (limit == nullptr || limit->left() >= seconds) return;
+  for (Support& answer : answers) {
+    if (!answer) continue;
+    answer = Support::no(fmt::format(
+        "compiling {} nodes takes about {:.1f} s, in which nobody can end it; {:.1f} s are "
+        "left",
+        graph.node_count(), seconds, limit->left()));
+  }
+}
+
 }  // namespace
 
 void cut_long_rows(const Graph& graph, std::vector<Support>& answers) {
+  refuse_late(graph, answers);
   std::unordered_map<std::int32_t, Row> rows;  // by value
   for (const NodeId id : graph.topological_order()) {
     const Node& node = graph.node(id);
@@ -69,7 +86,5 @@ void cut_long_rows(const Graph& graph, std::vector<Support>& answers) {
     }
   }
 }
-
-double seconds_to_compile(std::size_t nodes) { return kSecondsPerNode * double(nodes); }
 
 }  // namespace xrt::xla

@@ -34,6 +34,17 @@ def test_a_factor_of_zero(op: str, factors: dict[str, float]) -> None:
     np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("ratio", "engine"), [(0, "native"), (2, "openvino"), (2**40, "native")])
+def test_samples_of_regions(ratio: int, engine: str) -> None:
+    """As many as a region is wide are negative where it ends before it begins."""
+    node = helper.make_node("RoiAlign", ["x", "r", "i"], ["y"], sampling_ratio=ratio)
+    inputs = [tensor("x", TensorProto.FLOAT, [1, 1, 4, 4]), tensor("r", TensorProto.FLOAT, [1, 4])]
+    inputs.append(tensor("i", TensorProto.INT64, [1]))
+    model = make_model([node], inputs, [tensor("y", TensorProto.FLOAT, None)], opset=16)
+    program = openxrt.load(model, engine=["openvino", "native"], max_memory_bytes=1 << 28)
+    assert program.explain()["nodes_per_engine"] == {engine: 1}
+
+
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_shifts_of_open_sizes(direction: str, dtype: type) -> None:
