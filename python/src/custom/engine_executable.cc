@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "custom/engine_executable.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
@@ -22,7 +23,16 @@ namespace nb = nanobind;
 namespace xrt::python {
 
 bool is_up() {
-#if PY_VERSION_HEX >= 0x030D0000
+#ifdef Py_LIMITED_API
+  // The stable ABI of Python 3.12 has no such function; Python itself has one, of either name.
+  using Function = int (*)();
+  static const auto is_finalizing = [] {
+    void* found = ::dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    if (found == nullptr) found = ::dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
+    return reinterpret_cast<Function>(found);
+  }();
+  return Py_IsInitialized() != 0 && (is_finalizing == nullptr || is_finalizing() == 0);
+#elif PY_VERSION_HEX >= 0x030D0000
   return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
 #else
   return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
@@ -174,8 +184,8 @@ class PyExecutable final : public Executable {
   void call(std::span<const Data> inputs, std::span<Data> outputs) const {
     nb::object arguments = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i),
-                       to_python(inputs[i], /*read_only=*/true).release().ptr());
+      PyTuple_SetItem(arguments.ptr(), static_cast<Py_ssize_t>(i),
+                      to_python(inputs[i], /*read_only=*/true).release().ptr());
     }
     nb::object results = nb::steal(PyObject_CallObject(call_.get().ptr(), arguments.ptr()));
     if (!results.is_valid()) throw nb::python_error();
@@ -197,8 +207,8 @@ class PyExecutable final : public Executable {
                     std::span<Data> outputs) const {
     nb::object in = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      PyList_SET_ITEM(in.ptr(), static_cast<Py_ssize_t>(i),
-                      to_python(inputs[i], /*read_only=*/true).release().ptr());
+      PyList_SetItem(in.ptr(), static_cast<Py_ssize_t>(i),
+                     to_python(inputs[i], /*read_only=*/true).release().ptr());
     }
     nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(outputs.size())));
     std::vector<nb::object> given(outputs.size());
@@ -207,7 +217,7 @@ class PyExecutable final : public Executable {
       const bool lend = outputs[i].is_tensor() && outputs[i].tensor().dtype() != DType::kString &&
                         !is_packed(outputs[i].tensor().dtype());
       given[i] = lend ? to_python(outputs[i]) : nb::none();
-      PyList_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i), nb::object(given[i]).release().ptr());
+      PyList_SetItem(out.ptr(), static_cast<Py_ssize_t>(i), nb::object(given[i]).release().ptr());
     }
     PyObject* arguments[] = {nullptr, in.ptr(), out.ptr(), nullptr};
     std::size_t count = 2;
@@ -227,7 +237,7 @@ class PyExecutable final : public Executable {
                               engine_, function_, nb::len(out), outputs.size()));
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      PyObject* set = PyList_GET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i));
+      PyObject* set = PyList_GetItem(out.ptr(), static_cast<Py_ssize_t>(i));
       if (set == given[i].ptr() && !given[i].is_none()) continue;
       take(set, i, outputs[i], true);
     }
