@@ -2,11 +2,11 @@
 """Versions of vendors' packages that do not fit are told of: found, wanted, how to mend."""
 
 import logging
-import tomllib
 from pathlib import Path
 
 import openxrt
 import pytest
+import tomllib
 from openxrt.engines import _versions
 
 RANGE = _versions.Range("1.23.2", "1.33")
