@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-ray = pytest.importorskip("ray")
-
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[None]:
+    ray = pytest.importorskip("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     ray.init(
