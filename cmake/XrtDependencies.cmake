@@ -11,7 +11,8 @@ if(NOT Python_EXECUTABLE AND NOT SKBUILD AND EXISTS "${CMAKE_SOURCE_DIR}/.venv/b
 endif()
 set(Python_FIND_VIRTUALENV FIRST)
 if(XRT_BUILD_PYTHON)
-  find_package(Python 3.10 COMPONENTS Interpreter Development.Module)
+  # A wheel for Python 3.12 and later has the stable ABI; scikit-build-core says so.
+  find_package(Python 3.10 COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
   if(NOT Python_FOUND)
     message(FATAL_ERROR "Python 3.10 or newer with its headers was not found (Debian: "
                         "python3-dev). ${XRT_HOW_TO_INSTALL}")
@@ -58,6 +59,8 @@ xrt_require_debian(Threads libc6-dev)
 xrt_require_debian(Protobuf libprotobuf-dev MODULE)
 xrt_require_debian(fmt libfmt-dev CONFIG)
 xrt_require_debian(spdlog libspdlog-dev CONFIG)
+xrt_make_static(fmt::fmt fmt)
+xrt_make_static(spdlog::spdlog spdlog)
 xrt_require_debian(nlohmann_json nlohmann-json3-dev CONFIG)
 xrt_require_debian(CLI11 libcli11-dev CONFIG)
 

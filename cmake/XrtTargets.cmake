@@ -5,6 +5,7 @@
 # them, and none of an installed file names a folder of the machine that built it:
 #   bin/xrt   lib/libxrt.so.<version>   lib/xrt/engines/libxrt_engine_<name>.so   lib/xrt/vendor/
 include(OpenXRTEngine)
+include(XrtUnity)
 
 if(SKBUILD)
   set(XRT_INSTALL_BINDIR "openxrt/bin")
@@ -58,28 +59,6 @@ function(xrt_add_core_library)
   endif()
   install(TARGETS xrt EXPORT OpenXRTTargets
           LIBRARY DESTINATION "${XRT_INSTALL_LIBDIR}" COMPONENT OpenXRT ${namelink})
-endfunction()
-
-# xrt_unite(TARGET): where XRT_UNITY is set, up to eight sources of one folder are compiled as one, which
-# reads the headers they share once. Names of a file's own (anonymous namespaces) must then differ within
-# a folder. Sources with compile options of their own stay by themselves. To be called in the folder of
-# the target, when it has its sources.
-function(xrt_unite target)
-  if(NOT XRT_UNITY)
-    return()
-  endif()
-  get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "\\.cc$")
-  foreach(file IN LISTS sources)
-    cmake_path(ABSOLUTE_PATH file NORMALIZE)
-    cmake_path(GET file PARENT_PATH folder)
-    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE name)
-    string(MAKE_C_IDENTIFIER "${name}" name)
-    math(EXPR part "0${count_${name}} / 8")
-    math(EXPR count_${name} "0${count_${name}} + 1")
-    set_source_files_properties("${file}" PROPERTIES UNITY_GROUP "${name}_${part}")
-  endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # Adds the sources of src/<room> to libxrt.
@@ -211,12 +190,14 @@ endfunction()
 # files beside it, assembled in build/<preset>/python/openxrt.
 function(xrt_add_python_module name)
   xrt_find_nanobind()
-  nanobind_add_module(${name} NB_STATIC NB_DOMAIN openxrt NOMINSIZE ${ARGN})
+  nanobind_add_module(${name} STABLE_ABI NB_STATIC NB_DOMAIN openxrt NOMINSIZE ${ARGN})
   xrt_internal_target(${name})
   # nanobind's own sources are not ours to keep free of warnings.
-  if(TARGET nanobind-static)
-    target_compile_options(nanobind-static PRIVATE -w)
-  endif()
+  foreach(library nanobind-static nanobind-static-abi3)
+    if(TARGET ${library})
+      target_compile_options(${library} PRIVATE -w)
+    endif()
+  endforeach()
   set_target_properties(
     ${name}
     PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/python/openxrt"

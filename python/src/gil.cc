@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gil.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -29,7 +30,16 @@ thread_local bool ends = false;  // it is the one that ends the interpreter
 }  // namespace
 
 bool is_up() {
-#if PY_VERSION_HEX >= 0x030D0000
+#ifdef Py_LIMITED_API
+  // The stable ABI of Python 3.12 has no such function; Python itself has one, of either name.
+  using Function = int (*)();
+  static const auto is_finalizing = [] {
+    void* found = ::dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    if (found == nullptr) found = ::dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
+    return reinterpret_cast<Function>(found);
+  }();
+  return Py_IsInitialized() != 0 && (is_finalizing == nullptr || is_finalizing() == 0);
+#elif PY_VERSION_HEX >= 0x030D0000
   return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
 #else
   return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;

@@ -60,7 +60,7 @@ void convert(nb::handle value, double& field) {
     PyErr_Clear();
     throw WrongKind();
   }
-  field = PyFloat_AS_DOUBLE(number.ptr());
+  field = PyFloat_AsDouble(number.ptr());
 }
 
 void convert(nb::handle value, std::string& field) { field = checked_text(value); }
@@ -74,8 +74,8 @@ void convert(nb::handle value, std::filesystem::path& field) {
   PyObject* encoded = nullptr;
   if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) throw nb::python_error();
   const nb::object bytes = nb::steal(encoded);
-  field = std::string(PyBytes_AS_STRING(bytes.ptr()),
-                      static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr())));
+  field = std::string(PyBytes_AsString(bytes.ptr()),
+                      static_cast<std::size_t>(PyBytes_Size(bytes.ptr())));
 }
 
 void convert(nb::handle value, OptionalPath& field) { convert(value, field.emplace()); }

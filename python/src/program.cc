@@ -226,8 +226,8 @@ class PyProgram {
     if (ports_out() == 1) return result(outputs, 0);
     nb::object results = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(ports_out())));
     for (std::size_t i = 0; i < ports_out(); ++i) {
-      PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i),
-                       result(outputs, i).release().ptr());
+      PyTuple_SetItem(results.ptr(), static_cast<Py_ssize_t>(i),
+                      result(outputs, i).release().ptr());
     }
     return results;
   }
@@ -422,8 +422,8 @@ PyProgram* load(const nb::object& source, const nb::dict& given) {
   if (PyUnicode_Check(source.ptr())) {
     nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(source.ptr()));
     if (!encoded.is_valid()) throw nb::python_error();
-    const std::string path(PyBytes_AS_STRING(encoded.ptr()),
-                           static_cast<std::size_t>(PyBytes_GET_SIZE(encoded.ptr())));
+    const std::string path(PyBytes_AsString(encoded.ptr()),
+                           static_cast<std::size_t>(PyBytes_Size(encoded.ptr())));
     ReleasedGil release;
     program = Program::load(path, options);
   } else if (const Graph* graph = as_graph(source)) {

@@ -42,13 +42,22 @@ EngineEstimates read_estimates(const nlohmann::json& from) {
 }  // namespace
 
 EngineManifest engine_manifest(const std::string& engine) {
+  return read_engine_manifest(file_of(std::string(base_engine(engine))));
+}
+
+fs::path manifest_file(const fs::path& library) {
+  fs::path file = library;
+  return file.replace_extension(".json");
+}
+
+EngineManifest read_engine_manifest(const fs::path& file) {
   EngineManifest manifest;
-  const fs::path file = file_of(std::string(base_engine(engine)));
   std::ifstream stream(file);
   if (!stream) return manifest;
   try {
     const nlohmann::json json = nlohmann::json::parse(stream);
     manifest.install = json.value("install", "");
+    manifest.libraries = json.value("libraries", manifest.libraries);
     manifest.language = json.value("language", manifest.language);
     manifest.gains_from_fixed_sizes =
         json.value("gains_from_fixed_sizes", manifest.gains_from_fixed_sizes);

@@ -5,6 +5,7 @@
 //
 //   {
 //     "install": "pip install openvino==2026.4.1",
+//     "libraries": ["openvino/libs"],
 //     "estimates": {"convolution": 90, "depthwise": 20, "matrix": 80, "quantised": 250, "bytes": 8,
 //                   "launch_us": 25, "node_us": 0.4},
 //     "gains_from_fixed_sizes": false,
@@ -17,8 +18,10 @@
 // written in Python and has no library.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "xrt/export.h"
 
@@ -36,6 +39,9 @@ struct EngineEstimates {
 
 struct EngineManifest {
   std::string install;  // what to install where the engine's library cannot be opened
+  // Where the vendor's libraries lie in a folder of Python packages. They are looked for there when
+  // the search path of the engine's library does not lead to them.
+  std::vector<std::string> libraries;
   std::string language = "c++";
   std::optional<EngineEstimates> estimates;
   // Whether a function whose sizes are all known runs faster than one with open dimensions, by more
@@ -55,5 +61,11 @@ struct EngineManifest {
 // Of the engine of that name; empty where it has none. Throws kInvalidModel naming the file where
 // it is not as above.
 XRT_API EngineManifest engine_manifest(const std::string& engine);
+
+// The same of a file; empty where there is none.
+EngineManifest read_engine_manifest(const std::filesystem::path& file);
+
+// Where the manifest of an engine's library lies.
+std::filesystem::path manifest_file(const std::filesystem::path& library);
 
 }  // namespace xrt

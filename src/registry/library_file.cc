@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "registry/vendor_libraries.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -109,12 +110,20 @@ void check_file(const fs::path& file, const char* symbol) {
 
 }  // namespace
 
-void* open_library(const fs::path& file, const char* symbol) {
+void* open_library(const fs::path& file, const char* symbol,
+                   const std::vector<std::string>& vendor_folders) {
   check_file(file, symbol);
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* cause = ::dlerror();
-    fail(cause != nullptr ? cause : "dlopen gave no cause");
+    const char* told = ::dlerror();
+    std::string cause = told != nullptr ? told : "dlopen gave no cause";
+    // Its own search path does not lead to what it needs: the packages may lie elsewhere.
+    const std::vector<std::string> faults = open_needed_libraries(file, vendor_folders);
+    if (faults.empty()) library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      for (const std::string& fault : faults) cause += "; " + fault;
+      fail(cause);
+    }
   }
   void* found = ::dlsym(library, symbol);
   if (found == nullptr) fail_missing(symbol);

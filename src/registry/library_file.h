@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace xrt {
 
@@ -10,9 +12,10 @@ namespace xrt {
 // threads and thread-local state. Looked at first is what the dynamic loader takes on trust and
 // dies of or waits for: that it is a regular file that can be read, an ELF file of this processor,
 // and whole. One without the symbol is not opened, because its initialisers would run: those of a
-// second copy of a library that this process has, this one included, may end it. Throws kEngine
-// with the cause.
-void* open_library(const std::filesystem::path& file, const char* symbol);
+// second copy of a library that this process has, this one included, may end it. What it needs is
+// looked for in `vendor_folders` too (registry/vendor_libraries.h). Throws kEngine with the cause.
+void* open_library(const std::filesystem::path& file, const char* symbol,
+                   const std::vector<std::string>& vendor_folders = {});
 
 // The folder that libxrt lies in; empty where the system does not tell.
 std::filesystem::path own_folder();

@@ -12,10 +12,10 @@ import openxrt
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
-def linear_model(path: Path, factor: float = 1.0) -> None:
-    """y = x @ WEIGHTS * factor, float32[batch,4] to float32[batch,3]."""
+def linear_model(path: Path, factor: float = 1.0, rows: str | int = "batch") -> None:
+    """y = x @ WEIGHTS * factor, float32[rows,4] to float32[rows,3]."""
     graph = openxrt.Graph("linear")
-    x = graph.add_input("x", "float32", ["batch", 4])
+    x = graph.add_input("x", "float32", [rows, 4])
     weights = graph.add_constant(WEIGHTS * np.float32(factor), "float32")
     (y,) = graph.add_node("MatMul", [x, weights], ["y"])
     graph.add_output(y)

@@ -51,7 +51,7 @@ class BuiltIn(NamedTuple):
 
 BUILT_IN = {
     "onnxruntime": BuiltIn(
-        "openxrt.engines.onnxruntime", ("onnxruntime",), "pip install onnxruntime==1.31.1"
+        "openxrt.engines.onnxruntime", ("onnxruntime",), "pip install 'onnxruntime>=1.23.2,<1.33'"
     ),
     "tensorrt": BuiltIn(
         "openxrt.engines.tensorrt",

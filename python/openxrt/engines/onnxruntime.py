@@ -36,11 +36,16 @@ from .._core import (
     time_left,
 )
 from ..custom import engine
-from . import _onnxruntime_rules, _options
+from . import _onnxruntime_rules, _options, _versions
 from ._onnxruntime_rules import refusal
 
 LOG = logging.getLogger("openxrt.onnxruntime")
 NAME = "onnxruntime"
+# The oldest is the last for Python 3.10. pyproject.toml has the same range; both ends are tested.
+VERSIONS = _versions.Range("1.23.2", "1.33")
+_versions.check(NAME, onnxruntime.__version__, VERSIONS)
+# Before, what a binding gives away ends with its outputs.
+GIVES_AWAY = _versions.numbers(onnxruntime.__version__) >= (1, 30)
 # Element types in the order of ONNX's numbers for them (TensorProto.DataType).
 # fmt: off
 DTYPES = (
@@ -273,7 +278,8 @@ class BoundSession(Session):
             results = binding.get_outputs()
             for i, array in enumerate(outputs):
                 if array is None:
-                    outputs[i] = _Memory.array(results[i], self.output_dtypes[i])
+                    result = _Memory.array(results[i], self.output_dtypes[i])
+                    outputs[i] = result if GIVES_AWAY else result.copy()
             # The binding must not hold on to what is given away.
             binding.clear_binding_outputs()
             context.outputs = [None] * len(outputs)

@@ -166,8 +166,8 @@ class PyExecutable final : public Executable {
   void call(std::span<const Data> inputs, std::span<Data> outputs) const {
     nb::object arguments = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i),
-                       to_python(inputs[i], /*read_only=*/true).release().ptr());
+      PyTuple_SetItem(arguments.ptr(), static_cast<Py_ssize_t>(i),
+                      to_python(inputs[i], /*read_only=*/true).release().ptr());
     }
     nb::object results = nb::steal(PyObject_CallObject(call_.get().ptr(), arguments.ptr()));
     if (!results.is_valid()) throw nb::python_error();
@@ -189,8 +189,8 @@ class PyExecutable final : public Executable {
                     std::span<Data> outputs) const {
     nb::object in = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      PyList_SET_ITEM(in.ptr(), static_cast<Py_ssize_t>(i),
-                      to_python(inputs[i], /*read_only=*/true).release().ptr());
+      PyList_SetItem(in.ptr(), static_cast<Py_ssize_t>(i),
+                     to_python(inputs[i], /*read_only=*/true).release().ptr());
     }
     nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(outputs.size())));
     std::vector<nb::object> given(outputs.size());
@@ -199,7 +199,7 @@ class PyExecutable final : public Executable {
       const bool lend = outputs[i].is_tensor() && outputs[i].tensor().dtype() != DType::kString &&
                         !is_packed(outputs[i].tensor().dtype());
       given[i] = lend ? to_python(outputs[i]) : nb::none();
-      PyList_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i), nb::object(given[i]).release().ptr());
+      PyList_SetItem(out.ptr(), static_cast<Py_ssize_t>(i), nb::object(given[i]).release().ptr());
     }
     PyObject* arguments[] = {nullptr, in.ptr(), out.ptr(), nullptr};
     std::size_t count = 2;
@@ -219,7 +219,7 @@ class PyExecutable final : public Executable {
                               engine_, function_, nb::len(out), outputs.size()));
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      PyObject* set = PyList_GET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i));
+      PyObject* set = PyList_GetItem(out.ptr(), static_cast<Py_ssize_t>(i));
       if (set == given[i].ptr() && !given[i].is_none()) continue;
       take(set, i, outputs[i], true);
     }

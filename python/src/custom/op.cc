@@ -122,7 +122,7 @@ nb::dict keywords_of(const Attributes& attributes) {
 nb::object tuple_of(std::vector<nb::object> items) {
   nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
   for (std::size_t i = 0; i < items.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), items[i].release().ptr());
+    PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), items[i].release().ptr());
   }
   return tuple;
 }

@@ -60,12 +60,10 @@ std::string to_bytes(nb::handle object, std::string_view name, std::size_t index
       nb::python_error error;
       fail_with_cause(name, fmt::format("element {} is no text", index), error);
     }
-    return {PyBytes_AS_STRING(bytes.ptr()),
-            static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+    return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
   }
   if (PyBytes_Check(object.ptr())) {
-    return {PyBytes_AS_STRING(object.ptr()),
-            static_cast<std::size_t>(PyBytes_GET_SIZE(object.ptr()))};
+    return {PyBytes_AsString(object.ptr()), static_cast<std::size_t>(PyBytes_Size(object.ptr()))};
   }
   fail(name, fmt::format("element {} is a {}, not str or bytes", index, kind_of(object)));
 }

@@ -36,7 +36,7 @@ nb::object shape_of(const Tensor& tensor) {
   PyObject* shape = PyTuple_New(static_cast<Py_ssize_t>(tensor.rank()));
   if (shape == nullptr) throw nb::python_error();
   for (std::size_t i = 0; i < tensor.rank(); ++i) {
-    PyTuple_SET_ITEM(shape, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(tensor.dims()[i]));
+    PyTuple_SetItem(shape, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(tensor.dims()[i]));
   }
   return nb::steal(shape);
 }

@@ -177,7 +177,8 @@ Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::str
   // PyTorch's tensors may have a sign that is yet to be applied (the imaginary part of a
   // conjugate): DLPack has no word for it.
   static PyObject* const kIsNegative = PyUnicode_InternFromString("is_neg");
-  const nb::object negative = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), kIsNegative));
+  const nb::object negative =
+      nb::steal(PyObject_CallMethodObjArgs(object.ptr(), kIsNegative, nullptr));
   if (!negative.is_valid()) PyErr_Clear();
   nb::object resolved;
   if (negative.ptr() == Py_True) {

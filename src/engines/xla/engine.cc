@@ -12,7 +12,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/work_scope.h"
 #include "device/cuda_driver.h"
 #include "engine/handles.h"
 #include "engines/xla/long_rows.h"
@@ -258,14 +257,6 @@ std::vector<Support> XlaEngine::supports_all(const SupportQuery& query) const {
 
 std::shared_ptr<const Executable> XlaEngine::compile(const Function& function,
                                                      const CompileOptions& options) const {
-  const double seconds = seconds_to_compile(graph_of(function.graph).node_count());
-  if (const RunLimit* limit = WorkScope::time_limit(); limit && limit->left() < seconds) {
-    throw Error(
-        ErrorCode::kEngine,
-        fmt::format("compiling its {} nodes takes about {:.1f} s, in which nobody can end it; "
-                    "{:.1f} s are left",
-                    graph_of(function.graph).node_count(), seconds, limit->left()));
-  }
   const Products products = products_of(options);
   Module module = lower_function(function, products);
   if (log_debug_enabled()) {
