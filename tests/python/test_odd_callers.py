@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import openxrt
 import pytest
-from onnx import TensorProto
-from small_models import identity_model
+from onnx import TensorProto, helper
+from small_models import identity_model, make_model, tensor
 
 ONES = np.ones((2, 3), np.float32)
 
@@ -30,6 +30,21 @@ def test_text_that_is_no_unicode() -> None:
     texts = openxrt.load(identity_model(TensorProto.STRING, [1]), engine="native")
     with pytest.raises(openxrt.InvalidArgument, match=r"'x'.*element 0 is no text"):
         texts.run({"x": np.array(["\ud800"], object)})
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.STRING])
+def test_results_of_more_axes_than_arrays_have(dtype: int) -> None:
+    """NumPy's have 64 at most."""
+    model = make_model(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])],
+        [tensor("x", dtype, [1]), tensor("s", TensorProto.INT64, ["n"])],
+        [tensor("y", dtype, None)],
+    )
+    program = openxrt.load(model, engine="native")
+    x = np.array(["a"], object) if dtype == TensorProto.STRING else np.ones(1, np.float32)
+    assert program.run({"x": x, "s": np.ones(9, np.int64)})["y"].shape == (1,) * 9
+    with pytest.raises(openxrt.Unsupported, match="70 axes"):
+        program.run({"x": x, "s": np.ones(70, np.int64)})
 
 
 class Managed(ctypes.Structure):

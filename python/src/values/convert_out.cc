@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "custom/engine_executable.h"
 #include "values/convert.h"
 #include "values/device_array.h"
 #include "values/dlpack.h"
 #include "values/numpy.h"
+#include "xrt/error.h"
 
 namespace nb = nanobind;
 
@@ -70,7 +74,7 @@ Tensor unpack(const Tensor& packed) {
   return bytes;
 }
 
-nb::object tensor_to_python(const Tensor& tensor, bool read_only) {
+nb::object array_of(const Tensor& tensor, bool read_only) {
   if (tensor.dtype() == DType::kString) return strings_to_python(tensor);
   NumPy& numpy = NumPy::get();
   nb::handle dtype = numpy.dtype(tensor.dtype());
@@ -82,6 +86,19 @@ nb::object tensor_to_python(const Tensor& tensor, bool read_only) {
                                         3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
   if (array == nullptr) throw nb::python_error();
   return nb::steal(array);
+}
+
+// NumPy's arrays have 32 or 64 axes at most, by its version.
+nb::object tensor_to_python(const Tensor& tensor, bool read_only) {
+  constexpr std::size_t kAlways = 32;
+  if (tensor.rank() <= kAlways) return array_of(tensor, read_only);
+  try {
+    return array_of(tensor, read_only);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ValueError)) throw;
+    throw Error(ErrorCode::kUnsupported, fmt::format("a tensor of {} axes is no array of NumPy: {}",
+                                                     tensor.rank(), text_of(error.value())));
+  }
 }
 
 // Nothing for dtypes that the frameworks' tables do not all know: wide unsigned integers, float8.

@@ -268,6 +268,20 @@ std::optional<std::string> block_refusal(const Graph& graph, const Node& node) {
   return "its ONNX frontend takes only blocks that divide their axis";
 }
 
+// Likewise: of parts that are as large as one another. Others have no elements there, and the next
+// model that is run crashes.
+std::optional<std::string> split_refusal(const Graph& graph, const Node& node) {
+  if (node.op != "Split" || node.input(1).valid()) return std::nullopt;
+  const Type& type = graph.type(node.inputs[0]);
+  const std::int64_t axis = need_int(node, "axis");
+  if (type.has_rank() && axis >= 0 && axis < static_cast<std::int64_t>(type.shape->size())) {
+    const Dim& dim = (*type.shape)[static_cast<std::size_t>(axis)];
+    const auto parts = static_cast<std::int64_t>(node.outputs.size());
+    if (dim.is_known() && dim.value() % parts == 0) return std::nullopt;
+  }
+  return "the CPU plugin splits into equal parts alone";
+}
+
 std::optional<std::string> dynamic_quantize_linear(const Graph&, const Node&) {
   return "the CPU plugin divides by multiplying with a rounded inverse, which shows half way "
          "between two levels";
@@ -394,6 +408,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (auto wrong = empties_refusal(graph, node)) return wrong;
   if (auto wrong = sizes_refusal(graph, node)) return wrong;
   if (auto wrong = block_refusal(graph, node)) return wrong;
+  if (auto wrong = split_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 

@@ -34,6 +34,22 @@ def test_a_factor_of_zero(op: str, factors: dict[str, float]) -> None:
     np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-5)
 
 
+def test_splits_into_unequal_parts() -> None:
+    """Its parts had no elements, and the next model crashed."""
+    model = make_model(
+        [helper.make_node("Split", ["x"], ["a", "b", "c"], axis=0, num_outputs=3)],
+        [tensor("x", TensorProto.FLOAT, ["n"])],
+        [tensor(name, TensorProto.FLOAT, None) for name in "abc"],
+        opset=18,
+    )
+    program = openxrt.load(model, engine=["openvino", "native"])
+    for count in (6, 2, 5, 9, 5, 7):
+        x = np.arange(count, dtype=np.float32)
+        part = -(-count // 3)
+        for got, wanted in zip(program.run({"x": x}).values(), (0, 1, 2), strict=True):
+            np.testing.assert_array_equal(got, x[wanted * part : (wanted + 1) * part])
+
+
 @pytest.mark.parametrize(("ratio", "engine"), [(0, "native"), (2, "openvino"), (2**40, "native")])
 def test_samples_of_regions(ratio: int, engine: str) -> None:
     """As many as a region is wide are negative where it ends before it begins."""
