@@ -114,7 +114,7 @@ class BlockMatMulKernel final : public Kernel {
     job.bytes = reinterpret_cast<std::int8_t*>(memory + bytes_at);
     if (rounds_) {
       round_rows(k, job);
-    } else if (weights_.has_zeros() && job.rows <= kFewRows) {
+    } else if (weights_.has_totals() && job.rows <= kFewRows) {
       add_up(k, job);
     }
     multiply(k, job);
@@ -138,7 +138,8 @@ class BlockMatMulKernel final : public Kernel {
     const Tensor& q = *context.constant_input(1);
     StoredWeights* stored = context.stored_weights();
     if (stored != nullptr && !stored->empty()) return {*stored, q, axis, block};
-    return {q, *context.constant_input(2), context.constant_input(3), axis, block};
+    return {q,    *context.constant_input(2), context.constant_input(3), context.constant_input(5),
+            axis, block};
   }
 
   // Rows as floats, with zeros up to whole words.
