@@ -121,9 +121,10 @@ Plan make_plan(Survey& survey, const Decision& decision) {
     const Type& a = graph.type(graph.inputs()[pair.first]);
     const Type& b = graph.type(graph.outputs()[pair.second]);
     if (a.dtype != b.dtype || !has_equal_sizes(a, b)) {
-      throw Error(ErrorCode::kInvalidArgument, "aliases: input '" + in + "' is " + to_string(a) +
-                                                   " and output '" + out + "' is " + to_string(b) +
-                                                   "; they must be equal, each size a number or a name");
+      throw Error(ErrorCode::kInvalidArgument,
+                  "aliases: input '" + in + "' is " + to_string(a) + " and output '" + out +
+                      "' is " + to_string(b) +
+                      "; they must be equal, each size a number or a name");
     }
     plan.aliases.push_back(pair);
   }

@@ -49,7 +49,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(path: Path) -> openxrt.generate.LanguageModel:
-    return endless(openxrt.generate.load(path, num_threads=2))
+    return endless(openxrt.generate.load(path, num_threads=2, activations="float"))
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -57,7 +57,7 @@ def test_types(kind: str, tmp_path: Path) -> None:
     size = 256 if kind.endswith("K") else 64
     parts = tiny_llama(kind, hidden=size, inner=2 * size, tied=kind != "Q6_K", seed=len(kind))
     path = write_gguf(tmp_path / "m.gguf", *parts)
-    model = endless(openxrt.generate.load(path, strict=True))
+    model = endless(openxrt.generate.load(path, strict=True, activations="float"))
     found = model.generate(PROMPTS[0], max_tokens=12, greedy=True)
     wanted = reference(path, model.tokenizer.encode(PROMPTS[0]), 12)
     assert found.tokens == wanted
@@ -79,7 +79,7 @@ def test_blocks(kind: str) -> None:
 @pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
 def test_architectures(architecture: str, tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", *tiny_llama("Q4_0", architecture=architecture, seed=3))
-    model = endless(openxrt.generate.load(path))
+    model = endless(openxrt.generate.load(path, activations="float"))
     found = model.generate(PROMPTS[2], max_tokens=12, greedy=True)
     assert found.tokens == reference(path, model.tokenizer.encode(PROMPTS[2]), 12)
 

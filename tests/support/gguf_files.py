@@ -179,7 +179,9 @@ def write_gguf(path: Path, *parts: Any) -> Path:
 def _unpaired(weight: np.ndarray, heads: int) -> np.ndarray:
     """Rows of queries or keys in transformers' order: the first of all pairs, then the second."""
     rows, columns = weight.shape
-    return weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    return (
+        weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    )
 
 
 def transformers_model(path: Path) -> Any:

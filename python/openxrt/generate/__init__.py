@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text from language models.
 
-    import openxrt.generate
+import openxrt.generate
 
-    model = openxrt.generate.load("model.gguf")
-    print(model.generate("The capital of France is", max_tokens=16, greedy=True).text)
+model = openxrt.generate.load("model.gguf")
+print(model.generate("The capital of France is", max_tokens=16, greedy=True).text)
 """
 
 from .model import Generation, LanguageModel, TextPieces, load

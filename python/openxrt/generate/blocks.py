@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of tensors in GGUF files, taken apart without a loss:
+"""The types of tensors in GGUF files, taken apart without a loss.
 
     w[n, k] = (numbers[n, k] - zero) * scales[n, k / block] + offsets[n, k / block]
 
-so that engines multiply with numbers of 4 and 8 bits. Types of more than 4 bits get 8.
+Engines multiply with numbers of 4 and 8 bits. Types of more than 4 bits get 8.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class BlockMatrix:
 
     @property
     def bits(self) -> int:
+        """Bits of a number."""
         return 4 if self.numbers.dtype == np.uint8 else 8
 
     def dense(self) -> np.ndarray:
@@ -165,7 +166,9 @@ def _k_factors(b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eight scales and eight offsets of 6 bits, from twelve bytes."""
     s = b[:, :, 4:16]
     scales = np.concatenate([s[:, :, :4] & 63, s[:, :, 8:] & 15 | s[:, :, :4] >> 6 << 4], axis=-1)
-    offsets = np.concatenate([s[:, :, 4:8] & 63, s[:, :, 8:] >> 4 | s[:, :, 4:8] >> 6 << 4], axis=-1)
+    offsets = np.concatenate(
+        [s[:, :, 4:8] & 63, s[:, :, 8:] >> 4 | s[:, :, 4:8] >> 6 << 4], axis=-1
+    )
     return _sub_blocks(_half(b, 0), scales), _sub_blocks(-_half(b, 2), offsets)
 
 

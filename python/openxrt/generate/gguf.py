@@ -142,7 +142,9 @@ class GgufFile:
         self.metadata: dict[str, Any] = {}
         for _ in range(values):
             key = cursor.text("a key")
-            self.metadata[key] = cursor.value(cursor.number("I", f"the type of '{key}'"), f"'{key}'")
+            self.metadata[key] = cursor.value(
+                cursor.number("I", f"the type of '{key}'"), f"'{key}'"
+            )
         self.tensors: dict[str, GgufTensor] = {}
         self._read_tensors(cursor, tensors)
 
@@ -206,7 +208,8 @@ class GgufFile:
             raise InvalidModel(f"{self.path}: there is no tensor '{name}'")
         if found.shape != shape:
             raise InvalidModel(
-                f"{self.path}: tensor '{name}' has the shape {found.shape}; the metadata wants {shape}"
+                f"{self.path}: tensor '{name}' has the shape {found.shape}; the metadata wants "
+                f"{shape}"
             )
         return found
 

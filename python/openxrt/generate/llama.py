@@ -2,8 +2,8 @@
 """The Llama family of GGUF files as a graph: RMS norms, rotary embeddings, grouped heads, a gated
 perceptron.
 
-Shapes: B sequences, S new positions, T positions of the cache, H numbers of an embedding, N heads of
-queries, K of keys and values, D numbers of a head, V words.
+Shapes: B sequences, S new positions, T positions of the cache, H numbers of an embedding, N heads
+of queries, K of keys and values, D numbers of a head, V words.
 
     embeddings[B, S, H], positions[B, S], begin[B], last[B], past_key_i[B, K, T, D], past_value_i
     -> logits[B, V], present_key_i, present_value_i
@@ -14,6 +14,8 @@ are wanted. The present caches are aliases of the past ones.
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,12 +108,45 @@ class LlamaConfig:
         )
 
 
+class ConstantStore:
+    """Memory for constants, mapped from a file without a name: what engines have packed once need
+    not stay in memory."""
+
+    def __init__(self, size: int) -> None:
+        with tempfile.TemporaryFile(prefix="openxrt-") as file:
+            file.truncate(max(size, mmap.PAGESIZE))  # no room is taken before it is written
+            self._map = mmap.mmap(file.fileno(), max(size, mmap.PAGESIZE))
+        self._at = 0
+
+    def keep(self, array: np.ndarray) -> np.ndarray:
+        """A copy in the store."""
+        kept = np.frombuffer(self._map, array.dtype, array.size, self._at).reshape(array.shape)
+        kept[...] = array
+        self._at += -(-array.nbytes // 64) * 64
+        return kept
+
+    def release_pages(self) -> None:
+        """What is read later comes from the file."""
+        self._map.madvise(mmap.MADV_DONTNEED)
+
+    @staticmethod
+    def size_for(file: GgufFile) -> int:
+        """Bytes that hold all matrices of a file."""
+        size = 0
+        for tensor in file.tensors.values():
+            count = tensor.raw.shape[0] * tensor.row
+            # Of blocks: a byte a number, and two float32 and a zero point for 16 of them.
+            size += (4 if tensor.format.read is None else 2) * count + 4096
+        return size
+
+
 class _Builder:
     """Adds nodes; values are the graph's ids."""
 
-    def __init__(self, file: GgufFile, config: LlamaConfig) -> None:
+    def __init__(self, file: GgufFile, config: LlamaConfig, store: ConstantStore) -> None:
         self.file = file
         self.config = config
+        self.store = store
         self.graph = Graph(config.architecture)
         self._lists: dict[tuple[int, ...], int] = {}
         self._sums: dict[tuple[int, int], int] = {}
@@ -132,15 +167,11 @@ class _Builder:
 
     def norm(self, x: int, weight: str, label: str, length: int | None = None) -> int:
         scale = self.vector(weight, length or self.config.hidden)
-        return self.op(
-            "RMSNormalization", [x, scale], label, axis=-1, epsilon=self.config.epsilon
-        )
+        return self.op("RMSNormalization", [x, scale], label, axis=-1, epsilon=self.config.epsilon)
 
     def product(self, x: int, names: list[str], rows: list[int], columns: int, label: str) -> int:
         """x times the transposes of matrices, the results side by side."""
-        tensors = [
-            self.file.tensor(n, (r, columns)) for n, r in zip(names, rows, strict=True)
-        ]
+        tensors = [self.file.tensor(n, (r, columns)) for n, r in zip(names, rows, strict=True)]
         y = self._joined_product(x, tensors, label)
         biases = [n.removesuffix("weight") + "bias" for n in names]
         there = [n in self.file.tensors for n in biases]
@@ -161,7 +192,7 @@ class _Builder:
         read = [t.format.read for t in tensors]
         if all(r is None for r in read):
             dense = np.concatenate([self._dense(t) for t in tensors])
-            weight = self.graph.add_constant(dense, "float32", label + "/weight")
+            weight = self.graph.add_constant(self.store.keep(dense), "float32", label + "/weight")
             turned = self.op("Transpose", [weight], label + "/turned", perm=[1, 0])
             return self.op("MatMul", [x, turned], label)
         matrices = [r(t.raw) for r, t in zip(read, tensors, strict=True) if r is not None]
@@ -169,28 +200,18 @@ class _Builder:
             return self.block_product(x, joined, label)
         if len(tensors) == 1:
             raise AssertionError("one matrix is joined with itself")
-        parts = [
-            self._joined_product(x, [t], f"{label}/{i}") for i, t in enumerate(tensors)
-        ]
+        parts = [self._joined_product(x, [t], f"{label}/{i}") for i, t in enumerate(tensors)]
         return self.op("Concat", list(parts), label, axis=-1)
 
     def block_product(self, x: int, w: BlockMatrix, label: str) -> int:
         """x[..., k] times the transpose of w[n, k]."""
-        import ml_dtypes
-
-        numbers, dtype = (w.numbers, "int8")
-        if w.bits == 4:
-            numbers, dtype = w.numbers.view(ml_dtypes.uint4), "uint4"
-        q = self.graph.add_constant(np.ascontiguousarray(numbers), dtype, label + "/numbers")
-        scale = self.graph.add_constant(
-            np.ascontiguousarray(w.scales), "float32", label + "/scales"
-        )
+        keep = self.store.keep
+        q = self._small(w.numbers, w.bits, label + "/numbers")
+        scale = self.graph.add_constant(keep(w.scales), "float32", label + "/scales")
         inputs: list[int | None] = [q, scale]
         if w.zero != 0:
-            zeros = np.full(w.scales.shape, w.zero, np.uint8 if w.bits == 4 else np.int8)
-            if w.bits == 4:
-                zeros = zeros.view(ml_dtypes.uint4)
-            inputs.append(self.graph.add_constant(zeros, dtype, label + "/zeros"))
+            zeros = np.full(w.scales.shape, w.zero, w.numbers.dtype)
+            inputs.append(self._small(zeros, w.bits, label + "/zeros"))
         dense = self.op(
             "DequantizeLinear", inputs, label + "/dequantize", axis=1, block_size=w.block
         )
@@ -198,20 +219,26 @@ class _Builder:
         if w.offsets is None:
             return self.op("MatMul", [x, turned], label)
         y = self.op("MatMul", [x, turned], label + "/scaled")
-        offsets = self.graph.add_constant(
-            np.ascontiguousarray(w.offsets.T), "float32", label + "/offsets"
-        )
+        offsets = self.graph.add_constant(keep(w.offsets.T), "float32", label + "/offsets")
         shifted = self.op("MatMul", [self.block_sums(x, w.block), offsets], label + "/shifted")
         return self.op("Add", [y, shifted], label)
+
+    def _small(self, numbers: np.ndarray, bits: int, name: str) -> int:
+        """A constant of uint4, two numbers a byte, or of int8."""
+        if bits == 8:
+            return self.graph.add_constant(self.store.keep(numbers), "int8", name)
+        flat = numbers.reshape(-1)
+        if flat.size % 2 != 0:
+            flat = np.append(flat, np.uint8(0))
+        packed = self.store.keep(flat[0::2] | flat[1::2] << 4)
+        return self.graph.add_packed_constant(packed, "uint4", list(numbers.shape), name)
 
     def block_sums(self, x: int, block: int) -> int:
         """Sums of the numbers of each block: what an offset of a block is multiplied with."""
         if (x, block) not in self._sums:
             label = f"{self.graph.name_of(x)}/sums{block}"
             split = self.op("Reshape", [x, self.ints(0, 0, -1, block)], label + "/blocks")
-            self._sums[x, block] = self.op(
-                "ReduceSum", [split, self.ints(-1)], label, keepdims=0
-            )
+            self._sums[x, block] = self.op("ReduceSum", [split, self.ints(-1)], label, keepdims=0)
         return self._sums[x, block]
 
     def rotary_caches(self) -> tuple[int, int]:
@@ -331,6 +358,7 @@ class _Builder:
         return g
 
 
-def build_graph(file: GgufFile, config: LlamaConfig) -> Graph:
-    """The graph of a file; see the head of this module for its inputs and outputs."""
-    return _Builder(file, config).build()
+def build_graph(file: GgufFile, config: LlamaConfig, store: ConstantStore) -> Graph:
+    """The graph of a file; see the head of this module for its inputs and outputs. Its matrices lie
+    in the store."""
+    return _Builder(file, config, store).build()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -99,7 +99,12 @@ class _Sequence:
         first = times[0] - begin if times else 0.0
         rate = (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else 0.0
         return Generation(
-            self._shown, self.tokens, len(self.source or self.prompt), self.reason or "cancelled", first, rate
+            self._shown,
+            self.tokens,
+            len(self.source or self.prompt),
+            self.reason or "cancelled",
+            first,
+            rate,
         )
 
 
@@ -208,18 +213,20 @@ class LanguageModel:
         lengths = np.array([len(s.prompt) for s in sequences], np.int64)
         longest = int(lengths.max())
         limits = [min(max_tokens, decoder.context - int(n)) for n in lengths]
+        sizes = []
+        while (at := sum(sizes)) < longest:
+            sizes.append(min(decoder.chunk(longest - at), decoder.context - at))
         capacity = max(int(n) + limit for n, limit in zip(lengths, limits, strict=True))
         sources = [s.source for s in sequences if s.source is not None]
-        state = decoder.start(
-            len(sequences), min(-(-capacity // 64) * 64, decoder.context), sources or None
-        )
-        prompts = np.zeros((len(sequences), longest), np.int64)
+        state = decoder.start(len(sequences), max(capacity, sum(sizes)), sources or None)
+        prompts = np.zeros((len(sequences), sum(sizes)), np.int64)
         for row, s in zip(prompts, sequences, strict=True):
             row[: len(s.prompt)] = s.prompt
         logits = np.zeros((len(sequences), decoder.vocabulary), np.float32)
         at = 0
-        while at < longest and not (cancel is not None and cancel.is_set()):
-            size = decoder.chunk(longest - at)
+        for size in sizes:
+            if cancel is not None and cancel.is_set():
+                break
             counts = np.clip(lengths - at, 0, size)
             # What is behind the end of a short prompt goes where its answer will be written.
             begin = np.full(len(sequences), at, np.int64)
@@ -268,15 +275,25 @@ class TextPieces:
         return self._sequence.result(self._begin)
 
 
-def load(path: str | os.PathLike[str], engine: str | Sequence[str] = "native", **options: object):
+def load(
+    path: str | os.PathLike[str],
+    engine: str | Sequence[str] = "native",
+    *,
+    activations: Literal["int8", "float"] = "int8",
+    **options: Any,
+) -> LanguageModel:
     """Loads a language model.
 
     >>> model = openxrt.generate.load("model.gguf", engine="native", num_threads=2)
 
     Args:
-        path: a GGUF file of the Llama family; or a folder that ONNX Runtime GenAI's builder, optimum
-            or transformers.js wrote, with its tokenizer.json.
-        engine, options: those of :func:`openxrt.load`; "aliases" is the model's own.
+        path: a GGUF file of the Llama family; or a folder that ONNX Runtime GenAI's builder,
+            optimum or transformers.js wrote, with its tokenizer.json.
+        engine: engines in order of priority.
+        activations: how the native engine multiplies with weights that stay in blocks. "int8"
+            rounds the other factor block by block, as llama.cpp does, and is faster; "float" is
+            exact.
+        **options: those of :func:`openxrt.load`; "aliases" is the model's own.
 
     Raises:
         NotFound: there is no such file, or the package `tokenizers` is missing.
@@ -286,6 +303,13 @@ def load(path: str | os.PathLike[str], engine: str | Sequence[str] = "native", *
     from . import gguf, gguf_decoder, onnx_decoder, tokenizer
 
     path = Path(path)
+    if activations not in ("int8", "float"):
+        raise InvalidArgument(f"activations is {activations!r}; wanted is 'int8' or 'float'")
+    engines = engine.split(",") if isinstance(engine, str) else list(engine)
+    if "native" in engines:
+        own = dict(options.get("engine_options") or {})
+        own["native"] = {"activations": activations, **own.get("native", {})}
+        options["engine_options"] = own
     if "aliases" in options:
         raise InvalidArgument("aliases: those of a language model are its own")
     if not path.exists():
@@ -296,7 +320,9 @@ def load(path: str | os.PathLike[str], engine: str | Sequence[str] = "native", *
         words.ends |= frozenset(folder.ends)
         if folder.encoder is not None and folder.start is None:
             folder.start = words.tokenizer.token_to_id("<pad>")  # as T5 has it
-        return LanguageModel(onnx_decoder.OnnxDecoder(folder, {"engine": engine, **options}), words)
+        return LanguageModel(
+            onnx_decoder.OnnxDecoder(folder, {"engine": engines, **options}), words
+        )
     file = gguf.GgufFile(path)
     words = tokenizer.of_gguf(file)
-    return LanguageModel(gguf_decoder.GgufDecoder(file, {"engine": engine, **options}), words)
+    return LanguageModel(gguf_decoder.GgufDecoder(file, {"engine": engines, **options}), words)

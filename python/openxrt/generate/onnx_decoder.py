@@ -54,6 +54,8 @@ class OnnxFolder:
     context: int = _NO_LIMIT
     ends: list[int] = field(default_factory=list)
     start: int | None = None  # the first token behind an encoder
+    heads: int | None = None  # of keys and values
+    head: int | None = None  # numbers of one
     names: dict[str, str] = field(default_factory=dict)  # of inputs and outputs, ours to theirs
     pasts: list[tuple[str, str]] = field(default_factory=list)  # patterns of past and present
 
@@ -79,6 +81,10 @@ class OnnxFolder:
             for key in ("max_position_embeddings", "n_positions"):
                 if isinstance(config.get(key), int) and config[key] > 0:
                     folder.context = config[key]
+            heads = config.get("num_attention_heads")
+            if isinstance(heads, int) and heads > 0:
+                folder.heads = config.get("num_key_value_heads", heads)
+                folder.head = config.get("head_dim") or config.get("hidden_size", 0) // heads
             if isinstance(config.get("decoder_start_token_id"), int):
                 folder.start = config["decoder_start_token_id"]
         return folder
@@ -102,6 +108,8 @@ def _of_genai(path: Path) -> OnnxFolder:
         program,
         context=int(model.get("context_length", _NO_LIMIT)),
         ends=[int(e) for e in (ends if isinstance(ends, list) else [ends])],
+        heads=decoder.get("num_key_value_heads"),
+        head=decoder.get("head_size"),
     )
     for part in ("inputs", "outputs"):
         for ours, theirs in decoder.get(part, {}).items():
@@ -137,7 +145,7 @@ class _Ports:
             if present not in outputs:
                 raise Unsupported(f"{file}: input '{port.name}' has no output '{present}'")
             self.past[port.name] = present
-            self.empty[port.name] = self._empty(port)
+            self.empty[port.name] = self._empty(port, folder)
 
     @staticmethod
     def _present_of(name: str, folder: OnnxFolder) -> str | None:
@@ -149,15 +157,17 @@ class _Ports:
             return "present." + name.removeprefix("past_key_values.")
         return None
 
-    def _empty(self, port: Port) -> np.ndarray:
+    def _empty(self, port: Port, folder: OnnxFolder) -> np.ndarray:
         shape = port.shape
         if shape is None or len(shape) != 4:
             raise Unsupported(f"{self.file}: input '{port.name}' is no cache of rank 4")
-        sizes = [1, shape[1], 0, shape[3]]
-        if not all(isinstance(size, int) for size in sizes):
+        heads = shape[1] if isinstance(shape[1], int) else folder.heads
+        head = shape[3] if isinstance(shape[3], int) else folder.head
+        sizes = [1, heads, 0, head]
+        if not all(isinstance(size, int) and 0 <= size < 1 << 20 for size in sizes):
             raise Unsupported(
-                f"{self.file}: heads of input '{port.name}', {shape}, have no size: load() takes "
-                "`shapes`"
+                f"{self.file}: neither input '{port.name}', {shape}, nor a description in the "
+                "folder says how many heads there are and how large they are"
             )
         return np.zeros(sizes, port.dtype)
 
@@ -190,11 +200,13 @@ class OnnxDecoder:
         self.vocabulary = size
 
     def chunk(self, left: int) -> int:
+        """See decoder.Decoder."""
         return left
 
     def start(
         self, batch: int, capacity: int, sources: Sequence[Sequence[int]] | None = None
     ) -> OnnxState:
+        """See decoder.Decoder."""
         del capacity  # caches grow
         found = [_Row(self, None if sources is None else sources[i]) for i in range(batch)]
         return OnnxState(self, found)
@@ -209,6 +221,7 @@ class OnnxState:
         self._rows = rows
 
     def feed(self, tokens: np.ndarray, begin: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """See decoder.DecoderState."""
         logits = np.zeros((len(self._rows), self._vocabulary), np.float32)
         for i, row in enumerate(self._rows):
             if counts[i] > 0:
@@ -289,5 +302,3 @@ class _Row:
         if port.dtype is not None and found.dtype != np.dtype(port.dtype):
             found = found.astype(port.dtype)
         return found
-
-

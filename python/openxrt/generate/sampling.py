@@ -17,8 +17,9 @@ class Sampling:
 
     `greedy`, or a temperature of 0, takes the likeliest. Otherwise the logits are divided by
     `temperature`; of the `top_k` likeliest (0: of all) those are left that together have the
-    probability `top_p`; one of these is drawn. Before all of that, logits of tokens that are already
-    there are divided by `repetition_penalty` where they are positive, else multiplied with it.
+    probability `top_p`; one of these is drawn. Before all of that, logits of tokens that are
+    already there are divided by `repetition_penalty` where they are positive, else multiplied
+    with it.
     """
 
     greedy: bool = False

@@ -264,3 +264,14 @@ def test_offsets(columns: int, block: int, rows: int, halves: bool, activations:
         step = np.abs(split).max(-1, keepdims=True) / np.float32(127)
         data = (np.rint(split / step) * step).reshape(data.shape)
     np.testing.assert_allclose(found, data.astype(np.float64) @ dense.T, rtol=1e-4, atol=3e-3)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rounded_activations_that_are_no_numbers(value: float) -> None:
+    w = BlockMatrix.random(256, 192)
+    x = np.ones((2, 256), np.float32)
+    x[1, 40] = value
+    options = {"engine_options": {"native": {"activations": "int8"}}}
+    found = native(w.product([2, 256]), **options)(x)
+    assert np.isfinite(found[0]).all()
+    assert np.isnan(found[1]).all()

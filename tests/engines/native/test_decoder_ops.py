@@ -55,9 +55,7 @@ def test_attention(causal: bool, queries: int, heads: int, kv_heads: int) -> Non
         v = rng.normal(size=(3, kv_heads, positions, 20)).astype(np.float32)
         valid = [queries, positions, max(positions // 2, 1)]
         found = program(q, k, v, np.array(valid))
-        np.testing.assert_allclose(
-            found, attention(q, k, v, valid, causal), rtol=1e-5, atol=1e-6
-        )
+        np.testing.assert_allclose(found, attention(q, k, v, valid, causal), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("head", [64, 128, 7])
@@ -68,9 +66,7 @@ def test_attention_of_one_query(head: int) -> None:
     k, v = (rng.normal(size=(1, 2, 300, head)).astype(np.float32) for _ in range(2))
     for valid in (0, 1, 2, 3, 4, 5, 299, 300):
         found = program(q, k, v, np.array([valid]))
-        np.testing.assert_allclose(
-            found, attention(q, k, v, [valid], True), rtol=1e-5, atol=1e-6
-        )
+        np.testing.assert_allclose(found, attention(q, k, v, [valid], True), rtol=1e-5, atol=1e-6)
 
 
 def test_attention_refuses_lengths_beyond_the_cache() -> None:

@@ -123,9 +123,9 @@ class CompressedFusion {
         result = add.output(0);
       }
     }
-    const NodeId made =
-        graph_.add_node(dnn::kDomain, "BlockMatMul", {node.input(0), w->q, w->scale, w->zero, bias, offset},
-                        {""}, attributes(*w), node.name);
+    const NodeId made = graph_.add_node(dnn::kDomain, "BlockMatMul",
+                                        {node.input(0), w->q, w->scale, w->zero, bias, offset},
+                                        {""}, attributes(*w), node.name);
     finish(made, result);
     ++products_[bit_width(graph_.constant(w->q)->dtype())];
   }

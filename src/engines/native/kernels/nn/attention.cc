@@ -77,8 +77,8 @@ class CachedAttention final : public Kernel {
         std::max<std::int64_t>(p.rows_a_task * longest * (p.head + p.value_head), 1);
     k.parallel_for(p.batch * p.kv_heads * p.parts, std::max<std::int64_t>(kLeastWork / work, 1),
                    [&](std::int64_t begin, std::int64_t end) {
-                     std::vector<float> scores(
-                         static_cast<std::size_t>(kPanelQueries * std::max<std::int64_t>(longest, 1)));
+                     std::vector<float> scores(static_cast<std::size_t>(
+                         kPanelQueries * std::max<std::int64_t>(longest, 1)));
                      for (; begin < end; ++begin) attend(p, begin, longest, scores.data());
                    });
   }
@@ -210,27 +210,26 @@ class Rotary final : public Kernel {
     float* out = y.data<float>();
     const std::int64_t stride = interleaved_ ? 2 : 1;
     const std::int64_t other = interleaved_ ? 1 : pairs;
-    k.parallel_for(
-        batch * heads * positions,
-        std::max<std::int64_t>(kLeastWork / 2 / std::max<std::int64_t>(head, 1), 1),
-        [&](std::int64_t begin, std::int64_t end) {
-          for (; begin < end; ++begin) {
-            const std::int64_t b = begin / (heads * positions);
-            const std::int64_t row =
-                rows[static_cast<std::size_t>(b * positions + begin % positions)];
-            const float* c = cos.data<float>() + row * pairs;
-            const float* s = sin.data<float>() + row * pairs;
-            const float* from = in + begin * head;
-            float* to = out + begin * head;
-            for (std::int64_t i = 0; i < pairs; ++i) {
-              const float a = from[i * stride];
-              const float z = from[i * stride + other];
-              to[i * stride] = a * c[i] - z * s[i];
-              to[i * stride + other] = a * s[i] + z * c[i];
-            }
-            std::copy(from + turned, from + head, to + turned);
-          }
-        });
+    k.parallel_for(batch * heads * positions,
+                   std::max<std::int64_t>(kLeastWork / 2 / std::max<std::int64_t>(head, 1), 1),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (; begin < end; ++begin) {
+                       const std::int64_t b = begin / (heads * positions);
+                       const std::int64_t row =
+                           rows[static_cast<std::size_t>(b * positions + begin % positions)];
+                       const float* c = cos.data<float>() + row * pairs;
+                       const float* s = sin.data<float>() + row * pairs;
+                       const float* from = in + begin * head;
+                       float* to = out + begin * head;
+                       for (std::int64_t i = 0; i < pairs; ++i) {
+                         const float a = from[i * stride];
+                         const float z = from[i * stride + other];
+                         to[i * stride] = a * c[i] - z * s[i];
+                         to[i * stride + other] = a * s[i] + z * c[i];
+                       }
+                       std::copy(from + turned, from + head, to + turned);
+                     }
+                   });
   }
 
  private:

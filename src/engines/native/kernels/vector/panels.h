@@ -12,9 +12,10 @@ namespace xrt::native {
 
 // A panel of weights of 4 or 8 bits with a scale for each block of numbers of a column:
 //   w[k][j] = (number[k][j] - zero) * scales[k / block][j] + offsets[k / block][j]
-// where the zero is zeros[k / block][j], or `zero` where there are no such. The numbers, from -8 or -128 on, lie in words of 32 bits: [depth / 8][panel] with eight, or
-// [depth / 4][panel] with four numbers of one column. Of eight, the first four are the low halves
-// of the bytes. Blocks begin with a word.
+// where the zero is zeros[k / block][j], or `zero` where there are no such. The numbers, from -8 or
+// -128 on, lie in words of 32 bits: [depth / 8][panel] with eight, or [depth / 4][panel] with four
+// numbers of one column. Of eight, the first four are the low halves of the bytes. Blocks begin
+// with a word.
 struct BlockPanel {
   const void* words;
   // [blocks][panel], of float32, or of float16 where `has_halves`.
