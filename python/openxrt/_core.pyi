@@ -352,7 +352,11 @@ class Graph:
     def add_input(self, name: str, dtype: str, shape: Sequence[int | str | None] | None) -> int: ...
     def add_constant(self, array: object, dtype: str, name: str = "") -> int: ...
     def add_packed_constant(
-        self, bytes: object, dtype: str, shape: Sequence[int], name: str = ""  # noqa: A002
+        self,
+        bytes: object,  # noqa: A002
+        dtype: str,
+        shape: Sequence[int],
+        name: str = "",
     ) -> int: ...
     def add_capture(
         self, outer: int, name: str, dtype: str, shape: Sequence[int | str | None] | None
