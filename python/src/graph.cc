@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,6 +62,25 @@ class PyGraph {
     const Data data = to_data(array, Type::tensor(dtype_of(dtype)),
                               fmt::format("constant '{}'", name), Access::kRead);
     return graph_.add_constant(name, data.tensor()).index;
+  }
+
+  std::int32_t add_packed_constant(const nb::object& bytes, const std::string& dtype, Dims shape,
+                                   const std::string& name) {
+    const Data data = to_data(bytes, Type::tensor(DType::kUInt8),
+                              fmt::format("constant '{}'", name), Access::kRead);
+    const Tensor& from = data.tensor();
+    const DType type = dtype_of(dtype);
+    const bool is_shape =
+        std::all_of(shape.begin(), shape.end(), [](std::int64_t size) { return size >= 0; });
+    if (!is_packed(type) || from.dtype() != DType::kUInt8 || !is_shape ||
+        from.bytes() != byte_count(type, shape)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("constant '{}': {} bytes are no {}{}", name, from.bytes(), dtype,
+                              to_string(std::span<const std::int64_t>(shape))));
+    }
+    Tensor packed =
+        Tensor::wrap(type, std::move(shape), const_cast<void*>(from.raw()), from.owner());
+    return graph_.add_constant(name, std::move(packed)).index;
   }
 
   std::int32_t add_capture(std::int32_t outer, const std::string& name, const std::string& dtype,
@@ -215,6 +235,10 @@ void bind_graph(nb::module_& module) {
       .def("add_constant", &PyGraph::add_constant, nb::arg("array"), nb::arg("dtype"),
            nb::arg("name") = "",
            "A constant. Dense memory (NumPy, DLPack) is shared and kept alive, not copied.")
+      .def("add_packed_constant", &PyGraph::add_packed_constant, nb::arg("bytes"), nb::arg("dtype"),
+           nb::arg("shape"), nb::arg("name") = "",
+           "A constant of elements that are narrower than a byte (int4, uint4 …) and lie packed in "
+           "dense uint8 memory, low bits first. The memory is shared and kept alive, not copied.")
       .def("add_capture", &PyGraph::add_capture, nb::arg("outer"), nb::arg("name"),
            nb::arg("dtype"), nb::arg("shape").none(),
            "In a sub-graph: the value `outer` of the graph around it.")

@@ -125,6 +125,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_cache(app, chosen);
   add_conformance(app, chosen);
   add_serve(app, chosen);
+  add_generate(app, chosen);
   if (argc < 2) {
     fmt::print("{}", app.help());
     return kUsage;

@@ -60,6 +60,7 @@ void add_calibrate(CLI::App& app, Command& chosen);
 void add_quantize(CLI::App& app, Command& chosen);
 void add_conformance(CLI::App& app, Command& chosen);
 void add_serve(CLI::App& app, Command& chosen);
+void add_generate(CLI::App& app, Command& chosen);
 
 // Parses and runs; prints errors to standard error. What main() returns.
 int run_command_line(int argc, const char* const* argv);

@@ -2,6 +2,7 @@
 // Who runs what, as a plan: placed, partitioned and folded, not yet compiled.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -38,6 +39,13 @@ std::size_t input_position(const Graph& graph, const std::string& name) {
     if (graph.value(graph.inputs()[i]).name == name) return i;
   }
   throw Error(ErrorCode::kInvalidArgument, "aliases: the graph has no input '" + name + "'");
+}
+
+// Of the same sizes in every run.
+bool has_equal_sizes(const Type& a, const Type& b) {
+  return a.has_rank() && a.shape == b.shape &&
+         std::all_of(a.shape->begin(), a.shape->end(),
+                     [](const Dim& dim) { return dim.is_known() || dim.is_symbol(); });
 }
 
 // The rows of nodes, with what every engine said about them.
@@ -112,10 +120,11 @@ Plan make_plan(Survey& survey, const Decision& decision) {
     const std::pair pair{input_position(graph, in), output_position(graph, out)};
     const Type& a = graph.type(graph.inputs()[pair.first]);
     const Type& b = graph.type(graph.outputs()[pair.second]);
-    if (a.dtype != b.dtype || !a.is_static() || a.shape != b.shape) {
-      throw Error(ErrorCode::kInvalidArgument, "aliases: input '" + in + "' is " + to_string(a) +
-                                                   " and output '" + out + "' is " + to_string(b) +
-                                                   "; they must be equal and static");
+    if (a.dtype != b.dtype || !has_equal_sizes(a, b)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "aliases: input '" + in + "' is " + to_string(a) + " and output '" + out +
+                      "' is " + to_string(b) +
+                      "; they must be equal, each size a number or a name");
     }
     plan.aliases.push_back(pair);
   }

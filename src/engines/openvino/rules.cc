@@ -132,9 +132,18 @@ std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
          "where sizes are open";
 }
 
-std::optional<std::string> attention(const Graph&, const Node& node) {
+std::optional<std::string> attention(const Graph& graph, const Node& node) {
   if (node.output(3).valid() && need_int(node, "qk_matmul_output_mode") != 0) {
     return "its ONNX frontend takes the products of queries and keys before the mask";
+  }
+  if (node.input(6).valid()) {
+    const Type& q = graph.type(node.input(0));
+    const Type& k = graph.type(node.input(1));
+    const bool shares = !q.has_rank() || !k.has_rank() || q.rank() != 4 || k.rank() != 4 ||
+                        (*q.shape)[1] != (*k.shape)[1];
+    // Seen where the queries come from a rotation: "Incompatible MatMul batch dimension".
+    if (shares)
+      return "its CPU plugin may not repeat keys that heads share beside nonpad_kv_seqlen";
   }
   if (need_int(node, "left_window_size") < 0 && need_int(node, "right_window_size") < 0) {
     return std::nullopt;

@@ -496,6 +496,16 @@ void rewrite_group_query_attention(Rewriting& r) {
   }
   const ValueId keys = present_rows(r, past_key, k, lengths, batch);
   const ValueId values = present_rows(r, r.input(4), v, lengths, batch);
+  const bool is_plain = causal && window <= 0 && softcap == 0.0F && !smooth && qk_output == 0 &&
+                        !r.input(10).valid() && !r.input(11).valid();
+  if (is_plain && past_key.valid() && r.dtype(query) == DType::kFloat32) {
+    // A query sees what stands before it. Words of the padding are behind all others.
+    const ValueId valid = r.reshape(r.add(before, count), {-1});
+    Attributes attributes{{"is_causal", std::int64_t{1}}};
+    if (scale != 0.0F) attributes["scale"] = scale;
+    const ValueId y = r.op("Attention", {q, keys, values, {}, {}, {}, valid}, attributes);
+    return r.finish({joined_heads(r, y), keys, values, {}});
+  }
   const ValueId key_at = positions(r, r.shape(keys, 2, 3));  // (T)
   const ValueId row = r.unsqueeze(query_at, {1, 3});         // (B, 1, S, 1)
   ValueId hidden = causal ? r.op("Greater", {key_at, row})

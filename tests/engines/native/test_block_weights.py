@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import openxrt
 import pytest
@@ -220,3 +221,57 @@ def test_what_is_refused_stays_right() -> None:
         [initializer("q", q, TensorProto.INT4), numpy_helper.from_array(s, "s")],
     ).SerializeToString()
     np.testing.assert_allclose(native(content)(x), x @ (q * s[:, None]), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("activations", ["float", "int8"])
+@pytest.mark.parametrize("halves", [True, False])
+@pytest.mark.parametrize("rows", [1, 3, 12, 40])
+@pytest.mark.parametrize(("columns", "block"), [(192, 32), (70, 16)])
+def test_offsets(columns: int, block: int, rows: int, halves: bool, activations: str) -> None:
+    """A number beside the scale of each block, as the other product of an Add."""
+    rng = np.random.default_rng(columns)
+    depth = 256
+    q = rng.integers(0, 16, (columns, depth), np.uint8)
+    kind = np.float16 if halves else np.float32
+    scale, offset = (
+        rng.uniform(-1, 1, (columns, depth // block)).astype(kind).astype(np.float32)
+        for _ in range(2)
+    )
+    g = openxrt.Graph()
+    x = g.add_input("x", "float32", ["b", "rows", depth])
+    values = [
+        g.add_constant(q.view(ml_dtypes.uint4), "uint4", "q"),
+        g.add_constant(scale, "float32", "scale"),
+    ]
+    [w] = g.add_node("DequantizeLinear", values, ["w"], {"axis": 1, "block_size": block})
+    [turned] = g.add_node("Transpose", [w], ["turned"], {"perm": [1, 0]})
+    [product] = g.add_node("MatMul", [x, turned], ["product"])
+    shape = g.add_constant(np.array([0, 0, -1, block]), "int64", "shape")
+    [parts] = g.add_node("Reshape", [x, shape], ["parts"])
+    last = g.add_constant(np.array([-1]), "int64", "last")
+    [sums] = g.add_node("ReduceSum", [parts, last], ["sums"], {"keepdims": 0})
+    offsets = g.add_constant(np.ascontiguousarray(offset.T), "float32", "offsets")
+    [shifted] = g.add_node("MatMul", [sums, offsets], ["shifted"])
+    g.add_output(g.add_node("Add", [product, shifted], ["y"])[0])
+    g.finish()
+    program = native(g, engine_options={"native": {"activations": activations}})
+    data = rng.normal(size=(1, rows, depth)).astype(np.float32)
+    found = program(data)
+    assert "products that read weights of 4 bits: 1" in remarks(program)
+    dense = q * np.repeat(scale.astype(np.float64), block, 1) + np.repeat(offset, block, 1)
+    if activations == "int8":
+        split = data.reshape(-1, block)
+        step = np.abs(split).max(-1, keepdims=True) / np.float32(127)
+        data = (np.rint(split / step) * step).reshape(data.shape)
+    np.testing.assert_allclose(found, data.astype(np.float64) @ dense.T, rtol=1e-4, atol=3e-3)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rounded_activations_that_are_no_numbers(value: float) -> None:
+    w = BlockMatrix.random(256, 192)
+    x = np.ones((2, 256), np.float32)
+    x[1, 40] = value
+    options = {"engine_options": {"native": {"activations": "int8"}}}
+    found = native(w.product([2, 256]), **options)(x)
+    assert np.isfinite(found[0]).all()
+    assert np.isnan(found[1]).all()

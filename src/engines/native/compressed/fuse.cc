@@ -57,6 +57,39 @@ class CompressedFusion {
            t->dims().back() == columns;
   }
 
+  // The factor of the other product in `add`, the sums of x's blocks times constants: what
+  // DequantizeLinear, whose zero points are whole numbers, cannot say.
+  ValueId offsets_of(const Node& add, ValueId product, ValueId x, const CompressedMatrix& w) const {
+    if (!is_op(add, "Add") || !sole_use(graph_, other_input(add, product))) return {};
+    const Node* shift = producer(graph_, other_input(add, product), "MatMul");
+    const Node* sum = shift == nullptr ? nullptr : producer(graph_, shift->input(0), "ReduceSum");
+    const Node* split = sum == nullptr ? nullptr : producer(graph_, sum->input(0), "Reshape");
+    if (split == nullptr || split->input(0) != x || need_int(*sum, "keepdims") != 0) return {};
+    const Tensor* axes = sum->input(1).valid() ? graph_.constant(sum->input(1)) : nullptr;
+    const Tensor* offset = graph_.constant(shift->input(1));
+    const Type& whole = graph_.type(x);
+    const Type& blocks = graph_.type(split->output(0));
+    if (axes == nullptr || offset == nullptr || offset->dtype() != DType::kFloat32 ||
+        !whole.has_rank() || !blocks.has_rank() || blocks.rank() != whole.rank() + 1) {
+      return {};
+    }
+    const std::vector<std::int64_t> summed = axes->to_int64();
+    const auto last = static_cast<std::int64_t>(blocks.rank()) - 1;
+    if (summed.size() != 1 || (summed[0] != -1 && summed[0] != last)) return {};
+    const Dims& numbers = graph_.constant(w.q)->dims();
+    const std::int64_t depth = numbers[w.axis];
+    if (w.block < 1 || depth % w.block != 0 || blocks.shape->back() != Dim(w.block) ||
+        offset->dims() != Dims{depth / w.block, numbers[1 - w.axis]}) {
+      return {};
+    }
+    // All axes but the last stay as they are: then that one is what was split.
+    for (std::size_t d = 0; d + 1 < whole.rank(); ++d) {
+      const Dim& dim = (*whole.shape)[d];
+      if (dim != (*blocks.shape)[d] || !(dim.is_known() || dim.is_symbol())) return {};
+    }
+    return shift->input(1);
+  }
+
   void fuse_product(NodeId id) {
     const Node node = graph_.node(id);
     const auto w = weights_of(node);
@@ -67,6 +100,13 @@ class CompressedFusion {
     const std::int64_t columns = graph_.constant(w->q)->dims()[1 - w->axis];
     ValueId result = node.output(0);
     ValueId bias;
+    ValueId offset;
+    if (node.op == "MatMul") {
+      if (const auto use = sole_use(graph_, result)) {
+        offset = offsets_of(graph_.node(use->node), result, node.input(0), *w);
+        if (offset.valid()) result = graph_.node(use->node).output(0);
+      }
+    }
     if (node.op == "Gemm") {
       if (need_int(node, "transA") != 0 || need_float(node, "alpha") != 1.0F ||
           (node.input(2).valid() &&
@@ -83,9 +123,9 @@ class CompressedFusion {
         result = add.output(0);
       }
     }
-    const NodeId made =
-        graph_.add_node(dnn::kDomain, "BlockMatMul", {node.input(0), w->q, w->scale, w->zero, bias},
-                        {""}, attributes(*w), node.name);
+    const NodeId made = graph_.add_node(dnn::kDomain, "BlockMatMul",
+                                        {node.input(0), w->q, w->scale, w->zero, bias, offset},
+                                        {""}, attributes(*w), node.name);
     finish(made, result);
     ++products_[bit_width(graph_.constant(w->q)->dtype())];
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of the domain "xrt.native" on constant weights of 4 and 8 bits, see compressed/weights.h:
 //
-//   BlockMatMul(A, Q, scale, zero, bias)  A·W + bias; A is [..., k] of float32 or float16, `zero`
-//                                         and `bias` ([n], constant) may be left out
-//   BlockGather(indices, Q, scale, zero)  rows of W, for Q [rows, k]
+//   BlockMatMul(A, Q, scale, zero, bias, offset)  A·W + bias; A is [..., k] of float32 or float16;
+//                                                 `zero`, `bias` ([n]) and `offset` ([blocks, n]),
+//                                                 constants, may be left out
+//   BlockGather(indices, Q, scale, zero)          rows of W, for Q [rows, k]
 //
 // with the attributes `axis` (of Q, that blocks lie along) and `block`.
 #pragma once

@@ -4,7 +4,9 @@
 // multiplied as floats. With the option activations=int8 rows are rounded to int8, each block of
 // numbers by its own largest one, and multiplied as integers.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "engines/native/compressed/kernels.h"
@@ -114,7 +116,7 @@ class BlockMatMulKernel final : public Kernel {
     job.bytes = reinterpret_cast<std::int8_t*>(memory + bytes_at);
     if (rounds_) {
       round_rows(k, job);
-    } else if (weights_.has_zeros() && job.rows <= kFewRows) {
+    } else if (weights_.has_totals() && job.rows <= kFewRows) {
       add_up(k, job);
     }
     multiply(k, job);
@@ -138,7 +140,12 @@ class BlockMatMulKernel final : public Kernel {
     const Tensor& q = *context.constant_input(1);
     StoredWeights* stored = context.stored_weights();
     if (stored != nullptr && !stored->empty()) return {*stored, q, axis, block};
-    return {q, *context.constant_input(2), context.constant_input(3), axis, block};
+    return {q,
+            *context.constant_input(2),
+            context.constant_input(3),
+            context.constant_input(5),
+            axis,
+            block};
   }
 
   // Rows as floats, with zeros up to whole words.
@@ -184,7 +191,9 @@ class BlockMatMulKernel final : public Kernel {
     const std::int64_t padded = weights_.padded_depth();
     over_blocks(k, job, [&](std::int64_t r, std::int64_t b, const float* x, std::int64_t n) {
       const float most = std::max(ops.maximum(x, n), -ops.minimum(x, n));
-      const float scale = most > 0 ? most / 127.0F : 1.0F;
+      float scale = most > 0 ? most / 127.0F : 1.0F;
+      // Bytes hide numbers that are none: the results must not.
+      if (!std::isfinite(ops.sum(x, n))) scale = std::numeric_limits<float>::quiet_NaN();
       std::int8_t* to = job.bytes + r * padded + b * weights_.block();
       ops.quantize_s8(x, to, n, scale, 0);
       std::int32_t total = 0;

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 
@@ -98,7 +100,7 @@ std::string BlockWeights::layout() const {
 }
 
 BlockWeights::BlockWeights(const Tensor& q, const Tensor& scale, const Tensor* zero,
-                           std::size_t axis, std::int64_t block) {
+                           const Tensor* offset, std::size_t axis, std::int64_t block) {
   set_sizes(q, axis, block);
   const std::int64_t panel = panel_ops().panel;
   const std::int64_t word = 32 / bits_;
@@ -132,22 +134,62 @@ BlockWeights::BlockWeights(const Tensor& q, const Tensor& scale, const Tensor* z
   const std::int32_t absent = is_unsigned ? -(1 << (bits_ - 1)) : 0;
   scales_ = allocate_checked(DType::kFloat32, {panels_, blocks_, panel});
   Tensor zeros = allocate_checked(DType::kInt8, {panels_, blocks_, panel});
-  bool any = false;
+  if (offset != nullptr) offsets_ = allocate_checked(DType::kFloat32, {panels_, blocks_, panel});
+  std::int32_t least = 127;
+  std::int32_t most = -128;
   for (std::int64_t p = 0, at = 0; p < panels_; ++p) {
     for (std::int64_t b = 0; b < blocks_; ++b) {
       for (std::int64_t j = 0; j < panel; ++j, ++at) {
         const std::int64_t n = p * panel + j;
         const bool fills = n >= columns_;  // the last panel
-        const std::int32_t z = fills             ? 0
-                               : zero == nullptr ? absent
-                                                 : centred_number(*zero, place(b, n));
         scales_.data<float>()[at] = fills ? 0.0F : factors[static_cast<std::size_t>(place(b, n))];
+        if (offset != nullptr) {
+          offsets_.data<float>()[at] = fills ? 0.0F : offset->data<float>()[b * columns_ + n];
+        }
+        if (fills) {
+          zeros.data<std::int8_t>()[at] = 0;
+          continue;
+        }
+        const std::int32_t z = zero == nullptr ? absent : centred_number(*zero, place(b, n));
         zeros.data<std::int8_t>()[at] = static_cast<std::int8_t>(z);
-        any = any || z != 0;
+        least = std::min(least, z);
+        most = std::max(most, z);
       }
     }
   }
-  if (any) zeros_ = std::move(zeros);
+  if (least < most) {
+    zeros_ = std::move(zeros);
+  } else {
+    zero_ = least;
+  }
+  keep_halves();
+}
+
+namespace {
+
+// Empty where a number would be rounded.
+Tensor exact_halves(const Tensor& numbers) {
+  if (!numbers.defined()) return {};
+  Tensor halves = allocate_checked(DType::kFloat16, numbers.dims());
+  std::vector<float> back(static_cast<std::size_t>(numbers.count()));
+  vector_ops().float_to_half(numbers.data<float>(), static_cast<std::uint16_t*>(halves.raw()),
+                             numbers.count());
+  vector_ops().half_to_float(static_cast<const std::uint16_t*>(halves.raw()), back.data(),
+                             numbers.count());
+  const bool is_exact = std::memcmp(back.data(), numbers.raw(), numbers.bytes()) == 0;
+  return is_exact ? halves : Tensor();
+}
+
+}  // namespace
+
+// What was float16 in a file stays so: reading it is what products with one row wait for.
+void BlockWeights::keep_halves() {
+  if (!panel_ops().takes_halves) return;
+  Tensor scales = exact_halves(scales_);
+  Tensor offsets = exact_halves(offsets_);
+  if (!scales.defined() || offsets.defined() != offsets_.defined()) return;
+  scales_ = std::move(scales);
+  offsets_ = std::move(offsets);
 }
 
 BlockWeights::BlockWeights(StoredWeights& stored, const Tensor& q, std::size_t axis,
@@ -159,12 +201,24 @@ BlockWeights::BlockWeights(StoredWeights& stored, const Tensor& q, std::size_t a
     return Tensor::wrap(dtype, std::move(dims), const_cast<void*>(bytes.raw()), bytes.owner());
   };
   words_ = take(layout(), DType::kUInt32, {panels_, padded_ * bits_ / 32, panel});
-  scales_ = take("scales", DType::kFloat32, {panels_, blocks_, panel});
+  // Float32, or float16 where there are half as many bytes.
+  const auto take_factors = [&](const std::string& name) -> Tensor {
+    const Dims dims{panels_, blocks_, panel};
+    const bool is_half = stored.next_bytes() == byte_count(DType::kFloat16, dims);
+    if (stored.next_bytes() == 0) {
+      stored.take(name, 0);
+      return {};
+    }
+    return take(name, is_half ? DType::kFloat16 : DType::kFloat32, dims);
+  };
+  scales_ = take_factors("scales");
+  offsets_ = take_factors("offsets");
   if (stored.next_bytes() > 0) {
     zeros_ = take("zeros", DType::kInt8, {panels_, blocks_, panel});
   } else {
     stored.take("zeros", 0);
   }
+  zero_ = take("zero", DType::kInt32, {1}).data<std::int32_t>()[0];
 }
 
 void BlockWeights::save(FlatWriter& writer) const {
@@ -172,28 +226,41 @@ void BlockWeights::save(FlatWriter& writer) const {
     writer.text(name);
     writer.bytes({static_cast<const char*>(t.raw()), t.bytes()});
   };
+  const auto put_optional = [&](const std::string& name, const Tensor& t) {
+    if (t.defined()) {
+      put(name, t);
+    } else {
+      writer.text(name).bytes({});
+    }
+  };
   put(layout(), words_);
   put("scales", scales_);
-  if (zeros_.defined()) {
-    put("zeros", zeros_);
-  } else {
-    writer.text("zeros").bytes({});
-  }
+  put_optional("offsets", offsets_);
+  put_optional("zeros", zeros_);
+  writer.text("zero").bytes({reinterpret_cast<const char*>(&zero_), sizeof(zero_)});
 }
 
 BlockPanel BlockWeights::panel(std::int64_t i) const {
   const std::int64_t width = panel_ops().panel;
-  const std::int64_t scales = i * blocks_ * width;
-  return {words_.data<std::uint32_t>() + i * (padded_ * bits_ / 32) * width,
-          scales_.data<float>() + scales,
-          zeros_.defined() ? zeros_.data<std::int8_t>() + scales : nullptr,
-          padded_,
-          block_,
-          bits_};
+  const std::int64_t at = i * blocks_ * width;
+  const auto factors = [&](const Tensor& t) -> const void* {
+    if (!t.defined()) return nullptr;
+    return static_cast<const std::byte*>(t.raw()) + byte_count(t.dtype(), Dims{at});
+  };
+  return {.words = words_.data<std::uint32_t>() + i * (padded_ * bits_ / 32) * width,
+          .scales = factors(scales_),
+          .offsets = factors(offsets_),
+          .zeros = zeros_.defined() ? zeros_.data<std::int8_t>() + at : nullptr,
+          .zero = zero_,
+          .depth = padded_,
+          .block = block_,
+          .bits = bits_,
+          .has_halves = scales_.dtype() == DType::kFloat16};
 }
 
 std::size_t BlockWeights::bytes() const {
-  return words_.bytes() + scales_.bytes() + (zeros_.defined() ? zeros_.bytes() : 0);
+  const auto of = [](const Tensor& t) { return t.defined() ? t.bytes() : 0; };
+  return of(words_) + of(scales_) + of(offsets_) + of(zeros_);
 }
 
 }  // namespace xrt::native

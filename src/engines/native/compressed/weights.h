@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constant weights of 4 and 8 bits that products read as they are stored:
-//   w[k][n] = (q[k][n] - zero[block of k][n]) * scale[block of k][n]
+//   w[k][n] = (q[k][n] - zero[block of k][n]) * scale[block of k][n] + offset[block of k][n]
 // Blocks lie along k, the axis that products sum over; one block may be all of it.
 //
 //   if (const auto given = compressed_weights(graph, value)) BlockWeights weights(*given);
@@ -33,10 +33,11 @@ std::optional<CompressedMatrix> compressed_matrix(const Graph& graph, ValueId va
 // Packed for products with a few rows and with many.
 class BlockWeights {
  public:
-  // `zero` may be null. q is [k, n] (axis 0) or [n, k] (axis 1), scale and zero have the blocks in
-  // the place of k; or they have one number per column, or one.
-  BlockWeights(const Tensor& q, const Tensor& scale, const Tensor* zero, std::size_t axis,
-               std::int64_t block);
+  // `zero` and `offset` may be null. q is [k, n] (axis 0) or [n, k] (axis 1), scale and zero have
+  // the blocks in the place of k; or they have one number per column, or one. offset is float32
+  // [blocks, n].
+  BlockWeights(const Tensor& q, const Tensor& scale, const Tensor* zero, const Tensor* offset,
+               std::size_t axis, std::int64_t block);
   // As save() wrote them, for operands of the same types and shapes.
   BlockWeights(StoredWeights& stored, const Tensor& q, std::size_t axis, std::int64_t block);
 
@@ -46,20 +47,23 @@ class BlockWeights {
   std::int64_t block() const { return block_; }
   std::int64_t panels() const { return panels_; }
   std::int64_t padded_depth() const { return padded_; }  // k in whole words: what rows have
-  bool has_zeros() const { return zeros_.defined(); }
+  // Products ask for sums of the other factor.
+  bool has_totals() const { return panel(0).has_totals(); }
   BlockPanel panel(std::int64_t i) const;
   std::size_t bytes() const;
   // kStored items, as StoredWeights reads them; their count is written by the kernel.
-  static constexpr std::int64_t kStored = 3;
+  static constexpr std::int64_t kStored = 5;
   void save(FlatWriter& writer) const;
 
  private:
   void set_sizes(const Tensor& q, std::size_t axis, std::int64_t block);
+  void keep_halves();
   std::string layout() const;
 
   int bits_ = 4;
   std::int64_t depth_ = 0, padded_ = 0, columns_ = 0, block_ = 0, blocks_ = 0, panels_ = 0;
-  Tensor words_, scales_, zeros_;
+  std::int32_t zero_ = 0;  // of all, where there are no zeros_
+  Tensor words_, scales_, offsets_, zeros_;
 };
 
 }  // namespace xrt::native

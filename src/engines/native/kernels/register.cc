@@ -20,6 +20,7 @@ void register_kernels(KernelRegistry& registry) {
   register_generate_kernels(registry);
   register_conv_kernels(registry);
   register_pool_kernels(registry);
+  register_attention_kernels(registry);
   register_quantize_kernels(registry);
   register_resize_kernels(registry);
   register_recurrent_kernels(registry);

@@ -25,6 +25,7 @@ void register_select_kernels(KernelRegistry& registry);
 void register_generate_kernels(KernelRegistry& registry);
 void register_conv_kernels(KernelRegistry& registry);
 void register_pool_kernels(KernelRegistry& registry);
+void register_attention_kernels(KernelRegistry& registry);
 void register_quantize_kernels(KernelRegistry& registry);
 void register_resize_kernels(KernelRegistry& registry);
 void register_recurrent_kernels(KernelRegistry& registry);

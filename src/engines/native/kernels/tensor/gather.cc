@@ -311,7 +311,7 @@ Created create_scatter_nd(const KernelCreateContext& create) {
 Created create_tensor_scatter(const KernelCreateContext& create) {
   const std::int64_t given_axis = need_int(create.node(), "axis");
   const bool circular = need_string(create.node(), "mode") == "circular";
-  return make_kernel([given_axis, circular](KernelContext& k) {
+  const auto run = [given_axis, circular](KernelContext& k) {
     const Tensor& x = k.input(0);
     const Tensor& updates = k.input(1);
     const std::size_t axis = normalize_axis(given_axis, x.rank());
@@ -344,7 +344,9 @@ Created create_tensor_scatter(const KernelCreateContext& create) {
         }
       }
     });
-  });
+  };
+  // A cache that dies here, or whose next value this is, gets the new rows and nothing else.
+  return make_kernel(run, {.in_place = {0}});
 }
 
 Created create_one_hot(const KernelCreateContext& create) {

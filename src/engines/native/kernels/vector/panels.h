@@ -11,17 +11,25 @@
 namespace xrt::native {
 
 // A panel of weights of 4 or 8 bits with a scale for each block of numbers of a column:
-//   w[k][j] = (number[k][j] - zeros[k / block][j]) * scales[k / block][j]
-// The numbers, from -8 or -128 on, lie in words of 32 bits: [depth / 8][panel] with eight, or
-// [depth / 4][panel] with four numbers of one column. Of eight, the first four are the low halves
-// of the bytes. Blocks begin with a word.
+//   w[k][j] = (number[k][j] - zero) * scales[k / block][j] + offsets[k / block][j]
+// where the zero is zeros[k / block][j], or `zero` where there are no such. The numbers, from -8 or
+// -128 on, lie in words of 32 bits: [depth / 8][panel] with eight, or [depth / 4][panel] with four
+// numbers of one column. Of eight, the first four are the low halves of the bytes. Blocks begin
+// with a word.
 struct BlockPanel {
   const void* words;
-  const float* scales;       // [blocks][panel]
-  const std::int8_t* zeros;  // [blocks][panel]; null: all 0
-  std::int64_t depth;        // whole words
+  // [blocks][panel], of float32, or of float16 where `has_halves`.
+  const void* scales;
+  const void* offsets;       // null: all 0
+  const std::int8_t* zeros;  // [blocks][panel]; null: `zero` everywhere
+  std::int32_t zero;
+  std::int64_t depth;  // whole words
   std::int64_t block;
   int bits;
+  bool has_halves;
+
+  // Whether sums of the other factor are wanted.
+  bool has_totals() const { return zeros != nullptr || offsets != nullptr || zero != 0; }
 };
 
 struct PanelOps {
@@ -45,7 +53,9 @@ struct PanelOps {
     const float* w_scales;
   };
   void (*add_byte_sums)(const std::int32_t* sums, float* y, std::int64_t n, const ByteSums& how);
-  // y[r][j] += the sum over k of x[r][k] * w[k][j]. `totals`, where w has zeros: [rows][blocks]
+  // Whether panels of this instruction set may have_halves.
+  bool takes_halves;
+  // y[r][j] += the sum over k of x[r][k] * w[k][j]. `totals`, where w has_totals(): [rows][blocks]
   // sums of x over the numbers of a block.
   void (*multiply_blocks)(const BlockPanel& w, const float* x, std::int64_t x_step,
                           std::int64_t rows, const float* totals, std::int64_t totals_step,
@@ -57,6 +67,12 @@ struct PanelOps {
   void (*multiply_block_bytes)(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
                                std::int64_t rows, const float* scales, const std::int32_t* totals,
                                std::int64_t step, float* y, std::int64_t y_step);
+  // y[r][t] = the sum over d < depth of x[r][d] * w[t][d]; w is dense, t < count.
+  void (*dots)(const float* x, std::int64_t x_step, std::int64_t rows, const float* w,
+               std::int64_t count, std::int64_t depth, float* y, std::int64_t y_step);
+  // y[r][e] += the sum over t < count of x[r][t] * w[t][e]; w and y are dense, e < width.
+  void (*add_weighted_rows)(const float* x, std::int64_t x_step, std::int64_t rows, const float* w,
+                            std::int64_t count, std::int64_t width, float* y);
 };
 
 // Of the widest instruction set that this CPU has.

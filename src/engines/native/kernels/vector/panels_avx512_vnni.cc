@@ -47,6 +47,13 @@ inline void multiply(const std::uint8_t* x, std::int64_t x_step, std::int64_t qu
   }
 }
 
+inline __m512 factors_at(const BlockPanel& w, const void* from, std::int64_t at) {
+  if (!w.has_halves) return _mm512_loadu_ps(static_cast<const float*>(from) + at);
+  const auto* halves = static_cast<const std::uint16_t*>(from) + at;
+  return _mm512_maskz_cvtph_ps(0xFFFF,
+                               _mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+}
+
 // Of blocks: the sums of a block are exact, and then scaled.
 template <int Bits, int Rows>
 inline void multiply_blocks(const BlockPanel& w, const std::int8_t* x, std::int64_t x_step,
@@ -55,6 +62,7 @@ inline void multiply_blocks(const BlockPanel& w, const std::int8_t* x, std::int6
   constexpr int kWord = Bits == 4 ? 8 : 4;
   constexpr int kOffset = Bits == 4 ? 8 : 128;  // the instruction's first factors are unsigned
   const auto* words = static_cast<const std::uint8_t*>(w.words);
+  const bool has_totals = w.has_totals();
   std::int64_t left = w.depth;
   for (std::int64_t b = 0; left > 0; ++b, left -= w.block) {
     __m512i sums[Rows][kVectors];
@@ -100,20 +108,27 @@ inline void multiply_blocks(const BlockPanel& w, const std::int8_t* x, std::int6
     const std::int64_t at = b * 16 * kVectors;
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const __m512 scale = _mm512_loadu_ps(w.scales + at + 16 * v);
-#pragma GCC unroll 4
-      for (int r = 0; r < Rows; ++r) {
-        __m512 sum = _mm512_maskz_cvtepi32_ps(0xFFFF, sums[r][v]);
+      const __m512 scale = factors_at(w, w.scales, at + 16 * v);
+      __m512 shift = _mm512_setzero_ps();
+      if (has_totals) {
+        __m512 zero = _mm512_set1_ps(static_cast<float>(w.zero));
         if (w.zeros != nullptr) {
           const __m128i bytes =
               _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.zeros + at + 16 * v));
-          const __m512 zero =
-              _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_maskz_cvtepi8_epi32(0xFFFF, bytes));
+          zero = _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_maskz_cvtepi8_epi32(0xFFFF, bytes));
+        }
+        if (w.offsets != nullptr) shift = factors_at(w, w.offsets, at + 16 * v);
+        shift = _mm512_fnmadd_ps(zero, scale, shift);
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < Rows; ++r) {
+        __m512 sum = _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xFFFF, sums[r][v]), scale);
+        if (has_totals) {
           const auto total = static_cast<float>(totals[r * step + b]);
-          sum = _mm512_fnmadd_ps(zero, _mm512_set1_ps(total), sum);
+          sum = _mm512_fmadd_ps(shift, _mm512_set1_ps(total), sum);
         }
         float* to = y + r * y_step + 16 * v;
-        const __m512 factor = _mm512_mul_ps(scale, _mm512_set1_ps(scales[r * step + b]));
+        const __m512 factor = _mm512_set1_ps(scales[r * step + b]);
         _mm512_storeu_ps(to, _mm512_fmadd_ps(sum, factor, _mm512_loadu_ps(to)));
       }
     }
