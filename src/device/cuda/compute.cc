@@ -59,6 +59,7 @@ struct Functions {
   int (*module_load)(void**, const void*);
   int (*module_unload)(void*);
   int (*module_function)(void**, void*, const char*);
+  int (*function_set)(void*, int, int);
   int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
                 void**, void**);
   int (*graph_instantiate)(void**, void*, unsigned long long);
@@ -100,6 +101,7 @@ const Functions& functions() {
     find(f.module_load, "cuModuleLoadData");
     find(f.module_unload, "cuModuleUnload");
     find(f.module_function, "cuModuleGetFunction");
+    find(f.function_set, "cuFuncSetAttribute");
     find(f.launch, "cuLaunchKernel");
     find(f.graph_instantiate, "cuGraphInstantiateWithFlags");
     find(f.graph_launch, "cuGraphLaunch");
@@ -276,19 +278,24 @@ Module::~Module() {
   complain(functions().module_unload(module_), "cuModuleUnload");
 }
 
-void* Module::kernel(const std::string& name) const {
+void* Module::kernel(const std::string& name, unsigned shared) const {
   const CudaDriver::Scope scope(driver(), device_);
   void* found = nullptr;
   check(functions().module_function(&found, module_, name.c_str()),
         "cuModuleGetFunction of '" + name + "'");
+  constexpr int kMostSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  if (shared != 0) {
+    check(functions().function_set(found, kMostSharedBytes, static_cast<int>(shared)),
+          "cuFuncSetAttribute of '" + name + "'");
+  }
   return found;
 }
 
 void Module::launch(void* kernel, const std::string& name, const Grid& grid, const void* argument,
                     void* stream) const {
   void* parameters[] = {const_cast<void*>(argument)};
-  const int status = functions().launch(kernel, grid.x, grid.y, grid.z, grid.threads, 1, 1, 0,
-                                        stream, parameters, nullptr);
+  const int status = functions().launch(kernel, grid.x, grid.y, grid.z, grid.threads, 1, 1,
+                                        grid.shared, stream, parameters, nullptr);
   if (status == 0) return;
   check(status, "the launch of " + name + " (" + std::to_string(grid.x) + " × " +
                     std::to_string(grid.y) + " × " + std::to_string(grid.z) + " blocks of " +

@@ -100,6 +100,7 @@ class XRT_API MemoryPool {
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
   unsigned threads = 1;  // of a block
+  unsigned shared = 0;   // bytes of shared memory beside what the kernel declares
 };
 
 // Compiled code on a device.
@@ -110,7 +111,8 @@ class XRT_API Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  void* kernel(const std::string& name) const;
+  // `shared`: the most bytes that a launch of it adds to its shared memory.
+  void* kernel(const std::string& name, unsigned shared = 0) const;
   // Queues a kernel of one parameter, `bytes` at `argument`. An error names the kernel and its
   // grid.
   void launch(void* kernel, const std::string& name, const Grid& grid, const void* argument,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and pools. Convolutions of half precision lie channels last, as tensor cores want
 // them, and are cuDNN's where it is there.
+#include "engines/cuda/windows.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,15 +13,10 @@
 #include "engines/cuda/chains.h"
 #include "engines/cuda/code.h"
 #include "engines/cuda/fused.h"
+#include "engines/cuda/layouts.h"
 #include "engines/cuda/lowering.h"
 
 namespace xrt::cuda {
-namespace {
-
-// Strides, dilations and pads are written out in canonical nodes.
-struct Window {
-  std::vector<std::int64_t> kernel, strides, dilations, begin, end;
-};
 
 std::optional<Window> window_of(const GraphView& graph, const NodeView& node) {
   const std::size_t n = graph.type(node.input(0)).rank() - 2;
@@ -38,39 +35,7 @@ std::optional<Window> window_of(const GraphView& graph, const NodeView& node) {
   return window;
 }
 
-// Channels last: batch, plane, channels.
-std::vector<std::size_t> channels_last(std::size_t rank) {
-  std::vector<std::size_t> order{0};
-  for (std::size_t i = 2; i < rank; ++i) order.push_back(i);
-  order.push_back(1);
-  return order;
-}
-
-bool lies_in_order(const View& view, const std::vector<std::size_t>& order) {
-  std::int64_t stride = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    if (view.dims[order[i]] != 1 && view.strides[order[i]] != stride) return false;
-    stride *= view.dims[order[i]];
-  }
-  return true;
-}
-
-// With the strides of single axes as the order has them.
-View in_order(View view, const std::vector<std::size_t>& order) {
-  std::int64_t stride = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    view.strides[order[i]] = stride;
-    stride *= view.dims[order[i]];
-  }
-  return view;
-}
-
-View brought_to(Planner& planner, const View& from, const std::vector<std::size_t>& order) {
-  if (lies_in_order(from, order)) return in_order(from, order);
-  const View made = planner.temporary(from.dtype, from.dims, order);
-  planner.copy("a layout for " + planner.what(), from, made);
-  return made;
-}
+namespace {
 
 Support supports_convolution(const GraphView& graph, const NodeView& node) {
   const TypeView type = graph.type(node.input(0));
