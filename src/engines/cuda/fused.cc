@@ -348,9 +348,19 @@ class Writer {
     } else if (graph_.node(*integers).has("kernel_shape")) {
       order = channels_last(fused_.dims.size());
     }
+    const std::optional<std::int64_t> padded =
+        results.size() == 1 ? padded_channels(results.front()) : std::nullopt;
     for (std::size_t r = 0; r < results.size(); ++r) {
-      fused_.results[r].view =
-          planner_.temporary(graph_.type(results[r]).dtype(), fused_.dims, order);
+      const DType dtype = graph_.type(results[r]).dtype();
+      View& view = fused_.results[r].view;
+      if (padded && !over_rows) {
+        Dims dims = fused_.dims;
+        dims[1] = *padded;
+        view = planner_.temporary(dtype, dims, channels_last(dims.size()));
+        view.dims = fused_.dims;
+      } else {
+        view = planner_.temporary(dtype, fused_.dims, order);
+      }
       planner_.define(results[r], fused_.results[r].view);
     }
     if (over_rows) {
@@ -423,6 +433,19 @@ class Writer {
       return loaded(dtype, stored(dtype, value));
     }
     return fmt::format("({})({})", computed_type(dtype), value);
+  }
+
+  // How many channels those who read bytes of a few want them to lie with; none where others read
+  // them.
+  std::optional<std::int64_t> padded_channels(ValueId value) const {
+    std::optional<std::int64_t> padded;
+    for (const Use& use : graph_.uses(value)) {
+      const NodeView node = graph_.node(use.node);
+      if (node.qualified_op() != kIntegerOp || !node.has("kernel_shape")) return std::nullopt;
+      padded = node.attr_int("padded", 0);
+    }
+    if (graph_.is_output(value) || padded == fused_.dims[1]) return std::nullopt;
+    return padded;
   }
 
   // Results lie as the largest operand of the same shape does.

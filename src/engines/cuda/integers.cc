@@ -370,31 +370,31 @@ bool is_qlinear(std::string_view domain, std::string_view op) {
 Support supports_quantised(const GraphView& graph, const NodeView& node) {
   constexpr std::size_t kScaleX = 1, kScaleW = 4, kScaleY = 6, kBias = 8;
   for (const std::size_t i : {kScaleX, kScaleX + 1, kScaleW, kScaleW + 1, kScaleY, kScaleY + 1}) {
-    const TensorView constant = graph.constant(node.input(i));
-    if (!constant.defined()) return Support::no("its scales and zero points are no constants");
+    const TypeView type = graph.type(node.input(i));
     const bool is_scale = i == kScaleX || i == kScaleW || i == kScaleY;
-    if (is_scale && constant.dtype() != DType::kFloat32) {
+    if (is_scale && type.dtype() != DType::kFloat32) {
       return Support::no("its scales are no float32");
     }
-    if (i != kScaleW && i != kScaleW + 1 && constant.count() != 1) {
+    if (i != kScaleW && i != kScaleW + 1 && element_count(type.dims()) != 1) {
       return Support::no("its activations have scales along an axis");
     }
-    if (constant.dims().size() > 1) return Support::no("its scales are a matrix");
+    if (type.rank() > 1) return Support::no("its scales are a matrix");
   }
   for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {
     if (!integers::is_byte(graph.type(node.input(i)).dtype()))
       return Support::no("it is not of bytes");
   }
   if (node.op() == "QLinearConv") {
-    if (node.input(kBias).valid() && graph.constant(node.input(kScaleX)).count() != 1) {
-      return Support::no("its bias has no scale");
+    if (node.input(kBias).valid() && (!graph.constant(node.input(kScaleX)).defined() ||
+                                      !graph.constant(node.input(kScaleW)).defined())) {
+      return Support::no("it has a bias, and the scales of its factors are no constants");
     }
     if (node.attr_string("auto_pad", "NOTSET") != "NOTSET") {
       return Support::no("its padding is not written out");
     }
     const std::size_t rank = graph.type(node.input(0)).rank();
     if (rank < 3 || rank > 5) return Support::no("it has one to three spatial axes");
-  } else if (graph.constant(node.input(kScaleW)).count() != 1 &&
+  } else if (element_count(graph.type(node.input(kScaleW)).dims()) != 1 &&
              graph.type(node.input(3)).rank() != 2) {
     return Support::no("its scales along an axis are of no matrix");
   }

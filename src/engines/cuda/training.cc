@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/cuda/training.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,14 +54,34 @@ class Writer {
   }
   Dims dims(ValueId value) const { return *graph_.type(value).static_dims(); }
 
- private:
+  // [N, d…] as [N, 1, d…].
+  ValueId with_classes(ValueId value, DType dtype) {
+    Dims to = dims(value);
+    to.insert(to.begin() + 1, 1);
+    return reshape(value, to, dtype);
+  }
+  ValueId reshape(ValueId value, const Dims& to, DType dtype) {
+    const ValueId shape = graph_.add_constant("", Tensor::from_int64(to));
+    return op_of("Reshape", {value, shape}, dtype, to, {{"allowzero", std::int64_t{0}}});
+  }
+  // Of all elements.
+  ValueId whole(std::string_view name, ValueId value) {
+    Dims axes;
+    for (std::size_t i = 0; i < dims(value).size(); ++i) {
+      axes.push_back(static_cast<std::int64_t>(i));
+    }
+    const ValueId given = graph_.add_constant("", Tensor::from_int64(axes));
+    return op(name, {value, given}, {},
+              {{"keepdims", std::int64_t{0}}, {"noop_with_empty_axes", std::int64_t{0}}});
+  }
   ValueId op_of(std::string_view name, std::vector<ValueId> inputs, DType dtype, const Dims& dims,
-                Attributes attributes) {
+                Attributes attributes = {}) {
     const ValueId made = graph_.add_op(name, std::move(inputs), std::move(attributes));
     graph_.set_type(made, Type::tensor(dtype, dims));
     return made;
   }
 
+ private:
   xrt::Graph& graph_;
   DType wide_;
 };
@@ -134,6 +157,98 @@ void expand_normalization_gradient(xrt::Graph& graph, NodeId id) {
   graph.remove_node(id);
 }
 
+// The negative logarithm of the probability of each label's class, weighted and reduced.
+void expand_loss(xrt::Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  Writer w(graph, wide_type(graph, node.inputs[0]));
+  ValueId x = w.widened(node.inputs[0]);
+  const Dims dims = w.dims(x);
+  if (node.op == "SoftmaxCrossEntropyLoss") {
+    x = w.op("LogSoftmax", {x}, dims, {{"axis", std::int64_t{1}}});
+  }
+  ValueId labels = node.inputs[1];
+  const DType whole = graph.type(labels).dtype;
+  const Dims places = w.dims(labels);
+  std::optional<ValueId> ignored;
+  if (node.has("ignore_index")) {
+    const auto number = [&](std::int64_t value) {
+      const ValueId wide = graph.add_constant("", Tensor::scalar(value));
+      return whole == DType::kInt64
+                 ? wide
+                 : w.op_of("Cast", {wide}, whole, {}, {{"to", static_cast<std::int64_t>(whole)}});
+    };
+    ignored =
+        w.op_of("Equal", {labels, number(node.attr_int("ignore_index", 0))}, DType::kBool, places);
+    labels = w.op_of("Where", {*ignored, number(0), labels}, whole, places);
+  }
+  Dims single = dims;
+  single[1] = 1;
+  const ValueId found = w.op("GatherElements", {x, w.with_classes(labels, whole)}, single,
+                             {{"axis", std::int64_t{1}}});
+  ValueId loss = w.op("Neg", {w.reshape(found, places, graph.type(x).dtype)}, places);
+  std::optional<ValueId> weights;
+  if (node.input(2).valid()) {
+    weights =
+        w.op("Gather", {w.widened(node.inputs[2]), labels}, places, {{"axis", std::int64_t{0}}});
+  }
+  if (ignored) {
+    const ValueId given = weights ? *weights : w.number(1);
+    weights = w.op("Where", {*ignored, w.number(0), given}, places);
+  }
+  if (weights) loss = w.op("Mul", {loss, *weights}, places);
+  const std::string reduction = node.attr_string("reduction", "mean");
+  if (reduction == "sum" || (reduction == "mean" && weights)) {
+    loss = w.whole("ReduceSum", loss);
+    if (reduction == "mean") loss = w.op("Div", {loss, w.whole("ReduceSum", *weights)}, {});
+  } else if (reduction == "mean") {
+    loss = w.whole("ReduceMean", loss);
+  }
+  replace(graph, w, node.outputs[0], loss);
+  replace(graph, w, node.output(1), x);
+  graph.remove_node(id);
+}
+
+void expand_dropout(xrt::Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  if (node.output(1).valid()) {
+    Tensor all = Tensor::allocate(DType::kBool, *graph.type(node.inputs[0]).static_dims());
+    std::fill_n(static_cast<std::uint8_t*>(all.raw()), all.bytes(), std::uint8_t{1});
+    graph.replace_uses(node.outputs[1], graph.add_constant("", std::move(all)));
+  }
+  graph.replace_uses(node.outputs[0], node.inputs[0]);
+  graph.remove_node(id);
+}
+
+void expand_layer_normalization(xrt::Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  Writer w(graph, wide_type(graph, node.inputs[0]));
+  const ValueId x = w.widened(node.inputs[0]);
+  const Dims dims = w.dims(x);
+  std::int64_t axis = node.attr_int("axis", -1);
+  if (axis < 0) axis += static_cast<std::int64_t>(dims.size());
+  Dims axes, rows = dims;
+  for (auto i = static_cast<std::size_t>(axis); i < dims.size(); ++i) {
+    axes.push_back(static_cast<std::int64_t>(i));
+    rows[i] = 1;
+  }
+  const auto mean_of = [&](ValueId value) {
+    return w.op("ReduceMean", {value, graph.add_constant("", Tensor::from_int64(axes))}, rows,
+                {{"keepdims", std::int64_t{1}}, {"noop_with_empty_axes", std::int64_t{0}}});
+  };
+  const ValueId mean = mean_of(x);
+  const ValueId off = w.op("Sub", {x, mean}, dims);
+  const ValueId variance = mean_of(w.op("Mul", {off, off}, dims));
+  const double epsilon = double{node.attr_float("epsilon", 1e-5F)};
+  const ValueId inverse = w.op(
+      "Reciprocal", {w.op("Sqrt", {w.op("Add", {variance, w.number(epsilon)}, rows)}, rows)}, rows);
+  ValueId y = w.op("Mul", {w.op("Mul", {off, inverse}, dims), w.widened(node.inputs[1])}, dims);
+  if (node.input(2).valid()) y = w.op("Add", {y, w.widened(node.inputs[2])}, dims);
+  replace(graph, w, node.outputs[0], y);
+  replace(graph, w, node.output(1), mean);
+  replace(graph, w, node.output(2), inverse);
+  graph.remove_node(id);
+}
+
 void sum_bias(xrt::Graph& graph, NodeId id) {
   const Node node = graph.node(id);
   if (!node.output(1).valid()) return;
@@ -144,6 +259,29 @@ void sum_bias(xrt::Graph& graph, NodeId id) {
 }  // namespace
 }  // namespace training
 
+Support supports_loss(const GraphView& graph, const NodeView& node) {
+  const TypeView x = graph.type(node.input(0)), labels = graph.type(node.input(1));
+  if (x.rank() < 2) return Support::no("it has no classes");
+  const DType dtype = x.dtype();
+  if (!is_half(dtype) && dtype != DType::kFloat32 && dtype != DType::kFloat64) {
+    return Support::no("its scores are no floats");
+  }
+  if (labels.dtype() != DType::kInt64 && labels.dtype() != DType::kInt32) {
+    return Support::no("its labels are neither int32 nor int64");
+  }
+  return Support::yes();
+}
+
+Support supports_dropout(const GraphView& graph, const NodeView& node) {
+  constexpr std::size_t kTrains = 2;
+  if (!node.input(kTrains).valid()) return Support::yes();
+  const TensorView trains = graph.constant(node.input(kTrains));
+  if (!trains.defined() || *static_cast<const std::uint8_t*>(trains.raw()) != 0) {
+    return Support::no("it may drop elements");
+  }
+  return Support::yes();
+}
+
 void expand_training(xrt::Graph& graph) {
   for (const NodeId id : graph.nodes()) {
     const std::string op = graph.node(id).qualified_op();
@@ -151,6 +289,13 @@ void expand_training(xrt::Graph& graph) {
       training::expand_normalization(graph, id);
     } else if (op == "xrt.BatchNormalizationGradient") {
       training::expand_normalization_gradient(graph, id);
+    } else if (op == "NegativeLogLikelihoodLoss" || op == "SoftmaxCrossEntropyLoss") {
+      training::expand_loss(graph, id);
+    } else if (op == "Dropout") {
+      training::expand_dropout(graph, id);
+    } else if (op == "LayerNormalization" &&
+               (graph.node(id).output(1).valid() || graph.node(id).output(2).valid())) {
+      training::expand_layer_normalization(graph, id);
     } else if (op == "xrt.ConvWeightGradient") {
       training::sum_bias(graph, id);
     }

@@ -12,6 +12,7 @@
 #include "engines/cuda/fused.h"
 #include "engines/cuda/layouts.h"
 #include "engines/cuda/lowering.h"
+#include "engines/cuda/training.h"
 #include "engines/cuda/windows.h"
 
 namespace xrt::cuda {
@@ -244,6 +245,10 @@ void add_gradients(LoweringRegistry& registry) {
                  }
                  return Support::yes();
                }});
+  // These are written out before anything is planned (training.h).
+  registry.add("NegativeLogLikelihoodLoss", {.supports = supports_loss});
+  registry.add("SoftmaxCrossEntropyLoss", {.supports = supports_loss});
+  registry.add("Dropout", {.supports = supports_dropout});
   // In recomputed parts: the value, once the other operand is there, as all before it is.
   registry.add("xrt.After", {.emit = [](Planner& planner, const NodeView& node) {
                  planner.define(node.output(0), planner.view(node.input(0)));

@@ -28,6 +28,11 @@ View padded_channels(Planner& planner, const View& x, std::int64_t padded) {
   if (x.dims[1] == padded) return brought_to(planner, x, order);
   Dims dims = x.dims;
   dims[1] = padded;
+  View wide = x;
+  wide.dims = dims;
+  if (x.offset == 0 && lies_in_order(wide, order)) {
+    return in_order(wide, order);  // it was made so (fused.cc)
+  }
   View made = planner.temporary(x.dtype, dims, order);
   View own = made;
   own.dims[1] = x.dims[1];

@@ -201,10 +201,39 @@ Support supports_running(const GraphView& graph, const NodeView& node) {
   if (graph.type(node.input(0)).dtype() == DType::kBool) {
     return Support::no("there is no kernel of it for bool");
   }
-  return needs_constant(graph, node, 1, "axis");
+  return Support::yes();
+}
+
+// Along an axis that an operand names: each element by itself.
+void running_along(Planner& planner, const NodeView& node, const char* combine, const char* first) {
+  const View from = planner.view(node.input(0)), axis = planner.view(node.input(1));
+  const View to = planner.temporary_for(node.output(0));
+  const bool is_reverse = node.attr_int("reverse", 0) != 0;
+  const int is_exclusive = node.attr_int("exclusive", 0) != 0 ? 1 : 0;
+  planner.elementwise(planner.what(), {from, axis}, to, [&](const Coordinates& c) {
+    std::string text = fmt::format(
+        "const i64 given = (i64)p1[0], axis = given < 0 ? given + {}ll : given;\n"
+        "i64 place = 0, size = 1, step = 0;\n",
+        c.size());
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      text += fmt::format("if (axis == {}) place = {}, size = {}ll, step = {}ll;\n", i, c[i],
+                          from.dims[i], from.strides[i]);
+    }
+    text += fmt::format("{} all = {};\nconst auto* line = p0 + ({}) - place * step;\n",
+                        computed_type(from.dtype), first, at(from, c));
+    text += is_reverse ? fmt::format("for (i64 e = size - 1; e >= place + {}; --e) ", is_exclusive)
+                       : fmt::format("for (i64 e = 0; e <= place - {}; ++e) ", is_exclusive);
+    return text + fmt::format("all = all {} {};\nq0[at] = {};\n", combine,
+                              loaded(from.dtype, "line[e * step]"), stored(from.dtype, "all"));
+  });
+  planner.define(node.output(0), to);
 }
 
 void running(Planner& planner, const NodeView& node, const char* combine, const char* first) {
+  if (!is_constant(planner.graph(), node, 1)) {
+    running_along(planner, node, combine, first);
+    return;
+  }
   const View from = planner.view(node.input(0));
   const std::int64_t given = numbers(planner.graph(), node, 1).front();
   const auto rank = static_cast<std::int64_t>(from.dims.size());
@@ -260,6 +289,18 @@ void normalise(Planner& planner, const NodeView& node) {
       });
 }
 
+Support supports_bit_cast(const GraphView& graph, const NodeView& node) {
+  const DType from = graph.type(node.input(0)).dtype(), to = graph.type(node.output(0)).dtype();
+  if (bytes_of(from) == bytes_of(to)) return Support::yes();
+  return Support::no("its types are of several sizes");
+}
+
+void bit_cast(Planner& planner, const NodeView& node) {
+  View same = planner.dense(node.input(0));
+  same.dtype = planner.graph().type(node.output(0)).dtype();
+  planner.define(node.output(0), same);
+}
+
 Support of_floats(const GraphView& graph, const NodeView& node) {
   if (is_float(graph.type(node.input(0)).dtype())) return Support::yes();
   return Support::no("there is no kernel of it for integers");
@@ -272,6 +313,7 @@ void add_scatters(LoweringRegistry& registry) {
   registry.add("ScatterElements",
                {.supports = scatters::supports_scatter, .emit = scatters::scatter_elements});
   registry.add("ScatterND", {.supports = scatters::supports_scatter, .emit = scatters::scatter_nd});
+  registry.add("BitCast", {.supports = scatters::supports_bit_cast, .emit = scatters::bit_cast});
   registry.add("GatherND", {.emit = scatters::gather_nd});
   registry.add("CumSum", {.supports = scatters::supports_running,
                           .emit = [](Planner& planner, const NodeView& node) {

@@ -91,7 +91,7 @@ Support supports_pool(const GraphView& graph, const NodeView& node) {
   const TypeView type = graph.type(node.input(0));
   if (node.output(1).valid()) return Support::no("it gives indices");
   if (type.rank() < 3) return Support::no("it has no plane");
-  if (node.op() == "AveragePool" && !is_float(type.dtype())) {
+  if (node.op() != "MaxPool" && !is_float(type.dtype())) {
     return Support::no(fmt::format("there is no kernel of it for {}", to_string(type.dtype())));
   }
   return window_of(graph, node) ? Support::yes() : Support::no("its padding is not written out");
@@ -104,6 +104,8 @@ void pool(Planner& planner, const NodeView& node) {
   View y = planner.temporary_for(node.output(0));
   if (x.is_dense()) y = planner.temporary(x.dtype, y.dims, axes_by_stride(x));
   const bool is_max = node.op() == "MaxPool";
+  const bool is_norm = node.op() == "LpPool";  // the p-th root of a sum of p-th powers
+  const std::int64_t power = node.attr_int("p", 2);
   const bool with_pads = node.attr_int("count_include_pad", 0) != 0;
   const std::size_t n = window.kernel.size();
   const std::string_view type = computed_type(x.dtype);
@@ -132,10 +134,14 @@ void pool(Planner& planner, const NodeView& node) {
       for (std::size_t i = 0; with_pads && i < n; ++i) {
         inside += fmt::format(" && s{0} >= 0 && s{0} < {1}ll", i, x.dims[i + 2]);
       }
-      text += fmt::format("++count;\nif ({}) sum += {};\n", inside, value);
+      const std::string term =
+          is_norm ? fmt::format("({0})pow(fabs((double){1}), {2}.0)", type, value, power) : value;
+      text += fmt::format("++count;\nif ({}) sum += {};\n", inside, term);
     }
     text += std::string(n, '}') + "\n";
-    return text + fmt::format("q0[at] = {};\n", stored(x.dtype, is_max ? "best" : "sum / count"));
+    std::string result = is_max ? "best" : "sum / count";
+    if (is_norm) result = fmt::format("({})pow((double)sum, 1.0 / {}.0)", type, power);
+    return text + fmt::format("q0[at] = {};\n", stored(x.dtype, result));
   });
   planner.define(node.output(0), y);
 }
@@ -218,6 +224,7 @@ void emit_convolution(Planner& planner, const Group& group) {
 void add_windows(LoweringRegistry& registry) {
   registry.add("Conv", {.supports = supports_convolution, .emit = convolve});
   registry.add("MaxPool", {.supports = supports_pool, .emit = pool});
+  registry.add("LpPool", {.supports = supports_pool, .emit = pool});
   registry.add("AveragePool", {.supports = supports_pool, .emit = pool});
 }
 

@@ -170,7 +170,7 @@ def test_along_an_axis(tmp_path: Path) -> None:
         node("CumSum", "x one", "a"),
         node("CumSum", "x last", "b", exclusive=1, reverse=1),
         node("Hardmax", "x", "c", axis=1),
-        node("LpNormalization", "x", "d", axis=0, p=1),
+        node("LpNormalization", "x", "d", axis=0, p=2),
         node("GatherND", "x where", "e", batch_dims=1),
     ]
     constants = {"one": np.array(1, np.int64), "last": np.array(-1, np.int64)}
@@ -184,6 +184,69 @@ def test_along_an_axis(tmp_path: Path) -> None:
     wanted = onnx.reference.ReferenceEvaluator(made).run(None, feed)
     for (name, got), want in zip(given.items(), wanted, strict=True):
         np.testing.assert_allclose(np.asarray(got), want, 1e-5, 1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("case", ["plain", "weights", "ignored", "all"])
+def test_losses(case: str, reduction: str, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    x, y = torch.randn(4, 5, 3), torch.randint(0, 5, (4, 3))
+    attributes: dict[str, Any] = {"reduction": reduction}
+    feed = {"x": x, "y": y}
+    weights, ignored = None, -100
+    if case in ("weights", "all"):
+        weights = feed["w"] = torch.rand(5)
+    if case in ("ignored", "all"):
+        ignored = attributes["ignore_index"] = 2
+    inputs = " ".join(feed)
+    nodes = [
+        node("SoftmaxCrossEntropyLoss", inputs, "loss p", **attributes),
+        node("NegativeLogLikelihoodLoss", inputs, "other", **attributes),
+    ]
+    types = {"x": (FLOAT, (4, 5, 3)), "y": (LONG, (4, 3)), "w": (FLOAT, (5,))}
+    made = model(nodes, {n: types[n] for n in feed}, ["loss", "p", "other"])
+    program = load(made, tmp_path)
+    assert set(program.explain()["nodes_per_engine"]) == {"cuda"}
+    given = program.run({n: v.numpy() for n, v in feed.items()})
+    facts = {"weight": weights, "ignore_index": ignored, "reduction": reduction}
+    wanted = {
+        "loss": functional.cross_entropy(x, y, **facts),
+        "p": functional.log_softmax(x, 1),
+        "other": functional.nll_loss(x, y, **facts),
+    }
+    for name, want in wanted.items():
+        np.testing.assert_allclose(given[name], want.numpy(), 1e-5, 1e-5, err_msg=name)
+
+
+def test_statistics_of_layers_and_dropout_of_nothing(tmp_path: Path) -> None:
+    nodes = [
+        node("LayerNormalization", "x s b", "y m v", axis=1),
+        node("Dropout", "x", "z mask"),
+        node("LpPool", "p", "q", kernel_shape=[2, 3], pads=[1, 0, 0, 1], p=3),
+        node("Trilu", "t k", "u", upper=0),
+        node("CumSum", "x k", "c", reverse=1, exclusive=1),
+        node("BitCast", "x", "i", to=INT),
+    ]
+    inputs = {"x": (FLOAT, (3, 4)), "p": (FLOAT, (1, 2, 5, 6)), "t": (FLOAT, (4, 5))}
+    inputs |= {"s": (FLOAT, (4,)), "b": (FLOAT, (4,)), "k": (LONG, ())}
+    outputs = [*"ymvzquci", "mask"]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
+        [helper.make_empty_tensor_value_info(n) for n in outputs],
+    )
+    opset = [helper.make_opsetid("", 26)]
+    made = onnx.shape_inference.infer_shapes(
+        helper.make_model(graph, opset_imports=opset, ir_version=11)
+    )
+    feed = values(made) | {"k": np.array(1, np.int64)}
+    program = load(made, tmp_path)
+    assert set(program.explain()["nodes_per_engine"]) == {"cuda"}
+    given = program.run(feed)
+    wanted = onnx.reference.ReferenceEvaluator(made).run(None, feed)
+    for name, want in zip(outputs, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(given[name]), want, 1e-5, 1e-5, err_msg=name)
 
 
 class Small(torch.nn.Module):
