@@ -238,19 +238,19 @@ def measure_int8(batch: int, rows: Rows) -> None:
         torch.onnx.export(module, (x,), whole, input_names=["x"], dynamo=False)
         few = [{"x": torch.randn(x.shape).numpy()} for _ in range(max(1, 8 // batch))]
         quantize(whole, small, calibration=few, clipping="minmax", round_sums=True)
-        program = openxrt.load(small, engine=["cuda", "native"], device="cuda", strict=True)
         want = module(x[:4])
         on_card = x.cuda()
-        run = rows.add(
-            "ResNet-50",
-            batch,
-            "OpenXRT, cuda, int8",
-            lambda: lambda: program.call_tensors([on_card], torch.Tensor)[0],
-        )
-        got = run()
+        programs = []
+
+        def build() -> Run:
+            options = {"engine": ["cuda", "native"], "device": "cuda", "strict": True}
+            programs.append(openxrt.load(small, **options))
+            return lambda: programs[0].call_tensors([on_card], torch.Tensor)[0]
+
+        got = rows.add("ResNet-50", batch, "OpenXRT, cuda, int8", build)()
         got = got if isinstance(got, torch.Tensor) else torch.from_dlpack(got)
         rows.off(distance(got[:4].cpu(), want))
-        told = program.explain()
+        told = programs[0].explain()
         print(told["nodes_per_engine"], *told["notes"], sep="\n", flush=True)
 
 
@@ -269,6 +269,14 @@ class Classifier(nn.Module):
         return self.head(self.body(x))
 
 
+def show_refusals(module: xt.XRTModule) -> None:
+    """Why nodes do not run on the card."""
+    for program in module.programs():
+        told = program.explain()
+        why = {f"{n['op']}: {n['refusals']}" for n in told["nodes"] if n["engine"] != "cuda"}
+        print(told["nodes_per_engine"], *sorted(why), sep="\n  ", flush=True)
+
+
 def measure_step(name: str, rows: Rows) -> None:
     """A training step in bfloat16: forward, backward, SGD with momentum."""
     batch = STEPS[name]
@@ -285,7 +293,7 @@ def measure_step(name: str, rows: Rows) -> None:
         module = module.cuda().train().bfloat16()
         run: Callable[..., Any] = module
         if way == "OpenXRT, cuda":
-            run = torch.compile(module, backend="openxrt", options={"engine": ["cuda", "native"]})
+            run = xt.XRTModule(module, engine=["cuda", "native"])
         elif way == "torch.compile":
             run = torch.compile(module)
         optimizer = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
@@ -306,6 +314,8 @@ def measure_step(name: str, rows: Rows) -> None:
         gradients[way] = torch.cat([p.grad.flatten().float() for p in module.parameters()])
         rows.add(f"{name}, step", batch, way, lambda step=step: step)
         rows.off(distance(gradients[way], gradients["PyTorch"]))
+        if isinstance(run, xt.XRTModule):
+            show_refusals(run)
 
 
 def host_times() -> dict[str, float]:

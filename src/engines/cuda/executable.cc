@@ -647,8 +647,10 @@ void CudaExecutable::run(const RunArgs& args) const {
     if (is_given && reinterpret_cast<std::uintptr_t>(given.raw()) % kAlignment == 0) {
       results[i] = given.raw();
     } else if (is_direct || (!given.defined() && args.on_device(i))) {
-      memory[i] = MemoryPool::of(device_).allocate(
-          bytes_of_output(i), stream, fmt::format("result {} of function '{}'", i, plan_.name));
+      const std::string what = fmt::format("result {} of function '{}'", i, plan_.name);
+      MemoryPool& pool = MemoryPool::of(device_);
+      memory[i] = args.stream() != nullptr ? pool.allocate_result(bytes_of_output(i), stream, what)
+                                           : pool.allocate(bytes_of_output(i), stream, what);
       results[i] = memory[i].get();
     }
   }

@@ -19,6 +19,7 @@ constexpr int kSumGap = 8;
 
 constexpr const char* kSums = R"cuda(
 struct alignas(16) Word4 { int v[4]; };
+struct alignas(8) Word2 { int v[2]; };
 #ifdef __CUDACC_RTC__
 extern __shared__ Word4 integer_memory_[];
 #define INTEGER_MEMORY(bytes) (u8*)integer_memory_
@@ -158,9 +159,9 @@ __device__ inline void integer_sums(const u8* x, const u8* w, const Finish& fini
 #pragma unroll
     for (int j = 0; j < nt; ++j)
 #pragma unroll
-      for (int c = 0; c < 4; ++c)
-        out[(warp_k * rows_out + warp_m * 16 + g + c / 2 * 8) * sum_pitch + (warp_n * nt + j) * 8 +
-            2 * t + c % 2] = sums[i][j][c];
+      for (int c = 0; c < 4; c += 2)
+        *(Word2*)(out + (warp_k * rows_out + warp_m * 16 + g + c / 2 * 8) * sum_pitch +
+                  (warp_n * nt + j) * 8 + 2 * t) = Word2{{sums[i][j][c], sums[i][j][c + 1]}};
     __syncthreads();
     for (int e = tid; e < rows_out * bn / 4; e += threads) {
       const int at = e / (bn / 4), c = e % (bn / 4) * 4, n = n0 + c;
@@ -178,6 +179,10 @@ __device__ inline void integer_sums(const u8* x, const u8* w, const Finish& fini
 )cuda";
 
 constexpr auto kTiles = std::to_array<IntegerTile>({{256, 128, 4, 2, 1, 64, 4},
+                                                    {128, 128, 2, 4, 1, 128, 3},
+                                                    {128, 64, 2, 2, 1, 128, 3},
+                                                    {64, 128, 2, 4, 1, 64, 4},
+                                                    {64, 64, 2, 2, 1, 128, 4},
                                                     {128, 128, 2, 4, 1, 64, 4},
                                                     {256, 64, 4, 2, 1, 64, 4},
                                                     {128, 64, 4, 2, 1, 64, 4},

@@ -18,7 +18,7 @@ namespace xrt::cuda {
 namespace {
 
 // Tiles that are compiled and timed.
-constexpr std::size_t kMostTiles = 2;
+constexpr std::size_t kMostTiles = 6;
 // Columns that the sums come in.
 constexpr int kTogether = 4;
 

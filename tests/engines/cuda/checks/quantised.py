@@ -70,7 +70,7 @@ def check_bytes(made: onnx.ModelProto, tmp_path: Path, products: int) -> None:
     options = {"source_dir": str(folder), "measure": "false" if STANDIN else "true"}
     program = load(made, tmp_path, engine_options={"cuda": options})
     text = "".join(file.read_text() for file in folder.glob("*.cu"))
-    tiles = 2
+    tiles = 6
     assert len(re.findall(r"\n *integer_sums<P>\(\(const", text)) == tiles * products
     for seed in (0, 1):
         feed = values(made, seed)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.reference
+import openxrt.torch  # noqa: F401, whose backend torch.compile finds
 import pytest
 import torch
 from cuda_models import FLOAT, INT, LONG, STANDIN, load, model, node, values
