@@ -7,14 +7,22 @@
     python benchmarks/cuda.py --start                     # also from a file to the first result
     python benchmarks/cuda.py --only BERT --batches 1,32 --modes reduce-overhead,max-autotune
 
+    python benchmarks/cuda.py --parts int8,training,host  # instead of float16, or beside it
+
 Per network and batch the median of runs that are waited for, and the mean of runs that are queued
-one behind the other. Weights and data are random. The last column is the largest difference of
-engine and PyTorch in float16 over the largest value.
+one behind the other. Weights and data are random. "Off" is the largest difference of engine and
+PyTorch in the same type over the largest value. Memory is what the device has less of after the
+runs than before the way was made, beside the module's own weights.
+
+Parts: float16, the networks in half precision; int8, ResNet-50 quantised with random pictures and
+given float32; training, steps in bfloat16 with SGD; host, what a queued call of a small module
+costs the caller.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import platform
 import subprocess
@@ -31,6 +39,7 @@ import openxrt
 import openxrt.torch as xt
 import torch
 from onnx import TensorProto, helper, numpy_helper
+from openxrt.quantize import quantize
 from torch import nn
 from torch.nn import functional
 from torch_cuda import Run, cuda_graph, median_ms, queued_ms, resnet50
@@ -145,16 +154,24 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], torch.Tensor]
 }
 
 
-def measure(
-    name: str, batch: int, modes: list[str], seconds: float, rows: list[dict[str, Any]]
-) -> None:
-    """All ways of one network at one batch size."""
-    make, data, _ = NETWORKS[name]
-    torch.manual_seed(0)
-    module = make().cuda().eval().half()
-    x = data(batch)
+def free_memory() -> int:
+    """Bytes that the device has left, PyTorch's caches emptied."""
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info()[0]
 
-    def add(way: str, build: Callable[[], Run], off: float | None = None) -> None:
+
+class Rows:
+    """What was measured, way by way."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, name: str, batch: int, way: str, build: Callable[[], Run]) -> Run:
+        """Measures what `build` makes."""
+        free = free_memory()
         start = time.perf_counter()
         run = build()
         run()
@@ -164,32 +181,165 @@ def measure(
             "network": name,
             "batch": batch,
             "way": way,
-            "waited_ms": median_ms(run, seconds),
-            "queued_ms": queued_ms(run, seconds),
+            "waited_ms": median_ms(run, self.seconds),
+            "queued_ms": queued_ms(run, self.seconds),
             "made_s": made,
-            "off": off,
+            "memory_mib": (free - free_memory()) / 2**20,
+            "off": None,
         }
-        rows.append(row)
+        self.rows.append(row)
         print(
             f"{name:10s} {batch:4d} {way:32s} waited {row['waited_ms']:8.3f} ms, queued "
-            f"{row['queued_ms']:8.3f} ms, made in {made:6.1f} s"
-            + ("" if off is None else f", off {off:.1e}"),
+            f"{row['queued_ms']:8.3f} ms, made in {made:6.1f} s, {row['memory_mib']:.0f} MiB",
             flush=True,
         )
+        return run
+
+    def off(self, difference: float) -> None:
+        """Of the last row."""
+        self.rows[-1]["off"] = difference
+        print(f"{'':48s} off {difference:.1e}", flush=True)
+
+
+def distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    """The largest difference over the largest value."""
+    return ((got.float() - want.float()).abs().max() / want.float().abs().max()).item()
+
+
+def measure(name: str, batch: int, modes: list[str], rows: Rows) -> None:
+    """All ways of one network at one batch size."""
+    make, data, _ = NETWORKS[name]
+    torch.manual_seed(0)
+    module = make().cuda().eval().half()
+    x = data(batch)
+
+    def add(way: str, build: Callable[[], Run]) -> Run:
+        return rows.add(name, batch, way, build)
 
     with torch.no_grad():
         want = module(x).float()
         add("PyTorch, CUDA graph", lambda: cuda_graph(module, x))
         fast = xt.XRTModule(module, engine=["cuda", "native"])
-        start = time.perf_counter()
-        off = ((fast(x).float() - want).abs().max() / want.abs().max()).item()
-        first = time.perf_counter() - start
-        add("OpenXRT, cuda", lambda: lambda: fast(x), off)
-        rows[-1]["made_s"] = first
+        run = add("OpenXRT, cuda", lambda: lambda: fast(x))
+        rows.off(distance(run(), want))
         for mode in modes:
             torch._dynamo.reset()
             compiled = torch.compile(module, mode=mode)
             add(f"torch.compile, {mode}", lambda compiled=compiled: lambda: compiled(x))
+
+
+def measure_int8(batch: int, rows: Rows) -> None:
+    """ResNet-50 in int8, given float32."""
+    torch.manual_seed(0)
+    module = resnet50().eval()
+    x = torch.randn(batch, 3, 224, 224)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        whole, small = Path(folder) / "whole.onnx", Path(folder) / "int8.onnx"
+        torch.onnx.export(module, (x,), whole, input_names=["x"], dynamo=False)
+        few = [{"x": torch.randn(x.shape).numpy()} for _ in range(max(1, 8 // batch))]
+        quantize(whole, small, calibration=few, clipping="minmax", round_sums=True)
+        want = module(x[:4])
+        on_card = x.cuda()
+        programs = []
+
+        def build() -> Run:
+            options = {"engine": ["cuda", "native"], "device": "cuda", "strict": True}
+            programs.append(openxrt.load(small, **options))
+            return lambda: programs[0].call_tensors([on_card], torch.Tensor)[0]
+
+        got = rows.add("ResNet-50", batch, "OpenXRT, cuda, int8", build)()
+        got = got if isinstance(got, torch.Tensor) else torch.from_dlpack(got)
+        rows.off(distance(got[:4].cpu(), want))
+        told = programs[0].explain()
+        print(told["nodes_per_engine"], *told["notes"], sep="\n", flush=True)
+
+
+# Batches of the training steps.
+STEPS = {"ResNet-50": 64, "BERT-base": 16}
+
+
+class Classifier(nn.Module):
+    """A network, and a class per position or picture."""
+
+    def __init__(self, body: nn.Module, width: int, classes: int) -> None:
+        super().__init__()
+        self.body, self.head = body, nn.Linear(width, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(x))
+
+
+def show_refusals(module: xt.XRTModule) -> None:
+    """Why nodes do not run on the card."""
+    for program in module.programs():
+        told = program.explain()
+        why = {f"{n['op']}: {n['refusals']}" for n in told["nodes"] if n["engine"] != "cuda"}
+        print(told["nodes_per_engine"], *sorted(why), sep="\n  ", flush=True)
+
+
+def measure_step(name: str, rows: Rows) -> None:
+    """A training step in bfloat16: forward, backward, SGD with momentum."""
+    batch = STEPS[name]
+    torch.manual_seed(0)
+    x = NETWORKS[name][1](batch)
+    x = x.bfloat16() if x.is_floating_point() else x
+    count = batch if name == "ResNet-50" else batch * TOKENS
+    y = torch.randint(0, 1000, (count,), device="cuda")
+    gradients: dict[str, torch.Tensor] = {}
+    for way in ("PyTorch", "OpenXRT, cuda", "torch.compile"):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        module = resnet50() if name == "ResNet-50" else Classifier(Bert(), 768, 1000)
+        module = module.cuda().train().bfloat16()
+        run: Callable[..., Any] = module
+        if way == "OpenXRT, cuda":
+            run = xt.XRTModule(module, engine=["cuda", "native"])
+        elif way == "torch.compile":
+            run = torch.compile(module)
+        optimizer = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
+
+        def backward(run: Callable[..., Any] = run, optimizer: Any = optimizer) -> None:
+            optimizer.zero_grad()
+            functional.cross_entropy(run(x).flatten(0, -2).float(), y).backward()
+
+        def step(backward: Run = backward, optimizer: Any = optimizer) -> None:
+            backward()
+            optimizer.step()
+
+        try:
+            backward()
+        except Exception as error:  # a way that cannot do it has no row, and the others have
+            print(f"{name} {way}: {type(error).__name__}: {str(error)[:2000]}", flush=True)
+            continue
+        gradients[way] = torch.cat([p.grad.flatten().float() for p in module.parameters()])
+        rows.add(f"{name}, step", batch, way, lambda step=step: step)
+        rows.off(distance(gradients[way], gradients["PyTorch"]))
+        if isinstance(run, xt.XRTModule):
+            show_refusals(run)
+
+
+def host_times() -> dict[str, float]:
+    """Microseconds that a queued call of a small module takes its caller."""
+    module = nn.Sequential(nn.Linear(64, 64), nn.ReLU()).cuda().half().eval()
+    x = torch.randn(8, 64, device="cuda", dtype=torch.float16)
+    times = {}
+    with torch.no_grad():
+        fast = xt.XRTModule(module, engine=["cuda", "native"])
+        compiled = torch.compile(module, mode="reduce-overhead")
+        for way, run in (("XRTModule", fast), ("torch.compile, reduce-overhead", compiled)):
+            for _ in range(20):
+                run(x)
+            torch.cuda.synchronize()
+            least = float("inf")
+            for _ in range(20):
+                start = time.perf_counter()
+                for _ in range(50):
+                    run(x)
+                least = min(least, time.perf_counter() - start)
+                torch.cuda.synchronize()
+            times[way] = least / 50 * 1e6
+            print(f"host: {way} {times[way]:.1f} µs", flush=True)
+    return times
 
 
 START = """
@@ -269,7 +419,7 @@ def layers_of_bert(count: int, width: int = 768, heads: int = 12) -> onnx.ModelP
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-def write(rows: list[dict[str, Any]], start: dict[str, float]) -> None:
+def write(rows: list[dict[str, Any]], start: dict[str, float], host: dict[str, float]) -> None:
     """The figures, and the page that shows them."""
     FOLDER.mkdir(exist_ok=True)
     facts = {
@@ -280,6 +430,7 @@ def write(rows: list[dict[str, Any]], start: dict[str, float]) -> None:
         "openxrt": openxrt.__version__,
         "python": platform.python_version(),
         "start": start,
+        "host_us": host,
         "rows": rows,
     }
     (FOLDER / "bench.json").write_text(json.dumps(facts, indent=2) + "\n")
@@ -290,14 +441,14 @@ def write(rows: list[dict[str, Any]], start: dict[str, float]) -> None:
         f"{facts['cudnn']}. float16, tensors on the card; medians of runs that are waited for, "
         "means of runs that are queued.",
         "",
-        "| network | batch | way | waited, ms | queued, ms | first run, s | off PyTorch |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| network | batch | way | waited, ms | queued, ms | first run, s | memory, MiB | off |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         off = "" if row["off"] is None else f"{row['off']:.1e}"
         lines.append(
             f"| {row['network']} | {row['batch']} | {row['way']} | {row['waited_ms']:.3f} | "
-            f"{row['queued_ms']:.3f} | {row['made_s']:.1f} | {off} |"
+            f"{row['queued_ms']:.3f} | {row['made_s']:.1f} | {row['memory_mib']:.0f} | {off} |"
         )
     if start:
         lines += [
@@ -306,6 +457,9 @@ def write(rows: list[dict[str, Any]], start: dict[str, float]) -> None:
             f"of its own: {start['first_s']:.2f} s without a cache, {start['from_cache_s']:.2f} s "
             "with what that has left there.",
         ]
+    if host:
+        told = ", ".join(f"{way} {us:.1f} µs" for way, us in host.items())
+        lines += ["", f"A queued call of a linear layer of 64 × 64 takes its caller: {told}."]
     (FOLDER / "bench.md").write_text("\n".join(lines) + "\n")
 
 
@@ -315,21 +469,35 @@ def main() -> None:
     parser.add_argument("--only", default="", help="parts of the networks' names: BERT,ViT")
     parser.add_argument("--batches", default="", help="1,32 instead of all")
     parser.add_argument("--modes", default="reduce-overhead,max-autotune", help="of torch.compile")
+    parser.add_argument("--parts", default="float16", help="of float16,int8,training,host")
     parser.add_argument("--seconds", type=float, default=1.0, help="per way")
     parser.add_argument("--write", action="store_true", help="docs/gpu/bench.json and bench.md")
     parser.add_argument("--start", action="store_true", help="also time starts from the cache")
     arguments = parser.parse_args()
     start = start_times() if arguments.start else {}
-    rows: list[dict[str, Any]] = []
+    rows = Rows(arguments.seconds)
+    parts = arguments.parts.split(",")
+    host = host_times() if "host" in parts else {}
+    modes = [m for m in arguments.modes.split(",") if m]
+
+    def is_wanted(name: str) -> bool:
+        return any(part.lower() in name.lower() for part in arguments.only.split(","))
+
+    def keep() -> None:
+        if arguments.write:
+            write(rows.rows, start, host)
+
     for name, (_, _, batches) in NETWORKS.items():
-        if not any(part.lower() in name.lower() for part in arguments.only.split(",")):
-            continue
         chosen = [int(b) for b in arguments.batches.split(",") if b] or batches
-        for batch in chosen:
-            modes = [m for m in arguments.modes.split(",") if m]
-            measure(name, batch, modes, arguments.seconds, rows)
-            if arguments.write:
-                write(rows, start)
+        for batch in chosen if is_wanted(name) else []:
+            if "float16" in parts:
+                measure(name, batch, modes, rows)
+            if "int8" in parts and name == "ResNet-50":
+                measure_int8(batch, rows)
+            keep()
+        if "training" in parts and is_wanted(name) and name in STEPS:
+            measure_step(name, rows)
+            keep()
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ struct Functions {
   int (*module_load)(void**, const void*);
   int (*module_unload)(void*);
   int (*module_function)(void**, void*, const char*);
+  int (*function_set)(void*, int, int);
   int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
                 void**, void**);
   int (*graph_instantiate)(void**, void*, unsigned long long);
@@ -100,6 +101,7 @@ const Functions& functions() {
     find(f.module_load, "cuModuleLoadData");
     find(f.module_unload, "cuModuleUnload");
     find(f.module_function, "cuModuleGetFunction");
+    find(f.function_set, "cuFuncSetAttribute");
     find(f.launch, "cuLaunchKernel");
     find(f.graph_instantiate, "cuGraphInstantiateWithFlags");
     find(f.graph_launch, "cuGraphLaunch");
@@ -208,6 +210,55 @@ MemoryPool::MemoryPool(int device) : device_(device), stream_(device) {
 std::shared_ptr<void> MemoryPool::allocate(std::size_t bytes, void* stream,
                                            const std::string& what) {
   bytes = std::max<std::size_t>(bytes, 1);
+  return {take(bytes, stream, what), [this, bytes](void* freed) { release(freed, bytes); }};
+}
+
+std::shared_ptr<void> MemoryPool::allocate_result(std::size_t bytes, void* stream,
+                                                  const std::string& what) {
+  bytes = std::max<std::size_t>(bytes, 1);
+  void* memory = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = kept_.find({stream, bytes});
+    if (found != kept_.end() && !found->second.empty()) {
+      memory = found->second.back();
+      found->second.pop_back();
+      --kept_count_;
+      used_ += bytes;
+      most_ = std::max(most_, used_);
+    }
+  }
+  if (memory == nullptr) memory = take(bytes, stream, what);
+  return {memory, [this, bytes, stream](void* freed) { keep(freed, bytes, stream); }};
+}
+
+void MemoryPool::keep(void* memory, std::size_t bytes, void* stream) noexcept {
+  constexpr std::size_t kMost = 32, kMostOfOne = 2;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<void*>& own = kept_[{stream, bytes}];
+    if (kept_count_ < kMost && own.size() < kMostOfOne) {
+      own.push_back(memory);
+      ++kept_count_;
+      used_ -= bytes;
+      return;
+    }
+  }
+  release(memory, bytes);
+}
+
+void MemoryPool::free_kept() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, all] : kept_) {
+    for (void* const memory : all) {
+      complain(functions().free(address(memory), stream_.get()), "cuMemFreeAsync");
+    }
+  }
+  kept_.clear();
+  kept_count_ = 0;
+}
+
+void* MemoryPool::take(std::size_t bytes, void* stream, const std::string& what) {
   {
     const std::lock_guard lock(mutex_);
     if (bound_ != 0 && bytes > bound_ - std::min(bound_, used_)) {
@@ -226,6 +277,7 @@ std::shared_ptr<void> MemoryPool::allocate(std::size_t bytes, void* stream,
   if (status == kOutOfMemory) {
     // What was given back in the order of streams that are behind, and what results of others keep.
     driver().release_all();
+    free_kept();
     complain(f.stream_synchronize(stream_.get()), "cuStreamSynchronize");
     complain(f.pool_trim(pool_, 0), "cuMemPoolTrimTo");
     status = f.allocate(&memory, bytes, pool_, stream);
@@ -237,7 +289,7 @@ std::shared_ptr<void> MemoryPool::allocate(std::size_t bytes, void* stream,
     }
     check(status, "memory of " + std::to_string(bytes) + " bytes for " + what);
   }
-  return {reinterpret_cast<void*>(memory), [this, bytes](void* freed) { release(freed, bytes); }};
+  return reinterpret_cast<void*>(memory);
 }
 
 void MemoryPool::release(void* memory, std::size_t bytes) noexcept {
@@ -262,6 +314,7 @@ MemoryPool::Statistics MemoryPool::statistics() const {
 
 void MemoryPool::trim() {
   const CudaDriver::Scope scope(driver(), device_);
+  free_kept();
   stream_.synchronize();
   check(functions().pool_trim(pool_, 0), "cuMemPoolTrimTo");
 }
@@ -276,19 +329,24 @@ Module::~Module() {
   complain(functions().module_unload(module_), "cuModuleUnload");
 }
 
-void* Module::kernel(const std::string& name) const {
+void* Module::kernel(const std::string& name, unsigned shared) const {
   const CudaDriver::Scope scope(driver(), device_);
   void* found = nullptr;
   check(functions().module_function(&found, module_, name.c_str()),
         "cuModuleGetFunction of '" + name + "'");
+  constexpr int kMostSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  if (shared != 0) {
+    check(functions().function_set(found, kMostSharedBytes, static_cast<int>(shared)),
+          "cuFuncSetAttribute of '" + name + "'");
+  }
   return found;
 }
 
 void Module::launch(void* kernel, const std::string& name, const Grid& grid, const void* argument,
                     void* stream) const {
   void* parameters[] = {const_cast<void*>(argument)};
-  const int status = functions().launch(kernel, grid.x, grid.y, grid.z, grid.threads, 1, 1, 0,
-                                        stream, parameters, nullptr);
+  const int status = functions().launch(kernel, grid.x, grid.y, grid.z, grid.threads, 1, 1,
+                                        grid.shared, stream, parameters, nullptr);
   if (status == 0) return;
   check(status, "the launch of " + name + " (" + std::to_string(grid.x) + " × " +
                     std::to_string(grid.y) + " × " + std::to_string(grid.z) + " blocks of " +

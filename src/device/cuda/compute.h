@@ -15,6 +15,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "xrt/export.h"
 
@@ -78,6 +80,9 @@ class XRT_API MemoryPool {
   // has not enough or the bound is reached; then nothing has changed but that what nobody holds is
   // the device's again.
   std::shared_ptr<void> allocate(std::size_t bytes, void* stream, const std::string& what);
+  // Likewise, for a result whose users queue on `stream`, too: what is let go of is kept for the
+  // next result of that size on that stream, which comes behind them.
+  std::shared_ptr<void> allocate_result(std::size_t bytes, void* stream, const std::string& what);
   // Memory that is let go of from now on is nobody else's before the event is reached.
   void follow(const Event& event) const { event.make_wait(stream_.get()); }
   // Bytes that may be held at a time; 0: as many as the device has.
@@ -88,18 +93,25 @@ class XRT_API MemoryPool {
 
  private:
   explicit MemoryPool(int device);
+  void* take(std::size_t bytes, void* stream, const std::string& what);
   void release(void* memory, std::size_t bytes) noexcept;
+  void keep(void* memory, std::size_t bytes, void* stream) noexcept;
+  void free_kept() noexcept;
 
   int device_;
   void* pool_ = nullptr;
   Stream stream_;  // memory is given back in its order
   mutable std::mutex mutex_;
   std::size_t bound_ = 0, used_ = 0, most_ = 0;
+  // Of results that were let go of, by stream and size.
+  std::map<std::pair<void*, std::size_t>, std::vector<void*>> kept_;
+  std::size_t kept_count_ = 0;
 };
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
   unsigned threads = 1;  // of a block
+  unsigned shared = 0;   // bytes of shared memory beside what the kernel declares
 };
 
 // Compiled code on a device.
@@ -110,7 +122,8 @@ class XRT_API Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  void* kernel(const std::string& name) const;
+  // `shared`: the most bytes that a launch of it adds to its shared memory.
+  void* kernel(const std::string& name, unsigned shared = 0) const;
   // Queues a kernel of one parameter, `bytes` at `argument`. An error names the kernel and its
   // grid.
   void launch(void* kernel, const std::string& name, const Grid& grid, const void* argument,

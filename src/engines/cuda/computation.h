@@ -48,7 +48,7 @@ struct LibraryOptions {
 // empty: the library is asked for its ways.
 std::unique_ptr<Computation> make_computation(const LibraryOptions& options, const Step& step,
                                               std::string_view saved = {});
-// Of ProductStep (cublaslt.cc), ConvolutionStep and AttentionStep (cudnn.cc).
+// Of ProductStep (cublaslt.cc), ConvolutionStep and AttentionStep (the folder cudnn).
 std::unique_ptr<Computation> make_product(const LibraryOptions& options, const ProductStep& step,
                                           std::string_view saved);
 std::unique_ptr<Computation> make_convolution(const LibraryOptions& options,

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <future>
 #include <limits>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -17,7 +20,9 @@
 #include "engine/handles.h"
 #include "engine/host.h"
 #include "engines/cuda/attention.h"
+#include "engines/cuda/integers.h"
 #include "engines/cuda/planner.h"
+#include "engines/cuda/training.h"
 #include "ir/flat.h"
 #include "xrt/error.h"
 
@@ -46,13 +51,19 @@ std::string description(const Step& step) {
     text += fmt::format("{} {} {} {} {} {}", to_string(product->dtype), to_string(product->factors),
                         product->batch, product->beta, product->bias.has_value(),
                         static_cast<int>(product->activation));
+  } else if (const auto* kernel = std::get_if<KernelStep>(&step.work);
+             kernel != nullptr && !kernel->others.empty()) {
+    text = kernel->kernel;
+    for (const View& view : kernel->reads) add(view);
+    for (const View& view : kernel->writes) add(view);
   } else if (const auto* convolution = std::get_if<ConvolutionStep>(&step.work)) {
     for (const View* view : {&convolution->x, &convolution->w, &convolution->y}) add(*view);
     text +=
-        fmt::format("{} {} {} {} {} {} {}", fmt::join(convolution->strides, ","),
-                    fmt::join(convolution->dilations, ","), fmt::join(convolution->pads_begin, ","),
-                    fmt::join(convolution->pads_end, ","), convolution->bias.has_value(),
-                    convolution->residual.has_value(), static_cast<int>(convolution->activation));
+        fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(convolution->result),
+                    fmt::join(convolution->strides, ","), fmt::join(convolution->dilations, ","),
+                    fmt::join(convolution->pads_begin, ","), fmt::join(convolution->pads_end, ","),
+                    convolution->bias.has_value(), convolution->residual.has_value(),
+                    static_cast<int>(convolution->activation));
   } else if (const auto* attention = std::get_if<AttentionStep>(&step.work)) {
     for (const View* view : {&attention->q, &attention->k, &attention->v, &attention->o}) {
       add(*view);
@@ -61,6 +72,27 @@ std::string description(const Step& step) {
     text += fmt::format("{} {}", attention->scale, attention->causal);
   }
   return text;
+}
+
+// Modules of the plan's kernels, which take turns; compiled at the same time.
+std::vector<std::string> compiled(const Plan& plan, int capability) {
+  constexpr std::size_t kKernels = 6;  // of a module at least
+  const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 12);
+  const std::size_t count = std::min(threads, (plan.kernel_codes.size() + kKernels - 1) / kKernels);
+  std::vector<std::future<std::string>> modules;
+  for (std::size_t m = 0; m < count; ++m) {
+    std::string source = plan.definitions;
+    for (std::size_t k = m; k < plan.kernel_codes.size(); k += count) {
+      source += plan.kernel_codes[k];
+    }
+    modules.push_back(std::async(std::launch::async, [source = std::move(source), capability] {
+      return compile(source, capability);
+    }));
+  }
+  std::vector<std::string> codes;
+  codes.reserve(count);
+  for (auto& module : modules) codes.push_back(module.get());
+  return codes;
 }
 
 // Memory of constants, by what lies in it: functions of one model for several sizes share it.
@@ -134,16 +166,40 @@ class CudaExecutable::Context final : public RunContext {
   bool was_used = false;
 };
 
+// Kernels of one step, of which one is launched.
+class CudaExecutable::KernelChoice final : public Computation {
+ public:
+  KernelChoice(const CudaExecutable& executable, std::size_t step)
+      : executable_(executable), step_(step) {}
+
+  std::size_t way_count() const override { return kernel().others.size() + 1; }
+  using Computation::workspace_bytes;
+  std::size_t workspace_bytes(std::size_t /*way*/) const override { return 0; }
+  void queue(const Addresses& addresses, void* /*workspace*/, void* stream) const override {
+    const KernelStep& own = kernel();
+    const bool is_first = chosen() == 0;
+    executable_.launch(executable_.plan_.steps[step_], is_first ? own.kernel : other().kernel,
+                       is_first ? own.grid : other().grid, addresses, stream);
+  }
+  std::string save() const override { return std::to_string(chosen()); }
+
+ private:
+  const KernelStep& kernel() const {
+    return std::get<KernelStep>(executable_.plan_.steps[step_].work);
+  }
+  const KernelStep::Way& other() const { return kernel().others[chosen() - 1]; }
+
+  const CudaExecutable& executable_;
+  std::size_t step_;
+};
+
 CudaExecutable::CudaExecutable(const Function& function, int device, const CompileOptions& options,
                                const ExecutableOptions& own)
     : device_(device), options_(own) {
   const CudaDriver::Scope scope(CudaDriver::get(), device);
   make_plan(function);
   if (options.progress) options.progress("compiling kernels", 0.2);
-  const bool has_kernels =
-      std::any_of(plan_.steps.begin(), plan_.steps.end(),
-                  [](const Step& step) { return std::holds_alternative<KernelStep>(step.work); });
-  if (has_kernels) compiled_.code = compile(plan_.source, device_facts(device).capability);
+  compiled_.codes = compiled(plan_, device_facts(device).capability);
   load_code();
   const Stream stream(device);
   if (options.progress) options.progress("loading weights", 0.4);
@@ -158,7 +214,9 @@ CudaExecutable::CudaExecutable(const Function& function, int device, const Execu
   const CudaDriver::Scope scope(CudaDriver::get(), device);
   FlatReader reader(blob);
   const std::string made_for = reader.text();
-  compiled_.code = reader.text();
+  for (std::int64_t left = reader.number(); left > 0; --left) {
+    compiled_.codes.push_back(reader.text());
+  }
   for (std::set<std::string>* names : {&compiled_.generated, &compiled_.unfused}) {
     for (std::int64_t left = reader.number(); left > 0; --left) names->insert(reader.text());
   }
@@ -171,12 +229,11 @@ CudaExecutable::CudaExecutable(const Function& function, int device, const Execu
   if (made_for != key()) {
     throw Error(ErrorCode::kEngine, "cuda: these bytes are of another function or another device");
   }
-  const LibraryOptions library{device_, options_.tf32};
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const auto way = compiled_.ways.find(s);
     const std::string_view saved =
         way == compiled_.ways.end() ? std::string_view() : std::string_view(way->second);
-    auto computation = make_computation(library, plan_.steps[s], saved);
+    auto computation = make_computation_of(s, saved);
     if (computation) computations_[s] = std::move(computation);
   }
   load_code();
@@ -189,7 +246,8 @@ CudaExecutable::~CudaExecutable() = default;
 
 std::optional<std::string> CudaExecutable::serialize() const {
   FlatWriter writer;
-  writer.text(key()).text(compiled_.code);
+  writer.text(key()).number(static_cast<std::int64_t>(compiled_.codes.size()));
+  for (const std::string& code : compiled_.codes) writer.text(code);
   for (const std::set<std::string>* names : {&compiled_.generated, &compiled_.unfused}) {
     writer.number(static_cast<std::int64_t>(names->size()));
     for (const std::string& name : *names) writer.text(name);
@@ -211,7 +269,7 @@ std::string CudaExecutable::key() const {
   const DeviceFacts facts = device_facts(device_);
   Hasher hasher;
   hasher.add(std::int64_t{facts.capability}).add(std::int64_t{facts.processors});
-  hasher.add(plan_.source);
+  hasher.add(source_of(plan_));
   for (const Step& step : plan_.steps) hasher.add(description(step));
   return hasher.digest().hex();
 }
@@ -227,6 +285,9 @@ void CudaExecutable::plan_once(const Function& given) {
   xrt::Graph graph = graph_of(given.graph);
   const PlanOptions options = plan_options();
   expand_attention(graph);
+  expand_training(graph);
+  write_out_quantised(graph);
+  fuse_quantised(graph);
   if (options.has_cudnn) {
     fuse_attention(graph, options.unfused);
     join_projections(graph);
@@ -236,12 +297,12 @@ void CudaExecutable::plan_once(const Function& given) {
   graph.compact();
   plan_ = Planner({given.name, view_of(graph), given.aliases, {}}, options).run();
   if (log_debug_enabled()) {
-    log_debug(fmt::format("cuda: function '{}':\n{}", given.name, plan_.source));
+    log_debug(fmt::format("cuda: function '{}':\n{}", given.name, source_of(plan_)));
   }
   if (options_.source_dir.empty()) return;
   std::filesystem::create_directories(options_.source_dir);
   write_file_atomic(std::filesystem::path(options_.source_dir) / (given.name + ".cu"),
-                    plan_.source);
+                    source_of(plan_));
 }
 
 // Where a library has no way to compute a step, the function is planned again without.
@@ -251,14 +312,29 @@ void CudaExecutable::make_plan(const Function& given) {
   } while (!make_computations());
 }
 
+std::unique_ptr<Computation> CudaExecutable::make_computation_of(std::size_t step,
+                                                                 std::string_view saved) {
+  const auto* kernel = std::get_if<KernelStep>(&plan_.steps[step].work);
+  if (kernel == nullptr || kernel->others.empty()) {
+    return make_computation({device_, options_.tf32}, plan_.steps[step], saved);
+  }
+  auto made = std::make_unique<KernelChoice>(*this, step);
+  std::size_t way = 0;
+  const auto parsed = std::from_chars(saved.data(), saved.data() + saved.size(), way);
+  if (!saved.empty() && (parsed.ec != std::errc() || way >= made->way_count())) {
+    throw Error(ErrorCode::kEngine, "cuda: a saved choice of kernels is none of this step");
+  }
+  made->choose(way);
+  return made;
+}
+
 bool CudaExecutable::make_computations() {
-  const LibraryOptions library{device_, options_.tf32};
   computations_.clear();
   bool has_all = true;
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const Step& step = plan_.steps[s];
     try {
-      if (auto computation = make_computation(library, step)) {
+      if (auto computation = make_computation_of(s, {})) {
         computations_[s] = std::move(computation);
       }
     } catch (const Error& error) {
@@ -272,13 +348,33 @@ bool CudaExecutable::make_computations() {
 }
 
 void CudaExecutable::load_code() {
-  if (compiled_.code.empty()) return;
-  module_ = std::make_unique<Module>(device_, compiled_.code);
+  if (compiled_.codes.empty()) return;
+  for (const std::string& code : compiled_.codes) {
+    modules_.push_back(std::make_unique<Module>(device_, code));
+  }
+  std::map<std::string, const Module*> module_of;
+  for (std::size_t k = 0; k < plan_.kernel_codes.size(); ++k) {
+    module_of[kernel_name(k)] = modules_[k % modules_.size()].get();
+  }
   for (const Step& step : plan_.steps) {
     const auto* kernel = std::get_if<KernelStep>(&step.work);
-    if (kernel == nullptr || kernels_.contains(kernel->kernel)) continue;
-    kernels_[kernel->kernel] = module_->kernel(kernel->kernel);
+    if (kernel == nullptr) continue;
+    const auto find = [&](const std::string& name, const Grid& grid) {
+      if (!kernels_.contains(name)) kernels_[name] = module_of.at(name)->kernel(name, grid.shared);
+    };
+    find(kernel->kernel, kernel->grid);
+    for (const KernelStep::Way& other : kernel->others) find(other.kernel, other.grid);
   }
+}
+
+void CudaExecutable::launch(const Step& step, const std::string& name, const Grid& grid,
+                            const Addresses& addresses, void* stream) const {
+  const auto& kernel = std::get<KernelStep>(step.work);
+  std::array<void*, kMostPointers> pointers = {};
+  std::size_t i = 0;
+  for (const View& view : kernel.reads) pointers[i++] = addresses(view);
+  for (const View& view : kernel.writes) pointers[i++] = addresses(view);
+  modules_.front()->launch(kernels_.at(name), step.what, grid, pointers.data(), stream);
 }
 
 void CudaExecutable::find_workspace() {
@@ -288,37 +384,45 @@ void CudaExecutable::find_workspace() {
   }
 }
 
-void* CudaExecutable::address(const View& view, void* arena) const {
+void* CudaExecutable::address(const View& view, void* arena, void* const* results) const {
   const auto b = static_cast<std::size_t>(view.buffer);
   void* base = arena;
+  if (plan_.buffers[b].direct) {
+    base = static_cast<std::byte*>(arena) + plan_.arena_bytes;
+    if (results != nullptr) {
+      return static_cast<std::byte*>(results[plan_.buffers[b].index]) + view.byte_offset();
+    }
+  }
   if (plan_.buffers[b].place == Buffer::Place::kConstant) base = constants_.get();
   if (plan_.buffers[b].place == Buffer::Place::kLoading) base = loading_.get();
   return static_cast<std::byte*>(base) + plan_.offsets[b] + view.byte_offset();
 }
 
-void CudaExecutable::queue_step(std::size_t index, void* arena, void* workspace,
-                                void* stream) const {
+void CudaExecutable::queue_step(std::size_t index, void* arena, void* workspace, void* stream,
+                                void* const* results) const {
   const Step& step = plan_.steps[index];
-  if (const auto* kernel = std::get_if<KernelStep>(&step.work)) {
-    std::array<void*, kMostPointers> pointers = {};
-    std::size_t i = 0;
-    for (const View& view : kernel->reads) pointers[i++] = address(view, arena);
-    for (const View& view : kernel->writes) pointers[i++] = address(view, arena);
-    module_->launch(kernels_.at(kernel->kernel), step.what, kernel->grid, pointers.data(), stream);
+  const auto addresses = [&](const View& view) { return address(view, arena, results); };
+  const auto computation = computations_.find(index);
+  if (computation == computations_.end()) {
+    const auto& kernel = std::get<KernelStep>(step.work);
+    launch(step, kernel.kernel, kernel.grid, addresses, stream);
     return;
   }
   try {
-    computations_.at(index)->queue([&](const View& view) { return address(view, arena); },
-                                   workspace, stream);
+    computation->second->queue(addresses, workspace, stream);
   } catch (const Error& error) {
     throw Error(error.code(), step.what + ": " + error.what());
   }
 }
 
-void CudaExecutable::queue_steps(bool once, void* arena, void* workspace, void* stream) const {
+void CudaExecutable::queue_steps(Which which, void* arena, void* workspace, void* stream,
+                                 void* const* results) const {
   const std::lock_guard lock(queue_mutex_);
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
-    if (plan_.steps[s].once == once) queue_step(s, arena, workspace, stream);
+    const Step& step = plan_.steps[s];
+    Which own = step.once ? Which::kOnce : Which::kRecorded;
+    if (step.direct) own = Which::kDirect;
+    if (own == which) queue_step(s, arena, workspace, stream, results);
   }
 }
 
@@ -385,7 +489,7 @@ void CudaExecutable::make_constants(void* stream) {
   const std::shared_ptr<void> scratch = pool.allocate(
       workspace, stream, fmt::format("loading the weights of function '{}'", plan_.name));
   // What makes constants of constants has no values in an arena.
-  queue_steps(/*once=*/true, /*arena=*/nullptr, scratch.get(), stream);
+  queue_steps(Which::kOnce, /*arena=*/nullptr, scratch.get(), stream);
   CudaDriver::get().synchronize(device_, stream);
   loading_.reset();
 }
@@ -413,7 +517,7 @@ void CudaExecutable::measure_ways(const CompileOptions& options, void* stream) {
     if (is_new) {
       if (!arena) {
         arena = MemoryPool::of(device_).allocate(
-            plan_.arena_bytes + workspace, stream,
+            plan_.arena_bytes + plan_.direct_bytes + workspace, stream,
             fmt::format("timing the steps of function '{}'", plan_.name));
       }
       if (options.progress) {
@@ -421,7 +525,8 @@ void CudaExecutable::measure_ways(const CompileOptions& options, void* stream) {
             "timing " + plan_.steps[step].what,
             0.5 + 0.5 * static_cast<double>(done) / static_cast<double>(computations_.size()));
       }
-      void* const scratch = static_cast<std::byte*>(arena.get()) + plan_.arena_bytes;
+      void* const scratch =
+          static_cast<std::byte*>(arena.get()) + plan_.arena_bytes + plan_.direct_bytes;
       float best = std::numeric_limits<float>::infinity();
       for (std::size_t way = 0; way < computation.way_count(); ++way) {
         computation.choose(way);
@@ -522,41 +627,71 @@ void CudaExecutable::run(const RunArgs& args) const {
   if (own.graph) {
     own.graph->launch(stream);
   } else {
-    queue_steps(/*once=*/false, arena, workspace, stream);
+    queue_steps(Which::kRecorded, arena, workspace, stream);
   }
   std::shared_ptr<Event> written;
+  std::vector<void*> results(plan_.outputs.size(), nullptr);
+  std::vector<std::shared_ptr<void>> memory(plan_.outputs.size());
+  const auto bytes_of_output = [&](std::size_t i) {
+    return static_cast<std::size_t>(plan_.outputs[i].count()) * bytes_of(plan_.outputs[i].dtype);
+  };
+  // Where results come to lie on the device: direct ones, and those that are given away there.
+  bool has_direct = false;
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
     const View& output = plan_.outputs[i];
-    const std::size_t bytes = static_cast<std::size_t>(output.count()) * bytes_of(output.dtype);
-    const void* const from = address(output, arena);
+    const bool is_direct = plan_.buffers[static_cast<std::size_t>(output.buffer)].direct;
+    has_direct = has_direct || is_direct;
+    const TensorView given = args.output(i);
+    const bool is_given = given.defined() && !given.device().is_host();
+    constexpr std::uintptr_t kAlignment = 256;  // as that of the arena, for which ways were chosen
+    if (is_given && reinterpret_cast<std::uintptr_t>(given.raw()) % kAlignment == 0) {
+      results[i] = given.raw();
+    } else if (is_direct || (!given.defined() && args.on_device(i))) {
+      const std::string what = fmt::format("result {} of function '{}'", i, plan_.name);
+      MemoryPool& pool = MemoryPool::of(device_);
+      memory[i] = args.stream() != nullptr ? pool.allocate_result(bytes_of_output(i), stream, what)
+                                           : pool.allocate(bytes_of_output(i), stream, what);
+      results[i] = memory[i].get();
+    }
+  }
+  if (has_direct) queue_steps(Which::kDirect, arena, workspace, stream, results.data());
+  bool keeps_memory = false;
+  for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const View& output = plan_.outputs[i];
+    const std::size_t bytes = bytes_of_output(i);
+    const bool is_direct = plan_.buffers[static_cast<std::size_t>(output.buffer)].direct;
+    void* const from = is_direct ? results[i] : address(output, arena);
     const TensorView given = args.output(i);
     if (given.defined() && !given.device().is_host()) {
-      copy_on_device(device_, given.raw(), from, bytes, stream);
+      if (from != given.raw()) copy_on_device(device_, given.raw(), from, bytes, stream);
     } else if (!given.defined() && args.on_device(i)) {
-      std::shared_ptr<void> memory = MemoryPool::of(device_).allocate(
-          bytes, stream, fmt::format("result {} of function '{}'", i, plan_.name));
-      void* const to = memory.get();
-      copy_on_device(device_, to, from, bytes, stream);
+      void* const to = results[i];
+      if (from != to) copy_on_device(device_, to, from, bytes, stream);
       if (!written) written = std::make_shared<Event>(device_);
       args.give_output(i, output.dtype, output.dims, to,
-                       std::make_shared<Result>(std::move(memory), written, device_),
+                       std::make_shared<Result>(std::move(memory[i]), written, device_),
                        {DeviceKind::kCuda, device_});
     } else {
       void* const to =
           given.defined() ? given.raw() : args.allocate_output(i, output.dtype, output.dims);
       copy_to_host(device_, to, from, bytes, stream);
     }
+    keeps_memory = keeps_memory || memory[i] != nullptr;
   }
   own.done.record(stream);
   own.was_used = true;
   own.last_stream = stream;
   if (written) written->record(stream);
+  // What was only on the way is somebody else's when this run has been done.
+  if (keeps_memory) MemoryPool::of(device_).follow(own.done);
   if (args.stream() == nullptr) own.stream.synchronize();
-  if (own.graph == nullptr && options_.graph && plan_.steps.size() > 1) {
+  const auto recorded = std::count_if(plan_.steps.begin(), plan_.steps.end(),
+                                      [](const Step& step) { return !step.once && !step.direct; });
+  if (own.graph == nullptr && options_.graph && recorded > 1) {
     // All code is loaded now, which recording must not do.
     own.done.synchronize();
     own.graph = std::make_unique<Graph>(device_, own.stream.get(), [&] {
-      queue_steps(/*once=*/false, arena, workspace, own.stream.get());
+      queue_steps(Which::kRecorded, arena, workspace, own.stream.get());
     });
   }
 }

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/cuda/compute.h"
@@ -32,7 +34,7 @@ struct ExecutableOptions {
 // What compiling finds out, for a function that is loaded again: the code, which nodes the
 // libraries refuse, and the ways of those steps that they compute.
 struct Compiled {
-  std::string code;                          // of the generated kernels; empty where there are none
+  std::vector<std::string> codes;            // of the generated kernels, in several modules
   std::set<std::string> generated, unfused;  // as in PlanOptions
   std::map<std::size_t, std::string> ways;   // by step
 };
@@ -54,12 +56,16 @@ class CudaExecutable final : public Executable {
 
  private:
   class Context;
+  class KernelChoice;
 
   struct PlanOptions plan_options() const;
   // The plan of what the libraries do not refuse as far as it is known.
   void plan_once(const Function& function);
   void make_plan(const Function& function);
   bool make_computations();
+  // Of the step by a library, or of kernels among which there is a choice; null where there is
+  // none.
+  std::unique_ptr<Computation> make_computation_of(std::size_t step, std::string_view saved);
   void load_code();
   std::string key_of_constants() const;
   void load_constants(void* stream);
@@ -67,15 +73,22 @@ class CudaExecutable final : public Executable {
   void find_workspace();
   std::string key() const;
   void measure_ways(const CompileOptions& options, void* stream);
-  void* address(const View& view, void* arena) const;
-  void queue_step(std::size_t step, void* arena, void* workspace, void* stream) const;
-  void queue_steps(bool once, void* arena, void* workspace, void* stream) const;
+  // `results`: where direct ones lie, by output; null where steps are only timed.
+  void* address(const View& view, void* arena, void* const* results = nullptr) const;
+  void launch(const Step& step, const std::string& kernel, const Grid& grid,
+              const Addresses& addresses, void* stream) const;
+  void queue_step(std::size_t step, void* arena, void* workspace, void* stream,
+                  void* const* results = nullptr) const;
+  // All that make constants, all others but direct ones, or those.
+  enum class Which : std::uint8_t { kOnce, kRecorded, kDirect };
+  void queue_steps(Which which, void* arena, void* workspace, void* stream,
+                   void* const* results = nullptr) const;
   void check_input(std::size_t index, const TensorView& tensor) const;
 
   int device_;
   ExecutableOptions options_;
   Plan plan_;
-  std::unique_ptr<Module> module_;
+  std::vector<std::unique_ptr<Module>> modules_;
   std::map<std::string, void*> kernels_;
   Compiled compiled_;
   std::map<std::size_t, std::unique_ptr<Computation>> computations_;  // by step

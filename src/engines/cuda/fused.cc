@@ -10,6 +10,10 @@
 #include <utility>
 
 #include "engines/cuda/code.h"
+#include "engines/cuda/elements.h"
+#include "engines/cuda/groups.h"
+#include "engines/cuda/integers.h"
+#include "engines/cuda/layouts.h"
 #include "engines/cuda/lowering.h"
 #include "engines/cuda/planner.h"
 #include "xrt/error.h"
@@ -20,114 +24,53 @@ namespace {
 // Enough threads to fill a large device twice: below, each takes fewer elements.
 constexpr std::int64_t kManyThreads = 132 * 512;
 
-// How the elements of one step along the last axis are read and written, from b0, b1, … (operands)
-// and to d0, d1, … (results).
-class Elements {
- public:
-  Elements(const Fused& fused, const Space& space, int width)
-      : fused_(fused), space_(space), width_(width) {}
-
-  static std::string leaf_name(std::size_t leaf) { return fmt::format("x{}_", leaf); }
-  static bool uses(const std::string& code, std::size_t leaf) {
-    return code.find(leaf_name(leaf)) != std::string::npos;
+// Results that lie densely, of which no wide access of rows is possible, since the rows are of odd
+// sizes: each thread writes neighbours in memory, and finds the coordinates of each.
+bool emit_dense(Planner& planner, const Fused& fused, const Space& space) {
+  std::vector<View> results = result_views(fused);
+  int width = 8;
+  for (const View& view : results) {
+    if (!view.is_dense() || view.offset != 0 || view.strides != results.front().strides)
+      return false;
+    width = std::min(width, static_cast<int>(16 / bytes_of(view.dtype)));
   }
-
-  // Statements before the loop over j: what is read at once.
-  std::string loads(const std::string& code) const {
-    std::string text;
-    for (std::size_t l = 0; l < fused_.leaves.size(); ++l) {
-      if (!uses(code, l)) continue;
-      const DType dtype = fused_.leaves[l].dtype;
-      const std::int64_t inner = space_.strides[l].back();
-      if (inner == 1 && width_ > 1) {
-        text += fmt::format("const Vec<{0}, {1}> w{2} = *(const Vec<{0}, {1}>*)b{2};\n",
-                            stored_type(dtype), width_, l);
-      } else if (inner == 0) {
-        text += fmt::format("const {} u{} = {};\n", computed_type(dtype), l,
-                            loaded(dtype, fmt::format("b{}[0]", l)));
-      }
-    }
-    return text;
+  const std::int64_t count = space.count();
+  if (width < 4 || count / width < kManyThreads || space.dims.size() < 2) return false;
+  const std::int64_t steps = (count + width - 1) / width;
+  std::string needed = fused.code;
+  for (const Fused::Result& result : fused.results) needed += result.value;
+  std::string text =
+      fmt::format("const {0} i = ({0})blockIdx.x * {1}u + threadIdx.x;\nif (i >= {2}u) return;\n",
+                  space.index_type(), kThreads, steps);
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    text += fmt::format("Vec<{}, {}> o{};\n", stored_type(results[r].dtype), width, r);
   }
-  // Within the loop: x0_, x1_, ….
-  std::string values(const std::string& code) const {
-    std::string text;
-    for (std::size_t l = 0; l < fused_.leaves.size(); ++l) {
-      if (!uses(code, l)) continue;
-      const DType dtype = fused_.leaves[l].dtype;
-      const std::int64_t inner = space_.strides[l].back();
-      std::string value = fmt::format("u{}", l);
-      if (inner == 1 && width_ > 1) {
-        value = loaded(dtype, fmt::format("w{}.v[j]", l));
-      } else if (inner != 0) {
-        value = loaded(dtype, fmt::format("b{}[(i64)j * {}]", l, inner));
-      }
-      text += fmt::format("const {} {} = {};\n", computed_type(dtype), leaf_name(l), value);
-    }
-    return text;
+  text += fmt::format(
+      "#pragma unroll\nfor (int j = 0; j < {0}; ++j) {{\n"
+      "const {1} at = i * {0}u + j < {2}u ? i * {0}u + j : {2}u - 1;\n",
+      width, space.index_type(), count);
+  text += coordinates(space, "at");
+  for (std::size_t l = 0; l < fused.leaves.size(); ++l) {
+    if (!Elements::uses(needed, l)) continue;
+    const DType dtype = fused.leaves[l].dtype;
+    text += fmt::format("const {} {} = {};\n", computed_type(dtype), Elements::leaf_name(l),
+                        loaded(dtype, fmt::format("p{}[{}]", l, place(space, l))));
   }
-  std::string declare_results() const {
-    std::string text;
-    for (std::size_t r = 0; r < fused_.results.size(); ++r) {
-      text +=
-          fmt::format("Vec<{}, {}> o{};\n", stored_type(fused_.results[r].view.dtype), width_, r);
-    }
-    return text;
+  text += fused.code;
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    text += fmt::format("o{}.v[j] = {};\n", r, stored(results[r].dtype, fused.results[r].value));
   }
-  std::string set_results() const {
-    std::string text;
-    for (std::size_t r = 0; r < fused_.results.size(); ++r) {
-      text += fmt::format("o{}.v[j] = {};\n", r,
-                          stored(fused_.results[r].view.dtype, fused_.results[r].value));
-    }
-    return text;
+  text += "}\n";
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    text += fmt::format(
+        "if (i * {0}u + {0}u <= {1}u) *(Vec<{2}, {0}>*)(q{3} + i * {0}u) = o{3};\n"
+        "else for (int j = 0; i * {0}u + j < {1}u; ++j) q{3}[i * {0}u + j] = o{3}.v[j];\n",
+        width, count, stored_type(results[r].dtype), r);
   }
-  std::string write_results() const {
-    std::string text;
-    for (std::size_t r = 0; r < fused_.results.size(); ++r) {
-      const std::int64_t inner = space_.strides[fused_.leaves.size() + r].back();
-      if (inner == 1 && width_ > 1) {
-        text += fmt::format("*(Vec<{0}, {1}>*)d{2} = o{2};\n",
-                            stored_type(fused_.results[r].view.dtype), width_, r);
-      } else {
-        text += fmt::format("for (int j = 0; j < {0}; ++j) d{1}[(i64)j * {2}] = o{1}.v[j];\n",
-                            width_, r, inner);
-      }
-    }
-    return text;
-  }
-
- private:
-  const Fused& fused_;
-  const Space& space_;
-  int width_;
-};
-
-std::vector<View> all_views(const Fused& fused) {
-  std::vector<View> views = fused.leaves;
-  for (const Fused::Result& result : fused.results) views.push_back(result.view);
-  return views;
-}
-
-std::vector<View> result_views(const Fused& fused) {
-  std::vector<View> views;
-  views.reserve(fused.results.size());
-  for (const Fused::Result& result : fused.results) views.push_back(result.view);
-  return views;
-}
-
-std::vector<Dims> strides_of(const std::vector<View>& views) {
-  std::vector<Dims> strides;
-  strides.reserve(views.size());
-  for (const View& view : views) strides.push_back(view.strides);
-  return strides;
-}
-
-// The same space in steps of `width` along its last axis.
-Space in_steps(Space space, int width) {
-  space.dims.back() /= width;
-  for (Dims& strides : space.strides) strides.back() *= width;
-  return space;
+  planner.kernel(fused.what,
+                 {static_cast<unsigned>((steps + kThreads - 1) / kThreads), 1, 1, kThreads},
+                 fused.leaves, std::move(results), text);
+  return true;
 }
 
 }  // namespace
@@ -137,6 +80,7 @@ void emit_pointwise(Planner& planner, const Fused& fused) {
   const Space space =
       make_space(fused.dims, strides_of(views), axes_by_stride(fused.results.front().view));
   int width = vector_width(space, views);
+  if (width == 1 && emit_dense(planner, fused, space)) return;
   while (width > 1 && space.count() / width < kManyThreads) width /= 2;
   const Space steps = in_steps(space, width);
   const std::int64_t count = steps.count();
@@ -356,11 +300,13 @@ class Writer {
 
   void run() {
     const LoweringRegistry& registry = LoweringRegistry::get();
-    std::optional<NodeId> over_rows;
+    std::optional<NodeId> over_rows, integers;
     std::vector<ValueId> results;
     for (const NodeId id : group_.nodes) {
       const NodeView node = graph_.node(id);
-      if (registry.find(node)->over_rows) over_rows = id;
+      const Lowering* lowering = registry.find(node);
+      if (node.qualified_op() == kIntegerOp) integers = id;
+      if (lowering != nullptr && lowering->over_rows) over_rows = id;
       if (is_read_elsewhere(node.output(0))) results.push_back(node.output(0));
     }
     if (results.empty()) return;  // nobody reads them
@@ -383,24 +329,54 @@ class Writer {
         if (node.input(2).valid()) rows.bias = leaf(node.input(2), first);
       }
     }
+    if (integers) {
+      const NodeView node = graph_.node(*integers);
+      const std::size_t axis = column_axis(node);
+      const std::string offset = leaf(node.input(2), axis), scale = leaf(node.input(3), axis),
+                        bias = leaf(node.input(4), axis);
+      fused_.code +=
+          fmt::format("const float y_ = (float)(sum_ + {}) * {} + {};\n", offset, scale, bias);
+      names_[node.output(0)] = "y_";
+    }
     for (const ValueId result : results) {
       const std::string value = name(result, fused_.code);
       fused_.results.push_back({{}, value});
     }
-    const std::vector<std::size_t> order = result_order();
+    std::vector<std::size_t> order;
+    if (!integers) {
+      order = result_order();
+    } else if (graph_.node(*integers).has("kernel_shape")) {
+      order = channels_last(fused_.dims.size());
+    }
+    const std::optional<std::int64_t> padded =
+        results.size() == 1 ? padded_channels(results.front()) : std::nullopt;
     for (std::size_t r = 0; r < results.size(); ++r) {
-      fused_.results[r].view =
-          planner_.temporary(graph_.type(results[r]).dtype(), fused_.dims, order);
+      const DType dtype = graph_.type(results[r]).dtype();
+      View& view = fused_.results[r].view;
+      if (padded && !over_rows) {
+        Dims dims = fused_.dims;
+        dims[1] = *padded;
+        view = planner_.temporary(dtype, dims, channels_last(dims.size()));
+        view.dims = fused_.dims;
+      } else {
+        view = planner_.temporary(dtype, fused_.dims, order);
+      }
       planner_.define(results[r], fused_.results[r].view);
     }
     if (over_rows) {
       emit_over_rows(planner_, fused_, rows);
+    } else if (integers) {
+      emit_over_integers(planner_, fused_, graph_.node(*integers));
     } else {
       emit_pointwise(planner_, fused_);
     }
   }
 
  private:
+  std::size_t column_axis(const NodeView& node) const {
+    return node.has("kernel_shape") ? 1 : fused_.dims.size() - 1;
+  }
+
   bool is_read_elsewhere(ValueId value) const {
     if (graph_.is_output(value)) return true;
     for (const Use& use : graph_.uses(value)) {
@@ -423,8 +399,12 @@ class Writer {
     }
     const std::string made = fmt::format("t{}_", next_++);
     const DType dtype = graph_.type(value).dtype();
+    const bool by_reciprocal = group_.kind == Group::Kind::kIntegers &&
+                               node.op() == "QuantizeLinear" && planner_.scalar(node.input(1));
+    const std::string expression = by_reciprocal ? quantised_by_reciprocal(graph_, node, operands)
+                                                 : lowering.expression(graph_, node, operands);
     code += fmt::format("const {0} {1} = {2};\n", computed_type(dtype), made,
-                        rounded(dtype, lowering.expression(graph_, node, operands)));
+                        rounded(dtype, expression));
     names_[value] = made;
     return made;
   }
@@ -453,6 +433,19 @@ class Writer {
       return loaded(dtype, stored(dtype, value));
     }
     return fmt::format("({})({})", computed_type(dtype), value);
+  }
+
+  // How many channels those who read bytes of a few want them to lie with; none where others read
+  // them.
+  std::optional<std::int64_t> padded_channels(ValueId value) const {
+    std::optional<std::int64_t> padded;
+    for (const Use& use : graph_.uses(value)) {
+      const NodeView node = graph_.node(use.node);
+      if (node.qualified_op() != kIntegerOp || !node.has("kernel_shape")) return std::nullopt;
+      padded = node.attr_int("padded", 0);
+    }
+    if (graph_.is_output(value) || padded == fused_.dims[1]) return std::nullopt;
+    return padded;
   }
 
   // Results lie as the largest operand of the same shape does.

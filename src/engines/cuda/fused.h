@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engines/cuda/plan.h"
+#include "xrt/engine.h"
 
 namespace xrt::cuda {
 
@@ -38,6 +39,10 @@ struct OverRows {
   std::string scale, bias;  // expressions, or empty
 };
 void emit_over_rows(Planner& planner, const Fused& fused, const OverRows& rows);
+
+// Of the results of a product of bytes (integers.h): the code finds each one's sum in sum_. Results
+// lie by row, or channels last where `node` is a convolution.
+void emit_over_integers(Planner& planner, const Fused& fused, const NodeView& node);
 
 // Steps of a group of such nodes.
 void emit_fused(Planner& planner, const Group& group);

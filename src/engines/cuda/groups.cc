@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engines/cuda/chains.h"
+#include "engines/cuda/integers.h"
 #include "engines/cuda/lowering.h"
 #include "engines/cuda/planner.h"
 
@@ -26,6 +27,10 @@ class Grouping {
 
   std::vector<Group> run() {
     for (const NodeId id : nodes_) {
+      if (graph_.node(id).qualified_op() == kIntegerOp) {
+        add(Group::Kind::kIntegers, elements_behind(id));
+        continue;
+      }
       if (of_node_.contains(id)) continue;
       const std::vector<NodeId> chain =
           chain_from(graph_, id, options_, [&](NodeId node) { return of_node_.contains(node); });
@@ -63,6 +68,29 @@ class Grouping {
     groups_.push_back({kind, nodes});
   }
 
+  // The node and those that compute elements of its result and of nothing else's but what is there.
+  std::vector<NodeId> elements_behind(NodeId id) const {
+    std::vector<NodeId> nodes{id};
+    while (nodes.size() < kMostNodes) {
+      const ValueId value = graph_.node(nodes.back()).output(0);
+      const std::vector<Use> uses = graph_.uses(value);
+      if (graph_.is_output(value) || uses.size() != 1 || of_node_.contains(uses.front().node))
+        break;
+      const NodeView next = graph_.node(uses.front().node);
+      const Lowering* lowering = LoweringRegistry::get().find(next);
+      if (lowering == nullptr || !lowering->expression ||
+          graph_.type(next.output(0)).dims() != graph_.type(value).dims()) {
+        break;
+      }
+      nodes.push_back(uses.front().node);
+      if (!fits({Group::Kind::kIntegers, nodes})) {
+        nodes.pop_back();
+        break;
+      }
+    }
+    return nodes;
+  }
+
   // Into the group that reads the node's result first, if it computes elements of the same shape.
   // Others that read the result come behind that group, which then writes it, too.
   bool join(NodeId id, bool over_rows) {
@@ -74,7 +102,17 @@ class Grouping {
     }
     if (!first) return false;
     Group& group = groups_[*first];
-    if (group.kind != Group::Kind::kFused || group.nodes.size() >= kMostNodes) return false;
+    // A product of bytes is in the order in which it is computed: what belongs to others stays
+    // there.
+    const bool is_integers = group.kind == Group::Kind::kIntegers;
+    if (is_integers &&
+        (over_rows || graph_.is_output(result) || graph_.node(id).op() != "DequantizeLinear" ||
+         !is_read_within(group, result))) {
+      return false;
+    }
+    if ((!is_integers && group.kind != Group::Kind::kFused) || group.nodes.size() >= kMostNodes) {
+      return false;
+    }
     if (over_rows && over_rows_.contains(*first)) return false;
     const NodeView root = graph_.node(group.nodes.front());
     if (graph_.type(root.output(0)).dims() != graph_.type(result).dims()) return false;
@@ -88,12 +126,20 @@ class Grouping {
     return true;
   }
 
+  bool is_read_within(const Group& group, ValueId value) const {
+    const std::vector<Use> uses = graph_.uses(value);
+    return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return std::find(group.nodes.begin(), group.nodes.end(), use.node) != group.nodes.end();
+    });
+  }
+
   // Not as an operand that repeats along a row op's axes, as the scale of a normalisation does:
   // that is never of the result's shape unless the row is all there is.
   bool reads_it_whole(const Group& group, ValueId value) const {
     for (const NodeId id : group.nodes) {
       const NodeView node = graph_.node(id);
-      if (!LoweringRegistry::get().find(node)->over_rows) continue;
+      const Lowering* lowering = LoweringRegistry::get().find(node);
+      if (lowering == nullptr || !lowering->over_rows) continue;
       const std::vector<ValueId> inputs = node.inputs();
       if (std::find(inputs.begin() + 1, inputs.end(), value) != inputs.end()) return false;
     }

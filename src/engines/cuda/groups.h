@@ -4,7 +4,7 @@
 // Nodes that compute element by element are joined with those that read them, and so is one
 // normalisation or softmax with what is before and behind it: one kernel then reads the operands
 // once. A convolution or a product takes the bias, the addition and the activation behind it where
-// the library can compute them.
+// the library can compute them; a product of bytes takes all elements that are computed of it.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ struct Group {
     kFused,        // of elements, with at most one op over rows
     kConvolution,  // the first node and what is behind it
     kProduct,
+    kIntegers,  // a product of bytes and what is computed of its results, element by element
   };
   Kind kind = Kind::kSingle;
   std::vector<NodeId> nodes;  // in the order of the graph; the last one is the group's place

@@ -23,6 +23,8 @@ const LoweringRegistry& LoweringRegistry::get() {
     add_linear(all);
     add_attention(all);
     add_quantized(all);
+    add_gradients(all);
+    add_scatters(all);
     return all;
   }();
   return registry;
@@ -59,6 +61,7 @@ void emit_group(Planner& planner, const Group& group) {
       emit_product(planner, group);
       return;
     case Group::Kind::kFused:
+    case Group::Kind::kIntegers:
       emit_fused(planner, group);
       return;
     case Group::Kind::kSingle:

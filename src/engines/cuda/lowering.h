@@ -54,6 +54,8 @@ void add_windows(LoweringRegistry& registry);
 void add_linear(LoweringRegistry& registry);
 void add_attention(LoweringRegistry& registry);
 void add_quantized(LoweringRegistry& registry);
+void add_gradients(LoweringRegistry& registry);
+void add_scatters(LoweringRegistry& registry);
 
 // Whether the engine computes the node on a device.
 Support supports_node(const GraphView& graph, NodeId node);
@@ -62,6 +64,9 @@ Support supports_node(const GraphView& graph, NodeId node);
 void emit_group(Planner& planner, const Group& group);
 void emit_convolution(Planner& planner, const Group& group);
 void emit_product(Planner& planner, const Group& group);
+// QuantizeLinear's expression with a factor instead of a divisor: what lies close to the middle of
+// two steps may go to the other one.
+std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x);
 // Of kAttentionOp (attention.h).
 void emit_attention(Planner& planner, const NodeView& node);
 

@@ -100,12 +100,44 @@ void drop_unread_steps(Plan& plan) {
   plan.steps = std::move(kept);
 }
 
+// The last steps may write results where the caller wants them.
+void find_direct_results(Plan& plan) {
+  constexpr std::size_t kMostSteps = 4;  // as they are queued one by one
+  // What is smaller is copied faster than a library's call takes.
+  constexpr std::size_t kLarge = std::size_t{1} << 20;
+  const auto count_of = [&](int buffer, std::vector<int> Step::*list) {
+    return std::count_if(plan.steps.begin(), plan.steps.end(), [&](const Step& step) {
+      return std::find((step.*list).begin(), (step.*list).end(), buffer) != (step.*list).end();
+    });
+  };
+  for (std::size_t s = plan.steps.size(); s-- > 0;) {
+    Step& step = plan.steps[s];
+    if (plan.steps.size() - s > kMostSteps) return;
+    const bool is_kernel = std::holds_alternative<KernelStep>(step.work);
+    const bool fits = std::all_of(step.writes.begin(), step.writes.end(), [&](int b) {
+      const Buffer& buffer = plan.buffers[static_cast<std::size_t>(b)];
+      return buffer.place == Buffer::Place::kOutput && (is_kernel || buffer.bytes >= kLarge) &&
+             count_of(b, &Step::writes) == 1 && count_of(b, &Step::reads) == 0;
+    });
+    if (!fits) return;
+    step.direct = true;
+    for (const int b : step.writes) plan.buffers[static_cast<std::size_t>(b)].direct = true;
+  }
+}
+
 }  // namespace
+
+std::string source_of(const Plan& plan) {
+  std::string text = plan.definitions;
+  for (const std::string& code : plan.kernel_codes) text += code;
+  return text;
+}
 
 void lay_out(Plan& plan) {
   constexpr std::size_t kAlignment = 256;  // as memory of CUDA's is
   drop_unread_steps(plan);
   find_constants(plan);
+  find_direct_results(plan);
   std::vector<std::size_t> first(plan.buffers.size(), plan.steps.size());
   std::vector<std::size_t> last(plan.buffers.size(), 0);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
@@ -128,6 +160,11 @@ void lay_out(Plan& plan) {
           buffer.place == Buffer::Place::kConstant ? plan.constant_bytes : plan.loading_bytes;
       plan.offsets[b] = end;
       end += bytes;
+      continue;
+    }
+    if (buffer.direct) {
+      plan.offsets[b] = plan.direct_bytes;
+      plan.direct_bytes += bytes;
       continue;
     }
     // Inputs are there before the first step, and outputs until they have been copied.

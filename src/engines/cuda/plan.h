@@ -41,6 +41,7 @@ struct Buffer {
   Place place = Place::kTemporary;
   std::size_t bytes = 0;
   std::size_t index = 0;                       // of kInput and kOutput: which
+  bool direct = false;                         // a result that lies where the caller wants it
   std::shared_ptr<const TensorView> constant;  // a given one
 };
 
@@ -63,6 +64,12 @@ struct KernelStep {
   std::string kernel;
   Grid grid;
   std::vector<View> reads, writes;
+  // Others that compute the same, of which the fastest is taken.
+  struct Way {
+    std::string kernel;
+    Grid grid;
+  };
+  std::vector<Way> others = {};
 };
 
 enum class Activation : std::uint8_t { kNone, kRelu, kGeluTanh };
@@ -85,8 +92,11 @@ struct ProductStep {
   Activation activation = Activation::kNone;
 };
 
-// y = activation(conv(x, w) + bias + residual), as cuDNN has it.
+// y = activation(conv(x, w) + bias + residual), as cuDNN has it; or of a y that is given the x or
+// the w that it changes with, by how much.
 struct ConvolutionStep {
+  enum class Result : std::uint8_t { kY, kX, kW };
+  Result result = Result::kY;
   View x, w, y;
   std::optional<View> bias, residual;
   std::vector<std::int64_t> strides, dilations, pads_begin, pads_end;
@@ -109,6 +119,7 @@ struct Step {
   std::variant<KernelStep, ProductStep, ConvolutionStep, AttentionStep> work;
   std::vector<int> reads, writes;  // buffers
   bool once = false;               // it makes constants of constants
+  bool direct = false;             // it writes such results, behind all others
 };
 
 struct Plan {
@@ -116,14 +127,20 @@ struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<View> inputs, outputs;           // of the function, row-major
-  std::string source;                          // CUDA C++ of all kernels
+  std::string definitions;                     // CUDA C++ that the kernels' code calls
+  std::vector<std::string> kernel_codes;       // and that of each kernel
   std::map<std::string, std::string> kernels;  // each one's part of it, by name
 
   // Where a buffer lies in its block of memory: temporaries and what crosses the border in one,
   // what is constant in another, what is only needed to load in a third.
   std::vector<std::size_t> offsets;
   std::size_t arena_bytes = 0, constant_bytes = 0, loading_bytes = 0;
+  // Of direct results, which have no place in the arena: behind it, where steps are only timed.
+  std::size_t direct_bytes = 0;
 };
+
+// CUDA C++ of the function.
+std::string source_of(const Plan& plan);
 
 // Finds out what is constant, and fills in `offsets` and the sizes.
 void lay_out(Plan& plan);

@@ -135,37 +135,57 @@ std::optional<std::string> Planner::scalar(ValueId value) const {
 
 void Planner::kernel(const std::string& what, const Grid& grid, std::vector<View> reads,
                      std::vector<View> writes, const std::string& body) {
+  kernel(what, {{grid, body}}, std::move(reads), std::move(writes));
+}
+
+void Planner::kernel(const std::string& what, const std::vector<KernelWay>& ways,
+                     std::vector<View> reads, std::vector<View> writes) {
   if (reads.size() + writes.size() > kMostPointers) {
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("cuda: {}: a kernel of {} operands", what, reads.size()));
   }
-  constexpr unsigned kMostBlocks = 65535;  // along y and z
-  if (grid.y > kMostBlocks || grid.z > kMostBlocks) {
-    throw Error(ErrorCode::kUnsupported, fmt::format("cuda: {}: too large for a grid", what));
-  }
-  std::string text = "(Args a) {\n";
+  std::string operands = "(Args a) {\n";
   for (std::size_t i = 0; i < reads.size(); ++i) {
-    text += fmt::format("const {0}* __restrict__ p{1} = (const {0}*)a.p[{1}];\n",
-                        stored_type(reads[i].dtype), i);
+    operands += fmt::format("const {0}* __restrict__ p{1} = (const {0}*)a.p[{1}];\n",
+                            stored_type(reads[i].dtype), i);
   }
   for (std::size_t i = 0; i < writes.size(); ++i) {
-    text += fmt::format("{0}* __restrict__ q{1} = ({0}*)a.p[{2}];\n", stored_type(writes[i].dtype),
-                        i, reads.size() + i);
+    operands += fmt::format("{0}* __restrict__ q{1} = ({0}*)a.p[{2}];\n",
+                            stored_type(writes[i].dtype), i, reads.size() + i);
   }
-  text += body + "}\n";
-  const std::string key = fmt::format("{}{}", grid.threads, text);
-  const auto [at, is_new] = kernels_.try_emplace(key, fmt::format("k{}", kernels_.size()));
-  if (is_new) {
-    plan_.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}",
-                                grid.threads, at->second, text);
-    plan_.kernels[at->second] = key;
+  KernelStep work;
+  for (const KernelWay& way : ways) {
+    constexpr unsigned kMostBlocks = 65535;  // along y and z
+    if (way.grid.y > kMostBlocks || way.grid.z > kMostBlocks) {
+      throw Error(ErrorCode::kUnsupported, fmt::format("cuda: {}: too large for a grid", what));
+    }
+    const std::string text = operands + way.body + "}\n";
+    const std::string key = fmt::format("{}{}", way.grid.threads, text);
+    const auto [at, is_new] = kernels_.try_emplace(key, kernel_name(kernels_.size()));
+    if (is_new) {
+      plan_.kernel_codes.push_back(
+          fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", way.grid.threads,
+                      at->second, text));
+      plan_.kernels[at->second] = key;
+    }
+    if (&way == &ways.front()) {
+      work.kernel = at->second, work.grid = way.grid;
+    } else {
+      work.others.push_back({at->second, way.grid});
+    }
   }
   Step made;
   made.what = what;
   for (const View& read : reads) made.reads.push_back(read.buffer);
   for (const View& write : writes) made.writes.push_back(write.buffer);
-  made.work = KernelStep{at->second, grid, std::move(reads), std::move(writes)};
+  work.reads = std::move(reads);
+  work.writes = std::move(writes);
+  made.work = std::move(work);
   step(std::move(made));
+}
+
+void Planner::define_code(const std::string& code) {
+  if (code_.insert(code).second) plan_.definitions += code;
 }
 
 void Planner::elementwise(const std::string& what, std::vector<View> reads, const View& to,
@@ -247,7 +267,7 @@ void Planner::bind_outputs() {
 
 Plan Planner::run() {
   plan_.name = function_.name;
-  plan_.source = prelude();
+  plan_.definitions = prelude();
   bind_inputs();
   for (const ValueId constant : graph_.constants()) {
     // Those that decide about sizes, and texts, are on no device.

@@ -16,6 +16,9 @@
 
 namespace xrt::cuda {
 
+// Of the one that is number `index` in its plan.
+inline std::string kernel_name(std::size_t index) { return "k" + std::to_string(index); }
+
 // Addresses that a kernel can take.
 inline constexpr std::size_t kMostPointers = 24;
 // Threads of a block, where nothing else speaks.
@@ -58,6 +61,16 @@ class Planner {
   // their first elements. Equal kernels are written once.
   void kernel(const std::string& what, const Grid& grid, std::vector<View> reads,
               std::vector<View> writes, const std::string& body);
+  // Of several that compute the same, as the grids and bodies go; those first that are held for the
+  // fastest.
+  struct KernelWay {
+    Grid grid;
+    std::string body;
+  };
+  void kernel(const std::string& what, const std::vector<KernelWay>& ways, std::vector<View> reads,
+              std::vector<View> writes);
+  // Code that kernels from now on call, written once.
+  void define_code(const std::string& code);
   // One thread per element of `to`. `body` gets the names of its logical coordinates and gives the
   // statements that end in "q0[at] = …;".
   using Elementwise = std::function<std::string(const std::vector<std::string>& coordinates)>;
@@ -80,6 +93,7 @@ class Planner {
   Plan plan_;
   std::map<ValueId, View> views_;
   std::map<std::string, std::string> kernels_;  // body → name
+  std::set<std::string> code_;                  // of define_code()
   std::string what_;
 };
 

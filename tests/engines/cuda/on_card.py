@@ -26,10 +26,13 @@ FOLDER = ROOT / "docs" / "gpu"
 
 
 def checks() -> int:
-    """How many of cuda_checks.py pass; ends the process where one does not."""
+    """How many of the checks pass; ends the process where one does not."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     run = subprocess.run(
-        [*command, HERE / "cuda_checks.py"], capture_output=True, text=True, check=False
+        [*command, *sorted((HERE / "checks").glob("*.py"))],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     print(run.stdout[-3000:], run.stderr[-1000:], flush=True)
     if run.returncode != 0:
@@ -73,7 +76,7 @@ def record(passed: int, report: dict[str, Any], unexplained: list[str]) -> None:
         "",
         f"Made by `{facts['command']}` on: {facts['card']}.",
         "",
-        f"- {passed} checks of `tests/engines/cuda/cuda_checks.py` pass, beside ONNX Runtime on "
+        f"- {passed} checks of `tests/engines/cuda/checks` pass, beside ONNX Runtime on "
         "the CPU: float32 without TF32 within 1e-4, float16 convolutions within 2⁻⁸ of the largest "
         "value, attention as a whole, quantised models, functions from the cache, sizes of a "
         "range, memory that is not enough, no GPU, eight threads, tensors on the card.",

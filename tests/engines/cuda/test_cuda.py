@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+CHECKS = sorted((HERE / "checks").glob("*.py"))
 STANDINS = HERE.parents[1] / "lite" / "standin"
+SUPPORT = HERE.parents[1] / "support"
 GENERATIONS = (75, 80, 90, 100, 120)  # compute capabilities, without the point
 
 
@@ -47,12 +49,13 @@ def standins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("libraries", ["without libraries", "with libraries"])
-def test_checks_with_stand_ins(standins: dict[str, str], libraries: str) -> None:
-    checks = [sys.executable, "-m", "pytest", "-q", HERE / "cuda_checks.py"]
+@pytest.mark.parametrize("checks", [file.stem for file in CHECKS])
+def test_checks_with_stand_ins(standins: dict[str, str], checks: str, libraries: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", HERE / "checks" / f"{checks}.py"]
     folder = Path(standins["XRT_NVRTC"]).parent if libraries == "with libraries" else Path("/none")
     also = {"XRT_CUDNN": f"{folder}/libcudnn.so", "XRT_CUBLASLT": f"{folder}/libcublaslt.so"}
     run = subprocess.run(
-        [*checks, "-p", "no:cacheprovider"], env=standins | also, capture_output=True, text=True
+        [*command, "-p", "no:cacheprovider"], env=standins | also, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
     assert " passed" in run.stdout
@@ -63,7 +66,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import numpy as np
-import cuda_checks as c
+import cuda_models as c
 folder = Path(sys.argv[2])
 nodes = [c.node("Add", "x y", "a"), c.node("Softmax", "a", "b"),
          c.node("ReduceMean", "b axes", "d"), c.node("MatMul", "b y", "e"),
@@ -87,7 +90,7 @@ def test_sources_compile_for_each_generation(standins: dict[str, str], tmp_path:
     ]
     if not found:
         pytest.skip("nvidia-cuda-nvrtc is not installed")
-    subprocess.run([sys.executable, "-c", SCRIPT, HERE, tmp_path], env=standins, check=True)
+    subprocess.run([sys.executable, "-c", SCRIPT, SUPPORT, tmp_path], env=standins, check=True)
     sources = sorted(tmp_path.glob("*/*.cu"))
     assert len(sources) == 2
     for helper in found[-1].parent.glob("libnvrtc-builtins.so.*"):

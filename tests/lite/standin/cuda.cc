@@ -242,6 +242,9 @@ EXPORT int cuModuleGetFunction(Function** out, Module* m, const char* name) {
   *out = &m->functions.emplace_back(Function{m, reinterpret_cast<Kernel>(symbol), name});
   return 0;
 }
+EXPORT int cuFuncSetAttribute(Function*, int attribute, int) {
+  return attribute == 8 ? 0 : kInvalidValue;
+}
 EXPORT int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
   void* p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (p == nullptr) return kOutOfMemory;

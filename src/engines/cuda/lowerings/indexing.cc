@@ -259,23 +259,22 @@ Support needs_whole_indices(const GraphView& graph, const NodeView& node) {
 
 // Trilu: what is above or below a diagonal becomes zero.
 void trilu(Planner& planner, const NodeView& node) {
-  const GraphView& graph = planner.graph();
   const View from = planner.view(node.input(0));
   const View to = planner.temporary_for(node.output(0));
-  const std::vector<std::int64_t> given = numbers(graph, node, 1);
-  const std::int64_t k = given.empty() ? 0 : given[0];
+  std::vector<View> reads{from};
+  std::string k = "0";
+  if (node.input(1).valid()) {
+    reads.push_back(planner.view(node.input(1)));
+    k = "(i64)p1[0]";
+  }
   const bool upper = node.attr_int("upper", 1) != 0;
-  planner.elementwise(planner.what(), {from}, to, [&](const Coordinates& c) {
+  planner.elementwise(planner.what(), reads, to, [&](const Coordinates& c) {
     const std::string distance = fmt::format("{} - {}", c[c.size() - 1], c[c.size() - 2]);
     const std::string zero = stored(from.dtype, literal(from.dtype, std::int64_t{0}));
-    return fmt::format("q0[at] = {} {} {}ll ? p0[{}] : {};\n", distance, upper ? ">=" : "<=", k,
+    return fmt::format("q0[at] = {} {} {} ? p0[{}] : {};\n", distance, upper ? ">=" : "<=", k,
                        at(from, c), zero);
   });
   planner.define(node.output(0), to);
-}
-
-Support supports_trilu(const GraphView& graph, const NodeView& node) {
-  return needs_constant(graph, node, 1, "diagonal");
 }
 
 }  // namespace
@@ -285,7 +284,7 @@ void add_indexing(LoweringRegistry& registry) {
   registry.add("GatherElements", {.supports = needs_whole_indices, .emit = gather_elements});
   registry.add("Pad", {.supports = supports_pad, .emit = pad});
   registry.add("Resize", {.supports = supports_resize, .emit = resize});
-  registry.add("Trilu", {.supports = supports_trilu, .emit = trilu});
+  registry.add("Trilu", {.emit = trilu});
 }
 
 }  // namespace xrt::cuda

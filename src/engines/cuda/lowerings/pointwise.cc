@@ -272,9 +272,6 @@ void add_others(LoweringRegistry& registry) {
   registry.add("BatchNormalization",
                {.supports =
                     [](const GraphView& graph, const NodeView& node) {
-                      if (node.attr_int("training_mode", 0) != 0) {
-                        return Support::no("it computes no statistics");
-                      }
                       if (graph.type(node.input(0)).rank() < 2) {
                         return Support::no("there are no channels");
                       }

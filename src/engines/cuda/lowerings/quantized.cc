@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engines/cuda/code.h"
+#include "engines/cuda/integers.h"
 #include "engines/cuda/lowering.h"
 
 namespace xrt::cuda {
@@ -48,19 +49,26 @@ Support supports_quantize(const GraphView& graph, const NodeView& node) {
 
 bool has_zero(const Names& x) { return x.size() > 2 && !x[2].empty(); }
 
-std::string dequantize(const GraphView& /*graph*/, const NodeView& /*node*/, const Names& x) {
+std::string dequantize(const GraphView& graph, const NodeView& node, const Names& x) {
   if (!has_zero(x)) return fmt::format("(float){} * {}", x[0], x[1]);
-  return fmt::format("(float)((i64){} - (i64){}) * {}", x[0], x[2], x[1]);
+  const bool is_wide = graph.type(node.input(0)).dtype() == DType::kInt32;
+  return fmt::format("(float)(({0}){1} - ({0}){2}) * {3}", is_wide ? "i64" : "int", x[0], x[2],
+                     x[1]);
 }
 
-std::string quantize(const GraphView& graph, const NodeView& node, const Names& x) {
+std::string quantised(const GraphView& graph, const NodeView& node, const Names& x,
+                      const std::string& quotient) {
   const DType to = graph.type(node.output(0)).dtype();
   const bool is_signed = to == DType::kInt8 || to == DType::kInt16;
   const int bits = bit_width(to);
   const std::int64_t low = is_signed ? -(std::int64_t{1} << (bits - 1)) : 0;
   const std::int64_t high = (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
   const std::string zero = has_zero(x) ? fmt::format(" + (float){}", x[2]) : "";
-  return fmt::format("fminf(fmaxf(rintf({} / {}){}, {}.0f), {}.0f)", x[0], x[1], zero, low, high);
+  return fmt::format("fminf(fmaxf(rintf({}){}, {}.0f), {}.0f)", quotient, zero, low, high);
+}
+
+std::string quantize(const GraphView& graph, const NodeView& node, const Names& x) {
+  return quantised(graph, node, x, fmt::format("{} / {}", x[0], x[1]));
 }
 
 // Where a scale or a zero point per axis lies in the result.
@@ -76,7 +84,14 @@ std::optional<std::size_t> parameter_axis(const GraphView& graph, const NodeView
 
 }  // namespace
 
+std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x) {
+  return quantised(graph, node, x, fmt::format("{} * (1.0f / {})", x[0], x[1]));
+}
+
 void add_quantized(LoweringRegistry& registry) {
+  // These are written out before anything is planned (integers.h).
+  registry.add("QLinearConv", {.supports = supports_quantised});
+  registry.add("QLinearMatMul", {.supports = supports_quantised});
   registry.add("DequantizeLinear", {.supports = supports_dequantize,
                                     .expression = dequantize,
                                     .operands = 3,

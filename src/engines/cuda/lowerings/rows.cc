@@ -14,7 +14,8 @@ Support supports_rows(const GraphView& graph, const NodeView& node) {
     return Support::no(fmt::format("there is no kernel of it for {}", to_string(type.dtype())));
   }
   if (type.rank() == 0) return Support::no("its operand has no axis");
-  for (std::size_t i = 1; i < node.outputs().size(); ++i) {
+  const bool is_written_out = node.op() == "LayerNormalization";  // with statistics (training.h)
+  for (std::size_t i = 1; i < node.outputs().size() && !is_written_out; ++i) {
     if (node.output(i).valid()) return Support::no("its further results are not computed");
   }
   if (node.op() == "InstanceNormalization" && type.rank() < 3) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and pools. Convolutions of half precision lie channels last, as tensor cores want
 // them, and are cuDNN's where it is there.
+#include "engines/cuda/windows.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,15 +13,10 @@
 #include "engines/cuda/chains.h"
 #include "engines/cuda/code.h"
 #include "engines/cuda/fused.h"
+#include "engines/cuda/layouts.h"
 #include "engines/cuda/lowering.h"
 
 namespace xrt::cuda {
-namespace {
-
-// Strides, dilations and pads are written out in canonical nodes.
-struct Window {
-  std::vector<std::int64_t> kernel, strides, dilations, begin, end;
-};
 
 std::optional<Window> window_of(const GraphView& graph, const NodeView& node) {
   const std::size_t n = graph.type(node.input(0)).rank() - 2;
@@ -38,39 +35,7 @@ std::optional<Window> window_of(const GraphView& graph, const NodeView& node) {
   return window;
 }
 
-// Channels last: batch, plane, channels.
-std::vector<std::size_t> channels_last(std::size_t rank) {
-  std::vector<std::size_t> order{0};
-  for (std::size_t i = 2; i < rank; ++i) order.push_back(i);
-  order.push_back(1);
-  return order;
-}
-
-bool lies_in_order(const View& view, const std::vector<std::size_t>& order) {
-  std::int64_t stride = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    if (view.dims[order[i]] != 1 && view.strides[order[i]] != stride) return false;
-    stride *= view.dims[order[i]];
-  }
-  return true;
-}
-
-// With the strides of single axes as the order has them.
-View in_order(View view, const std::vector<std::size_t>& order) {
-  std::int64_t stride = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    view.strides[order[i]] = stride;
-    stride *= view.dims[order[i]];
-  }
-  return view;
-}
-
-View brought_to(Planner& planner, const View& from, const std::vector<std::size_t>& order) {
-  if (lies_in_order(from, order)) return in_order(from, order);
-  const View made = planner.temporary(from.dtype, from.dims, order);
-  planner.copy("a layout for " + planner.what(), from, made);
-  return made;
-}
+namespace {
 
 Support supports_convolution(const GraphView& graph, const NodeView& node) {
   const TypeView type = graph.type(node.input(0));
@@ -126,7 +91,7 @@ Support supports_pool(const GraphView& graph, const NodeView& node) {
   const TypeView type = graph.type(node.input(0));
   if (node.output(1).valid()) return Support::no("it gives indices");
   if (type.rank() < 3) return Support::no("it has no plane");
-  if (node.op() == "AveragePool" && !is_float(type.dtype())) {
+  if (node.op() != "MaxPool" && !is_float(type.dtype())) {
     return Support::no(fmt::format("there is no kernel of it for {}", to_string(type.dtype())));
   }
   return window_of(graph, node) ? Support::yes() : Support::no("its padding is not written out");
@@ -139,6 +104,8 @@ void pool(Planner& planner, const NodeView& node) {
   View y = planner.temporary_for(node.output(0));
   if (x.is_dense()) y = planner.temporary(x.dtype, y.dims, axes_by_stride(x));
   const bool is_max = node.op() == "MaxPool";
+  const bool is_norm = node.op() == "LpPool";  // the p-th root of a sum of p-th powers
+  const std::int64_t power = node.attr_int("p", 2);
   const bool with_pads = node.attr_int("count_include_pad", 0) != 0;
   const std::size_t n = window.kernel.size();
   const std::string_view type = computed_type(x.dtype);
@@ -167,10 +134,14 @@ void pool(Planner& planner, const NodeView& node) {
       for (std::size_t i = 0; with_pads && i < n; ++i) {
         inside += fmt::format(" && s{0} >= 0 && s{0} < {1}ll", i, x.dims[i + 2]);
       }
-      text += fmt::format("++count;\nif ({}) sum += {};\n", inside, value);
+      const std::string term =
+          is_norm ? fmt::format("({0})pow(fabs((double){1}), {2}.0)", type, value, power) : value;
+      text += fmt::format("++count;\nif ({}) sum += {};\n", inside, term);
     }
     text += std::string(n, '}') + "\n";
-    return text + fmt::format("q0[at] = {};\n", stored(x.dtype, is_max ? "best" : "sum / count"));
+    std::string result = is_max ? "best" : "sum / count";
+    if (is_norm) result = fmt::format("({})pow((double)sum, 1.0 / {}.0)", type, power);
+    return text + fmt::format("q0[at] = {};\n", stored(x.dtype, result));
   });
   planner.define(node.output(0), y);
 }
@@ -253,6 +224,7 @@ void emit_convolution(Planner& planner, const Group& group) {
 void add_windows(LoweringRegistry& registry) {
   registry.add("Conv", {.supports = supports_convolution, .emit = convolve});
   registry.add("MaxPool", {.supports = supports_pool, .emit = pool});
+  registry.add("LpPool", {.supports = supports_pool, .emit = pool});
   registry.add("AveragePool", {.supports = supports_pool, .emit = pool});
 }
 

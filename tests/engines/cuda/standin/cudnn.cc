@@ -30,6 +30,8 @@ enum Kind {
   kHeuristicKind = 4,
   kPlanKind = 5,
   kConvolutionForwardKind = 10,
+  kConvolutionBackwardFilterKind = 11,
+  kConvolutionBackwardDataKind = 12,
   kPointwiseOperationKind = 13,
   kGraphKind = 15,
   kPackKind = 16,
@@ -135,7 +137,11 @@ class Run {
     } else if (o.kind == kPointwiseOperationKind) {
       pointwise(o);
     } else if (o.kind == kConvolutionForwardKind) {
-      convolve(o);
+      convolve(o.inner(702), o.inner(703), o.inner(704), o.inner(705), nullptr);
+    } else if (o.kind == kConvolutionBackwardDataKind) {
+      convolve(o.inner(708), o.inner(709), o.inner(710), o.inner(711), &o.inner(710));
+    } else if (o.kind == kConvolutionBackwardFilterKind) {
+      convolve(o.inner(714), o.inner(715), o.inner(716), o.inner(717), &o.inner(715));
     } else {
       attention(o);
     }
@@ -263,13 +269,15 @@ class Run {
     });
   }
 
-  void convolve(const Descriptor& o) {
-    const Descriptor& how = o.inner(702);
-    const Descriptor &w = o.inner(703), &x = o.inner(704), &y = o.inner(705);
+  // y, or that of `changed`, w or x, of which it is made.
+  void convolve(const Descriptor& how, const Descriptor& w, const Descriptor& x,
+                const Descriptor& y, const Descriptor* changed) {
     const Dims kernel = dims(w), from = dims(x), to = dims(y);
     const Dims dilations = how.all<std::int64_t>(102), strides = how.all<std::int64_t>(103),
                before = how.all<std::int64_t>(105);
     const std::int64_t of_group = kernel[0] / (from[1] / kernel[1]);
+    std::map<Dims, double> sums;
+    if (changed != nullptr) each(dims(*changed), [&](const Dims& at) { sums[at] = 0; });
     each(to, [&](const Dims& at) {
       double sum = 0;
       Dims sizes = kernel;
@@ -283,10 +291,17 @@ class Run {
           at_x[i] = at[i] * strides[i - 2] - before[i - 2] + tap[i] * dilations[i - 2];
           if (at_x[i] < 0 || at_x[i] >= from[i]) return;
         }
-        sum += get(x, at_x) * get(w, at_w);
+        if (changed == nullptr) {
+          sum += get(x, at_x) * get(w, at_w);
+        } else if (changed == &w) {
+          sums[at_w] += get(x, at_x) * get(y, at);
+        } else {
+          sums[at_x] += get(w, at_w) * get(y, at);
+        }
       });
-      put(y, at, sum);
+      if (changed == nullptr) put(y, at, sum);
     });
+    for (const auto& [at, sum] : sums) put(*changed, at, sum);
   }
 
   void attention(const Descriptor& o) {
@@ -372,7 +387,8 @@ EXPORT int cudnnBackendFinalize(Descriptor* d) {
   if (d->kind != kGraphKind) return 0;
   const char* refused = std::getenv("XRT_STANDIN_CUDNN_REFUSES");
   for (const auto& operation : d->at(801).descriptors) {
-    const bool is_convolution = operation->kind == kConvolutionForwardKind;
+    const bool is_convolution = operation->kind >= kConvolutionForwardKind &&
+                                operation->kind <= kConvolutionBackwardDataKind;
     const std::string what = is_convolution ? "convolution" : "attention";
     const bool tells = is_convolution || operation->kind == kMatmulOperationKind ||
                        operation->kind == kAttentionKind;

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines/cuda/integer_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "device/cuda/source.h"
+
+namespace xrt::cuda {
+namespace {
+
+// Rows of a stage begin in different banks.
+constexpr int kGap = 16;
+// Sums leave through shared memory, 16 rows of each warp at a time.
+constexpr int kSumGap = 8;
+
+constexpr const char* kSums = R"cuda(
+struct alignas(16) Word4 { int v[4]; };
+struct alignas(8) Word2 { int v[2]; };
+#ifdef __CUDACC_RTC__
+extern __shared__ Word4 integer_memory_[];
+#define INTEGER_MEMORY(bytes) (u8*)integer_memory_
+#else
+#define INTEGER_MEMORY(bytes) memory_of<bytes>()
+template <int bytes> inline u8* memory_of() {
+  static Word4 memory[bytes / 16];
+  return (u8*)memory;
+}
+#endif
+
+// Where the window of a row begins, and where its picture does.
+struct IntegerRow { int h, w; i64 from; };
+template <class P> __device__ inline void start_row(IntegerRow& row, int m) {
+  if (m >= P::m) {
+    row.h = -(1 << 28), row.w = 0, row.from = -1;
+    return;
+  }
+  if constexpr (P::window) {
+    const int w = m % P::ow, h = m / P::ow % P::oh, n = m / P::ow / P::oh;
+    row.h = h * P::sh - P::ph, row.w = w * P::sw - P::pw;
+    row.from = (i64)n * (P::ih * P::iw) * P::c;
+  } else {
+    row.from = (i64)m * P::k;
+  }
+}
+template <class P> __device__ inline const u8* find_terms(const u8* x, const IntegerRow& row, int k) {
+  if constexpr (P::window) {
+    const int c = k % P::c, at = k / P::c;
+    const int h = row.h + at / P::kw * P::dh, w = row.w + at % P::kw * P::dw;
+    const bool inside = k < P::k && (unsigned)h < (unsigned)P::ih && (unsigned)w < (unsigned)P::iw;
+    return inside ? x + row.from + ((i64)h * P::iw + w) * P::c + c : nullptr;
+  } else {
+    return k < P::k && row.from >= 0 ? x + row.from + k : nullptr;
+  }
+}
+
+template <class P, class Finish>
+__device__ inline void integer_sums(const u8* x, const u8* w, const Finish& finish) {
+  enum {
+    bm = P::bm, bn = P::bn, bk = P::bk, pieces = bk / 16,
+    threads = P::wm * P::wn * P::wk * 32, pitch = bk + kGap, stage_bytes = (bm + bn) * pitch,
+    la = (bm * pieces + threads - 1) / threads, lb = (bn * pieces + threads - 1) / threads,
+    all = (P::k + 15) / 16, columns = (P::n + 7) / 8, steps = (all + pieces - 1) / pieces,
+    mt = bm / P::wm / 16, nt = bn / P::wn / 8,
+    rows_out = P::wm * 16, sum_pitch = bn + kSumGap,
+    sum_bytes = P::wk * rows_out * sum_pitch * 4, ring_bytes = P::stages * stage_bytes,
+    zero = P::x_zero
+  };
+  typedef TensorCore<0, P::x_signed != 0> Core;
+  u8* const memory = INTEGER_MEMORY((sum_bytes > ring_bytes ? sum_bytes : ring_bytes));
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, g = lane >> 2, t = lane & 3;
+  // Blocks that run together share columns and rows: as many tiles of columns as there are go first.
+  const int tiles_n = (P::n + bn - 1) / bn;
+  const int m0 = (int)(blockIdx.x / tiles_n) * bm, n0 = (int)(blockIdx.x % tiles_n) * bn;
+  const int warp_m = warp % P::wm, warp_n = warp / P::wm % P::wn, warp_k = warp / P::wm / P::wn;
+
+  IntegerRow rows[la];
+#pragma unroll
+  for (int i = 0; i < la; ++i) start_row<P>(rows[i], m0 + (tid + i * threads) / pieces);
+
+  auto fetch = [&](int step) {
+    u8* const to = memory + step % P::stages * stage_bytes;
+#pragma unroll
+    for (int i = 0; i < la; ++i) {
+      const int e = tid + i * threads;
+      if ((bm * pieces) % threads != 0 && e >= bm * pieces) break;
+      const int k = (step * pieces + e % pieces) * 16;
+#pragma unroll
+      for (int u = 0; u < 16; u += P::unit) {
+        u8* const place = to + e / pieces * pitch + e % pieces * 16 + u;
+        const u8* from = find_terms<P>(x, rows[i], k + u);
+        if (from) {
+          stage<P::unit>(place, from);
+        } else {
+          for (int j = 0; j < P::unit / 4; ++j)
+            ((unsigned*)place)[j] = (unsigned)(zero & 255) * 0x01010101u;
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < lb; ++i) {
+      const int e = tid + i * threads;
+      if ((bn * pieces) % threads != 0 && e >= bn * pieces) break;
+      const int eight = e / (8 * pieces), piece = e / 8 % pieces, n = e % 8;
+      u8* const place = to + (bm + eight * 8 + n) * pitch + piece * 16;
+      const int from_n = n0 / 8 + eight, from_k = step * pieces + piece;
+      if (from_n < columns && from_k < all) {
+        stage<16>(place, w + ((i64)(from_n * all + from_k) * 8 + n) * 16);
+      } else {
+        *(Word4*)place = Word4{{0, 0, 0, 0}};
+      }
+    }
+  };
+
+  int sums[mt][nt][4];
+#pragma unroll
+  for (int i = 0; i < mt; ++i)
+#pragma unroll
+    for (int j = 0; j < nt; ++j)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums[i][j][c] = 0;
+#pragma unroll
+  for (int s = 0; s < P::stages - 1; ++s) {
+    if (s < steps) fetch(s);
+    close_stage();
+  }
+  for (int step = 0; step < steps; ++step) {
+    wait_stages<P::stages - 2>();
+    __syncthreads();  // this stage is there, and the one before it is free
+    if (step + P::stages - 1 < steps) fetch(step + P::stages - 1);
+    close_stage();
+    const u8* const here = memory + step % P::stages * stage_bytes;
+#pragma unroll
+    for (int s = 0; s < bk / 32 / P::wk; ++s) {
+      const int k = (s * P::wk + warp_k) * 32;
+      unsigned l[mt][4], r[nt / 2][4];  // r[j]: two eights of columns
+#pragma unroll
+      for (int i = 0; i < mt; ++i)
+        load_rows(l[i], here, (warp_m * mt * 16 + i * 16 + lane % 16) * pitch + k + lane / 16 * 16);
+#pragma unroll
+      for (int j = 0; j < nt / 2; ++j)
+        load_rows(r[j], here,
+                  (bm + warp_n * nt * 8 + j * 16 + lane / 16 * 8 + lane % 8) * pitch + k +
+                      lane / 8 % 2 * 16);
+#pragma unroll
+      for (int i = 0; i < mt; ++i)
+#pragma unroll
+        for (int j = 0; j < nt; ++j) Core::add(sums[i][j], l[i], r[j / 2] + j % 2 * 2);
+    }
+  }
+  wait_stages<0>();
+  int* const out = (int*)memory;
+#pragma unroll
+  for (int i = 0; i < mt; ++i) {
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < nt; ++j)
+#pragma unroll
+      for (int c = 0; c < 4; c += 2)
+        *(Word2*)(out + (warp_k * rows_out + warp_m * 16 + g + c / 2 * 8) * sum_pitch +
+                  (warp_n * nt + j) * 8 + 2 * t) = Word2{{sums[i][j][c], sums[i][j][c + 1]}};
+    __syncthreads();
+    for (int e = tid; e < rows_out * bn / 4; e += threads) {
+      const int at = e / (bn / 4), c = e % (bn / 4) * 4, n = n0 + c;
+      const int row = m0 + (at / 16 * mt + i) * 16 + at % 16;
+      if (row >= P::m || n >= P::n) continue;
+      Word4 v = *(const Word4*)(out + at * sum_pitch + c);
+      for (int s = 1; s < P::wk; ++s) {
+        const Word4 more = *(const Word4*)(out + (s * rows_out + at) * sum_pitch + c);
+        for (int j = 0; j < 4; ++j) v.v[j] += more.v[j];
+      }
+      finish(row, n, v.v);
+    }
+  }
+}
+)cuda";
+
+constexpr auto kTiles = std::to_array<IntegerTile>({{256, 128, 4, 2, 1, 64, 4},
+                                                    {128, 128, 2, 4, 1, 128, 3},
+                                                    {128, 64, 2, 2, 1, 128, 3},
+                                                    {64, 128, 2, 4, 1, 64, 4},
+                                                    {64, 64, 2, 2, 1, 128, 4},
+                                                    {128, 128, 2, 4, 1, 64, 4},
+                                                    {256, 64, 4, 2, 1, 64, 4},
+                                                    {128, 64, 4, 2, 1, 64, 4},
+                                                    {64, 64, 2, 2, 2, 64, 4},
+                                                    {64, 32, 2, 1, 4, 128, 3},
+                                                    {32, 64, 1, 2, 4, 128, 3},
+                                                    {32, 32, 1, 1, 4, 128, 5},
+                                                    {16, 32, 1, 1, 4, 128, 6},
+                                                    {16, 16, 1, 1, 8, 256, 4}});
+
+std::int64_t pieces_of(std::int64_t count, int size) { return (count + size - 1) / size; }
+
+// Clocks, roughly, of a GPU with 132 processors: what a processor moves and multiplies, and how
+// long a block waits for its stages one after the other.
+double clocks(const IntegerTile& t, std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr double kProcessors = 132, kSharedMemory = 227 * 1024, kRegisters = 65536;
+  const auto blocks = static_cast<double>(pieces_of(m, t.bm) * pieces_of(n, t.bn));
+  const auto steps = static_cast<double>(pieces_of(k, t.bk));
+  const int warps = t.threads() / 32, mt = t.bm / t.wm / 16, nt = t.bn / t.wn / 8;
+  const double pieces = static_cast<double>(t.bm + t.bn) * t.bk / 16 / t.threads();
+  const double issued = pieces * 25 + t.bk / 32.0 / t.wk * (4 * mt + 2 * nt + 2 * mt * nt) + 20;
+  const double step = std::max(issued * warps / 4, static_cast<double>(t.bm + t.bn) * t.bk / 48);
+  const double end = 400 + static_cast<double>(t.bm) * t.bn * (4 + t.wk) / 100;
+  const double wait = std::max(600.0 / (t.stages - 1), issued);
+  const double registers = t.threads() * (mt * nt * 4 + 64.0);
+  const double together = std::max(
+      1.0, std::min({std::floor(kSharedMemory / (t.shared_bytes() + 1024)),
+                     std::floor(kRegisters / registers), std::ceil(blocks / kProcessors)}));
+  const double rounds = std::ceil(blocks / (kProcessors * together));
+  return rounds * std::max(1200 + steps * wait + end, together * (steps * step + end));
+}
+
+}  // namespace
+
+std::string integer_source() {
+  return std::string(tensor_core_source()) +
+         fmt::format("enum {{ kGap = {}, kSumGap = {} }};\n", kGap, kSumGap) + kSums;
+}
+
+int IntegerTile::shared_bytes() const {
+  const int ring = stages * (bm + bn) * (bk + kGap);
+  const int sums = wk * wm * 16 * (bn + kSumGap) * 4;
+  return std::max(ring, sums);
+}
+
+std::vector<IntegerTile> integer_tiles(std::int64_t m, std::int64_t n, std::int64_t k) {
+  std::vector<IntegerTile> all(kTiles.begin(), kTiles.end());
+  std::stable_sort(all.begin(), all.end(), [&](const IntegerTile& a, const IntegerTile& b) {
+    return clocks(a, m, n, k) < clocks(b, m, n, k);
+  });
+  return all;
+}
+
+}  // namespace xrt::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA C++ of sums of products of bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace xrt::cuda {
+
+// integer_sums<P>(x, w, finish), behind tensor_core_source(). Rows are positions of the result (or
+// rows of a matrix), columns its channels; the terms of a row are those bytes of `x` that its
+// window covers, channels last, and zeros of `x` where the window lies outside. `w` lies as
+// pack_integer_factor() has it. finish(row, column, sums) gets four neighbouring columns of a row.
+//
+// P: m, n, k: rows, columns, terms; x_signed, x_zero; unit: bytes of x that are copied at a time;
+// window: whether there is one, else a row's terms lie together; ih, iw, c, oh, ow, kh, kw, sh, sw,
+// dh, dw, ph, pw: of the window; bm, bn: rows and columns of a block's tile; wm, wn, wk: its warps,
+// of which wk share the terms; bk: bytes of terms of a stage, `stages` of which are in shared
+// memory or under way to it.
+std::string integer_source();
+
+struct IntegerTile {
+  int bm, bn, wm, wn, wk, bk, stages;
+  int threads() const { return wm * wn * wk * 32; }
+  int shared_bytes() const;
+};
+
+// Tiles of a product, those first that are held for the fastest.
+std::vector<IntegerTile> integer_tiles(std::int64_t m, std::int64_t n, std::int64_t k);
+
+}  // namespace xrt::cuda
