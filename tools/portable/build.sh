@@ -136,7 +136,7 @@ archive z "$folder" adler32.c crc32.c deflate.c infback.c inffast.c inflate.c in
 folder=$(source_of libutf8proc-dev)
 archive utf8proc "$folder" utf8proc.c
 folder=$(source_of libxxhash-dev)
-archive xxhash "$folder" xxhash.c
+archive xxhash "$folder" xxhash.c xxh_x86dispatch.c
 folder=$(source_of libfmt-dev)
 archive fmt "$folder" src/format.cc src/os.cc
 build png16 png_static "$(source_of libpng-dev)" -DPNG_SHARED=OFF -DPNG_TESTS=OFF
