@@ -70,12 +70,14 @@ echo 'INPUT ( libstdc++.so.6 libstdc++_new.a )' >"$stage/libstdc++.so"
 # source_of PACKAGE: unpacks the source that Debian's package was made from and says where it lies: of the
 # newest of Debian's revisions that is to be had. The version of the library is that of the headers.
 mkdir -p "$work"/apt/{lists,cache/archives}/partial "$work/src"
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-{
-  echo "deb-src http://deb.debian.org/debian $suite main"
-  echo "deb-src http://deb.debian.org/debian-security $suite-security main"
-} >"$work/apt/sources.list"
-options=(-qq -o "Dir::Etc::sourcelist=$work/apt/sources.list" -o Dir::Etc::sourceparts=-
+# The machine's own sources, asked for source packages.
+mkdir -p "$work/apt/parts"
+for file in /etc/apt/sources.list.d/*.sources; do
+  [[ -e $file ]] && sed 's/^Types:.*/Types: deb-src/' "$file" >"$work/apt/parts/${file##*/}"
+done
+sed -n 's/^deb /deb-src /p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
+  >"$work/apt/sources.list" 2>/dev/null || true
+options=(-qq -o "Dir::Etc::sourcelist=$work/apt/sources.list" -o "Dir::Etc::sourceparts=$work/apt/parts"
   -o "Dir::State::lists=$work/apt/lists" -o "Dir::Cache=$work/apt/cache"
   -o APT::Sandbox::User=root)
 apt-get "${options[@]}" update
