@@ -145,7 +145,7 @@ build png16 png_static "$(source_of libpng-dev)" -DPNG_SHARED=OFF -DPNG_TESTS=OF
 build jpeg jpeg-static "$(source_of libjpeg62-turbo-dev)" -DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF
 build zip zip "$(source_of libzip-dev)" -DENABLE_COMMONCRYPTO=OFF -DENABLE_GNUTLS=OFF \
   -DENABLE_MBEDTLS=OFF -DENABLE_OPENSSL=OFF -DENABLE_BZIP2=OFF -DENABLE_LZMA=OFF -DENABLE_ZSTD=OFF \
-  -DBUILD_TOOLS=OFF -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF
+  -DHAVE_ARC4RANDOM=OFF -DBUILD_TOOLS=OFF -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF
 # Debian's source leaves out the tables of Unicode, which are made of its package unicode-data.
 folder=$(source_of libre2-dev)
 make -s -C "$folder" REBUILD_TABLES=1 re2/perl_groups.cc re2/unicode_casefold.cc re2/unicode_groups.cc
