@@ -137,7 +137,7 @@ def openvino(arguments: argparse.Namespace) -> Turn:
 
 RUNTIMES: dict[str, Callable[[argparse.Namespace], Turn]] = {
     "xrt": lambda a: xrt(a, a.engine),
-    "xrt-float": lambda a: xrt(a, a.engine, activations="float"),
+    "xrt-int8": lambda a: xrt(a, a.engine, activations="int8"),
     "llama": llama,
     "genai": genai,
     "ov": openvino,

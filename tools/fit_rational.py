@@ -2,7 +2,7 @@
 """Fits the quotients of polynomials by which the native engine computes tanh and erf in float32,
 and prints them.
 
-    .venv/bin/python tools/fit_rational.py    # statements of tanh_any() and erf_any() in functions.inc
+    .venv/bin/python tools/fit_rational.py    # for tanh_any() and erf_any() in functions.inc
 
 Each is x p(x^2) / q(x^2) from 0 to where the function is 1 in float32, with the relative error even
 over the interval: least squares on p - f q, whose weights grow where the error is large (Lawson's

@@ -185,17 +185,17 @@ def make_wheel(python: Interpreter, portable: Path, out: Path, jobs: str) -> Pat
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
         "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
     }
-    defines = {
-        "XRT_BUILD": BUILD,
-        "XRT_CORE": CORE,
-        "XRT_PORTABLE": portable,
-        "XRT_UNITY": "ON",
-    }
+    defines = [
+        f"XRT_BUILD={BUILD}",
+        f"XRT_CORE={CORE}",
+        f"XRT_PORTABLE={portable}",
+        "XRT_UNITY=ON",
+    ]
     say(f"building the extension module for Python {python.version}")
     settings = [
         "-Ccmake.source-dir=python/extension",
         f"-Cbuild-dir={BUILD / python.tag}",
-        *(f"-Ccmake.define.{name}={value}" for name, value in defines.items()),
+        *(f"-Ccmake.define.{define}" for define in defines),
     ]
     pip = [tools / "python", "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     run(*pip, "--wheel-dir", raw, *settings, ROOT, env=environment)

@@ -52,8 +52,8 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--threads", type=int, default=0, help="0: the process's budget")
     words.add_argument(
         "--activations",
-        choices=("int8", "float"),
-        default="int8",
+        choices=("float", "int8"),
+        default="float",
         help="how native multiplies with weights in blocks (default: %(default)s)",
     )
     words.add_argument(

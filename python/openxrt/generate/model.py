@@ -279,7 +279,7 @@ def load(
     path: str | os.PathLike[str],
     engine: str | Sequence[str] = "native",
     *,
-    activations: Literal["int8", "float"] = "int8",
+    activations: Literal["float", "int8"] = "float",
     **options: Any,
 ) -> LanguageModel:
     """Loads a language model.
@@ -290,9 +290,9 @@ def load(
         path: a GGUF file of the Llama family; or a folder that ONNX Runtime GenAI's builder,
             optimum or transformers.js wrote, with its tokenizer.json.
         engine: engines in order of priority.
-        activations: how the native engine multiplies with weights that stay in blocks. "int8"
-            rounds the other factor block by block, as llama.cpp does, and is faster; "float" is
-            exact.
+        activations: how the native engine multiplies with weights that stay in blocks. "float" is
+            exact; "int8" rounds the other factor block by block, as llama.cpp does, and is
+            faster.
         **options: those of :func:`openxrt.load`; "aliases" is the model's own.
 
     Raises:
@@ -304,7 +304,7 @@ def load(
 
     path = Path(path)
     if activations not in ("int8", "float"):
-        raise InvalidArgument(f"activations is {activations!r}; wanted is 'int8' or 'float'")
+        raise InvalidArgument(f"activations is {activations!r}; wanted is 'float' or 'int8'")
     engines = engine.split(",") if isinstance(engine, str) else list(engine)
     if "native" in engines:
         own = dict(options.get("engine_options") or {})
