@@ -18,7 +18,7 @@ namespace cudnn {
 namespace {
 
 constexpr int kSumOf = 0, kMostOf = 3;  // cudnnReduceTensorOp_t
-constexpr std::size_t kMostWays = 2;    // each is compiled by the library
+constexpr std::size_t kMostPlans = 2;   // each is compiled by the library
 
 Owned reduction(int mode, const Owned& x, const Owned& y) {
   const Owned description = make(kReduction);
@@ -138,7 +138,7 @@ std::unique_ptr<Computation> make_attention(const LibraryOptions& options,
     log_debug(error.what());
   }
   return cudnn::make_graph_computation(options, step.o.dtype, std::move(formulations),
-                                       cudnn::kMostWays, saved);
+                                       cudnn::kMostPlans, saved);
 }
 
 }  // namespace xrt::cuda

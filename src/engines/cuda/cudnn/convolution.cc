@@ -13,7 +13,7 @@ namespace cudnn {
 namespace {
 
 constexpr int kCrossCorrelation = 1;  // cudnnConvolutionMode_t
-constexpr std::size_t kMostWays = 6;
+constexpr std::size_t kMostConvolutionWays = 6;
 
 // A line is a plane of one row.
 View as_plane(View view) {
@@ -130,7 +130,7 @@ Formulation formulation_of(const ConvolutionStep& step) {
 std::unique_ptr<Computation> make_convolution(const LibraryOptions& options,
                                               const ConvolutionStep& step, std::string_view saved) {
   return cudnn::make_graph_computation(options, step.y.dtype, {cudnn::formulation_of(step)},
-                                       cudnn::kMostWays, saved);
+                                       cudnn::kMostConvolutionWays, saved);
 }
 
 }  // namespace xrt::cuda
