@@ -6,7 +6,6 @@ cache that grows or without one, behind an encoder or not.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,22 +16,13 @@ import numpy as np
 
 from .._core import InvalidModel, NotFound, Port, Program, Unsupported
 from .._load import load
+from .json_file import read_object
 
 # The first of each that is there.
 _WITH_CACHE = ("decoder_model_merged.onnx", "model.onnx", "decoder_with_past_model.onnx")
 _PROMPT = ("decoder_model.onnx", "decoder.onnx")
 _ENCODERS = ("encoder_model.onnx", "encoder.onnx")
 _NO_LIMIT = 1 << 20  # positions, where no file says how many there are
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidModel(f"{path}: {error}") from error
-    if not isinstance(found, dict):
-        raise InvalidModel(f"{path}: no object")
-    return found
 
 
 def _file(folder: Path, names: Sequence[str]) -> Path | None:
@@ -77,7 +67,7 @@ class OnnxFolder:
         for name in ("config.json", "generation_config.json"):
             if not (path / name).is_file():
                 continue
-            config = _json(path / name)
+            config = read_object(path / name)
             for key in ("max_position_embeddings", "n_positions"):
                 if isinstance(config.get(key), int) and config[key] > 0:
                     folder.context = config[key]
@@ -92,7 +82,7 @@ class OnnxFolder:
 
 def _of_genai(path: Path) -> OnnxFolder:
     file = path / "genai_config.json"
-    model = _json(file).get("model")
+    model = read_object(file).get("model")
     decoder = model.get("decoder") if isinstance(model, dict) else None
     if not isinstance(decoder, dict) or not isinstance(decoder.get("filename"), str):
         raise InvalidModel(f"{file}: 'model.decoder.filename' is missing")

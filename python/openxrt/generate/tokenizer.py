@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core import InvalidArgument, InvalidModel, NotFound, Unsupported
+from .json_file import read_object
 
 if TYPE_CHECKING:
     import tokenizers
@@ -247,8 +248,6 @@ def _bpe(
 
 def of_folder(folder: Path) -> TextTokenizer:
     """The tokenizer.json of a folder, and what tokenizer_config.json and its like say of it."""
-    import json
-
     package = _package()
     path = folder / "tokenizer.json"
     if not path.is_file():
@@ -262,13 +261,7 @@ def of_folder(folder: Path) -> TextTokenizer:
         file = folder / name
         if not file.is_file():
             return {}
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InvalidModel(f"{file}: {error}") from error
-        if not isinstance(found, dict):
-            raise InvalidModel(f"{file}: no object")
-        return found
+        return read_object(file)
 
     config = read("tokenizer_config.json")
 
