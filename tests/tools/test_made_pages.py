@@ -24,6 +24,7 @@ def copy(tmp_path: Path) -> Path:
     names = [
         "README.md",
         "docs/background/figures.json",
+        "docs/background/foreign.md",
         "docs/background/performance.md",
         "docs/background/peers.svg",
         "docs/background/architecture.svg",
