@@ -16,7 +16,7 @@ namespace {
 PyObject *raised_type = nullptr, *raised_value = nullptr, *raised_traceback = nullptr;
 
 thread_local int work_depth = 0;  // of WithinWork; of interest on Python's first thread
-bool scheduled = false;      // raise_later() is going to be called
+bool scheduled = false;           // raise_later() is going to be called
 
 // Python calls this soon, also where the work succeeded some other way.
 int raise_later(void* /*unused*/) {
