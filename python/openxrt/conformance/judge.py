@@ -48,7 +48,7 @@ def _differs(want: Any, got: Any, rtol: float, atol: float) -> str | None:
     if want.dtype != object and got.dtype != want.dtype:
         return f"dtype {got.dtype}, expected {want.dtype}"
     if want.dtype.kind == "V":
-        # NumPy compares in a common type, which older ml_dtypes do not name. float32 holds them all.
+        # NumPy compares in a common type, which older ml_dtypes do not name. float32 holds all.
         want, got = want.astype(np.float32), got.astype(np.float32)
     try:
         Runner.assert_similar_outputs([want], [got], rtol, atol)
