@@ -176,6 +176,7 @@ def test_another_version_of_a_vendors_library(
         cwd=tmp_path,
     )
     assert "wanted libopenvino.so." in told
+    assert "; to mend it: pip install openvino==" in told
     assert f"found {libraries / 'libopenvino.so.1999'}" in told
 
 
