@@ -4,8 +4,8 @@
     ./dev run python benchmarks/oneflow_models.py --write      # the table in docs/guides/oneflow.md
 
 flowvision's networks (random weights of a fixed seed) are run and saved by OneFlow 0.9.0
-(tools/oneflow_env.sh installs it) and read by openxrt without it; a cell is the largest difference
-from OneFlow in float32, as a part of the output's range.
+(tools/extra_env.sh oneflow installs it) and read by openxrt without it; a cell is the largest
+difference from OneFlow in float32, as a part of the output's range.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ NETWORKS = [
 def make(folder: Path, name: str) -> None:
     """Lets OneFlow run and save the network."""
     script = str(ROOT / "benchmarks" / "oneflow_save.py")
-    command = [str(ROOT / "tools" / "oneflow_env.sh"), "python", script, str(folder), name]
+    command = [str(ROOT / "tools" / "extra_env.sh"), "oneflow", "python", script]
+    command += [str(folder), name]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

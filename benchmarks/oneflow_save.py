@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs and saves flowvision's networks with OneFlow itself, for benchmarks/oneflow_models.py.
 
-tools/oneflow_env.sh python benchmarks/oneflow_save.py FOLDER NETWORK...
+tools/extra_env.sh oneflow python benchmarks/oneflow_save.py FOLDER NETWORK...
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ResNet-50 by OneFlow and through openxrt.oneflow.XRTModule, as a ratio of medians in one run.
 
-PYTHONPATH=build/release/python tools/oneflow_env.sh python benchmarks/oneflow_speed.py
+PYTHONPATH=build/release/python tools/extra_env.sh oneflow python benchmarks/oneflow_speed.py
 """
 
 from __future__ import annotations

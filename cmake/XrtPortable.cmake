@@ -16,6 +16,8 @@ endif()
 
 # The compiler looks there first for libraries and start files. What comes from static libraries stays inside.
 add_link_options("-B${XRT_PORTABLE}/" "LINKER:--exclude-libs,ALL")
+# The compiler's own libgcc_s.so.1 asks for this machine's C library; programs are linked with the older names.
+add_link_options("$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:LINKER:--allow-shlib-undefined>")
 
 # What find_library and the modules of CMake would find.
 foreach(entry XRT_XXHASH_LIBRARY:xxhash XRT_RE2_LIBRARY:re2 XRT_UTF8PROC_LIBRARY:utf8proc

@@ -114,7 +114,9 @@ function(xrt_add_engine_folders)
     endif()
     get_target_property(vendor ${target} XRT_VENDOR)
     if(vendor AND NOT SKBUILD)
-      set_property(TARGET ${target} APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../vendor/${name}")
+      # Of libxrt's own vendor an engine needs what libxrt does not: TBB.
+      set_property(TARGET ${target} APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../vendor/${name}"
+                                                    "$ORIGIN/../vendor/tbb")
       xrt_install_vendor("${name}" ${vendor})
     endif()
   endforeach()

@@ -102,7 +102,9 @@ def main() -> int:
         return 0
     environment = {**os.environ, "XRT_SDK": str(archives[0]), "XRT_LITE_SDK": str(archives[1])}
     tests = ROOT / "tests" / "packaging" / "test_sdk.py"
-    command = [str(TOOLS / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests)]
+    command = [str(TOOLS / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    # The tests of a build import it; these use what is unpacked.
+    command += [f"--confcutdir={tests.parent}", str(tests)]
     return subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
 
 

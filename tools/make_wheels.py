@@ -277,6 +277,8 @@ def test_wheels(interpreters: list[Interpreter], wheels: list[Path], jobs: str) 
                 "-s",
                 "-p",
                 "no:cacheprovider",
+                # The tests of a build import it; these use what is installed.
+                f"--confcutdir={ROOT / 'tests' / 'packaging'}",
             ),
             ROOT / "tests" / "packaging" / "test_wheel.py",
         ]

@@ -3,7 +3,7 @@
 
     ./dev test oneflow -k readme        # once: installs OneFlow and builds the extension module
     export PYTHONPATH=build/release/python
-    tools/oneflow_env.sh python examples/oneflow/int8_digits.py --engine openvino
+    tools/extra_env.sh oneflow python examples/oneflow/int8_digits.py --engine openvino
 
 Prints the accuracy, the share of digits that are told as OneFlow tells them, and signal over noise.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saves ResNet-50 with OneFlow; xrt then runs it without OneFlow.
 
-tools/oneflow_env.sh python examples/oneflow/save_resnet50.py ./resnet50_model
+tools/extra_env.sh oneflow python examples/oneflow/save_resnet50.py ./resnet50_model
 xrt run ./resnet50_model --engine openvino,native
 """
 

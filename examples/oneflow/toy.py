@@ -2,7 +2,7 @@
 """A toy program: one layer of OneFlow through the engines.
 
 ./dev test oneflow -k readme        # once: installs OneFlow and builds the extension module
-PYTHONPATH=build/release/python tools/oneflow_env.sh python examples/oneflow/toy.py
+PYTHONPATH=build/release/python tools/extra_env.sh oneflow python examples/oneflow/toy.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
     ./dev test oneflow -k readme        # once: installs OneFlow and builds the extension module
     export PYTHONPATH=build/release/python
-    tools/oneflow_env.sh python examples/oneflow/train_digits.py --svg digits.svg
+    tools/extra_env.sh oneflow python examples/oneflow/train_digits.py --svg digits.svg
 
 All begin with the same weights and see the same batches. As modules, forward and backward go
 through the engines and the optimizer stays OneFlow's; as "whole job" an nn.Graph with its optimizer

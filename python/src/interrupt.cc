@@ -15,13 +15,13 @@ namespace {
 // Python goes on. Guarded by the GIL.
 PyObject *raised_type = nullptr, *raised_value = nullptr, *raised_traceback = nullptr;
 
-thread_local int depth = 0;  // of WithinWork; of interest on Python's first thread
-bool scheduled = false;      // raise_later() is going to be called
+thread_local int work_depth = 0;  // of WithinWork; of interest on Python's first thread
+bool scheduled = false;           // raise_later() is going to be called
 
 // Python calls this soon, also where the work succeeded some other way.
 int raise_later(void* /*unused*/) {
   scheduled = false;
-  return depth == 0 && raise_interrupt() ? -1 : 0;
+  return work_depth == 0 && raise_interrupt() ? -1 : 0;
 }
 
 void schedule() {
@@ -42,10 +42,10 @@ bool is_interrupted() {
 
 void check_interrupts() { set_interrupt_check(is_interrupted); }
 
-WithinWork::WithinWork() { ++depth; }
+WithinWork::WithinWork() { ++work_depth; }
 
 WithinWork::~WithinWork() {
-  if (--depth == 0) schedule();
+  if (--work_depth == 0) schedule();
 }
 
 bool raise_interrupt() {

@@ -243,8 +243,9 @@ class Registry {
 
   std::shared_ptr<const Engine> open(const std::string& name, const fs::path& file) {
     try {
-      const auto entry = reinterpret_cast<xrt_engine_entry_function>(open_library(
-          file, XRT_ENGINE_ENTRY, read_engine_manifest(manifest_file(file)).libraries));
+      const EngineManifest manifest = read_engine_manifest(manifest_file(file));
+      const auto entry = reinterpret_cast<xrt_engine_entry_function>(
+          open_library(file, XRT_ENGINE_ENTRY, manifest.libraries, manifest.install));
       std::shared_ptr<const Engine> engine = open_engine(entry);
       if (engine->name() != name) {
         throw Error(ErrorCode::kEngine, "its engine bears the name '" + engine->name() +

@@ -111,7 +111,7 @@ void check_file(const fs::path& file, const char* symbol) {
 }  // namespace
 
 void* open_library(const fs::path& file, const char* symbol,
-                   const std::vector<std::string>& vendor_folders) {
+                   const std::vector<std::string>& vendor_folders, const std::string& install) {
   check_file(file, symbol);
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -122,6 +122,7 @@ void* open_library(const fs::path& file, const char* symbol,
     if (faults.empty()) library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       for (const std::string& fault : faults) cause += "; " + fault;
+      if (!faults.empty() && !install.empty()) cause += "; to mend it: " + install;
       fail(cause);
     }
   }

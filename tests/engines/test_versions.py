@@ -26,6 +26,15 @@ def test_too_old(version: str) -> None:
     assert "pip install 'vendor>=1.23.2,<1.33'" in str(failure.value)
 
 
+def test_several_packages_of_one_version() -> None:
+    with pytest.raises(openxrt.EngineError) as failure:
+        _versions.check("Vendor", "1.0", RANGE, ("vendor-libs", "vendor-bindings"))
+    assert "found Vendor 1.0" in str(failure.value)
+    assert str(failure.value).endswith(
+        "pip install 'vendor-libs>=1.23.2,<1.33' 'vendor-bindings>=1.23.2,<1.33'"
+    )
+
+
 def test_newer_than_tested(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         _versions.check("vendor", "1.33.0", RANGE)
@@ -37,3 +46,12 @@ def test_the_package_asks_for_the_same_range() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     assert extras["onnxruntime"] == [f"onnxruntime{onnxruntime.VERSIONS}"]
+
+
+def test_the_package_asks_for_the_same_range_of_tensorrt() -> None:
+    tensorrt = pytest.importorskip("openxrt.engines.tensorrt")
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    assert extras["tensorrt"] == [f"{name}{tensorrt.VERSIONS}" for name in tensorrt.PACKAGES]
+    install = openxrt.engines.BUILT_IN["tensorrt"].install
+    assert install == "pip install " + " ".join(f"'{wanted}'" for wanted in extras["tensorrt"])

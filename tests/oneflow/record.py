@@ -2,7 +2,7 @@
 """Which ops flowvision's networks are made of, evaluated and trained, and which ops
 tests/oneflow/test_ops.py compares with OneFlow's.
 
-    PYTHONPATH=build/release/python tools/oneflow_env.sh python tests/oneflow/record.py
+    PYTHONPATH=build/release/python tools/extra_env.sh oneflow python tests/oneflow/record.py
 
 Writes docs/conformance/oneflow.json, of which tools/make_oneflow_ops.py makes
 docs/reference/oneflow-ops.md.

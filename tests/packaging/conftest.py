@@ -36,6 +36,33 @@ def dynamic() -> Callable[[Path, str], list[str]]:
     return read
 
 
+# What a machine has where it has a C++ program at all.
+SYSTEM = re.compile(r"(ld-linux-x86-64|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s))\.so\.\d+")
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs a command that must succeed; which libraries it took from elsewhere than a tree, but for
+    those that every machine has."""
+
+    def find(tree: Path, *command: object, env: dict[str, str]) -> list[str]:
+        loaded = tmp_path / "loaded"
+        loaded.mkdir(exist_ok=True)
+        # The loader writes which file it takes for each library.
+        told = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(loaded / "by")}
+        run(*command, env=env | told)
+        text = "".join(file.read_text() for file in loaded.iterdir())
+        files = set(re.findall(r"calling init: (\S+)", text))
+        assert files
+        return sorted(
+            file
+            for file in files
+            if not file.startswith(f"{tree}/") and not SYSTEM.fullmatch(Path(file).name)
+        )
+
+    return find
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """y = Relu(x), float32[2, 3]."""

@@ -3,12 +3,15 @@
  * with either. Where the machine's C library has the function, it is called. Linked into each
  * library, hidden. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -90,4 +93,32 @@ HIDDEN const char* sigabbrev_np(int number) {
 HIDDEN const char* sigdescr_np(int number) {
   const signal_text function = (signal_text)dlsym(RTLD_DEFAULT, "sigdescr_np");
   return function != NULL ? function(number) : NULL;
+}
+
+typedef int (*close_range_function)(unsigned, unsigned, int);
+
+/* The kernels of the time (before 5.9) have no such call: there what is open is read from /proc. */
+static int close_each(unsigned first, unsigned last, int flags) {
+  DIR* open_files;
+  struct dirent* entry;
+  if (flags != 0 || first > last) {
+    errno = EINVAL;
+    return -1;
+  }
+  open_files = opendir("/proc/self/fd");
+  if (open_files == NULL) return -1;
+  while ((entry = readdir(open_files)) != NULL) {
+    char* end = NULL;
+    const unsigned long file = strtoul(entry->d_name, &end, 10);
+    if (end == entry->d_name || file < first || file > last) continue;
+    if ((int)file != dirfd(open_files)) close((int)file);
+  }
+  return closedir(open_files);
+}
+
+HIDDEN int close_range(unsigned first, unsigned last, int flags) {
+  const close_range_function function = (close_range_function)dlsym(RTLD_DEFAULT, "close_range");
+  if (function != NULL && function(first, last, flags) == 0) return 0;
+  if (function != NULL && errno != ENOSYS) return -1;
+  return close_each(first, last, flags);
 }

@@ -56,7 +56,8 @@ BUILT_IN = {
     "tensorrt": BuiltIn(
         "openxrt.engines.tensorrt",
         ("tensorrt", "tensorrt_bindings", "tensorrt_rtx", "tensorrt_rtx_bindings"),
-        "pip install tensorrt-rtx-cu13-libs==1.7.1.116 tensorrt-rtx-cu13-bindings==1.7.1.116",
+        "pip install 'tensorrt-rtx-cu13-bindings>=1.6.1.120,<1.8' "
+        "'tensorrt-rtx-cu13-libs>=1.6.1.120,<1.8'",
     ),
 }
 

@@ -29,10 +29,11 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def check(package: str, version: str, wanted: Range) -> None:
+def check(package: str, version: str, wanted: Range, packages: tuple[str, ...] = ()) -> None:
     """Raises EngineError for a version that is too old; logs a warning for one that is newer than
-    what was tested."""
-    text = f"found {package} {version}, wanted {wanted}: pip install '{package}{wanted}'"
+    what was tested. `packages` are those that pip installs, where they are not `package`."""
+    install = " ".join(f"'{name}{wanted}'" for name in packages or (package,))
+    text = f"found {package} {version}, wanted {wanted}: pip install {install}"
     if numbers(version) < numbers(wanted.least):
         raise EngineError(text)
     if numbers(version) >= numbers(wanted.end):

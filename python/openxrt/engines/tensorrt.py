@@ -24,7 +24,7 @@ from .._core import (
     standard_ops,
 )
 from ..custom import engine
-from . import _cuda, _options, _tensorrt_library, _tensorrt_rules, _tensorrt_run
+from . import _cuda, _options, _tensorrt_library, _tensorrt_rules, _tensorrt_run, _versions
 from ._tensorrt_library import Library, Rejected, read_record, write_record
 from ._tensorrt_rules import RANDOM, refusal
 from ._tensorrt_run import Executable
@@ -38,6 +38,11 @@ OPTIONS = ("compute_capabilities", "optimization_level", "shapes", "tf32")
 DEFAULT_MAXIMUM = 64
 
 LIBRARY = Library()
+# Of TensorRT-RTX; the oldest and the newest were tested.
+VERSIONS = _versions.Range("1.6.1.120", "1.8")
+PACKAGES = ("tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu13-libs")
+if LIBRARY.is_rtx:
+    _versions.check("TensorRT-RTX", LIBRARY.trt.__version__, VERSIONS, PACKAGES)
 
 
 def shapes_option(options: Mapping[str, str]) -> dict[str, tuple[int, int, int]]:

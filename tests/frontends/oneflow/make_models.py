@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the folders of tests/frontends/oneflow/data with OneFlow 0.9.0 itself.
 
-    tools/oneflow_env.sh python tests/frontends/oneflow/make_models.py [NAME...]
+    tools/extra_env.sh oneflow python tests/frontends/oneflow/make_models.py [NAME...]
 
 A model's folder is what ``oneflow.save(graph, folder)`` writes, with ``cases.npz`` beside the
 variables: the inputs and OneFlow's own outputs. A job with gradients and updates is a compressed
