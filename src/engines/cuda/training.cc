@@ -97,7 +97,7 @@ void replace(xrt::Graph& graph, Writer& w, ValueId output, ValueId by) {
 }
 
 // The half precision that a value is, or has been widened from.
-std::optional<ValueId> half_behind(const xrt::Graph& graph, ValueId value) {
+std::optional<ValueId> narrow_source(const xrt::Graph& graph, ValueId value) {
   if (is_half(graph.type(value).dtype)) return value;
   const Value& given = graph.value(value);
   if (given.origin != Origin::kNode || graph.node(given.producer).qualified_op() != "Cast") {
@@ -129,7 +129,7 @@ void expand_normalization(xrt::Graph& graph, NodeId id) {
   const Dims channels{dims[1]};
   const std::size_t rank = dims.size();
   const ValueId x = w.widened(node.inputs[0]);
-  const std::optional<ValueId> half = half_behind(graph, node.inputs[0]);
+  const std::optional<ValueId> half = narrow_source(graph, node.inputs[0]);
   ValueId mean, variance;
   if (half) {
     std::tie(mean, variance) = channel_sums(graph, kChannelMomentsOp, {*half}, channels);
@@ -174,8 +174,8 @@ void expand_normalization_gradient(xrt::Graph& graph, NodeId id) {
       "Sqrt", {w.op("Add", {w.widened(node.inputs[3]), w.number(epsilon)}, channels)}, channels);
   const ValueId off = w.op("Sub", {x, w.by_channel(w.widened(node.inputs[2]), rank)}, dims);
   const ValueId hat = w.op("Div", {off, w.by_channel(spread, rank)}, dims);
-  const std::optional<ValueId> half_x = half_behind(graph, node.inputs[0]);
-  const std::optional<ValueId> half_dy = half_behind(graph, node.inputs[4]);
+  const std::optional<ValueId> half_x = narrow_source(graph, node.inputs[0]);
+  const std::optional<ValueId> half_dy = narrow_source(graph, node.inputs[4]);
   ValueId bias, scale;
   if (half_x && half_dy && graph.type(*half_x).dtype == graph.type(*half_dy).dtype) {
     const ValueId mean = w.widened(node.inputs[2]);
