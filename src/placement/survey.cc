@@ -198,8 +198,11 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
            graph.name() + "' it takes: " + cause;
   };
   try {
-    const std::vector<NodeId> heavy =
+    std::vector<NodeId> heavy =
         engine.name() == kFallbackEngine ? std::vector<NodeId>() : heavy_constants(graph);
+    if (!heavy.empty() && engine_manifest(engine.name()).expands_without_memory) {
+      std::erase_if(heavy, [&](NodeId id) { return graph.node(id).qualified_op() == "Expand"; });
+    }
     if (heavy.empty()) {
       answers.nodes = answers_of(engine, graph, device, options);
     } else {

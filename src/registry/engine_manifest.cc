@@ -64,6 +64,8 @@ EngineManifest read_engine_manifest(const fs::path& file) {
     manifest.needs_fixed_sizes = json.value("needs_fixed_sizes", manifest.needs_fixed_sizes);
     manifest.checks_values = json.value("checks_values", manifest.checks_values);
     manifest.crashes_on_values = json.value("crashes_on_values", manifest.crashes_on_values);
+    manifest.expands_without_memory =
+        json.value("expands_without_memory", manifest.expands_without_memory);
     if (json.contains("estimates")) manifest.estimates = read_estimates(json.at("estimates"));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kInvalidModel, "'" + file.string() + "': " + error.what());

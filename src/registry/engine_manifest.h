@@ -11,7 +11,8 @@
 //     "gains_from_fixed_sizes": false,
 //     "needs_fixed_sizes": false,
 //     "checks_values": false,
-//     "crashes_on_values": true
+//     "crashes_on_values": true,
+//     "expands_without_memory": false
 //   }
 //
 // Every member may be absent, and so may the file. "language": "python" tells of an engine that is
@@ -56,6 +57,9 @@ struct EngineManifest {
   // computed, where nobody sees them, are not for it, nor are values without elements and sizes
   // that were not judged (exec/stand_in.h).
   bool crashes_on_values = false;
+  // An expanded value takes no memory of its own, when it is compiled or later: a large one that is
+  // made of constants alone is for it, too (placement/heavy_constants.h).
+  bool expands_without_memory = false;
 };
 
 // Of the engine of that name; empty where it has none. Throws kInvalidModel naming the file where

@@ -70,8 +70,6 @@ def _use_inputs_of_pools(graph: torch.fx.Graph) -> None:
     whole = aten.max_pool2d_with_indices_backward.default
     for node in graph.find_nodes(op="call_function", target=whole):
         grad, x, kernel, stride, padding, dilation, ceil_mode, _ = node.args
-        if x.meta["val"].dtype not in (torch.float32, torch.float64):
-            continue
         node.target = torch.ops.openxrt.max_pool2d_backward.default
         node.args = (grad, x, kernel, stride, padding, dilation, ceil_mode)
 
@@ -124,7 +122,7 @@ def _is_static_image(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     return (
         isinstance(value, torch.Tensor)
-        and value.dtype == torch.float32
+        and value.dtype in (torch.float32, torch.float16, torch.bfloat16)
         and 3 <= value.dim() <= 5
         and all(isinstance(size, int) for size in value.shape)
     )

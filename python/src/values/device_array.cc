@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "device/cuda/compute.h"
 #include "device/cuda_driver.h"
 #include "gil.h"
 #include "values/convert.h"
@@ -132,6 +133,7 @@ nb::object numpy_of(const DeviceArray& self) {
 void give_back(const Tensor& tensor, void* stream) noexcept {
   if (tensor.on_host()) return;
   try {
+    if (cuda::MemoryPool::is_result_of(tensor.raw(), stream)) return;
     // Work that reads the memory may still be queued there.
     CudaDriver::get().release_after(tensor.device().ordinal, stream, tensor.owner());
   } catch (const Error& error) {  // nothing is left to be done but to say so

@@ -2,6 +2,7 @@
 #include "device/cuda/compute.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <vector>
 
 #include "base/log.h"
@@ -129,6 +130,39 @@ void complain(int status, const char* what) noexcept {
 
 Address address(const void* memory) { return reinterpret_cast<Address>(memory); }
 
+// Results that are in use, and their streams.
+class ResultStreams {
+ public:
+  static ResultStreams& get() {
+    static auto* const all = new ResultStreams();  // as long as the process
+    return *all;
+  }
+  void add(const void* memory, void* stream) {
+    const std::lock_guard lock(mutex_);
+    streams_[memory] = stream;
+  }
+  void remove(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    streams_.erase(memory);
+  }
+  bool has(const void* memory, void* stream) {
+    const std::lock_guard lock(mutex_);
+    const auto found = streams_.find(memory);
+    return found != streams_.end() && found->second == stream;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const void*, void*> streams_;
+};
+
+// One handle for the legacy default stream, which has two.
+void* one_handle(void* stream) {
+  return stream == nullptr
+             ? reinterpret_cast<void*>(std::uintptr_t{1})  // NOLINT(performance-no-int-to-ptr)
+             : stream;
+}
+
 }  // namespace
 
 DeviceFacts device_facts(int device) {
@@ -216,33 +250,46 @@ std::shared_ptr<void> MemoryPool::allocate(std::size_t bytes, void* stream,
 std::shared_ptr<void> MemoryPool::allocate_result(std::size_t bytes, void* stream,
                                                   const std::string& what) {
   bytes = std::max<std::size_t>(bytes, 1);
+  stream = one_handle(stream);
   void* memory = nullptr;
+  std::shared_ptr<Event> used;
   {
     const std::lock_guard lock(mutex_);
     const auto found = kept_.find({stream, bytes});
     if (found != kept_.end() && !found->second.empty()) {
-      memory = found->second.back();
+      memory = found->second.back().memory;
+      used = std::move(found->second.back().used);
       found->second.pop_back();
-      --kept_count_;
+      kept_bytes_ -= bytes;
       used_ += bytes;
       most_ = std::max(most_, used_);
     }
   }
+  if (used == nullptr) used = std::make_shared<Event>(device_);
   if (memory == nullptr) memory = take(bytes, stream, what);
-  return {memory, [this, bytes, stream](void* freed) { keep(freed, bytes, stream); }};
+  ResultStreams::get().add(memory, stream);
+  return {memory, [this, bytes, stream, used](void* freed) { keep(freed, bytes, stream, used); }};
 }
 
-void MemoryPool::keep(void* memory, std::size_t bytes, void* stream) noexcept {
-  constexpr std::size_t kMost = 32, kMostOfOne = 2;
-  {
+bool MemoryPool::is_result_of(const void* memory, void* stream) {
+  return ResultStreams::get().has(memory, one_handle(stream));
+}
+
+void MemoryPool::keep(void* memory, std::size_t bytes, void* stream,
+                      const std::shared_ptr<Event>& used) noexcept {
+  ResultStreams::get().remove(memory);
+  try {
+    used->record(stream);
     const std::lock_guard lock(mutex_);
-    std::vector<void*>& own = kept_[{stream, bytes}];
-    if (kept_count_ < kMost && own.size() < kMostOfOne) {
-      own.push_back(memory);
-      ++kept_count_;
+    if (kept_bytes_ + bytes <= most_) {  // sizes that nobody asks for any more are no burden
+      kept_[{stream, bytes}].push_back({memory, used});
+      kept_bytes_ += bytes;
       used_ -= bytes;
       return;
     }
+    used->make_wait(stream_.get());
+  } catch (const Error& error) {  // nothing is left to be done but to say so
+    log_warning(error.what());
   }
   release(memory, bytes);
 }
@@ -250,12 +297,17 @@ void MemoryPool::keep(void* memory, std::size_t bytes, void* stream) noexcept {
 void MemoryPool::free_kept() noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& [key, all] : kept_) {
-    for (void* const memory : all) {
-      complain(functions().free(address(memory), stream_.get()), "cuMemFreeAsync");
+    for (const Kept& kept : all) {
+      try {
+        kept.used->make_wait(stream_.get());
+      } catch (const Error& error) {  // nothing is left to be done but to say so
+        log_warning(error.what());
+      }
+      complain(functions().free(address(kept.memory), stream_.get()), "cuMemFreeAsync");
     }
   }
   kept_.clear();
-  kept_count_ = 0;
+  kept_bytes_ = 0;
 }
 
 void* MemoryPool::take(std::size_t bytes, void* stream, const std::string& what) {

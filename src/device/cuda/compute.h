@@ -80,9 +80,12 @@ class XRT_API MemoryPool {
   // has not enough or the bound is reached; then nothing has changed but that what nobody holds is
   // the device's again.
   std::shared_ptr<void> allocate(std::size_t bytes, void* stream, const std::string& what);
-  // Likewise, for a result whose users queue on `stream`, too: what is let go of is kept for the
-  // next result of that size on that stream, which comes behind them.
+  // Likewise, for a result whose users queue on `stream`, too: it may be let go of while they are
+  // queued, and is kept for the next result of that size on that stream, which comes behind them.
   std::shared_ptr<void> allocate_result(std::size_t bytes, void* stream, const std::string& what);
+  // Whether `memory` is such a result of that stream (CUDA's handle; null is the legacy default
+  // one), so that whoever has used it there need not wait to let go of it.
+  static bool is_result_of(const void* memory, void* stream);
   // Memory that is let go of from now on is nobody else's before the event is reached.
   void follow(const Event& event) const { event.make_wait(stream_.get()); }
   // Bytes that may be held at a time; 0: as many as the device has.
@@ -95,7 +98,8 @@ class XRT_API MemoryPool {
   explicit MemoryPool(int device);
   void* take(std::size_t bytes, void* stream, const std::string& what);
   void release(void* memory, std::size_t bytes) noexcept;
-  void keep(void* memory, std::size_t bytes, void* stream) noexcept;
+  void keep(void* memory, std::size_t bytes, void* stream,
+            const std::shared_ptr<Event>& used) noexcept;
   void free_kept() noexcept;
 
   int device_;
@@ -103,9 +107,13 @@ class XRT_API MemoryPool {
   Stream stream_;  // memory is given back in its order
   mutable std::mutex mutex_;
   std::size_t bound_ = 0, used_ = 0, most_ = 0;
-  // Of results that were let go of, by stream and size.
-  std::map<std::pair<void*, std::size_t>, std::vector<void*>> kept_;
-  std::size_t kept_count_ = 0;
+  // Results that were let go of, by stream and size; what used each of them is done at its event.
+  struct Kept {
+    void* memory;
+    std::shared_ptr<Event> used;
+  };
+  std::map<std::pair<void*, std::size_t>, std::vector<Kept>> kept_;
+  std::size_t kept_bytes_ = 0;
 };
 
 struct Grid {

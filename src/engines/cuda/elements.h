@@ -27,6 +27,20 @@ class Elements {
     return code.find(leaf_name(leaf)) != std::string::npos;
   }
 
+  // b0, …, d0, … of those that are used: where the elements of a step begin, behind the statements
+  // that find its coordinates.
+  std::string places(const std::string& code, const Space& steps) const {
+    std::string text;
+    for (std::size_t l = 0; l < fused_.leaves.size(); ++l) {
+      if (!uses(code, l)) continue;
+      text += fmt::format("const auto* b{0} = p{0} + ({1});\n", l, place(steps, l));
+    }
+    for (std::size_t r = 0; r < fused_.results.size(); ++r) {
+      text +=
+          fmt::format("auto* d{0} = q{0} + ({1});\n", r, place(steps, fused_.leaves.size() + r));
+    }
+    return text;
+  }
   // Statements before the loop over j: what is read at once.
   std::string loads(const std::string& code) const {
     std::string text;

@@ -384,13 +384,15 @@ void CudaExecutable::find_workspace() {
   }
 }
 
-void* CudaExecutable::address(const View& view, void* arena, void* const* results) const {
+void* CudaExecutable::address(const View& view, void* arena, const Border* border) const {
   const auto b = static_cast<std::size_t>(view.buffer);
   void* base = arena;
   if (plan_.buffers[b].direct) {
     base = static_cast<std::byte*>(arena) + plan_.arena_bytes;
-    if (results != nullptr) {
-      return static_cast<std::byte*>(results[plan_.buffers[b].index]) + view.byte_offset();
+    if (border != nullptr) {
+      const bool is_input = plan_.buffers[b].place == Buffer::Place::kInput;
+      const std::vector<void*>& all = is_input ? border->inputs : border->results;
+      return static_cast<std::byte*>(all[plan_.buffers[b].index]) + view.byte_offset();
     }
   }
   if (plan_.buffers[b].place == Buffer::Place::kConstant) base = constants_.get();
@@ -399,9 +401,9 @@ void* CudaExecutable::address(const View& view, void* arena, void* const* result
 }
 
 void CudaExecutable::queue_step(std::size_t index, void* arena, void* workspace, void* stream,
-                                void* const* results) const {
+                                const Border* border) const {
   const Step& step = plan_.steps[index];
-  const auto addresses = [&](const View& view) { return address(view, arena, results); };
+  const auto addresses = [&](const View& view) { return address(view, arena, border); };
   const auto computation = computations_.find(index);
   if (computation == computations_.end()) {
     const auto& kernel = std::get<KernelStep>(step.work);
@@ -416,13 +418,13 @@ void CudaExecutable::queue_step(std::size_t index, void* arena, void* workspace,
 }
 
 void CudaExecutable::queue_steps(Which which, void* arena, void* workspace, void* stream,
-                                 void* const* results) const {
+                                 const Border* border) const {
   const std::lock_guard lock(queue_mutex_);
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const Step& step = plan_.steps[s];
     Which own = step.once ? Which::kOnce : Which::kRecorded;
     if (step.direct) own = Which::kDirect;
-    if (own == which) queue_step(s, arena, workspace, stream, results);
+    if (own == which) queue_step(s, arena, workspace, stream, border);
   }
 }
 
@@ -614,10 +616,30 @@ void CudaExecutable::run(const RunArgs& args) const {
   void* const arena = own.arena.get();
   void* const workspace = static_cast<std::byte*>(arena) + plan_.arena_bytes;
   if (own.was_used && own.last_stream != stream) own.done.make_wait(stream);
+  constexpr std::uintptr_t kAlignment = 256;  // as that of the arena, for which ways were chosen
+  const auto is_aligned = [](const void* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory) % kAlignment == 0;
+  };
+  const auto take = [&](std::size_t bytes, const char* kind, std::size_t i) {
+    const std::string what = fmt::format("{} {} of function '{}'", kind, i, plan_.name);
+    MemoryPool& pool = MemoryPool::of(device_);
+    return args.stream() != nullptr ? pool.allocate_result(bytes, stream, what)
+                                    : pool.allocate(bytes, stream, what);
+  };
+  Border border{std::vector<void*>(plan_.inputs.size()), std::vector<void*>(plan_.outputs.size())};
+  std::vector<std::shared_ptr<void>> copies;  // of direct inputs that lie elsewhere
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
     const TensorView input = args.input(i);
     check_input(i, input);
-    void* const to = address(plan_.inputs[i], arena);
+    void* to = nullptr;
+    if (plan_.buffers[static_cast<std::size_t>(plan_.inputs[i].buffer)].direct) {
+      border.inputs[i] = const_cast<void*>(input.raw());
+      if (!input.device().is_host() && is_aligned(input.raw())) continue;
+      copies.push_back(take(input.bytes(), "input", i));
+      to = border.inputs[i] = copies.back().get();
+    } else {
+      to = address(plan_.inputs[i], arena);
+    }
     if (input.device().is_host()) {
       copy_to_device(device_, to, input.raw(), input.bytes(), stream);
     } else {
@@ -630,7 +652,7 @@ void CudaExecutable::run(const RunArgs& args) const {
     queue_steps(Which::kRecorded, arena, workspace, stream);
   }
   std::shared_ptr<Event> written;
-  std::vector<void*> results(plan_.outputs.size(), nullptr);
+  std::vector<void*>& results = border.results;
   std::vector<std::shared_ptr<void>> memory(plan_.outputs.size());
   const auto bytes_of_output = [&](std::size_t i) {
     return static_cast<std::size_t>(plan_.outputs[i].count()) * bytes_of(plan_.outputs[i].dtype);
@@ -643,18 +665,17 @@ void CudaExecutable::run(const RunArgs& args) const {
     has_direct = has_direct || is_direct;
     const TensorView given = args.output(i);
     const bool is_given = given.defined() && !given.device().is_host();
-    constexpr std::uintptr_t kAlignment = 256;  // as that of the arena, for which ways were chosen
-    if (is_given && reinterpret_cast<std::uintptr_t>(given.raw()) % kAlignment == 0) {
+    // What takes an input's place is written when nothing reads that any longer.
+    const bool is_update = is_given && std::find(border.inputs.begin(), border.inputs.end(),
+                                                 given.raw()) != border.inputs.end();
+    if (is_given && !is_update && is_aligned(given.raw())) {
       results[i] = given.raw();
     } else if (is_direct || (!given.defined() && args.on_device(i))) {
-      const std::string what = fmt::format("result {} of function '{}'", i, plan_.name);
-      MemoryPool& pool = MemoryPool::of(device_);
-      memory[i] = args.stream() != nullptr ? pool.allocate_result(bytes_of_output(i), stream, what)
-                                           : pool.allocate(bytes_of_output(i), stream, what);
+      memory[i] = take(bytes_of_output(i), "result", i);
       results[i] = memory[i].get();
     }
   }
-  if (has_direct) queue_steps(Which::kDirect, arena, workspace, stream, results.data());
+  if (has_direct) queue_steps(Which::kDirect, arena, workspace, stream, &border);
   bool keeps_memory = false;
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
     const View& output = plan_.outputs[i];
@@ -667,10 +688,14 @@ void CudaExecutable::run(const RunArgs& args) const {
     } else if (!given.defined() && args.on_device(i)) {
       void* const to = results[i];
       if (from != to) copy_on_device(device_, to, from, bytes, stream);
-      if (!written) written = std::make_shared<Event>(device_);
-      args.give_output(i, output.dtype, output.dims, to,
-                       std::make_shared<Result>(std::move(memory[i]), written, device_),
+      std::shared_ptr<const void> owner = memory[i];
+      if (args.stream() == nullptr) {
+        if (!written) written = std::make_shared<Event>(device_);
+        owner = std::make_shared<Result>(std::move(memory[i]), written, device_);
+      }
+      args.give_output(i, output.dtype, output.dims, to, std::move(owner),
                        {DeviceKind::kCuda, device_});
+      memory[i].reset();
     } else {
       void* const to =
           given.defined() ? given.raw() : args.allocate_output(i, output.dtype, output.dims);

@@ -73,16 +73,19 @@ class CudaExecutable final : public Executable {
   void find_workspace();
   std::string key() const;
   void measure_ways(const CompileOptions& options, void* stream);
-  // `results`: where direct ones lie, by output; null where steps are only timed.
-  void* address(const View& view, void* arena, void* const* results = nullptr) const;
+  // Where direct inputs and results lie; null where steps are only timed.
+  struct Border {
+    std::vector<void*> inputs, results;
+  };
+  void* address(const View& view, void* arena, const Border* border = nullptr) const;
   void launch(const Step& step, const std::string& kernel, const Grid& grid,
               const Addresses& addresses, void* stream) const;
   void queue_step(std::size_t step, void* arena, void* workspace, void* stream,
-                  void* const* results = nullptr) const;
+                  const Border* border = nullptr) const;
   // All that make constants, all others but direct ones, or those.
   enum class Which : std::uint8_t { kOnce, kRecorded, kDirect };
   void queue_steps(Which which, void* arena, void* workspace, void* stream,
-                   void* const* results = nullptr) const;
+                   const Border* border = nullptr) const;
   void check_input(std::size_t index, const TensorView& tensor) const;
 
   int device_;

@@ -90,15 +90,8 @@ void emit_pointwise(Planner& planner, const Fused& fused) {
       fmt::format("const {0} i = ({0})blockIdx.x * {1}u + threadIdx.x;\nif (i >= {2}u) return;\n",
                   space.index_type(), kThreads, count);
   text += coordinates(steps, "i");
-  for (std::size_t l = 0; l < fused.leaves.size(); ++l) {
-    if (!Elements::uses(needed, l)) continue;
-    text += fmt::format("const auto* b{0} = p{0} + ({1});\n", l, place(steps, l));
-  }
-  for (std::size_t r = 0; r < fused.results.size(); ++r) {
-    text += fmt::format("auto* d{0} = q{0} + ({1});\n", r, place(steps, fused.leaves.size() + r));
-  }
   const Elements one(fused, space, width);
-  text += one.loads(needed) + one.declare_results();
+  text += one.places(needed, steps) + one.loads(needed) + one.declare_results();
   text += fmt::format("#pragma unroll\nfor (int j = 0; j < {}; ++j) {{\n", width);
   text += one.values(needed) + fused.code + one.set_results() + "}\n";
   text += one.write_results();

@@ -7,6 +7,7 @@
 
 #include "engines/cuda/attention.h"
 #include "engines/cuda/fused.h"
+#include "engines/cuda/training.h"
 #include "xrt/error.h"
 
 namespace xrt::cuda {
@@ -70,6 +71,14 @@ void emit_group(Planner& planner, const Group& group) {
   const NodeView node = planner.graph().node(group.nodes.front());
   if (node.qualified_op() == kAttentionOp) {
     emit_attention(planner, node);
+    return;
+  }
+  if (node.qualified_op() == kChannelMomentsOp) {
+    emit_channel_moments(planner, node);
+    return;
+  }
+  if (node.qualified_op() == kChannelProductsOp) {
+    emit_channel_products(planner, node);
     return;
   }
   const Lowering* lowering = LoweringRegistry::get().find(node);

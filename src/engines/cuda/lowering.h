@@ -69,6 +69,9 @@ void emit_product(Planner& planner, const Group& group);
 std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x);
 // Of kAttentionOp (attention.h).
 void emit_attention(Planner& planner, const NodeView& node);
+// Of kChannelMomentsOp and kChannelProductsOp (training.h).
+void emit_channel_moments(Planner& planner, const NodeView& node);
+void emit_channel_products(Planner& planner, const NodeView& node);
 
 // --- what lowerings ask of nodes ---
 // A constant operand's numbers; none where it is left out. Only after supports() has seen it.

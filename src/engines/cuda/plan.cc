@@ -125,6 +125,28 @@ void find_direct_results(Plan& plan) {
   }
 }
 
+// Where much crosses the function's border, as in the halves of a training step, or where there are
+// few steps, copying to and from the arena takes longer than queueing steps one by one: all of them
+// use the caller's memory then, and none is recorded.
+void find_direct_border(Plan& plan) {
+  // A step is queued in some 3 µs, most of which the device computes with what lies there already;
+  // this much is copied in the rest.
+  constexpr std::size_t kBytesOfStep = std::size_t{1} << 20;
+  constexpr std::size_t kFewSteps = 2;
+  std::size_t bytes = 0;
+  const auto crosses = [](const Buffer& buffer) {
+    return buffer.place == Buffer::Place::kInput || buffer.place == Buffer::Place::kOutput;
+  };
+  for (const Buffer& buffer : plan.buffers) {
+    if (crosses(buffer) && !buffer.direct) bytes += buffer.bytes;
+  }
+  const auto steps = static_cast<std::size_t>(
+      std::count_if(plan.steps.begin(), plan.steps.end(), [](const Step& s) { return !s.once; }));
+  if (steps > kFewSteps && bytes < steps * kBytesOfStep) return;
+  for (Step& step : plan.steps) step.direct = !step.once;
+  for (Buffer& buffer : plan.buffers) buffer.direct = crosses(buffer);
+}
+
 }  // namespace
 
 std::string source_of(const Plan& plan) {
@@ -138,6 +160,7 @@ void lay_out(Plan& plan) {
   drop_unread_steps(plan);
   find_constants(plan);
   find_direct_results(plan);
+  find_direct_border(plan);
   std::vector<std::size_t> first(plan.buffers.size(), plan.steps.size());
   std::vector<std::size_t> last(plan.buffers.size(), 0);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {

@@ -41,7 +41,7 @@ struct Buffer {
   Place place = Place::kTemporary;
   std::size_t bytes = 0;
   std::size_t index = 0;                       // of kInput and kOutput: which
-  bool direct = false;                         // a result that lies where the caller wants it
+  bool direct = false;                         // it lies where the caller has it, or wants it
   std::shared_ptr<const TensorView> constant;  // a given one
 };
 
@@ -119,7 +119,7 @@ struct Step {
   std::variant<KernelStep, ProductStep, ConvolutionStep, AttentionStep> work;
   std::vector<int> reads, writes;  // buffers
   bool once = false;               // it makes constants of constants
-  bool direct = false;             // it writes such results, behind all others
+  bool direct = false;             // it uses such buffers, and is queued behind all others
 };
 
 struct Plan {
@@ -135,7 +135,7 @@ struct Plan {
   // what is constant in another, what is only needed to load in a third.
   std::vector<std::size_t> offsets;
   std::size_t arena_bytes = 0, constant_bytes = 0, loading_bytes = 0;
-  // Of direct results, which have no place in the arena: behind it, where steps are only timed.
+  // Of direct buffers, which have no place in the arena: behind it, where steps are only timed.
   std::size_t direct_bytes = 0;
 };
 

@@ -190,6 +190,12 @@ void Planner::define_code(const std::string& code) {
 
 void Planner::elementwise(const std::string& what, std::vector<View> reads, const View& to,
                           const Elementwise& body) {
+  elementwise(what, std::move(reads), std::vector<View>{to}, body);
+}
+
+void Planner::elementwise(const std::string& what, std::vector<View> reads,
+                          std::vector<View> results, const Elementwise& body) {
+  const View& to = results.front();
   const std::vector<std::size_t> order = axes_by_stride(to);
   std::vector<std::string> names(to.dims.size(), "0");
   // One axis of the space per axis of the view: the body knows no others.
@@ -210,7 +216,7 @@ void Planner::elementwise(const std::string& what, std::vector<View> reads, cons
   text += fmt::format("const i64 at = {};\n", place(space, 0));
   text += body(names);
   const Grid grid{static_cast<unsigned>((count + kThreads - 1) / kThreads), 1, 1, kThreads};
-  kernel(what, grid, std::move(reads), {to}, text);
+  kernel(what, grid, std::move(reads), std::move(results), text);
 }
 
 void Planner::copy(const std::string& what, const View& from, const View& to) {

@@ -76,6 +76,9 @@ class Planner {
   using Elementwise = std::function<std::string(const std::vector<std::string>& coordinates)>;
   void elementwise(const std::string& what, std::vector<View> reads, const View& to,
                    const Elementwise& body);
+  // Of several results, which lie alike.
+  void elementwise(const std::string& what, std::vector<View> reads, std::vector<View> results,
+                   const Elementwise& body);
   void copy(const std::string& what, const View& from, const View& to);
   void step(Step step);
 

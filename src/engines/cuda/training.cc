@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -95,6 +96,31 @@ void replace(xrt::Graph& graph, Writer& w, ValueId output, ValueId by) {
   if (output.valid()) graph.replace_uses(output, w.cast(by, graph.type(output).dtype));
 }
 
+// The half precision that a value is, or has been widened from.
+std::optional<ValueId> narrow_source(const xrt::Graph& graph, ValueId value) {
+  if (is_half(graph.type(value).dtype)) return value;
+  const Value& given = graph.value(value);
+  if (given.origin != Origin::kNode || graph.node(given.producer).qualified_op() != "Cast") {
+    return std::nullopt;
+  }
+  const ValueId from = graph.node(given.producer).inputs[0];
+  if (!is_half(graph.type(from).dtype)) return std::nullopt;
+  return from;
+}
+
+// Two results in float32, by channel.
+std::pair<ValueId, ValueId> channel_sums(xrt::Graph& graph, std::string_view op,
+                                         std::vector<ValueId> inputs, const Dims& channels) {
+  const std::size_t dot = op.rfind('.');
+  const NodeId made =
+      graph.add_node(op.substr(0, dot), op.substr(dot + 1), std::move(inputs), {"", ""});
+  const Node node = graph.node(made);
+  for (const ValueId output : node.outputs) {
+    graph.set_type(output, Type::tensor(DType::kFloat32, channels));
+  }
+  return {node.outputs[0], node.outputs[1]};
+}
+
 // y = (x - mean) / sqrt(variance + epsilon) · scale + bias, and the running statistics.
 void expand_normalization(xrt::Graph& graph, NodeId id) {
   const Node node = graph.node(id);
@@ -103,9 +129,15 @@ void expand_normalization(xrt::Graph& graph, NodeId id) {
   const Dims channels{dims[1]};
   const std::size_t rank = dims.size();
   const ValueId x = w.widened(node.inputs[0]);
-  const ValueId mean = w.reduce("ReduceMean", x);
+  const std::optional<ValueId> half = narrow_source(graph, node.inputs[0]);
+  ValueId mean, variance;
+  if (half) {
+    std::tie(mean, variance) = channel_sums(graph, kChannelMomentsOp, {*half}, channels);
+  } else {
+    mean = w.reduce("ReduceMean", x);
+  }
   const ValueId off = w.op("Sub", {x, w.by_channel(mean, rank)}, dims);
-  const ValueId variance = w.reduce("ReduceMean", w.op("Mul", {off, off}, dims));
+  if (!half) variance = w.reduce("ReduceMean", w.op("Mul", {off, off}, dims));
   const double epsilon = double{node.attr_float("epsilon", 1e-5F)};
   const ValueId spread =
       w.op("Sqrt", {w.op("Add", {variance, w.number(epsilon)}, channels)}, channels);
@@ -142,8 +174,18 @@ void expand_normalization_gradient(xrt::Graph& graph, NodeId id) {
       "Sqrt", {w.op("Add", {w.widened(node.inputs[3]), w.number(epsilon)}, channels)}, channels);
   const ValueId off = w.op("Sub", {x, w.by_channel(w.widened(node.inputs[2]), rank)}, dims);
   const ValueId hat = w.op("Div", {off, w.by_channel(spread, rank)}, dims);
-  const ValueId bias = w.reduce("ReduceSum", dy);
-  const ValueId scale = w.reduce("ReduceSum", w.op("Mul", {dy, hat}, dims));
+  const std::optional<ValueId> half_x = narrow_source(graph, node.inputs[0]);
+  const std::optional<ValueId> half_dy = narrow_source(graph, node.inputs[4]);
+  ValueId bias, scale;
+  if (half_x && half_dy && graph.type(*half_x).dtype == graph.type(*half_dy).dtype) {
+    const ValueId mean = w.widened(node.inputs[2]);
+    std::tie(bias, scale) =
+        channel_sums(graph, kChannelProductsOp, {*half_x, *half_dy, mean}, channels);
+    scale = w.op("Div", {scale, spread}, channels);
+  } else {
+    bias = w.reduce("ReduceSum", dy);
+    scale = w.reduce("ReduceSum", w.op("Mul", {dy, hat}, dims));
+  }
   const double count = static_cast<double>(element_count(dims)) / static_cast<double>(dims[1]);
   const auto share = [&](ValueId sum) {
     return w.by_channel(w.op("Mul", {sum, w.number(1 / count)}, channels), rank);
@@ -249,6 +291,98 @@ void expand_layer_normalization(xrt::Graph& graph, NodeId id) {
   graph.remove_node(id);
 }
 
+bool all_are(const Dims& values, std::int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
+}
+
+// Whether each element of the plane is a window of its own, so that a gradient is a product of two
+// matrices: cuBLASLt divides its sums over all pictures among the processors.
+bool is_pointwise(const xrt::Graph& graph, const Node& node) {
+  const std::size_t n = graph.type(node.inputs[0]).static_dims().value_or(Dims{}).size() - 2;
+  return is_half(graph.type(node.inputs[0]).dtype) && all_are(node.attr_ints("kernel_shape"), 1) &&
+         all_are(node.attr_ints("strides", Dims(n, 1)), 1) &&
+         all_are(node.attr_ints("pads", Dims(2 * n, 0)), 0) &&
+         all_are(node.attr_ints("output_padding", Dims(n, 0)), 0) && node.attr_int("group", 1) == 1;
+}
+
+// [N, C, d…] as [N·d…, C], which moves nothing where channels lie last.
+ValueId by_place(Writer& w, ValueId value, DType dtype) {
+  const Dims dims = w.dims(value);
+  Dims moved{dims[0]}, permutation{0};
+  for (std::size_t i = 2; i < dims.size(); ++i) {
+    moved.push_back(dims[i]);
+    permutation.push_back(static_cast<std::int64_t>(i));
+  }
+  moved.push_back(dims[1]), permutation.push_back(1);
+  const ValueId last = w.op_of("Transpose", {value}, dtype, moved, {{"perm", permutation}});
+  return w.reshape(last, {element_count(dims) / dims[1], dims[1]}, dtype);
+}
+
+// dw[m, c] = Σ dy[place, m] · x[place, c].
+void multiply_weight_gradient(xrt::Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  if (!is_pointwise(graph, node)) return;
+  const DType dtype = graph.type(node.inputs[0]).dtype;
+  Writer w(graph, dtype);
+  const ValueId x = by_place(w, node.inputs[0], dtype), dy = by_place(w, node.inputs[1], dtype);
+  const std::int64_t places = w.dims(dy)[0], m = w.dims(dy)[1];
+  const ValueId turned = w.op("Transpose", {dy}, {m, places}, {{"perm", Dims{1, 0}}});
+  const ValueId product = w.op("MatMul", {turned, x}, {m, w.dims(x)[1]});
+  const Dims dims = w.dims(node.outputs[0]);
+  graph.replace_uses(node.outputs[0], w.reshape(product, dims, dtype));
+}
+
+// y[place, c] = Σ x[place, m] · w[m, c].
+void multiply_transposed_convolution(xrt::Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  if (!is_pointwise(graph, node) || node.input(2).valid()) return;
+  const DType dtype = graph.type(node.inputs[0]).dtype;
+  Writer w(graph, dtype);
+  const ValueId x = by_place(w, node.inputs[0], dtype);
+  const Dims factor = w.dims(node.inputs[1]);
+  const ValueId matrix = w.reshape(node.inputs[1], {factor[0], factor[1]}, dtype);
+  const ValueId product = w.op("MatMul", {x, matrix}, {w.dims(x)[0], factor[1]});
+  const Dims dims = w.dims(node.outputs[0]);
+  Dims last{dims[0]}, permutation{0, static_cast<std::int64_t>(dims.size()) - 1};
+  for (std::size_t i = 2; i < dims.size(); ++i) {
+    last.push_back(dims[i]);
+    permutation.push_back(static_cast<std::int64_t>(i) - 1);
+  }
+  last.push_back(dims[1]);
+  const ValueId apart = w.reshape(product, last, dtype);
+  graph.replace_uses(node.outputs[0], w.op("Transpose", {apart}, dims, {{"perm", permutation}}));
+}
+
+// Gradients of pools and of convolutions' weights: which element of a window is the largest is the
+// same in half precision, and sums are in float32 in any case. What is widened and narrowed around
+// them need not be read and written.
+NodeId narrow_gradient(xrt::Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  const ValueId dx = node.outputs[0];
+  std::vector<ValueId> inputs;
+  for (const ValueId input : node.inputs) {
+    const Value& value = graph.value(input);
+    if (value.origin != Origin::kNode || graph.node(value.producer).qualified_op() != "Cast")
+      return id;
+    inputs.push_back(graph.node(value.producer).inputs[0]);
+  }
+  const Type narrow = graph.type(inputs[0]);
+  const std::vector<Use>& uses = graph.uses(dx);
+  if (!is_half(narrow.dtype) || graph.type(inputs[1]).dtype != narrow.dtype ||
+      graph.is_output(dx) || uses.size() != 1) {
+    return id;
+  }
+  const Node reader = graph.node(uses[0].node);
+  if (reader.qualified_op() != "Cast" || graph.type(reader.outputs[0]).dtype != narrow.dtype)
+    return id;
+  const NodeId made =
+      graph.add_node("xrt", node.op, inputs, {""}, node.attributes, node.name + "/narrow");
+  const ValueId result = graph.node(made).outputs[0];
+  graph.set_type(result, graph.type(reader.outputs[0]));
+  graph.replace_uses(reader.outputs[0], result);  // who reads nothing any longer is dropped later
+  return made;
+}
+
 void sum_bias(xrt::Graph& graph, NodeId id) {
   const Node node = graph.node(id);
   if (!node.output(1).valid()) return;
@@ -296,8 +430,13 @@ void expand_training(xrt::Graph& graph) {
     } else if (op == "LayerNormalization" &&
                (graph.node(id).output(1).valid() || graph.node(id).output(2).valid())) {
       training::expand_layer_normalization(graph, id);
+    } else if (op == "xrt.MaxPoolGradient") {
+      training::narrow_gradient(graph, id);
     } else if (op == "xrt.ConvWeightGradient") {
       training::sum_bias(graph, id);
+      training::multiply_weight_gradient(graph, training::narrow_gradient(graph, id));
+    } else if (op == "ConvTranspose") {
+      training::multiply_transposed_convolution(graph, id);
     }
   }
 }

@@ -117,17 +117,22 @@ def _weight_gradient(
     window: dict[str, object],
     with_bias: bool,
 ) -> list[Value]:
-    """The gradients of a convolution's weight and, if wanted, bias."""
+    """The gradients of a convolution's weight and, if wanted, bias. Those of half precision are
+    sums in float32 that are rounded once."""
+    dtype = torch.float32 if x.dtype in HALVES else x.dtype
     made = b.ops(
         "ConvWeightGradient",
-        x,
-        gradient,
-        dtypes=[x.dtype] * (1 + with_bias),
+        b.cast(x, dtype),
+        b.cast(gradient, dtype),
+        dtypes=[dtype] * (1 + with_bias),
         domain="xrt",
         **window,
     )
     shapes = (weight.shape, None if gradient.shape is None else gradient.shape[1:2])
-    return [b.declared(value, shape) for value, shape in zip(made, shapes, strict=False)]
+    return [
+        b.cast(b.declared(value, shape), x.dtype)
+        for value, shape in zip(made, shapes, strict=False)
+    ]
 
 
 @lowering("aten.convolution_backward.default")
@@ -172,7 +177,7 @@ def convolution_backward(
             results[0] = _deconvolution(b, gradient, weight, size, strides, pads, dilations, groups)
     if output_mask[1]:
         image, seen = (gradient, x) if transposed else (x, gradient)
-        if x.dtype in _GRADIENT_TYPES and fits:
+        if x.dtype in (*_GRADIENT_TYPES, *HALVES) and fits:
             window: dict[str, object] = {
                 "kernel_shape": kernel,
                 "strides": strides,
@@ -224,9 +229,13 @@ def max_pool2d_backward_by_input(
 ) -> Value:
     kernel, pads = spread(kernel_size, 2), spread(padding, 2)
     batched = x.rank == 4
+    # Which element is the largest is the same in float32, and where windows overlap the sums of
+    # what comes from them are rounded once.
+    is_half = x.dtype in HALVES
+    operands = [b.cast(v, torch.float32) if is_half else v for v in (x, gradient)]
     y = b.op(
         "MaxPoolGradient",
-        *[v if batched else b.unsqueeze(v, 0) for v in (x, gradient)],
+        *[v if batched else b.unsqueeze(v, 0) for v in operands],
         domain="xrt",
         kernel_shape=kernel,
         strides=spread(stride, 2) if stride else kernel,
@@ -235,8 +244,9 @@ def max_pool2d_backward_by_input(
         ceil_mode=int(ceil_mode),
     )
     if batched:
-        return b.declared(y, x.shape)
-    return b.squeeze(b.declared(y, None if x.shape is None else (1, *x.shape)), 0)
+        return b.cast(b.declared(y, x.shape), x.dtype)
+    y = b.declared(y, None if x.shape is None else (1, *x.shape))
+    return b.cast(b.squeeze(y, 0), x.dtype)
 
 
 @lowering("aten.threshold_backward.default")

@@ -3,7 +3,6 @@
 // one element. ConvTranspose is that of a convolution's operand.
 #include <fmt/format.h>
 
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,15 +20,6 @@ namespace {
 
 using Coordinates = std::vector<std::string>;
 
-Support supports_windows(const GraphView& graph, const NodeView& node) {
-  const TypeView type = graph.type(node.input(0));
-  if (!is_float(type.dtype())) {
-    return Support::no(fmt::format("there is no kernel of it for {}", to_string(type.dtype())));
-  }
-  if (type.rank() < 3 || type.rank() > 5) return Support::no("it has one to three spatial axes");
-  return window_of(graph, node) ? Support::yes() : Support::no("its padding is not written out");
-}
-
 std::string sum_type(const View& view) {
   return view.dtype == DType::kFloat64 ? "double" : "float";
 }
@@ -37,12 +27,6 @@ std::string sum_type(const View& view) {
 bool has_library(const Planner& planner, const NodeView& node, DType dtype) {
   return planner.options().has_cudnn && dtype != DType::kFloat64 &&
          !planner.options().generated.contains(std::string(node.name()));
-}
-
-std::vector<std::size_t> library_order(DType dtype, std::size_t rank) {
-  std::vector<std::size_t> order(rank);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return dtype == DType::kFloat32 ? order : channels_last(rank);
 }
 
 void queue_convolution(Planner& planner, const NodeView& node, const Window& window,
@@ -85,7 +69,7 @@ void transposed_convolution(Planner& planner, const NodeView& node) {
   const bool has_bias = node.input(2).valid();
   View y;
   if (has_library(planner, node, type.dtype())) {
-    const std::vector<std::size_t> order = library_order(type.dtype(), type.rank());
+    const std::vector<std::size_t> order = image_order(type.dtype(), type.rank());
     ConvolutionStep step;
     step.result = ConvolutionStep::Result::kX;
     step.x = y = planner.temporary(type.dtype(), type.dims(), order);
@@ -139,7 +123,7 @@ void weight_gradient(Planner& planner, const NodeView& node) {
   const std::size_t n = window.kernel.size();
   const View x = planner.view(node.input(0)), dy = planner.view(node.input(1));
   if (has_library(planner, node, type.dtype())) {
-    const std::vector<std::size_t> order = library_order(type.dtype(), type.rank());
+    const std::vector<std::size_t> order = image_order(type.dtype(), type.rank());
     ConvolutionStep step;
     step.result = ConvolutionStep::Result::kW;
     step.x = brought_to(planner, x, order);
@@ -231,12 +215,12 @@ void pool_gradient(Planner& planner, const NodeView& node) {
 }  // namespace gradients
 
 void add_gradients(LoweringRegistry& registry) {
-  registry.add("ConvTranspose", {.supports = gradients::supports_windows,
-                                 .emit = gradients::transposed_convolution});
+  registry.add("ConvTranspose",
+               {.supports = supports_windows, .emit = gradients::transposed_convolution});
   registry.add("xrt.ConvWeightGradient",
-               {.supports = gradients::supports_windows, .emit = gradients::weight_gradient});
+               {.supports = supports_windows, .emit = gradients::weight_gradient});
   registry.add("xrt.MaxPoolGradient",
-               {.supports = gradients::supports_windows, .emit = gradients::pool_gradient});
+               {.supports = supports_windows, .emit = gradients::pool_gradient});
   registry.add("xrt.BatchNormalizationGradient",
                {.supports = [](const GraphView& graph, const NodeView& node) {
                  const TypeView type = graph.type(node.input(0));

@@ -56,15 +56,8 @@ std::string finish_code(const Fused& fused, const std::vector<View>& views, std:
       "const {3} i = (({3})row * {2}u + n) / {1}u + q;\n",
       kTogether / width, width, columns, steps.index_type());
   text += coordinates(steps, "i");
-  for (std::size_t l = 0; l < fused.leaves.size(); ++l) {
-    if (!Elements::uses(needed, l)) continue;
-    text += fmt::format("const auto* b{0} = p{0} + ({1});\n", l, place(steps, l));
-  }
-  for (std::size_t r = 0; r < fused.results.size(); ++r) {
-    text += fmt::format("auto* d{0} = q{0} + ({1});\n", r, place(steps, fused.leaves.size() + r));
-  }
   const Elements one(fused, space, width);
-  text += one.loads(needed) + one.declare_results();
+  text += one.places(needed, steps) + one.loads(needed) + one.declare_results();
   text += fmt::format(
       "#pragma unroll\nfor (int j = 0; j < {0}; ++j) {{\nconst int sum_ = sums[q * {0} + j];\n",
       width);

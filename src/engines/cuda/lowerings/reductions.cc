@@ -110,6 +110,75 @@ View result_for(Planner& planner, const View& from, DType dtype,
                            from.is_dense() ? axes_by_stride(from) : std::vector<std::size_t>{});
 }
 
+// The result under the dimensions that the graph gives it.
+void define_reduced(Planner& planner, const NodeView& node, const View& to,
+                    const std::vector<std::size_t>& reduced) {
+  View made = to;
+  made.dims = planner.graph().type(node.output(0)).dims();
+  if (made.dims.size() != to.dims.size()) {
+    made.strides.clear();
+    for (std::size_t i = 0; i < to.dims.size(); ++i) {
+      if (std::find(reduced.begin(), reduced.end(), i) == reduced.end()) {
+        made.strides.push_back(to.strides[i]);
+      }
+    }
+  }
+  planner.define(node.output(0), made);
+}
+
+// Where neighbouring elements are of neighbouring results and each is of many elements: blocks of
+// 32 results share them between them, and a second kernel puts their parts together.
+void reduce_far(Planner& planner, const Reduction& reduction, const View& from, const View& to,
+                const Split& split) {
+  constexpr std::int64_t kBeside = 32, kDeep = kThreads / kBeside, kBlocks = 132 * 4;
+  const std::int64_t results = split.outer.count(), count = split.inner.count();
+  const std::int64_t groups = (results + kBeside - 1) / kBeside;
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(kBlocks / groups, 1, std::max<std::int64_t>(1, count / (8 * kDeep)));
+  const std::int64_t part = (count + parts - 1) / parts;
+  const std::string type = sum_type(from.dtype);
+  DType dtype = DType::kInt64;
+  if (type == "float") dtype = DType::kFloat32;
+  if (type == "double") dtype = DType::kFloat64;
+  if (type == "u64") dtype = DType::kUInt64;
+  const View between = planner.temporary(dtype, {parts, results});
+  const std::string begin = fmt::format(
+      "const unsigned s = threadIdx.x % {0}u, t = threadIdx.x / {0}u;\n"
+      "const i64 result = (i64)blockIdx.x * {0} + s;\nconst bool inside = result < {1};\n"
+      "{2} sum = {3};\n",
+      kBeside, results, type, first_value(reduction.combine, from.dtype));
+  const std::string gather = fmt::format(
+      "__shared__ {0} parts[{1}];\nparts[threadIdx.x] = sum;\n__syncthreads();\n"
+      "if (t != 0 || !inside) return;\n"
+      "for (int o = 1; o < {2}; ++o) sum = {3}::of(sum, parts[s + o * {4}]);\n",
+      type, kThreads, kDeep, reduction.combine, kBeside);
+  std::string text = begin;
+  text += coordinates(split.outer, "(inside ? result : 0)", "r");
+  text += fmt::format(
+      "const auto* from = p0 + ({0});\nconst i64 first = (i64)blockIdx.y * {1}, limit = first + "
+      "{1};"
+      "\nconst i64 end = limit < {2} ? limit : {2};\n"
+      "for (i64 e = first + t; e < end; e += {3}) {{\n",
+      place(split.outer, 0, "r"), part, count, kDeep);
+  text += coordinates(split.inner, "e");
+  text += fmt::format("const {0} x = ({0}){1};\nsum = {2}::of(sum, ({0})({3}));\n}}\n", type,
+                      loaded(from.dtype, fmt::format("from[{}]", place(split.inner, 0))),
+                      reduction.combine, fmt::format(fmt::runtime(reduction.each), "x"));
+  text += gather + fmt::format("q0[(i64)blockIdx.y * {} + result] = sum;\n", results);
+  planner.kernel(planner.what(),
+                 {static_cast<unsigned>(groups), static_cast<unsigned>(parts), 1, kThreads}, {from},
+                 {between}, text);
+  text = begin;
+  text += fmt::format(
+      "for (i64 e = t; inside && e < {0}; e += {1}) sum = {2}::of(sum, p0[e * {3} + result]);\n",
+      parts, kDeep, reduction.combine, results);
+  text += gather + coordinates(split.outer, "result", "r");
+  text += fmt::format("q0[{}] = {};\n", place(split.outer, 1, "r"),
+                      stored(to.dtype, fmt::format(fmt::runtime(reduction.end), "sum", count)));
+  planner.kernel(planner.what(), {static_cast<unsigned>(groups), 1, 1, kThreads}, {between}, {to},
+                 text);
+}
+
 void reduce(Planner& planner, const NodeView& node) {
   const GraphView& graph = planner.graph();
   const Reduction& reduction = *reduction_of(node.op());
@@ -121,6 +190,12 @@ void reduce(Planner& planner, const NodeView& node) {
   const std::int64_t count = split.inner.count();
   const std::string type = sum_type(from.dtype);
   const bool has_most = std::string_view(node.op()) == "ReduceLogSumExp";
+  constexpr std::int64_t kMany = 1024;
+  if (!split.inner_is_near && !has_most && results >= 32 && count >= kMany) {
+    reduce_far(planner, reduction, from, to, split);
+    define_reduced(planner, node, to, reduced);
+    return;
+  }
 
   // Threads of a result, and results of a block. Where elements of one result lie together its
   // threads stand side by side, else those of neighbouring results do.
@@ -178,17 +253,7 @@ void reduce(Planner& planner, const NodeView& node) {
   planner.kernel(planner.what(),
                  {static_cast<unsigned>((results + beside - 1) / beside), 1, 1, kMost}, {from},
                  {to}, text);
-  View made = to;
-  made.dims = graph.type(node.output(0)).dims();
-  if (made.dims.size() != to.dims.size()) {
-    made.strides.clear();
-    for (std::size_t i = 0; i < to.dims.size(); ++i) {
-      if (std::find(reduced.begin(), reduced.end(), i) == reduced.end()) {
-        made.strides.push_back(to.strides[i]);
-      }
-    }
-  }
-  planner.define(node.output(0), made);
+  define_reduced(planner, node, to, reduced);
 }
 
 Support supports_reduce(const GraphView& graph, const NodeView& node) {

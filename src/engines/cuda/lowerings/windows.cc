@@ -35,9 +35,7 @@ std::optional<Window> window_of(const GraphView& graph, const NodeView& node) {
   return window;
 }
 
-namespace {
-
-Support supports_convolution(const GraphView& graph, const NodeView& node) {
+Support supports_windows(const GraphView& graph, const NodeView& node) {
   const TypeView type = graph.type(node.input(0));
   if (!is_float(type.dtype())) {
     return Support::no(fmt::format("there is no kernel of it for {}", to_string(type.dtype())));
@@ -45,6 +43,15 @@ Support supports_convolution(const GraphView& graph, const NodeView& node) {
   if (type.rank() < 3 || type.rank() > 5) return Support::no("it has one to three spatial axes");
   return window_of(graph, node) ? Support::yes() : Support::no("its padding is not written out");
 }
+
+std::vector<std::size_t> image_order(DType dtype, std::size_t rank) {
+  if (dtype != DType::kFloat32) return channels_last(rank);
+  std::vector<std::size_t> order(rank);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+namespace {
 
 // One thread per element of the result.
 void convolve(Planner& planner, const NodeView& node) {
@@ -89,7 +96,6 @@ void convolve(Planner& planner, const NodeView& node) {
 
 Support supports_pool(const GraphView& graph, const NodeView& node) {
   const TypeView type = graph.type(node.input(0));
-  if (node.output(1).valid()) return Support::no("it gives indices");
   if (type.rank() < 3) return Support::no("it has no plane");
   if (node.op() != "MaxPool" && !is_float(type.dtype())) {
     return Support::no(fmt::format("there is no kernel of it for {}", to_string(type.dtype())));
@@ -109,9 +115,26 @@ void pool(Planner& planner, const NodeView& node) {
   const bool with_pads = node.attr_int("count_include_pad", 0) != 0;
   const std::size_t n = window.kernel.size();
   const std::string_view type = computed_type(x.dtype);
-  planner.elementwise(planner.what(), {x}, y, [&](const std::vector<std::string>& c) {
+  std::vector<View> results{y};
+  if (node.output(1).valid()) {
+    results.push_back(planner.temporary(DType::kInt64, y.dims, axes_by_stride(y)));
+    planner.define(node.output(1), results.back());
+  }
+  // The number of an element, as its tensor lies row-major or with a plane's axes the other way.
+  Dims place_strides = row_major_strides(x.dims);
+  if (node.attr_int("storage_order", 0) != 0) {
+    std::int64_t stride = 1;
+    for (std::size_t i = 2; i < n + 2; ++i) {
+      place_strides[i] = stride;
+      stride *= x.dims[i];
+    }
+  }
+  planner.elementwise(planner.what(), {x}, results, [&](const std::vector<std::string>& c) {
     std::string text = is_max ? fmt::format("{} best = 0;\nbool any = false;\n", type)
                               : fmt::format("{} sum = 0;\ni64 count = 0;\n", type);
+    if (results.size() > 1) text += "i64 where = 0;\n";
+    std::string where =
+        fmt::format("{} * {}ll + {} * {}ll", c[0], place_strides[0], c[1], place_strides[1]);
     std::string from = fmt::format("{} * {}ll + {} * {}ll", c[0], x.strides[0], c[1], x.strides[1]);
     for (std::size_t i = 0; i < n; ++i) {
       text += fmt::format(
@@ -119,6 +142,7 @@ void pool(Planner& planner, const NodeView& node) {
           "const i64 s{0} = {2} * {3}ll - {4}ll + k{0} * {5}ll;\n",
           i, window.kernel[i], c[i + 2], window.strides[i], window.begin[i], window.dilations[i]);
       from += fmt::format(" + s{} * {}ll", i, x.strides[i + 2]);
+      where += fmt::format(" + s{} * {}ll", i, place_strides[i + 2]);
       if (is_max || !with_pads) {
         text += fmt::format("if (s{0} < 0 || s{0} >= {1}ll) continue;\n", i, x.dims[i + 2]);
       } else {  // rows beyond the padding, where sizes are rounded up, do not count
@@ -127,8 +151,13 @@ void pool(Planner& planner, const NodeView& node) {
     }
     const std::string value = loaded(x.dtype, "p0[" + from + "]");
     if (is_max) {
-      text += fmt::format("const {} v = {};\nbest = any ? larger(best, v) : v;\nany = true;\n",
-                          type, value);
+      text += fmt::format("const {} v = {};\n", type, value);
+      // The first of the largest, or of those that are no numbers.
+      if (results.size() > 1) {
+        text +=
+            fmt::format("if (!any || v > best || (v != v && best == best)) where = {};\n", where);
+      }
+      text += "best = any ? larger(best, v) : v;\nany = true;\n";
     } else {
       std::string inside = "true";
       for (std::size_t i = 0; with_pads && i < n; ++i) {
@@ -141,6 +170,7 @@ void pool(Planner& planner, const NodeView& node) {
     text += std::string(n, '}') + "\n";
     std::string result = is_max ? "best" : "sum / count";
     if (is_norm) result = fmt::format("({})pow((double)sum, 1.0 / {}.0)", type, power);
+    if (results.size() > 1) text += "q1[at] = where;\n";
     return text + fmt::format("q0[at] = {};\n", stored(x.dtype, result));
   });
   planner.define(node.output(0), y);
@@ -183,10 +213,7 @@ void emit_convolution(Planner& planner, const Group& group) {
   const Chain chain = read_chain(graph, group.nodes);
   const Window window = *window_of(graph, node);
   const TypeView type = graph.type(result);
-  // In float32 products of whole planes are faster (cuDNN on an H200).
-  std::vector<std::size_t> order(type.rank());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (type.dtype() != DType::kFloat32) order = channels_last(type.rank());
+  const std::vector<std::size_t> order = image_order(type.dtype(), type.rank());
   ConvolutionStep step;
   step.x = brought_to(planner, planner.view(node.input(0)), order);
   step.w = brought_to(planner, planner.view(node.input(1)), order);
@@ -222,7 +249,7 @@ void emit_convolution(Planner& planner, const Group& group) {
 }
 
 void add_windows(LoweringRegistry& registry) {
-  registry.add("Conv", {.supports = supports_convolution, .emit = convolve});
+  registry.add("Conv", {.supports = supports_windows, .emit = convolve});
   registry.add("MaxPool", {.supports = supports_pool, .emit = pool});
   registry.add("LpPool", {.supports = supports_pool, .emit = pool});
   registry.add("AveragePool", {.supports = supports_pool, .emit = pool});

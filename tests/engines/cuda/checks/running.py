@@ -139,6 +139,28 @@ def test_sizes_within_a_range_share_few_programs(
         assert lines.count(f"write {weights.nbytes}") == 1
 
 
+@pytest.mark.parametrize("on_device", [False, True])
+def test_large_tensors_are_used_where_they_lie(on_device: bool, tmp_path: Path) -> None:
+    """Also those that a run writes over: whoever reads them is done before."""
+    rows = 3 << 18
+    nodes = [node("Sub", "w g", "v"), node("ReduceSum", "w axes", "s"), node("Mul", "v two", "u")]
+    constants = {"axes": np.array([1], np.int64), "two": np.array(2, np.float32)}
+    inputs = {"w": (FLOAT, (rows, 4)), "g": (FLOAT, (rows, 4))}
+    made = model(nodes, inputs, ["v", "s", "u"], constants)
+    program = load(made, tmp_path, aliases={"w": "v"})
+    feed = values(made)
+    w, g = feed["w"].copy(), feed["g"]
+    if on_device:
+        feed = {name: given_like(value, tmp_path) for name, value in feed.items()}
+    for _ in range(2):
+        given = program.run(feed)
+        wanted = {"v": w - g, "s": w.sum(1, keepdims=True), "u": (w - g) * 2}
+        for name, want in wanted.items():
+            got = given[name].numpy() if on_device else given[name]
+            np.testing.assert_allclose(got, want, 1e-5, 1e-5, err_msg=name)
+        w = wanted["v"]
+
+
 def given_like(x: np.ndarray, tmp_path: Path) -> openxrt.DeviceArray:
     """The same values in the device's memory."""
     copied = load(model([node("Identity", "x", "y")], {"x": (FLOAT, x.shape)}, ["y"]), tmp_path)

@@ -9,10 +9,22 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.reference
+import onnxruntime
 import openxrt.torch  # noqa: F401, whose backend torch.compile finds
 import pytest
 import torch
-from cuda_models import FLOAT, INT, LONG, STANDIN, load, model, node, values
+from cuda_models import (
+    FLOAT,
+    HAS_CUDNN,
+    INT,
+    LONG,
+    STANDIN,
+    load,
+    model,
+    node,
+    remarks,
+    values,
+)
 from onnx import TensorProto, helper
 from torch.nn import functional
 
@@ -97,6 +109,83 @@ def test_gradient_of_a_pool(tmp_path: Path) -> None:
     np.testing.assert_allclose(given, x.grad.numpy(), 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_gradient_of_a_pool_of_halves(kind: int, tmp_path: Path) -> None:
+    """What windows share is summed in float32, and what is widened for it is not copied."""
+    torch.manual_seed(2)
+    dtype = torch.float16 if kind == TensorProto.FLOAT16 else torch.bfloat16
+    x = torch.randint(0, 5, (2, 3, 8, 7)).float()
+    dy = torch.randn(2, 3, 6, 5).to(dtype).float()
+    wide = x.clone().requires_grad_()
+    functional.max_pool2d(wide, 3, 1).backward(dy)
+    attributes = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
+    nodes = [
+        node("Cast", "x", "n", to=kind),
+        node("Cast", "dy", "m", to=kind),
+        node("Cast", "n", "a", to=FLOAT),
+        node("Cast", "m", "b", to=FLOAT),
+        node("MaxPoolGradient", "a b", "c", domain="xrt", **attributes),
+        node("Cast", "c", "d", to=kind),
+        node("Cast", "d", "dx", to=FLOAT),
+    ]
+    made = own_model(nodes, {"x": x.shape, "dy": dy.shape}, {"dx": x.shape})
+    options = {"source_dir": str(tmp_path / "src")}
+    program = load(made, tmp_path, engine_options={"cuda": options})
+    given = program.run({"x": x.numpy(), "dy": dy.numpy()})["dx"]
+    want = wide.grad.to(dtype).float().numpy()
+    np.testing.assert_allclose(given, want, 1e-2, 1e-2)
+    (source,) = (tmp_path / "src").glob("*.cu")
+    loads = [line for line in source.read_text().splitlines() if "is_first) sum +=" in line]
+    assert loads and "float* __restrict__ p1" not in source.read_text().split(loads[0])[0][-3000:]
+
+
+@pytest.mark.parametrize("window", [(1, 0, 1), (3, 1, 2), (2, 0, 2)])
+def test_weight_gradients_of_halves(window: tuple[int, int, int], tmp_path: Path) -> None:
+    """Written between casts, as PyTorch's graphs have them."""
+    torch.manual_seed(3)
+    size, pad, stride = window
+    x = torch.randn(2, 16, 6, 6).half().float()
+    w = torch.randn(8, 16, size, size, requires_grad=True)
+    y = functional.conv2d(x, w, stride=stride, padding=pad)
+    dy = torch.randn_like(y).half().float()
+    y.backward(dy)
+    attributes = {
+        "kernel_shape": [size] * 2,
+        "strides": [stride] * 2,
+        "pads": [pad] * 4,
+        "dilations": [1, 1],
+        "group": 1,
+    }
+    nodes = [
+        *(node("Cast", n, f"{n}_h", to=TensorProto.FLOAT16) for n in ("x", "dy")),
+        *(node("Cast", f"{n}_h", f"{n}_f", to=FLOAT) for n in ("x", "dy")),
+        node("ConvWeightGradient", "x_f dy_f", "dw_f", domain="xrt", **attributes),
+        node("Cast", "dw_f", "dw_h", to=TensorProto.FLOAT16),
+        node("Cast", "dw_h", "dw", to=FLOAT),
+    ]
+    made = own_model(nodes, {"x": x.shape, "dy": dy.shape}, {"dw": w.shape})
+    program = load(made, tmp_path)
+    given = program.run({"x": x.numpy(), "dy": dy.numpy()})["dw"]
+    np.testing.assert_allclose(given, w.grad.numpy(), 5e-3, 3e-2)
+
+
+def test_places_of_a_pools_largest(tmp_path: Path) -> None:
+    nodes = [
+        node("MaxPool", "x", "a i", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]),
+        node("MaxPool", "x", "b j", kernel_shape=[2, 2], dilations=[2, 1], storage_order=1),
+    ]
+    made = model(nodes, {"x": (FLOAT, (2, 3, 7, 6))}, list("aibj"))
+    feed = {"x": np.random.default_rng(5).integers(0, 6, (2, 3, 7, 6)).astype(np.float32)}
+    program = load(made, tmp_path)
+    assert set(program.explain()["nodes_per_engine"]) == {"cuda"}
+    given = program.run(feed)
+    session = onnxruntime.InferenceSession(
+        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for name, want in zip("aibj", session.run(None, feed), strict=True):
+        np.testing.assert_array_equal(given[name], want, err_msg=name)
+
+
 def test_normalisation_of_a_batch_and_its_gradient(tmp_path: Path) -> None:
     torch.manual_seed(2)
     x = (torch.randn(4, 5, 6, 3) * 2 + 1).requires_grad_()
@@ -138,6 +227,83 @@ def test_normalisation_of_a_batch_and_its_gradient(tmp_path: Path) -> None:
         np.testing.assert_allclose(given[name], want.detach(), 1e-4, 1e-4, err_msg=name)
 
 
+@pytest.mark.parametrize("shape", [(4, 24, 9, 7), (2, 5, 40, 3), (3, 520, 2, 2)])
+def test_normalisation_of_a_batch_of_halves(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Values far from zero keep their spread."""
+    torch.manual_seed(4)
+    c = shape[1]
+    x = (torch.randn(shape) * 2 + 30 * torch.randn(1, c, 1, 1)).half().float().requires_grad_()
+    scale, bias = torch.rand(c).requires_grad_(), torch.randn(c).requires_grad_()
+    y = functional.batch_norm(x, None, None, scale, bias, training=True, eps=1e-3)
+    dy = torch.randn(shape).half().float()
+    y.backward(dy)
+    norm = {"training_mode": 1, "epsilon": 1e-3, "momentum": 0.0}
+    nodes = [
+        *(node("Cast", n, f"{n}_h", to=TensorProto.FLOAT16) for n in ("x", "dy")),
+        *(node("Cast", f"{n}_h", f"{n}_f", to=FLOAT) for n in ("x", "dy")),
+        node("BatchNormalization", "x_f s b m v", "y now_m now_v", **norm),
+        node(
+            "BatchNormalizationGradient",
+            "x_f s now_m now_v dy_f",
+            "dx ds db",
+            domain="xrt",
+            epsilon=1e-3,
+        ),
+    ]
+    vectors = dict.fromkeys(("s", "b", "m", "v"), (c,))
+    results = dict.fromkeys(("now_m", "now_v", "ds", "db"), (c,))
+    made = own_model(
+        nodes, {"x": shape, "dy": shape, **vectors}, {"y": shape, "dx": shape, **results}
+    )
+    options = {"source_dir": str(tmp_path / "src")}
+    program = load(made, tmp_path, engine_options={"cuda": options})
+    (source,) = (tmp_path / "src").glob("*.cu")
+    assert source.read_text().count("typedef Vec") == 2
+    feed = {"x": x, "dy": dy, "s": scale, "b": bias, "m": torch.zeros(c), "v": torch.ones(c)}
+    given = program.run({n: v.detach().numpy() for n, v in feed.items()})
+    wanted = {"y": y, "dx": x.grad, "ds": scale.grad, "db": bias.grad}
+    wanted |= {"now_m": x.mean((0, 2, 3)), "now_v": x.var((0, 2, 3), unbiased=False)}
+    for name, want in wanted.items():
+        np.testing.assert_allclose(given[name], want.detach(), 2e-4, 2e-4, err_msg=name)
+
+
+def test_gradients_of_pointwise_convolutions_are_products(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    x = torch.randn(2, 16, 5, 6).half().float().requires_grad_()
+    w = torch.randn(8, 16, 1, 1).half().float().requires_grad_()
+    y = functional.conv2d(x, w)
+    dy = torch.randn_like(y).half().float()
+    y.backward(dy)
+    window = {"kernel_shape": [1, 1], "strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
+    nodes = [
+        *(node("Cast", n, f"{n}_h", to=TensorProto.FLOAT16) for n in ("x", "w", "dy")),
+        node("ConvTranspose", "dy_h w_h", "dx_h", group=1, **window),
+        node("ConvWeightGradient", "x_h dy_h", "dw_h db_h", domain="xrt", group=1, **window),
+        *(node("Cast", f"{n}_h", n, to=FLOAT) for n in ("dx", "dw", "db")),
+    ]
+    shapes = {"x": x.shape, "w": w.shape, "dy": dy.shape}
+    made = own_model(nodes, shapes, {"dx": x.shape, "dw": w.shape, "db": (8,)})
+    program = load(made, tmp_path)
+    if HAS_CUDNN:
+        assert "2 products by cuBLASLt, 0 convolutions" in remarks(program)
+    given = program.run({n: v.detach().numpy() for n, v in (("x", x), ("w", w), ("dy", dy))})
+    for name, want in {"dx": x.grad, "dw": w.grad, "db": dy.sum((0, 2, 3))}.items():
+        np.testing.assert_allclose(given[name], want, 5e-3, 2e-2, err_msg=name)
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceProd"])
+def test_columns_of_many_rows(op: str, tmp_path: Path) -> None:
+    constants = {"axes": np.array([0, 2], np.int64)}
+    made = model(
+        [node(op, "x axes", "y", keepdims=0)], {"x": (FLOAT, (60, 3, 70, 33))}, ["y"], constants
+    )
+    rng = np.random.default_rng(6)
+    feed = {"x": (1 + rng.standard_normal((60, 3, 70, 33)) / 100).astype(np.float32)}
+    given = load(made, tmp_path).run(feed)["y"]
+    (want,) = onnx.reference.ReferenceEvaluator(made).run(None, feed)
+    np.testing.assert_allclose(given, want, 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
 @pytest.mark.parametrize("kind", [FLOAT, TensorProto.FLOAT16, INT, TensorProto.INT8])
 def test_scattered_elements(reduction: str, kind: int, tmp_path: Path) -> None:
@@ -164,6 +330,21 @@ def test_scattered_elements(reduction: str, kind: int, tmp_path: Path) -> None:
     wanted = onnx.reference.ReferenceEvaluator(made).run(None, feed)
     for got, want in zip(given.values(), wanted, strict=True):
         np.testing.assert_array_equal(np.asarray(got), want)
+
+
+def test_a_large_value_of_zeros_is_the_cards(tmp_path: Path) -> None:
+    """As the gradient of an embedding begins with."""
+    constants = {"zero": np.zeros((), np.float32), "shape": np.array([9000, 300], np.int64)}
+    nodes = [
+        node("Expand", "zero shape", "z"),
+        node("ScatterND", "z i u", "y", reduction="add"),
+    ]
+    made = model(nodes, {"i": (LONG, (4, 1)), "u": (FLOAT, (4, 300))}, ["y"], constants)
+    feed = {"i": np.array([[2], [8999], [2], [0]]), "u": np.ones((4, 300), np.float32)}
+    program = load(made, tmp_path)
+    assert set(program.explain()["nodes_per_engine"]) == {"cuda"}
+    given = program.run(feed)["y"]
+    assert given.sum() == 1200 and given[2].tolist() == [2] * 300 and given[8999, 0] == 1
 
 
 def test_along_an_axis(tmp_path: Path) -> None:
