@@ -107,8 +107,12 @@ def config_text(model: ModelFolder, described: dict[str, Any]) -> str:
             entry = [
                 f"name: {_quoted(name)}",
                 f"data_type: TYPE_{'STRING' if datatype == 'BYTES' else datatype}",
-                f"dims: {json.dumps(sizes)}",
+                f"dims: {json.dumps(sizes or [1])}",
             ]
+            # Triton has no scalars: clients see one element, in each row where there are batches.
+            # Without batches triton_model changes the shape.
+            if batched and not sizes:
+                entry.append("reshape: { shape: [] }")
             if not required:
                 entry.append("optional: true")
             lines.append(f"{what} [{{ {', '.join(entry)} }}]")
