@@ -87,7 +87,6 @@ def launch_counts(found: dict[str, Any], model: str) -> list[float]:
 def test_runs_and_launches_are_counted(tmp_path: Path) -> None:
     registry = prometheus.CollectorRegistry()
     program = served(tmp_path, RunMetrics(prometheus_counter(registry), "m", "3"))
-    warm_up = samples(prometheus.generate_latest(registry).decode())["xrt_runs_total"][0][1]
     for _ in range(3):
         program.run({"x": X})
     with pytest.raises(openxrt.InvalidArgument):
@@ -96,7 +95,6 @@ def test_runs_and_launches_are_counted(tmp_path: Path) -> None:
     runs = {"model": "m", "version": "3", "engines": "native"}
     assert (runs, 4.0) in found["xrt_runs_total"]
     assert (runs, 1.0) in found["xrt_run_failures_total"]
-    assert warm_up == 1
     (launches,) = launch_counts(found, "m")
     assert launches == 3
 

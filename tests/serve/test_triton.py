@@ -52,6 +52,8 @@ def test_answers_over_http_and_grpc(server: TritonServer) -> None:
         assert client.get_model_metadata("batched")["inputs"] == [
             {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
         ]
+        parameters = client.get_model_config("batched")["parameters"]
+        assert parameters["engines"]["string_value"] == "native"
         for name, factor in (("batched", 1), ("plain", 2)):
             y = client.infer(name, [http_input(x)]).as_numpy("y")
             np.testing.assert_allclose(y, x @ WEIGHTS * factor, rtol=1e-5)

@@ -72,13 +72,15 @@ class ServedProgram:
         self._timeout_s = settings.timeout_ms / 1000 or None
         if settings.max_batch_size > 0:
             _check_batches(self._program)
-        self._model, self._version, self._metrics = model, version, metrics
+        self._model, self._version = model, version
+        self._metrics: RunMetrics | None = None
         self._launch_lock = threading.Lock()
         # Thread that runs now to the launches of its run that another thread has taken.
         self._launches: dict[int, list[LaunchEvent]] = {}
         self._engines = ""
         self._warm_up()
-        # The plan that ran is known now.
+        # The plan that ran is known now; the first run is not counted.
+        self._metrics = metrics
         self._engines = ",".join(self.engines())
         self._program.enable_profile()
 
