@@ -3,35 +3,98 @@
 
     ./dev bench loadgen model.onnx --engine native --scenario SingleStream
     ./dev bench loadgen model.onnx --engine auto --scenario Offline --shape x=1,3,224,224
+    ./dev bench loadgen model.onnx --url 127.0.0.1:8001/NAME   # the same model, behind a server
 
 SingleStream: one query after the other, judged by the latency of nine in ten. MultiStream: eight
 samples a query. Server: queries come at random at --qps, judged by the latency of 99 in 100 against
 --bound-ms. Offline: all at once, judged by samples per second. A query is a run of Program.submit
-with random inputs; open dimensions are 1 unless --shape names them.
+with random inputs, or a request over gRPC to a server of the Open Inference Protocol (Triton,
+KServe); open dimensions are 1 unless --shape names them.
+
+--accuracy: LoadGen issues each sample once and keeps the answers, which are compared with ONNX
+Runtime's.
 """
 
 from __future__ import annotations
 
 import argparse
 import array
+import json
 import re
 import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import mlperf_loadgen as loadgen
-import numpy as np
-import openxrt
+# LoadGen is installed there; clients of servers are in an environment of their own, which is this
+# process's with --url.
+_VENV = Path(__file__).resolve().parents[1] / ".venv" / "lib"
+sys.path.extend(str(folder / "site-packages") for folder in _VENV.glob("python3*"))
+
+import mlperf_loadgen as loadgen  # noqa: E402
+import numpy as np  # noqa: E402
+import openxrt  # noqa: E402
 
 SAMPLES = 64
 RESULT = re.compile(r"^\s*(.+?)\s*: (.+)$")
 
 
-def samples(program: openxrt.Program, shapes: dict[str, list[int]]) -> list[dict[str, np.ndarray]]:
-    """Random inputs, of zeros where they are whole numbers."""
+class Remote:
+    """A model behind a server, as a program: inputs, submit() and run().
+
+    Args:
+        url: HOST:PORT/NAME, of gRPC.
+    """
+
+    def __init__(self, url: str) -> None:
+        import tritonclient.grpc as grpc
+        from openxrt.serve.served_program import numpy_type
+
+        address, _, self._model = url.partition("/")
+        self._grpc = grpc
+        self._client = grpc.InferenceServerClient(address)
+        described = self._client.get_model_metadata(self._model)
+        self._types = {port.name: port.datatype for port in described.inputs}
+        self._outputs = [port.name for port in described.outputs]
+        self.inputs = [
+            SimpleNamespace(
+                name=port.name,
+                dtype=numpy_type(port.datatype),
+                shape=[n if n >= 0 else "open" for n in port.shape],
+            )
+            for port in described.inputs
+        ]
+
+    def submit(self, feeds: dict[str, np.ndarray]) -> Future[dict[str, np.ndarray]]:
+        """Sends a request and returns at once."""
+        request: Future[dict[str, np.ndarray]] = Future()
+        given = []
+        for name, value in feeds.items():
+            given.append(self._grpc.InferInput(name, list(value.shape), self._types[name]))
+            given[-1].set_data_from_numpy(value)
+
+        def done(result: Any, error: Exception | None) -> None:
+            if error is not None:
+                request.set_exception(error)
+            else:
+                request.set_result({name: result.as_numpy(name) for name in self._outputs})
+
+        self._client.async_infer(self._model, given, done)
+        return request
+
+    def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Waits for the answer."""
+        return self.submit(feeds).result()
+
+
+def samples(
+    program: openxrt.Program | Remote, shapes: dict[str, list[int]]
+) -> list[dict[str, np.ndarray]]:
+    """Random inputs, of 0 and 1 where they are whole numbers."""
     generator = np.random.default_rng(0)
     found = []
     for _ in range(SAMPLES):
@@ -41,7 +104,9 @@ def samples(program: openxrt.Program, shapes: dict[str, list[int]]) -> list[dict
             dims = shapes.get(port.name, dims)
             dtype = np.dtype(port.dtype)
             values = generator.normal(size=dims)
-            feeds[port.name] = (values if dtype.kind == "f" else np.zeros(dims)).astype(dtype)
+            if dtype.kind != "f":
+                values = generator.integers(0, 2, size=dims)
+            feeds[port.name] = values.astype(dtype)
         found.append(feeds)
     return found
 
@@ -49,7 +114,9 @@ def samples(program: openxrt.Program, shapes: dict[str, list[int]]) -> list[dict
 class Sut:
     """What LoadGen calls the system under test."""
 
-    def __init__(self, program: openxrt.Program, feeds: list[dict[str, np.ndarray]]) -> None:
+    def __init__(
+        self, program: openxrt.Program | Remote, feeds: list[dict[str, np.ndarray]]
+    ) -> None:
         self.program, self.feeds = program, feeds
         self.failures: list[BaseException] = []
         self.lock = threading.Lock()
@@ -78,12 +145,16 @@ class Sut:
 
 def measure(given: argparse.Namespace, engine: str, folder: Path) -> dict[str, str]:
     """LoadGen's summary of one program."""
-    program = openxrt.load(
-        given.model,
-        engine=[name for name in engine.split(",") if name],
-        num_threads=given.threads,
-        streams=given.streams,
-    )
+    program: openxrt.Program | Remote
+    if given.url:
+        program = Remote(given.url)
+    else:
+        program = openxrt.load(
+            given.model,
+            engine=[name for name in engine.split(",") if name],
+            num_threads=given.threads,
+            streams=given.streams,
+        )
     shapes = {
         name: [int(n) for n in sizes.split(",")]
         for name, _, sizes in (entry.partition("=") for entry in given.shape)
@@ -99,7 +170,8 @@ def measure(given: argparse.Namespace, engine: str, folder: Path) -> dict[str, s
     sut = Sut(program, feeds)
     settings = loadgen.TestSettings()
     settings.scenario = getattr(loadgen.TestScenario, given.scenario)
-    settings.mode = loadgen.TestMode.PerformanceOnly
+    modes = loadgen.TestMode
+    settings.mode = modes.AccuracyOnly if given.accuracy else modes.PerformanceOnly
     settings.min_duration_ms = int(given.seconds * 1000)
     settings.min_query_count = given.queries
     settings.multi_stream_samples_per_query = 8
@@ -121,8 +193,28 @@ def measure(given: argparse.Namespace, engine: str, folder: Path) -> dict[str, s
         loadgen.DestroySUT(handle)
     if sut.failures:
         raise sut.failures[0]
+    if given.accuracy:
+        return {"Result is": "VALID", "largest difference": judge(given.model, feeds, folder)}
     text = (folder / "mlperf_log_summary.txt").read_text(encoding="utf-8")
     return {found[1]: found[2] for found in map(RESULT.match, text.splitlines()) if found}
+
+
+def judge(model: Path, feeds: list[dict[str, np.ndarray]], folder: Path) -> str:
+    """The largest difference of the first output from ONNX Runtime's, over that one's range. Raises
+    ValueError where a sample was not answered."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    answers = json.loads((folder / "mlperf_log_accuracy.json").read_text(encoding="utf-8"))
+    if {answer["qsl_idx"] for answer in answers} != set(range(len(feeds))):
+        raise ValueError("LoadGen has no answer for some of the samples")
+    largest = 0.0
+    for answer in answers:
+        wanted = session.run(None, feeds[answer["qsl_idx"]])[0]
+        found = np.frombuffer(bytes.fromhex(answer["data"]), wanted.dtype).reshape(wanted.shape)
+        scale = float(np.ptp(wanted)) or 1.0
+        largest = max(largest, float(np.max(np.abs(found - wanted))) / scale)
+    return f"{largest:.2e}"
 
 
 def main() -> int:
@@ -137,6 +229,8 @@ def main() -> int:
         choices=("SingleStream", "MultiStream", "Server", "Offline"),
         default="SingleStream",
     )
+    words.add_argument("--url", help="HOST:PORT/NAME: a server's gRPC, in place of a program")
+    words.add_argument("--accuracy", action="store_true", help="LoadGen's accuracy mode")
     words.add_argument("--seconds", type=float, default=10, help="least duration")
     words.add_argument("--queries", type=int, default=100, help="least number of queries")
     words.add_argument("--qps", type=float, default=50, help="of Server")
@@ -146,7 +240,7 @@ def main() -> int:
     words.add_argument("--streams", type=int, default=0)
     given = words.parse_args()
     invalid = False
-    for engine in given.engine or ["native"]:
+    for engine in [given.url] if given.url else given.engine or ["native"]:
         with tempfile.TemporaryDirectory() as folder:
             told = measure(given, engine, Path(folder))
         invalid |= told.get("Result is") != "VALID"
@@ -161,6 +255,7 @@ def main() -> int:
                     "Samples per",
                     "duration",
                     "INVALID",
+                    "difference",
                 )
             ):
                 print(f"  {name}: {value}")

@@ -79,6 +79,21 @@ SECTIONS = {
         "`openxrt.Trainer` on a CPU",
         "A step is forward, backward and SGD with momentum. PyTorch eager is 1.",
     ),
+    "serve": (
+        "Served models",
+        "Behind one Triton: openxrt (`openvino,native`), and ONNX Runtime and OpenVINO in the same "
+        "Python backend; `batched` is with dynamic batching of up to 8 rows and 2 ms. KServe has "
+        "no batching. Clients run on the same machine, over gRPC, one request after the other. "
+        "Rates and p50 are medians over rounds, p99 is of all requests; with few requests it is "
+        "near the slowest. The command prints each round: on a shared machine the rounds of one "
+        "cell differ by up to a factor of three, and smaller differences between rows say nothing.",
+    ),
+    "replicas": (
+        "Replicas",
+        "A replica is a process that imports openxrt, loads a model and runs it once; times are "
+        "from the start of the process to the end of that run. [Scale](scale.md) explains the "
+        "columns. The second table is the first one multiplied.",
+    ),
     "launch_overhead": (
         "What the runtime adds to a launch",
         "The processor time of a program of one function.",

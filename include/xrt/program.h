@@ -111,6 +111,8 @@ class XRT_API Program {
   // Launch events are kept while enabled (the newest 100,000).
   virtual void enable_profile(bool on) = 0;
   virtual std::vector<LaunchEvent> profile() const = 0;
+  // As profile(), and forgets them: each is handed out once.
+  virtual std::vector<LaunchEvent> take_profile() = 0;
   // Chrome/Perfetto trace of profile().
   std::string trace_json() const;
   // The graph after passes, before partition, as text.

@@ -66,6 +66,10 @@ struct TrainerOptions {
   // A step whose loss is not finite is an error that names the first values that are not, and
   // leaves weights as they were.
   bool detect_anomaly = false;
+  // "domain:op", a registered op of any number of inputs and as many outputs of the same types, or
+  // empty. It gets the loss and the gradients of all parameters before they are scaled, cut or
+  // used, and returns what takes their place: how processes that train together agree.
+  std::string reduction = {};
 };
 
 class XRT_API Trainer {

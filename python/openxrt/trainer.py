@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import optim
+from . import _distributed, optim
 from ._core import FALLBACK_ENGINE, Graph, InvalidArgument
 from ._core import Trainer as _Trainer
 
@@ -72,6 +72,12 @@ class Trainer:
             everything within a segment is computed again. Gradients are the same.
         detect_anomaly: a step whose loss or weights are not finite raises InvalidArgument that
             names the node that made the first such value, and changes nothing.
+        process_group: of torch.distributed with the backend gloo, e.g. `dist.group.WORLD`:
+            processes train together. Each gives step() its part of every batch; gradients and the
+            loss are means over the group (sums for a loss of reduction "sum"), so that with parts
+            of one size weights and loss are those of one process with the whole batch. The first
+            process's weights are where all begin. Batch normalisation has the statistics of a
+            process's part, dropout the seed `seed` + rank. All call step() equally often.
         options: further options of a program (openxrt.options): strict, device, precision,
             num_threads, engine_options, cache_dir, dump_dir, ... With precision="bf16" or "f16"
             weights, optimizer states and updates stay float32.
@@ -97,6 +103,7 @@ class Trainer:
         seed: int = 0,
         recompute: str | int = "none",
         detect_anomaly: bool = False,
+        process_group: Any = None,
         **options: Unpack[LoadOptions],
     ) -> None:
         if isinstance(optimizer, str):
@@ -105,11 +112,22 @@ class Trainer:
                     f'optimizer "{optimizer}" is not known; there are {", ".join(_OPTIMIZERS)}'
                 )
             optimizer = _OPTIMIZERS[optimizer]()
+        if isinstance(loss, str):
+            loss = optim.Loss(loss)
+        reduction = ""
+        if process_group is not None:
+            if engine == "auto" or "auto" in engine:
+                raise InvalidArgument(
+                    'process_group and engine "auto": each process would choose engines by times '
+                    "of its own; name the engines"
+                )
+            seed += _distributed.rank(process_group)
+            reduction = _distributed.reduction_op(process_group, loss.reduction != "sum")
         self.schedule = schedule
         self._core = _Trainer(
             model if isinstance(model, (bytes, Graph)) else Path(model),
             {
-                "loss": asdict(optim.Loss(loss) if isinstance(loss, str) else loss),
+                "loss": asdict(loss),
                 "optimizer": optimizer.options(),
                 "loss_scale": _loss_scale_options(loss_scale),
                 "parameters": list(parameters),
@@ -121,9 +139,12 @@ class Trainer:
                 if isinstance(recompute, str)
                 else {"kind": "segments", "segments": recompute},
                 "detect_anomaly": detect_anomaly,
+                "reduction": reduction,
                 "program": {"engine": engine, **options},
             },
         )
+        if process_group is not None:
+            _distributed.broadcast(process_group, list(self._core.state(False).values()))
 
     @classmethod
     def from_torch(

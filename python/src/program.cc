@@ -594,6 +594,9 @@ void bind_program(nb::module_& module) {
           "profile", [](const PyProgram& self) { return self.program().profile(); },
           "The launches recorded since enable_profile(): a list of LaunchEvent, newest last.")
       .def(
+          "take_profile", [](PyProgram& self) { return self.program().take_profile(); },
+          "As profile(), and forgets them: each launch is handed out once.")
+      .def(
           "trace_json", [](const PyProgram& self) { return self.program().trace_json(); },
           "profile() as a trace that Chrome and Perfetto open.")
       .def(

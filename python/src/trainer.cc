@@ -103,6 +103,7 @@ TrainerOptions trainer_options(Options options) {
   take(options, "train_mode", trainer.train_mode);
   take(options, "seed", trainer.seed);
   take(options, "detect_anomaly", trainer.detect_anomaly);
+  take(options, "reduction", trainer.reduction);
   Options recompute;
   take(options, "recompute", recompute);
   take(recompute, "kind", trainer.recompute.kind);

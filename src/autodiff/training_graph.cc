@@ -125,6 +125,24 @@ Var all_finite(Emitter& e, const std::vector<Var>& gradients) {
   return greater(parts.size() == 1 ? parts[0] : e.op("Min", parts), 0.5);
 }
 
+// The values after the op "domain:op" over all of them.
+std::vector<ValueId> reduced(Graph& graph, const std::string& reduction,
+                             std::vector<ValueId> values) {
+  const std::size_t colon = reduction.find(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == reduction.size()) {
+    fail(fmt::format("reduction is '{}'; it must be domain:op", reduction));
+  }
+  const std::string domain = reduction.substr(0, colon);
+  graph.opsets().emplace(domain, 1);
+  std::vector<std::string> names;
+  for (const ValueId v : values) names.push_back(graph.value(v).name + "/reduced");
+  const NodeId node = graph.add_node(domain, reduction.substr(colon + 1), values, names);
+  std::vector<ValueId> outputs = graph.node(node).outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    graph.set_type(outputs[i], graph.type(values[i]));
+  return outputs;
+}
+
 }  // namespace
 
 OpenModel open_model(Graph model, const TrainingSetup& setup) {
@@ -188,8 +206,11 @@ TrainingGraph make_training_graph(const OpenModel& model, const TrainingSetup& s
   Base base = start(forward, "training_step");
   Graph& graph = base.graph;
   if (setup.loss.kind != "output") result.target = kTargetName;
-  result.loss = add_named_output(graph, loss_of(base, setup, target), "loss");
-  const ValueId loss = graph.outputs()[0];
+  ValueId loss = loss_of(base, setup, target);
+  if (setup.reduction.empty()) {
+    result.loss = add_named_output(graph, loss, "loss");
+    loss = graph.outputs()[0];
+  }
   infer_shapes(graph);
 
   std::vector<ValueId> parameters;
@@ -206,13 +227,19 @@ TrainingGraph make_training_graph(const OpenModel& model, const TrainingSetup& s
                      to_string(loss_type)));
   }
   const ValueId seed = loss_gradient(graph, loss_type.dtype, *loss_dims, setup.scaling, result);
-  const std::vector<ValueId> raw =
+  std::vector<ValueId> raw =
       gradients(graph, loss, parameters, {.allow_unused = false, .seed = seed});
   std::vector<ValueId> variables;
   for (const Variable& variable : model.variables) {
     variables.push_back(base.variables.at(variable.name));
   }
   recompute(graph, loss, seed, variables, setup.recompute);
+  if (!setup.reduction.empty()) {
+    raw.insert(raw.begin(), loss);
+    raw = reduced(graph, setup.reduction, std::move(raw));
+    result.loss = add_named_output(graph, raw.front(), "loss");
+    raw.erase(raw.begin());
+  }
 
   Emitter e(graph);
   e.set_prefix("update");

@@ -40,6 +40,7 @@ struct TrainingSetup {
   bool train_mode = true;
   RecomputeOptions recompute;
   GradientScaling scaling = GradientScaling::kNone;
+  std::string reduction;  // TrainerOptions::reduction
 };
 
 // The model with everything that training changes as inputs, in evaluation mode.

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <iterator>
+
 namespace xrt {
 
 void Profiler::record(const std::string& function, const std::string& engine,
@@ -24,6 +26,15 @@ void Profiler::record(const std::string& function, const std::string& engine,
 std::vector<LaunchEvent> Profiler::events() const {
   const std::lock_guard lock(mutex_);
   return {events_.begin(), events_.end()};
+}
+
+std::vector<LaunchEvent> Profiler::take() {
+  std::deque<LaunchEvent> taken;
+  {
+    const std::lock_guard lock(mutex_);
+    taken.swap(events_);
+  }
+  return {std::make_move_iterator(taken.begin()), std::make_move_iterator(taken.end())};
 }
 
 }  // namespace xrt

@@ -24,6 +24,8 @@ class Profiler {
   void record(const std::string& function, const std::string& engine, Clock::time_point start,
               Clock::time_point end, std::uint64_t run);
   std::vector<LaunchEvent> events() const;
+  // Those, and none are kept.
+  std::vector<LaunchEvent> take();
 
  private:
   static constexpr std::size_t kMaxEvents = 100'000;

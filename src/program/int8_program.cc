@@ -111,6 +111,7 @@ class Int8Program final : public Program {
     (made_.program != nullptr ? made_.program : watched_)->enable_profile(on);
   }
   std::vector<LaunchEvent> profile() const override { return current()->profile(); }
+  std::vector<LaunchEvent> take_profile() override { return current()->take_profile(); }
   std::string graph_text() const override { return current()->graph_text(); }
 
  private:

@@ -249,6 +249,7 @@ class ProgramImpl final : public Program {
 
   void enable_profile(bool on) override { profiler_.enable(on); }
   std::vector<LaunchEvent> profile() const override { return profiler_.events(); }
+  std::vector<LaunchEvent> take_profile() override { return profiler_.take(); }
   std::string graph_text() const override { return print(*graph_->get()); }
 
  private:

@@ -95,6 +95,7 @@ autodiff::TrainingSetup setup_of(const TrainerOptions& options, const LossScale&
   setup.prediction = options.prediction;
   setup.train_mode = options.train_mode;
   setup.recompute = options.recompute;
+  setup.reduction = options.reduction;
   if (scale.is_used()) {
     setup.scaling = autodiff::GradientScaling::kChecked;
   } else if (options.program.precision != Precision::kF32) {

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import json
 import os
 import queue
@@ -32,6 +31,7 @@ from typing import Any
 
 from load_faults import Faults
 from load_page import write_page
+from process_growth import rise, sample
 from small_models import usable
 
 HERE = Path(__file__).parent
@@ -50,35 +50,6 @@ GROWTH = {
     # allows a process (vm.max_map_count).
     "mappings": (0, 1 << 14),
 }
-
-
-def first_number(path: Path, key: str) -> int:
-    """That of a line of /proc."""
-    for line in path.read_text().splitlines():
-        if line.startswith(key):
-            return int(line.split()[1])
-    return 0
-
-
-def sample(process: int) -> dict[str, int]:
-    """What the process holds now."""
-    folder = Path(f"/proc/{process}")
-    return {
-        "memory": first_number(folder / "status", "VmRSS:") << 10,
-        "threads": first_number(folder / "status", "Threads:"),
-        "descriptors": sum(1 for _ in (folder / "fd").iterdir()),
-        "mappings": (folder / "maps").read_text().count("\n"),
-    }
-
-
-def rise(values: list[float]) -> float:
-    """Of a line through values at equal distances, from the first to the last."""
-    if len(values) < 2:
-        return 0.0
-    # A few hundred points say the same as thousands, whose pairs are millions.
-    thinned = values[:: max(len(values) // 300, 1)]
-    slopes = [(b - a) / (j - i) for (i, a), (j, b) in itertools.combinations(enumerate(thinned), 2)]
-    return statistics.median(slopes) * (len(thinned) - 1)
 
 
 def growth(samples: list[dict[str, int]]) -> dict[str, dict[str, float]]:

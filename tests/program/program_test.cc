@@ -217,6 +217,8 @@ TEST(Program, EventsAreKeptWhileProfiling) {
   program->run({{"x", floats({1, 2})}});
   ASSERT_EQ(program->profile().size(), 1U);
   EXPECT_EQ(program->profile()[0].engine, "native");
+  EXPECT_EQ(program->take_profile().size(), 1U);
+  EXPECT_TRUE(program->profile().empty());
   EXPECT_NE(program->trace_json().find("traceEvents"), std::string::npos);
 }
 

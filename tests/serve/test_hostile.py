@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import socket
 import threading
 import time
@@ -26,7 +27,7 @@ from openxrt.serve.triton_server import TritonServer  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
-SLOW_CLIENTS = 500
+SLOW_CLIENTS = 10_000
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +135,11 @@ def test_binary_parts_that_are_cut_short(server: TritonServer, length: str) -> N
 
 def test_slow_clients(server: TritonServer) -> None:
     """Many who begin a request and do not go on."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     waiting = []
     try:
-        for _ in range(SLOW_CLIENTS):
+        for _ in range(min(SLOW_CLIENTS, most - 500)):
             client = socket.create_connection(("127.0.0.1", server.port), timeout=10)
             client.sendall(b"POST /v2/models/plain/infer HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{")
             waiting.append(client)

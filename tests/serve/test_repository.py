@@ -78,6 +78,7 @@ def test_a_model_is_described_by_a_process_of_its_own(models: Path) -> None:
     assert describe(models / "plain.onnx", ModelSettings()) == {
         "input": {"x": ["FP32", [-1, 4], True]},
         "output": {"y": ["FP32", [-1, 3], True]},
+        "engines": ["native"],
     }
     (models / "plain.onnx").write_bytes(b"junk")
     with pytest.raises(openxrt.InvalidModel, match=r"plain\.onnx"):
@@ -120,7 +121,11 @@ def test_a_repository_for_elsewhere_holds_the_models(models: Path, tmp_path: Pat
 
 def test_names_are_quoted(models: Path) -> None:
     (_, plain) = find_models(models)
-    described = {"input": {'x"\n': ["BYTES", [-1], False]}, "output": {"y": ["FP32", [], True]}}
+    described = {
+        "input": {'x"\n': ["BYTES", [-1], False]},
+        "output": {"y": ["FP32", [], True]},
+        "engines": ["native"],
+    }
     text = config_text(plain, described)
     assert json.dumps('x"\n') in text
     assert "TYPE_STRING" in text

@@ -52,6 +52,8 @@ def test_answers_over_http_and_grpc(server: TritonServer) -> None:
         assert client.get_model_metadata("batched")["inputs"] == [
             {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
         ]
+        parameters = client.get_model_config("batched")["parameters"]
+        assert parameters["engines"]["string_value"] == "native"
         for name, factor in (("batched", 1), ("plain", 2)):
             y = client.infer(name, [http_input(x)]).as_numpy("y")
             np.testing.assert_allclose(y, x @ WEIGHTS * factor, rtol=1e-5)
@@ -60,7 +62,7 @@ def test_answers_over_http_and_grpc(server: TritonServer) -> None:
         given.set_data_from_numpy(x)
         y = client.infer("batched", [given]).as_numpy("y")
         np.testing.assert_allclose(y, x @ WEIGHTS, rtol=1e-5)
-    assert 'xrt_run_duration_us{engines="native",model="batched",version="1"}' in metrics(server)
+    assert 'xrt_runs_total{engines="native",model="batched",version="1"} 2' in metrics(server)
 
 
 def test_requests_share_runs_and_keep_their_rows(server: TritonServer) -> None:
@@ -212,3 +214,25 @@ def test_a_killed_worker_is_replaced(server: TritonServer) -> None:
         np.testing.assert_allclose(
             client.infer("plain", given).as_numpy("y")[0], 2 * WEIGHTS.sum(0)
         )
+
+
+def test_scalars_have_one_element(tmp_path: Path) -> None:
+    """Triton has no tensors of rank 0: clients see one of one element."""
+    graph = openxrt.Graph("mean")
+    x = graph.add_input("x", "float32", [4])
+    factor = graph.add_input("factor", "float32", [])
+    (scaled,) = graph.add_node("Mul", [x, factor], ["scaled"])
+    (y,) = graph.add_node("ReduceMean", [scaled], ["y"], {"keepdims": 0})
+    graph.add_output(y)
+    graph.finish()
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "mean.onnx").write_bytes(graph.to_onnx())
+    with (
+        TritonServer(tmp_path / "models", port=free_ports(3), drain_s=2) as server,
+        http.InferenceServerClient(f"127.0.0.1:{server.port}") as client,
+    ):
+        given = [
+            http_input(np.arange(4, dtype=np.float32)),
+            http_input(np.full(1, 3, np.float32), "factor"),
+        ]
+        np.testing.assert_allclose(client.infer("mean", given).as_numpy("y"), [4.5])

@@ -3,8 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openxrt
@@ -35,3 +42,41 @@ def free_ports(count: int) -> int:
             continue
         return first
     raise AssertionError("no free port")
+
+
+class KServeProcess:
+    """`xrt serve --server kserve` over a folder, ready, and how to ask it."""
+
+    def __init__(self, models: Path) -> None:
+        self.port = free_ports(2)
+        self.process = subprocess.Popen(
+            f"{sys.executable} -m openxrt.serve {models} --server kserve".split()
+            + f"--host 0.0.0.0 --port {self.port}".split(),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        for _ in range(300):
+            try:
+                self.get("/v2/health/ready")
+                return
+            except OSError:
+                assert self.process.poll() is None, "the server ended"
+                time.sleep(0.1)
+        raise AssertionError("the server is not ready")
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}") as answer:
+            return json.load(answer)
+
+    def infer(self, model: str, **tensor: Any) -> tuple[int, Any]:
+        body = {"inputs": [{"name": "x", "datatype": "FP32"} | tensor]}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/v2/models/{model}/infer",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)

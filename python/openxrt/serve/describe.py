@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m openxrt.serve.describe MODEL SETTINGS``: loads a model, runs it once, and prints its
-inputs and outputs as JSON: name to datatype, dimensions and whether it is required."""
+inputs and outputs as JSON: name to datatype, dimensions and whether it is required; and the engines
+that ran it."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ def main(path: str, settings: str) -> int:
     described = {
         "input": {name: [*what, name in required] for name, what in program.inputs.items()},
         "output": {name: [*what, True] for name, what in program.outputs.items()},
+        "engines": program.engines(),
     }
     print(json.dumps(described))
     return 0

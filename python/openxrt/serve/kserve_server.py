@@ -17,6 +17,9 @@ from kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
 from .. import Error, InvalidArgument, ResourceError
 from .repository import FolderWatch, ModelFolder, find_models
 from .served_program import ServedProgram
+from .telemetry import RunMetrics, configure, prometheus_counter
+
+_COUNTER = prometheus_counter()  # KServe's server shows them at /metrics
 
 
 class OpenXRTModel(kserve.Model):
@@ -28,13 +31,18 @@ class OpenXRTModel(kserve.Model):
 
     def __init__(self, model: ModelFolder) -> None:
         super().__init__(model.name)
+        self._metrics = RunMetrics(_COUNTER, model.name, str(model.latest))
         self._folder = model
         self._program: ServedProgram | None = None
 
     def load(self) -> bool:
         """Loads the model and runs it once. Raises what ServedProgram raises."""
         self._program = ServedProgram(
-            self._folder.versions[self._folder.latest], self._folder.settings
+            self._folder.versions[self._folder.latest],
+            self._folder.settings,
+            model=self.name,
+            version=str(self._folder.latest),
+            metrics=self._metrics,
         )
         self.ready = True
         return self.ready
@@ -54,7 +62,7 @@ class OpenXRTModel(kserve.Model):
         response_headers: dict[str, str] | None = None,
     ) -> InferResponse:
         """One run; requests run beside each other in threads of the server's pool."""
-        del headers, response_headers
+        del response_headers
         if not isinstance(payload, InferRequest):
             raise InvalidInput("this model speaks version 2 of the protocol: /v2/models/NAME/infer")
         program = self._loaded()
@@ -63,7 +71,7 @@ class OpenXRTModel(kserve.Model):
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"an input cannot be read: {error}") from None
         try:
-            outputs = await asyncio.to_thread(program.run, feeds)
+            outputs = await asyncio.to_thread(program.run, feeds, None, [headers or {}])
         except InvalidArgument as error:
             raise InvalidInput(str(error)) from None
         except ResourceError as error:
@@ -132,6 +140,7 @@ def serve(
 
     KServe's server listens on all addresses of the machine.
     """
+    configure()
     repository = KServeRepository(folder)
     repository.load_models()
     server = kserve.ModelServer(

@@ -138,7 +138,8 @@ class FolderWatch:
             leave: called with the name of each model that is gone.
 
         What these raise of :class:`openxrt.Error` is a warning in the log, with the model's name:
-        what was served goes on being served.
+        what was served goes on being served. So is an OSError, such as that of a full disk; the
+        model is then tried again at the next look.
         """
         entries = {entry.name: entry for entry in model_entries(self._folder)}
         for name, entry in entries.items():
@@ -153,6 +154,9 @@ class FolderWatch:
                 take_over(model)
             except Error as error:
                 _LOG.warning("'%s' is served as it was: %s", name, error)
+            except OSError as error:
+                self._stamps[name] = ()
+                _LOG.warning("'%s' is served as it was, and tried again: %s", name, error)
             else:
                 _LOG.info("serving the new '%s'", model.name)
         for name in set(self._stamps) - set(entries):

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import ml_dtypes
 import numpy as np
 
 from .. import InvalidArgument, Port, Program, load
+from .._core import LaunchEvent
 from .settings import ModelSettings
+from .telemetry import RunMetrics, RunSpan, run_span
 
 # dtype of OpenXRT to datatype of the Open Inference Protocol.
 DATATYPES = {
@@ -37,9 +41,24 @@ class ServedProgram:
 
     Attributes:
         inputs, outputs: name to (datatype, dimensions), -1 for open ones.
+
+    Args:
+        path: the model file.
+        settings: how it is served.
+        model: name of the model, in spans.
+        version: number of the version, likewise.
+        metrics: where runs and launches are counted.
     """
 
-    def __init__(self, path: Path, settings: ModelSettings) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: ModelSettings,
+        *,
+        model: str = "",
+        version: str = "1",
+        metrics: RunMetrics | None = None,
+    ) -> None:
         """Loads and warms up. Raises what :func:`openxrt.load` raises, and InvalidArgument for a
         type that the protocol cannot carry or a `max_batch_size` that does not fit the model."""
         self.settings = settings
@@ -53,7 +72,17 @@ class ServedProgram:
         self._timeout_s = settings.timeout_ms / 1000 or None
         if settings.max_batch_size > 0:
             _check_batches(self._program)
+        self._model, self._version = model, version
+        self._metrics: RunMetrics | None = None
+        self._launch_lock = threading.Lock()
+        # Thread that runs now to the launches of its run that another thread has taken.
+        self._launches: dict[int, list[LaunchEvent]] = {}
+        self._engines = ""
         self._warm_up()
+        # The plan that ran is known now; the first run is not counted.
+        self._metrics = metrics
+        self._engines = ",".join(self.engines())
+        self._program.enable_profile()
 
     @property
     def required_inputs(self) -> list[str]:
@@ -65,13 +94,17 @@ class ServedProgram:
         return sorted(self._program.explain().nodes_per_engine)
 
     def run(
-        self, inputs: Mapping[str, np.ndarray], timeout_s: float | None = None
+        self,
+        inputs: Mapping[str, np.ndarray],
+        timeout_s: float | None = None,
+        callers: Sequence[Mapping[str, str]] = (),
     ) -> dict[str, np.ndarray]:
         """All outputs by name.
 
         Args:
             inputs: arrays by name; text as objects (bytes or str).
             timeout_s: seconds that are left to the request; the model's own bound counts too.
+            callers: the trace context of each request that shares the run, as headers.
 
         Raises InvalidArgument where names, dtypes or shapes do not fit, ResourceError past the
         time.
@@ -83,8 +116,40 @@ class ServedProgram:
             )
         bounds = [s for s in (timeout_s, self._timeout_s) if s is not None]
         feeds = {name: _text(array) for name, array in inputs.items()}
-        outputs = self._program.run(feeds, timeout=min(bounds) if bounds else None)
+        with run_span(self._model, self._version, self._engines, callers) as span:
+            outputs = self._watched(span, feeds, min(bounds) if bounds else None)
         return {name: np.asarray(value) for name, value in outputs.items()}
+
+    def _watched(
+        self, span: RunSpan, feeds: Mapping[str, np.ndarray], timeout_s: float | None
+    ) -> Mapping[str, Any]:
+        """A run, counted and told to its span, also where it fails."""
+        own = threading.get_native_id()
+        with self._launch_lock:
+            self._launches[own] = []
+        begin = time.perf_counter()
+        failed = True
+        try:
+            outputs = self._program.run(feeds, timeout=timeout_s)
+            failed = False
+            return outputs
+        finally:
+            microseconds = 1e6 * (time.perf_counter() - begin)
+            span.add_launches(self._take_launches(own))
+            if self._metrics is not None:
+                self._metrics.add_run(self._engines, microseconds, failed)
+
+    def _take_launches(self, own: int) -> list[LaunchEvent]:
+        """Those of the run that this thread ended. A program keeps launches of all its runs in one
+        list; who takes it counts them, and hands on those of runs that others wait for."""
+        with self._launch_lock:
+            taken = self._program.take_profile()
+            if self._metrics is not None:
+                self._metrics.add_launches(taken)
+            for launch in taken:
+                if launch.thread in self._launches:
+                    self._launches[launch.thread].append(launch)
+            return self._launches.pop(own)
 
     def _warm_up(self) -> None:
         sizes = self.settings.warm_up

@@ -12,7 +12,7 @@ Triton imports ``triton_python_backend_utils``; this module works in its process
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import triton_python_backend_utils as pb_utils
 from .. import Error, InvalidArgument, ResourceError
 from .served_program import ServedProgram
 from .settings import ModelSettings
+from .telemetry import COUNTERS, Increment, RunMetrics, configure
 from .triton_repository import model_file
 
 
@@ -33,20 +34,26 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"]) / args["model_version"]
         self._settings = _settings(config)
-        self._program = ServedProgram(model_file(folder), self._settings)
-        _check_described(self._program, config)
-        # The family has to live as long as what is of it.
-        self._family = pb_utils.MetricFamily(
-            name="xrt_run_duration_us",
-            description="Microseconds in which the program ran, summed",
-            kind=pb_utils.MetricFamily.COUNTER,
-        )
-        self._runs = self._family.Metric(
-            labels={
-                "model": args["model_name"],
-                "version": args["model_version"],
-                "engines": ",".join(self._program.engines()),
-            }
+        configure()
+        # The families have to live as long as what is of them.
+        self._families = {
+            name: pb_utils.MetricFamily(
+                name=name, description=text, kind=pb_utils.MetricFamily.COUNTER
+            )
+            for name, (text, _) in COUNTERS.items()
+        }
+        self._name, self._version = args["model_name"], args["model_version"]
+        self._program = self.load(model_file(folder), self._settings)
+        self._scalars: set[str] = set()  # inputs that Triton has as one element
+        if isinstance(self._program, ServedProgram):
+            _check_described(self._program, config)
+            self._scalars = {name for name, (_, dims) in self._program.inputs.items() if not dims}
+
+    def load(self, path: Path, settings: ModelSettings) -> Any:
+        """The program: run() as ServedProgram has it."""
+        metrics = RunMetrics(self._counter, self._name, self._version)
+        return ServedProgram(
+            path, settings, model=self._name, version=self._version, metrics=metrics
         )
 
     def execute(self, requests: list[Any]) -> list[Any]:
@@ -69,7 +76,11 @@ class TritonPythonModel:
         return answers
 
     def _feeds(self, request: Any) -> dict[str, np.ndarray]:
-        return {tensor.name(): _array(tensor) for tensor in request.inputs()}
+        feeds = {tensor.name(): _array(tensor) for tensor in request.inputs()}
+        return {
+            name: array.reshape(()) if name in self._scalars else array
+            for name, array in feeds.items()
+        }
 
     def _run_together(
         self,
@@ -84,7 +95,11 @@ class TritonPythonModel:
         }
         limits = [s for s in (_seconds_left(requests[i]) for i in members) if s is not None]
         try:
-            outputs = self._run(joined, min(limits) if limits else None)
+            outputs = self._program.run(
+                joined,
+                min(limits) if limits else None,
+                [_trace_context(requests[i]) for i in members],
+            )
         except Error:
             return False
         ends = np.cumsum(rows)
@@ -95,7 +110,8 @@ class TritonPythonModel:
 
     def _run_alone(self, feeds: dict[str, np.ndarray], request: Any) -> Any:
         try:
-            return _response(self._run(feeds, _seconds_left(request)), request)
+            outputs = self._program.run(feeds, _seconds_left(request), [_trace_context(request)])
+            return _response(outputs, request)
         except InvalidArgument as error:
             return _failure(str(error), "INVALID_ARG")
         except ResourceError as error:
@@ -103,12 +119,8 @@ class TritonPythonModel:
         except Error as error:
             return _failure(str(error), "INTERNAL")
 
-    def _run(self, feeds: dict[str, np.ndarray], timeout_s: float | None) -> dict[str, np.ndarray]:
-        begin = time.perf_counter()
-        try:
-            return self._program.run(feeds, timeout_s)
-        finally:
-            self._runs.increment((time.perf_counter() - begin) * 1e6)
+    def _counter(self, name: str, labels: Mapping[str, str]) -> Increment:
+        return self._families[name].Metric(labels=dict(labels)).increment
 
 
 def _settings(config: dict[str, Any]) -> ModelSettings:
@@ -120,8 +132,13 @@ def _check_described(program: ServedProgram, config: dict[str, Any]) -> None:
     """Raises InvalidArgument where another version of the model has other inputs or outputs."""
     batched = config.get("max_batch_size", 0) > 0
     for what, described in (("input", program.inputs), ("output", program.outputs)):
-        wanted = {entry["name"]: [int(n) for n in entry["dims"]] for entry in config[what]}
-        found = {name: dims[1:] if batched else dims for name, (_, dims) in described.items()}
+        wanted = {
+            entry["name"]: [int(n) for n in entry.get("reshape", {}).get("shape", entry["dims"])]
+            for entry in config[what]
+        }
+        found = {
+            name: dims[1:] if batched else dims or [1] for name, (_, dims) in described.items()
+        }
         if wanted != found:
             raise InvalidArgument(
                 f"config.pbtxt has the {what}s {wanted}, this version of the model {found}"
@@ -147,6 +164,12 @@ def _seconds_left(request: Any) -> float | None:
     return microseconds / 1e6 if microseconds else None
 
 
+def _trace_context(request: Any) -> dict[str, str]:
+    """Headers of the W3C; none where Triton does not trace the request for OpenTelemetry."""
+    text = request.trace().get_context()
+    return json.loads(text) if text else {}
+
+
 def _response(outputs: dict[str, np.ndarray], request: Any) -> Any:
     wanted = request.requested_output_names()
     return pb_utils.InferenceResponse([_tensor(name, outputs[name]) for name in wanted])
@@ -155,6 +178,7 @@ def _response(outputs: dict[str, np.ndarray], request: Any) -> Any:
 def _tensor(name: str, array: np.ndarray) -> Any:
     if array.dtype == object:
         array = np.array([str(v).encode() for v in array.ravel()], object).reshape(array.shape)
+    # A scalar becomes one element, as Triton has it.
     return pb_utils.Tensor(name, np.ascontiguousarray(array))
 
 

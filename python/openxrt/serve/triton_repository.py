@@ -42,7 +42,7 @@ def model_file(version_folder: Path) -> Path:
 
 
 def describe(path: Path, settings: ModelSettings) -> dict[str, Any]:
-    """Inputs and outputs of a model, found by a process of its own that loads and runs it once.
+    """Inputs, outputs and engines of a model, found by a process that loads and runs it once.
 
     Raises InvalidModel with the message of what failed there, or the signal that ended it.
     """
@@ -107,8 +107,12 @@ def config_text(model: ModelFolder, described: dict[str, Any]) -> str:
             entry = [
                 f"name: {_quoted(name)}",
                 f"data_type: TYPE_{'STRING' if datatype == 'BYTES' else datatype}",
-                f"dims: {json.dumps(sizes)}",
+                f"dims: {json.dumps(sizes or [1])}",
             ]
+            # Triton has no scalars: clients see one element, in each row where there are batches.
+            # Without batches triton_model changes the shape.
+            if batched and not sizes:
+                entry.append("reshape: { shape: [] }")
             if not required:
                 entry.append("optional: true")
             lines.append(f"{what} [{{ {', '.join(entry)} }}]")
@@ -122,6 +126,8 @@ def config_text(model: ModelFolder, described: dict[str, Any]) -> str:
     lines.append(
         f'parameters {{ key: "openxrt" value: {{ string_value: {_quoted(settings.to_json())} }} }}'
     )
+    engines = ",".join(described["engines"])
+    lines.append(f'parameters {{ key: "engines" value: {{ string_value: {_quoted(engines)} }} }}')
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ import ctypes
 import importlib.util
 import logging
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -68,7 +69,7 @@ class TritonServer:
         command = self._command(root, repository)
         parent = os.getpid()
         self._process = subprocess.Popen(
-            command, env=_environment(), preexec_fn=lambda: _end_with_parent(parent)
+            command, env=_environment(), preexec_fn=lambda: _prepare_child(parent)
         )
         self._wait_ready(ready_s)
         self._known_workers = self._workers()
@@ -231,8 +232,11 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PATH": path}
 
 
-def _end_with_parent(parent: int) -> None:
-    """In the child: ends with the process that started it, however that ends."""
+def _prepare_child(parent: int) -> None:
+    """In the child: ends with the process that started it, however that ends; has as many
+    descriptors, which are its clients, as it may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(1)
