@@ -291,6 +291,39 @@ std::optional<std::string> split_refusal(const Graph& graph, const Node& node) {
   return "the CPU plugin splits into equal parts alone";
 }
 
+// Whether Resize leaves the size of an axis as it is, as far as constants and types tell.
+bool resize_keeps(const Graph& graph, const Node& node, std::size_t axis) {
+  const std::vector<std::int64_t> axes = node.attr_ints("axes");  // none: all
+  const auto found = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(axis));
+  if (!axes.empty() && found == axes.end()) return true;
+  const auto place = axes.empty() ? static_cast<std::int64_t>(axis) : found - axes.begin();
+  const Tensor* scales = node.input(2).valid() ? graph.constant(node.input(2)) : nullptr;
+  if (scales != nullptr && scales->dtype() == DType::kFloat32 && place < scales->count()) {
+    return scales->data<float>()[place] == 1;
+  }
+  const Type& from = graph.type(node.inputs[0]);
+  const Type& to = graph.type(node.outputs[0]);
+  if (!from.has_rank() || !to.has_rank()) return false;
+  if (axis >= from.shape->size() || axis >= to.shape->size()) return false;
+  const Dim& dim = (*from.shape)[axis];
+  return (dim.is_known() || dim.is_symbol()) && dim == (*to.shape)[axis];
+}
+
+// Likewise: batch and channels keep their sizes. Others are an error of the plugin in the middle of
+// a run, whose request then reads memory that is not its own.
+std::optional<std::string> resize_refusal(const Graph& graph, const Node& node) {
+  if (node.op != "Resize") return std::nullopt;
+  const Type& type = graph.type(node.inputs[0]);
+  if (type.has_rank() && type.shape->size() < 4) return std::nullopt;  // all axes are spatial
+  for (const std::size_t axis : {0, 1}) {
+    if (!resize_keeps(graph, node, axis)) {
+      return "the CPU plugin resizes spatial axes alone, and the size of axis " +
+             std::to_string(axis) + " may change";
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> dynamic_quantize_linear(const Graph&, const Node&) {
   return "the CPU plugin divides by multiplying with a rounded inverse, which shows half way "
          "between two levels";
@@ -418,6 +451,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (auto wrong = sizes_refusal(graph, node)) return wrong;
   if (auto wrong = block_refusal(graph, node)) return wrong;
   if (auto wrong = split_refusal(graph, node)) return wrong;
+  if (auto wrong = resize_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import openxrt
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor
 
 pytest.importorskip("openvino")
@@ -59,6 +59,39 @@ def test_samples_of_regions(ratio: int, engine: str) -> None:
     model = make_model([node], inputs, [tensor("y", TensorProto.FLOAT, None)], opset=16)
     program = openxrt.load(model, engine=["openvino", "native"], max_memory_bytes=1 << 28)
     assert program.explain()["nodes_per_engine"] == {engine: 1}
+
+
+@pytest.mark.parametrize(
+    ("operand", "constant", "engine"),
+    [
+        ("sizes", None, "native"),
+        ("scales", None, "native"),
+        ("scales", [2, 1, 1, 2], "native"),
+        ("scales", [1, 1, 1, 2], "openvino"),
+    ],
+)
+def test_resize_of_the_batch(operand: str, constant: list[float] | None, engine: str) -> None:
+    """Failed in the middle of a run, and the next model crashed."""
+    kind, dtype = (
+        (TensorProto.INT64, np.int64) if operand == "sizes" else (TensorProto.FLOAT, np.float32)
+    )
+    names = ["x", "", "", "s"] if operand == "sizes" else ["x", "", "s"]
+    model = make_model(
+        [helper.make_node("Resize", names, ["y"], mode="nearest")],
+        [tensor("x", TensorProto.FLOAT, ["n", 1, 3, 4])]
+        + ([tensor("s", kind, [4])] if constant is None else []),
+        [tensor("y", TensorProto.FLOAT, None)],
+        [] if constant is None else [numpy_helper.from_array(np.array(constant, dtype), "s")],
+        opset=19,
+    )
+    program = openxrt.load(model, engine=["openvino", "native"])
+    assert program.explain()["nodes_per_engine"] == {engine: 1}
+    session = onnxruntime.InferenceSession(model)
+    for batch in (1, 3):
+        feed = {"x": np.arange(batch * 12, dtype=np.float32).reshape(batch, 1, 3, 4)}
+        if constant is None:
+            feed["s"] = np.array([2 * batch, 1, 6, 2] if operand == "sizes" else [2, 1, 2, 0.5], dtype)
+        np.testing.assert_array_equal(program.run(feed)["y"], session.run(None, feed)[0])
 
 
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
