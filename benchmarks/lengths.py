@@ -3,6 +3,7 @@
 """Texts of many lengths: an encoder with symbolic sizes, engine by engine, beside ONNX Runtime.
 
     ./dev run python benchmarks/lengths.py                         # all engines
+    ./dev run python benchmarks/lengths.py --engine openvino --ranges   # sizes are told at load()
     ./dev run python benchmarks/lengths.py --engine native --memory
 
 Each turn runs every length once, in an order of its own; ONNX Runtime runs the same text just
@@ -67,13 +68,14 @@ def alone(model: bytes, threads: int) -> Any:
     return lambda feeds: [request.infer(feeds)[0]]
 
 
-def program_of(engine: str, model: bytes, threads: int) -> Any:
+def program_of(engine: str, model: bytes, options: argparse.Namespace) -> Any:
     """What runs the model on the engine; with explain() where it is a program of ours."""
     if engine == ALONE:
-        return alone(model, threads)
+        return alone(model, options.threads)
     import openxrt
 
-    program = openxrt.load(model, engine=engine, cache_dir="", num_threads=threads)
+    sized = {"ranges": {"batch": (1, 8), "sequence": (4, 128)}} if options.ranges else {}
+    program = openxrt.load(model, engine=engine, cache_dir="", num_threads=options.threads, **sized)
 
     def run(feeds: dict[str, np.ndarray]) -> Any:
         return program.run(feeds).values()
@@ -95,7 +97,7 @@ def compare(engine: str, options: argparse.Namespace) -> None:
     model = encoder_model(options.layers, options.width)
     importlib.import_module("openvino" if engine == ALONE else "openxrt")  # loading is not this
     start = time.perf_counter()
-    mine_run = program_of(engine, model, options.threads)
+    mine_run = program_of(engine, model, options)
     loading = (time.perf_counter() - start) * 1e3
     start = time.perf_counter()
     peer = session(model, options.threads)
@@ -146,7 +148,7 @@ def grow(engine: str, options: argparse.Namespace) -> None:
         peer = session(model, options.threads)
         run = lambda feeds: peer.run(None, feeds)  # noqa: E731
     else:
-        run = program_of(engine, model, options.threads)
+        run = program_of(engine, model, options)
     sizes = [(batch, length) for length in range(4, 129) for batch in range(1, 9)]
     random.Random(3).shuffle(sizes)
     sizes = [(8, 128)] + [size for size in sizes if size != (8, 128)]
@@ -179,6 +181,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--sizes", type=int, default=1000)
     parser.add_argument("--pause", type=float, default=0.06, help="seconds before each run")
+    parser.add_argument("--ranges", action="store_true", help="give the sizes' ranges to load()")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--only", help=argparse.SUPPRESS)  # in this process
     options = parser.parse_args()
