@@ -38,8 +38,8 @@ constexpr std::array kSignatures = {
         "a program of ExecuTorch: export the PyTorch module with torch.onnx.export instead"},
     FileSignature{
         0, "GGUF"sv,
-        "a GGUF file, which holds weights and no graph: export the model that they belong to "
-        "with `optimum-cli export onnx --model NAME FOLDER`"},
+        "a GGUF file, which holds weights and no graph: `xrt generate FILE --prompt TEXT` and "
+        "openxrt.generate build the graph of a language model"},
     FileSignature{
         0, "\x89HDF"sv,
         "an HDF5 file, such as Keras saves: load it with Keras and write an ONNX file with "

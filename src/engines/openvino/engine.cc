@@ -20,6 +20,7 @@
 #include "engines/openvino/library.h"
 #include "engines/openvino/op_table.h"
 #include "engines/openvino/rules.h"
+#include "ops/op_facts.h"
 
 namespace xrt::openvino {
 namespace {
@@ -43,9 +44,17 @@ ov::element::Type inference_precision(const Graph& graph, const CompileOptions& 
   return inference_precision(graph);
 }
 
-// What the plugin makes for a new size, it keeps for the next run with that size: this many
-// primitives per model. Left alone it keeps 5,000, of 0.1 to 1 MiB each.
-constexpr int kKeptPrimitives = 224;
+// What the plugin makes for a new size, it keeps for the next run with that size. Left alone it keeps
+// 5,000 primitives per model, of 0.1 to 1 MiB each. A model of many convolutions and products needs
+// one for each of them, or every run makes them all anew: this many serve four sets of sizes.
+int kept_primitives(const Graph& graph) {
+  constexpr std::size_t kLeast = 112, kSets = 4;
+  std::size_t heavy = 0;
+  for (const NodeId id : graph.nodes()) {
+    if (op_facts(graph.node(id)).cost != CostClass::kElements) ++heavy;
+  }
+  return static_cast<int>(std::max(kLeast, kSets * heavy));
+}
 
 ov::AnyMap configuration(const Graph& graph, const CompileOptions& options) {
   ov::AnyMap config{
@@ -54,7 +63,7 @@ ov::AnyMap configuration(const Graph& graph, const CompileOptions& options) {
       ov::hint::inference_precision(inference_precision(graph, options)),
       // Left alone, the plugin quantises activations before matrices with compressed weights.
       ov::hint::dynamic_quantization_group_size(0),
-      {"CPU_RUNTIME_CACHE_CAPACITY", kKeptPrimitives},
+      {"CPU_RUNTIME_CACHE_CAPACITY", kept_primitives(graph)},
   };
   const std::vector<std::size_t> groups = elementwise_groups(graph);
   if (!groups.empty() && *std::max_element(groups.begin(), groups.end()) > kMostInOneKernel) {
