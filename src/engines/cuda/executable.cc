@@ -655,7 +655,7 @@ void CudaExecutable::run(const RunArgs& args) const {
   std::vector<void*>& results = border.results;
   std::vector<std::shared_ptr<void>> memory(plan_.outputs.size());
   const auto bytes_of_output = [&](std::size_t i) {
-    return static_cast<std::size_t>(plan_.outputs[i].count()) * bytes_of(plan_.outputs[i].dtype);
+    return bytes_of(plan_.outputs[i].dtype, plan_.outputs[i].count());
   };
   // Where results come to lie on the device: direct ones, and those that are given away there.
   bool has_direct = false;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engines/cuda/attention.h"
@@ -26,6 +27,8 @@ const LoweringRegistry& LoweringRegistry::get() {
     add_quantized(all);
     add_gradients(all);
     add_scatters(all);
+    add_sampling(all);
+    add_states(all);
     return all;
   }();
   return registry;
@@ -47,8 +50,13 @@ Support supports_node(const GraphView& graph, NodeId id) {
           fmt::format("{}: '{}' is {}", why, graph.value_name(value), to_string(type)));
     };
     if (!type.is_static()) return refuse("it needs tensors of static shape");
-    if (!has_type(type.dtype())) return refuse("there are no kernels of that type");
-    if (element_count(type.dims()) == 0) return refuse("there are no kernels over no elements");
+    if (!has_type(type.dtype()) && !(lowering->narrow && is_narrow(type.dtype()))) {
+      return refuse("there are no kernels of that type");
+    }
+    const bool is_result = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+    if (element_count(type.dims()) == 0 && (is_result || !lowering->empty)) {
+      return refuse("there are no kernels over no elements");
+    }
   }
   return lowering->supports ? lowering->supports(graph, node) : Support::yes();
 }
