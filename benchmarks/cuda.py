@@ -11,8 +11,9 @@
 
 Per network and batch the median of runs that are waited for, and the mean of runs that are queued
 one behind the other. Weights and data are random. "Off" is the largest difference of engine and
-PyTorch in the same type over the largest value. Memory is what the device has less of after the
-runs than before the way was made, beside the module's own weights.
+PyTorch in the same type over the largest value. Memory is what the device has less of at the end of
+the runs than before the way was made, what allocators keep of it included, beside the module's own
+weights; what compiling took and gave back is not.
 
 Parts: float16, the networks in half precision; int8, ResNet-50 quantised with random pictures and
 given float32; training, steps in bfloat16 with SGD; host, what a queued call of a small module
@@ -177,14 +178,17 @@ class Rows:
         run()
         torch.cuda.synchronize()
         made = time.perf_counter() - start
+        torch.cuda.empty_cache()
+        waited, queued = median_ms(run, self.seconds), queued_ms(run, self.seconds)
+        torch.cuda.synchronize()
         row = {
             "network": name,
             "batch": batch,
             "way": way,
-            "waited_ms": median_ms(run, self.seconds),
-            "queued_ms": queued_ms(run, self.seconds),
+            "waited_ms": waited,
+            "queued_ms": queued,
             "made_s": made,
-            "memory_mib": (free - free_memory()) / 2**20,
+            "memory_mib": (free - torch.cuda.mem_get_info()[0]) / 2**20,
             "off": None,
         }
         self.rows.append(row)

@@ -118,6 +118,15 @@ bool is_float(DType dtype) {
          dtype == DType::kFloat64;
 }
 
+Support needs_floats(const GraphView& graph, const NodeView& node) {
+  for (const ValueId value : node.inputs()) {
+    if (!value.valid() || is_float(graph.type(value).dtype())) continue;
+    return Support::no(
+        fmt::format("there is no kernel of it for {}", to_string(graph.type(value).dtype())));
+  }
+  return Support::yes();
+}
+
 Support needs_constant(const GraphView& graph, const NodeView& node, std::size_t input,
                        std::string_view what) {
   const ValueId value = node.input(input);

@@ -86,6 +86,8 @@ void emit_channel_products(Planner& planner, const NodeView& node);
 std::vector<std::int64_t> numbers(const GraphView& graph, const NodeView& node, std::size_t input);
 bool is_constant(const GraphView& graph, const NodeView& node, std::size_t input);
 bool is_float(DType dtype);
+// A no unless all operands are of floats of 16 bits and more.
+Support needs_floats(const GraphView& graph, const NodeView& node);
 // A no unless the operand is a constant or left out.
 Support needs_constant(const GraphView& graph, const NodeView& node, std::size_t input,
                        std::string_view what);

@@ -20,12 +20,6 @@ DType operand_type(const GraphView& graph, const NodeView& node) {
   return graph.type(node.input(0)).dtype();
 }
 
-Support of_floats(const GraphView& graph, const NodeView& node) {
-  const DType dtype = operand_type(graph, node);
-  if (is_float(dtype)) return Support::yes();
-  return Support::no(fmt::format("there is no kernel of it for {}", to_string(dtype)));
-}
-
 // "expf", "exp": by what is computed in.
 std::string function(const GraphView& graph, const NodeView& node, std::string_view name) {
   return operand_type(graph, node) == DType::kFloat64 ? std::string(name) : std::string(name) + "f";
@@ -43,7 +37,7 @@ void add_functions(LoweringRegistry& registry) {
   for (const auto& [op, name] : named) {
     const std::string called = name;
     registry.add(
-        op, {.supports = of_floats,
+        op, {.supports = needs_floats,
              .expression = [called](const GraphView& graph, const NodeView& node, const Names& x) {
                return fmt::format("{}({})", function(graph, node, called), x[0]);
              }});
@@ -104,7 +98,7 @@ constexpr Formula kFormulas[] = {
 void add_formulas(LoweringRegistry& registry) {
   for (const Formula& formula : kFormulas) {
     Lowering lowering;
-    if (formula.floats) lowering.supports = of_floats;
+    if (formula.floats) lowering.supports = needs_floats;
     lowering.expression = [&formula](const GraphView& graph, const NodeView& node, const Names& x) {
       const DType dtype = operand_type(graph, node);
       std::string a;
@@ -251,7 +245,7 @@ void add_others(LoweringRegistry& registry) {
                  return text;
                }});
   registry.add("Gelu",
-               {.supports = of_floats,
+               {.supports = needs_floats,
                 .expression = [](const GraphView& graph, const NodeView& node, const Names& x) {
                   if (node.attr_string("approximate", "none") != "tanh") {
                     return fmt::format("gelu({})", x[0]);
@@ -268,7 +262,7 @@ void add_others(LoweringRegistry& registry) {
                       if (graph.type(node.input(0)).rank() < 2) {
                         return Support::no("there are no channels");
                       }
-                      return of_floats(graph, node);
+                      return needs_floats(graph, node);
                     },
                 .expression =
                     [](const GraphView& graph, const NodeView& node, const Names& x) {

@@ -309,11 +309,8 @@ class Resize {
 // --- GridSample ---
 
 Support supports_grid_sample(const GraphView& graph, const NodeView& node) {
-  const TypeView x = graph.type(node.input(0));
-  if (!is_float(x.dtype()) || !is_float(graph.type(node.input(1)).dtype())) {
-    return Support::no("there is no kernel of it for integers");
-  }
-  return x.rank() > 2 ? Support::yes() : Support::no("it has no plane");
+  if (graph.type(node.input(0)).rank() < 3) return Support::no("it has no plane");
+  return needs_floats(graph, node);
 }
 
 void grid_sample(Planner& planner, const NodeView& node) {

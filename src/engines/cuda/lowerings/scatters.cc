@@ -287,11 +287,6 @@ void bit_cast(Planner& planner, const NodeView& node) {
   planner.define(node.output(0), same);
 }
 
-Support of_floats(const GraphView& graph, const NodeView& node) {
-  if (is_float(graph.type(node.input(0)).dtype())) return Support::yes();
-  return Support::no("there is no kernel of it for integers");
-}
-
 }  // namespace
 }  // namespace scatters
 
@@ -309,8 +304,8 @@ void add_scatters(LoweringRegistry& registry) {
                            .emit = [](Planner& planner, const NodeView& node) {
                              scatters::running(planner, node, "*", "1");
                            }});
-  registry.add("Hardmax", {.supports = scatters::of_floats, .emit = scatters::hardmax});
-  registry.add("LpNormalization", {.supports = scatters::of_floats, .emit = scatters::normalise});
+  registry.add("Hardmax", {.supports = needs_floats, .emit = scatters::hardmax});
+  registry.add("LpNormalization", {.supports = needs_floats, .emit = scatters::normalise});
 }
 
 }  // namespace xrt::cuda

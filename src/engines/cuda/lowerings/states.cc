@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that carry a state along positions: LinearAttention and CausalConvWithState.
+// Ops along the positions of a sequence: LinearAttention, CausalConvWithState, RotaryEmbedding and
+// TensorScatter.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -36,16 +37,6 @@ class Operands {
   std::vector<std::string> names_;
   std::vector<View> all_, views_;
 };
-
-Support of_floats(const GraphView& graph, const NodeView& node) {
-  for (const ValueId value : node.inputs()) {
-    if (value.valid() && !is_float(graph.type(value).dtype())) {
-      return Support::no("there is no kernel of it for " +
-                         std::string(to_string(graph.type(value).dtype())));
-    }
-  }
-  return Support::yes();
-}
 
 // Of a state [batch, heads, widths of keys, widths of values]: its columns know nothing of each
 // other, and each is one thread's.
@@ -148,14 +139,80 @@ void causal_convolution(Planner& planner, const NodeView& node) {
   planner.define(node.output(1), present);
 }
 
+Support supports_rotary(const GraphView& graph, const NodeView& node) {
+  const TypeView x = graph.type(node.input(0));
+  if (!is_float(x.dtype())) {
+    return Support::no("there is no kernel of it for " + std::string(to_string(x.dtype())));
+  }
+  if (x.rank() == 4 || node.attr_int("num_heads", 0) > 0) return Support::yes();
+  return Support::no("its heads are not counted");
+}
+
+// Pairs of elements are turned by an angle of their position. Of [batch, heads, positions, width],
+// or [batch, positions, heads · width].
+void rotary_embedding(Planner& planner, const NodeView& node) {
+  enum Input : std::size_t { kX, kCos, kSin, kPlaces };
+  const Operands x(planner, node);
+  const View& from = x.view(kX);
+  const bool is_flat = from.dims.size() == 3;
+  const std::int64_t width = is_flat ? from.dims[2] / node.attr_int("num_heads", 1) : from.dims[3];
+  const std::int64_t given = node.attr_int("rotary_embedding_dim", 0),
+                     turned = given == 0 ? width : given;
+  const bool alternates = node.attr_int("interleaved", 0) != 0;
+  const std::string type = from.dtype == DType::kFloat64 ? "double" : "float";
+  const View y = planner.temporary_for(node.output(0));
+  planner.elementwise(planner.what(), x.views(), y, [&](const Coordinates& c) {
+    const std::string &batch = c[0], &position = is_flat ? c[1] : c[2];
+    std::string text = fmt::format("const i64 d = {} % {}, half = {};\nconst {} own = {};\n",
+                                   c.back(), width, turned / 2, type, x.element(kX, c));
+    Coordinates pair = c, angle{batch, position, "turn"};
+    pair.back() = fmt::format("{} + step", c.back());
+    if (x.has(kPlaces))
+      angle = {fmt::format("(i64){}", x.element(kPlaces, {batch, position})), "turn"};
+    text += alternates
+                ? "const bool second = d & 1;\nconst i64 turn = d / 2, step = second ? -1 : 1;\n"
+                : "const bool second = d >= half;\nconst i64 turn = d % half, step = second ? "
+                  "-half : half;\n";
+    return text + fmt::format(
+                      "{0} turned = own;\nif (d < 2 * half) turned = {1} * own + (second ? {2} : "
+                      "-{2}) * {3};\nq0[at] = {4};\n",
+                      type, x.element(kCos, angle), x.element(kSin, angle), x.element(kX, pair),
+                      stored(from.dtype, "turned"));
+  });
+  planner.define(node.output(0), y);
+}
+
+// Some positions of a cache are written anew, from a place of each batch on.
+void tensor_scatter(Planner& planner, const NodeView& node) {
+  enum Input : std::size_t { kPast, kUpdate, kPlaces };
+  const Operands x(planner, node);
+  const View& past = x.view(kPast);
+  const std::size_t axis = axis_of(node, past.dims.size(), -2);
+  const bool wraps = node.attr_string("mode", "linear") == "circular";
+  const View y = planner.temporary_for(node.output(0));
+  planner.elementwise(planner.what(), x.views(), y, [&](const Coordinates& c) {
+    std::string text = fmt::format("i64 e = {} - {};\n", c[axis],
+                                   x.has(kPlaces) ? "(i64)" + x.element(kPlaces, {c[0]}) : "0");
+    if (wraps) text += fmt::format("e = (e % {0} + {0}) % {0};\n", past.dims[axis]);
+    Coordinates source = c;
+    source[axis] = "e";
+    const std::string value = fmt::format("e >= 0 && e < {} ? {} : {}", x.view(kUpdate).dims[axis],
+                                          x.element(kUpdate, source), x.element(kPast, c));
+    return text + fmt::format("q0[at] = {};\n", stored(y.dtype, value));
+  });
+  planner.define(node.output(0), y);
+}
+
 }  // namespace
 }  // namespace states
 
 void add_states(LoweringRegistry& registry) {
-  registry.add("LinearAttention",
-               {.supports = states::of_floats, .emit = states::linear_attention});
+  registry.add("LinearAttention", {.supports = needs_floats, .emit = states::linear_attention});
   registry.add("CausalConvWithState",
-               {.supports = states::of_floats, .emit = states::causal_convolution});
+               {.supports = needs_floats, .emit = states::causal_convolution});
+  registry.add("RotaryEmbedding",
+               {.supports = states::supports_rotary, .emit = states::rotary_embedding});
+  registry.add("TensorScatter", {.emit = states::tensor_scatter});
 }
 
 }  // namespace xrt::cuda
