@@ -206,6 +206,7 @@ CudaExecutable::CudaExecutable(const Function& function, int device, const Compi
   load_constants(stream.get());
   measure_ways(options, stream.get());
   find_workspace();
+  MemoryPool::of(device_).trim();  // of what only compiling took
 }
 
 CudaExecutable::CudaExecutable(const Function& function, int device, const ExecutableOptions& own,
