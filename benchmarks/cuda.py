@@ -8,15 +8,17 @@
     python benchmarks/cuda.py --only BERT --batches 1,32 --modes reduce-overhead,max-autotune
 
     python benchmarks/cuda.py --parts int8,training,host  # instead of float16, or beside it
+    python benchmarks/cuda.py --parts memory --write      # docs/gpu/memory.json and memory.md
 
 Per network and batch the median of runs that are waited for, and the mean of runs that are queued
 one behind the other. Weights and data are random. "Off" is the largest difference of engine and
-PyTorch in the same type over the largest value. Memory is what the device has less of after the
-runs than before the way was made, beside the module's own weights.
+PyTorch in the same type over the largest value.
 
 Parts: float16, the networks in half precision; int8, ResNet-50 quantised with random pictures and
 given float32; training, steps in bfloat16 with SGD; host, what a queued call of a small module
-costs the caller.
+costs the caller; memory, by itself, what the device has less of after ten runs than before a way
+was made, each way in a process of its own: what its libraries load and allocators keep is included,
+and the module's own weights and what PyTorch gives back after compiling are not.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from torch import nn
 from torch.nn import functional
 from torch_cuda import Run, cuda_graph, median_ms, queued_ms, resnet50
 
+OURS = "OpenXRT, cuda"
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "gpu"
 TOKENS = 128
 
@@ -154,12 +157,11 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], torch.Tensor]
 }
 
 
-def free_memory() -> int:
-    """Bytes that the device has left, PyTorch's caches emptied."""
+def empty_caches() -> None:
+    """The device gets back what PyTorch holds for nobody."""
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    return torch.cuda.mem_get_info()[0]
 
 
 class Rows:
@@ -171,7 +173,7 @@ class Rows:
 
     def add(self, name: str, batch: int, way: str, build: Callable[[], Run]) -> Run:
         """Measures what `build` makes."""
-        free = free_memory()
+        empty_caches()
         start = time.perf_counter()
         run = build()
         run()
@@ -184,13 +186,12 @@ class Rows:
             "waited_ms": median_ms(run, self.seconds),
             "queued_ms": queued_ms(run, self.seconds),
             "made_s": made,
-            "memory_mib": (free - free_memory()) / 2**20,
             "off": None,
         }
         self.rows.append(row)
         print(
             f"{name:10s} {batch:4d} {way:32s} waited {row['waited_ms']:8.3f} ms, queued "
-            f"{row['queued_ms']:8.3f} ms, made in {made:6.1f} s, {row['memory_mib']:.0f} MiB",
+            f"{row['queued_ms']:8.3f} ms, made in {made:6.1f} s",
             flush=True,
         )
         return run
@@ -220,7 +221,7 @@ def measure(name: str, batch: int, modes: list[str], rows: Rows) -> None:
         want = module(x).float()
         add("PyTorch, CUDA graph", lambda: cuda_graph(module, x))
         fast = xt.XRTModule(module, engine=["cuda", "native"])
-        run = add("OpenXRT, cuda", lambda: lambda: fast(x))
+        run = add(OURS, lambda: lambda: fast(x))
         rows.off(distance(run(), want))
         for mode in modes:
             torch._dynamo.reset()
@@ -247,7 +248,7 @@ def measure_int8(batch: int, rows: Rows) -> None:
             programs.append(openxrt.load(small, **options))
             return lambda: programs[0].call_tensors([on_card], torch.Tensor)[0]
 
-        got = rows.add("ResNet-50", batch, "OpenXRT, cuda, int8", build)()
+        got = rows.add("ResNet-50", batch, f"{OURS}, int8", build)()
         got = got if isinstance(got, torch.Tensor) else torch.from_dlpack(got)
         rows.off(distance(got[:4].cpu(), want))
         told = programs[0].explain()
@@ -277,45 +278,107 @@ def show_refusals(module: xt.XRTModule) -> None:
         print(told["nodes_per_engine"], *sorted(why), sep="\n  ", flush=True)
 
 
-def measure_step(name: str, rows: Rows) -> None:
-    """A training step in bfloat16: forward, backward, SGD with momentum."""
+def batch_of_step(name: str) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """A network in bfloat16 on the card, its input and its labels."""
     batch = STEPS[name]
     torch.manual_seed(0)
     x = NETWORKS[name][1](batch)
     x = x.bfloat16() if x.is_floating_point() else x
     count = batch if name == "ResNet-50" else batch * TOKENS
     y = torch.randint(0, 1000, (count,), device="cuda")
+    torch.manual_seed(0)
+    module = resnet50() if name == "ResNet-50" else Classifier(Bert(), 768, 1000)
+    return module.cuda().train().bfloat16(), x, y
+
+
+def step_of(module: nn.Module, x: torch.Tensor, y: torch.Tensor, way: str) -> tuple[Any, Run, Run]:
+    """What runs the module, its backward pass, and that with SGD with momentum behind it."""
+    run: Any = module
+    if way == OURS:
+        run = xt.XRTModule(module, engine=["cuda", "native"])
+    elif way == "torch.compile":
+        run = torch.compile(module)
+    optimizer = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
+
+    def backward() -> None:
+        optimizer.zero_grad()
+        functional.cross_entropy(run(x).flatten(0, -2).float(), y).backward()
+
+    def step() -> None:
+        backward()
+        optimizer.step()
+
+    return run, backward, step
+
+
+def measure_step(name: str, rows: Rows) -> None:
+    """A training step in bfloat16: forward, backward, SGD with momentum."""
     gradients: dict[str, torch.Tensor] = {}
-    for way in ("PyTorch", "OpenXRT, cuda", "torch.compile"):
+    for way in ("PyTorch", OURS, "torch.compile"):
         torch._dynamo.reset()
-        torch.manual_seed(0)
-        module = resnet50() if name == "ResNet-50" else Classifier(Bert(), 768, 1000)
-        module = module.cuda().train().bfloat16()
-        run: Callable[..., Any] = module
-        if way == "OpenXRT, cuda":
-            run = xt.XRTModule(module, engine=["cuda", "native"])
-        elif way == "torch.compile":
-            run = torch.compile(module)
-        optimizer = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
-
-        def backward(run: Callable[..., Any] = run, optimizer: Any = optimizer) -> None:
-            optimizer.zero_grad()
-            functional.cross_entropy(run(x).flatten(0, -2).float(), y).backward()
-
-        def step(backward: Run = backward, optimizer: Any = optimizer) -> None:
-            backward()
-            optimizer.step()
-
+        module, x, y = batch_of_step(name)
+        run, backward, step = step_of(module, x, y, way)
         try:
             backward()
         except Exception as error:  # a way that cannot do it has no row, and the others have
             print(f"{name} {way}: {type(error).__name__}: {str(error)[:2000]}", flush=True)
             continue
         gradients[way] = torch.cat([p.grad.flatten().float() for p in module.parameters()])
-        rows.add(f"{name}, step", batch, way, lambda step=step: step)
+        rows.add(f"{name}, step", STEPS[name], way, lambda step=step: step)
         rows.off(distance(gradients[way], gradients["PyTorch"]))
         if isinstance(run, xt.XRTModule):
             show_refusals(run)
+
+
+# What memory is measured of: networks and batches; 0: a training step.
+MEMORY = [
+    ("ResNet-50", 32),
+    ("ResNet-50", 256),
+    ("BERT-base", 32),
+    ("GPT-2", 32),
+    ("ResNet-50", 0),
+    ("BERT-base", 0),
+]
+
+
+def memory_mib(name: str, batch: int, way: str) -> float:
+    """What the device has less of after ten runs; of a process that does nothing else."""
+    if batch == 0:
+        module, x, y = batch_of_step(name)
+    else:
+        make, data, _ = NETWORKS[name]
+        module, x, y = make().cuda().eval().half(), data(batch), None
+    empty_caches()
+    free = torch.cuda.mem_get_info()[0]
+    run: Run
+    if y is not None:
+        run = step_of(module, x, y, way)[2]
+    elif way == OURS:
+        fast = xt.XRTModule(module, engine=["cuda", "native"])
+        run = lambda: fast(x)  # noqa: E731
+    else:
+        compiled = torch.compile(module, mode="reduce-overhead")
+        run = lambda: compiled(x)  # noqa: E731
+    with torch.set_grad_enabled(batch == 0):
+        run()
+        empty_caches()
+        for _ in range(10):
+            run()
+    torch.cuda.synchronize()
+    return (free - torch.cuda.mem_get_info()[0]) / 2**20
+
+
+def measure_memory() -> list[dict[str, Any]]:
+    """Each way in a process of its own."""
+    rows = []
+    for name, batch in MEMORY:
+        for way in (OURS, "torch.compile" if batch == 0 else "torch.compile, reduce-overhead"):
+            command = [sys.executable, __file__, "--memory-of", name, str(batch), way]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            mib = float(done.stdout.split()[-1])
+            print(f"{name} {batch or 'step'} {way}: {mib:.0f} MiB", flush=True)
+            rows.append({"network": name, "batch": batch, "way": way, "mib": mib})
+    return rows
 
 
 def host_times() -> dict[str, float]:
@@ -419,48 +482,76 @@ def layers_of_bert(count: int, width: int = 768, heads: int = 12) -> onnx.ModelP
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-def write(rows: list[dict[str, Any]], start: dict[str, float], host: dict[str, float]) -> None:
-    """The figures, and the page that shows them."""
-    FOLDER.mkdir(exist_ok=True)
-    facts = {
+def made_by() -> dict[str, Any]:
+    """The command and what it ran with."""
+    return {
         "command": " ".join(["./dev bench cuda", *sys.argv[1:]]),
         "device": torch.cuda.get_device_name(),
         "pytorch": torch.__version__,
         "cudnn": torch.backends.cudnn.version(),
         "openxrt": openxrt.__version__,
         "python": platform.python_version(),
-        "start": start,
-        "host_us": host,
-        "rows": rows,
     }
-    (FOLDER / "bench.json").write_text(json.dumps(facts, indent=2) + "\n")
+
+
+def write(name: str, facts: dict[str, Any], lines: list[str]) -> None:
+    """The figures as JSON, and the page that shows them."""
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(facts, indent=2) + "\n")
+    (FOLDER / f"{name}.md").write_text("\n".join(lines) + "\n")
+
+
+def bench_page(facts: dict[str, Any]) -> list[str]:
+    """Times, as a page."""
     lines = [
         "# The CUDA engine beside torch.compile",
         "",
         f"Made by `{facts['command']}` on one {facts['device']}: PyTorch {facts['pytorch']}, cuDNN "
-        f"{facts['cudnn']}. float16, tensors on the card; medians of runs that are waited for, "
-        "means of runs that are queued.",
+        f"{facts['cudnn']}. float16, training steps in bfloat16, tensors on the card; medians of "
+        "runs that are waited for, means of runs that are queued.",
         "",
-        "| network | batch | way | waited, ms | queued, ms | first run, s | memory, MiB | off |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| network | batch | way | waited, ms | queued, ms | first run, s | off |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for row in rows:
+    for row in facts["rows"]:
         off = "" if row["off"] is None else f"{row['off']:.1e}"
         lines.append(
             f"| {row['network']} | {row['batch']} | {row['way']} | {row['waited_ms']:.3f} | "
-            f"{row['queued_ms']:.3f} | {row['made_s']:.1f} | {row['memory_mib']:.0f} | {off} |"
+            f"{row['queued_ms']:.3f} | {row['made_s']:.1f} | {off} |"
         )
-    if start:
+    if start := facts["start"]:
         lines += [
             "",
             "From an ONNX file of twelve layers of BERT's size to the first result, in a process "
             f"of its own: {start['first_s']:.2f} s without a cache, {start['from_cache_s']:.2f} s "
             "with what that has left there.",
         ]
-    if host:
+    if host := facts["host_us"]:
         told = ", ".join(f"{way} {us:.1f} µs" for way, us in host.items())
         lines += ["", f"A queued call of a linear layer of 64 × 64 takes its caller: {told}."]
-    (FOLDER / "bench.md").write_text("\n".join(lines) + "\n")
+    return lines
+
+
+def memory_page(facts: dict[str, Any]) -> list[str]:
+    """Memory, as a page."""
+    lines = [
+        "# Memory of the CUDA engine beside torch.compile",
+        "",
+        f"Made by `{facts['command']}` on one {facts['device']}: PyTorch {facts['pytorch']}. What "
+        "the device has less of after ten runs than before a way was made, in a process of its "
+        "own: code, weights of its own and what allocators keep. The module's weights are not "
+        "counted.",
+        "",
+        "| network | batch | OpenXRT, MiB | torch.compile, MiB | ratio |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for ours, theirs in zip(facts["rows"][::2], facts["rows"][1::2], strict=True):
+        batch = ours["batch"] or f"{STEPS[ours['network']]}, step"
+        lines.append(
+            f"| {ours['network']} | {batch} | {ours['mib']:.0f} | {theirs['mib']:.0f} | "
+            f"{ours['mib'] / theirs['mib']:.2f} |"
+        )
+    return lines
 
 
 def main() -> None:
@@ -469,11 +560,21 @@ def main() -> None:
     parser.add_argument("--only", default="", help="parts of the networks' names: BERT,ViT")
     parser.add_argument("--batches", default="", help="1,32 instead of all")
     parser.add_argument("--modes", default="reduce-overhead,max-autotune", help="of torch.compile")
-    parser.add_argument("--parts", default="float16", help="of float16,int8,training,host")
+    parser.add_argument("--parts", default="float16", help="of float16,int8,training,host; memory")
+    parser.add_argument("--memory-of", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=1.0, help="per way")
     parser.add_argument("--write", action="store_true", help="docs/gpu/bench.json and bench.md")
     parser.add_argument("--start", action="store_true", help="also time starts from the cache")
     arguments = parser.parse_args()
+    if arguments.memory_of:
+        name, batch, way = arguments.memory_of
+        print(memory_mib(name, int(batch), way))
+        return
+    if arguments.parts == "memory":
+        facts = made_by() | {"rows": measure_memory()}
+        if arguments.write:
+            write("memory", facts, memory_page(facts))
+        return
     start = start_times() if arguments.start else {}
     rows = Rows(arguments.seconds)
     parts = arguments.parts.split(",")
@@ -485,7 +586,8 @@ def main() -> None:
 
     def keep() -> None:
         if arguments.write:
-            write(rows.rows, start, host)
+            facts = made_by() | {"start": start, "host_us": host, "rows": rows.rows}
+            write("bench", facts, bench_page(facts))
 
     for name, (_, _, batches) in NETWORKS.items():
         chosen = [int(b) for b in arguments.batches.split(",") if b] or batches

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from openxrt.conformance.judge import mismatch, reason_class
@@ -170,6 +171,10 @@ def test_comparison_of_structures() -> None:
     assert "values differ" in differs(np.array(["a"], object), np.array(["b"], object))
     assert "a list" not in differs(one, 1.0) and "a float" in differs(one, 1.0)
     assert "dtype" in differs(np.int32([1, 2]), one)
+    # The package takes two units in the last place of bfloat16.
+    brain = np.array([1, 1 + 2**-7, 1 + 2**-5], ml_dtypes.bfloat16)
+    assert differs(brain[:1], brain[1:2]) is None
+    assert "values differ" in differs(brain[:1], brain[2:])
 
 
 def test_reasons_of_one_kind_are_counted_together() -> None:

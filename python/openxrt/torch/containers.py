@@ -201,6 +201,7 @@ class Results:
             for before, cache in zip(kind.caches, caches, strict=True)
         ]
         self._is_plain = all(place is not None for place, _, _ in self._leaves)
+        self._is_one = self._is_plain and len(leaves) == 1 and leaves[0] is result
 
     def taken_flat(self) -> list[Any]:
         """The flat results of the run, which are kept no longer."""
@@ -212,7 +213,8 @@ class Results:
     ) -> Any:
         """The module's result; the caches that were given are brought to their new state."""
         if self._is_plain and not caches:
-            return pytree.tree_unflatten(values, self._spec)
+            # The usual case: a tensor by itself, around which no structure is made.
+            return values[0] if self._is_one else pytree.tree_unflatten(values, self._spec)
         tensors = {_ARGUMENT: flat, _RESULT: values}
         for cache, changes in zip(caches, self._changes, strict=True):
             for path, part in changes:

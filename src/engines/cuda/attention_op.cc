@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -119,6 +120,66 @@ std::optional<Window> window_of(const Node& node, std::int64_t s, std::int64_t t
   return window;
 }
 
+// Of keys that have sizes of their own, per batch [B]: those behind them are hidden, and positions
+// of queries are counted from the size's end. What is added to the scores: [B, 1, S or 1, T].
+ValueId hidden_behind(Writer& w, const Node& node, std::int64_t s, std::int64_t t, DType wide) {
+  const ValueId sizes = w.cast(node.input(kSizes), DType::kInt64);
+  const std::int64_t batch = element_count(w.dims(sizes));
+  const ValueId size = w.reshape(sizes, {batch, 1, 1, 1});
+  const auto positions = [&](std::int64_t count, const Dims& dims) {
+    Dims numbers(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+    return w.add_constant(
+        Tensor::from(DType::kInt64, dims, std::span<const std::int64_t>(numbers)));
+  };
+  const auto number = [&](std::int64_t value) {
+    return w.add_constant(Tensor::from_int64(Dims{value}));
+  };
+  const ValueId keys = positions(t, {1, 1, 1, t});
+  const Dims row{batch, 1, 1, t}, all{batch, 1, s, t}, column{batch, 1, s, 1};
+  ValueId visible = w.op("Less", {keys, size}, DType::kBool, row);
+  const auto also = [&](ValueId condition) {
+    visible = w.op("And", {visible, condition}, DType::kBool, all);
+  };
+  const ValueId queries = positions(s, {1, 1, s, 1});
+  const ValueId last = w.op("Sub", {w.op("Add", {queries, size}, DType::kInt64, column), number(s)},
+                            DType::kInt64, column);
+  if (node.attr_int("is_causal", 0) != 0) {
+    also(w.op("LessOrEqual", {keys, last}, DType::kBool, all));
+  }
+  if (const std::int64_t left = node.attr_int("left_window_size", -1); left >= 0) {
+    const ValueId first = w.op("Sub", {last, number(left)}, DType::kInt64, column);
+    also(w.op("GreaterOrEqual", {keys, first}, DType::kBool, all));
+  }
+  if (const std::int64_t right = node.attr_int("right_window_size", -1); right >= 0) {
+    const ValueId end = w.op("Add", {last, number(right)}, DType::kInt64, column);
+    also(w.op("LessOrEqual", {keys, end}, DType::kBool, all));
+  }
+  return w.op("Where", {visible, w.number(0, wide), w.number(-double{kInfinity}, wide)}, wide,
+              w.dims(visible));
+}
+
+// The sum of what is added to scores: dimensions of both.
+ValueId sum_of_masks(Writer& w, ValueId a, ValueId b, DType wide) {
+  Dims dims = w.dims(a), other = w.dims(b);
+  while (dims.size() < other.size()) dims.insert(dims.begin(), 1);
+  while (other.size() < dims.size()) other.insert(other.begin(), 1);
+  for (std::size_t i = 0; i < dims.size(); ++i) dims[i] = std::max(dims[i], other[i]);
+  return w.op("Add", {a, b}, wide, dims);
+}
+
+// A mask of fewer keys hides the others.
+ValueId with_all_keys(Writer& w, ValueId mask, std::int64_t t, DType wide) {
+  Dims dims = w.dims(mask);
+  if (dims.back() == t || dims.back() == 1) return mask;
+  Dims pads(2 * dims.size(), 0);
+  pads.back() = t - dims.back();
+  dims.back() = t;
+  return w.op("Pad",
+              {mask, w.add_constant(Tensor::from_int64(pads)), w.number(-double{kInfinity}, wide)},
+              wide, dims, {{"mode", std::string("constant")}});
+}
+
 void expand(xrt::Graph& graph, NodeId id) {
   const Node node = graph.node(id);
   Writer w(graph);
@@ -141,11 +202,17 @@ void expand(xrt::Graph& graph, NodeId id) {
   const ValueId scaled = w.op("Mul", {w.cast(q, wide), w.number(scale, wide)}, wide, q_dims);
   ValueId scores =
       w.op("MatMul", {scaled, w.transpose(w.cast(k, wide), {0, 1, 3, 2})}, wide, score_dims);
+  enum Mode : std::int64_t { kProduct, kCapped, kMasked, kWeights };
+  const bool gives_scores = node.output(kScores).valid();
+  const std::int64_t mode =
+      gives_scores ? node.attr_int("qk_matmul_output_mode", kProduct) : kProduct;
+  ValueId given_out = scores;  // of the node's output of scores
   if (const float cap = node.attr_float("softcap", 0); cap != 0) {
     const ValueId number = w.number(double{cap}, wide);
     scores = w.op("Tanh", {w.op("Div", {scores, number}, wide, score_dims)}, wide, score_dims);
     scores = w.op("Mul", {scores, number}, wide, score_dims);
   }
+  if (mode != kProduct) given_out = scores;
 
   // What is added to the scores, and which rows see nothing: they give zeros.
   ValueId mask = node.input(kMask);
@@ -156,8 +223,16 @@ void expand(xrt::Graph& graph, NodeId id) {
   } else if (mask.valid()) {
     mask = w.cast(mask, wide);
   }
+  if (mask.valid()) mask = with_all_keys(w, mask, t, wide);
   const ValueId past = node.input(kPastKey);
-  const auto window = window_of(node, s, t, past.valid() ? w.dims(past)[2] : 0);
+  std::optional<Window> window;
+  if (node.input(kSizes).valid()) {
+    const ValueId hidden = hidden_behind(w, node, s, t, wide);
+    mask = mask.valid() ? sum_of_masks(w, mask, hidden, wide) : hidden;
+    may_hide_rows = true;
+  } else {
+    window = window_of(node, s, t, past.valid() ? w.dims(past)[2] : 0);
+  }
   if (window) {
     may_hide_rows = may_hide_rows || window->has_empty_row;
     Tensor visible = Tensor::allocate(DType::kBool, {s, t});
@@ -167,21 +242,15 @@ void expand(xrt::Graph& graph, NodeId id) {
     const ValueId low = w.number(-double{kInfinity}, wide);
     if (mask.valid() || window->has_empty_row) {
       const ValueId added = w.op("Where", {condition, w.number(0, wide), low}, wide, {s, t});
-      if (mask.valid()) {
-        Dims dims = w.dims(mask);
-        while (dims.size() < 2) dims.insert(dims.begin(), 1);
-        dims[dims.size() - 2] = s;
-        dims.back() = t;
-        mask = w.op("Add", {mask, added}, wide, dims);
-      } else {
-        mask = added;
-      }
+      mask = mask.valid() ? sum_of_masks(w, mask, added, wide) : added;
     } else {
       scores = w.op("Where", {condition, scores, low}, wide, score_dims);
     }
   }
   if (mask.valid()) scores = w.op("Add", {scores, mask}, wide, score_dims);
+  if (mode == kMasked) given_out = scores;
   const ValueId weights = w.op("Softmax", {scores}, wide, score_dims, {{"axis", std::int64_t{-1}}});
+  if (mode == kWeights) given_out = weights;
   const Dims dims{q_dims[0], heads, s, w.dims(v)[3]};
   ValueId y = w.cast(w.op("MatMul", {weights, w.cast(v, wide)}, wide, dims), given);
   if (may_hide_rows) {
@@ -195,6 +264,9 @@ void expand(xrt::Graph& graph, NodeId id) {
         w.op("Equal", {most, w.number(-double{kInfinity}, wide)}, DType::kBool, rows);
     const ValueId zero = w.cast(w.number(0, wide), given);
     y = w.op("Where", {hidden, zero, y}, given, dims);
+    if (mode == kWeights) {
+      given_out = w.op("Where", {hidden, w.number(0, wide), weights}, wide, score_dims);
+    }
   }
   const ValueId whole = node.outputs[kY];
   if (graph.type(whole).static_dims()->size() == 3) {
@@ -204,14 +276,13 @@ void expand(xrt::Graph& graph, NodeId id) {
   for (const auto& [output, value] : {std::pair{kPresentKey, keys}, {kPresentValue, values}}) {
     if (node.output(output).valid()) graph.replace_uses(node.output(output), value);
   }
+  if (gives_scores) graph.replace_uses(node.output(kScores), w.cast(given_out, given));
   graph.remove_node(id);
 }
 
 }  // namespace
 
 Support supports_attention(const GraphView& graph, const NodeView& node) {
-  if (node.output(kScores).valid()) return Support::no("its scores are not given out");
-  if (node.input(kSizes).valid()) return Support::no("its keys have sizes of their own");
   const TypeView q = graph.type(node.input(kQ));
   if (!is_float(q.dtype())) {
     return Support::no("there is no kernel of it for " + std::string(to_string(q.dtype())));
@@ -227,14 +298,8 @@ Support supports_attention(const GraphView& graph, const NodeView& node) {
       q.rank() > 4) {
     return Support::no("queries, keys and values are of several ranks");
   }
-  if (node.input(kMask).valid()) {
-    const TypeView mask = graph.type(node.input(kMask));
-    const std::int64_t past =
-        node.input(kPastKey).valid() ? graph.type(node.input(kPastKey)).dims()[2] : 0;
-    const std::int64_t keys = past + k.dims()[q.rank() == 3 ? 1 : 2];
-    if (mask.rank() == 0 || (mask.dims().back() != keys && mask.dims().back() != 1)) {
-      return Support::no("its mask covers a part of the keys");
-    }
+  if (node.input(kMask).valid() && graph.type(node.input(kMask)).rank() == 0) {
+    return Support::no("its mask is one number");
   }
   return Support::yes();
 }

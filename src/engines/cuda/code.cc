@@ -21,6 +21,7 @@ namespace {
 struct TypeRow {
   DType dtype;
   std::string_view stored, computed;
+  bool narrow = false;  // few ops have such numbers
 };
 constexpr auto kTypes = std::to_array<TypeRow>({
     {DType::kFloat32, "float", "float"},
@@ -36,6 +37,17 @@ constexpr auto kTypes = std::to_array<TypeRow>({
     {DType::kInt64, "i64", "i64"},
     {DType::kUInt64, "u64", "u64"},
     {DType::kBool, "u8", "bool"},
+    {DType::kFloat8E4M3FN, "f8e4m3fn", "float", true},
+    {DType::kFloat8E4M3FNUZ, "f8e4m3fnuz", "float", true},
+    {DType::kFloat8E5M2, "f8e5m2", "float", true},
+    {DType::kFloat8E5M2FNUZ, "f8e5m2fnuz", "float", true},
+    {DType::kFloat8E8M0, "f8e8m0", "float", true},
+    // Packed: what is stored are bytes of several elements (Planner::plain).
+    {DType::kInt4, "u8", "i8", true},
+    {DType::kInt2, "u8", "i8", true},
+    {DType::kUInt4, "u8", "u8", true},
+    {DType::kUInt2, "u8", "u8", true},
+    {DType::kFloat4E2M1, "u8", "float", true},
 });
 
 const TypeRow* row_of(DType dtype) {
@@ -43,6 +55,8 @@ const TypeRow* row_of(DType dtype) {
                                    [&](const TypeRow& r) { return r.dtype == dtype; });
   return found == kTypes.end() ? nullptr : found;
 }
+
+bool is_small_float(DType dtype) { return is_floating(dtype) && bit_width(dtype) == 8; }
 
 template <typename T>
 double element(const TensorView& constant) {
@@ -63,6 +77,13 @@ __device__ inline float from_f16(f16 x) { return half_to_float(x.bits); }
 __device__ inline f16 to_f16(float x) { return {float_to_half(x)}; }
 __device__ inline float from_bf16(bf16 x) { return bfloat_to_float(x.bits); }
 __device__ inline bf16 to_bf16(float x) { return {float_to_bfloat(x)}; }
+// A float of which the nearest number of 16 bits or fewer is that of x: rounded to odd.
+__device__ inline float to_odd(double x) {
+  const float near = (float)x;
+  const unsigned bits = __float_as_uint(near);
+  if ((double)near == x || x != x || (bits & 0x7fffffffu) == 0x7f800000u || (bits & 1u)) return near;
+  return __uint_as_float(((double)near < x) == (x > 0) ? bits + 1 : bits - 1);
+}
 // As NumPy has it: what is no number stays so.
 template <typename T> __device__ inline T larger(T a, T b) { return a > b || a != a ? a : b; }
 template <typename T> __device__ inline T smaller(T a, T b) { return a < b || a != a ? a : b; }
@@ -122,7 +143,101 @@ template <typename Op, int kThreads, int kRows, typename T> __device__ inline T 
 )";
 }
 
-bool has_type(DType dtype) { return row_of(dtype) != nullptr; }
+std::string narrow_numbers() {
+  return R"(
+__device__ inline float power_of_two(int exponent) {
+  return __uint_as_float((unsigned)(exponent + 127) << 23);
+}
+// Of a sign, kExponent and kMantissa bits. kMost: the code of the largest number; kInfinity: that of
+// infinity, or -1. Numbers that are too large become infinity, or else kNan.
+template <int kExponent, int kMantissa, int kBias, int kMost, int kInfinity, int kNan,
+          bool kHasNegativeZero>
+struct Small {
+  u8 bits;
+  __device__ float number() const {
+    constexpr int kWidth = kExponent + kMantissa;
+    const int size = bits & ((1 << kWidth) - 1), negative = bits >> kWidth & 1;
+    if (kHasNegativeZero ? size > kMost && size != kInfinity : bits == kNan)
+      return __uint_as_float(0x7fc00000u);
+    const int exponent = size >> kMantissa, mantissa = size & ((1 << kMantissa) - 1);
+    float value = exponent == 0
+                      ? (float)mantissa * power_of_two(1 - kBias - kMantissa)
+                      : (float)(mantissa + (1 << kMantissa)) * power_of_two(exponent - kBias - kMantissa);
+    if (size == kInfinity) value = __uint_as_float(0x7f800000u);
+    return negative ? -value : value;
+  }
+  static __device__ Small of(float value) {
+    const unsigned all = __float_as_uint(value), size = all & 0x7fffffffu;
+    const int sign = (int)(all >> 31) << (kExponent + kMantissa);
+    const int nan = kHasNegativeZero ? kNan | sign : kNan;
+    if (size > 0x7f800000u) return {(u8)nan};
+    int code = kMost + 1;
+    if (size < 0x7f800000u) {
+      int exponent = (int)(size >> 23) - 127;
+      if (exponent < 1 - kBias) exponent = 1 - kBias;
+      const float units = rintf(__uint_as_float(size) * power_of_two(kMantissa - exponent));
+      const int wide = (int)units + ((exponent + kBias - 1) << kMantissa);
+      if (wide <= kMost) code = wide;
+    }
+    if (code > kMost) {
+      if (kInfinity < 0) return {(u8)nan};
+      code = kInfinity;
+    }
+    return {(u8)(code == 0 && !kHasNegativeZero ? 0 : code | sign)};
+  }
+};
+typedef Small<4, 3, 7, 0x7e, -1, 0x7f, true> f8e4m3fn;
+typedef Small<4, 3, 8, 0x7f, -1, 0x80, false> f8e4m3fnuz;
+typedef Small<5, 2, 15, 0x7b, 0x7c, 0x7e, true> f8e5m2;
+typedef Small<5, 2, 16, 0x7f, -1, 0x80, false> f8e5m2fnuz;
+typedef Small<2, 1, 1, 7, -1, 7, true> f4e2m1;  // it has no code that is no number
+// Powers of two alone.
+struct f8e8m0 {
+  u8 bits;
+  __device__ float number() const {
+    if (bits == 0xff) return __uint_as_float(0x7fc00000u);
+    return __uint_as_float(bits == 0 ? 0x00400000u : (unsigned)bits << 23);
+  }
+  // Of what is a power of two.
+  static __device__ f8e8m0 of(float value) { return {(u8)(__float_as_uint(value) >> 23)}; }
+};
+__device__ inline float limited(float value, float most) {
+  return value != value ? value : fminf(fmaxf(value, -most), most);
+}
+// The largest number stands for what is larger, and -0 for what is no number.
+__device__ inline float nearest_f4(float value) {
+  return value != value ? -0.0f : f4e2m1::of(limited(value, 6.0f)).number();
+}
+// `up`: to the next power of two that is not smaller; `nearest`: to the nearest one, or the larger
+// of two; else to the one below.
+__device__ inline float nearest_power(float value, bool limits, bool up, bool nearest) {
+  const unsigned size = __float_as_uint(value) & 0x7fffffffu, mantissa = size & 0x7fffffu;
+  const float nan = __uint_as_float(0x7fc00000u), most = __uint_as_float(0x7f000000u);
+  if (size >= 0x7f800000u) return size == 0x7f800000u && limits ? most : nan;
+  if (size == 0) return __uint_as_float(0x00400000u);
+  unsigned exponent = size >> 23;
+  const bool rises = up ? mantissa > 0
+                        : nearest && (exponent == 0 ? mantissa > 0x400000u : mantissa >= 0x400000u);
+  if (rises) ++exponent;
+  if (exponent >= 255) return limits ? most : nan;
+  return __uint_as_float(exponent == 0 ? 0x00400000u : exponent << 23);
+}
+)";
+}
+
+bool has_type(DType dtype) {
+  const TypeRow* row = row_of(dtype);
+  return row != nullptr && !row->narrow;
+}
+bool is_narrow(DType dtype) {
+  const TypeRow* row = row_of(dtype);
+  return row != nullptr && row->narrow;
+}
+DType plain_type(DType dtype) {
+  if (!is_packed(dtype)) return dtype;
+  if (dtype == DType::kFloat4E2M1) return DType::kFloat8E4M3FN;
+  return is_signed_integer(dtype) ? DType::kInt8 : DType::kUInt8;
+}
 std::string_view stored_type(DType dtype) { return row_of(dtype)->stored; }
 std::string_view computed_type(DType dtype) { return row_of(dtype)->computed; }
 
@@ -130,12 +245,14 @@ std::string loaded(DType dtype, const std::string& element) {
   if (dtype == DType::kFloat16) return "from_f16(" + element + ")";
   if (dtype == DType::kBFloat16) return "from_bf16(" + element + ")";
   if (dtype == DType::kBool) return "(" + element + " != 0)";
+  if (is_small_float(dtype)) return element + ".number()";
   return element;
 }
 
 std::string stored(DType dtype, const std::string& value) {
   if (dtype == DType::kFloat16) return "to_f16(" + value + ")";
   if (dtype == DType::kBFloat16) return "to_bf16(" + value + ")";
+  if (is_small_float(dtype)) return fmt::format("{}::of({})", stored_type(dtype), value);
   return fmt::format("({})({})", stored_type(dtype), value);
 }
 

@@ -14,8 +14,15 @@ namespace xrt::cuda {
 // What every source begins with.
 std::string prelude();
 
-// Whether values of the type can be computed with; complex, packed, 8-bit floats and strings not.
+// And those with narrow numbers behind it.
+std::string narrow_numbers();
+
+// Whether all ops compute with values of the type; complex and narrow ones and strings not.
 bool has_type(DType dtype);
+// Whether it is of numbers of eight bits and fewer that only some ops take: float8, int4, ….
+bool is_narrow(DType dtype);
+// Of one element at a time: that of a packed type, which holds its numbers, else the type itself.
+DType plain_type(DType dtype);
 std::string_view stored_type(DType dtype);    // "f16", "int"
 std::string_view computed_type(DType dtype);  // "float", "int", "bool"
 // From an element as it is stored to one to compute with, and back.

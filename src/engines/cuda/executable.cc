@@ -206,6 +206,7 @@ CudaExecutable::CudaExecutable(const Function& function, int device, const Compi
   load_constants(stream.get());
   measure_ways(options, stream.get());
   find_workspace();
+  MemoryPool::of(device_).trim();  // of what only compiling took
 }
 
 CudaExecutable::CudaExecutable(const Function& function, int device, const ExecutableOptions& own,
@@ -655,7 +656,7 @@ void CudaExecutable::run(const RunArgs& args) const {
   std::vector<void*>& results = border.results;
   std::vector<std::shared_ptr<void>> memory(plan_.outputs.size());
   const auto bytes_of_output = [&](std::size_t i) {
-    return static_cast<std::size_t>(plan_.outputs[i].count()) * bytes_of(plan_.outputs[i].dtype);
+    return bytes_of(plan_.outputs[i].dtype, plan_.outputs[i].count());
   };
   // Where results come to lie on the device: direct ones, and those that are given away there.
   bool has_direct = false;

@@ -352,7 +352,7 @@ class Writer {
         view = planner_.temporary(dtype, dims, channels_last(dims.size()));
         view.dims = fused_.dims;
       } else {
-        view = planner_.temporary(dtype, fused_.dims, order);
+        view = planner_.temporary(plain_type(dtype), fused_.dims, order);
       }
       planner_.define(results[r], fused_.results[r].view);
     }
@@ -362,6 +362,11 @@ class Writer {
       emit_over_integers(planner_, fused_, graph_.node(*integers));
     } else {
       emit_pointwise(planner_, fused_);
+    }
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      const DType dtype = graph_.type(results[r]).dtype();
+      if (!is_packed(dtype)) continue;
+      planner_.define(results[r], planner_.packed(fused_.results[r].view, dtype));
     }
   }
 
@@ -416,13 +421,13 @@ class Writer {
     if (const auto number = planner_.scalar(value)) return *number;
     const auto key = std::make_pair(value, first.value_or(fused_.dims.size()));
     const auto [known, is_new] = leaves_.try_emplace(key, fused_.leaves.size());
-    if (is_new) fused_.leaves.push_back(broadcast(planner_.view(value), fused_.dims, first));
+    if (is_new) fused_.leaves.push_back(broadcast(planner_.plain(value), fused_.dims, first));
     return fmt::format("x{}_", known->second);
   }
 
-  // A value of half precision is rounded, although the kernel goes on in float.
+  // A value of half precision or less is rounded, although the kernel goes on in float.
   static std::string rounded(DType dtype, const std::string& value) {
-    if (dtype == DType::kFloat16 || dtype == DType::kBFloat16) {
+    if (computed_type(dtype) == "float" && dtype != DType::kFloat32 && !is_packed(dtype)) {
       return loaded(dtype, stored(dtype, value));
     }
     return fmt::format("({})({})", computed_type(dtype), value);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engines/cuda/attention.h"
@@ -26,6 +27,8 @@ const LoweringRegistry& LoweringRegistry::get() {
     add_quantized(all);
     add_gradients(all);
     add_scatters(all);
+    add_sampling(all);
+    add_states(all);
     return all;
   }();
   return registry;
@@ -47,8 +50,13 @@ Support supports_node(const GraphView& graph, NodeId id) {
           fmt::format("{}: '{}' is {}", why, graph.value_name(value), to_string(type)));
     };
     if (!type.is_static()) return refuse("it needs tensors of static shape");
-    if (!has_type(type.dtype())) return refuse("there are no kernels of that type");
-    if (element_count(type.dims()) == 0) return refuse("there are no kernels over no elements");
+    if (!has_type(type.dtype()) && !(lowering->narrow && is_narrow(type.dtype()))) {
+      return refuse("there are no kernels of that type");
+    }
+    const bool is_result = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+    if (element_count(type.dims()) == 0 && (is_result || !lowering->empty)) {
+      return refuse("there are no kernels over no elements");
+    }
   }
   return lowering->supports ? lowering->supports(graph, node) : Support::yes();
 }
@@ -108,6 +116,15 @@ std::vector<std::int64_t> numbers(const GraphView& graph, const NodeView& node, 
 bool is_float(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16 ||
          dtype == DType::kFloat64;
+}
+
+Support needs_floats(const GraphView& graph, const NodeView& node) {
+  for (const ValueId value : node.inputs()) {
+    if (!value.valid() || is_float(graph.type(value).dtype())) continue;
+    return Support::no(
+        fmt::format("there is no kernel of it for {}", to_string(graph.type(value).dtype())));
+  }
+  return Support::yes();
 }
 
 Support needs_constant(const GraphView& graph, const NodeView& node, std::size_t input,

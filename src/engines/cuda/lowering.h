@@ -30,6 +30,10 @@ struct Lowering {
   std::size_t operands = static_cast<std::size_t>(-1);
   // or an op over rows (fused.cc knows these).
   bool over_rows = false;
+  // Whether an expression takes numbers of few bits, too (is_narrow()).
+  bool narrow = false;
+  // An operand may have no elements.
+  bool empty = false;
   // Of an expression: the result's axis where those of an operand begin; none: as broadcasting has
   // it.
   std::function<std::optional<std::size_t>(const GraphView& graph, const NodeView& node,
@@ -56,6 +60,8 @@ void add_attention(LoweringRegistry& registry);
 void add_quantized(LoweringRegistry& registry);
 void add_gradients(LoweringRegistry& registry);
 void add_scatters(LoweringRegistry& registry);
+void add_sampling(LoweringRegistry& registry);
+void add_states(LoweringRegistry& registry);
 
 // Whether the engine computes the node on a device.
 Support supports_node(const GraphView& graph, NodeId node);
@@ -67,6 +73,8 @@ void emit_product(Planner& planner, const Group& group);
 // QuantizeLinear's expression with a factor instead of a divisor: what lies close to the middle of
 // two steps may go to the other one.
 std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x);
+// What a value becomes as one of few bits: the node says what happens to those out of range.
+std::string narrowed(const NodeView& node, DType from, DType to, const std::string& value);
 // Of kAttentionOp (attention.h).
 void emit_attention(Planner& planner, const NodeView& node);
 // Of kChannelMomentsOp and kChannelProductsOp (training.h).
@@ -78,6 +86,8 @@ void emit_channel_products(Planner& planner, const NodeView& node);
 std::vector<std::int64_t> numbers(const GraphView& graph, const NodeView& node, std::size_t input);
 bool is_constant(const GraphView& graph, const NodeView& node, std::size_t input);
 bool is_float(DType dtype);
+// A no unless all operands are of floats of 16 bits and more.
+Support needs_floats(const GraphView& graph, const NodeView& node);
 // A no unless the operand is a constant or left out.
 Support needs_constant(const GraphView& graph, const NodeView& node, std::size_t input,
                        std::string_view what);

@@ -29,6 +29,10 @@ inline std::int64_t element_count(const Dims& dims) {
 Dims row_major_strides(const Dims& dims);
 inline bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 inline std::size_t bytes_of(DType dtype) { return static_cast<std::size_t>(bit_width(dtype)) / 8; }
+// Of so many elements, which may share bytes.
+inline std::size_t bytes_of(DType dtype, std::int64_t count) {
+  return (static_cast<std::size_t>(count) * static_cast<std::size_t>(bit_width(dtype)) + 7) / 8;
+}
 
 struct Buffer {
   enum class Place : std::uint8_t {

@@ -101,6 +101,41 @@ View Planner::dense(const View& given) {
   return made;
 }
 
+View Planner::plain(ValueId value) {
+  const View from = view(value);
+  if (!is_packed(from.dtype)) return from;
+  const View to = temporary(plain_type(from.dtype), from.dims);
+  const int bits = bit_width(from.dtype), of_byte = 8 / bits;
+  std::string number = "v";
+  if (from.dtype == DType::kFloat4E2M1) number = "f8e4m3fn::of(f4e2m1{(u8)v}.number())";
+  if (is_signed_integer(from.dtype))
+    number = fmt::format("(i8)((int)(v << {0}) >> {0})", 32 - bits);
+  elementwise("unpacking for " + what_, {from}, to, [&](const std::vector<std::string>&) {
+    return fmt::format(
+        "const unsigned v = p0[at / {0}] >> (at % {0} * {1}) & {2}u;\nq0[at] = {3};\n", of_byte,
+        bits, (1 << bits) - 1, number);
+  });
+  return to;
+}
+
+View Planner::packed(const View& plain, DType dtype) {
+  const View from = dense(plain);
+  const View made = temporary(dtype, plain.dims);
+  const int bits = bit_width(dtype), of_byte = 8 / bits;
+  View bytes = made;
+  bytes.dims = {static_cast<std::int64_t>(bytes_of(dtype, made.count()))};
+  bytes.strides = {1};
+  const std::string code =
+      dtype == DType::kFloat4E2M1 ? "f4e2m1::of(p0[i].number()).bits" : "(unsigned)p0[i]";
+  elementwise("packing for " + what_, {from}, bytes, [&](const std::vector<std::string>&) {
+    return fmt::format(
+        "unsigned all = 0;\nfor (int e = 0; e < {0}; ++e) {{\nconst i64 i = at * {0} + e;\n"
+        "if (i < {1}) all |= ({2} & {3}u) << (e * {4});\n}}\nq0[at] = (u8)all;\n",
+        of_byte, made.count(), code, (1 << bits) - 1, bits);
+  });
+  return made;
+}
+
 View Planner::temporary(DType dtype, const Dims& dims, const std::vector<std::size_t>& order) {
   View made;
   made.buffer = static_cast<int>(plan_.buffers.size());
@@ -115,7 +150,7 @@ View Planner::temporary(DType dtype, const Dims& dims, const std::vector<std::si
     }
   }
   Buffer buffer;
-  buffer.bytes = static_cast<std::size_t>(made.count()) * bytes_of(dtype);
+  buffer.bytes = bytes_of(dtype, made.count());
   plan_.buffers.push_back(std::move(buffer));
   return made;
 }
@@ -129,7 +164,9 @@ void Planner::define(ValueId value, View view) { views_[value] = std::move(view)
 
 std::optional<std::string> Planner::scalar(ValueId value) const {
   const TensorView constant = graph_.constant(value);
-  if (!constant.defined() || constant.count() != 1) return std::nullopt;
+  if (!constant.defined() || constant.count() != 1 || !has_type(constant.dtype())) {
+    return std::nullopt;
+  }
   return literal(constant);
 }
 
@@ -256,9 +293,8 @@ void Planner::bind_outputs() {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     View made = view(outputs[i]);
     Buffer* buffer = &plan_.buffers[static_cast<std::size_t>(made.buffer)];
-    const bool is_own =
-        buffer->place == Buffer::Place::kTemporary && made.offset == 0 && made.is_row_major() &&
-        buffer->bytes == static_cast<std::size_t>(made.count()) * bytes_of(made.dtype);
+    const bool is_own = buffer->place == Buffer::Place::kTemporary && made.offset == 0 &&
+                        made.is_row_major() && buffer->bytes == bytes_of(made.dtype, made.count());
     if (!is_own) {
       const View copied = temporary(made.dtype, made.dims);
       copy("a copy for the results", made, copied);
@@ -277,7 +313,16 @@ Plan Planner::run() {
   bind_inputs();
   for (const ValueId constant : graph_.constants()) {
     // Those that decide about sizes, and texts, are on no device.
-    if (has_type(graph_.type(constant).dtype())) bind_constant(constant);
+    const DType dtype = graph_.type(constant).dtype();
+    if (has_type(dtype) || is_narrow(dtype)) bind_constant(constant);
+  }
+  for (const NodeId id : graph_.nodes()) {
+    const NodeView node = graph_.node(id);
+    for (const std::vector<ValueId>& values : {node.inputs(), node.outputs()}) {
+      for (const ValueId value : values) {
+        if (value.valid() && is_narrow(graph_.type(value).dtype())) define_code(narrow_numbers());
+      }
+    }
   }
   for (const Group& group : make_groups(graph_, options_)) {
     const NodeView last = graph_.node(group.nodes.back());

@@ -46,6 +46,10 @@ class Planner {
   bool has(ValueId value) const { return views_.contains(value); }
   View dense(ValueId value);  // row-major, copied where it lies otherwise
   View dense(const View& view);
+  // One element at a time where the value is packed: a copy of its numbers.
+  View plain(ValueId value);
+  // Memory of a packed value from such a copy.
+  View packed(const View& plain, DType dtype);
   // Memory for a value: row-major, or with axes in the given order, the last one running fastest.
   View temporary(DType dtype, const Dims& dims, const std::vector<std::size_t>& order = {});
   View temporary_for(ValueId value);

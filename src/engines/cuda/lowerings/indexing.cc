@@ -2,31 +2,15 @@
 // Ops that compute where an element of the result comes from.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
 #include "engines/cuda/code.h"
 #include "engines/cuda/lowering.h"
+#include "engines/cuda/lowerings/places.h"
 
 namespace xrt::cuda {
 namespace {
-
-using Coordinates = std::vector<std::string>;
-
-std::size_t axis_of(const NodeView& node, std::size_t rank) {
-  const std::int64_t axis = node.attr_int("axis", 0);
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
-
-std::string at(const View& view, const Coordinates& coordinates) {
-  std::string text = "0";
-  for (std::size_t i = 0; i < coordinates.size(); ++i) {
-    text += fmt::format(" + ({}) * {}ll", coordinates[i], view.strides[i]);
-  }
-  return text;
-}
 
 // "i64 k = …;": an index of the operand, counted from the end where it is negative, and kept within
 // bounds: those out of range are errors that the runtime finds where it sees them.
@@ -126,131 +110,6 @@ void pad(Planner& planner, const NodeView& node) {
   planner.define(node.output(0), to);
 }
 
-// --- Resize
-// ---------------------------------------------------------------------------------------
-
-std::vector<float> floats(const GraphView& graph, ValueId value) {
-  if (!value.valid()) return {};
-  const TensorView constant = graph.constant(value);
-  const auto* first = constant.data<float>();
-  return {first, first + constant.count()};
-}
-
-Support supports_resize(const GraphView& graph, const NodeView& node) {
-  const DType dtype = graph.type(node.input(0)).dtype();
-  const std::string mode = node.attr_string("mode", "nearest");
-  if (mode != "nearest" && mode != "linear") {
-    return Support::no("there is no kernel of its mode '" + mode + "'");
-  }
-  if (mode == "linear" && !is_float(dtype)) return Support::no("it interpolates whole numbers");
-  if (node.attr_int("antialias", 0) != 0) return Support::no("it filters against aliases");
-  if (node.has("axes")) return Support::no("it names its axes");
-  if (node.attr_string("keep_aspect_ratio_policy", "stretch") != "stretch") {
-    return Support::no("it keeps the aspect ratio");
-  }
-  const std::string where = node.attr_string("coordinate_transformation_mode", "half_pixel");
-  constexpr std::array kKnown = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
-  if (std::find(kKnown.begin(), kKnown.end(), where) == kKnown.end()) {
-    return Support::no("there is no kernel of its coordinates '" + where + "'");
-  }
-  for (const std::size_t i : {2, 3}) {
-    const ValueId value = node.input(i);
-    if (value.valid() && !graph.constant(value).defined()) {
-      return Support::no("its sizes are no constant");
-    }
-  }
-  const ValueId scales = node.input(2);
-  if (scales.valid() && graph.constant(scales).dtype() != DType::kFloat32) {
-    return Support::no("its scales are not float32");
-  }
-  if (graph.type(node.input(0)).rank() > 5) return Support::no("it has more than five axes");
-  return Support::yes();
-}
-
-// Where along an axis an element of the result lies in the operand: "float s3 = …;".
-std::string source_of(const NodeView& node, const std::string& c, std::size_t axis, float scale,
-                      std::int64_t from, std::int64_t to) {
-  const std::string where = node.attr_string("coordinate_transformation_mode", "half_pixel");
-  const std::string index = fmt::format("(float)({})", c);
-  if (where == "align_corners") {
-    const float step =
-        to == 1 ? 0.0F
-                : static_cast<float>(static_cast<double>(from - 1) / static_cast<double>(to - 1));
-    return fmt::format("const float s{} = {} * {};\n", axis, index, float_literal(step));
-  }
-  if (where == "asymmetric") {
-    return fmt::format("const float s{} = {} / {};\n", axis, index, float_literal(scale));
-  }
-  if (where == "pytorch_half_pixel" && to <= 1) return fmt::format("const float s{} = 0;\n", axis);
-  return fmt::format("const float s{} = ({} + 0.5f) / {} - 0.5f;\n", axis, index,
-                     float_literal(scale));
-}
-
-std::string nearest(const NodeView& node, std::size_t axis) {
-  const std::string mode = node.attr_string("nearest_mode", "round_prefer_floor");
-  if (mode == "floor") return fmt::format("floorf(s{})", axis);
-  if (mode == "ceil") return fmt::format("ceilf(s{})", axis);
-  if (mode == "round_prefer_ceil") return fmt::format("floorf(s{} + 0.5f)", axis);
-  return fmt::format("ceilf(s{} - 0.5f)", axis);
-}
-
-void resize(Planner& planner, const NodeView& node) {
-  const GraphView& graph = planner.graph();
-  const View from = planner.view(node.input(0));
-  View to = planner.temporary_for(node.output(0));
-  if (from.is_dense()) to = planner.temporary(from.dtype, to.dims, axes_by_stride(from));
-  std::vector<float> scales = floats(graph, node.input(2));
-  if (scales.empty()) {
-    for (std::size_t i = 0; i < from.dims.size(); ++i) {
-      scales.push_back(
-          static_cast<float>(static_cast<double>(to.dims[i]) / static_cast<double>(from.dims[i])));
-    }
-  }
-  const bool linear = node.attr_string("mode", "nearest") == "linear";
-  planner.elementwise(planner.what(), {from}, to, [&](const Coordinates& c) {
-    std::string text;
-    Coordinates source = c;
-    std::vector<std::size_t> between;  // axes that are interpolated
-    for (std::size_t i = 0; i < c.size(); ++i) {
-      if (from.dims[i] == to.dims[i] && scales[i] == 1.0F) continue;
-      text += source_of(node, c[i], i, scales[i], from.dims[i], to.dims[i]);
-      const std::int64_t last = from.dims[i] - 1;
-      if (!linear) {
-        text += fmt::format(
-            "i64 n{0} = (i64){1};\nn{0} = n{0} < 0 ? 0 : n{0} > {2}ll ? {2}ll : "
-            "n{0};\n",
-            i, nearest(node, i), last);
-        source[i] = fmt::format("n{}", i);
-        continue;
-      }
-      // Beyond the ends the outermost element goes on.
-      text += fmt::format(
-          "const float g{0} = floorf(s{0}), f{0} = s{0} - g{0};\n"
-          "i64 a{0} = (i64)g{0}, b{0} = a{0} + 1;\n"
-          "a{0} = a{0} < 0 ? 0 : a{0} > {1}ll ? {1}ll : a{0};\n"
-          "b{0} = b{0} < 0 ? 0 : b{0} > {1}ll ? {1}ll : b{0};\n",
-          i, last);
-      between.push_back(i);
-    }
-    if (between.empty()) return text + fmt::format("q0[at] = p0[{}];\n", at(from, source));
-    const bool is_double = from.dtype == DType::kFloat64;
-    text += fmt::format("{} sum = 0;\n", is_double ? "double" : "float");
-    for (std::size_t corner = 0; corner < std::size_t{1} << between.size(); ++corner) {
-      std::string weight;
-      for (std::size_t b = 0; b < between.size(); ++b) {
-        const bool upper = (corner >> b & 1) != 0;
-        source[between[b]] = fmt::format("{}{}", upper ? 'b' : 'a', between[b]);
-        weight +=
-            upper ? fmt::format(" * f{}", between[b]) : fmt::format(" * (1 - f{})", between[b]);
-      }
-      text += fmt::format("sum += {}{};\n",
-                          loaded(from.dtype, fmt::format("p0[{}]", at(from, source))), weight);
-    }
-    return text + fmt::format("q0[at] = {};\n", stored(from.dtype, "sum"));
-  });
-  planner.define(node.output(0), to);
-}
-
 Support needs_whole_indices(const GraphView& graph, const NodeView& node) {
   const DType dtype = graph.type(node.input(1)).dtype();
   if (dtype == DType::kInt64 || dtype == DType::kInt32) return Support::yes();
@@ -277,14 +136,73 @@ void trilu(Planner& planner, const NodeView& node) {
   planner.define(node.output(0), to);
 }
 
+constexpr std::int64_t kMostOfLine = 4096;
+
+Support supports_top_k(const GraphView& graph, const NodeView& node) {
+  const TypeView x = graph.type(node.input(0));
+  if (x.dtype() == DType::kBool) return Support::no("there is no kernel of it for bool");
+  const std::int64_t size = x.dims()[axis_of(node, x.rank(), -1)];
+  if (size <= kMostOfLine) return Support::yes();
+  return Support::no(fmt::format("its axis is longer than {}", kMostOfLine));
+}
+
+// Each element counts those that come before it, and so knows its place.
+void top_k(Planner& planner, const NodeView& node) {
+  const View from = planner.dense(node.input(0));
+  const std::size_t axis = axis_of(node, from.dims.size(), -1);
+  const View values = planner.temporary_for(node.output(0));
+  const View places = planner.temporary(DType::kInt64, values.dims);
+  // What is no number is larger than all others.
+  std::string before = "v < x", same = "v == x";
+  const bool largest = node.attr_int("largest", 1) != 0;
+  if (largest) before = "v > x";
+  if (is_float(from.dtype)) {
+    before += largest ? " || (v != v && x == x)" : " || (v == v && x != x)";
+    same += " || (v != v && x != x)";
+  }
+  View all = from;  // whose elements have a thread each
+  all.buffer = values.buffer;
+  planner.elementwise(planner.what(), {from}, {all, values, places}, [&](const Coordinates& c) {
+    Coordinates first = c, place = c;
+    first[axis] = "0", place[axis] = "rank";
+    const std::string_view type = computed_type(from.dtype);
+    return fmt::format(
+        "const auto* line = p0 + ({0});\nconst i64 own = {1};\nconst {2} x = {3};\ni64 rank = 0;\n"
+        "for (i64 e = 0; e < {4}; ++e) {{\nconst {2} v = {5};\n"
+        "rank += {6} || (({7}) && e < own) ? 1 : 0;\n}}\n"
+        "if (rank < {8}) q1[{9}] = line[own * {10}ll], q2[{9}] = own;\n",
+        at(from, first), c[axis], type,
+        loaded(from.dtype, fmt::format("line[own * {}ll]", from.strides[axis])), from.dims[axis],
+        loaded(from.dtype, fmt::format("line[e * {}ll]", from.strides[axis])), before, same,
+        values.dims[axis], at(values, place), from.strides[axis]);
+  });
+  planner.define(node.output(0), values);
+  if (node.output(1).valid()) planner.define(node.output(1), places);
+}
+
+void one_hot(Planner& planner, const NodeView& node) {
+  const View indices = planner.view(node.input(0)), values = planner.view(node.input(2));
+  const View to = planner.temporary_for(node.output(0));
+  const std::size_t axis = axis_of(node, to.dims.size(), -1);
+  planner.elementwise(planner.what(), {indices, values}, to, [&](const Coordinates& c) {
+    Coordinates of_index = c;
+    of_index.erase(of_index.begin() + static_cast<std::ptrdiff_t>(axis));
+    return fmt::format("i64 k = (i64){};\nif (k < 0) k += {};\nq0[at] = p1[k == {} ? {}ll : 0];\n",
+                       loaded(indices.dtype, fmt::format("p0[{}]", at(indices, of_index))),
+                       to.dims[axis], c[axis], values.strides[0]);
+  });
+  planner.define(node.output(0), to);
+}
+
 }  // namespace
 
 void add_indexing(LoweringRegistry& registry) {
   registry.add("Gather", {.supports = needs_whole_indices, .emit = gather});
   registry.add("GatherElements", {.supports = needs_whole_indices, .emit = gather_elements});
   registry.add("Pad", {.supports = supports_pad, .emit = pad});
-  registry.add("Resize", {.supports = supports_resize, .emit = resize});
   registry.add("Trilu", {.emit = trilu});
+  registry.add("TopK", {.supports = supports_top_k, .emit = top_k});
+  registry.add("OneHot", {.emit = one_hot});
 }
 
 }  // namespace xrt::cuda

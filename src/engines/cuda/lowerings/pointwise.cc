@@ -20,12 +20,6 @@ DType operand_type(const GraphView& graph, const NodeView& node) {
   return graph.type(node.input(0)).dtype();
 }
 
-Support of_floats(const GraphView& graph, const NodeView& node) {
-  const DType dtype = operand_type(graph, node);
-  if (is_float(dtype)) return Support::yes();
-  return Support::no(fmt::format("there is no kernel of it for {}", to_string(dtype)));
-}
-
 // "expf", "exp": by what is computed in.
 std::string function(const GraphView& graph, const NodeView& node, std::string_view name) {
   return operand_type(graph, node) == DType::kFloat64 ? std::string(name) : std::string(name) + "f";
@@ -43,7 +37,7 @@ void add_functions(LoweringRegistry& registry) {
   for (const auto& [op, name] : named) {
     const std::string called = name;
     registry.add(
-        op, {.supports = of_floats,
+        op, {.supports = needs_floats,
              .expression = [called](const GraphView& graph, const NodeView& node, const Names& x) {
                return fmt::format("{}({})", function(graph, node, called), x[0]);
              }});
@@ -104,7 +98,7 @@ constexpr Formula kFormulas[] = {
 void add_formulas(LoweringRegistry& registry) {
   for (const Formula& formula : kFormulas) {
     Lowering lowering;
-    if (formula.floats) lowering.supports = of_floats;
+    if (formula.floats) lowering.supports = needs_floats;
     lowering.expression = [&formula](const GraphView& graph, const NodeView& node, const Names& x) {
       const DType dtype = operand_type(graph, node);
       std::string a;
@@ -210,25 +204,18 @@ std::string cast(const GraphView& graph, const NodeView& node, const Names& x) {
   const DType to = result_type(graph, node);
   const DType from = operand_type(graph, node);
   if (to == DType::kBool) return x[0] + " != 0";
+  if (is_narrow(to) || (from == DType::kFloat64 && is_half(to)))
+    return narrowed(node, from, to, x[0]);
   const std::string value =
-      from == DType::kFloat64 && bit_width(to) < 64 && is_float(to) ? "(float)" + x[0] : x[0];
+      from == DType::kFloat64 && to == DType::kFloat32 ? "(float)" + x[0] : x[0];
   // Numbers of few bits are what remains of larger ones.
-  if (is_float(from) && !is_float(to) && bit_width(to) < 64) return "(i64)" + x[0];
+  if (is_floating(from) && !is_float(to) && bit_width(to) < 64) return "(i64)" + x[0];
   return value;
 }
 
-Support supports_cast(const GraphView& graph, const NodeView& node) {
-  const DType to = result_type(graph, node);
-  if (operand_type(graph, node) == DType::kFloat64 &&
-      (to == DType::kFloat16 || to == DType::kBFloat16)) {
-    return Support::no("it would round twice");
-  }
-  return Support::yes();
-}
-
 void add_others(LoweringRegistry& registry) {
-  registry.add("Cast", {.supports = supports_cast, .expression = cast});
-  registry.add("CastLike", {.supports = supports_cast, .expression = cast, .operands = 1});
+  registry.add("Cast", {.expression = cast, .narrow = true});
+  registry.add("CastLike", {.expression = cast, .operands = 1, .narrow = true, .empty = true});
   registry.add("Not", {.expression = [](const GraphView& /*graph*/, const NodeView& /*node*/,
                                         const Names& x) { return "!" + x[0]; }});
   registry.add("BitwiseNot", {.expression = [](const GraphView& /*graph*/, const NodeView& /*node*/,
@@ -258,7 +245,7 @@ void add_others(LoweringRegistry& registry) {
                  return text;
                }});
   registry.add("Gelu",
-               {.supports = of_floats,
+               {.supports = needs_floats,
                 .expression = [](const GraphView& graph, const NodeView& node, const Names& x) {
                   if (node.attr_string("approximate", "none") != "tanh") {
                     return fmt::format("gelu({})", x[0]);
@@ -275,7 +262,7 @@ void add_others(LoweringRegistry& registry) {
                       if (graph.type(node.input(0)).rank() < 2) {
                         return Support::no("there are no channels");
                       }
-                      return of_floats(graph, node);
+                      return needs_floats(graph, node);
                     },
                 .expression =
                     [](const GraphView& graph, const NodeView& node, const Names& x) {
@@ -292,6 +279,39 @@ void add_others(LoweringRegistry& registry) {
 }
 
 }  // namespace
+
+std::string narrowed(const NodeView& node, DType from, DType to, const std::string& value) {
+  const bool limits = node.attr_int("saturate", 1) != 0;
+  const std::string number = (from == DType::kFloat64 ? "to_odd(" : "(float)(") + value + ")";
+  const auto limited = [&](double most) {
+    return limits ? fmt::format("limited({}, {})", number, literal(DType::kFloat32, most)) : number;
+  };
+  switch (to) {
+    case DType::kFloat8E4M3FN:
+      return limited(448);
+    case DType::kFloat8E4M3FNUZ:
+      return limited(240);
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E5M2FNUZ:
+      return limited(57344);
+    case DType::kFloat4E2M1:
+      return fmt::format("nearest_f4({})", number);
+    case DType::kFloat8E8M0: {
+      const std::string mode = node.attr_string("round_mode", "up");
+      return fmt::format("nearest_power({}, {}, {}, {})", number, limits, mode == "up",
+                         mode == "nearest");
+    }
+    default:
+      break;
+  }
+  if (!is_integer(to)) return number;
+  // Numbers of few bits are what remains of larger ones.
+  const int width = bit_width(to);
+  if (is_signed_integer(to)) {
+    return fmt::format("(i64)((u64)(i64)({}) << {}) >> {}", value, 64 - width, 64 - width);
+  }
+  return fmt::format("(i64)({}) & {}", value, (1 << width) - 1);
+}
 
 void add_pointwise(LoweringRegistry& registry) {
   add_functions(registry);

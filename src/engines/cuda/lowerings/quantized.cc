@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between integers of 8, 16 and 32 bits and what they stand for: element by element, per tensor or
-// per axis.
+// Between numbers of few bits, or integers of 32, and what they stand for: element by element, per
+// tensor or per axis.
 #include <fmt/format.h>
 
 #include <limits>
@@ -15,8 +15,8 @@ namespace xrt::cuda {
 namespace {
 
 bool is_quantised(DType dtype) {
-  return dtype == DType::kInt8 || dtype == DType::kUInt8 || dtype == DType::kInt16 ||
-         dtype == DType::kUInt16;
+  const bool is_short = is_integer(dtype) && bit_width(dtype) <= 16;
+  return is_short || (is_narrow(dtype) && dtype != DType::kFloat8E8M0);
 }
 
 Support supports_blocks(const GraphView& graph, const NodeView& node, DType real, DType whole) {
@@ -51,7 +51,9 @@ bool has_zero(const Names& x) { return x.size() > 2 && !x[2].empty(); }
 
 std::string dequantize(const GraphView& graph, const NodeView& node, const Names& x) {
   if (!has_zero(x)) return fmt::format("(float){} * {}", x[0], x[1]);
-  const bool is_wide = graph.type(node.input(0)).dtype() == DType::kInt32;
+  const DType from = graph.type(node.input(0)).dtype();
+  if (is_floating(from)) return fmt::format("({} - {}) * {}", x[0], x[2], x[1]);
+  const bool is_wide = from == DType::kInt32;
   return fmt::format("(float)(({0}){1} - ({0}){2}) * {3}", is_wide ? "i64" : "int", x[0], x[2],
                      x[1]);
 }
@@ -59,7 +61,11 @@ std::string dequantize(const GraphView& graph, const NodeView& node, const Names
 std::string quantised(const GraphView& graph, const NodeView& node, const Names& x,
                       const std::string& quotient) {
   const DType to = graph.type(node.output(0)).dtype();
-  const bool is_signed = to == DType::kInt8 || to == DType::kInt16;
+  if (is_floating(to)) {
+    const std::string shift = has_zero(x) ? fmt::format(" + {}", x[2]) : "";
+    return narrowed(node, DType::kFloat32, to, quotient + shift);
+  }
+  const bool is_signed = is_signed_integer(to);
   const int bits = bit_width(to);
   const std::int64_t low = is_signed ? -(std::int64_t{1} << (bits - 1)) : 0;
   const std::int64_t high = (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
@@ -95,10 +101,12 @@ void add_quantized(LoweringRegistry& registry) {
   registry.add("DequantizeLinear", {.supports = supports_dequantize,
                                     .expression = dequantize,
                                     .operands = 3,
+                                    .narrow = true,
                                     .first_axis = parameter_axis});
   registry.add("QuantizeLinear", {.supports = supports_quantize,
                                   .expression = quantize,
                                   .operands = 3,
+                                  .narrow = true,
                                   .first_axis = parameter_axis});
 }
 

@@ -49,16 +49,19 @@ std::string sum_type(DType dtype) {
   return dtype == DType::kUInt64 ? "u64" : "i64";
 }
 
+// Of no elements: extrema are the outermost numbers of the type.
 std::string first_value(const char* combine, DType dtype) {
   const std::string_view name = combine;
   if (name == "Sum") return "0";
   if (name == "Product") return "1";
   const bool most = name == "Most";
-  if (dtype == DType::kFloat64 || is_float(dtype)) {
+  if (is_float(dtype))
     return most ? "__uint_as_float(0xff800000u)" : "__uint_as_float(0x7f800000u)";
-  }
-  if (dtype == DType::kUInt64) return most ? "0" : "~(u64)0";
-  return most ? "(-9223372036854775807ll - 1)" : "9223372036854775807ll";
+  if (dtype == DType::kBool) return most ? "0" : "1";
+  const int bits = bit_width(dtype);
+  if (!is_signed_integer(dtype)) return most ? "0" : fmt::format("(~(u64)0 >> {})", 64 - bits);
+  return most ? fmt::format("(i64)(~(u64)0 << {})", bits - 1)
+              : fmt::format("(i64)(~(u64)0 >> {})", 65 - bits);
 }
 
 std::vector<std::size_t> reduced_axes(const GraphView& graph, const NodeView& node) {
@@ -68,9 +71,11 @@ std::vector<std::size_t> reduced_axes(const GraphView& graph, const NodeView& no
     for (std::size_t i = 2; i < rank; ++i) axes.push_back(i);
     return axes;
   }
-  for (const std::int64_t axis : numbers(graph, node, 1)) {
-    axes.push_back(
-        static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis));
+  if (is_constant(graph, node, 1)) {
+    for (const std::int64_t axis : numbers(graph, node, 1)) {
+      axes.push_back(
+          static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis));
+    }
   }
   if (axes.empty() && node.attr_int("noop_with_empty_axes", 0) == 0) {
     for (std::size_t i = 0; i < rank; ++i) axes.push_back(i);
@@ -179,10 +184,90 @@ void reduce_far(Planner& planner, const Reduction& reduction, const View& from, 
                  text);
 }
 
+// Whether which axes are reduced is only known at a run.
+bool has_unknown_axes(const GraphView& graph, const NodeView& node) {
+  const ValueId axes = node.input(1);
+  return axes.valid() && !is_constant(graph, node, 1) && element_count(graph.type(axes).dims()) > 0;
+}
+
+// Of any axes, which the kernel may read; of no elements, too.
+void reduce_along(Planner& planner, const NodeView& node) {
+  const GraphView& graph = planner.graph();
+  const Reduction& reduction = *reduction_of(node.op());
+  const View from = planner.view(node.input(0));
+  const View to = planner.temporary_for(node.output(0));
+  const std::int64_t results = to.count(), count = from.count() / results;
+  const std::string type = sum_type(from.dtype);
+  std::vector<View> reads{from};
+  std::string text;
+  if (has_unknown_axes(graph, node)) {
+    const View axes = planner.view(node.input(1));
+    reads.push_back(axes);
+    text = fmt::format(
+        "unsigned reduced = 0;\nfor (int a = 0; a < {0}; ++a) {{\nconst i64 axis = p1[a * {1}ll];\n"
+        "reduced |= 1u << (axis < 0 ? axis + {2} : axis);\n}}\n",
+        axes.count(), axes.strides.empty() ? 0 : axes.strides[0], from.dims.size());
+  } else {
+    unsigned reduced = 0;
+    for (const std::size_t axis : reduced_axes(graph, node)) reduced |= 1U << axis;
+    text = fmt::format("const unsigned reduced = {}u;\n", reduced);
+  }
+  // Threads of a result, side by side.
+  constexpr int kMost = 256;
+  int threads = 1;
+  while (threads < kMost && threads < count) threads *= 2;
+  const int beside = kMost / threads;
+  text += fmt::format(
+      "const unsigned t = threadIdx.x % {0}u;\n"
+      "const i64 result = (i64)blockIdx.x * {1} + threadIdx.x / {0}u;\n"
+      "const bool inside = result < {2};\n"
+      "i64 first = 0, rest = inside ? result : 0;\n",
+      threads, beside, results);
+  const auto place = [&](const char* chosen, const char* to_add) {
+    std::string walk;
+    for (std::size_t i = from.dims.size(); i-- > 0;) {
+      walk +=
+          fmt::format("if ({0}(reduced >> {1} & 1u)) {2} += rest % {3}ll * {4}ll, rest /= {3}ll;\n",
+                      chosen, i, to_add, std::max<std::int64_t>(1, from.dims[i]), from.strides[i]);
+    }
+    return walk;
+  };
+  text += place("!", "first");
+  const auto loop = [&](const std::string& body) {
+    return fmt::format("for (i64 e = t; e < {}; e += {}) {{\ni64 at = first, rest = e;\n", count,
+                       threads) +
+           place("", "at") +
+           fmt::format("const {0} x = ({0}){1};\n", type, loaded(from.dtype, "p0[at]")) + body +
+           "}\n";
+  };
+  const auto gather = [&](const char* op, const char* value) {
+    return fmt::format("{0} = together<{1}, {2}, {3}>({0});\n", value, op, threads, beside);
+  };
+  if (std::string_view(node.op()) == "ReduceLogSumExp") {
+    text += fmt::format("{} most = __uint_as_float(0xff800000u);\n", type);
+    text += loop("most = larger(most, x);\n") + gather("Most", "most");
+    text += "if (most - most != 0) most = 0;\n";  // exp(-inf - -inf) is no number
+  }
+  text += fmt::format("{} sum = {};\n", type, first_value(reduction.combine, from.dtype));
+  text += loop(fmt::format("sum = {}::of(sum, ({})({}));\n", reduction.combine, type,
+                           fmt::format(fmt::runtime(reduction.each), "x")));
+  text += gather(reduction.combine, "sum");
+  text += fmt::format("if (inside && t == 0) q0[result] = {};\n",
+                      stored(from.dtype, fmt::format(fmt::runtime(reduction.end), "sum", count)));
+  planner.kernel(planner.what(),
+                 {static_cast<unsigned>((results + beside - 1) / beside), 1, 1, kMost}, reads, {to},
+                 text);
+  planner.define(node.output(0), to);
+}
+
 void reduce(Planner& planner, const NodeView& node) {
   const GraphView& graph = planner.graph();
   const Reduction& reduction = *reduction_of(node.op());
   const View from = planner.view(node.input(0));
+  if (has_unknown_axes(graph, node) || from.count() == 0) {
+    reduce_along(planner, node);
+    return;
+  }
   const std::vector<std::size_t> reduced = reduced_axes(graph, node);
   const View to = result_for(planner, from, from.dtype, reduced);
   const Split split = split_axes(from, to, reduced);
@@ -258,11 +343,16 @@ void reduce(Planner& planner, const NodeView& node) {
 
 Support supports_reduce(const GraphView& graph, const NodeView& node) {
   const DType dtype = graph.type(node.input(0)).dtype();
-  if (dtype == DType::kBool) return Support::no("there is no kernel of it for bool");
-  if (reduction_of(node.op())->floats && !is_float(dtype)) {
+  const Reduction& reduction = *reduction_of(node.op());
+  const std::string_view combine = reduction.combine;
+  if (dtype == DType::kBool && combine != "Most" && combine != "Least") {
+    return Support::no("there is no kernel of it for bool");
+  }
+  if (reduction.floats && !is_float(dtype)) {
     return Support::no(fmt::format("there is no kernel of it for {}", to_string(dtype)));
   }
-  return needs_constant(graph, node, 1, "axes");
+  if (graph.type(node.input(0)).rank() > 32) return Support::no("it has more than 32 axes");
+  return Support::yes();
 }
 
 void find_extremum(Planner& planner, const NodeView& node) {
@@ -300,7 +390,7 @@ void find_extremum(Planner& planner, const NodeView& node) {
 
 void add_reductions(LoweringRegistry& registry) {
   for (const Reduction& reduction : kReductions) {
-    registry.add(reduction.op, {.supports = supports_reduce, .emit = reduce});
+    registry.add(reduction.op, {.supports = supports_reduce, .emit = reduce, .empty = true});
   }
   const auto has_axis = [](const GraphView& graph, const NodeView& node) {
     return graph.type(node.input(0)).rank() > 0 ? Support::yes()

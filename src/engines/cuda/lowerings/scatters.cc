@@ -9,12 +9,11 @@
 
 #include "engines/cuda/code.h"
 #include "engines/cuda/lowering.h"
+#include "engines/cuda/lowerings/places.h"
 
 namespace xrt::cuda {
 namespace scatters {
 namespace {
-
-using Coordinates = std::vector<std::string>;
 
 // Of elements that several threads may change: change(to, f) writes f of what is there.
 constexpr const char* kChange = R"(
@@ -44,19 +43,6 @@ template <typename T, typename F> __device__ inline void change(T* to, const F& 
   }
 }
 )";
-
-std::string at(const View& view, const Coordinates& coordinates) {
-  std::string text = "0";
-  for (std::size_t i = 0; i < coordinates.size(); ++i) {
-    text += fmt::format(" + (i64)({}) * {}ll", coordinates[i], view.strides[i]);
-  }
-  return text;
-}
-
-std::size_t axis_of(const NodeView& node, std::size_t rank, std::int64_t otherwise = 0) {
-  const std::int64_t axis = node.attr_int("axis", otherwise);
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
 
 // Counted from the end where it is negative. What is out of range is written nowhere.
 std::string index_of(std::size_t number, const std::string& element, std::int64_t size) {
@@ -301,11 +287,6 @@ void bit_cast(Planner& planner, const NodeView& node) {
   planner.define(node.output(0), same);
 }
 
-Support of_floats(const GraphView& graph, const NodeView& node) {
-  if (is_float(graph.type(node.input(0)).dtype())) return Support::yes();
-  return Support::no("there is no kernel of it for integers");
-}
-
 }  // namespace
 }  // namespace scatters
 
@@ -323,8 +304,8 @@ void add_scatters(LoweringRegistry& registry) {
                            .emit = [](Planner& planner, const NodeView& node) {
                              scatters::running(planner, node, "*", "1");
                            }});
-  registry.add("Hardmax", {.supports = scatters::of_floats, .emit = scatters::hardmax});
-  registry.add("LpNormalization", {.supports = scatters::of_floats, .emit = scatters::normalise});
+  registry.add("Hardmax", {.supports = needs_floats, .emit = scatters::hardmax});
+  registry.add("LpNormalization", {.supports = needs_floats, .emit = scatters::normalise});
 }
 
 }  // namespace xrt::cuda

@@ -118,6 +118,20 @@ def test_attention_in_half_precision(form: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(results["again"], results[HALF])
 
 
+def test_attention_rounds_weights_and_result_alone(tmp_path: Path) -> None:
+    """Beside float64, by one unit in the last place of each."""
+    size = 33
+    nodes, constants = attention_nodes("plain", HALF, size)
+    made = model(nodes, dict.fromkeys("qkv", (HALF, (2, HEADS, size, WIDTH))), ["y"], constants)
+    feed = values(made)
+    got = np.asarray(load(made, tmp_path).run(feed)["y"], np.float64)
+    q, k, v = (feed[n].astype(np.float64) for n in "qkv")
+    weights = np.exp(0.25 * q @ k.swapaxes(2, 3))
+    weights /= weights.sum(-1, keepdims=True)
+    want = weights @ v
+    assert (np.abs(got - want) <= 1.05 * 2**-11 * (weights @ np.abs(v) + np.abs(want))).all()
+
+
 @pytest.mark.parametrize("kind", [FLOAT, HALF])
 @pytest.mark.parametrize("case", ["plain", "causal", "bool mask", "past", "flat", "cap"])
 def test_the_op_attention(case: str, kind: int, tmp_path: Path) -> None:
