@@ -138,7 +138,7 @@ def kserve(folder: Path, port: int) -> Iterator[None]:
             folder,
             "--server",
             "kserve",
-            *f"--host 0.0.0.0 --port {port}".split(),
+            *f"--port {port}".split(),
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

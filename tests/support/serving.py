@@ -51,7 +51,7 @@ class KServeProcess:
         self.port = free_ports(2)
         self.process = subprocess.Popen(
             f"{sys.executable} -m openxrt.serve {models} --server kserve".split()
-            + f"--host 0.0.0.0 --port {self.port}".split(),
+            + f"--port {self.port}".split(),
             stderr=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
@@ -70,9 +70,12 @@ class KServeProcess:
 
     def infer(self, model: str, **tensor: Any) -> tuple[int, Any]:
         body = {"inputs": [{"name": "x", "datatype": "FP32"} | tensor]}
+        return self.post(f"/v2/models/{model}/infer", json.dumps(body).encode())
+
+    def post(self, path: str, body: bytes = b"") -> tuple[int, Any]:
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/v2/models/{model}/infer",
-            data=json.dumps(body).encode(),
+            f"http://127.0.0.1:{self.port}{path}",
+            data=body,
             headers={"Content-Type": "application/json"},
         )
         try:

@@ -42,6 +42,11 @@ def parser() -> argparse.ArgumentParser:
         "--drain", type=int, default=30, metavar="S", help="seconds to end in (default: 30)"
     )
     words.add_argument(
+        "--exit-on-error",
+        action="store_true",
+        help="end with exit code 1 where a model cannot be served at the start",
+    )
+    words.add_argument(
         "--write-repository", type=Path, metavar="DIR", help="write a Triton repository and end"
     )
     words.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
@@ -66,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         if words.server == "kserve":
             return _serve_kserve(words, rest)
         return _serve_triton(words, rest)
-    except Error as error:
+    except (Error, OSError) as error:
         print(f"xrt serve: {error}", file=sys.stderr)
         return 1
 
@@ -77,6 +82,7 @@ def _serve_triton(words: argparse.Namespace, rest: list[str]) -> int:
         host=words.host,
         port=words.port,
         drain_s=words.drain,
+        exit_on_error=words.exit_on_error,
         arguments=tuple(rest),
     )
     stopped = []
@@ -88,7 +94,7 @@ def _serve_triton(words: argparse.Namespace, rest: list[str]) -> int:
     signal.signal(signal.SIGTERM, stop)
     try:
         server.start()
-        logging.info("ready: http://%s:%d", words.host, words.port)
+        logging.info("listening: http://%s:%d", words.host, words.port)
         code = server.wait()
     except KeyboardInterrupt:
         code = 0
@@ -102,17 +108,19 @@ def _serve_triton(words: argparse.Namespace, rest: list[str]) -> int:
 def _serve_kserve(words: argparse.Namespace, rest: list[str]) -> int:
     if rest:
         raise InvalidArgument(f"arguments behind -- are tritonserver's: {' '.join(rest)}")
-    if words.host != "0.0.0.0":
-        raise InvalidArgument(
-            "KServe's server listens on all addresses of the machine: say so with --host 0.0.0.0"
-        )
     if importlib.util.find_spec("kserve") is None:
         raise NotFound(f"there is no kserve: {INSTALL}")
     # kserve reads the command line of the process when it is imported.
     sys.argv = sys.argv[:1]
     from .kserve_server import serve
 
-    serve(words.models, port=words.port, grpc_port=words.port + 1, drain_s=words.drain)
+    serve(
+        words.models,
+        host=words.host,
+        port=words.port,
+        drain_s=words.drain,
+        exit_on_error=words.exit_on_error,
+    )
     return 0
 
 

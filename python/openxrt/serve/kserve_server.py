@@ -4,21 +4,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import kserve
 import numpy as np
-from kserve.errors import InferenceError, InvalidInput
+from kserve.errors import InferenceError, InvalidInput, ModelNotFound, ModelNotReady
+from kserve.protocol.grpc import grpc_predict_v2_pb2, grpc_predict_v2_pb2_grpc
+from kserve.protocol.grpc.interceptors import ExceptionToStatusInterceptor
+from kserve.protocol.grpc.server import GRPCServer
+from kserve.protocol.grpc.servicer import InferenceServicer
 from kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
 
-from .. import Error, InvalidArgument, ResourceError
-from .repository import FolderWatch, ModelFolder, find_models
+from .. import Error, InvalidArgument, NotFound, ResourceError
+from .repository import FolderWatch, ModelFolder, find_model, is_model_name, no_model
 from .served_program import ServedProgram
 from .telemetry import RunMetrics, configure, prometheus_counter
 
+_LOG = logging.getLogger("openxrt.serve")
 _COUNTER = prometheus_counter()  # KServe's server shows them at /metrics
 
 
@@ -94,62 +102,188 @@ class OpenXRTModel(kserve.Model):
 
     def _loaded(self) -> ServedProgram:
         if self._program is None:
-            raise InferenceError(f"'{self.name}' is not loaded")
+            raise ModelNotReady(self.name)
         return self._program
 
 
-class KServeRepository(kserve.ModelRepository):
-    """The models of a folder, for the server's endpoints that load and unload."""
+class FailedModel(kserve.Model):
+    """A model that cannot be served: what asks for it is told why.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        name: of the model.
+        why: what it failed with.
+    """
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name)
+        self._why = why
+
+    async def healthy(self) -> bool:
+        """Raises ModelNotReady with what the model failed with."""
+        raise ModelNotReady(self.name, self._why)
+
+    def get_input_types(self) -> list[dict[str, Any]]:
+        """As healthy()."""
+        raise ModelNotReady(self.name, self._why)
+
+
+class KServeRepository(kserve.ModelRepository):
+    """The models of a folder, for the server's endpoints that load and unload.
+
+    Args:
+        folder: of the models.
+        exit_on_error: load_models() raises where a model cannot be served. Otherwise that model is
+            not ready, and its endpoints tell why.
+    """
+
+    def __init__(self, folder: Path, exit_on_error: bool = False) -> None:
         super().__init__(str(folder))
         self._folder = folder
         self._watch = FolderWatch(folder)
+        self._exit_on_error = exit_on_error
 
     def load_models(self) -> None:
-        """All of them. Raises what find_models() and load() raise."""
-        for folder in find_models(self._folder):
-            self._take_over(folder)
+        """All of them. Raises NotFound for a folder without a model; with `exit_on_error` also what
+        a model raises."""
+        self._watch.follow(self._take_over, self._refuse_at_start, self._leave)
+        if not self._watch.names:
+            raise no_model(self._folder)
+        failed = [model for model in self.models.values() if isinstance(model, FailedModel)]
+        _LOG.info("%d of %d models are ready", len(self.models) - len(failed), len(self.models))
 
-    def load(self, name: str) -> bool:
-        """Loads a model anew; what is served goes on being served until the new one is ready."""
-        for folder in find_models(self._folder):
-            if folder.name == name:
-                self._take_over(folder)
-                return True
-        return False
+    async def load(self, name: str) -> bool:
+        """Loads a model anew; what is served goes on being served until the new one is ready, and
+        other models are served meanwhile."""
+        return await asyncio.to_thread(self.load_model, name)
 
     def load_model(self, name: str) -> bool:
-        """As load()."""
-        return self.load(name)
+        """As load(), for callers that may wait."""
+        model = find_model(self._folder, name)
+        if model is not None:
+            self._take_over(model)
+        return model is not None
 
     def follow(self) -> None:
         """Looks once for models that changed."""
-        self._watch.follow(self._take_over, self.unload)
+        try:
+            self._watch.follow(self._take_over, self._refuse, self._leave)
+        except (NotFound, OSError) as error:  # the folder is away, such as one of a network
+            _LOG.warning("what is served goes on being served: %s", error)
 
     def _take_over(self, folder: ModelFolder) -> None:
         model = OpenXRTModel(folder)
         model.load()
         self.update(model)
 
+    def _refuse_at_start(self, name: str, error: Error | OSError) -> None:
+        if self._exit_on_error:
+            raise error
+        self._refuse(name, error)
+
+    def _refuse(self, name: str, error: Error | OSError) -> None:
+        if isinstance(self.models.get(name), OpenXRTModel):
+            _LOG.warning("'%s' is served as it was: %s", name, error)
+            return
+        _LOG.error("'%s' is not served: %s", name, error)
+        if is_model_name(name):
+            self.update(FailedModel(name, str(error)))
+
+    def _leave(self, name: str) -> None:
+        if name in self.models:  # a client may have unloaded it
+            self.unload(name)
+
+
+class RpcErrors(ExceptionToStatusInterceptor):
+    """The status that an RPC ends with, where KServe's own interceptor has none or another one."""
+
+    async def intercept(
+        self, method: Callable[..., Any], request: Any, context: Any, method_name: str
+    ) -> Any:
+        """Answers an RPC."""
+        if not method_name.endswith("/ModelReady"):
+            return await super().intercept(method, request, context, method_name)
+        try:
+            return await method(request, context)
+        except ModelNotReady:
+            return grpc_predict_v2_pb2.ModelReadyResponse(ready=False)
+        except ModelNotFound as error:
+            await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+
+    async def handle_exception(
+        self, ex: Exception, request_or_iterator: Any, context: Any, method_name: str
+    ) -> None:
+        """Ends an RPC with a status."""
+        if isinstance(ex, ModelNotReady):
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(ex))
+        await super().handle_exception(ex, request_or_iterator, context, method_name)
+
+
+class _GrpcServer(GRPCServer):
+    """KServe's gRPC server with an address and interceptors of ours."""
+
+    def __init__(self, address: str, port: int, server: kserve.ModelServer) -> None:
+        super().__init__(
+            port, server.dataplane, server.model_repository_extension, {}, server.grace_period
+        )
+        self._address = f"{address}:{port}"
+
+    async def start(self, max_workers: int) -> None:
+        """Serves until it is stopped."""
+        del max_workers  # of handlers that are no coroutines, which there are not
+        self._server = grpc.aio.server(interceptors=[RpcErrors()])
+        grpc_predict_v2_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(
+            InferenceServicer(self._data_plane, self._model_repository_extension), self._server
+        )
+        self._server.add_insecure_port(self._address)
+        await self._server.start()
+        await self._server.wait_for_termination()
+
+
+class _Server(kserve.ModelServer):
+    """KServe's server, which listens on one address."""
+
+    def __init__(self, repository: KServeRepository, host: str, port: int, drain_s: int) -> None:
+        super().__init__(
+            http_port=port,
+            registered_models=repository,
+            enable_grpc=False,
+            enable_latency_logging=False,
+            grace_period=drain_s,
+        )
+        self._host = host
+        address = f"[{host}]" if ":" in host else host
+        self._grpc_server = _GrpcServer(address, port + 1, self)  # stop() of KServe ends it
+        self.servers.append(self._grpc_server.start(1))
+
+    async def _serve(self) -> None:
+        self._rest_server.config.host = self._host
+        await super()._serve()
+
 
 def serve(
-    folder: Path, *, port: int, grpc_port: int, drain_s: int = 30, poll_s: float = 1.0
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    drain_s: int = 30,
+    exit_on_error: bool = False,
+    poll_s: float = 1.0,
 ) -> None:
     """Serves until the process gets SIGTERM or SIGINT; requests under way then finish.
 
-    KServe's server listens on all addresses of the machine.
+    Args:
+        folder: of the models.
+        host: address to listen on.
+        port: of HTTP; gRPC listens on the next one.
+        drain_s: seconds that requests under way have at the end.
+        exit_on_error: raises what a model raises that cannot be served at the start; without it
+            the others are served.
+        poll_s: seconds between two looks at the folder.
     """
     configure()
-    repository = KServeRepository(folder)
+    repository = KServeRepository(folder, exit_on_error)
     repository.load_models()
-    server = kserve.ModelServer(
-        http_port=port,
-        grpc_port=grpc_port,
-        registered_models=repository,
-        grace_period=drain_s,
-        enable_latency_logging=False,
-    )
+    server = _Server(repository, host, port, drain_s)
     ended = threading.Event()
 
     def follow() -> None:
@@ -159,7 +293,7 @@ def serve(
     follower = threading.Thread(target=follow, name="xrt-serve-follow", daemon=True)
     follower.start()
     try:
-        server.start(list(repository.get_models().values()))
+        server.start([])  # the repository has the models, ready or not
     finally:
         ended.set()
         follower.join()

@@ -31,6 +31,16 @@ import sys
 sys.path.append({os.fspath(Path(__file__).absolute().parents[2])!r})
 """
 _PATH_FILE = "model.path"
+# A model that cannot be served: Triton's index of the repository shows what it raises.
+_FAILED_MODEL_PY = """\
+# Written by xrt serve.
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        raise pb_utils.TritonModelException({message!r})
+"""
 
 
 def model_file(version_folder: Path) -> Path:
@@ -85,6 +95,24 @@ def write_model(repository: Path, model: ModelFolder, *, copy: bool = False) -> 
         else:
             shutil.copy2(source, place / MODEL_FILE)
     (fresh / "config.pbtxt").write_text(config_text(model, described), encoding="utf-8")
+    if folder.exists():
+        shutil.rmtree(folder)
+    fresh.rename(folder)
+    return folder
+
+
+def write_failed_model(repository: Path, name: str, message: str) -> Path:
+    """As write_model() for a model that cannot be served: Triton does not load it, and tells the
+    message as the reason."""
+    folder = repository / name
+    fresh = repository / f".{name}.new"
+    if fresh.exists():
+        shutil.rmtree(fresh)
+    (fresh / "1").mkdir(parents=True)
+    code = _FAILED_MODEL_PY.format(message=message)
+    (fresh / "1" / "model.py").write_text(code, encoding="utf-8")
+    text = f'name: {_quoted(name)}\nbackend: "python"\n'
+    (fresh / "config.pbtxt").write_text(text, encoding="utf-8")
     if folder.exists():
         shutil.rmtree(folder)
     fresh.rename(folder)
