@@ -19,6 +19,7 @@ from pathlib import Path
 
 from .. import Error, InvalidArgument, NotFound
 from .repository import find_models
+from .settings import MAX_REQUEST_BYTES
 from .triton_repository import write_model
 from .triton_server import INSTALL, TritonServer
 
@@ -42,6 +43,13 @@ def parser() -> argparse.ArgumentParser:
         "--drain", type=int, default=30, metavar="S", help="seconds to end in (default: 30)"
     )
     words.add_argument(
+        "--max-request-bytes",
+        type=int,
+        default=MAX_REQUEST_BYTES,
+        metavar="N",
+        help="bytes of a request at most (default: %(default)s)",
+    )
+    words.add_argument(
         "--exit-on-error",
         action="store_true",
         help="end with exit code 1 where a model cannot be served at the start",
@@ -61,12 +69,21 @@ def main(arguments: list[str] | None = None) -> int:
         at = given.index("--")
         given, rest = given[:at], given[at + 1 :]
     words = parser().parse_args(given)
+    if words.max_request_bytes < 1:
+        parser().error("--max-request-bytes is at least 1")
     logging.basicConfig(level=logging.INFO, format="xrt serve: %(message)s")
     try:
         if words.write_repository is not None:
             words.write_repository.mkdir(parents=True, exist_ok=True)
             for model in find_models(words.models):
-                print(write_model(words.write_repository, model, copy=True))
+                print(
+                    write_model(
+                        words.write_repository,
+                        model,
+                        copy=True,
+                        max_request_bytes=words.max_request_bytes,
+                    )
+                )
             return 0
         if words.server == "kserve":
             return _serve_kserve(words, rest)
@@ -83,6 +100,7 @@ def _serve_triton(words: argparse.Namespace, rest: list[str]) -> int:
         port=words.port,
         drain_s=words.drain,
         exit_on_error=words.exit_on_error,
+        max_request_bytes=words.max_request_bytes,
         arguments=tuple(rest),
     )
     stopped = []
@@ -120,6 +138,7 @@ def _serve_kserve(words: argparse.Namespace, rest: list[str]) -> int:
         port=words.port,
         drain_s=words.drain,
         exit_on_error=words.exit_on_error,
+        max_request_bytes=words.max_request_bytes,
     )
     return 0
 

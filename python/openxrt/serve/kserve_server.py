@@ -5,29 +5,56 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
+import time
 import uuid
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import grpc
 import kserve
 import numpy as np
-from kserve.errors import InferenceError, InvalidInput, ModelNotFound, ModelNotReady
+from kserve.errors import InvalidInput, ModelNotFound, ModelNotReady
+from kserve.model_server import app
 from kserve.protocol.grpc import grpc_predict_v2_pb2, grpc_predict_v2_pb2_grpc
 from kserve.protocol.grpc.interceptors import ExceptionToStatusInterceptor
 from kserve.protocol.grpc.server import GRPCServer
 from kserve.protocol.grpc.servicer import InferenceServicer
 from kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
+from starlette.responses import JSONResponse
 
 from .. import Error, InvalidArgument, NotFound, ResourceError
 from .repository import FolderWatch, ModelFolder, find_model, is_model_name, no_model
+from .request_limits import DeadlineError, HttpLimits, QueueFullError, RunQueue
 from .served_program import ServedProgram
+from .settings import MAX_REQUEST_BYTES
 from .telemetry import RunMetrics, configure, prometheus_counter
 
 _LOG = logging.getLogger("openxrt.serve")
+_RETRY_AFTER_S = "1"
+# Seconds that an RPC has left when it begins; None for HTTP and without a deadline.
+_rpc_seconds: ContextVar[float | None] = ContextVar("rpc_seconds", default=None)
 _COUNTER = prometheus_counter()  # KServe's server shows them at /metrics
+
+
+class Refused(Exception):
+    """A request that is not answered.
+
+    Args:
+        http: status of REST.
+        code: status of gRPC.
+        message: what the client is told.
+        headers: of HTTP, trailing metadata of gRPC.
+    """
+
+    def __init__(
+        self, http: int, code: grpc.StatusCode, message: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.http, self.code, self.headers = http, code, headers or {}
 
 
 class OpenXRTModel(kserve.Model):
@@ -41,6 +68,7 @@ class OpenXRTModel(kserve.Model):
         super().__init__(model.name)
         self._metrics = RunMetrics(_COUNTER, model.name, str(model.latest))
         self._folder = model
+        self._queue: RunQueue | None = None
         self._program: ServedProgram | None = None
 
     def load(self) -> bool:
@@ -52,16 +80,19 @@ class OpenXRTModel(kserve.Model):
             version=str(self._folder.latest),
             metrics=self._metrics,
         )
+        settings = self._folder.settings
+        threads = max(settings.options.get("streams", 0), len(os.sched_getaffinity(0)))
+        self._queue = RunQueue(threads, settings.max_queue_size)
         self.ready = True
         return self.ready
 
     def get_input_types(self) -> list[dict[str, Any]]:
         """Name, datatype and shape of each input."""
-        return _described(self._loaded().inputs)
+        return _described(self._loaded()[0].inputs)
 
     def get_output_types(self) -> list[dict[str, Any]]:
         """Name, datatype and shape of each output."""
-        return _described(self._loaded().outputs)
+        return _described(self._loaded()[0].outputs)
 
     async def predict(
         self,
@@ -69,23 +100,22 @@ class OpenXRTModel(kserve.Model):
         headers: dict[str, str] | None = None,
         response_headers: dict[str, str] | None = None,
     ) -> InferResponse:
-        """One run; requests run beside each other in threads of the server's pool."""
+        """One run; requests run beside each other."""
         del response_headers
         if not isinstance(payload, InferRequest):
             raise InvalidInput("this model speaks version 2 of the protocol: /v2/models/NAME/infer")
-        program = self._loaded()
+        deadline = _deadline(payload)
+        program, queue = self._loaded()
         try:
             feeds = {tensor.name: tensor.as_numpy() for tensor in payload.inputs}
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"an input cannot be read: {error}") from None
         try:
-            outputs = await asyncio.to_thread(program.run, feeds, None, [headers or {}])
-        except InvalidArgument as error:
-            raise InvalidInput(str(error)) from None
-        except ResourceError as error:
-            raise InferenceError(str(error), status="503") from None
-        except Error as error:
-            raise InferenceError(str(error)) from None
+            outputs = await queue.run(
+                lambda left: program.run(feeds, left, [headers or {}]), deadline
+            )
+        except (Error, QueueFullError, DeadlineError) as error:
+            raise _protocol_error(error, deadline) from None
         wanted = {output.name for output in payload.request_outputs or []} or set(outputs)
         unknown = sorted(wanted - set(outputs))
         if unknown:
@@ -100,10 +130,10 @@ class OpenXRTModel(kserve.Model):
             ],
         )
 
-    def _loaded(self) -> ServedProgram:
-        if self._program is None:
+    def _loaded(self) -> tuple[ServedProgram, RunQueue]:
+        if self._program is None or self._queue is None:
             raise ModelNotReady(self.name)
-        return self._program
+        return self._program, self._queue
 
 
 class FailedModel(kserve.Model):
@@ -200,6 +230,7 @@ class RpcErrors(ExceptionToStatusInterceptor):
         self, method: Callable[..., Any], request: Any, context: Any, method_name: str
     ) -> Any:
         """Answers an RPC."""
+        _rpc_seconds.set(context.time_remaining())
         if not method_name.endswith("/ModelReady"):
             return await super().intercept(method, request, context, method_name)
         try:
@@ -215,22 +246,30 @@ class RpcErrors(ExceptionToStatusInterceptor):
         """Ends an RPC with a status."""
         if isinstance(ex, ModelNotReady):
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(ex))
+        if isinstance(ex, Refused):
+            await context.abort(ex.code, str(ex), tuple(ex.headers.items()))
         await super().handle_exception(ex, request_or_iterator, context, method_name)
 
 
 class _GrpcServer(GRPCServer):
     """KServe's gRPC server with an address and interceptors of ours."""
 
-    def __init__(self, address: str, port: int, server: kserve.ModelServer) -> None:
+    def __init__(
+        self, address: str, port: int, max_request_bytes: int, server: kserve.ModelServer
+    ) -> None:
         super().__init__(
             port, server.dataplane, server.model_repository_extension, {}, server.grace_period
         )
         self._address = f"{address}:{port}"
+        self._options = [
+            ("grpc.max_receive_message_length", max_request_bytes),
+            ("grpc.max_send_message_length", -1),
+        ]
 
     async def start(self, max_workers: int) -> None:
         """Serves until it is stopped."""
         del max_workers  # of handlers that are no coroutines, which there are not
-        self._server = grpc.aio.server(interceptors=[RpcErrors()])
+        self._server = grpc.aio.server(interceptors=[RpcErrors()], options=self._options)
         grpc_predict_v2_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(
             InferenceServicer(self._data_plane, self._model_repository_extension), self._server
         )
@@ -242,7 +281,14 @@ class _GrpcServer(GRPCServer):
 class _Server(kserve.ModelServer):
     """KServe's server, which listens on one address."""
 
-    def __init__(self, repository: KServeRepository, host: str, port: int, drain_s: int) -> None:
+    def __init__(
+        self,
+        repository: KServeRepository,
+        host: str,
+        port: int,
+        drain_s: int,
+        max_request_bytes: int,
+    ) -> None:
         super().__init__(
             http_port=port,
             registered_models=repository,
@@ -252,8 +298,11 @@ class _Server(kserve.ModelServer):
         )
         self._host = host
         address = f"[{host}]" if ":" in host else host
-        self._grpc_server = _GrpcServer(address, port + 1, self)  # stop() of KServe ends it
+        # stop() of KServe ends it.
+        self._grpc_server = _GrpcServer(address, port + 1, max_request_bytes, self)
         self.servers.append(self._grpc_server.start(1))
+        app.add_middleware(HttpLimits, max_request_bytes=max_request_bytes)
+        app.add_exception_handler(Refused, _refused)
 
     async def _serve(self) -> None:
         self._rest_server.config.host = self._host
@@ -267,6 +316,7 @@ def serve(
     port: int = 8000,
     drain_s: int = 30,
     exit_on_error: bool = False,
+    max_request_bytes: int = MAX_REQUEST_BYTES,
     poll_s: float = 1.0,
 ) -> None:
     """Serves until the process gets SIGTERM or SIGINT; requests under way then finish.
@@ -278,12 +328,13 @@ def serve(
         drain_s: seconds that requests under way have at the end.
         exit_on_error: raises what a model raises that cannot be served at the start; without it
             the others are served.
+        max_request_bytes: bytes of a request at most.
         poll_s: seconds between two looks at the folder.
     """
     configure()
     repository = KServeRepository(folder, exit_on_error)
     repository.load_models()
-    server = _Server(repository, host, port, drain_s)
+    server = _Server(repository, host, port, drain_s, max_request_bytes)
     ended = threading.Event()
 
     def follow() -> None:
@@ -297,6 +348,37 @@ def serve(
     finally:
         ended.set()
         follower.join()
+
+
+async def _refused(_: Any, error: Refused) -> JSONResponse:
+    return JSONResponse({"error": str(error)}, error.http, error.headers)
+
+
+def _protocol_error(error: Exception, deadline: float | None) -> Exception:
+    """What KServe's server answers with the status of the error."""
+    status = grpc.StatusCode
+    if isinstance(error, InvalidArgument):
+        return InvalidInput(str(error))
+    if isinstance(error, QueueFullError):
+        wait = {"retry-after": _RETRY_AFTER_S}
+        return Refused(429, status.RESOURCE_EXHAUSTED, str(error), wait)
+    late = deadline is not None and time.monotonic() >= deadline
+    if isinstance(error, DeadlineError) or (isinstance(error, ResourceError) and late):
+        return Refused(504, status.DEADLINE_EXCEEDED, str(error))
+    if isinstance(error, ResourceError):
+        return Refused(503, status.UNAVAILABLE, str(error))
+    return Refused(500, status.INTERNAL, str(error))
+
+
+def _deadline(request: InferRequest) -> float | None:
+    """Of time.monotonic(): an RPC's own, or the parameter `timeout`, microseconds, as Triton has
+    it; None where there is neither."""
+    given = (request.parameters or {}).get("timeout", 0)
+    given = getattr(given, "int64_param", given)  # of gRPC
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise InvalidInput(f"timeout is {given!r}: microseconds")
+    bounds = [s for s in (given / 1e6 or None, _rpc_seconds.get()) if s is not None]
+    return time.monotonic() + min(bounds) if bounds else None
 
 
 def _described(ports: dict[str, tuple[str, list[int]]]) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from typing import Any
 
 from .. import EngineError, Error, NotFound
 from .repository import FolderWatch, ModelFolder, is_model_name, no_model
+from .settings import MAX_REQUEST_BYTES
 from .triton_repository import write_failed_model, write_model
 
 _LOG = logging.getLogger("openxrt.serve")
@@ -41,6 +42,7 @@ class TritonServer:
         drain_s: seconds that requests under way have when the server is stopped.
         exit_on_error: start() raises where a model cannot be served. Otherwise that model is not
             ready, the repository's index tells why, and others are served.
+        max_request_bytes: bytes of a request at most.
         arguments: further arguments of tritonserver.
     """
 
@@ -52,10 +54,12 @@ class TritonServer:
         port: int = 8000,
         drain_s: int = 30,
         exit_on_error: bool = False,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
         arguments: tuple[str, ...] = (),
     ) -> None:
         self.models, self.host, self.port, self.drain_s = models, host, port, drain_s
         self._exit_on_error = exit_on_error
+        self._max_request_bytes = max_request_bytes
         self._arguments = arguments
         self._watch = FolderWatch(models)
         self._known_workers: dict[int, str] = {}
@@ -105,7 +109,7 @@ class TritonServer:
         self._watch.follow(self._take_over, self._refuse, self._leave)
 
     def _take_over(self, model: ModelFolder) -> None:
-        write_model(self._repository, model)
+        write_model(self._repository, model, max_request_bytes=self._max_request_bytes)
         if self._process is not None:
             self._ask(f"v2/repository/models/{model.name}/load")
 
@@ -213,6 +217,7 @@ class TritonServer:
             f"--grpc-port={self.port + 1}",
             f"--metrics-address={self.host}",
             f"--metrics-port={self.port + 2}",
+            *_size_limit(binary, self._max_request_bytes),
             *self._arguments,
         ]
 
@@ -271,6 +276,14 @@ def _find_server(root: Path) -> tuple[Path, Path]:
     # A link: the stub finds its libraries from where it really lies.
     (backends / "python" / stub.name).symlink_to(stub)
     return files / "bin" / "tritonserver", backends
+
+
+def _size_limit(binary: Path, most: int) -> list[str]:
+    """Newer tritonservers refuse a body before they read it; for older ones the model alone does,
+    afterwards."""
+    option = "--http-max-input-size"
+    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False)
+    return [f"{option}={most}"] if option in told.stdout + told.stderr else []
 
 
 def _environment() -> dict[str, str]:
