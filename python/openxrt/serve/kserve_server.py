@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import struct
 import threading
 import time
 import uuid
@@ -17,19 +18,32 @@ from typing import Any
 import grpc
 import kserve
 import numpy as np
-from kserve.errors import InvalidInput, ModelNotFound, ModelNotReady
+import orjson
+from fastapi.exceptions import RequestValidationError
+from kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER
+from kserve.errors import InferenceError, InvalidInput, ModelNotFound, ModelNotReady
 from kserve.model_server import app
+from kserve.protocol.dataplane import DataPlane
 from kserve.protocol.grpc import grpc_predict_v2_pb2, grpc_predict_v2_pb2_grpc
 from kserve.protocol.grpc.interceptors import ExceptionToStatusInterceptor
 from kserve.protocol.grpc.server import GRPCServer
 from kserve.protocol.grpc.servicer import InferenceServicer
-from kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
+from kserve.protocol.infer_type import (
+    InferInput,
+    InferOutput,
+    InferRequest,
+    InferResponse,
+    deserialize_bytes_tensor,
+)
+from kserve.protocol.rest.v2_datamodels import InferenceRequest
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from .. import Error, InvalidArgument, NotFound, ResourceError
 from .repository import FolderWatch, ModelFolder, find_model, is_model_name, no_model
 from .request_limits import DeadlineError, HttpLimits, QueueFullError, RunQueue
-from .served_program import ServedProgram
+from .served_program import ServedProgram, numpy_type
 from .settings import MAX_REQUEST_BYTES
 from .telemetry import RunMetrics, configure, prometheus_counter
 
@@ -106,10 +120,7 @@ class OpenXRTModel(kserve.Model):
             raise InvalidInput("this model speaks version 2 of the protocol: /v2/models/NAME/infer")
         deadline = _deadline(payload)
         program, queue = self._loaded()
-        try:
-            feeds = {tensor.name: tensor.as_numpy() for tensor in payload.inputs}
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"an input cannot be read: {error}") from None
+        feeds = _feeds(payload)
         try:
             outputs = await queue.run(
                 lambda left: program.run(feeds, left, [headers or {}]), deadline
@@ -223,6 +234,43 @@ class KServeRepository(kserve.ModelRepository):
             self.unload(name)
 
 
+class _DataPlane(DataPlane):
+    """What KServe's endpoints ask, with binary tensors that are read as such: KServe makes lists of
+    numbers of them, and does not check how long they are."""
+
+    def decode_inference_request(
+        self, body: Any, headers: dict[str, str], model_name: str
+    ) -> InferRequest:
+        """A request of the binary form of the protocol, or of its JSON form."""
+        if not isinstance(body, bytes):
+            return super().decode_inference_request(body, headers, model_name)
+        length = headers.get(INFERENCE_CONTENT_LENGTH_HEADER, "")
+        if not length.isascii() or not length.isdigit() or int(length) > len(body):
+            raise InvalidInput(
+                f"{INFERENCE_CONTENT_LENGTH_HEADER} is '{length}': the bytes of the JSON part of a "
+                f"body of {len(body)}"
+            )
+        try:
+            asked = InferenceRequest.model_validate(_with_data(orjson.loads(body[: int(length)])))
+        except (orjson.JSONDecodeError, ValidationError) as error:
+            raise InvalidInput(f"the request cannot be read: {error}") from None
+        request = InferRequest.from_inference_request(asked, model_name)
+        at = int(length)
+        for tensor in request.inputs:
+            size = (tensor.parameters or {}).get("binary_data_size")
+            if size is None:
+                continue
+            if type(size) is not int or not 0 <= size <= len(body) - at:
+                raise InvalidInput(
+                    f"binary_data_size of '{tensor.name}' is {size!r}, of {len(body) - at} bytes"
+                )
+            _set_binary(tensor, body[at : at + size])
+            at += size
+        if at != len(body):
+            raise InvalidInput(f"{len(body) - at} bytes behind the inputs belong to none")
+        return request
+
+
 class RpcErrors(ExceptionToStatusInterceptor):
     """The status that an RPC ends with, where KServe's own interceptor has none or another one."""
 
@@ -297,12 +345,16 @@ class _Server(kserve.ModelServer):
             grace_period=drain_s,
         )
         self._host = host
+        self.dataplane = _DataPlane(model_registry=repository)
         address = f"[{host}]" if ":" in host else host
         # stop() of KServe ends it.
         self._grpc_server = _GrpcServer(address, port + 1, max_request_bytes, self)
         self.servers.append(self._grpc_server.start(1))
         app.add_middleware(HttpLimits, max_request_bytes=max_request_bytes)
+        # FastAPI's own errors have another form than the protocol's.
         app.add_exception_handler(Refused, _refused)
+        app.add_exception_handler(RequestValidationError, _no_request)
+        app.add_exception_handler(HTTPException, _http_error)
 
     async def _serve(self) -> None:
         self._rest_server.config.host = self._host
@@ -348,6 +400,51 @@ def serve(
     finally:
         ended.set()
         follower.join()
+
+
+def _feeds(request: InferRequest) -> dict[str, np.ndarray]:
+    feeds: dict[str, np.ndarray] = {}
+    for tensor in request.inputs:
+        if tensor.name in feeds:
+            raise InvalidInput(f"input '{tensor.name}' is given twice")
+        if any(n < 0 for n in tensor.shape):
+            raise InvalidInput(f"input '{tensor.name}' has the shape {list(tensor.shape)}")
+        try:
+            feeds[tensor.name] = tensor.as_numpy()
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"input '{tensor.name}' cannot be read: {error}") from None
+    return feeds
+
+
+def _with_data(request: Any) -> Any:
+    """A tensor of the binary part has no data in the JSON part, where KServe's type wants some."""
+    if isinstance(request, dict) and isinstance(request.get("inputs"), list):
+        for tensor in request["inputs"]:
+            if isinstance(tensor, dict):
+                tensor.setdefault("data", [])
+    return request
+
+
+def _set_binary(tensor: InferInput, data: bytes) -> None:
+    try:
+        if tensor.datatype == "BYTES":
+            array = deserialize_bytes_tensor(data)
+        else:
+            array = np.frombuffer(data, numpy_type(tensor.datatype))
+        tensor.set_data_from_numpy(array.reshape(tensor.shape))
+    except (ValueError, OverflowError, struct.error, InferenceError) as error:
+        raise InvalidInput(f"input '{tensor.name}' cannot be read: {error}") from None
+
+
+async def _no_request(_: Any, error: RequestValidationError) -> JSONResponse:
+    told = "; ".join(
+        f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3]
+    )
+    return JSONResponse({"error": f"the request cannot be read: {told}"}, 400)
+
+
+async def _http_error(_: Any, error: HTTPException) -> JSONResponse:
+    return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
 
 
 async def _refused(_: Any, error: Refused) -> JSONResponse:
