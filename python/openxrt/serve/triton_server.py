@@ -29,6 +29,7 @@ from .triton_repository import write_failed_model, write_model
 
 _LOG = logging.getLogger("openxrt.serve")
 _PR_SET_PDEATHSIG = 1
+_SHARED_MEMORY = Path("/dev/shm")
 INSTALL = "pip install 'openxrt[serve]'"
 
 
@@ -65,6 +66,7 @@ class TritonServer:
         self._known_workers: dict[int, str] = {}
         self._folder = TemporaryDirectory(prefix="xrt-serve-")
         self._repository = Path(self._folder.name) / "models"
+        self._region_prefix = f"{Path(self._folder.name).name}-"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, ready_s: float = 600) -> None:
@@ -189,6 +191,9 @@ class TritonServer:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        # A server that was killed or aborted leaves the memory that it shared with its models.
+        for region in _SHARED_MEMORY.glob(f"{self._region_prefix}*"):
+            region.unlink(missing_ok=True)
         self._folder.cleanup()
 
     def __enter__(self) -> TritonServer:
@@ -204,6 +209,7 @@ class TritonServer:
             os.fspath(binary),
             f"--model-repository={self._repository}",
             f"--backend-directory={backends}",
+            f"--backend-config=python,shm-region-prefix-name={self._region_prefix}",
             "--model-control-mode=explicit",
             "--load-model=*",
             # With strict readiness one model that failed, or that was unloaded, has the server not
