@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -99,6 +101,35 @@ def test_a_timeout_holds_in_the_queue(server: TritonServer) -> None:
         ask(server, "slow", 8, timeout=1000)
     busy.join()
     assert ask(server, "slow", 8, timeout=60_000_000) == pytest.approx(8)
+
+
+def runs(server: TritonServer, model: str) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port + 2}/metrics") as page:
+        text = page.read().decode()
+    found = re.search(rf'^xrt_runs_total{{.*model="{model}".*}} (.*)$', text, re.MULTILINE)
+    return int(float(found[1])) if found else 0
+
+
+@pytest.mark.parametrize("how", ["cancelled", "late"])
+def test_an_rpc_that_is_cancelled_or_late_is_never_run(server: TritonServer, how: str) -> None:
+    before = runs(server, "slow")
+    busy = threading.Thread(target=ask, args=(server, "slow", LARGE))
+    busy.start()
+    time.sleep(0.1)
+    with grpc.InferenceServerClient(f"127.0.0.1:{server.port + 1}") as client:
+        given = grpc.InferInput("n", [2], "INT64")
+        given.set_data_from_numpy(np.array([8, 8]))
+        if how == "late":
+            with pytest.raises(InferenceServerException, match="Deadline"):
+                client.infer("slow", [given], client_timeout=0.05)
+        else:
+            call = client.async_infer("slow", [given], lambda **_: None)
+            time.sleep(0.05)
+            call.cancel()
+    assert busy.is_alive()
+    busy.join()
+    ask(server, "slow", 8)
+    assert runs(server, "slow") == before + 2
 
 
 @pytest.mark.parametrize(
