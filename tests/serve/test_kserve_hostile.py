@@ -5,10 +5,13 @@ status that the protocol has for it, and others are answered as before."""
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +26,7 @@ if find_spec("kserve") is None:
     pytest.skip("kserve is not installed", allow_module_level=True)
 
 CALLS = Path(__file__).resolve().parents[1] / "support" / "kserve_calls.py"
+SLOW_CLIENTS = 10_000
 X = [1.0] * 4
 Y = WEIGHTS.sum(0).tolist()
 
@@ -249,3 +253,22 @@ def test_curl_that_ends_in_the_middle(served: KServeProcess) -> None:
         process.stdin.flush()
         assert served.infer("plain", shape=[1, 4], data=X)[0] == 200
         process.kill()
+
+
+def test_slow_clients(served: KServeProcess) -> None:
+    """Many who begin a request and do not go on."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{"
+    waiting = []
+    try:
+        for _ in range(min(SLOW_CLIENTS, most - 500)):
+            client = socket.create_connection(("127.0.0.1", served.port), timeout=10)
+            client.sendall(head.encode())
+            waiting.append(client)
+        begin = time.monotonic()
+        assert served.infer("plain", shape=[1, 4], data=X)[0] == 200
+        assert time.monotonic() - begin < 5
+    finally:
+        for client in waiting:
+            client.close()

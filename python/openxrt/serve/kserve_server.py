@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import struct
 import threading
 import time
@@ -384,6 +385,9 @@ def serve(
         poll_s: seconds between two looks at the folder.
     """
     configure()
+    # Its clients are its descriptors.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     repository = KServeRepository(folder, exit_on_error)
     repository.load_models()
     server = _Server(repository, host, port, drain_s, max_request_bytes)
