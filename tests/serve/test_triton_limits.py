@@ -36,6 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
         "slow": {"max_queue_size": 1},
         "levels": {"priority_levels": 3, "default_priority_level": 2},
         "last": {"priority_levels": 2},
+        "free": {},
     }.items():
         slow_model(models / name / "1" / "model.onnx")
         (models / name / "xrt.json").write_text(json.dumps({"options": native, **settings}))
@@ -91,6 +92,18 @@ def test_a_full_queue_without_batches_refuses(server: TritonServer) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert {task.result() for task in [pool.submit(call) for _ in range(8)]} == {"200", "503"}
+
+
+def test_models_have_no_queue_policy_unless_they_ask_for_it(server: TritonServer) -> None:
+    """With one, Triton 2.51 leaves requests that wait behind others for half a second."""
+    with http.InferenceServerClient(f"127.0.0.1:{server.port}") as client:
+        assert "dynamic_batching" not in client.get_model_config("plain")
+        queue = client.get_model_config("batched")["dynamic_batching"].get("default_queue_policy")
+        assert not queue or not queue["max_queue_size"]
+    begin = time.monotonic()
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda _: ask(server, "free", 8), range(64)))
+    assert time.monotonic() - begin < 5
 
 
 def test_a_timeout_holds_in_the_queue(server: TritonServer) -> None:

@@ -50,6 +50,7 @@ from .telemetry import RunMetrics, configure, prometheus_counter
 
 _LOG = logging.getLogger("openxrt.serve")
 _RETRY_AFTER_S = "1"
+_MAX_QUEUE_SIZE = 1000  # unless the model says otherwise
 # Seconds that an RPC has left when it begins; None for HTTP and without a deadline.
 _rpc_seconds: ContextVar[float | None] = ContextVar("rpc_seconds", default=None)
 _COUNTER = prometheus_counter()  # KServe's server shows them at /metrics
@@ -97,7 +98,8 @@ class OpenXRTModel(kserve.Model):
         )
         settings = self._folder.settings
         threads = max(settings.options.get("streams", 0), len(os.sched_getaffinity(0)))
-        self._queue = RunQueue(threads, settings.max_queue_size)
+        waiting = _MAX_QUEUE_SIZE if settings.max_queue_size is None else settings.max_queue_size
+        self._queue = RunQueue(threads, waiting)
         self.ready = True
         return self.ready
 

@@ -43,9 +43,9 @@ class ModelSettings:
     """Microseconds for which a request waits for others to share a batch (Triton)."""
     instances: int = 1
     """Processes that each hold the model (Triton)."""
-    max_queue_size: int = 1000
+    max_queue_size: int | None = None
     """Requests that wait at most, further ones are refused; 0: no bound. With priorities, of each
-    level."""
+    level. None: 1000 with KServe, no bound with Triton."""
     timeout_ms: int = 0
     """Milliseconds for which a run may take; 0: no bound. A request's own deadline counts too."""
     priority_levels: int = 0
@@ -61,6 +61,8 @@ class ModelSettings:
     def __post_init__(self) -> None:
         for name in _WHOLE_NUMBERS:
             value = getattr(self, name)
+            if value is None and name == "max_queue_size":
+                continue
             least = 1 if name == "instances" else 0
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InvalidArgument(f"{name} is {value!r}: a whole number of at least {least}")

@@ -156,21 +156,27 @@ def config_text(
                 entry.append("optional: true")
             lines.append(f"{what} [{{ {', '.join(entry)} }}]")
     lines.append(f"instance_group [{{ kind: KIND_CPU, count: {settings.instances} }}]")
-    # A request's own timeout holds in the queue, too, where it is less than the default, which is
-    # none without a number. Without batches the scheduler has a queue of single requests.
-    queue = [
-        f"max_queue_size: {settings.max_queue_size}",
-        "allow_timeout_override: true",
-        f"default_timeout_microseconds: {_A_DAY_US}",
-    ]
-    scheduler = [f"default_queue_policy: {{ {', '.join(queue)} }}"]
+    # With any rule of its queue Triton 2.51 looks twice a second only for requests that wait behind
+    # others: there is none unless the model asks for it. Without batches a scheduler has a queue of
+    # single requests.
+    scheduler = []
     if batched:
         scheduler.append(f"max_queue_delay_microseconds: {settings.max_delay_us}")
+    if settings.max_queue_size:
+        # A request's own timeout holds in the queue where it is less than the default, which is
+        # none without a number.
+        queue = [
+            f"max_queue_size: {settings.max_queue_size}",
+            "allow_timeout_override: true",
+            f"default_timeout_microseconds: {_A_DAY_US}",
+        ]
+        scheduler.append(f"default_queue_policy: {{ {', '.join(queue)} }}")
     if settings.priority_levels:
         level = settings.default_priority_level or settings.priority_levels
         scheduler.append(f"priority_levels: {settings.priority_levels}")
         scheduler.append(f"default_priority_level: {level}")
-    lines.append(f"dynamic_batching: {{ {', '.join(scheduler)} }}")
+    if scheduler:
+        lines.append(f"dynamic_batching: {{ {', '.join(scheduler)} }}")
     lines.append(
         f'parameters {{ key: "openxrt" value: {{ string_value: {_quoted(settings.to_json())} }} }}'
     )
