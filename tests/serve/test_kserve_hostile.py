@@ -190,6 +190,20 @@ def binary(length: object, sent: int, size: object = 16) -> tuple[bytes, str]:
     return head + bytes(sent), f"Inference-Header-Content-Length: {told}"
 
 
+@pytest.mark.parametrize(
+    "data", [b"\x01\0\0\0\xff", b"\x05\0\0\0a", b"\xff\xff\xff\xffa", b"\x01", b"\0\0\0\0" * 2]
+)
+def test_curl_with_text_that_is_none(served: KServeProcess, data: bytes) -> None:
+    given = {"name": "x", "datatype": "BYTES", "shape": [1]}
+    head = json_body(given | {"parameters": {"binary_data_size": len(data)}})
+    header = f"Inference-Header-Content-Length: {len(head)}"
+    status, answer = curl(
+        served, "/v2/models/echo/infer", head + data, "-H", header, "-H", "Content-Type: x/binary"
+    )
+    assert status == 400
+    assert answer["error"]
+
+
 def test_curl_with_a_binary_tensor(served: KServeProcess) -> None:
     body, header = binary(None, 16)
     status, answer = curl(served, INFER, body, "-H", header, "-H", "Content-Type: x/binary")
@@ -212,6 +226,7 @@ def test_curl_with_a_binary_tensor(served: KServeProcess) -> None:
         (10**6, 16, 16),
         (10**30, 16, 16),
         ("abc", 16, 16),
+        ("1" * 5000, 16, 16),
         ("", 16, 16),
     ],
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import resource
 import struct
 import threading
@@ -248,7 +249,7 @@ class _DataPlane(DataPlane):
         if not isinstance(body, bytes):
             return super().decode_inference_request(body, headers, model_name)
         length = headers.get(INFERENCE_CONTENT_LENGTH_HEADER, "")
-        if not length.isascii() or not length.isdigit() or int(length) > len(body):
+        if re.fullmatch(r"[0-9]{1,18}", length) is None or int(length) > len(body):
             raise InvalidInput(
                 f"{INFERENCE_CONTENT_LENGTH_HEADER} is '{length}': the bytes of the JSON part of a "
                 f"body of {len(body)}"
