@@ -88,6 +88,15 @@ SECTIONS = {
         "near the slowest. The command prints each round: on a shared machine the rounds of one "
         "cell differ by up to a factor of three, and smaller differences between rows say nothing.",
     ),
+    "loadgen": (
+        "Served models, judged by LoadGen",
+        "MLPerf's LoadGen asks for random inputs, of `Program.submit` in its own process and of "
+        "the servers over gRPC, on the same machine. SingleStream: one query after the other. "
+        "MultiStream: queries of eight samples. Offline: all samples at once. Server: queries come "
+        "at random, at half of Offline's rate; it is invalid where more than 1 of 100 take longer "
+        "than ten times SingleStream's latency. The last column is its accuracy mode: the largest "
+        "difference from ONNX Runtime's results, over their range.",
+    ),
     "replicas": (
         "Replicas",
         "A replica is a process that imports openxrt, loads a model and runs it once; times are "

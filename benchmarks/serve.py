@@ -12,7 +12,12 @@ order in every second round. Rates and p50 are medians over the rounds, so that 
 machine does not decide; p99 is of all requests.
 
 `overhead` is the median latency of one client less that of Program.run in a process without a
-server. --write keeps the tables in docs/background/figures.json.
+server.
+
+Then MLPerf's LoadGen (benchmarks/loadgen.py) judges the same models: through Program.submit in this
+process, Triton and KServe, in its four scenarios and its accuracy mode. Its Server asks at half of
+the rate that Offline reached, and calls a path valid where 99 of 100 answers come within ten times
+SingleStream's latency. --write keeps the tables in docs/background/figures.json.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -52,6 +58,7 @@ CLIENTS = (1, 8, 64)
 MAX_BATCH = 8
 DELAY_US = 2000
 WARM_UP_S = 0.5
+MIN_QUERIES = 10  # of each of LoadGen's tests
 PEERS = {"onnxruntime": "OnnxruntimeModel", "openvino": "OpenvinoModel"}
 MODELS = ("ppocr_v6_rec", "minilm", "light_resnet50")
 # Runtime and number of clients to the seconds of each request of each round.
@@ -105,6 +112,7 @@ def write_models(folder: Path, repository: Path, name: str, options: dict[str, A
             "warm_up": {port: list(array.shape) for port, array in feeds.items()},
             "max_batch_size": MAX_BATCH if batched else 0,
             "max_delay_us": DELAY_US if batched else 0,
+            "max_queue_size": 0,  # LoadGen's Offline asks for all at once
         }
         (model / "xrt.json").write_text(json.dumps(settings), encoding="utf-8")
     for model in find_models(folder):
@@ -138,7 +146,7 @@ def kserve(folder: Path, port: int) -> Iterator[None]:
             folder,
             "--server",
             "kserve",
-            *f"--host 0.0.0.0 --port {port}".split(),
+            *f"--port {port}".split(),
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -224,13 +232,73 @@ def usual(rounds: list[list[float]]) -> float:
     return statistics.median(quantile(latencies, 0.5) for latencies in rounds)
 
 
-def measure(name: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The tables of one model."""
+def judged(name: str, path: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """LoadGen's table of one model, whose servers run."""
+    import loadgen
+
+    program = openxrt.load(path, **json.loads(given.options))
+    targets = {
+        "Program.submit": program,
+        "Triton, xrt": loadgen.Remote(f"127.0.0.1:{given.port + 1}/xrt"),
+        "Triton, xrt-batched": loadgen.Remote(f"127.0.0.1:{given.port + 1}/xrt-batched"),
+        "KServe, openxrt": loadgen.Remote(f"127.0.0.1:{given.port + 11}/xrt"),
+    }
+    shapes = {port: list(array.shape) for port, array in ZOO[name].feeds().items()}
+    feeds = loadgen.samples(program, shapes)
+    rows = []
+    for target, asked in targets.items():
+
+        def ask_for(asked: Any = asked, **test: Any) -> dict[str, str]:
+            wanted = loadgen.Test(seconds=given.loadgen_seconds, queries=MIN_QUERIES, **test)
+            return loadgen.summary(asked, feeds, wanted, path)
+
+        single = milliseconds(ask_for(scenario="SingleStream"), "90")
+        multi = milliseconds(ask_for(scenario="MultiStream"), "99")
+        offline = float(ask_for(scenario="Offline")["Samples per second"])
+        told = ask_for(scenario="Server", qps=offline / 2, bound_ms=10 * single)
+        served = float(told["Completed samples per second"])
+        valid = "" if told["Result is"] == "VALID" else ", invalid"
+        row = [
+            target,
+            f"{single:.1f}",
+            f"{multi:.1f}",
+            f"{served:.1f}/s, {milliseconds(told, '99'):.1f}{valid}",
+            f"{offline:.1f}",
+            ask_for(scenario="Offline", accuracy=True)["largest difference"],
+        ]
+        print(f"  {name} {target:20} {row[1:]}", flush=True)
+        rows.append(row)
+    return {
+        "title": f"{name}, LoadGen",
+        "columns": [
+            "path",
+            "SingleStream, p90 ms",
+            "MultiStream of 8, p99 ms",
+            "Server, p99 ms",
+            "Offline, samples/s",
+            "accuracy: difference",
+        ],
+        "rows": rows,
+    }
+
+
+def milliseconds(told: dict[str, str], percentile: str) -> float:
+    """A latency of LoadGen's summary."""
+    pattern = re.compile(rf"{percentile}(\.0+)?(th)? percentile latency \(ns\)")
+    return next(float(value) / 1e6 for key, value in told.items() if pattern.match(key))
+
+
+def measure(
+    name: str, given: argparse.Namespace, folder: Path
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables of one model, each with its part."""
     feeds = ZOO[name].feeds()
     models, repository = folder / "models", folder / "repository"
     write_models(models, repository, name, json.loads(given.options))
     (plain,) = (model for model in find_models(models) if model.name == "xrt")
-    alone = direct(plain.versions[1], plain.settings, feeds, given.seconds)
+    alone: list[float] = []
+    if "clients" in given.part:
+        alone = direct(plain.versions[1], plain.settings, feeds, given.seconds)
     variants = [f"{kind}{tail}" for tail in ("", "-batched") for kind in ("xrt", *PEERS)]
     cells: Cells = {}
     port = given.port
@@ -238,7 +306,7 @@ def measure(name: str, given: argparse.Namespace, folder: Path) -> dict[str, Any
         TritonServer(models, port=port, drain_s=5, arguments=(f"--model-repository={repository}",)),
         kserve(models, port + 10),
     ):
-        for round_ in range(given.rounds):
+        for round_ in range(given.rounds if "clients" in given.part else 0):
             turned = -1 if round_ % 2 else 1
             for clients in CLIENTS:
                 for variant in [*variants, "kserve"][::turned]:
@@ -248,16 +316,16 @@ def measure(name: str, given: argparse.Namespace, folder: Path) -> dict[str, Any
                     cells.setdefault((variant, clients), []).append(latencies)
                     told = f"{rate(clients, latencies):8.1f}/s  p50 {quantile(latencies, 0.5):8.2f}"
                     print(f"  {name} {variant:20} {clients:3} clients {told} ms", flush=True)
-    return report(name, cells, alone, [*variants, "kserve"], given)
+        if "clients" in given.part:
+            for table in report(name, cells, alone, [*variants, "kserve"]):
+                yield "clients", table
+        if "loadgen" in given.part:
+            yield "loadgen", judged(name, plain.versions[1], given)
 
 
 def report(
-    name: str,
-    cells: Cells,
-    alone: list[float],
-    variants: list[str],
-    given: argparse.Namespace,
-) -> dict[str, Any]:
+    name: str, cells: Cells, alone: list[float], variants: list[str]
+) -> list[dict[str, Any]]:
     """Two tables: all cells, and what the server adds."""
     rows = []
     for variant in variants:
@@ -274,21 +342,18 @@ def report(
         median = usual(cells[variant, 1])
         overhead.append([label, f"{median:.2f}", f"{median - base:+.2f}"])
     heads = [f"{n} client{'s' * (n > 1)}" for n in CLIENTS]
-    return {
-        "tables": [
-            {
-                "title": f"{name}, requests per second, then p50 / p99 in ms",
-                "columns": ["server, runtime", *heads],
-                "rows": rows,
-            },
-            {
-                "title": f"{name}, one client: median ms, and what the server adds",
-                "columns": ["path", "ms", "over Program.run"],
-                "rows": overhead,
-            },
-        ],
-        "seconds": given.seconds,
-    }
+    return [
+        {
+            "title": f"{name}, requests per second, then p50 / p99 in ms",
+            "columns": ["server, runtime", *heads],
+            "rows": rows,
+        },
+        {
+            "title": f"{name}, one client: median ms, and what the server adds",
+            "columns": ["path", "ms", "over Program.run"],
+            "rows": overhead,
+        },
+    ]
 
 
 def main() -> int:
@@ -299,27 +364,39 @@ def main() -> int:
     words.add_argument("--model", action="append", choices=MODELS, help="may be repeated")
     words.add_argument("--seconds", type=float, default=4, help="of each cell (default: 4)")
     words.add_argument("--rounds", type=int, default=4, help="that a cell is made of (default: 4)")
+    words.add_argument("--loadgen-seconds", type=float, default=10, help="(default: 10)")
+    words.add_argument(
+        "--part",
+        action="append",
+        choices=("clients", "loadgen"),
+        help="may be repeated (default: both)",
+    )
     words.add_argument("--options", default='{"engine": "openvino,native"}', help="of the models")
     words.add_argument("--port", type=int, default=28600, help="the first of twelve")
     words.add_argument("--write", action="store_true", help="keep the figures for the docs")
     given = words.parse_args()
-    tables, missing = [], 0
+    given.part = given.part or ["clients", "loadgen"]
+    tables: dict[str, list[dict[str, Any]]] = {part: [] for part in given.part}
+    missing = 0
     for name in given.model or MODELS:
         if (why := ZOO[name].why_missing()) is not None:
             print(f"missing: {why}", file=sys.stderr)
             missing = 1
             continue
         with tempfile.TemporaryDirectory(prefix="xrt-bench-serve-") as folder:
-            tables += measure(name, given, Path(folder))["tables"]
-    for table in tables:
+            for part, table in measure(name, given, Path(folder)):
+                tables[part].append(table)
+    for table in [table for part in given.part for table in tables[part]]:
         print(f"\n{table['title']}")
         for row in (table["columns"], *table["rows"]):
             print("  " + "".join(f"{cell:<28}" for cell in row))
     if given.write:
         packages = ["openxrt", "onnxruntime", "openvino", "nvidia-pytriton", "kserve"]
-        packages.append("tritonclient")
+        packages += ["tritonclient", "mlcommons-loadgen"]
         threads = len(os.sched_getaffinity(0))
-        figures.write_run("serve", "serve", threads, packages, {"tables": tables})
+        for part in given.part:
+            section = {"clients": "serve", "loadgen": "loadgen"}[part]
+            figures.write_run(section, "serve", threads, packages, {"tables": tables[part]})
     return missing
 
 

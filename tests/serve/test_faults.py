@@ -26,6 +26,7 @@ from serving import WEIGHTS, free_ports, linear_model
 http = pytest.importorskip("tritonclient.http")
 pytest.importorskip("pytriton")
 
+from geventhttpclient.response import HTTPConnectionClosed  # noqa: E402
 from openxrt.serve.triton_server import TritonServer  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
@@ -76,10 +77,10 @@ def lives(pid: int) -> bool:
 class Command:
     """`xrt serve` as a process, ready."""
 
-    def __init__(self, models: Path) -> None:
+    def __init__(self, models: Path, *arguments: str) -> None:
         self.port = free_ports(3)
         self.process = subprocess.Popen(
-            [*SERVE, models, "--port", str(self.port), "--drain", "2"],
+            [*SERVE, models, "--port", str(self.port), "--drain", "2", *arguments],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -218,6 +219,43 @@ def test_a_run_exhausts_the_memory_of_its_process(models: Path) -> None:
         assert caught.value.status() == "503"
         assert factor(server.port, "plain") == 2
         assert count(1000) == 1000
+
+
+@pytest.mark.parametrize("whose", ["server", "model"])
+def test_memory_that_is_shared_cannot_be_mapped(models: Path, whose: str) -> None:
+    """What the guide says: the server ends, for whoever restarts it, or answers nobody any more. No
+    process and no shared memory is left then, and it starts again."""
+    before = set(Path("/dev/shm").iterdir())
+    large = np.ones((4 << 20, 4), np.float32)
+    command = Command(models, "--max-request-bytes", str(2 * large.nbytes))
+    regions = set(Path("/dev/shm").iterdir()) - before
+    assert regions
+    try:
+        below = descendants(command.process.pid)
+        (pid,) = children(command.process.pid)
+        if whose == "model":
+            pid = next(
+                found
+                for found in below
+                if "/plain/" in Path(f"/proc/{found}/cmdline").read_text()
+                and "stub" in Path(f"/proc/{found}/cmdline").read_text().split("\0")[0]
+            )
+        bound_memory(pid, 32 << 20)
+        with pytest.raises((OSError, InferenceServerException, HTTPConnectionClosed)):
+            ask(command.port, "plain", large)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            assert command.process.wait(20) == 1
+    finally:
+        command.process.terminate()
+        command.process.wait(30)
+    until(lambda: not any(map(lives, below)))
+    assert not any(region.exists() for region in regions)
+    again = Command(models)
+    try:
+        assert factor(again.port, "plain") == 2
+    finally:
+        again.process.terminate()
+        assert again.process.wait(30) == 0
 
 
 @pytest.mark.parametrize("seconds", [1e6, 4e9])

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 import time
+import urllib.error
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +21,7 @@ from serving import WEIGHTS, KServeProcess, linear_model
 if find_spec("kserve") is None:
     pytest.skip("kserve is not installed", allow_module_level=True)
 grpc = pytest.importorskip("tritonclient.grpc")
+from tritonclient.utils import InferenceServerException  # noqa: E402
 
 
 @pytest.fixture
@@ -57,6 +62,67 @@ def test_wrong_requests_get_their_status(served: KServeProcess) -> None:
         code, answer = served.infer(model, **tensor)
         assert code == status, answer
     assert served.infer("plain", shape=[1, 4], data=ones)[0] == 200
+
+
+def test_a_model_that_fails_is_not_ready_and_others_are(models: Path) -> None:
+    (models / "batched" / "xrt.json").write_text('{"options": {"engine": "banana"}}')
+    (models / "junk.onnx").write_bytes(b"junk")
+    running = KServeProcess(models)
+    try:
+        for path in ("", "/ready"):
+            for name, why in (("batched", "banana"), ("junk", "junk.onnx")):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    running.get(f"/v2/models/{name}{path}")
+                assert refused.value.code == 503
+                assert why in json.load(refused.value)["error"]
+        status, answer = running.infer("batched", shape=[1, 4], data=[1.0] * 4)
+        assert status == 503
+        assert "banana" in answer["error"]
+        assert running.infer("plain", shape=[1, 4], data=[1.0] * 4)[0] == 200
+        with grpc.InferenceServerClient(f"127.0.0.1:{running.port + 1}") as client:
+            assert client.is_server_ready()
+            assert client.is_model_ready("plain")
+            assert not client.is_model_ready("batched")
+            given = grpc.InferInput("x", [1, 4], "FP32")
+            given.set_data_from_numpy(np.ones((1, 4), np.float32))
+            for call in (
+                lambda: client.get_model_metadata("batched"),
+                lambda: client.infer("batched", [given]),
+            ):
+                with pytest.raises(InferenceServerException, match="banana") as told:
+                    call()
+                assert told.value.status() == "StatusCode.UNAVAILABLE"
+            with pytest.raises(InferenceServerException) as told:
+                client.is_model_ready("missing")
+            assert told.value.status() == "StatusCode.NOT_FOUND"
+        (models / "late.onnx").write_bytes(b"junk")
+        (models / "batched" / "xrt.json").write_text("{}")
+        for _ in range(100):
+            status, answer = running.infer("batched", shape=[1, 4], data=[1.0] * 4)
+            if status == 200:
+                break
+            time.sleep(0.1)
+        assert status == 200, answer
+        status, answer = running.infer("late", shape=[1, 4], data=[1.0] * 4)
+        assert status == 503
+        assert "late.onnx" in answer["error"]
+        assert running.post("/v2/repository/models/plain/load")[0] == 200
+        assert running.post("/v2/repository/models/late/load")[0] == 503
+    finally:
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(60) == 0
+
+
+def test_where_asked_for_a_model_that_fails_ends_the_start(models: Path) -> None:
+    (models / "batched" / "xrt.json").write_text('{"options": {"engine": "banana"}}')
+    done = subprocess.run(
+        f"{sys.executable} -m openxrt.serve {models} --server kserve --exit-on-error".split(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "banana" in done.stderr
 
 
 def test_a_model_is_replaced(served: KServeProcess, models: Path) -> None:

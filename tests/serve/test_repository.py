@@ -40,6 +40,11 @@ def test_versions(models: Path) -> None:
         ('{"max_batch_size": -1}', "max_batch_size is -1"),
         ('{"max_batch_size": true}', "max_batch_size is True"),
         ('{"instances": 0}', "at least 1"),
+        ('{"priority_levels": -1}', "priority_levels is -1"),
+        (
+            '{"priority_levels": 2, "default_priority_level": 3}',
+            "default_priority_level is 3, of 2",
+        ),
         ('{"versions": "first"}', '"latest" or "all"'),
         ('{"options": 3}', "options is no object"),
         ('{"warm_up": {"x": [-1]}}', "warm_up of 'x'"),

@@ -93,7 +93,7 @@ def serving(models: Path, server: str) -> Iterator[tuple[int, int]]:
             models,
             "--server",
             server,
-            *f"--host 0.0.0.0 --port {port} --drain 2".split(),
+            *f"--port {port} --drain 2".split(),
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

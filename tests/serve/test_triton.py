@@ -170,10 +170,73 @@ def test_models_come_and_go(server: TritonServer, models: Path) -> None:
         assert not client.is_model_ready("plain")
 
 
-def test_a_model_that_does_not_load_is_not_served_from_the_start(models: Path) -> None:
+def failures(server: TritonServer) -> dict[str, str]:
+    """Names of the models that are not ready, and why."""
+    return {
+        entry["name"]: entry.get("reason", "")
+        for entry in server.index()
+        if entry.get("state") != "READY"
+    }
+
+
+def test_a_model_that_fails_at_the_start_is_not_ready_and_others_are(models: Path) -> None:
+    (models / "batched" / "xrt.json").write_text('{"options": {"engine": "banana"}}')
+    (models / "junk.onnx").write_bytes(b'"\n\\junk')
+    (models / "twice.onnx").write_bytes(b"")
+    linear_model(models / "twice" / "1" / "model.onnx")
+    ones = np.ones((1, 4), np.float32)
+    with (
+        TritonServer(models, port=free_ports(3), drain_s=2) as server,
+        http.InferenceServerClient(f"127.0.0.1:{server.port}") as client,
+    ):
+        assert client.is_server_ready()
+        assert client.is_model_ready("plain")
+        told = failures(server)
+        assert sorted(told) == ["batched", "junk", "twice"]
+        assert "banana" in told["batched"]
+        assert "junk.onnx" in told["junk"]
+        assert "two models" in told["twice"]
+        for name in told:
+            assert not client.is_model_ready(name)
+            with pytest.raises(InferenceServerException, match="no available versions"):
+                client.infer(name, [http_input(ones)])
+        np.testing.assert_allclose(
+            client.infer("plain", [http_input(ones)]).as_numpy("y")[0], 2 * WEIGHTS.sum(0)
+        )
+        (models / "batched" / "xrt.json").write_text('{"options": {"engine": "native"}}')
+        (models / "late.onnx").write_bytes(b"junk")
+        (models / "junk.onnx").unlink()
+        (models / "twice.onnx").unlink()
+        server.follow()
+        assert sorted(failures(server)) == ["late"]
+        for name in ("batched", "twice"):
+            np.testing.assert_allclose(
+                client.infer(name, [http_input(ones)]).as_numpy("y")[0], WEIGHTS.sum(0)
+            )
+
+
+def test_where_asked_for_a_model_that_fails_ends_the_start(models: Path) -> None:
     (models / "batched" / "xrt.json").write_text('{"options": {"engine": "banana"}}')
     with pytest.raises(openxrt.InvalidModel, match="banana"):
-        TritonServer(models, port=free_ports(3)).start()
+        TritonServer(models, port=free_ports(3), exit_on_error=True).start()
+    done = subprocess.run(
+        [sys.executable, "-m", "openxrt.serve", os.fspath(models), "--exit-on-error"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "banana" in done.stderr
+
+
+def test_a_folder_that_is_away_takes_nothing_away(server: TritonServer, models: Path) -> None:
+    models.rename(models.with_name("elsewhere"))
+    server.follow()
+    with http.InferenceServerClient(f"127.0.0.1:{server.port}") as client:
+        assert client.is_model_ready("plain")
+        models.with_name("elsewhere").rename(models)
+        server.follow()
+        assert client.is_model_ready("plain")
 
 
 def test_the_command_serves_and_ends(models: Path) -> None:

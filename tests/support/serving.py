@@ -31,6 +31,22 @@ def linear_model(path: Path, factor: float = 1.0, rows: str | int = "batch") -> 
     path.write_bytes(graph.to_onnx())
 
 
+def slow_model(path: Path) -> None:
+    """The sum of products of n x n matrices, int64[2] n to float32[], which is n: 1024 takes some
+    tenths of a second."""
+    graph = openxrt.Graph("slow")
+    n = graph.add_input("n", "int64", [2])
+    (x,) = graph.add_node("ConstantOfShape", [n], ["zeros"])
+    (x,) = graph.add_node("Softmax", [x], ["parts"])
+    for i in range(8):
+        (x,) = graph.add_node("MatMul", [x, x], [f"product{i}"])
+    (y,) = graph.add_node("ReduceSum", [x], ["y"], {"keepdims": 0})
+    graph.add_output(y)
+    graph.finish()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(graph.to_onnx())
+
+
 def free_ports(count: int) -> int:
     """The first of `count` neighbouring ports of the loopback address that nobody listens on."""
     for first in range(21000, 29000, count):
@@ -47,11 +63,12 @@ def free_ports(count: int) -> int:
 class KServeProcess:
     """`xrt serve --server kserve` over a folder, ready, and how to ask it."""
 
-    def __init__(self, models: Path) -> None:
+    def __init__(self, models: Path, *arguments: str) -> None:
         self.port = free_ports(2)
         self.process = subprocess.Popen(
             f"{sys.executable} -m openxrt.serve {models} --server kserve".split()
-            + f"--host 0.0.0.0 --port {self.port}".split(),
+            + f"--port {self.port}".split()
+            + list(arguments),
             stderr=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
@@ -70,9 +87,12 @@ class KServeProcess:
 
     def infer(self, model: str, **tensor: Any) -> tuple[int, Any]:
         body = {"inputs": [{"name": "x", "datatype": "FP32"} | tensor]}
+        return self.post(f"/v2/models/{model}/infer", json.dumps(body).encode())
+
+    def post(self, path: str, body: bytes = b"") -> tuple[int, Any]:
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/v2/models/{model}/infer",
-            data=json.dumps(body).encode(),
+            f"http://127.0.0.1:{self.port}{path}",
+            data=body,
             headers={"Content-Type": "application/json"},
         )
         try:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from .. import Error, InvalidArgument, NotFound
 from .repository import find_models
+from .settings import MAX_REQUEST_BYTES
 from .triton_repository import write_model
 from .triton_server import INSTALL, TritonServer
 
@@ -42,6 +43,18 @@ def parser() -> argparse.ArgumentParser:
         "--drain", type=int, default=30, metavar="S", help="seconds to end in (default: 30)"
     )
     words.add_argument(
+        "--max-request-bytes",
+        type=int,
+        default=MAX_REQUEST_BYTES,
+        metavar="N",
+        help="bytes of a request at most (default: %(default)s)",
+    )
+    words.add_argument(
+        "--exit-on-error",
+        action="store_true",
+        help="end with exit code 1 where a model cannot be served at the start",
+    )
+    words.add_argument(
         "--write-repository", type=Path, metavar="DIR", help="write a Triton repository and end"
     )
     words.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
@@ -56,17 +69,26 @@ def main(arguments: list[str] | None = None) -> int:
         at = given.index("--")
         given, rest = given[:at], given[at + 1 :]
     words = parser().parse_args(given)
+    if words.max_request_bytes < 1:
+        parser().error("--max-request-bytes is at least 1")
     logging.basicConfig(level=logging.INFO, format="xrt serve: %(message)s")
     try:
         if words.write_repository is not None:
             words.write_repository.mkdir(parents=True, exist_ok=True)
             for model in find_models(words.models):
-                print(write_model(words.write_repository, model, copy=True))
+                print(
+                    write_model(
+                        words.write_repository,
+                        model,
+                        copy=True,
+                        max_request_bytes=words.max_request_bytes,
+                    )
+                )
             return 0
         if words.server == "kserve":
             return _serve_kserve(words, rest)
         return _serve_triton(words, rest)
-    except Error as error:
+    except (Error, OSError) as error:
         print(f"xrt serve: {error}", file=sys.stderr)
         return 1
 
@@ -77,6 +99,8 @@ def _serve_triton(words: argparse.Namespace, rest: list[str]) -> int:
         host=words.host,
         port=words.port,
         drain_s=words.drain,
+        exit_on_error=words.exit_on_error,
+        max_request_bytes=words.max_request_bytes,
         arguments=tuple(rest),
     )
     stopped = []
@@ -88,7 +112,7 @@ def _serve_triton(words: argparse.Namespace, rest: list[str]) -> int:
     signal.signal(signal.SIGTERM, stop)
     try:
         server.start()
-        logging.info("ready: http://%s:%d", words.host, words.port)
+        logging.info("listening: http://%s:%d", words.host, words.port)
         code = server.wait()
     except KeyboardInterrupt:
         code = 0
@@ -102,17 +126,20 @@ def _serve_triton(words: argparse.Namespace, rest: list[str]) -> int:
 def _serve_kserve(words: argparse.Namespace, rest: list[str]) -> int:
     if rest:
         raise InvalidArgument(f"arguments behind -- are tritonserver's: {' '.join(rest)}")
-    if words.host != "0.0.0.0":
-        raise InvalidArgument(
-            "KServe's server listens on all addresses of the machine: say so with --host 0.0.0.0"
-        )
     if importlib.util.find_spec("kserve") is None:
         raise NotFound(f"there is no kserve: {INSTALL}")
     # kserve reads the command line of the process when it is imported.
     sys.argv = sys.argv[:1]
     from .kserve_server import serve
 
-    serve(words.models, port=words.port, grpc_port=words.port + 1, drain_s=words.drain)
+    serve(
+        words.models,
+        host=words.host,
+        port=words.port,
+        drain_s=words.drain,
+        exit_on_error=words.exit_on_error,
+        max_request_bytes=words.max_request_bytes,
+    )
     return 0
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,46 +58,58 @@ def find_models(folder: Path) -> list[ModelFolder]:
     Raises NotFound where there is no folder or no model in it, InvalidArgument naming the file for
     settings that do not fit, a name that is none, or two models of one name.
     """
+    models = [read_model(folder, *found) for found in _named_entries(folder).items()]
+    served = [model for model in models if model is not None]
+    if not served:
+        raise no_model(folder)
+    return served
+
+
+def find_model(folder: Path, name: str) -> ModelFolder | None:
+    """One model of a folder, whatever the others are; None where it is not there. Raises what
+    find_models() raises."""
+    found = _named_entries(folder)
+    return read_model(folder, name, found[name]) if name in found else None
+
+
+def no_model(folder: Path) -> NotFound:
+    """The error of a folder that holds none."""
+    return NotFound(
+        f"'{folder}' has no model: NAME.onnx, or NAME/1/{MODEL_FILE} (see docs/guides/serve.md)"
+    )
+
+
+def is_model_name(name: str) -> bool:
+    """Whether a server can have a model of this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _named_entries(folder: Path) -> dict[str, list[Path]]:
+    """Names in order to what may be the model: folders, and files that end in .onnx; hidden ones
+    are none. Raises NotFound where there is no folder."""
     if not folder.is_dir():
         raise NotFound(f"there is no folder '{folder}'")
-    models = {}
-    for entry in model_entries(folder):
-        model = read_model(folder, entry)
-        if model is None:
-            continue
-        if model.name in models:
-            raise InvalidArgument(f"'{folder}' has two models '{model.name}': a folder and a file")
-        models[model.name] = model
-    if not models:
-        raise NotFound(
-            f"'{folder}' has no model: NAME.onnx, or NAME/1/{MODEL_FILE} (see docs/guides/serve.md)"
-        )
-    return [models[name] for name in sorted(models)]
-
-
-def model_entries(folder: Path) -> Iterator[Path]:
-    """What may be a model: folders, and files that end in .onnx; hidden ones are none."""
+    found: dict[str, list[Path]] = {}
     for entry in sorted(folder.iterdir()):
-        if not entry.name.startswith(".") and (entry.is_dir() or entry.suffix == ".onnx"):
-            yield entry
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            found.setdefault(entry.name, []).append(entry)
+        elif entry.suffix == ".onnx":
+            found.setdefault(entry.stem, []).append(entry)
+    return dict(sorted(found.items()))
 
 
-def read_model(root: Path, entry: Path) -> ModelFolder | None:
-    """The model of one entry of `root`; None for a folder without a version."""
-    name = entry.stem if entry.is_file() else entry.name
-    if entry.is_file():
-        versions = {1: entry}
-        settings = ModelSettings()
-    else:
-        versions = {
-            int(version.name): version / MODEL_FILE
-            for version in sorted(entry.iterdir())
-            if _VERSION.fullmatch(version.name) and (version / MODEL_FILE).is_file()
-        }
-        if not versions:
-            return None
-        settings = ModelSettings.of_folder(entry)
-    if not _NAME.fullmatch(name):
+def read_model(root: Path, name: str, entries: list[Path]) -> ModelFolder | None:
+    """The model of a name, of its entries in `root`; None where they are a folder without a
+    version. Raises what find_models() raises."""
+    found = [(entry, versions) for entry in entries if (versions := _versions(entry))]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise InvalidArgument(f"'{root}' has two models '{name}': a folder and a file")
+    ((entry, versions),) = found
+    if not is_model_name(name):
         raise InvalidArgument(
             f"'{entry}': a model's name has letters, digits, '_', '-' and '.' only"
         )
@@ -105,66 +117,93 @@ def read_model(root: Path, entry: Path) -> ModelFolder | None:
     for path in versions.values():
         if not path.resolve().is_relative_to(inside):
             raise InvalidArgument(f"'{path}' leads out of '{root}'")
+    settings = ModelSettings.of_folder(entry) if entry.is_dir() else ModelSettings()
     return ModelFolder(name, versions, settings)
 
 
-def stamp(entry: Path) -> Stamp:
-    """What tells whether an entry changed: path, inode, size and time of each of its files."""
-    files = [entry] if entry.is_file() else [p for p in sorted(entry.rglob("*")) if p.is_file()]
+def _versions(entry: Path) -> dict[int, Path]:
+    if entry.is_file():
+        return {1: entry}
+    return {
+        int(version.name): version / MODEL_FILE
+        for version in sorted(entry.iterdir())
+        if _VERSION.fullmatch(version.name) and (version / MODEL_FILE).is_file()
+    }
+
+
+def _stamp(entries: list[Path]) -> Stamp:
+    """What tells whether a model changed: path, inode, size and time of each of its files."""
     found = []
-    for file in files:
-        try:
-            status = file.stat()
-        except FileNotFoundError:  # removed since it was listed: the next look has it right
-            continue
-        found.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+    for entry in entries:
+        files = [entry] if entry.is_file() else [p for p in sorted(entry.rglob("*")) if p.is_file()]
+        for file in files:
+            try:
+                status = file.stat()
+            except FileNotFoundError:  # removed after it was listed: the next look has it right
+                continue
+            found.append((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
     return tuple(found)
 
 
 class FolderWatch:
-    """Notices what changes in a folder of models after this object was made."""
+    """Notices the models of a folder and what changes: the first look finds all of them.
+
+    Attributes:
+        names: of the models that the folder had at the last look, also of those that fail.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stamps = {entry.name: stamp(entry) for entry in model_entries(folder)}
+        self._stamps: dict[str, Stamp | None] = {}
+        self.names: set[str] = set()
 
     def follow(
-        self, take_over: Callable[[ModelFolder], object], leave: Callable[[str], object]
+        self,
+        take_over: Callable[[ModelFolder], object],
+        refuse: Callable[[str, Error | OSError], object],
+        leave: Callable[[str], object],
     ) -> None:
         """Looks once.
 
         Args:
-            take_over: called with each model that is new or changed.
+            take_over: called with each model that is new or changed. It may raise
+                :class:`openxrt.Error` or OSError.
+            refuse: called with the name of each new or changed model that cannot be served, and
+                with what it or `take_over` raised. After an OSError, such as that of a full disk,
+                the model is tried again at the next look.
             leave: called with the name of each model that is gone.
 
-        What these raise of :class:`openxrt.Error` is a warning in the log, with the model's name:
-        what was served goes on being served. So is an OSError, such as that of a full disk; the
-        model is then tried again at the next look.
+        Raises NotFound where there is no folder, and what `refuse` raises.
         """
-        entries = {entry.name: entry for entry in model_entries(self._folder)}
-        for name, entry in entries.items():
-            now = stamp(entry)
+        entries = _named_entries(self._folder)
+        for name, found in entries.items():
+            now = _stamp(found)
             if now == self._stamps.get(name):
                 continue
             self._stamps[name] = now
             try:
-                model = read_model(self._folder, entry)
+                model = read_model(self._folder, name, found)
                 if model is None:
                     continue
+                self.names.add(name)
                 take_over(model)
             except Error as error:
-                _LOG.warning("'%s' is served as it was: %s", name, error)
+                self.names.add(name)
+                refuse(name, error)
             except OSError as error:
-                self._stamps[name] = ()
-                _LOG.warning("'%s' is served as it was, and tried again: %s", name, error)
+                self.names.add(name)
+                self._stamps[name] = None
+                refuse(name, error)
             else:
-                _LOG.info("serving the new '%s'", model.name)
+                _LOG.info("serving '%s'", name)
         for name in set(self._stamps) - set(entries):
             del self._stamps[name]
-            model_name = Path(name).stem if name.endswith(".onnx") else name
+            if name not in self.names:
+                continue
+            self.names.remove(name)
             try:
-                leave(model_name)
+                leave(name)
             except Error as error:
                 _LOG.warning("'%s' is gone from the folder, and still served: %s", name, error)
             else:
-                _LOG.info("'%s' is served no more", model_name)
+                _LOG.info("'%s' is served no more", name)

@@ -115,7 +115,7 @@ class ServedProgram:
                 f"there is no input '{unknown[0]}'; inputs: {', '.join(self.inputs)}"
             )
         bounds = [s for s in (timeout_s, self._timeout_s) if s is not None]
-        feeds = {name: _text(array) for name, array in inputs.items()}
+        feeds = {name: _text(name, array) for name, array in inputs.items()}
         with run_span(self._model, self._version, self._engines, callers) as span:
             outputs = self._watched(span, feeds, min(bounds) if bounds else None)
         return {name: np.asarray(value) for name, value in outputs.items()}
@@ -194,8 +194,11 @@ def _check_batches(program: Program) -> None:
             )
 
 
-def _text(array: np.ndarray) -> np.ndarray:
+def _text(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype != object and array.dtype.kind not in "SU":
         return array
-    flat = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in array.ravel()]
+    try:
+        flat = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in array.ravel()]
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"input '{name}' is no text of UTF-8: {error}") from None
     return np.array(flat, dtype=object).reshape(array.shape)

@@ -13,6 +13,18 @@ from typing import Any
 from .. import InvalidArgument
 
 FILE = "xrt.json"
+MAX_REQUEST_BYTES = 64 << 20
+"""Bytes of a request at most, unless something else is asked for: as many as newer Tritons take."""
+
+_WHOLE_NUMBERS = (
+    "max_batch_size",
+    "max_delay_us",
+    "instances",
+    "max_queue_size",
+    "timeout_ms",
+    "priority_levels",
+    "default_priority_level",
+)
 
 
 @dataclass(frozen=True)
@@ -31,10 +43,15 @@ class ModelSettings:
     """Microseconds for which a request waits for others to share a batch (Triton)."""
     instances: int = 1
     """Processes that each hold the model (Triton)."""
-    max_queue_size: int = 0
-    """Requests that wait at most, further ones are refused; 0: no bound (Triton)."""
+    max_queue_size: int | None = None
+    """Requests that wait at most, further ones are refused; 0: no bound. With priorities, of each
+    level. None: 1000 with KServe, no bound with Triton."""
     timeout_ms: int = 0
     """Milliseconds for which a run may take; 0: no bound. A request's own deadline counts too."""
+    priority_levels: int = 0
+    """Levels of priority that a request may ask for, 1 is served first; 0: none (Triton)."""
+    default_priority_level: int = 0
+    """Level of requests that ask for none; 0: the last one."""
     versions: str = "latest"
     """Which versions are served at once: "latest" or "all" (Triton; KServe serves the latest)."""
     warm_up: dict[str, list[int]] = field(default_factory=dict)
@@ -42,11 +59,18 @@ class ModelSettings:
     named take the sizes that the model declares, and 1 for open ones."""
 
     def __post_init__(self) -> None:
-        for name in ("max_batch_size", "max_delay_us", "instances", "max_queue_size", "timeout_ms"):
+        for name in _WHOLE_NUMBERS:
             value = getattr(self, name)
+            if value is None and name == "max_queue_size":
+                continue
             least = 1 if name == "instances" else 0
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InvalidArgument(f"{name} is {value!r}: a whole number of at least {least}")
+        if self.default_priority_level > self.priority_levels:
+            raise InvalidArgument(
+                f"default_priority_level is {self.default_priority_level}, of "
+                f"{self.priority_levels} priority_levels"
+            )
         if self.versions not in ("latest", "all"):
             raise InvalidArgument(f'versions is {self.versions!r}: "latest" or "all"')
         for name in ("options", "warm_up"):

@@ -21,7 +21,7 @@ import triton_python_backend_utils as pb_utils
 
 from .. import Error, InvalidArgument, ResourceError
 from .served_program import ServedProgram
-from .settings import ModelSettings
+from .settings import MAX_REQUEST_BYTES, ModelSettings
 from .telemetry import COUNTERS, Increment, RunMetrics, configure
 from .triton_repository import model_file
 
@@ -34,6 +34,7 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"]) / args["model_version"]
         self._settings = _settings(config)
+        self._max_request_bytes = _max_request_bytes(config)
         configure()
         # The families have to live as long as what is of them.
         self._families = {
@@ -65,6 +66,9 @@ class TritonPythonModel:
         for i, request in enumerate(requests):
             if request.is_cancelled():
                 answers[i] = _failure("the request was cancelled", "CANCELLED")
+            elif (size := sum(map(_size, feeds[i].values()))) > self._max_request_bytes:
+                told = f"the inputs have {size} bytes, and {self._max_request_bytes} at most"
+                answers[i] = _failure(told, "INVALID_ARG")
             else:
                 waiting.append(i)
         for group in _groups(feeds, waiting) if self._settings.max_batch_size else waiting:
@@ -128,6 +132,11 @@ def _settings(config: dict[str, Any]) -> ModelSettings:
     return ModelSettings.from_json(parameter["string_value"]) if parameter else ModelSettings()
 
 
+def _max_request_bytes(config: dict[str, Any]) -> int:
+    parameter = config.get("parameters", {}).get("max_request_bytes")
+    return int(parameter["string_value"]) if parameter else MAX_REQUEST_BYTES
+
+
 def _check_described(program: ServedProgram, config: dict[str, Any]) -> None:
     """Raises InvalidArgument where another version of the model has other inputs or outputs."""
     batched = config.get("max_batch_size", 0) > 0
@@ -148,6 +157,10 @@ def _check_described(program: ServedProgram, config: dict[str, Any]) -> None:
 def _array(tensor: Any) -> np.ndarray:
     # BF16 has no type in NumPy: as_numpy() of the backend refuses it, DLPack carries it.
     return tensor.as_numpy()
+
+
+def _size(array: np.ndarray) -> int:
+    return sum(map(len, array.ravel())) if array.dtype == object else array.nbytes
 
 
 def _groups(feeds: list[dict[str, np.ndarray]], members: list[int]) -> list[list[int]]:

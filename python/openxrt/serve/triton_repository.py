@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import InvalidModel
 from .repository import MODEL_FILE, ModelFolder
-from .settings import ModelSettings
+from .settings import MAX_REQUEST_BYTES, ModelSettings
 
 _MODEL_PY = """\
 # Written by xrt serve.
@@ -30,7 +30,18 @@ import sys
 
 sys.path.append({os.fspath(Path(__file__).absolute().parents[2])!r})
 """
+_A_DAY_US = 86_400_000_000
 _PATH_FILE = "model.path"
+# A model that cannot be served: Triton's index of the repository shows what it raises.
+_FAILED_MODEL_PY = """\
+# Written by xrt serve.
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        raise pb_utils.TritonModelException({message!r})
+"""
 
 
 def model_file(version_folder: Path) -> Path:
@@ -60,7 +71,13 @@ def describe(path: Path, settings: ModelSettings) -> dict[str, Any]:
     return json.loads(found.stdout)
 
 
-def write_model(repository: Path, model: ModelFolder, *, copy: bool = False) -> Path:
+def write_model(
+    repository: Path,
+    model: ModelFolder,
+    *,
+    copy: bool = False,
+    max_request_bytes: int = MAX_REQUEST_BYTES,
+) -> Path:
     """Writes one model into a Triton repository and returns its folder there.
 
     A folder of that name is replaced as a whole, so that no reader sees half of it. With `copy` the
@@ -68,10 +85,7 @@ def write_model(repository: Path, model: ModelFolder, *, copy: bool = False) -> 
     Raises what describe() raises, and nothing is changed then.
     """
     described = describe(model.versions[model.latest], model.settings)
-    folder = repository / model.name
-    fresh = repository / f".{model.name}.new"
-    if fresh.exists():
-        shutil.rmtree(fresh)
+    fresh = _fresh_folder(repository, model.name)
     for version in model.served:
         place = fresh / str(version)
         place.mkdir(parents=True)
@@ -84,14 +98,39 @@ def write_model(repository: Path, model: ModelFolder, *, copy: bool = False) -> 
             shutil.copytree(source.parent, place, dirs_exist_ok=True)
         else:
             shutil.copy2(source, place / MODEL_FILE)
-    (fresh / "config.pbtxt").write_text(config_text(model, described), encoding="utf-8")
+    text = config_text(model, described, max_request_bytes)
+    (fresh / "config.pbtxt").write_text(text, encoding="utf-8")
+    return _replace_folder(fresh, repository / model.name)
+
+
+def write_failed_model(repository: Path, name: str, message: str) -> Path:
+    """As write_model() for a model that cannot be served: Triton does not load it, and tells the
+    message as the reason."""
+    fresh = _fresh_folder(repository, name)
+    (fresh / "1").mkdir(parents=True)
+    code = _FAILED_MODEL_PY.format(message=message)
+    (fresh / "1" / "model.py").write_text(code, encoding="utf-8")
+    text = f'name: {_quoted(name)}\nbackend: "python"\n'
+    (fresh / "config.pbtxt").write_text(text, encoding="utf-8")
+    return _replace_folder(fresh, repository / name)
+
+
+def _fresh_folder(repository: Path, name: str) -> Path:
+    fresh = repository / f".{name}.new"
+    if fresh.exists():
+        shutil.rmtree(fresh)
+    return fresh
+
+
+def _replace_folder(fresh: Path, folder: Path) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
-    fresh.rename(folder)
-    return folder
+    return fresh.rename(folder)
 
 
-def config_text(model: ModelFolder, described: dict[str, Any]) -> str:
+def config_text(
+    model: ModelFolder, described: dict[str, Any], max_request_bytes: int = MAX_REQUEST_BYTES
+) -> str:
     """The text of config.pbtxt."""
     settings = model.settings
     batched = settings.max_batch_size > 0
@@ -117,17 +156,35 @@ def config_text(model: ModelFolder, described: dict[str, Any]) -> str:
                 entry.append("optional: true")
             lines.append(f"{what} [{{ {', '.join(entry)} }}]")
     lines.append(f"instance_group [{{ kind: KIND_CPU, count: {settings.instances} }}]")
+    # With any rule of its queue Triton 2.51 looks twice a second only for requests that wait behind
+    # others: there is none unless the model asks for it. Without batches a scheduler has a queue of
+    # single requests.
+    scheduler = []
     if batched:
-        queue = f"default_queue_policy: {{ max_queue_size: {settings.max_queue_size} }}"
-        lines.append(
-            "dynamic_batching: { max_queue_delay_microseconds: "
-            f"{settings.max_delay_us}, {queue} }}"
-        )
+        scheduler.append(f"max_queue_delay_microseconds: {settings.max_delay_us}")
+    if settings.max_queue_size:
+        # A request's own timeout holds in the queue where it is less than the default, which is
+        # none without a number.
+        queue = [
+            f"max_queue_size: {settings.max_queue_size}",
+            "allow_timeout_override: true",
+            f"default_timeout_microseconds: {_A_DAY_US}",
+        ]
+        scheduler.append(f"default_queue_policy: {{ {', '.join(queue)} }}")
+    if settings.priority_levels:
+        level = settings.default_priority_level or settings.priority_levels
+        scheduler.append(f"priority_levels: {settings.priority_levels}")
+        scheduler.append(f"default_priority_level: {level}")
+    if scheduler:
+        lines.append(f"dynamic_batching: {{ {', '.join(scheduler)} }}")
     lines.append(
         f'parameters {{ key: "openxrt" value: {{ string_value: {_quoted(settings.to_json())} }} }}'
     )
-    engines = ",".join(described["engines"])
-    lines.append(f'parameters {{ key: "engines" value: {{ string_value: {_quoted(engines)} }} }}')
+    for key, value in (
+        ("engines", ",".join(described["engines"])),
+        ("max_request_bytes", str(max_request_bytes)),
+    ):
+        lines.append(f'parameters {{ key: "{key}" value: {{ string_value: {_quoted(value)} }} }}')
     return "\n".join(lines) + "\n"
 
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
+import json
 import logging
 import os
 import resource
@@ -14,16 +16,20 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from .. import EngineError, NotFound
-from .repository import FolderWatch, ModelFolder, find_models
-from .triton_repository import write_model
+from .. import EngineError, Error, NotFound
+from .repository import FolderWatch, ModelFolder, is_model_name, no_model
+from .settings import MAX_REQUEST_BYTES
+from .triton_repository import write_failed_model, write_model
 
 _LOG = logging.getLogger("openxrt.serve")
 _PR_SET_PDEATHSIG = 1
+_SHARED_MEMORY = Path("/dev/shm")
 INSTALL = "pip install 'openxrt[serve]'"
 
 
@@ -35,6 +41,9 @@ class TritonServer:
         host: address that HTTP, gRPC and metrics listen on.
         port: of HTTP; gRPC listens on the next one, metrics on the one after that.
         drain_s: seconds that requests under way have when the server is stopped.
+        exit_on_error: start() raises where a model cannot be served. Otherwise that model is not
+            ready, the repository's index tells why, and others are served.
+        max_request_bytes: bytes of a request at most.
         arguments: further arguments of tritonserver.
     """
 
@@ -45,52 +54,86 @@ class TritonServer:
         host: str = "127.0.0.1",
         port: int = 8000,
         drain_s: int = 30,
+        exit_on_error: bool = False,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
         arguments: tuple[str, ...] = (),
     ) -> None:
         self.models, self.host, self.port, self.drain_s = models, host, port, drain_s
+        self._exit_on_error = exit_on_error
+        self._max_request_bytes = max_request_bytes
         self._arguments = arguments
-        self._watch: FolderWatch | None = None  # once it was started
+        self._watch = FolderWatch(models)
         self._known_workers: dict[int, str] = {}
         self._folder = TemporaryDirectory(prefix="xrt-serve-")
+        self._repository = Path(self._folder.name) / "models"
+        self._region_prefix = f"{Path(self._folder.name).name}-"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, ready_s: float = 600) -> None:
-        """Returns when all models are ready.
+        """Returns when the server answers and each model is ready or failed.
 
-        Raises what find_models() and write_model() raise; EngineError where the server ends or is
-        not ready after `ready_s` seconds.
+        Raises NotFound for a folder without a model; EngineError where the server ends or does not
+        answer after `ready_s` seconds; with `exit_on_error` also what a model raises.
         """
         root = Path(self._folder.name)
-        repository = root / "models"
-        repository.mkdir()
-        self._watch = FolderWatch(self.models)
-        for model in find_models(self.models):
-            write_model(repository, model)
-        command = self._command(root, repository)
+        self._repository.mkdir()
+        self._look()
+        if not self._watch.names:
+            raise no_model(self.models)
+        command = self._command(root)
         parent = os.getpid()
         self._process = subprocess.Popen(
             command, env=_environment(), preexec_fn=lambda: _prepare_child(parent)
         )
-        self._wait_ready(ready_s)
+        self._wait_until_live(ready_s)
         self._known_workers = self._workers()
+        states = [entry.get("state") for entry in self.index()]
+        _LOG.info("%d of %d models are ready", states.count("READY"), len(states))
 
     def follow(self) -> None:
         """Looks once for models that changed, and for ones whose process ended, and has the server
         take them over.
 
-        A model that does not load is a warning in the log; what was served goes on being served.
+        A model that cannot be served is told in the log; where an older one was served, that goes
+        on being served, and otherwise the model is not ready.
         """
-        assert self._watch is not None
         self._revive()
-        self._watch.follow(self._take_over, self._leave)
+        try:
+            self._look()
+        except (NotFound, OSError) as error:  # the folder is away, such as one of a network
+            _LOG.warning("what is served goes on being served: %s", error)
+
+    def index(self) -> list[dict[str, Any]]:
+        """Triton's index of the repository: name, state, and the reason of each that failed."""
+        return json.loads(self._ask("v2/repository/index"))
+
+    def _look(self) -> None:
+        self._watch.follow(self._take_over, self._refuse, self._leave)
 
     def _take_over(self, model: ModelFolder) -> None:
-        write_model(Path(self._folder.name) / "models", model)
-        self._ask(f"v2/repository/models/{model.name}/load")
+        write_model(self._repository, model, max_request_bytes=self._max_request_bytes)
+        if self._process is not None:
+            self._ask(f"v2/repository/models/{model.name}/load")
+
+    def _refuse(self, name: str, error: Error | OSError) -> None:
+        if self._exit_on_error and self._process is None:
+            raise error
+        if self._process is not None and self._is_ready(name):
+            _LOG.warning("'%s' is served as it was: %s", name, error)
+            return
+        _LOG.error("'%s' is not served: %s", name, error)
+        if not is_model_name(name):
+            return
+        # On a full disk the log alone tells.
+        with contextlib.suppress(OSError):
+            write_failed_model(self._repository, name, str(error))
+        if self._process is not None:
+            with contextlib.suppress(EngineError):  # which it is written for
+                self._ask(f"v2/repository/models/{name}/load")
 
     def _leave(self, name: str) -> None:
         self._ask(f"v2/repository/models/{name}/unload")
-        shutil.rmtree(Path(self._folder.name) / "models" / name, ignore_errors=True)
+        shutil.rmtree(self._repository / name, ignore_errors=True)
 
     def _revive(self) -> None:
         """Loads models anew that lost a process; Triton answers 500 for them and starts none."""
@@ -106,13 +149,14 @@ class TritonServer:
         self._known_workers = self._workers()
 
     def _models(self) -> set[str]:
-        repository = Path(self._folder.name) / "models"
-        return {folder.name for folder in repository.iterdir() if not folder.name.startswith(".")}
+        return {
+            folder.name for folder in self._repository.iterdir() if not folder.name.startswith(".")
+        }
 
     def _workers(self) -> dict[int, str]:
         """The Python backend's processes to the models that they run."""
         assert self._process is not None
-        repository = os.fspath(Path(self._folder.name) / "models") + "/"
+        repository = os.fspath(self._repository) + "/"
         found = {}
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
@@ -147,6 +191,9 @@ class TritonServer:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        # A server that was killed or aborted leaves the memory that it shared with its models.
+        for region in _SHARED_MEMORY.glob(f"{self._region_prefix}*"):
+            region.unlink(missing_ok=True)
         self._folder.cleanup()
 
     def __enter__(self) -> TritonServer:
@@ -156,16 +203,19 @@ class TritonServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _command(self, root: Path, repository: Path) -> list[str]:
+    def _command(self, root: Path) -> list[str]:
         binary, backends = _find_server(root)
         return [
             os.fspath(binary),
-            f"--model-repository={repository}",
+            f"--model-repository={self._repository}",
             f"--backend-directory={backends}",
+            f"--backend-config=python,shm-region-prefix-name={self._region_prefix}",
             "--model-control-mode=explicit",
             "--load-model=*",
-            "--strict-readiness=true",
-            "--exit-on-error=true",
+            # With strict readiness one model that failed, or that was unloaded, has the server not
+            # ready for ever, and a load balancer would take the others away.
+            "--strict-readiness=false",
+            f"--exit-on-error={'true' if self._exit_on_error else 'false'}",
             f"--exit-timeout-secs={self.drain_s}",
             f"--http-address={self.host}",
             f"--http-port={self.port}",
@@ -173,32 +223,40 @@ class TritonServer:
             f"--grpc-port={self.port + 1}",
             f"--metrics-address={self.host}",
             f"--metrics-port={self.port + 2}",
+            *_size_limit(binary, self._max_request_bytes),
             *self._arguments,
         ]
 
-    def _wait_ready(self, seconds: float) -> None:
+    def _wait_until_live(self, seconds: float) -> None:
+        """Triton listens when it is done with loading."""
         assert self._process is not None
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             code = self._process.poll()
             if code is not None:
-                raise EngineError(f"tritonserver ended with {code} before it was ready")
-            try:
-                self._ask("v2/health/ready", b"")
+                raise EngineError(f"tritonserver ended with {code} before it answered")
+            with contextlib.suppress(EngineError):
+                self._ask("v2/health/live", b"")
                 return
-            except EngineError:
-                time.sleep(0.1)
+            time.sleep(0.1)
         self.stop()
-        raise EngineError(f"tritonserver was not ready after {seconds:.0f} s")
+        raise EngineError(f"tritonserver did not answer after {seconds:.0f} s")
 
-    def _ask(self, path: str, body: bytes | None = b"{}") -> None:
+    def _is_ready(self, name: str) -> bool:
+        try:
+            self._ask(f"v2/models/{urllib.parse.quote(name)}/ready", b"")
+        except EngineError:
+            return False
+        return True
+
+    def _ask(self, path: str, body: bytes | None = b"{}") -> bytes:
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         request = urllib.request.Request(f"http://{host}:{self.port}/{path}")
         if body:
             request = urllib.request.Request(request.full_url, data=body, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=600):
-                pass
+            with urllib.request.urlopen(request, timeout=600) as answer:
+                return answer.read()
         except urllib.error.HTTPError as error:
             raise EngineError(f"tritonserver: {error.read().decode(errors='replace')}") from None
         except OSError as error:
@@ -224,6 +282,14 @@ def _find_server(root: Path) -> tuple[Path, Path]:
     # A link: the stub finds its libraries from where it really lies.
     (backends / "python" / stub.name).symlink_to(stub)
     return files / "bin" / "tritonserver", backends
+
+
+def _size_limit(binary: Path, most: int) -> list[str]:
+    """Newer tritonservers refuse a body before they read it; for older ones the model alone does,
+    afterwards."""
+    option = "--http-max-input-size"
+    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False)
+    return [f"{option}={most}"] if option in told.stdout + told.stderr else []
 
 
 def _environment() -> dict[str, str]:
