@@ -44,9 +44,9 @@ ov::element::Type inference_precision(const Graph& graph, const CompileOptions& 
   return inference_precision(graph);
 }
 
-// What the plugin makes for a new size, it keeps for the next run with that size. Left alone it keeps
-// 5,000 primitives per model, of 0.1 to 1 MiB each. A model of many convolutions and products needs
-// one for each of them, or every run makes them all anew: this many serve four sets of sizes.
+// What the plugin makes for a new size, it keeps for the next run with that size. Left alone it
+// keeps 5,000 primitives per model, of 0.1 to 1 MiB each. A model of many convolutions and products
+// needs one for each of them, or every run makes them all anew: this many serve four sets of sizes.
 int kept_primitives(const Graph& graph) {
   constexpr std::size_t kLeast = 112, kSets = 4;
   std::size_t heavy = 0;

@@ -90,7 +90,9 @@ def test_resize_of_the_batch(operand: str, constant: list[float] | None, engine:
     for batch in (1, 3):
         feed = {"x": np.arange(batch * 12, dtype=np.float32).reshape(batch, 1, 3, 4)}
         if constant is None:
-            feed["s"] = np.array([2 * batch, 1, 6, 2] if operand == "sizes" else [2, 1, 2, 0.5], dtype)
+            feed["s"] = np.array(
+                [2 * batch, 1, 6, 2] if operand == "sizes" else [2, 1, 2, 0.5], dtype
+            )
         np.testing.assert_array_equal(program.run(feed)["y"], session.run(None, feed)[0])
 
 
