@@ -96,8 +96,8 @@ SECTIONS = {
         "at random, at half of Offline's rate; late where more than 1 of 100 take longer than ten "
         "times SingleStream's latency. A p99 of a few seconds is near the slowest query; LoadGen "
         "itself wants minutes for a valid one. A scenario is measured once: on a shared machine "
-        "rows differ by a factor of two, and their order says nothing. The last column is its accuracy mode: the largest "
-        "difference from ONNX Runtime's results, over their range.",
+        "rows differ by a factor of two, and their order says nothing. The last column is its "
+        "accuracy mode: the largest difference from ONNX Runtime's results, over their range.",
     ),
     "replicas": (
         "Replicas",
