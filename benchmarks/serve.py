@@ -16,8 +16,9 @@ server.
 
 Then MLPerf's LoadGen (benchmarks/loadgen.py) judges the same models: through Program.submit in this
 process, Triton and KServe, in its four scenarios and its accuracy mode. Its Server asks at half of
-the rate that Offline reached, and calls a path valid where 99 of 100 answers come within ten times
-SingleStream's latency. --write keeps the tables in docs/background/figures.json.
+the rate that Offline reached; a path is late where more than 1 of 100 answers take longer than ten
+times SingleStream's latency. On two processors both parts of all models take about half an hour.
+--write keeps the tables in docs/background/figures.json.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ MAX_BATCH = 8
 DELAY_US = 2000
 WARM_UP_S = 0.5
 MIN_QUERIES = 10  # of each of LoadGen's tests
+BOUND = 10  # times SingleStream's latency: what Server's may be
 PEERS = {"onnxruntime": "OnnxruntimeModel", "openvino": "OpenvinoModel"}
 MODELS = ("ppocr_v6_rec", "minilm", "light_resnet50")
 # Runtime and number of clients to the seconds of each request of each round.
@@ -255,14 +257,15 @@ def judged(name: str, path: Path, given: argparse.Namespace) -> dict[str, Any]:
         single = milliseconds(ask_for(scenario="SingleStream"), "90")
         multi = milliseconds(ask_for(scenario="MultiStream"), "99")
         offline = float(ask_for(scenario="Offline")["Samples per second"])
-        told = ask_for(scenario="Server", qps=offline / 2, bound_ms=10 * single)
+        told = ask_for(scenario="Server", qps=offline / 2, bound_ms=BOUND * single)
         served = float(told["Completed samples per second"])
-        valid = "" if told["Result is"] == "VALID" else ", invalid"
+        late = milliseconds(told, "99")
+        mark = " (late)" if late > BOUND * single else ""
         row = [
             target,
             f"{single:.1f}",
             f"{multi:.1f}",
-            f"{served:.1f}/s, {milliseconds(told, '99'):.1f}{valid}",
+            f"{served:.1f}/s, {late:.1f}{mark}",
             f"{offline:.1f}",
             ask_for(scenario="Offline", accuracy=True)["largest difference"],
         ]

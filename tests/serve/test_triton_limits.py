@@ -125,8 +125,8 @@ def runs(server: TritonServer, model: str) -> int:
 
 @pytest.mark.parametrize("how", ["cancelled", "late"])
 def test_an_rpc_that_is_cancelled_or_late_is_never_run(server: TritonServer, how: str) -> None:
-    before = runs(server, "slow")
-    busy = threading.Thread(target=ask, args=(server, "slow", LARGE))
+    before = runs(server, "free")
+    busy = threading.Thread(target=ask, args=(server, "free", LARGE))
     busy.start()
     time.sleep(0.1)
     with grpc.InferenceServerClient(f"127.0.0.1:{server.port + 1}") as client:
@@ -134,15 +134,15 @@ def test_an_rpc_that_is_cancelled_or_late_is_never_run(server: TritonServer, how
         given.set_data_from_numpy(np.array([8, 8]))
         if how == "late":
             with pytest.raises(InferenceServerException, match="Deadline"):
-                client.infer("slow", [given], client_timeout=0.05)
+                client.infer("free", [given], client_timeout=0.05)
         else:
-            call = client.async_infer("slow", [given], lambda **_: None)
+            call = client.async_infer("free", [given], lambda **_: None)
             time.sleep(0.05)
             call.cancel()
     assert busy.is_alive()
     busy.join()
-    ask(server, "slow", 8)
-    assert runs(server, "slow") == before + 2
+    ask(server, "free", 8)
+    assert runs(server, "free") == before + 2
 
 
 @pytest.mark.parametrize(
