@@ -95,6 +95,8 @@ std::vector<fs::path> library_files() {
 }
 
 class Registry {
+  using Engines = std::map<std::string, std::shared_ptr<const Engine>>;
+
  public:
   static Registry& instance() {
     static Registry registry;
@@ -102,12 +104,9 @@ class Registry {
   }
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
-  // In a child that fork() made the engines stay: the threads that they would wait for at their end
-  // are the parent's.
+  // Workers are ended, but for those of the parent of a child that fork() made.
   ~Registry() {
-    if (::getpid() == process_) return;
-    [[maybe_unused]] static const auto* const kept = new std::map(std::move(engines_));
-    [[maybe_unused]] static const auto* const workers = new std::map(std::move(isolated_));
+    if (::getpid() == process_) delete isolated_;
   }
 
   std::shared_ptr<const Engine> get(const std::string& name) {
@@ -147,7 +146,7 @@ class Registry {
       for (const std::string& name : provider->names()) add(name);
     }
     const std::lock_guard lock(mutex_);
-    for (const auto& [name, engine] : engines_) add(name);
+    for (const auto& [name, engine] : *engines_) add(name);
     return names;
   }
 
@@ -155,7 +154,7 @@ class Registry {
     const std::string engine(base_engine(name));
     const std::lock_guard lock(mutex_);
     if (const auto it = libraries_.find(engine); it != libraries_.end()) return it->second;
-    if (engines_.contains(engine)) return {};
+    if (engines_->contains(engine)) return {};
     for (fs::path& file : library_files()) {
       if (engine_of(file) == engine) return std::move(file);
     }
@@ -194,12 +193,12 @@ class Registry {
     }
     // Held while a worker starts: who comes second wants the same one.
     const std::lock_guard lock(isolated_mutex_);
-    const auto known = isolated_.find(name);
-    if (known != isolated_.end()) return known->second;
+    const auto known = isolated_->find(name);
+    if (known != isolated_->end()) return known->second;
     try {
-      return isolated_[name] = make_isolated_engine(name, std::move(command));
+      return (*isolated_)[name] = make_isolated_engine(name, std::move(command));
     } catch (const Error& error) {
-      isolated_.erase(name);
+      isolated_->erase(name);
       throw Error(error.code(), "engine '" + name + "' cannot be loaded: " + error.what());
     }
   }
@@ -212,7 +211,7 @@ class Registry {
   // The engine if it is registered or a library bears its name; null otherwise.
   std::shared_ptr<const Engine> from_library(const std::string& name) {
     const std::lock_guard lock(mutex_);
-    if (const auto it = engines_.find(name); it != engines_.end()) return it->second;
+    if (const auto it = engines_->find(name); it != engines_->end()) return it->second;
     if (const auto it = failures_.find(name); it != failures_.end()) throw it->second;
     for (const fs::path& file : library_files()) {
       if (engine_of(file) == name) return open(name, file);
@@ -235,7 +234,7 @@ class Registry {
                   "an engine of " + source + " bears the name '" + name +
                       "': names are made of letters, digits, '_', '-' and '.'");
     }
-    if (!engines_.emplace(name, engine).second) {
+    if (!engines_->emplace(name, engine).second) {
       throw Error(ErrorCode::kInvalidArgument,
                   "a second engine '" + name + "' comes from " + source + "; names must be unique");
     }
@@ -263,11 +262,13 @@ class Registry {
 
   const pid_t process_ = ::getpid();
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const Engine>> engines_;
+  // Never deleted: what vendors' libraries need in order to let go of anything was loaded after
+  // this object was made, and is gone before it.
+  Engines* const engines_ = new Engines;
   std::map<std::string, Error> failures_;      // a failed load is reported again, not tried again
   std::map<std::string, fs::path> libraries_;  // of engines that come from one
   std::mutex isolated_mutex_;
-  std::map<std::string, std::shared_ptr<const Engine>> isolated_;
+  Engines* const isolated_ = new Engines;
   std::shared_ptr<const EngineProvider> provider_;
 };
 

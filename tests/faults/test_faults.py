@@ -12,12 +12,16 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from faulty_process import ENGINES, run, start, write_model
-from small_models import usable
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor, usable
 
 
 @pytest.fixture
@@ -48,6 +52,28 @@ def test_the_interpreter_ends_while_threads_load_and_run(engine: str, model: Pat
         print("ends")
     """
     assert run(code, model) == "ends"
+
+
+def test_the_process_ends_after_openvino_without_pinning(tmp_path: Path) -> None:
+    """Its threads let go of a library that is taken down before statics of ours are."""
+    skip_without("openvino")
+    path = tmp_path / "convolution.onnx"
+    weights = np.ones((8, 3, 4, 4), np.float32)
+    path.write_bytes(
+        make_model(
+            [helper.make_node("Conv", ["x", "w"], ["y"])],
+            [tensor("x", TensorProto.FLOAT, [1, 3, 224, 224])],
+            [tensor("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(weights, "w")],
+        )
+    )
+    code = f"""
+import openxrt
+options = {{"openvino": {{"ENABLE_CPU_PINNING": "NO"}}}}
+program = openxrt.load({str(path)!r}, engine="openvino", cache_dir="", engine_options=options)
+"""
+    for _ in range(4):
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # What threads are in the midst of when the interpreter ends.
