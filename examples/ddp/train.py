@@ -4,7 +4,7 @@
     ./dev run torchrun --nproc-per-node 2 examples/ddp/train.py --engine native
 
 With --checkpoint FILE, and --max-restarts N before the script, training goes on after a process
-ended.
+ended. Set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 then (docs/guides/cluster.md says why).
 
 Each process has its part of every batch; DDP averages the gradients (Gloo on processors, NCCL on
 GPUs): the weights are those of one process with whole batches. Rank 0 writes the checkpoint, all of

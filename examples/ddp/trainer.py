@@ -5,7 +5,8 @@ means of the gradients over all processes between the backward pass and the upda
     ./dev run torchrun --nproc-per-node 2 examples/ddp/trainer.py --engine native
 
 With --checkpoint FILE, and --max-restarts N before the script, training goes on after a process
-ended: rank 0 writes the checkpoint after each epoch, all of them go on from it.
+ended: rank 0 writes the checkpoint after each epoch, all of them go on from it. Set
+TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 then (docs/guides/cluster.md says why).
 """
 
 from __future__ import annotations

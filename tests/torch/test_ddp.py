@@ -23,7 +23,12 @@ def start(processes: int, checkpoint: Path, engine: str, *options: str) -> subpr
     launcher += ["--nproc-per-node", str(processes), *options]
     script = [str(EXAMPLE), "--engine", engine, "--epochs", "3", "--checkpoint", str(checkpoint)]
     path = os.pathsep.join(entry for entry in sys.path if entry)
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "OMP_NUM_THREADS": "1",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # as docs/guides/cluster.md has it
+    }
     return subprocess.Popen(
         [*launcher, *script],
         stdout=subprocess.PIPE,

@@ -62,7 +62,12 @@ def start(checkpoint: Path, *options: str, launcher: tuple[str, ...] = ()) -> su
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": path,
+            "OMP_NUM_THREADS": "1",
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # as docs/guides/cluster.md has it
+        },
     )
 
 
