@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import ctypes
 import dataclasses
 import errno
 import faulthandler
@@ -48,6 +49,26 @@ SAYS = {
     "descriptors": os.strerror(errno.EMFILE),
     "disk": os.strerror(errno.EFBIG),
 }
+
+
+class HeapState(ctypes.Structure):
+    """What glibc's mallinfo2() returns: numbers of blocks, and bytes."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def heap_in_use() -> int:
+    """Bytes of blocks that somebody holds, of all arenas and of those mapped by themselves."""
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = HeapState
+    state = mallinfo2()
+    return state.uordblks + state.hblkhd
 
 
 class Faults:
@@ -346,7 +367,13 @@ class Load:
 
     def tell(self, **more: Any) -> None:
         seconds, what = self.slowest()
-        row = {"counts": dict(self.tally.counts), "slowest": seconds, "what": what, **more}
+        row = {
+            "counts": dict(self.tally.counts),
+            "slowest": seconds,
+            "what": what,
+            "heap": heap_in_use(),
+            **more,
+        }
         print(json.dumps(row), file=self.report, flush=True)
 
     def fill_pools(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "background" / "load.md"
 MIB = 1 << 20
+IN_BYTES = {"heap in use", "memory"}
 
 BEGINNING = """\
 # Mixed load with faults
@@ -35,7 +36,9 @@ Before the clients begin, the process has as many programs at once as they ever 
 engine and number of threads: OpenVINO keeps the threads of models that are gone for those that
 follow. Memory, threads, descriptors and mappings are sampled every two seconds. A line is
 laid through the samples after the first third: the median of the slopes between all pairs of
-them. What it rises by until the end is in the table, with what it may rise by.
+them. What it rises by until the end is in the table, with what it may rise by. "heap in use" are
+the blocks of the heap that somebody holds: a leak shows there. "memory" is resident; it includes
+blocks that were freed, which the C library keeps.
 
 | what | median | rise | allowed |
 | --- | ---: | ---: | ---: |
@@ -54,7 +57,7 @@ def page(report: dict[str, Any]) -> str:
     text = BEGINNING + report["summary"] + ".\n\n"
     text += rows(report["counts"], "outcome") + "\n" + rows(report["faults"], "fault") + GROWTH
     for name, found in report["growth"].items():
-        unit, suffix = (MIB, " MiB") if name == "memory" else (1, "")
+        unit, suffix = (MIB, " MiB") if name in IN_BYTES else (1, "")
         cells = [f"{found[key] / unit:.1f}{suffix}" for key in ("median", "rise", "allowed")]
         text += f"| {name} | {' | '.join(cells)} |\n"
     if report["problems"]:

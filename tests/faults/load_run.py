@@ -7,9 +7,10 @@ workers are killed, the cache is damaged, limits come and go and the clock jumps
 ./dev fuzz load --minutes 5 --json report.json
 ./dev fuzz load --minutes 2 --engines native,openvino --seed 7 --clients 8
 
-Every result is compared with ONNX Runtime's. Memory, threads, descriptors and mappings of the
-process are sampled; a line is laid through the samples after the first third (the median of the
-slopes between all pairs of them), and what it rises by over them may be no more than a stated part.
+Every result is compared with ONNX Runtime's. Memory, blocks of the heap that are in use, threads,
+descriptors and mappings of the process are sampled; a line is laid through the samples after the
+first third (the median of the slopes between all pairs of them), and what it rises by over them may
+be no more than a stated part.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from load_faults import Faults
-from load_page import write_page
+from load_page import IN_BYTES, write_page
 from process_growth import rise, sample
 from small_models import usable
 
@@ -43,7 +44,10 @@ HANG_SECONDS = 120  # of one operation, or without a line of the process
 # What engines keep by shape, and threads of theirs for what is first done late, come when they are
 # needed; pools that grow with the number of programs are filled before (Load.fill_pools()).
 GROWTH = {
-    "memory": (0.1, 64 << 20),
+    "heap in use": (0.1, 32 << 20),
+    # Resident. Between the blocks in use, the C library keeps those that were freed: most of what
+    # compilers take for a moment, in an arena for each thread, until all have been that large.
+    "memory": (0.5, 64 << 20),
     "threads": (0, 12),
     "descriptors": (0.05, 8),
     # Code that OpenVINO makes in the heap splits its mapping, page by page. A quarter of what Linux
@@ -139,7 +143,8 @@ class Run:
         while going and time.monotonic() < end:
             going = self.take_rows(self.arguments.sample)
             with contextlib.suppress(OSError):
-                self.samples.append(sample(self.process.pid))
+                held = sample(self.process.pid)
+                self.samples.append({"heap in use": self.last["heap"], **held})
         ended.set()
         faults.join()
         self.tell("end")
@@ -197,7 +202,7 @@ class Run:
         errors = sum(number for what, number in counts.items() if what.startswith("errors"))
         held = ", ".join(
             f"{name} {found['median'] / (1 << 20):.0f} MiB {found['rise'] / (1 << 20):+.1f}"
-            if name == "memory"
+            if name in IN_BYTES
             else f"{name} {found['median']:.0f} {found['rise']:+.1f}"
             for name, found in growth(self.samples).items()
         )
