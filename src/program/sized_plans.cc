@@ -46,11 +46,6 @@ bool takes_any_size(const std::string& engine) {
   return engine == kRuntimeEngine || get_engine(engine)->info().shapes == Shapes::kAny;
 }
 
-template <typename T>
-bool is_ready(const std::shared_future<T>& future) {
-  return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-}
-
 bool gains_from_fixed_sizes(const std::string& engine) {
   return engine != kRuntimeEngine && engine_manifest(engine).gains_from_fixed_sizes;
 }
@@ -64,7 +59,6 @@ SizedPlans::SizedPlans(PlanSource program, const ProgramPorts& ports,
       ports_(ports),
       cache_(std::move(cache)),
       starts_open_(is_to_start_open()),
-      fixes_repeats_(is_to_fix_repeats()),
       ranges_(named_ranges(options_)) {
   if (starts_open_) seen_ = declared_sizes();
   for (std::size_t i = 0; i < ports_.inputs.size(); ++i) {
@@ -84,27 +78,13 @@ bool SizedPlans::is_to_start_open() const {
   if (options_.training || !declared_sizes()) return false;
   // On the host it finds engines that take any size; it judges them by the usual one.
   if (is_auto(options_)) return options_.device == "cpu" && all_have_ranges();
-  const std::vector<std::string> engines = named_engines();
-  if (!std::all_of(engines.begin(), engines.end(), takes_any_size)) return false;
-  // Elsewhere sizes that have no range come with the runs.
-  return options_.device == "cpu" || !options_.ranges.empty() || !is_to_gain(engines);
-}
-
-bool SizedPlans::is_to_fix_repeats() const {
-  return starts_open_ && !is_auto(options_) && options_.ranges.empty() &&
-         is_to_gain(named_engines());
-}
-
-std::vector<std::string> SizedPlans::named_engines() const {
   std::vector<std::string> engines = options_.engines;
   for (const auto& [node, engine] : options_.node_engines) engines.push_back(engine);
-  return engines;
-}
-
-bool SizedPlans::is_to_gain(std::vector<std::string> engines) {
+  if (!std::all_of(engines.begin(), engines.end(), takes_any_size)) return false;
   // At the end of a list it gets what is left over.
   if (engines.size() > 1 && engines.back() == kFallbackEngine) engines.pop_back();
-  return std::any_of(engines.begin(), engines.end(), gains_from_fixed_sizes);
+  return !options_.ranges.empty() ||
+         std::none_of(engines.begin(), engines.end(), gains_from_fixed_sizes);
 }
 
 bool SizedPlans::all_have_ranges() const {
@@ -297,22 +277,19 @@ bool SizedPlans::stays_fixed_after(const Sizes& sizes) {
 SizedPlans::Claim SizedPlans::claim(const Sizes& sizes, bool stays_fixed) {
   Claim claim;
   const std::lock_guard lock(mutex_);
-  const bool may_be_open = !stays_fixed && open_ && covers(open_->sizes, sizes);
   const auto found =
       std::find_if(fixed_.begin(), fixed_.end(), [&](const Entry& e) { return e.sizes == sizes; });
-  // Where another thread still makes it, the open plan serves.
-  if (found != fixed_.end() && (!may_be_open || is_ready(found->plan))) {
+  if (found != fixed_.end()) {
     fixed_.splice(fixed_.begin(), fixed_, found);
     claim.sizes = found->sizes;
     claim.plan = found->plan;
     return claim;
   }
-  if (may_be_open && (found != fixed_.end() || !has_repeated(sizes))) {
+  if (!stays_fixed && open_ && covers(open_->sizes, sizes)) {
     claim.sizes = open_->sizes;
     claim.plan = open_->plan;
     return claim;
   }
-  stays_fixed = stays_fixed || may_be_open;
   std::optional<Sizes> seen = seen_ ? common(*seen_, sizes) : sizes;
   claim.is_mine = true;
   claim.plan = claim.promise.get_future().share();
@@ -327,15 +304,6 @@ SizedPlans::Claim SizedPlans::claim(const Sizes& sizes, bool stays_fixed) {
   }
   if (seen) seen_ = std::move(seen);
   return claim;
-}
-
-bool SizedPlans::has_repeated(const Sizes& sizes) {
-  if (!fixes_repeats_ || !is_open(open_->sizes)) return false;
-  if (sizes != latest_) {
-    latest_ = sizes;
-    repeats_ = 0;
-  }
-  return ++repeats_ >= kRepeats;
 }
 
 void SizedPlans::make_room() {

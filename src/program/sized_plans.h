@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plans of a program whose inputs have dimensions that only a run knows.
 //
-// Where all engines take any size, one plan that leaves the dimensions open is there from the start
-// and serves whatever comes: no run waits for a compiler. A plan in which every size is fixed is
-// faster code, and shape sub-graphs fold away; sizes get one once they have come a few times in a
-// row, unless all engines gain nothing by it (registry/engine_manifest.h) or ranges are given: then
-// the open plan is the only one. Its engines are told the ranges; a size outside of one makes the
+// The first sets of input shapes get a plan each in which every size is fixed: that is the fastest
+// code, and shape sub-graphs fold away. Where further sets come, compiling for each would cost more
+// than it gains: one plan that leaves those dimensions open that were seen to change serves all
+// that follow. If another dimension changes later, a plan with that one open too takes its place.
+//
+// An open plan needs engines that take any size. Where one with static shapes has work, each set
+// has a plan of its own; where a range is given, and rows do not mix (program/buckets.h), each of a
+// few sizes has one, which inputs are padded to. Plans of fixed sizes are kept as long as they are
+// among the newest max_specializations, and together hold few bytes. Where all engines that the
+// user named gain nothing from fixed sizes (registry/engine_manifest.h), or ranges are given, there
+// is one open plan from the start. Its engines are told the ranges; a size outside of one makes the
 // range larger, once for many sizes, and the plan is built anew.
-//
-// Where placement is to find the engines ("auto"), on accelerators, or where a rank is not
-// declared, the first sets of input shapes get a fixed plan each. Where further sets come, one plan
-// that leaves those dimensions open that were seen to change serves all that follow, if its engines
-// take any size. If another dimension changes later, a plan with that one open too takes its place.
-//
-// Where an engine with static shapes has work, each set has a plan of its own; where a range is
-// given, and rows do not mix (program/buckets.h), each of a few sizes has one, which inputs are
-// padded to. Plans of fixed sizes are kept as long as they are among the newest
-// max_specializations, and together hold few bytes.
 //
 // Thread-safety: all functions may be called at once.
 #pragma once
@@ -49,9 +45,6 @@ class SizedPlans {
  public:
   // Sets of shapes that get a plan each before dimensions are left open.
   static constexpr std::size_t kFixedSets = 2;
-  // Runs in a row with the same sizes, the last of which makes a plan for them where an open one
-  // serves from the start.
-  static constexpr int kRepeats = 3;
 
   // `program`: where the graph is the program's after passes; its other members are those of all
   // plans. `ports` outlive the object; `cache` may be null.
@@ -92,11 +85,6 @@ class SizedPlans {
   // All that are declared; nothing where the rank of an input is not.
   std::optional<Sizes> declared_sizes() const;
   bool is_to_start_open() const;
-  // Of an open plan that is there from the start: whether sizes that repeat get their own.
-  bool is_to_fix_repeats() const;
-  std::vector<std::string> named_engines() const;
-  // Whether any of them gains from fixed sizes, by its manifest.
-  static bool is_to_gain(std::vector<std::string> engines);
   // Whether each size that is no number has a range.
   bool all_have_ranges() const;
   // Sizes outside of a range: it grows, with one warning, and the open plan is to be built anew.
@@ -116,9 +104,6 @@ class SizedPlans {
   Claim claim(const Sizes& sizes, bool stays_fixed = false);
   // Lets plans of fixed sizes go that are too many, or too large together. With the lock held.
   void make_room();
-  // Counts runs that the open plan is to serve; true: these sizes have come often enough. With the
-  // lock held.
-  bool has_repeated(const Sizes& sizes);
   // What another thread builds, within the time of this one.
   static std::shared_ptr<ServedPlan> wait_for(const Claim& claim);
   std::shared_ptr<ServedPlan> build_claimed(Claim& claim, std::span<const Data> inputs);
@@ -138,7 +123,7 @@ class SizedPlans {
     std::size_t input, position, range;
   };
   std::vector<RangedDim> ranged_;
-  const bool starts_open_, fixes_repeats_;
+  const bool starts_open_;
   std::unique_ptr<const Buckets> buckets_;  // null: nothing is padded
   std::string why_no_buckets_;
 
@@ -148,8 +133,6 @@ class SizedPlans {
   std::list<Entry> fixed_;     // most recently used first
   std::optional<Entry> open_;  // the newest
   std::optional<Sizes> seen_;  // what all sets so far have in common
-  Sizes latest_;               // of the last run that the open plan served
-  int repeats_ = 0;            // runs in a row with these
   std::size_t sets_ = 0;       // that were given a fixed plan
   std::string why_fixed_;      // why an open plan could not be built; empty if it could
   std::shared_ptr<ServedPlan> last_, last_fixed_;
