@@ -90,40 +90,53 @@ void replace_file(const std::filesystem::path& path, std::span<const std::string
   }
 }
 
-}  // namespace
-
-std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY, "open");
-  const std::size_t size = regular_size(file.get(), path);
-  void* memory = nullptr;
-  if (size > 0) {
-    memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (memory == MAP_FAILED) fail("map", path);
-  }
-  return std::shared_ptr<const MappedFile>(
-      new MappedFile(static_cast<const std::byte*>(memory), size));
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-}
-
-void MappedFile::release_pages() const {
-  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY, "open");
-  std::string content(regular_size(file.get(), path), '\0');
+// Bytes that were read into `room`: fewer where the file ends before.
+std::size_t read_up_to(int file, std::span<char> room, const std::filesystem::path& path) {
   std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t n = ::read(file.get(), content.data() + done, content.size() - done);
+  while (done < room.size()) {
+    const ssize_t n = ::read(file, room.data() + done, room.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("read", path);
     if (n == 0) break;
     done += static_cast<std::size_t>(n);
   }
-  content.resize(done);
+  return done;
+}
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  const std::size_t size = regular_size(file.get(), path);
+  const bool is_read = size <= kSmall;
+  void* memory = nullptr;
+  if (size > 0) {
+    memory = is_read
+                 ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                 : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (memory == MAP_FAILED) fail("map", path);
+  }
+  auto* const data = static_cast<std::byte*>(memory);
+  const std::shared_ptr<MappedFile> mapped(new MappedFile(data, size, size));
+  if (is_read && size > 0) {
+    mapped->size_ = read_up_to(file.get(), {reinterpret_cast<char*>(data), size}, path);
+    if (::mprotect(memory, size, PROT_READ) != 0) fail("map", path);
+  }
+  return mapped;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), mapped_);
+}
+
+void MappedFile::release_pages() const {
+  if (mapped_ > kSmall) ::madvise(const_cast<std::byte*>(data_), mapped_, MADV_DONTNEED);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  std::string content(regular_size(file.get(), path), '\0');
+  content.resize(read_up_to(file.get(), content, path));
   return content;
 }
 

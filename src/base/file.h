@@ -17,10 +17,12 @@
 
 namespace xrt {
 
-// A read-only private mapping of a whole file. Writing through it is a crash; the file must not be
-// truncated by others while mapped.
+// The content of a whole file, read-only: writing through it is a crash. A large file is mapped,
+// and must not be truncated by others meanwhile; a small one is read, and may be.
 class XRT_API MappedFile {
  public:
+  static constexpr std::size_t kSmall = std::size_t{256} << 10;  // bytes
+
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -32,9 +34,11 @@ class XRT_API MappedFile {
   void release_pages() const;
 
  private:
-  MappedFile(const std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  MappedFile(const std::byte* data, std::size_t size, std::size_t mapped)
+      : data_(data), size_(size), mapped_(mapped) {}
   const std::byte* data_;
   std::size_t size_;
+  std::size_t mapped_;  // bytes of the mapping: more than size_ where the file was cut meanwhile
 };
 
 XRT_API std::string read_file(const std::filesystem::path& path);

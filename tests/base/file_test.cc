@@ -28,6 +28,25 @@ TEST(File, WritesAtomicallyAndReadsBack) {
   fs::remove(path);
 }
 
+TEST(File, SmallFilesMayBeCutWhileTheyAreOpen) {
+  const fs::path path = fs::temp_directory_path() / ("xrt_cut_" + std::to_string(::getpid()));
+  for (const std::size_t size : {std::size_t{0}, std::size_t{3}, MappedFile::kSmall}) {
+    const std::string content(size, 'x');
+    write_file_atomic(path, content);
+    const auto mapped = MappedFile::open(path);
+    fs::resize_file(path, 0);
+    mapped->release_pages();
+    EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(mapped->data()), mapped->size()),
+              content);
+  }
+  const std::string large(MappedFile::kSmall + 1, 'y');
+  write_file_atomic(path, large);
+  const auto mapped = MappedFile::open(path);
+  mapped->release_pages();
+  EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(mapped->data()), mapped->size()), large);
+  fs::remove(path);
+}
+
 TEST(File, OutputsGoThroughLinksAndIntoDevicesAndKeepTheirModes) {
   const fs::path folder = fs::temp_directory_path() / ("xrt_out_" + std::to_string(::getpid()));
   fs::create_directories(folder);
