@@ -30,7 +30,8 @@ class XRT_API MappedFile {
 
   const std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // The process holds none of the file's pages any more; what is read again comes from the file.
+  // The process holds none of a mapped file's pages any more; what is read again comes from the
+  // file. A small one stays.
   void release_pages() const;
 
  private:

@@ -64,10 +64,14 @@ class HeapState(ctypes.Structure):
 
 
 def heap_in_use() -> int:
-    """Bytes of blocks that somebody holds, of all arenas and of those mapped by themselves."""
-    mallinfo2 = ctypes.CDLL(None).mallinfo2
-    mallinfo2.restype = HeapState
-    state = mallinfo2()
+    """Bytes of blocks that somebody holds, of all arenas and of those mapped by themselves. The
+    free pages between them go back to the system: each thread's arena keeps what compilers take for
+    a moment, so that resident memory would rise for minutes until all have been that large.
+    """
+    library = ctypes.CDLL(None)
+    library.malloc_trim(0)
+    library.mallinfo2.restype = HeapState
+    state = library.mallinfo2()
     return state.uordblks + state.hblkhd
 
 

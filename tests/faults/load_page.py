@@ -37,8 +37,8 @@ engine and number of threads: OpenVINO keeps the threads of models that are gone
 follow. Memory, threads, descriptors and mappings are sampled every two seconds. A line is
 laid through the samples after the first third: the median of the slopes between all pairs of
 them. What it rises by until the end is in the table, with what it may rise by. "heap in use" are
-the blocks of the heap that somebody holds: a leak shows there. "memory" is resident; it includes
-blocks that were freed, which the C library keeps.
+the blocks of the heap that somebody holds. "memory" is resident; once a second the C library is
+told to give back the pages between them, which it keeps otherwise for each thread.
 
 | what | median | rise | allowed |
 | --- | ---: | ---: | ---: |

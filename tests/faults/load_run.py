@@ -45,9 +45,7 @@ HANG_SECONDS = 120  # of one operation, or without a line of the process
 # needed; pools that grow with the number of programs are filled before (Load.fill_pools()).
 GROWTH = {
     "heap in use": (0.1, 32 << 20),
-    # Resident. Between the blocks in use, the C library keeps those that were freed: most of what
-    # compilers take for a moment, in an arena for each thread, until all have been that large.
-    "memory": (0.5, 64 << 20),
+    "memory": (0.1, 64 << 20),  # resident, after the C library has given free pages back
     "threads": (0, 12),
     "descriptors": (0.05, 8),
     # Code that OpenVINO makes in the heap splits its mapping, page by page. A quarter of what Linux

@@ -18,8 +18,9 @@ functional = torch.nn.functional
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 # Of the loss, per step: rounding errors of the two that add up over thirty steps.
 BOUNDS = {"bf16": 0.06, "f16": 0.015}
-# OpenVINO keeps every value in float16 on processors that multiply it; autocast does not.
-ALL_IN_HALF = {("openvino", "f16"): 0.1}
+# OpenVINO keeps gradients in float16, too, where the processor multiplies it: the scaled ones may
+# be out of its range once, and a step is skipped.
+MAY_SKIP = {("openvino", "f16")} if "avx512_fp16" in Path("/proc/cpuinfo").read_text() else set()
 ENGINES = [name for name in ("native", "xla", "openvino") if name in openxrt.engines()]
 
 
@@ -38,10 +39,12 @@ class Reference:
         self.dtype = DTYPES[precision]
         self.scaler = torch.amp.GradScaler("cpu", enabled=precision == "f16", **scaling)
 
-    def step(self, x: np.ndarray, y: np.ndarray) -> float:
+    def step(self, x: np.ndarray, y: np.ndarray, *, skip: bool = False) -> float:
         self.optimizer.zero_grad()
         with torch.autocast("cpu", self.dtype):
             loss = self.loss(self.net(torch.from_numpy(x)), torch.from_numpy(y))
+        if skip:
+            return loss.item()
         self.scaler.scale(loss).backward()
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -70,15 +73,15 @@ def test_a_cnn_learns_as_under_autocast(engine: str, precision: str) -> None:
         functional.cross_entropy,
     )
     rng = np.random.default_rng(0)
-    bound = ALL_IN_HALF.get((engine, precision), BOUNDS[precision])
+    skipped = 0
     for step in range(30):
         x, y = pictures(rng)
-        assert trainer.step(x, target=y) == pytest.approx(reference.step(x, y), abs=bound), (
-            f"step {step}"
-        )
-    skipped = trainer.skipped_steps
-    # The scaled gradients of the first steps may be out of its range: then the scale is halved.
-    assert skipped == 0 or (skipped == 1 and (engine, precision) in ALL_IN_HALF)
+        loss = trainer.step(x, target=y)
+        skips = trainer.skipped_steps > skipped
+        skipped = trainer.skipped_steps
+        wanted = reference.step(x, y, skip=skips)
+        assert loss == pytest.approx(wanted, abs=BOUNDS[precision]), f"step {step}"
+    assert skipped <= ((engine, precision) in MAY_SKIP)
     scale = 65536 >> skipped
     assert trainer.loss_scale == (scale if precision == "f16" else 1)
     notes = " ".join(trainer.explain()["notes"])
