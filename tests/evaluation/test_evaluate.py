@@ -666,8 +666,9 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, after: str) -> None:
     temporary, report = tmp_path / "temporary", tmp_path / "report.json"
     temporary.mkdir()
     program = next(path for path in _command.programs() if path.is_file())
+    # A sample at a time, so that every CPU has seconds to go when the signal comes.
     process = subprocess.Popen(
-        [program, "eval", model, "--data", tmp_path / "set.npz", "--batch", "64", "-e", "native",
+        [program, "eval", model, "--data", tmp_path / "set.npz", "--batch", "1", "-e", "native",
          "--int8", "--json", report],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

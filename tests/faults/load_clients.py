@@ -64,9 +64,8 @@ class HeapState(ctypes.Structure):
 
 
 def heap_in_use() -> int:
-    """Bytes of blocks that somebody holds, of all arenas and of those mapped by themselves. The
-    free pages between them go back to the system: each thread's arena keeps what compilers take for
-    a moment, so that resident memory would rise for minutes until all have been that large.
+    """Bytes of blocks that somebody holds, of all heaps and of those mapped by themselves. The free
+    pages between them go back to the system, so that resident memory shows what is held.
     """
     library = ctypes.CDLL(None)
     library.malloc_trim(0)

@@ -90,7 +90,14 @@ class Run:
             stdout=subprocess.PIPE,
             stderr=(folder / "errors.txt").open("w"),
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "XRT_LOG": "error"},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                "XRT_LOG": "error",
+                # One heap for all threads. With one for each, what compilers take for a moment is
+                # spread over all of them for minutes: that growth would hide a leak.
+                "MALLOC_ARENA_MAX": "1",
+            },
         )
         self.folder, self.engines = folder, engines
         self.faults = Faults(self.process.pid, folder, random.Random(arguments.seed))
