@@ -115,6 +115,12 @@ WRONG: list[tuple[str, dict[str, np.ndarray], dict[str, np.ndarray], dict[str, A
     ("ConvTranspose", {"a": random(1, 2, 5), "b": random(2, 3, 3)}, {"b": random(3, 3, 3)}, {}),
     (
         "ConvTranspose",
+        {"a": random(1, 1, 5), "b": random(1, 1, 3)},
+        {"b": random(1, 1, 2)},
+        {"kernel_shape": [3]},
+    ),
+    (
+        "ConvTranspose",
         {"a": random(1, 2, 5), "b": random(2, 3, 3), "c": random(3)},
         {"c": random(2)},
         {},

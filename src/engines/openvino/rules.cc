@@ -344,6 +344,12 @@ std::optional<std::string> roi_align(const Graph&, const Node& node) {
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }
 
+// What the canonical form leaves of it has sizes that only a run knows.
+std::optional<std::string> conv_transpose(const Graph&, const Node& node) {
+  if (!node.has("output_shape")) return std::nullopt;
+  return "OpenVINO shares the padding that output_shape asks for by another rule";
+}
+
 std::optional<std::string> space_to_depth(const Graph&, const Node& node) {
   if (need_string(node, "mode") == "DCR") return std::nullopt;
   return "its ONNX frontend ignores the mode of SpaceToDepth";
@@ -397,6 +403,7 @@ constexpr Rule kRules[] = {
     {"CastLike", cast},
     {"Col2Im", col2im},
     {"Compress", compress},
+    {"ConvTranspose", conv_transpose},
     {"DFT", dft},
     {"DequantizeLinear", dequantize_linear},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},

@@ -65,6 +65,7 @@ class ConvTransposeKernel final : public PlanKernel {
   // The window and output size, by the formulas of the ONNX operator.
   Window place(const Dims& x, const Dims& w) const {
     const std::size_t n = x.size() - 2;
+    check_kernel(window_, Dims(w.begin() + 2, w.end()));
     Window window;
     const auto entry = [](const std::vector<std::int64_t>& list, std::size_t i,
                           std::int64_t fallback) { return list.empty() ? fallback : list.at(i); };

@@ -65,8 +65,14 @@ bool is_oversized_window(const Node& node) {
   return false;
 }
 
+void check_kernel(const WindowAttributes& attributes, const Dims& kernel) {
+  if (attributes.kernel.empty() || attributes.kernel == kernel) return;
+  throw Error(ErrorCode::kInvalidArgument, "'kernel_shape' is not the weight's shape");
+}
+
 Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Dims& kernel) {
   const std::size_t n = spatial.size();
+  check_kernel(attributes, kernel);
   Window w;
   w.kernel = filled(kernel, n, 1, "kernel_shape");
   w.strides = filled(attributes.strides, n, 1, "strides");

@@ -43,6 +43,9 @@ struct Window {
 // of it, also where nearly all is padding, would not come to an end.
 bool is_oversized_window(const Node& node);
 
+// kInvalidArgument where 'kernel_shape' is given and the weights have another.
+void check_kernel(const WindowAttributes& attributes, const Dims& kernel);
+
 // Throws kInvalidArgument where lists do not fit `spatial`, or the window does not fit the input.
 Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Dims& kernel);
 

@@ -166,9 +166,7 @@ ConvPlan plan_conv(const WindowAttributes& attributes, std::int64_t groups, cons
     fail("input " + shape_text(x) + ", weight " + shape_text(w) + " and " + std::to_string(groups) +
          " groups do not fit");
   }
-  const Dims kernel = attributes.kernel.empty() ? spatial_dims(w) : Dims(attributes.kernel);
-  if (kernel != spatial_dims(w)) fail("'kernel_shape' is not the weight's shape");
-  ConvPlan plan{resolve(attributes, spatial_dims(x), kernel), groups, {x[0], w[0]}};
+  ConvPlan plan{resolve(attributes, spatial_dims(x), spatial_dims(w)), groups, {x[0], w[0]}};
   plan.output.insert(plan.output.end(), plan.window.output.begin(), plan.window.output.end());
   return plan;
 }
@@ -242,6 +240,7 @@ struct TransposeAttributes {
 
 // The window with which a convolution would take the output back to the input.
 Patches transposed_patches(const TransposeAttributes& a, const Dims& spatial, const Dims& kernel) {
+  check_kernel(a.window, kernel);
   const std::size_t rank = spatial.size();
   const auto entry = [](const std::vector<std::int64_t>& list, std::size_t i,
                         std::int64_t fallback) { return i < list.size() ? list[i] : fallback; };
