@@ -73,8 +73,11 @@ std::string compile(const std::string& source, int capability, bool ptx) {
   check(n.create(&program, source.c_str(), "model.cu", 0, nullptr, nullptr), "a program");
   const auto destroy = [&n](Program* p) { n.destroy(p); };
   const std::unique_ptr<Program, decltype(destroy)> owner(&program, destroy);
-  const std::string architecture =
-      std::string("--gpu-architecture=") + (ptx ? "compute_" : "sm_") + std::to_string(capability);
+  // Code for exactly these devices may use what only they have.
+  constexpr int kHopper = 90;
+  const std::string architecture = std::string("--gpu-architecture=") + (ptx ? "compute_" : "sm_") +
+                                   std::to_string(capability) +
+                                   (capability == kHopper && !ptx ? "a" : "");
   const char* options[] = {architecture.c_str(), "--std=c++17"};
   if (const int code = n.compile(program, 2, options); code != 0) {
     constexpr std::size_t kMostOfLog = 4000;

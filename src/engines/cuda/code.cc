@@ -77,6 +77,30 @@ __device__ inline float from_f16(f16 x) { return half_to_float(x.bits); }
 __device__ inline f16 to_f16(float x) { return {float_to_half(x)}; }
 __device__ inline float from_bf16(bf16 x) { return bfloat_to_float(x.bits); }
 __device__ inline bf16 to_bf16(float x) { return {float_to_bfloat(x)}; }
+// Conversions and rintf() take eight times as long as sums do: numbers near 2^23 have no bits for a
+// fraction. The integer nearest to x, the even one of two, of those from low to high, which have 22
+// bits at most; low where x is none.
+__device__ inline float nearest(float x, int low, int high) {
+  return fminf(fmaxf(x, (float)low), (float)high) + 12582912.0f - 12582912.0f;
+}
+__device__ inline int nearest_integer(float x, int low, int high) {
+  const float within = fminf(fmaxf(x, (float)low), (float)high);
+  return (int)(__float_as_uint(within + 12582912.0f) - 0x4b400000u);
+}
+// x - zero, of which either has 8 bits at most.
+__device__ inline float difference(u8 x, int zero) {
+  return __uint_as_float(0x4b000000u | x) - (float)(8388608 + zero);
+}
+__device__ inline float difference(i8 x, int zero) {
+  return __uint_as_float(0x4b000000u | (u8)(x ^ 0x80)) - (float)(8388736 + zero);
+}
+template <typename T> __device__ inline T relu(T x) { return x < 0 ? (T)0 : x; }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <> __device__ inline float relu<float>(float x) {
+  asm("max.NaN.f32 %0, %0, 0f00000000;" : "+f"(x));
+  return x;
+}
+#endif
 // A float of which the nearest number of 16 bits or fewer is that of x: rounded to odd.
 __device__ inline float to_odd(double x) {
   const float near = (float)x;

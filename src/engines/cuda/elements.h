@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engines/cuda/code.h"
@@ -22,6 +24,23 @@ class Elements {
   Elements(const Fused& fused, const Space& space, int width)
       : fused_(fused), space_(space), width_(width) {}
 
+  // Operands of which a step reads its elements at once, as w0, w1, ….
+  std::vector<std::size_t> vectors(const std::string& code) const {
+    std::vector<std::size_t> found;
+    for (std::size_t l = 0; l < fused_.leaves.size(); ++l) {
+      if (uses(code, l) && space_.strides[l].back() == 1 && width_ > 1) found.push_back(l);
+    }
+    return found;
+  }
+  // Whether an operand is the same along all axes but the last.
+  bool is_repeated(std::size_t leaf) const {
+    const Dims& strides = space_.strides[leaf];
+    return std::all_of(strides.begin(), strides.end() - 1,
+                       [](std::int64_t stride) { return stride == 0; });
+  }
+  // w0, w1, … of these are there already.
+  void give(std::vector<std::size_t> leaves) { given_ = std::move(leaves); }
+
   static std::string leaf_name(std::size_t leaf) { return fmt::format("x{}_", leaf); }
   static bool uses(const std::string& code, std::size_t leaf) {
     return code.find(leaf_name(leaf)) != std::string::npos;
@@ -32,7 +51,7 @@ class Elements {
   std::string places(const std::string& code, const Space& steps) const {
     std::string text;
     for (std::size_t l = 0; l < fused_.leaves.size(); ++l) {
-      if (!uses(code, l)) continue;
+      if (!uses(code, l) || is_given(l)) continue;
       text += fmt::format("const auto* b{0} = p{0} + ({1});\n", l, place(steps, l));
     }
     for (std::size_t r = 0; r < fused_.results.size(); ++r) {
@@ -45,7 +64,7 @@ class Elements {
   std::string loads(const std::string& code) const {
     std::string text;
     for (std::size_t l = 0; l < fused_.leaves.size(); ++l) {
-      if (!uses(code, l)) continue;
+      if (!uses(code, l) || is_given(l)) continue;
       const DType dtype = fused_.leaves[l].dtype;
       const std::int64_t inner = space_.strides[l].back();
       if (inner == 1 && width_ > 1) {
@@ -107,9 +126,14 @@ class Elements {
   }
 
  private:
+  bool is_given(std::size_t leaf) const {
+    return std::find(given_.begin(), given_.end(), leaf) != given_.end();
+  }
+
   const Fused& fused_;
   const Space& space_;
   int width_;
+  std::vector<std::size_t> given_;
 };
 
 inline std::vector<View> all_views(const Fused& fused) {

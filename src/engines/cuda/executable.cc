@@ -278,6 +278,7 @@ std::string CudaExecutable::key() const {
 PlanOptions CudaExecutable::plan_options() const {
   return {.has_cublas = options_.use_libraries && cublas_trouble().empty(),
           .has_cudnn = options_.use_libraries && cudnn_trouble().empty(),
+          .capability = device_facts(device_).capability,
           .generated = compiled_.generated,
           .unfused = compiled_.unfused};
 }

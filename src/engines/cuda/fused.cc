@@ -387,24 +387,54 @@ class Writer {
   std::string name(ValueId value, std::string& code) {
     if (const auto known = names_.find(value); known != names_.end()) return known->second;
     const NodeView node = graph_.node(graph_.producer(value));
-    const Lowering& lowering = *LoweringRegistry::get().find(node);
+    const NodeId quantising = quantised_before(node);
+    const NodeView read = quantising.valid() ? graph_.node(quantising) : node;
+    const Lowering& lowering = *LoweringRegistry::get().find(read);
     Names operands;
-    const std::size_t count = std::min(node.inputs().size(), lowering.operands);
+    const std::size_t count = std::min(read.inputs().size(), lowering.operands);
     for (std::size_t i = 0; i < count; ++i) {
       std::optional<std::size_t> first;
-      if (lowering.first_axis) first = lowering.first_axis(graph_, node, i);
-      operands.push_back(name_of(node, i, first, code));
+      if (lowering.first_axis) first = lowering.first_axis(graph_, read, i);
+      operands.push_back(name_of(read, i, first, code));
     }
     const std::string made = fmt::format("t{}_", next_++);
     const DType dtype = graph_.type(value).dtype();
-    const bool by_reciprocal = group_.kind == Group::Kind::kIntegers &&
-                               node.op() == "QuantizeLinear" && planner_.scalar(node.input(1));
-    const std::string expression = by_reciprocal ? quantised_by_reciprocal(graph_, node, operands)
-                                                 : lowering.expression(graph_, node, operands);
+    std::string expression;
+    if (quantising.valid()) {
+      expression =
+          requantised_by_reciprocal(graph_, read, operands, *planner_.scalar(node.input(1)));
+    } else if (is_by_reciprocal(node)) {
+      expression = quantised_by_reciprocal(graph_, node, operands);
+    } else {
+      expression = lowering.expression(graph_, node, operands);
+    }
     code += fmt::format("const {0} {1} = {2};\n", computed_type(dtype), made,
                         rounded(dtype, expression));
     names_[value] = made;
     return made;
+  }
+
+  bool is_by_reciprocal(const NodeView& node) const {
+    return group_.kind == Group::Kind::kIntegers && node.op() == "QuantizeLinear" &&
+           planner_.scalar(node.input(1));
+  }
+
+  // The member whose bytes a DequantizeLinear takes apart with the zero point that they got there;
+  // none where it is not so.
+  NodeId quantised_before(const NodeView& node) const {
+    if (node.op() != "DequantizeLinear") return {};
+    const NodeId id = graph_.producer(node.input(0));
+    if (!id.valid() || !members_.contains(id)) return {};
+    const NodeView quantising = graph_.node(id);
+    const auto zero_of = [&](const NodeView& of) {
+      return of.input(2).valid() ? planner_.scalar(of.input(2)) : std::optional<std::string>("0");
+    };
+    const DType dtype = graph_.type(node.input(0)).dtype();
+    const bool is_byte = dtype == DType::kInt8 || dtype == DType::kUInt8;
+    const bool same = zero_of(node) && zero_of(node) == zero_of(quantising);
+    return is_byte && is_by_reciprocal(quantising) && planner_.scalar(node.input(1)) && same
+               ? id
+               : NodeId{};
   }
 
   std::string name_of(const NodeView& node, std::size_t input, std::optional<std::size_t> first,

@@ -57,13 +57,46 @@ template <class P> __device__ inline const u8* find_terms(const u8* x, const Int
   }
 }
 
-template <class P, class Finish>
-__device__ inline void integer_sums(const u8* x, const u8* w, const Finish& finish) {
+// What a thread has of 16 rows and 8 columns.
+__device__ inline void put_sums(int* to, int pitch, const int* sums) {
+  *(Word2*)to = Word2{{sums[0], sums[1]}};
+  *(Word2*)(to + 8 * pitch) = Word2{{sums[2], sums[3]}};
+}
+// Four columns of some of `count` rows are finished; what several rows read is under way together.
+// sums_of(at): of row row_of(at).
+template <class P, int count, int distance, class Row, class Sums, class Columns, class Read,
+          class Finish>
+__device__ inline void finish_columns(int start, int n, const Row& row_of, const Sums& sums_of,
+                                      const Columns& columns, const Read& read,
+                                      const Finish& finish) {
+  enum { batch = 8 };
+  if (n >= P::n) return;
+  const decltype(columns(0)) of = columns(n);
+  for (int from = start; from < count; from += batch * distance) {
+    decltype(read(0, 0)) theirs[batch];
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      const int at = from + b * distance;
+      if (at < count && row_of(at) < P::m) theirs[b] = read(row_of(at), n);
+    }
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      const int at = from + b * distance;
+      if (at >= count || row_of(at) >= P::m) continue;
+      const Word4 v = sums_of(at);
+      finish(row_of(at), n, v.v, of, theirs[b]);
+    }
+  }
+}
+
+template <class P, class Columns, class Read, class Finish>
+__device__ inline void integer_sums(const u8* x, const u8* w, const Columns& columns,
+                                    const Read& read, const Finish& finish) {
   enum {
     bm = P::bm, bn = P::bn, bk = P::bk, pieces = bk / 16,
     threads = P::wm * P::wn * P::wk * 32, pitch = bk + kGap, stage_bytes = (bm + bn) * pitch,
     la = (bm * pieces + threads - 1) / threads, lb = (bn * pieces + threads - 1) / threads,
-    all = (P::k + 15) / 16, columns = (P::n + 7) / 8, steps = (all + pieces - 1) / pieces,
+    all = (P::k + 15) / 16, eights = (P::n + 7) / 8, steps = (all + pieces - 1) / pieces,
     mt = bm / P::wm / 16, nt = bn / P::wn / 8,
     rows_out = P::wm * 16, sum_pitch = bn + kSumGap,
     sum_bytes = P::wk * rows_out * sum_pitch * 4, ring_bytes = P::stages * stage_bytes,
@@ -107,7 +140,7 @@ __device__ inline void integer_sums(const u8* x, const u8* w, const Finish& fini
       const int eight = e / (8 * pieces), piece = e / 8 % pieces, n = e % 8;
       u8* const place = to + (bm + eight * 8 + n) * pitch + piece * 16;
       const int from_n = n0 / 8 + eight, from_k = step * pieces + piece;
-      if (from_n < columns && from_k < all) {
+      if (from_n < eights && from_k < all) {
         stage<16>(place, w + ((i64)(from_n * all + from_k) * 8 + n) * 16);
       } else {
         *(Word4*)place = Word4{{0, 0, 0, 0}};
@@ -158,21 +191,24 @@ __device__ inline void integer_sums(const u8* x, const u8* w, const Finish& fini
     __syncthreads();
 #pragma unroll
     for (int j = 0; j < nt; ++j)
-#pragma unroll
-      for (int c = 0; c < 4; c += 2)
-        *(Word2*)(out + (warp_k * rows_out + warp_m * 16 + g + c / 2 * 8) * sum_pitch +
-                  (warp_n * nt + j) * 8 + 2 * t) = Word2{{sums[i][j][c], sums[i][j][c + 1]}};
+      put_sums(out + (warp_k * rows_out + warp_m * 16 + g) * sum_pitch + (warp_n * nt + j) * 8 + 2 * t,
+               sum_pitch, sums[i][j]);
     __syncthreads();
-    for (int e = tid; e < rows_out * bn / 4; e += threads) {
-      const int at = e / (bn / 4), c = e % (bn / 4) * 4, n = n0 + c;
-      const int row = m0 + (at / 16 * mt + i) * 16 + at % 16;
-      if (row >= P::m || n >= P::n) continue;
-      Word4 v = *(const Word4*)(out + at * sum_pitch + c);
-      for (int s = 1; s < P::wk; ++s) {
-        const Word4 more = *(const Word4*)(out + (s * rows_out + at) * sum_pitch + c);
-        for (int j = 0; j < 4; ++j) v.v[j] += more.v[j];
-      }
-      finish(row, n, v.v);
+    auto row_of = [&](int at) { return m0 + (at / 16 * mt + i) * 16 + at % 16; };
+    // A thread keeps to its columns where the threads are so many.
+    enum { fours = bn / 4, distance = threads % fours == 0 ? threads / fours : rows_out };
+    for (int e = tid; e < (threads % fours == 0 ? threads : rows_out * fours); e += threads) {
+      const int c = e % fours * 4;
+      auto sums_of = [&](int at) {
+        Word4 v = *(const Word4*)(out + at * sum_pitch + c);
+#pragma unroll
+        for (int s = 1; s < P::wk; ++s) {
+          const Word4 more = *(const Word4*)(out + (s * rows_out + at) * sum_pitch + c);
+          for (int j = 0; j < 4; ++j) v.v[j] += more.v[j];
+        }
+        return v;
+      };
+      finish_columns<P, rows_out, distance>(e / fours, n0 + c, row_of, sums_of, columns, read, finish);
     }
   }
 }

@@ -8,10 +8,12 @@
 
 namespace xrt::cuda {
 
-// integer_sums<P>(x, w, finish), behind tensor_core_source(). Rows are positions of the result (or
-// rows of a matrix), columns its channels; the terms of a row are those bytes of `x` that its
-// window covers, channels last, and zeros of `x` where the window lies outside. `w` lies as
-// pack_integer_factor() has it. finish(row, column, sums) gets four neighbouring columns of a row.
+// integer_sums<P>(x, w, columns, read, finish), behind tensor_core_source(). Rows are positions of
+// the result (or rows of a matrix), columns its channels; the terms of a row are those bytes of `x`
+// that its window covers, channels last, and zeros of `x` where the window lies outside. `w` lies
+// as pack_integer_factor() has it. finish(row, column, sums, columns(column), read(row, column))
+// gets four neighbouring columns of a row; what columns() gives is kept for several rows, of which
+// read() is called before the first is finished.
 //
 // P: m, n, k: rows, columns, terms; x_signed, x_zero; unit: bytes of x that are copied at a time;
 // window: whether there is one, else a row's terms lie together; ih, iw, c, oh, ow, kh, kw, sh, sw,

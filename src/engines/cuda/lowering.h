@@ -73,6 +73,9 @@ void emit_product(Planner& planner, const Group& group);
 // QuantizeLinear's expression with a factor instead of a divisor: what lies close to the middle of
 // two steps may go to the other one.
 std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x);
+// The same, dequantised again with `scale` and the zero point that it has: no integer is made.
+std::string requantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x,
+                                      const std::string& scale);
 // What a value becomes as one of few bits: the node says what happens to those out of range.
 std::string narrowed(const NodeView& node, DType from, DType to, const std::string& value);
 // Of kAttentionOp (attention.h).

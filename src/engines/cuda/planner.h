@@ -26,6 +26,7 @@ inline constexpr unsigned kThreads = 256;
 
 struct PlanOptions {
   bool has_cublas = true, has_cudnn = true;
+  int capability = 0;  // 90 for 9.0
   // Nodes that are computed by generated kernels although there is a library for them.
   std::set<std::string> generated = {};
   // Convolutions and products behind which the library computes nothing.

@@ -27,6 +27,7 @@ extern unsigned standin_barriers;  // how many the running thread has passed
 #define blockDim standin_block_size
 
 inline void __syncthreads() { standin_barrier(); }
+inline void __syncwarp() { standin_barrier(); }  // all warps of a block call it alike
 // All threads of a block call it together, as the kernels do.
 template <typename T>
 T __shfl_sync(unsigned, T value, int lane) {

@@ -13,12 +13,14 @@
 #include "engines/cuda/integer_source.h"
 #include "engines/cuda/layouts.h"
 #include "engines/cuda/planner.h"
+#include "engines/cuda/warpgroup_source.h"
 
 namespace xrt::cuda {
 namespace {
 
-// Tiles that are compiled and timed.
-constexpr std::size_t kMostTiles = 6;
+// Tiles that are compiled and timed, of each kind of instruction; fewer of the older ones where
+// there are newer ones.
+constexpr std::size_t kMostTiles = 6, kMostOlderTiles = 3, kMostWarpgroupTiles = 5;
 // Columns that the sums come in.
 constexpr int kTogether = 4;
 
@@ -40,7 +42,19 @@ View padded_channels(Planner& planner, const View& x, std::int64_t padded) {
   return made;
 }
 
-// finish(row, n, sums): reads, computes and writes four neighbouring results.
+// What is read as vectors for four neighbouring results, as code of a function: `type name(…)`.
+struct Reading {
+  std::string fields, code, names;
+  void add(std::size_t leaf, std::string_view stored, int width, const std::string& at) {
+    const std::string type = fmt::format("Vec<{}, {}>", stored, width);
+    fields += fmt::format("{} w{}[{}];\n", type, leaf, kTogether / width);
+    code += fmt::format("made.w{0}[q] = *(const {1}*)(p{0} + ({2}));\n", leaf, type, at);
+  }
+};
+
+// columns(n): what four neighbouring columns need that is the same for all rows. read(row, n): what
+// else they read. finish(row, n, sums, columns(n), read(row, n)): computes and writes their
+// results.
 std::string finish_code(const Fused& fused, const std::vector<View>& views, std::int64_t columns) {
   const Space space =
       make_space(fused.dims, strides_of(views), axes_by_stride(fused.results.front().view));
@@ -49,14 +63,39 @@ std::string finish_code(const Fused& fused, const std::vector<View>& views, std:
   const Space steps = in_steps(space, width);
   std::string needed = fused.code;
   for (const Fused::Result& result : fused.results) needed += result.value;
+  const std::string loop = fmt::format(
+      "#pragma unroll\nfor (int q = 0; q < {0}; ++q) {{\nif (n + q * {1} >= {2}) break;\n",
+      kTogether / width, width, columns);
+
+  const bool by_column = space.dims.size() > 1 && space.dims.back() == columns;
+  std::string column, step;
+  if (by_column) {
+    const Space rows{{space.dims.begin(), space.dims.end() - 1}, {}, space.wide};
+    column = fmt::format("const unsigned c{} = (unsigned)n / {}u + q;\n", rows.dims.size(), width);
+    step = coordinates(rows, "row") + column;
+  } else {
+    step = fmt::format("const {0} i = (({0})row * {1}u + n) / {2}u + q;\n", steps.index_type(),
+                       columns, width) +
+           coordinates(steps, "i");
+  }
+  Elements one(fused, space, width);
+  Reading of_column, of_row;
+  std::string given;
+  for (const std::size_t leaf : one.vectors(needed)) {
+    const bool once = by_column && one.is_repeated(leaf);
+    (once ? of_column : of_row)
+        .add(leaf, stored_type(fused.leaves[leaf].dtype), width, place(steps, leaf));
+    given += fmt::format("const auto& w{0} = {1}.w{0}[q];\n", leaf, once ? "of" : "theirs");
+  }
+  one.give(one.vectors(needed));
   std::string text = fmt::format(
-      "auto finish = [&](int row, int n, const int* sums) {{\n"
-      "#pragma unroll\nfor (int q = 0; q < {0}; ++q) {{\n"
-      "if (n + q * {1} >= {2}) break;\n"
-      "const {3} i = (({3})row * {2}u + n) / {1}u + q;\n",
-      kTogether / width, width, columns, steps.index_type());
-  text += coordinates(steps, "i");
-  const Elements one(fused, space, width);
+      "struct Columns {{\n{}}};\nstruct Row {{\n{}}};\n"
+      "auto columns = [&](int n) {{\nColumns made;\n{}{}{}}}\nreturn made;\n}};\n"
+      "auto read = [&](int row, int n) {{\nRow made;\n{}{}{}}}\nreturn made;\n}};\n"
+      "auto finish = [&](int row, int n, const int* sums, const Columns& of, const Row& theirs) "
+      "{{\n",
+      of_column.fields, of_row.fields, loop, column, of_column.code, loop, step, of_row.code);
+  text += loop + step + given;
   text += one.places(needed, steps) + one.loads(needed) + one.declare_results();
   text += fmt::format(
       "#pragma unroll\nfor (int j = 0; j < {0}; ++j) {{\nconst int sum_ = sums[q * {0} + j];\n",
@@ -102,6 +141,7 @@ void emit_over_integers(Planner& planner, const Fused& fused, const NodeView& no
     columns = to.back();
     rows = element_count(to) / columns;
     terms = x.dims.back();
+    fact("c", terms);
   }
   // Sixteen bytes are read at a time where rows allow it: they must begin there, too.
   constexpr std::int64_t kBytes = 16;
@@ -122,18 +162,32 @@ void emit_over_integers(Planner& planner, const Fused& fused, const NodeView& no
   reads.push_back(w);
   std::vector<Planner::KernelWay> ways;
   const std::string finish = finish_code(fused, all_views(fused), columns);
-  for (const IntegerTile& tile : integer_tiles(rows, columns, terms)) {
-    if (ways.size() == kMostTiles) break;
+  const auto add_way = [&](const auto& tile, std::string_view sizes, std::string_view function) {
     const std::string body = fmt::format(
-        "struct P {{ enum {{ {0}bm = {1}, bn = {2}, wm = {3}, wn = {4}, wk = {5}, bk = {6}, "
-        "stages = {7} }}; }};\n{8}integer_sums<P>((const u8*)p{9}, (const u8*)p{10}, finish);\n",
-        facts, tile.bm, tile.bn, tile.wm, tile.wn, tile.wk, tile.bk, tile.stages, finish,
-        fused.leaves.size(), fused.leaves.size() + 1);
+        "struct P {{ enum {{ {}bm = {}, bn = {}, bk = {}, stages = {}, {} }}; }};\n"
+        "{}{}<P>((const u8*)p{}, (const u8*)p{}, columns, read, finish);\n",
+        facts, tile.bm, tile.bn, tile.bk, tile.stages, sizes, finish, function, fused.leaves.size(),
+        fused.leaves.size() + 1);
     const std::int64_t blocks =
         (rows + tile.bm - 1) / tile.bm * ((columns + tile.bn - 1) / tile.bn);
     ways.push_back({{static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(tile.threads()),
                      static_cast<unsigned>(tile.shared_bytes())},
                     body});
+  };
+  const bool by_warpgroups = unit == 16 && has_warpgroups(planner.options().capability);
+  if (by_warpgroups) {
+    planner.define_code(warpgroup_source());
+    for (const WarpgroupTile& tile : warpgroup_tiles(rows, columns, terms)) {
+      if (ways.size() == kMostWarpgroupTiles) break;
+      planner.define_code(warpgroup_core(tile.bn, x.dtype == DType::kInt8));
+      add_way(tile, fmt::format("groups = {}", tile.groups), "warpgroup_sums");
+    }
+  }
+  const std::size_t most = ways.size() + (by_warpgroups ? kMostOlderTiles : kMostTiles);
+  for (const IntegerTile& tile : integer_tiles(rows, columns, terms)) {
+    if (ways.size() == most) break;
+    add_way(tile, fmt::format("wm = {}, wn = {}, wk = {}", tile.wm, tile.wn, tile.wk),
+            "integer_sums");
   }
   planner.kernel(fused.what, ways, std::move(reads), result_views(fused));
 }

@@ -56,7 +56,7 @@ struct Formula {
 };
 
 constexpr Formula kFormulas[] = {
-    {.op = "Relu", .text = "{0} < 0 ? ({3})0 : {0}", .floats = false},
+    {.op = "Relu", .text = "relu(({3}){0})", .floats = false},
     {.op = "Neg", .text = "-{0}", .floats = false},
     {.op = "Abs", .text = "{0} < 0 ? -{0} : {0} + ({3})0", .floats = false},
     {.op = "Sign", .text = "{0} > 0 ? ({3})1 : {0} < 0 ? ({3})-1 : {0} + ({3})0", .floats = false},

@@ -50,12 +50,24 @@ Support supports_quantize(const GraphView& graph, const NodeView& node) {
 bool has_zero(const Names& x) { return x.size() > 2 && !x[2].empty(); }
 
 std::string dequantize(const GraphView& graph, const NodeView& node, const Names& x) {
-  if (!has_zero(x)) return fmt::format("(float){} * {}", x[0], x[1]);
   const DType from = graph.type(node.input(0)).dtype();
+  if (is_integer(from) && bit_width(from) <= 8) {
+    return fmt::format("difference({}, {}) * {}", x[0], has_zero(x) ? x[2] : "0", x[1]);
+  }
+  if (!has_zero(x)) return fmt::format("(float){} * {}", x[0], x[1]);
   if (is_floating(from)) return fmt::format("({} - {}) * {}", x[0], x[2], x[1]);
   const bool is_wide = from == DType::kInt32;
   return fmt::format("(float)(({0}){1} - ({0}){2}) * {3}", is_wide ? "i64" : "int", x[0], x[2],
                      x[1]);
+}
+
+// "quotient, low, high": what the number without its zero point is.
+std::string within_range(DType to, const std::string& quotient, const std::string& zero) {
+  const bool is_signed = is_signed_integer(to);
+  const int bits = bit_width(to);
+  const std::int64_t low = is_signed ? -(std::int64_t{1} << (bits - 1)) : 0;
+  const std::int64_t high = (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  return fmt::format("{0}, {1} - (int){3}, {2} - (int){3}", quotient, low, high, zero);
 }
 
 std::string quantised(const GraphView& graph, const NodeView& node, const Names& x,
@@ -65,12 +77,8 @@ std::string quantised(const GraphView& graph, const NodeView& node, const Names&
     const std::string shift = has_zero(x) ? fmt::format(" + {}", x[2]) : "";
     return narrowed(node, DType::kFloat32, to, quotient + shift);
   }
-  const bool is_signed = is_signed_integer(to);
-  const int bits = bit_width(to);
-  const std::int64_t low = is_signed ? -(std::int64_t{1} << (bits - 1)) : 0;
-  const std::int64_t high = (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
-  const std::string zero = has_zero(x) ? fmt::format(" + (float){}", x[2]) : "";
-  return fmt::format("fminf(fmaxf(rintf({}){}, {}.0f), {}.0f)", quotient, zero, low, high);
+  const std::string zero = has_zero(x) ? x[2] : "0";
+  return fmt::format("nearest_integer({}) + (int){}", within_range(to, quotient, zero), zero);
 }
 
 std::string quantize(const GraphView& graph, const NodeView& node, const Names& x) {
@@ -92,6 +100,14 @@ std::optional<std::size_t> parameter_axis(const GraphView& graph, const NodeView
 
 std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x) {
   return quantised(graph, node, x, fmt::format("{} * (1.0f / {})", x[0], x[1]));
+}
+
+std::string requantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x,
+                                      const std::string& scale) {
+  const std::string quotient = fmt::format("{} * (1.0f / {})", x[0], x[1]);
+  const DType to = graph.type(node.output(0)).dtype();
+  return fmt::format("nearest({}) * {}", within_range(to, quotient, has_zero(x) ? x[2] : "0"),
+                     scale);
 }
 
 void add_quantized(LoweringRegistry& registry) {
