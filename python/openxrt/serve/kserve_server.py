@@ -8,6 +8,8 @@ import logging
 import os
 import re
 import resource
+import signal
+import socket
 import struct
 import threading
 import time
@@ -21,14 +23,18 @@ import grpc
 import kserve
 import numpy as np
 import orjson
+import uvicorn
 from fastapi.exceptions import RequestValidationError
-from kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER
+from kserve.constants.constants import (
+    FASTAPI_APP_IMPORT_STRING,
+    INFERENCE_CONTENT_LENGTH_HEADER,
+)
 from kserve.errors import InferenceError, InvalidInput, ModelNotFound, ModelNotReady
+from kserve.logging import configure_logging
 from kserve.model_server import app
 from kserve.protocol.dataplane import DataPlane
 from kserve.protocol.grpc import grpc_predict_v2_pb2, grpc_predict_v2_pb2_grpc
 from kserve.protocol.grpc.interceptors import ExceptionToStatusInterceptor
-from kserve.protocol.grpc.server import GRPCServer
 from kserve.protocol.grpc.servicer import InferenceServicer
 from kserve.protocol.infer_type import (
     InferInput,
@@ -37,6 +43,8 @@ from kserve.protocol.infer_type import (
     InferResponse,
     deserialize_bytes_tensor,
 )
+from kserve.protocol.model_repository_extension import ModelRepositoryExtension
+from kserve.protocol.rest.server import RESTServer
 from kserve.protocol.rest.v2_datamodels import InferenceRequest
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -303,66 +311,58 @@ class RpcErrors(ExceptionToStatusInterceptor):
         await super().handle_exception(ex, request_or_iterator, context, method_name)
 
 
-class _GrpcServer(GRPCServer):
-    """KServe's gRPC server with an address and interceptors of ours."""
+class _HttpServer(uvicorn.Server):
+    """HTTP, and gRPC with it: both end at once, in the same time.
 
-    def __init__(
-        self, address: str, port: int, max_request_bytes: int, server: kserve.ModelServer
-    ) -> None:
-        super().__init__(
-            port, server.dataplane, server.model_repository_extension, {}, server.grace_period
-        )
-        self._address = f"{address}:{port}"
-        self._options = [
-            ("grpc.max_receive_message_length", max_request_bytes),
-            ("grpc.max_send_message_length", -1),
-        ]
+    Args:
+        config: of HTTP.
+        rpc: the server of gRPC.
+    """
 
-    async def start(self, max_workers: int) -> None:
-        """Serves until it is stopped."""
-        del max_workers  # of handlers that are no coroutines, which there are not
-        self._server = grpc.aio.server(interceptors=[RpcErrors()], options=self._options)
-        grpc_predict_v2_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(
-            InferenceServicer(self._data_plane, self._model_repository_extension), self._server
-        )
-        self._server.add_insecure_port(self._address)
-        await self._server.start()
-        await self._server.wait_for_termination()
+    def __init__(self, config: uvicorn.Config, rpc: grpc.aio.Server) -> None:
+        super().__init__(config)
+        self._rpc = rpc
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens."""
+        await self._rpc.start()
+        await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens no more, and waits for requests under way."""
+        grace = self.config.timeout_graceful_shutdown
+        await asyncio.gather(super().shutdown(sockets), self._rpc.stop(grace))
 
 
-class _Server(kserve.ModelServer):
-    """KServe's server, which listens on one address."""
+async def _serve(
+    repository: KServeRepository, host: str, port: int, drain_s: int, max_request_bytes: int
+) -> None:
+    """KServe's endpoints on one address, until the process gets SIGTERM or SIGINT."""
+    endpoints = _DataPlane(repository), ModelRepositoryExtension(repository)
+    app.add_middleware(HttpLimits, max_request_bytes=max_request_bytes)
+    # FastAPI's own errors have another form than the protocol's.
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, _no_request)
+    app.add_exception_handler(HTTPException, _http_error)
+    rest = RESTServer(FASTAPI_APP_IMPORT_STRING, *endpoints, port, grace_period=drain_s)
+    rest.create_application()
+    rest.config.host = host
 
-    def __init__(
-        self,
-        repository: KServeRepository,
-        host: str,
-        port: int,
-        drain_s: int,
-        max_request_bytes: int,
-    ) -> None:
-        super().__init__(
-            http_port=port,
-            registered_models=repository,
-            enable_grpc=False,
-            enable_latency_logging=False,
-            grace_period=drain_s,
-        )
-        self._host = host
-        self.dataplane = _DataPlane(model_registry=repository)
-        address = f"[{host}]" if ":" in host else host
-        # stop() of KServe ends it.
-        self._grpc_server = _GrpcServer(address, port + 1, max_request_bytes, self)
-        self.servers.append(self._grpc_server.start(1))
-        app.add_middleware(HttpLimits, max_request_bytes=max_request_bytes)
-        # FastAPI's own errors have another form than the protocol's.
-        app.add_exception_handler(Refused, _refused)
-        app.add_exception_handler(RequestValidationError, _no_request)
-        app.add_exception_handler(HTTPException, _http_error)
+    options = [
+        ("grpc.max_receive_message_length", max_request_bytes),
+        ("grpc.max_send_message_length", -1),
+    ]
+    rpc = grpc.aio.server(interceptors=[RpcErrors()], options=options)
+    grpc_predict_v2_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(
+        InferenceServicer(*endpoints), rpc
+    )
+    rpc.add_insecure_port(f"[{host}]:{port + 1}" if ":" in host else f"{host}:{port + 1}")
 
-    async def _serve(self) -> None:
-        self._rest_server.config.host = self._host
-        await super()._serve()
+    server = _HttpServer(rest.config, rpc)
+    # uvicorn takes signals while it serves, and then raises them again for who had them before.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, server.handle_exit)
+    await server.serve()
 
 
 def serve(
@@ -388,12 +388,12 @@ def serve(
         poll_s: seconds between two looks at the folder.
     """
     configure()
+    configure_logging()
     # Its clients are its descriptors.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     repository = KServeRepository(folder, exit_on_error)
     repository.load_models()
-    server = _Server(repository, host, port, drain_s, max_request_bytes)
     ended = threading.Event()
 
     def follow() -> None:
@@ -403,7 +403,7 @@ def serve(
     follower = threading.Thread(target=follow, name="xrt-serve-follow", daemon=True)
     follower.start()
     try:
-        server.start([])  # the repository has the models, ready or not
+        asyncio.run(_serve(repository, host, port, drain_s, max_request_bytes))
     finally:
         ended.set()
         follower.join()
