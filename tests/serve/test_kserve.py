@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-from serving import WEIGHTS, KServeProcess, linear_model
+from serving import WEIGHTS, KServeProcess, linear_model, slow_model
 
 # Its messages of gRPC have the names of tritonclient's: one process cannot import both.
 if find_spec("kserve") is None:
@@ -136,3 +138,62 @@ def test_a_model_is_replaced(served: KServeProcess, models: Path) -> None:
             return
         time.sleep(0.1)
     raise AssertionError(f"still {first}")
+
+
+def test_requests_under_way_finish_and_new_ones_are_refused(tmp_path: Path) -> None:
+    slow_model(tmp_path / "models" / "slow.onnx")
+    running = KServeProcess(tmp_path / "models")
+    address = f"127.0.0.1:{running.port + 1}"
+    n = [2560, 2560]  # seconds
+    try:
+        with grpc.InferenceServerClient(address) as client, ThreadPoolExecutor(2) as threads:
+            given = grpc.InferInput("n", [2], "INT64")
+            given.set_data_from_numpy(np.array(n))
+            over_grpc = threads.submit(client.infer, "slow", [given])
+            over_http = threads.submit(
+                running.infer, "slow", name="n", datatype="INT64", shape=[2], data=n
+            )
+            time.sleep(0.3)
+            assert not over_grpc.done()
+            assert not over_http.done()
+            running.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            assert not over_grpc.done()
+            for port in (running.port, running.port + 1):
+                with pytest.raises(OSError), socket.create_connection(("127.0.0.1", port)):
+                    pass
+            np.testing.assert_allclose(over_grpc.result().as_numpy("y"), n[0], rtol=1e-3)
+            status, answer = over_http.result()
+            assert status == 200
+            np.testing.assert_allclose(answer["outputs"][0]["data"], n[0], rtol=1e-3)
+        assert running.process.wait(60) == 0
+    finally:
+        running.process.kill()
+
+
+def test_a_stop_takes_no_longer_than_it_may(tmp_path: Path) -> None:
+    """HTTP and gRPC end in the same time, not one after the other."""
+    slow_model(tmp_path / "models" / "slow.onnx")
+    running = KServeProcess(tmp_path / "models", "--drain", "2")
+    try:
+        # A client that sends no more of its request than this keeps HTTP for the whole time.
+        head = b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", running.port)) as waiting:
+            waiting.sendall(head)
+            time.sleep(0.3)
+            running.process.send_signal(signal.SIGTERM)
+            begin = time.monotonic()
+            time.sleep(1)
+            with pytest.raises(OSError), socket.create_connection(("127.0.0.1", running.port + 1)):
+                pass
+            assert running.process.wait(60) == 0
+            assert time.monotonic() - begin < 4
+    finally:
+        running.process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_a_signal(models: Path, number: signal.Signals) -> None:
+    running = KServeProcess(models)
+    running.process.send_signal(number)
+    assert running.process.wait(60) == 0
