@@ -19,6 +19,7 @@ class LoadOptions(TypedDict, total=False):
     engine: str | Sequence[str]
     device: str
     strict: bool
+    devices: str | Sequence[str]
     num_threads: int
     streams: int
     max_queue: int
@@ -57,6 +58,7 @@ def load(
     device: str = "cpu",
     *,
     strict: bool = False,
+    devices: str | Sequence[str] = (),
     num_threads: int = 0,
     streams: int = 0,
     max_queue: int = 64,
@@ -105,6 +107,8 @@ def load(
             there, and results stay there if an input does.
         strict: Only the listed engines may run nodes: a node that they refuse is an error with
             every reason.
+        devices: Devices that share the rows of each run, instead of `device`: "cuda:0,cuda:1".
+            Each has the model; inputs and results lie on the host.
         num_threads: Threads of all engines together, at most the process's budget; 0: the budget.
         streams: Runs that take place at once, each with its part of the threads; weights are
             shared. 0: each run has all of num_threads, and as many submitted runs take place at
@@ -182,6 +186,7 @@ def load(
             "engine": engine,
             "device": device,
             "strict": strict,
+            "devices": devices,
             "num_threads": num_threads,
             "streams": streams,
             "max_queue": max_queue,

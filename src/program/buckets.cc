@@ -2,65 +2,21 @@
 #include "program/buckets.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
 #include "device/caller_stream.h"
 #include "passes/row_wise.h"
+#include "program/rows.h"
 #include "xrt/error.h"
 
 namespace xrt {
 namespace {
 
-// A tensor as `outer` pieces of rows of `row_bytes` each, along an axis.
-struct RowLayout {
-  std::size_t outer = 1, row_bytes = 0;
-};
-
-RowLayout row_layout(const Tensor& tensor, std::size_t axis) {
-  RowLayout layout;
-  std::int64_t row = 1;
-  for (std::size_t d = 0; d < tensor.rank(); ++d) {
-    if (d < axis) layout.outer *= static_cast<std::size_t>(tensor.dims()[d]);
-    if (d > axis) row *= tensor.dims()[d];
-  }
-  layout.row_bytes = byte_count(tensor.dtype(), Dims{row});
-  return layout;
-}
-
-// Bytes of one tensor to another one; each lies on the host or on a device.
-void copy_bytes(const Tensor& from, std::size_t from_at, Tensor& to, std::size_t to_at,
-                std::size_t bytes) {
-  if (bytes == 0) return;
-  const auto* source = static_cast<const std::byte*>(from.raw()) + from_at;
-  auto* target = static_cast<std::byte*>(to.raw()) + to_at;
-  if (from.on_host() && to.on_host()) {
-    std::memcpy(target, source, bytes);
-    return;
-  }
-  const auto as_bytes = [&](const std::byte* data, Device device) {
-    return Tensor::wrap(DType::kUInt8, {static_cast<std::int64_t>(bytes)},
-                        const_cast<std::byte*>(data), nullptr, device);
-  };
-  Tensor written = as_bytes(target, to.device());
-  copy_elements(as_bytes(source, from.device()), written);
-}
-
 // What the caller has queued on a device is done before its memory is copied by the host's order.
 void wait_for_caller(const Tensor& tensor) {
   CallerStream* stream = CallerStream::current();
   if (!tensor.on_host() && stream != nullptr) stream->wait();
-}
-
-// Copies the first `rows` rows of each piece; the target has at least as many.
-void copy_rows(const Tensor& from, Tensor& to, std::size_t axis, std::size_t rows) {
-  const RowLayout layout = row_layout(from, axis);
-  const std::size_t from_piece = static_cast<std::size_t>(from.dims()[axis]) * layout.row_bytes;
-  const std::size_t to_piece = static_cast<std::size_t>(to.dims()[axis]) * layout.row_bytes;
-  for (std::size_t i = 0; i < layout.outer; ++i) {
-    copy_bytes(from, i * from_piece, to, i * to_piece, rows * layout.row_bytes);
-  }
 }
 
 Tensor padded(const Tensor& tensor, std::size_t axis, std::int64_t size) {
@@ -70,7 +26,7 @@ Tensor padded(const Tensor& tensor, std::size_t axis, std::int64_t size) {
   const auto wanted = static_cast<std::size_t>(size);
   dims[axis] = size;
   Tensor result = Tensor::allocate(tensor.dtype(), std::move(dims), tensor.device());
-  copy_rows(tensor, result, axis, rows);
+  copy_rows(tensor, result, axis, 0, static_cast<std::int64_t>(rows));
   const RowLayout layout = row_layout(result, axis);
   for (std::size_t i = 0; i < layout.outer; ++i) {
     // The last row, then as many as there are of it already.
@@ -87,20 +43,14 @@ Tensor padded(const Tensor& tensor, std::size_t axis, std::int64_t size) {
 
 // The first `size` rows. On a device nothing is moved where they lie together.
 Tensor first_rows(const Tensor& whole, std::size_t axis, std::int64_t size) {
+  if (!whole.on_host() && row_layout(whole, axis).outer == 1) return rows_of(whole, axis, 0, size);
+  wait_for_caller(whole);
   Dims dims = whole.dims();
   dims[axis] = size;
-  if (!whole.on_host() && row_layout(whole, axis).outer == 1) {
-    return Tensor::wrap(whole.dtype(), std::move(dims), const_cast<void*>(whole.raw()),
-                        std::make_shared<const Tensor>(whole), whole.device());
-  }
-  wait_for_caller(whole);
   Tensor own = Tensor::allocate(whole.dtype(), std::move(dims), whole.device());
-  copy_rows(whole, own, axis, static_cast<std::size_t>(size));
+  copy_rows(whole, own, axis, 0, size);
   return own;
 }
-
-// Whether rows can be copied by their bytes.
-bool has_whole_bytes(DType dtype) { return dtype != DType::kString && bit_width(dtype) >= 8; }
 
 }  // namespace
 

@@ -34,6 +34,7 @@
 #include "program/request_queue.h"
 #include "program/served_plan.h"
 #include "program/sized_plans.h"
+#include "program/split_program.h"
 #include "registry/engine_names.h"
 #include "registry/engine_options.h"
 #include "registry/isolation_choice.h"
@@ -251,6 +252,7 @@ class ProgramImpl final : public Program {
   std::vector<LaunchEvent> profile() const override { return profiler_.events(); }
   std::vector<LaunchEvent> take_profile() override { return profiler_.take(); }
   std::string graph_text() const override { return print(*graph_->get()); }
+  std::shared_ptr<const Graph> graph() const { return graph_->get(); }
 
  private:
   void check_counts(std::span<const Data> inputs, const std::vector<Data>& outputs) const {
@@ -476,11 +478,20 @@ std::shared_ptr<Program> from_cache(std::unique_ptr<PlanCache>& cache,
   return nullptr;
 }
 
+// Of a program without use_int8.
+std::shared_ptr<const Graph> graph_of(const Program& program) {
+  return dynamic_cast<const ProgramImpl&>(program).graph();
+}
+
 }  // namespace
 
 Program::~Program() = default;
 
 std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& options) {
+  if (!options.devices.empty()) {
+    const auto on_one = [&](const ProgramOptions& one) { return compile(Graph(graph), one); };
+    return make_split_program(options, on_one, graph_of);
+  }
   load_op_path();
   ProgramOptions own = settled(options);
   const LoadScope scope(own);
@@ -490,6 +501,10 @@ std::shared_ptr<Program> Program::compile(Graph graph, const ProgramOptions& opt
 
 std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
                                        const ProgramOptions& given) {
+  if (!given.devices.empty()) {
+    const auto on_one = [&](const ProgramOptions& one) { return load(path, one); };
+    return make_split_program(given, on_one, graph_of);
+  }
   load_op_path();
   const ProgramOptions options = settled(given);
   const LoadScope scope(options);
@@ -509,6 +524,10 @@ std::shared_ptr<Program> Program::load(const std::filesystem::path& path,
 
 std::shared_ptr<Program> Program::load_bytes(std::string_view onnx_bytes,
                                              const ProgramOptions& given) {
+  if (!given.devices.empty()) {
+    const auto on_one = [&](const ProgramOptions& one) { return load_bytes(onnx_bytes, one); };
+    return make_split_program(given, on_one, graph_of);
+  }
   load_op_path();
   const ProgramOptions options = settled(given);
   const LoadScope scope(options);

@@ -47,7 +47,6 @@ struct Options {
   PlacementOptions placement;
   DataOptions data;
   std::string batch, scores, compare, json, text;
-  std::vector<std::string> devices;
   std::filesystem::path table;
   std::vector<int> top = {1};
   bool int8 = false;
@@ -106,12 +105,17 @@ class Int8Model {
   TemporaryFolder folder_;
 };
 
+const std::vector<std::string>& devices_given(const Options& options) {
+  return options.placement.program.devices;
+}
+
 // The model on each device, one program each.
 std::vector<Loaded> load_on_devices(const Options& options, const std::string& model,
                                     ProgramOptions program) {
   std::vector<Loaded> loaded;
-  if (options.devices.empty()) loaded.push_back(load_program(model, program));
-  for (const std::string& device : options.devices) {
+  program.devices.clear();  // they take turns with the batches
+  if (devices_given(options).empty()) loaded.push_back(load_program(model, program));
+  for (const std::string& device : devices_given(options)) {
     program.device = device;
     loaded.push_back(load_program(model, program));
   }
@@ -119,7 +123,7 @@ std::vector<Loaded> load_on_devices(const Options& options, const std::string& m
 }
 
 void check_devices(const Options& options) {
-  const std::vector<std::string>& devices = options.devices;
+  const std::vector<std::string>& devices = devices_given(options);
   if (!devices.empty() && options.placement.program.device != ProgramOptions().device) {
     throw UsageError("--device and --devices: one of them");
   }
@@ -131,7 +135,8 @@ void check_devices(const Options& options) {
 }
 
 Loaded load_reference(const Options& options, ProgramOptions program) {
-  if (!options.devices.empty()) program.device = options.devices.front();
+  program.devices.clear();
+  if (!devices_given(options).empty()) program.device = devices_given(options).front();
   if (options.compare == "f32") {
     program.precision = Precision::kF32;
     return load_program(options.model, program);
@@ -162,7 +167,7 @@ std::vector<Confused> confused(const Evaluation& done) {
 }
 
 std::vector<std::string> devices_of(const Options& options) {
-  if (!options.devices.empty()) return options.devices;
+  if (!devices_given(options).empty()) return devices_given(options);
   return {options.placement.program.device};
 }
 
@@ -416,10 +421,6 @@ void add_eval(CLI::App& app, Command& chosen) {
                   "samples of one run, or max: the largest power of 2 that fits; else what the "
                   "model declares, or 1")
       ->type_name("N|max");
-  sub->add_option("--devices", options->devices,
-                  "devices that share the batches: cuda:0,cuda:1; each has the model")
-      ->delimiter(',')
-      ->type_name("D,...");
   sub->add_option("--scores", options->scores,
                   "the output with a score per class, where there are several")
       ->type_name("NAME");

@@ -45,6 +45,7 @@ def standins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "LD_LIBRARY_PATH": os.pathsep.join(libraries),
         "XRT_NVRTC": str(files["nvrtc.cc"]),
         "CUDA_STANDIN": "1",
+        "XRT_STANDIN_DEVICES": "2",
     }
 
 
