@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`devices`: what is refused when a model is loaded. Runs on two devices: tests/engines/cuda/checks."""
+"""`devices`: an engine in Python that says that it drives two. tests/engines/cuda/checks has those
+of the CUDA engine."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +13,12 @@ from small_models import make_model, tensor
 
 FLOAT = TensorProto.FLOAT
 TWO = ["cpu", "far:7"]
+WITH_NATIVE = {"engine": ["devices_relu", "native"]}
 
 
 class Relu:
+    """An engine of one op."""
+
     def supports(self, node: openxrt.NodeView) -> bool | str:
         return node.op == "Relu" or f"{node.op} is not written"
 
@@ -59,7 +63,11 @@ def test_devices_share_rows() -> None:
         (relu(["n", 3]), {"device": "far:7"}, "device and devices: one of them"),
         (relu([4, 3]), {}, "no input begins with an open dimension that has a name"),
         (relu(["n", 3], "Softmax", axis=0), {"engine": ["devices_relu", "native"]}, "Softmax"),
-        (relu(["n", 3], "ReduceMax", keepdims=0), {"engine": ["devices_relu", "native"]}, "ReduceMax"),
+        (
+            relu(["n", 3], "ReduceMax", keepdims=0),
+            {"engine": ["devices_relu", "native"]},
+            "ReduceMax",
+        ),
         (relu(["n", 3]), {"use_int8": True, "int8_calibration": 2}, "not with use_int8"),
         (relu(["n", 3]), {"devices": ["cpu", "far:9"]}, "far:9"),
     ],

@@ -35,8 +35,7 @@ def network() -> onnx.ModelProto:
         node("Softmax", "a", "y", axis=1),
         node("Transpose", "a", "t", perm=[1, 0]),
     ]
-    made = model(nodes, {"x": (FLOAT, ("n", 5)), "scale": (FLOAT, (5,))}, ["y", "t"], {})
-    return made
+    return model(nodes, {"x": (FLOAT, ("n", 5)), "scale": (FLOAT, (5,))}, ["y", "t"], {})
 
 
 def feed(rows: int) -> dict[str, np.ndarray]:
@@ -62,7 +61,9 @@ def test_rows_are_shared_and_keep_their_order(rows: int, tmp_path: Path) -> None
     given = feed(rows)
     for got, want in zip(program.run(given).values(), expected(given), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-    assert any("cuda:0, cuda:1 share the rows of 'n'" in note for note in program.explain()["notes"])
+    assert any(
+        "cuda:0, cuda:1 share the rows of 'n'" in note for note in program.explain()["notes"]
+    )
 
 
 @needs_two
@@ -79,7 +80,7 @@ def test_submitted_runs(tmp_path: Path) -> None:
 def test_a_failing_device_is_named(tmp_path: Path) -> None:
     program = load(network(), tmp_path, **BOTH)
     wrong = feed(ROWS) | {"scale": np.ones(4, np.float32)}
-    with pytest.raises(openxrt.Error, match="device cuda:0: .*'scale'"):
+    with pytest.raises(openxrt.Error, match=r"device cuda:0: .*'scale'"):
         program.run(wrong)
     given = feed(ROWS)
     np.testing.assert_allclose(program.run(given)["y"], expected(given)[0], rtol=1e-5)

@@ -64,8 +64,8 @@ def in_float(made: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndar
 
 
 def check_bytes(made: onnx.ModelProto, tmp_path: Path, products: int, wide: int = 0) -> None:
-    """So many products of bytes, of which `wide` are copied 16 bytes at a time; of their results few
-    go to the neighbouring step."""
+    """So many products of bytes, of which `wide` are copied 16 bytes at a time; of their results
+    few go to the neighbouring step."""
     folder = tmp_path / "sources"
     # On stand-ins, which are slow, tiles are not timed.
     options = {"source_dir": str(folder), "measure": "false" if STANDIN else "true"}
