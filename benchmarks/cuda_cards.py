@@ -153,10 +153,11 @@ def page(facts: dict[str, Any]) -> list[str]:
         "| --- |" + " --- |" * (len(counts) + 1),
     ]
     for what, rates in facts["rates"].items():
+        if len(rates) < len(counts):
+            continue  # not all are measured yet
         told = " | ".join(f"{r:.0f}" for r in rates)
-        lines.append(
-            f"| {what} | {told} | " + ", ".join(f"{r / rates[0]:.2f}" for r in rates[1:]) + " |"
-        )
+        ratios = ", ".join(f"{r / rates[0]:.2f}" for r in rates[1:])
+        lines.append(f"| {what} | {told} | {ratios} |")
     return lines
 
 
@@ -164,6 +165,7 @@ def main() -> None:
     """All rates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="docs/gpu/cards.json and cards.md")
+    parser.add_argument("--ways", default=f"{OURS},{PEER}", help="of the training step")
     arguments = parser.parse_args()
     counts = [n for n in (1, 2, 4, 8) if n <= torch.cuda.device_count()]
     if len(counts) < 2:
@@ -173,19 +175,19 @@ def main() -> None:
     def add(what: str, found: float) -> None:
         rates.setdefault(what, []).append(found)
         print(f"{what}: {found:.0f} pictures a second", flush=True)
+        facts = {**made_by(), "cards": counts, "rates": rates}
+        facts["command"] = facts["command"].replace("bench cuda", "bench cuda_cards")
+        if arguments.write:
+            write("cards", facts, page(facts))
 
     with tempfile.TemporaryDirectory() as folder:
         path = export(Path(folder))
         for cards in counts:
             add("inference, host", from_host(path, cards))
             add("inference, on the cards", on_cards(path, cards))
-    for way in (OURS, PEER):
+    for way in arguments.ways.split(","):
         for cards in counts:
             add(f"training step, {way}", training(cards, way))
-    facts = {**made_by(), "cards": counts, "rates": rates}
-    facts["command"] = facts["command"].replace("bench cuda", "bench cuda_cards")
-    if arguments.write:
-        write("cards", facts, page(facts))
 
 
 if __name__ == "__main__":
