@@ -110,6 +110,7 @@ class SplitProgram final : public Program {
     whole.resize(this->outputs().size());
     allocate(whole, rows);
     std::vector<std::vector<Data>> parts;
+    parts.reserve(shares.size());
     for (const Share& share : shares) parts.push_back(parts_of(whole, axes_.outputs, share));
     std::vector<Request> others;
     std::exception_ptr failure;

@@ -119,7 +119,7 @@ def test_load_has_the_option(option: Option, graph: openxrt.Graph, tmp_path: Pat
         "integer": 2 if option.most else 1 << 20,
         "number": 0.5,
         "path": tmp_path / "folder",
-        "list": ["native"],
+        "list": ["cpu" if option.name == "devices" else "native"],
         "map": None,
         "text": "cpu",
         "word": option.words and option.words[0],

@@ -234,7 +234,8 @@ double clocks(const WarpgroupTile& t, std::int64_t m, std::int64_t n, std::int64
                                static_cast<double>(t.bm) * t.bn * t.bk / kMultiplied);
   const double end = 600 + static_cast<double>(t.bm) * t.bn / 8;
   const double wait = std::max(800.0 / (t.stages - 1), step);
-  const double registers = t.threads() * (t.bm / t.groups / 64.0 * t.bn / 2 + 64.0);
+  const double sums = static_cast<double>(t.bm) * t.bn / t.threads();
+  const double registers = t.threads() * (sums + 64.0);
   const double together = std::max(
       1.0, std::min({std::floor(kSharedMemory / (t.shared_bytes() + 1024)),
                      std::floor(kRegisters / registers), std::ceil(blocks / kProcessors)}));
