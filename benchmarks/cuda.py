@@ -485,7 +485,7 @@ def layers_of_bert(count: int, width: int = 768, heads: int = 12) -> onnx.ModelP
 def made_by() -> dict[str, Any]:
     """The command and what it ran with."""
     return {
-        "command": " ".join(["./dev bench cuda", *sys.argv[1:]]),
+        "command": " ".join([f"./dev bench {Path(sys.argv[0]).stem}", *sys.argv[1:]]),
         "device": torch.cuda.get_device_name(),
         "pytorch": torch.__version__,
         "cudnn": torch.backends.cudnn.version(),

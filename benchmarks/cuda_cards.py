@@ -176,7 +176,6 @@ def main() -> None:
         rates.setdefault(what, []).append(found)
         print(f"{what}: {found:.0f} pictures a second", flush=True)
         facts = {**made_by(), "cards": counts, "rates": rates}
-        facts["command"] = facts["command"].replace("bench cuda", "bench cuda_cards")
         if arguments.write:
             write("cards", facts, page(facts))
 

@@ -108,7 +108,8 @@ def load(
         strict: Only the listed engines may run nodes: a node that they refuse is an error with
             every reason.
         devices: Devices that share the rows of each run, instead of `device`: "cuda:0,cuda:1".
-            Each has the model; inputs and results lie on the host.
+            Each has the model; inputs and results lie on the host. `xrt eval` gives them whole
+            batches in turn.
         num_threads: Threads of all engines together, at most the process's budget; 0: the budget.
         streams: Runs that take place at once, each with its part of the threads; weights are
             shared. 0: each run has all of num_threads, and as many submitted runs take place at

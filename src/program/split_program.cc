@@ -108,11 +108,12 @@ class SplitProgram final : public Program {
     }
     std::vector<Data> whole = outputs;
     whole.resize(this->outputs().size());
+    check_rows(whole, rows);
     allocate(whole, rows);
     std::vector<std::vector<Data>> parts;
     parts.reserve(shares.size());
     for (const Share& share : shares) parts.push_back(parts_of(whole, axes_.outputs, share));
-    std::vector<Request> others;
+    std::vector<std::pair<std::size_t, Request>> others;  // by device
     std::exception_ptr failure;
     const auto attempt = [&](std::size_t device, const auto& work) {
       try {
@@ -123,15 +124,15 @@ class SplitProgram final : public Program {
     };
     for (std::size_t d = 1; d < shares.size(); ++d) {
       attempt(d, [&] {
-        others.push_back(
-            copies_[d]->submit(parts_of(inputs, axes_.inputs, shares[d]), options, parts[d]));
+        others.emplace_back(
+            d, copies_[d]->submit(parts_of(inputs, axes_.inputs, shares[d]), options, parts[d]));
       });
     }
     attempt(0,
             [&] { copies_[0]->run(parts_of(inputs, axes_.inputs, shares[0]), parts[0], options); });
-    // All have ended before this returns: they read and write the caller's memory.
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      attempt(i + 1, [&] { parts[i + 1] = others[i].get(); });
+    // All have ended before this returns, unless it is interrupted.
+    for (const auto& [d, request] : others) {
+      attempt(d, [&, device = d, &own = request] { parts[device] = own.get(); });
     }
     if (failure) std::rethrow_exception(failure);
     outputs = joined(std::move(whole), parts, shares, rows);
@@ -192,6 +193,19 @@ class SplitProgram final : public Program {
     return rows;
   }
 
+  // A part of memory for more rows would be right for the program of a device.
+  void check_rows(std::span<const Data> given, std::int64_t rows) const {
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const auto axis = static_cast<std::size_t>(axes_.outputs[i]);
+      if (!given[i].is_tensor()) continue;
+      const Tensor& tensor = given[i].tensor();
+      if (tensor.rank() > axis && tensor.dims()[axis] == rows) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("output '{}' has {} rows along axis {}, memory was given for {}",
+                              outputs()[i].name, rows, axis, to_string(tensor.dims())));
+    }
+  }
+
   // Memory for outputs of which all but the rows is declared, and whose rows lie together.
   void allocate(std::vector<Data>& whole, std::int64_t rows) const {
     for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -213,10 +227,7 @@ class SplitProgram final : public Program {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (axes[i] < 0 || !parts[i].is_tensor()) continue;
       const auto axis = static_cast<std::size_t>(axes[i]);
-      const Tensor& tensor = parts[i].tensor();
-      // Memory for an output of another shape: the program says so.
-      if (tensor.rank() <= axis || tensor.dims()[axis] < share.first + share.count) continue;
-      parts[i] = rows_of(tensor, axis, share.first, share.count);
+      parts[i] = rows_of(parts[i].tensor(), axis, share.first, share.count);
     }
     return parts;
   }

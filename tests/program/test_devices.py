@@ -56,6 +56,17 @@ def test_devices_share_rows() -> None:
         np.testing.assert_array_equal(program.run({"x": x})["y"], np.maximum(x, 0))
 
 
+def test_memory_for_results() -> None:
+    program = load(relu(["n", 3]))
+    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+    out = np.empty_like(x)
+    program(x, out=out)
+    np.testing.assert_array_equal(out, np.maximum(x, 0))
+    for rows in (4, 6):
+        with pytest.raises(openxrt.InvalidArgument, match="output 'y' has 5 rows"):
+            program(x, out=np.empty((rows, 3), np.float32))
+
+
 @pytest.mark.parametrize(
     ("model", "options", "why"),
     [

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "device/cuda/source.h"
+#include "engines/cuda/tiles.h"
 
 namespace xrt::cuda {
 namespace {
@@ -229,26 +229,19 @@ constexpr auto kTiles = std::to_array<IntegerTile>({{256, 128, 4, 2, 1, 64, 4},
                                                     {16, 32, 1, 1, 4, 128, 6},
                                                     {16, 16, 1, 1, 8, 256, 4}});
 
-std::int64_t pieces_of(std::int64_t count, int size) { return (count + size - 1) / size; }
-
-// Clocks, roughly, of a GPU with 132 processors: what a processor moves and multiplies, and how
-// long a block waits for its stages one after the other.
+// What a processor moves and multiplies, and how long a block waits for its stages one after the
+// other.
 double clocks(const IntegerTile& t, std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr double kProcessors = 132, kSharedMemory = 227 * 1024, kRegisters = 65536;
-  const auto blocks = static_cast<double>(pieces_of(m, t.bm) * pieces_of(n, t.bn));
-  const auto steps = static_cast<double>(pieces_of(k, t.bk));
+  const auto blocks = static_cast<double>(tiles_of(m, t.bm) * tiles_of(n, t.bn));
+  const auto steps = static_cast<double>(tiles_of(k, t.bk));
   const int warps = t.threads() / 32, mt = t.bm / t.wm / 16, nt = t.bn / t.wn / 8;
   const double pieces = static_cast<double>(t.bm + t.bn) * t.bk / 16 / t.threads();
   const double issued = pieces * 25 + t.bk / 32.0 / t.wk * (4 * mt + 2 * nt + 2 * mt * nt) + 20;
-  const double step = std::max(issued * warps / 4, static_cast<double>(t.bm + t.bn) * t.bk / 48);
-  const double end = 400 + static_cast<double>(t.bm) * t.bn * (4 + t.wk) / 100;
-  const double wait = std::max(600.0 / (t.stages - 1), issued);
-  const double registers = t.threads() * (mt * nt * 4 + 64.0);
-  const double together = std::max(
-      1.0, std::min({std::floor(kSharedMemory / (t.shared_bytes() + 1024)),
-                     std::floor(kRegisters / registers), std::ceil(blocks / kProcessors)}));
-  const double rounds = std::ceil(blocks / (kProcessors * together));
-  return rounds * std::max(1200 + steps * wait + end, together * (steps * step + end));
+  return clocks_of(
+      t, blocks, steps, mt * nt * 4,
+      {.step = std::max(issued * warps / 4, static_cast<double>(t.bm + t.bn) * t.bk / 48),
+       .wait = std::max(600.0 / (t.stages - 1), issued),
+       .end = 400 + static_cast<double>(t.bm) * t.bn * (4 + t.wk) / 100});
 }
 
 }  // namespace
@@ -265,11 +258,7 @@ int IntegerTile::shared_bytes() const {
 }
 
 std::vector<IntegerTile> integer_tiles(std::int64_t m, std::int64_t n, std::int64_t k) {
-  std::vector<IntegerTile> all(kTiles.begin(), kTiles.end());
-  std::stable_sort(all.begin(), all.end(), [&](const IntegerTile& a, const IntegerTile& b) {
-    return clocks(a, m, n, k) < clocks(b, m, n, k);
-  });
-  return all;
+  return fastest_first(kTiles, [&](const IntegerTile& tile) { return clocks(tile, m, n, k); });
 }
 
 }  // namespace xrt::cuda

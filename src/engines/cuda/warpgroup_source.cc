@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "engines/cuda/tiles.h"
+
 namespace xrt::cuda {
 namespace {
 
@@ -221,26 +223,17 @@ constexpr auto kTiles = std::to_array<WarpgroupTile>({{128, 128, 2, 128, 3},
                                                       {64, 64, 1, 128, 4},
                                                       {64, 32, 1, 128, 6}});
 
-std::int64_t pieces_of(std::int64_t count, int size) { return (count + size - 1) / size; }
-
-// Clocks, roughly, of a GPU with 132 processors.
 double clocks(const WarpgroupTile& t, std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr double kProcessors = 132, kSharedMemory = 227 * 1024, kRegisters = 65536;
   // Bytes that a processor gets from the cache, and pairs that it multiplies, in a clock.
   constexpr double kFetched = 24, kMultiplied = 4096;
-  const auto blocks = static_cast<double>(pieces_of(m, t.bm) * pieces_of(n, t.bn));
-  const auto steps = static_cast<double>(pieces_of(k, t.bk));
+  const auto blocks = static_cast<double>(tiles_of(m, t.bm) * tiles_of(n, t.bn));
+  const auto steps = static_cast<double>(tiles_of(k, t.bk));
   const double step = std::max(static_cast<double>(t.bm + t.bn) * t.bk / kFetched,
                                static_cast<double>(t.bm) * t.bn * t.bk / kMultiplied);
-  const double end = 600 + static_cast<double>(t.bm) * t.bn / 8;
-  const double wait = std::max(800.0 / (t.stages - 1), step);
-  const double sums = static_cast<double>(t.bm) * t.bn / t.threads();
-  const double registers = t.threads() * (sums + 64.0);
-  const double together = std::max(
-      1.0, std::min({std::floor(kSharedMemory / (t.shared_bytes() + 1024)),
-                     std::floor(kRegisters / registers), std::ceil(blocks / kProcessors)}));
-  const double rounds = std::ceil(blocks / (kProcessors * together));
-  return rounds * std::max(1200 + steps * wait + end, together * (steps * step + end));
+  return clocks_of(t, blocks, steps, static_cast<double>(t.bm) * t.bn / t.threads(),
+                   {.step = step,
+                    .wait = std::max(800.0 / (t.stages - 1), step),
+                    .end = 600 + static_cast<double>(t.bm) * t.bn / 8});
 }
 
 }  // namespace
@@ -276,11 +269,7 @@ int WarpgroupTile::shared_bytes() const {
 }
 
 std::vector<WarpgroupTile> warpgroup_tiles(std::int64_t m, std::int64_t n, std::int64_t k) {
-  std::vector<WarpgroupTile> all(kTiles.begin(), kTiles.end());
-  std::stable_sort(all.begin(), all.end(), [&](const WarpgroupTile& a, const WarpgroupTile& b) {
-    return clocks(a, m, n, k) < clocks(b, m, n, k);
-  });
-  return all;
+  return fastest_first(kTiles, [&](const WarpgroupTile& tile) { return clocks(tile, m, n, k); });
 }
 
 }  // namespace xrt::cuda

@@ -42,9 +42,9 @@ View padded_channels(Planner& planner, const View& x, std::int64_t padded) {
   return made;
 }
 
-// What is read as vectors for four neighbouring results, as code of a function: `type name(…)`.
+// What is read as vectors for four neighbouring results: fields of a struct, and what fills them.
 struct Reading {
-  std::string fields, code, names;
+  std::string fields, code;
   void add(std::size_t leaf, std::string_view stored, int width, const std::string& at) {
     const std::string type = fmt::format("Vec<{}, {}>", stored, width);
     fields += fmt::format("{} w{}[{}];\n", type, leaf, kTogether / width);
@@ -81,13 +81,14 @@ std::string finish_code(const Fused& fused, const std::vector<View>& views, std:
   Elements one(fused, space, width);
   Reading of_column, of_row;
   std::string given;
-  for (const std::size_t leaf : one.vectors(needed)) {
+  const std::vector<std::size_t> vectors = one.vectors(needed);
+  for (const std::size_t leaf : vectors) {
     const bool once = by_column && one.is_repeated(leaf);
     (once ? of_column : of_row)
         .add(leaf, stored_type(fused.leaves[leaf].dtype), width, place(steps, leaf));
     given += fmt::format("const auto& w{0} = {1}.w{0}[q];\n", leaf, once ? "of" : "theirs");
   }
-  one.give(one.vectors(needed));
+  one.give(vectors);
   std::string text = fmt::format(
       "struct Columns {{\n{}}};\nstruct Row {{\n{}}};\n"
       "auto columns = [&](int n) {{\nColumns made;\n{}{}{}}}\nreturn made;\n}};\n"
