@@ -280,22 +280,24 @@ class Sources {
   std::vector<Source> of_;
 };
 
-// Whether all elements are positions in an axis that is no longer than `axis`: what ArgMax, ArgMin
-// and TopK give, whatever was selected and moved since.
-bool is_position(const Graph& graph, ValueId value, const Dim& axis) {
+// Whether all elements are positions in an axis that is no longer than this one of `data`: what
+// ArgMax, ArgMin and TopK give, whatever was selected and moved since.
+bool is_position(const Graph& graph, ValueId value, ValueId data, std::int64_t axis) {
+  const Dim& size = (*graph.type(data).shape)[static_cast<std::size_t>(axis)];
   while (graph.value(value).origin == Origin::kNode) {
     const Node& node = graph.node(graph.value(value).producer);
     if (!node.domain.empty() || !node.input(0).valid()) return false;
     const bool top = node.op == "TopK" && graph.value(value).output_index == 1;
     if (top || node.op == "ArgMax" || node.op == "ArgMin") {
-      const Type& data = graph.type(node.inputs[0]);
-      if (!data.has_rank() || data.rank() == 0) return false;
+      const Type& searched = graph.type(node.inputs[0]);
+      if (!searched.has_rank() || searched.rank() == 0) return false;
       std::int64_t at = node.attr_int("axis", top ? -1 : 0);
-      if (at < 0) at += static_cast<std::int64_t>(data.rank());
-      if (at < 0 || at >= static_cast<std::int64_t>(data.rank())) return false;
-      const Dim& from = (*data.shape)[static_cast<std::size_t>(at)];
-      if (from.is_known() && axis.is_known()) return from.value() <= axis.value();
-      return from.is_symbol() && from == axis;
+      if (at < 0) at += static_cast<std::int64_t>(searched.rank());
+      if (at < 0 || at >= static_cast<std::int64_t>(searched.rank())) return false;
+      if (node.inputs[0] == data && at == axis) return true;
+      const Dim& from = (*searched.shape)[static_cast<std::size_t>(at)];
+      if (from.is_known() && size.is_known()) return from.value() <= size.value();
+      return from.is_symbol() && from == size;
     }
     if (op_facts(node).moves == Moves::kNo && !keeps_integers(graph, node, false)) return false;
     value = node.inputs[0];
@@ -306,10 +308,11 @@ bool is_position(const Graph& graph, ValueId value, const Dim& axis) {
 bool is_in_range(const Graph& graph, const Node& node, const DecidingOperand& operand, ValueId v) {
   if (operand.decides != kIndex) return false;
   if (!node.input(operand.of).valid()) return false;
-  const Type& data = graph.type(node.inputs[operand.of]);
-  const std::int64_t axis = axis_of(node, operand, data);
-  if (!data.has_rank() || axis < 0 || axis >= static_cast<std::int64_t>(data.rank())) return false;
-  return is_position(graph, v, (*data.shape)[static_cast<std::size_t>(axis)]);
+  const ValueId data = node.inputs[operand.of];
+  const Type& type = graph.type(data);
+  const std::int64_t axis = axis_of(node, operand, type);
+  if (!type.has_rank() || axis < 0 || axis >= static_cast<std::int64_t>(type.rank())) return false;
+  return is_position(graph, v, data, axis);
 }
 
 // Nobody knows the size of the result before the node has run.

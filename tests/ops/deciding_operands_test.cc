@@ -83,6 +83,20 @@ TEST(DecidingOperands, ComputedIsWhatComesFromData) {
   EXPECT_EQ(computed_operands(graph).size(), 1U);
 }
 
+// Where the length of the axis is not known: it is the same one.
+TEST(DecidingOperands, PositionsInTheSameAxisOfTheSameValueAreRight) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim(), Dim()}));
+  const ValueId other = graph.add_input("y", Type::tensor(DType::kFloat32, Shape{Dim(), Dim()}));
+  const ValueId best = graph.add_op("ArgMax", {x}, {{"axis", std::int64_t{1}}});
+  graph.set_type(best, Type::tensor(DType::kInt64, Shape{Dim(), 1}));
+  graph.add_op("GatherElements", {x, best}, {{"axis", std::int64_t{-1}}});
+  EXPECT_TRUE(computed_operands(graph).empty());
+  graph.add_op("GatherElements", {x, best}, {{"axis", std::int64_t{0}}});
+  graph.add_op("GatherElements", {other, best}, {{"axis", std::int64_t{1}}});
+  EXPECT_EQ(computed_operands(graph).size(), 2U);
+}
+
 TEST(SizeRules, JudgeWhatTypeInferenceLetsPass) {
   Graph graph;
   const auto input = [&](Dims dims) {
