@@ -78,6 +78,22 @@ class XRT_API WorkScope {
   const std::size_t most_ = 0;
 };
 
+// For a loop whose turns may be many or long: looks at the clock once per so much work.
+class TimeCheck {
+ public:
+  // `operations` of a few nanoseconds each were done since.
+  void spend(std::int64_t operations) {
+    spent_ += operations;
+    if (spent_ < kOften) return;
+    spent_ = 0;
+    WorkScope::check_time();
+  }
+
+ private:
+  static constexpr std::int64_t kOften = 1 << 20;
+  std::int64_t spent_ = 0;
+};
+
 // For a thread that does part of another's work: that one's bounds.
 class XRT_API InheritedScope {
  public:

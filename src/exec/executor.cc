@@ -9,6 +9,7 @@
 
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "device/threads.h"
 #include "exec/control_flow.h"
 #include "exec/run_state.h"
 #include "exec/stand_in.h"
@@ -290,9 +291,10 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       row.from_cache = made.from_cache;
       const auto engine = get_engine(launch.engine);
       const bool narrow = launch.is_rounded || plan.precision != Precision::kF32;
-      if (options.device == "cpu") launch.least_time = least_time(*body, narrow);
+      const int threads = granted_threads(options.num_threads);
+      if (options.device == "cpu") launch.least_time = least_time(*body, narrow, threads);
       const ValueChecks::Judge judge = judge_for(*engine, options);
-      auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_);
+      auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_, threads);
       if (checks->any()) launch.value_checks = std::move(checks);
       if (judge == ValueChecks::Judge::kAll) {
         launch.stand_in =

@@ -6,15 +6,15 @@
 #include "base/work_scope.h"
 #include "partition/cost.h"
 #include "xrt/error.h"
-#include "xrt/threads.h"
 
 namespace xrt {
 
-LeastTime least_time(const Graph& function, bool narrow) {
+LeastTime least_time(const Graph& function, bool narrow, int threads) {
   // Multiplications and additions a second, above what a core does: of float32 with AVX-512, of
-  // bytes and half precision with AMX.
+  // bytes and half precision with AMX; elements of windows that are compared or added.
   constexpr double kFloat32 = 2.5e11;
   constexpr double kNarrow = 16 * kFloat32;
+  constexpr double kElements = 4e10;
   LeastTime least;
   double most = 0;
   for (const NodeId id : function.nodes()) {
@@ -22,7 +22,9 @@ LeastTime least_time(const Graph& function, bool narrow) {
     const NodeWork work = node_work(function, id);
     const bool is_float32 = !narrow && !work.quantised && node.input(0).valid() &&
                             function.type(node.input(0)).dtype == DType::kFloat32;
-    const double seconds = work.operations / ((is_float32 ? kFloat32 : kNarrow) * thread_budget());
+    double speed = is_float32 ? kFloat32 : kNarrow;
+    if (work.kind == WorkKind::kElements) speed = kElements;
+    const double seconds = work.operations / (speed * threads);
     least.seconds += seconds;
     if (seconds <= most) continue;
     most = seconds;

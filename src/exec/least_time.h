@@ -14,9 +14,9 @@ struct LeastTime {
   std::string node;  // with most of it, for people
 };
 
-// Of the nodes whose sizes are known, on all processors of the thread budget. `narrow`: it may be
-// computed in half precision.
-LeastTime least_time(const Graph& function, bool narrow);
+// Of the nodes whose sizes are known, on so many threads. `narrow`: it may be computed in half
+// precision.
+LeastTime least_time(const Graph& function, bool narrow, int threads);
 
 // Throws kResource where less is left of the limit that holds for this thread.
 void check_least_time(const LeastTime& least);

@@ -156,10 +156,12 @@ std::optional<std::string> unfit(Graph graph, std::size_t most) {
 
 }  // namespace
 
-ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes)
+ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes,
+                         int threads)
     : function_(std::move(function)),
       judge_(judge),
       most_bytes_(most_bytes),
+      threads_(threads),
       decides_shapes_(function_->inputs().size(), false) {
   for (const NodeId id : function_->topological_order()) {
     const Node& node = function_->node(id);
@@ -314,7 +316,7 @@ std::shared_ptr<const ValueChecks::Resolved> ValueChecks::infer(
     made->sizes.push_back(one.sizes ? std::nullopt
                                     : deciding_sizes(graph, graph.node(one.node), one.operand));
   }
-  made->least_time = least_time(graph, /*narrow=*/false);
+  made->least_time = least_time(graph, /*narrow=*/false, threads_);
   if (judge_ == Judge::kAll) made->unfit = unfit(std::move(graph), most_bytes_);
   return made;
 }

@@ -44,9 +44,10 @@ class ValueChecks {
     kAll,  // and the engine is to see none that were not judged
   };
 
-  // Of the function's graph. No value that operands give a size may have more than `most_bytes`,
-  // whoever judges.
-  ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes);
+  // Of the function's graph, which runs on so many threads. No value that operands give a size may
+  // have more than `most_bytes`, whoever judges.
+  ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes,
+              int threads);
 
   bool any() const { return !checks_.empty() || !wrong_.empty() || is_open_; }
   // Throws kInvalidArgument naming the node and what is wrong; kResource where a value of the
@@ -83,6 +84,7 @@ class ValueChecks {
   std::shared_ptr<const Graph> function_;
   const Judge judge_;
   const std::size_t most_bytes_;
+  const int threads_;
   std::vector<Check> checks_;
   std::vector<bool> decides_shapes_;  // by input: its elements do
   bool is_open_ = false;              // sizes within the function are known only in a run

@@ -15,6 +15,7 @@ namespace xrt {
 enum class CostClass : std::uint8_t {
   kElements,    // with what is read and written
   kWindows,     // elements of `result` times the size of a filter
+  kPool,        // elements of the result times those of a window that lie in the image
   kProduct,     // elements of the result times the inner dimension
   kRecurrence,  // both matrices of a cell, over all steps
   kAttention,

@@ -53,6 +53,21 @@ void add_windows(const Graph& graph, const Node& node, const OpFacts& facts, Nod
   work.operations = 2 * elements(*result) * filter_size(*weights);
 }
 
+// A window may be larger than the image; of LpPool each element is raised to a power.
+void add_pool(const Graph& graph, const Node& node, NodeWork& work) {
+  constexpr double kPower = 16;
+  const Type* image = type_of(graph, node.inputs, 0);
+  const Type* result = type_of(graph, node.outputs, 0);
+  if (image == nullptr || result == nullptr) return;
+  double window = node.op == "LpPool" ? kPower : 1;
+  const std::vector<std::int64_t> kernel = node.attr_ints("kernel_shape");
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    window *=
+        std::min(static_cast<double>(kernel[i]), dim(*image, static_cast<std::int64_t>(i) + 2));
+  }
+  work.operations = elements(*result) * window;
+}
+
 void add_product(const Graph& graph, const Node& node, NodeWork& work) {
   const Type* result = type_of(graph, node.outputs, 0);
   const Type* first = type_of(graph, node.inputs, 0);
@@ -88,6 +103,8 @@ void add_arithmetic(const Graph& graph, const Node& node, NodeWork& work) {
       return;
     case CostClass::kWindows:
       return add_windows(graph, node, facts, work);
+    case CostClass::kPool:
+      return add_pool(graph, node, work);
     case CostClass::kProduct:
       return add_product(graph, node, work);
     case CostClass::kRecurrence:

@@ -15,7 +15,7 @@ enum class WorkKind : std::uint8_t {
   kConvolution,  // Conv, ConvTranspose and their quantised forms
   kDepthwise,    // convolutions with as many groups as input channels
   kMatrix,       // MatMul, Gemm, Attention, recurrent cells
-  kElements,     // everything that is bound by memory
+  kElements,     // everything that is bound by memory, and pools
 };
 
 struct NodeWork {

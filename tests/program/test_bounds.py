@@ -15,7 +15,7 @@ import openxrt
 import pytest
 from doubling import OPSETS, doubling_functions
 from onnx import TensorProto, helper
-from small_models import make_model, tensor
+from small_models import make_model, tensor, untyped, usable
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 ENGINES = ("native", "openvino,native", "xla,native", "onnxruntime,native")
@@ -253,6 +253,45 @@ def test_a_run_ends_at_its_time(engines: str) -> None:
         program(many, x, timeout=0.25)
     assert time.monotonic() - start < 10
     assert program.run({"n": few, "x": x}, timeout=60)["y"].shape == (4,)
+
+
+def pool(window: int, side: int) -> bytes:
+    pads = [window - 1] * 4
+    node = helper.make_node(
+        "AveragePool", ["x"], ["y"], kernel_shape=[window] * 2, pads=pads, name="wide"
+    )
+    return make_model([node], [tensor("x", FLOAT, [1, 1, side, side])], [untyped("y")])
+
+
+def triangles() -> bytes:
+    node = helper.make_node("Einsum", ["a", "a", "a"], ["y"], equation="ij,jk,ki->", name="sums")
+    return make_model([node], [tensor("a", FLOAT, [4000, 4000])], [untyped("y")])
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [(pool(140, 1500), "wide"), (triangles(), "sums")], ids=["pool", "einsum"]
+)
+def test_a_long_kernel_ends_at_its_time_on_one_thread(model: bytes, name: str) -> None:
+    program = openxrt.load(model, engine="native", num_threads=1)
+    (given,) = program.inputs
+    x = np.ones([int(n) for n in given.shape], np.float32)
+    start = time.monotonic()
+    with pytest.raises(openxrt.ResourceError, match=rf"{name}.*longer than its limit of 1\.5 s"):
+        program.run({given.name: x}, timeout=1.5)
+    assert time.monotonic() - start < 8
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "onnxruntime"])
+def test_what_cannot_end_in_time_is_not_begun(engine: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    program = openxrt.load(
+        pool(2048, 4096), engine=list(dict.fromkeys([engine, "native"])), num_threads=1
+    )
+    start = time.monotonic()
+    with pytest.raises(openxrt.ResourceError, match=r"'wide' \(AveragePool\), takes .* s at least"):
+        program.run({"x": np.ones((1, 1, 4096, 4096), np.float32)}, timeout=5)
+    assert time.monotonic() - start < 4
 
 
 def test_deadline_of_the_program_holds_for_runs() -> None:

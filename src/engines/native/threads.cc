@@ -103,10 +103,19 @@ void Threads::run_parts(std::int64_t n, std::int64_t grain,
   // A few parts per thread even out uneven work without many small tasks. Where time is bounded,
   // there are more of them to look at the clock between.
   const WorkScope* scope = WorkScope::current();
-  const std::int64_t most = WorkScope::time_limit() == nullptr ? count_ * 4 : count_ * 64;
+  const bool is_bounded = WorkScope::time_limit() != nullptr;
+  if (count_ == 1 && !is_bounded) return fn(data, 0, n);
+  const std::int64_t most = is_bounded ? count_ * 64 : count_ * 4;
   const std::int64_t wanted = std::min<std::int64_t>((n + grain - 1) / grain, most);
   const std::int64_t part = (n + wanted - 1) / wanted;
   const std::int64_t parts = (n + part - 1) / part;
+  if (count_ == 1) {
+    for (std::int64_t i = 0; i < parts; ++i) {
+      WorkScope::check_time();
+      fn(data, i * part, std::min(n, (i + 1) * part));
+    }
+    return;
+  }
 #ifdef __SANITIZE_THREAD__
   // ThreadSanitizer sees nothing of what TBB's library, built without it, orders between threads,
   // and would call every part a race. Threads of our own it sees.

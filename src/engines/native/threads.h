@@ -47,7 +47,7 @@ class Threads final {
   template <typename F>
   void parallel_for(std::int64_t n, std::int64_t grain, F&& fn) const {
     if (n <= 0) return;
-    if (count_ == 1 || n <= grain) {
+    if (n <= grain) {
       fn(std::int64_t{0}, n);
       return;
     }

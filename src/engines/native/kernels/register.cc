@@ -13,6 +13,7 @@ void register_kernels(KernelRegistry& registry) {
   register_gather_kernels(registry);
   register_reduce_kernels(registry);
   register_matmul_kernels(registry);
+  register_einsum_kernels(registry);
   register_normalization_kernels(registry);
   register_control_flow_kernels(registry);
   register_sequence_kernels(registry);

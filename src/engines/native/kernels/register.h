@@ -18,6 +18,7 @@ void register_move_kernels(KernelRegistry& registry);
 void register_gather_kernels(KernelRegistry& registry);
 void register_reduce_kernels(KernelRegistry& registry);
 void register_matmul_kernels(KernelRegistry& registry);
+void register_einsum_kernels(KernelRegistry& registry);
 void register_normalization_kernels(KernelRegistry& registry);
 void register_control_flow_kernels(KernelRegistry& registry);
 void register_sequence_kernels(KernelRegistry& registry);

@@ -386,4 +386,10 @@ Tensor converted(const Tensor& x, DType dtype) {
   return y;
 }
 
+void store_result(const Tensor& wide, Tensor& y) {
+  if (wide.raw() == y.raw()) return;
+  const Tensor narrow = converted(wide, y.dtype());
+  std::memcpy(y.raw(), narrow.raw(), y.bytes());
+}
+
 }  // namespace xrt::native

@@ -137,4 +137,7 @@ decltype(auto) dispatch_move(DType dtype, F&& fn) {
   return dispatch_size(static_cast<std::size_t>(bit_width(dtype)) / 8, std::forward<F>(fn));
 }
 
+// What was computed in a wider type, into `y` of the same shape; nothing where they are one tensor.
+void store_result(const Tensor& wide, Tensor& y);
+
 }  // namespace xrt::native

@@ -57,7 +57,7 @@ bool is_dense_window(const Node& node) {
 }
 
 bool is_oversized_window(const Node& node) {
-  constexpr std::int64_t kMaxElements = 1 << 16;
+  constexpr std::int64_t kMaxElements = 1 << 10;
   std::int64_t elements = 1;
   for (const std::int64_t size : node.attr_ints("kernel_shape")) {
     if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements) return true;

@@ -39,8 +39,8 @@ struct Window {
   Dims output;  // spatial output dimensions
 };
 
-// Whether 'kernel_shape' has more elements than any sensible window: a library that walks over all
-// of it, also where nearly all is padding, would not come to an end.
+// Whether 'kernel_shape' has more elements than any usual window: a library that walks over all of
+// it, also where nearly all is padding, may take minutes, and does not look at the clock.
 bool is_oversized_window(const Node& node);
 
 // kInvalidArgument where 'kernel_shape' is given and the weights have another.

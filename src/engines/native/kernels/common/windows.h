@@ -17,6 +17,13 @@ inline std::int64_t steps_below(std::int64_t start, std::int64_t step, std::int6
   return std::min(limit, (end - start + step - 1) / step);
 }
 
+// At most so many elements of a window lie in the image.
+inline std::int64_t most_inside(const Window& w, const Dims& image) {
+  std::int64_t count = 1;
+  for (std::size_t a = 0; a < image.size(); ++a) count *= std::min(w.kernel[a], image[a]);
+  return count;
+}
+
 // One window: calls fn(offset in the image) for each of its elements inside the image; returns how
 // many of its elements lie in the padded image. A window may be much larger than the image: only
 // what is inside is walked over.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/window.h"
@@ -23,15 +24,19 @@ Dims pooled_dims(const Tensor& x, const Window& window) {
   return dims;
 }
 
-// reduce(plane, window index) gives each output element.
+// reduce(plane, window index, output index) gives each output element.
 template <typename T, typename F>
-void pool_planes(const KernelContext& k, const Tensor& x, std::int64_t windows, Tensor& y,
-                 F&& reduce) {
+void pool_planes(const KernelContext& k, const Tensor& x, const Window& window, const Dims& spatial,
+                 Tensor& y, F&& reduce) {
+  const std::int64_t windows = element_count(window.output);
   const std::int64_t planes = x.dims()[0] * x.dims()[1];
   const std::int64_t image = planes == 0 ? 0 : x.count() / planes;
+  const std::int64_t elements = most_inside(window, spatial);
   k.parallel_for(planes * windows, 256, [&](std::int64_t begin, std::int64_t end) {
+    TimeCheck time;
     for (std::int64_t i = begin; i < end; ++i) {
       y.data<T>()[i] = reduce(x.data<T>() + i / windows * image, i % windows, i);
+      time.spend(elements);
     }
   });
 }
@@ -59,7 +64,9 @@ void max_pool_2d(const KernelContext& k, const T* x, const Dims& image, const Wi
   const std::int64_t grain = std::max<std::int64_t>(4096 / std::max<std::int64_t>(columns, 1), 1);
   using Limits = std::numeric_limits<T>;
   const T least = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+  const std::int64_t elements = most_inside(w, image);
   k.parallel_for(planes * rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    TimeCheck time;
     for (std::int64_t row = begin; row < end; ++row) {
       const T* plane = x + row / rows * height * width;
       const std::int64_t base = row / rows * height * width;
@@ -83,6 +90,7 @@ void max_pool_2d(const KernelContext& k, const T* x, const Dims& image, const Wi
             }
           }
         }
+        time.spend(elements);
         y[row * columns + column] = best;
         if (indices != nullptr) indices[row * columns + column] = base + where;
       }
@@ -112,22 +120,24 @@ Created create_max_pool(const KernelCreateContext& create) {
                               result.data<T>(),
                               indices == nullptr ? nullptr : indices->data<std::int64_t>());
       }
-      pool_planes<T>(k, wide, windows, result, [&](const T* plane, std::int64_t w, std::int64_t i) {
-        using Limits = std::numeric_limits<T>;
-        T best = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-        std::int64_t where = -1;
-        for_window(window, image, w, [&](std::int64_t offset) {
-          if (where < 0 || plane[offset] > best || plane[offset] != plane[offset]) {
-            best = plane[offset];
-            where = offset;
-          }
-        });
-        if (indices != nullptr) {
-          const std::int64_t at = column_order && where >= 0 ? column_major(where, image) : where;
-          indices->data<std::int64_t>()[i] = i / windows * size + at;
-        }
-        return best;
-      });
+      pool_planes<T>(k, wide, window, image, result,
+                     [&](const T* plane, std::int64_t w, std::int64_t i) {
+                       using Limits = std::numeric_limits<T>;
+                       T best = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+                       std::int64_t where = -1;
+                       for_window(window, image, w, [&](std::int64_t offset) {
+                         if (where < 0 || plane[offset] > best || plane[offset] != plane[offset]) {
+                           best = plane[offset];
+                           where = offset;
+                         }
+                       });
+                       if (indices != nullptr) {
+                         const std::int64_t at =
+                             column_order && where >= 0 ? column_major(where, image) : where;
+                         indices->data<std::int64_t>()[i] = i / windows * size + at;
+                       }
+                       return best;
+                     });
     });
     if (compute != x.dtype()) store_float(x.dtype(), result.data<float>(), y.count(), y.raw(), 0);
   });
@@ -149,8 +159,7 @@ Created make_float_pool(const KernelCreateContext& create, bool average, bool gl
     Tensor result = compute == x.dtype() ? y : allocate_checked(compute, dims);
     dispatch_float(compute, [&]<typename T>() {
       pool_planes<T>(
-          k, wide, element_count(window.output), result,
-          [&](const T* plane, std::int64_t w, std::int64_t) {
+          k, wide, window, image, result, [&](const T* plane, std::int64_t w, std::int64_t) {
             double sum = 0;
             std::int64_t count = 0;
             const std::int64_t padded = for_window(window, image, w, [&](std::int64_t offset) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
@@ -61,6 +62,7 @@ Created create_nms(const KernelCreateContext& create) {
     std::vector<Box> all(static_cast<std::size_t>(count));
     std::vector<std::int64_t> order;
     std::vector<std::int64_t> kept;
+    TimeCheck time;
     for (std::int64_t batch = 0; limit > 0 && batch < boxes.dims()[0]; ++batch) {
       for (std::int64_t i = 0; i < count; ++i) {
         all[i] = read_box(boxes.data<float>() + (batch * count + i) * 4, centre);
@@ -76,6 +78,7 @@ Created create_nms(const KernelCreateContext& create) {
         kept.clear();
         for (const std::int64_t i : order) {
           if (static_cast<std::int64_t>(kept.size()) == limit) break;
+          time.spend(static_cast<std::int64_t>(kept.size()));
           const bool hidden = std::any_of(kept.begin(), kept.end(), [&](std::int64_t other) {
             return overlap(all[i], all[other], iou);
           });
@@ -143,6 +146,7 @@ Created create_roi_align(const KernelCreateContext& create) {
     const Tensor regions = converted(rois, DType::kFloat32);
     k.parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
       std::vector<Bilinear> samples;
+      TimeCheck time;
       for (std::int64_t r = begin; r < end; ++r) {
         const float* roi = regions.data<float>() + r * 4;
         const float shift = half_pixel ? 0.5F : 0.0F;
@@ -191,6 +195,7 @@ Created create_roi_align(const KernelCreateContext& create) {
             const auto n = static_cast<float>(std::max<std::size_t>(samples.size(), 1));
             const float value = maximum ? (samples.empty() ? 0.0F : best) : sum / n;
             store_float(y.dtype(), &value, 1, y.raw(), (r * channels + c) * out_h * out_w + bin);
+            time.spend(4 * static_cast<std::int64_t>(samples.size()));
           }
         }
       }
