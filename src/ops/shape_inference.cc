@@ -117,9 +117,13 @@ class SubgraphInferencer : public onnx::GraphInferencer {
     outer_.graph().edit_subgraph(node_, attribute_, [&](Graph& body) {
       if (may_be_skipped) {
         infer_branch(body, input_types);
-      } else {
-        infer(body, input_types);
+        return;
       }
+      infer(body, input_types, outer_.rules());
+      if (!node.domain.empty() || node.op != "Loop") return;
+      InferenceRules again = outer_.rules();
+      again.reset = true;
+      while (loosen_carried(body)) infer(body, input_types, again);
     });
     std::vector<const onnx::TypeProto*> result;
     for (const auto& type : outputs_) result.push_back(&type);
@@ -133,7 +137,7 @@ class SubgraphInferencer : public onnx::GraphInferencer {
   void infer_branch(Graph& body, const std::vector<const onnx::TypeProto*>& input_types) {
     Graph before(body);
     try {
-      infer(body, input_types);
+      infer(body, input_types, outer_.rules());
       return;
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kInvalidModel) throw;
@@ -148,7 +152,50 @@ class SubgraphInferencer : public onnx::GraphInferencer {
     }
   }
 
-  void infer(Graph& body, const std::vector<const onnx::TypeProto*>& input_types) {
+  // A value that a Loop carries may be declared with sizes that its start, or what the body makes
+  // of it, does not have: those are not known. False where there are none.
+  bool loosen_carried(Graph& body) const {
+    constexpr std::size_t kFirst = 2;  // after the number of the turn and the condition
+    if (body.inputs().size() < kFirst || body.outputs().size() + 1 < body.inputs().size()) {
+      return false;
+    }
+    const Graph& graph = outer_.graph();
+    bool changed = false;
+    for (std::size_t i = kFirst; i < body.inputs().size(); ++i) {
+      const ValueId start = graph.node(node_).input(i);
+      const Type declared = body.type(body.inputs()[i]);
+      Type known = declared;
+      loosen(known, body.type(body.outputs()[i - 1]));
+      if (start.valid()) loosen(known, graph.type(start));
+      if (known == declared) continue;
+      changed = true;
+      body.set_type(body.inputs()[i], known);
+      if (!outer_.rules().shapes_give_way) continue;
+      log_warning(
+          fmt::format("node '{}' ({}): input '{}' of its body is declared {}, which does "
+                      "not hold in every turn",
+                      graph.node(node_).name, graph.node(node_).qualified_op(),
+                      body.value(body.inputs()[i]).name, to_string(declared)));
+    }
+    return changed;
+  }
+
+  // Forgets what is known of `type` and is otherwise in `other`.
+  static void loosen(Type& type, const Type& other) {
+    if (!type.is_tensor() || !other.is_tensor() || !type.has_rank() || !other.has_rank()) return;
+    if (type.rank() != other.rank()) {
+      type = Type::tensor(type.dtype);
+      return;
+    }
+    for (std::size_t a = 0; a < type.rank(); ++a) {
+      Dim& own = (*type.shape)[a];
+      const Dim& seen = (*other.shape)[a];
+      if (own.is_known() && seen.is_known() && own != seen) own = Dim();
+    }
+  }
+
+  void infer(Graph& body, const std::vector<const onnx::TypeProto*>& input_types,
+             const InferenceRules& rules) {
     const std::string what = fmt::format("sub-graph '{}'", attribute_);
     if (input_types.size() != body.inputs().size()) {
       throw Error(ErrorCode::kInvalidModel,
@@ -164,19 +211,19 @@ class SubgraphInferencer : public onnx::GraphInferencer {
       if (!merged && given.is_tensor() && given.dtype == DType::kBool) {
         merged = merge_types(body.type(id), Type::tensor(given.dtype));
       }
-      if (!merged && !outer_.rules().reset) {
+      if (!merged && !rules.reset) {
         const Type& declared = body.type(id);
         const std::string text =
             fmt::format("{}: input '{}' is declared {}, the node provides {}", what,
                         body.value(id).name, to_string(declared), to_string(given));
-        if (!outer_.rules().shapes_give_way || !agree_but_for_shapes(declared, given)) {
+        if (!rules.shapes_give_way || !agree_but_for_shapes(declared, given)) {
           throw Error(ErrorCode::kInvalidModel, text);
         }
         log_warning(text + ", which holds");
       }
       body.set_type(id, merged ? *merged : given);
     }
-    Inference inner(body, outer_.rules(), &outer_);
+    Inference inner(body, rules, &outer_);
     inner.run();
     if (inner.folded()) outer_.set_folded();
     outputs_.resize(body.outputs().size());

@@ -377,9 +377,26 @@ std::vector<SupportOracle::Answer> SupportOracle::probe_together(std::span<const
 }
 
 // A copy of the graph with all other nodes cut off: what sub-graphs capture stays in place.
+// The frontend ends the process where a sub-graph has an op that it does not know.
+std::optional<std::string> SupportOracle::unknown_inside(const Node& node) {
+  for (const Graph* body : Graph::subgraphs(node)) {
+    const std::vector<NodeId> ids = body->nodes();
+    const std::vector<Answer> answers = check_nodes(*body, ids);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (answers[i].how == How::kDirectly) continue;
+      const Node& inner = body->node(ids[i]);
+      const char* by_body = "OpenVINO knows it by its function body alone";
+      return "its sub-graph has '" + inner.name + "' (" + inner.op +
+             "): " + (answers[i].how == How::kByBody ? by_body : answers[i].reason);
+    }
+  }
+  return std::nullopt;
+}
+
 SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, NodeId id) {
   if (auto reason = op_refusal(graph, graph.node(id))) return {How::kNot, *reason};
   if (auto reason = subgraph_refusal(graph.node(id))) return {How::kNot, *reason};
+  if (auto reason = unknown_inside(graph.node(id))) return {How::kNot, *reason};
   try {
     Graph alone(graph);
     for (const ValueId value : alone.dependencies(id)) {

@@ -56,6 +56,8 @@ class SupportOracle {
   static Support to_support(const Answer& answer);
   std::vector<Answer> probe(std::span<const Probe> probes);
   std::vector<Answer> probe_together(std::span<const Probe> probes);
+  // Why a sub-graph of the node, or one of theirs, cannot be converted.
+  std::optional<std::string> unknown_inside(const Node& node);
   Answer probe_with_subgraphs(const Graph& graph, NodeId id);
   // Whether the results that stand for a node's outputs have its types.
   static Answer judge(const Graph& graph, NodeId id, const Results& results,

@@ -8,7 +8,7 @@ import onnxruntime
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from small_models import make_model, tensor
+from small_models import make_model, model_proto, tensor, untyped
 
 pytest.importorskip("openvino")
 
@@ -144,3 +144,23 @@ def test_many_operands() -> None:
     x = np.full(shape, -2, np.float32)
     np.testing.assert_array_equal(program.run({"x": x})["y"], np.tile(x, (count, 1)))
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("op", ["Det", "SwiGLU"])
+def test_an_unknown_op_in_a_branch(op: str) -> None:
+    """Converting it ends the process; SwiGLU is known by its body alone."""
+    branches = {}
+    for name in ("then_branch", "else_branch"):
+        node = helper.make_node(op, ["x"] * (2 if op == "SwiGLU" else 1), [name])
+        branches[name] = helper.make_graph([node], name, [], [untyped(name)])
+    model = model_proto(
+        [helper.make_node("If", ["c"], ["y"], **branches)],
+        [tensor("c", TensorProto.BOOL, []), tensor("x", TensorProto.FLOAT, [2, 3, 3])],
+        [untyped("y")],
+        opset=28,
+    )
+    program = openxrt.load(model.SerializeToString(), engine=["openvino", "native"])
+    plain = openxrt.load(model.SerializeToString(), engine="native")
+    x = np.random.default_rng(0).standard_normal((2, 3, 3)).astype(np.float32)
+    feeds = {"c": np.array(True), "x": x}
+    np.testing.assert_allclose(program.run(feeds)["y"], plain.run(feeds)["y"], rtol=1e-5)

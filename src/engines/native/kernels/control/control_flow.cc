@@ -21,6 +21,7 @@ struct Body {
   std::size_t outputs = 0;
   std::size_t first_capture = 0;  // position among the node's inputs
   std::size_t captures = 0;
+  std::vector<Type> input_types;  // of the declared ones
   std::vector<Type> output_types;
 };
 
@@ -39,7 +40,9 @@ class BodyKernel : public Kernel {
                 graph->outputs().size(),
                 next,
                 graph->captures().size(),
+                {},
                 {}};
+      for (const ValueId id : graph->inputs()) body.input_types.push_back(graph->type(id));
       for (const ValueId id : graph->outputs()) body.output_types.push_back(graph->type(id));
       next += body.captures;
       bodies_.push_back(std::move(body));
@@ -71,12 +74,28 @@ class BodyKernel : public Kernel {
 
   std::vector<Data> run_body(const KernelContext& k, std::size_t i,
                              const std::vector<Data>& inputs) const {
+    const std::vector<Type>& declared = bodies_[i].input_types;
+    for (std::size_t n = 0; n < declared.size(); ++n) check_shape(declared[n], inputs[n], n);
     std::vector<Data> outputs(bodies_[i].outputs);
     bodies_[i].executable->run(k.state<BodyContexts>().contexts[i].get(), inputs, outputs);
     return outputs;
   }
 
  private:
+  // Kernels of the body rely on the sizes that its inputs are declared with.
+  static void check_shape(const Type& declared, const Data& given, std::size_t n) {
+    if (!declared.is_tensor() || !declared.has_rank() || !given.is_tensor()) return;
+    const Dims& dims = given.tensor().dims();
+    bool is_right = dims.size() == declared.rank();
+    for (std::size_t a = 0; is_right && a < dims.size(); ++a) {
+      const Dim& size = (*declared.shape)[a];
+      is_right = !size.is_known() || size.value() == dims[a];
+    }
+    if (is_right) return;
+    fail("input " + std::to_string(n) + " of the body is declared " + to_string(declared) +
+         ", and is given " + shape_text(dims));
+  }
+
   std::vector<Body> bodies_;
   std::size_t inputs_;
 };
