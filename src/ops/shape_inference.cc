@@ -153,7 +153,7 @@ class SubgraphInferencer : public onnx::GraphInferencer {
   }
 
   // A value that a Loop carries may be declared with sizes that its start, or what the body makes
-  // of it, does not have: those are not known. False where there are none.
+  // of it, does not surely have: those are not known. False where there are none.
   bool loosen_carried(Graph& body) const {
     constexpr std::size_t kFirst = 2;  // after the number of the turn and the condition
     if (body.inputs().size() < kFirst || body.outputs().size() + 1 < body.inputs().size()) {
@@ -170,27 +170,21 @@ class SubgraphInferencer : public onnx::GraphInferencer {
       if (known == declared) continue;
       changed = true;
       body.set_type(body.inputs()[i], known);
-      if (!outer_.rules().shapes_give_way) continue;
-      log_warning(
-          fmt::format("node '{}' ({}): input '{}' of its body is declared {}, which does "
-                      "not hold in every turn",
-                      graph.node(node_).name, graph.node(node_).qualified_op(),
-                      body.value(body.inputs()[i]).name, to_string(declared)));
     }
     return changed;
   }
 
-  // Forgets what is known of `type` and is otherwise in `other`.
+  // Forgets the sizes of `type` that are not those of `other`.
   static void loosen(Type& type, const Type& other) {
-    if (!type.is_tensor() || !other.is_tensor() || !type.has_rank() || !other.has_rank()) return;
-    if (type.rank() != other.rank()) {
+    if (!type.is_tensor() || !other.is_tensor() || !type.has_rank()) return;
+    if (!other.has_rank() || type.rank() != other.rank()) {
       type = Type::tensor(type.dtype);
       return;
     }
     for (std::size_t a = 0; a < type.rank(); ++a) {
       Dim& own = (*type.shape)[a];
       const Dim& seen = (*other.shape)[a];
-      if (own.is_known() && seen.is_known() && own != seen) own = Dim();
+      if (own.is_known() && own != seen) own = Dim();
     }
   }
 

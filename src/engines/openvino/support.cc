@@ -380,7 +380,14 @@ std::vector<SupportOracle::Answer> SupportOracle::probe_together(std::span<const
 // The frontend ends the process where a sub-graph has an op that it does not know.
 std::optional<std::string> SupportOracle::unknown_inside(const Node& node) {
   for (const Graph* body : Graph::subgraphs(node)) {
-    const std::vector<NodeId> ids = body->nodes();
+    std::vector<NodeId> ids;  // of those that can be asked about without what is around
+    for (const NodeId id : body->nodes()) {
+      if (Graph::subgraphs(body->node(id)).empty()) {
+        ids.push_back(id);
+      } else if (auto reason = unknown_inside(body->node(id))) {
+        return reason;
+      }
+    }
     const std::vector<Answer> answers = check_nodes(*body, ids);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (answers[i].how == How::kDirectly) continue;
