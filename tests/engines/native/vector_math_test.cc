@@ -95,6 +95,28 @@ TEST(VectorMath, IsRightToTheLastPlacesOverTheWholeRange) {
   }
 }
 
+// Gelu multiplies 1 + erf(x) with x: what lacks 1 would be most of it.
+TEST(VectorMath, OfLargeNumbersTanhAndErfAreOne) {
+  const std::vector<float> xs{-3.4e38F, -1e19F, -1000, -100,  -9.5F,
+                              9.5F,     100,    1000,  1e19F, 3.4e38F};
+  const auto count = static_cast<std::int64_t>(xs.size());
+  const auto computed = [&](const char* op, Attributes attributes = {}) {
+    Graph g;
+    const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{count}));
+    g.add_output(g.add_op(op, {x}, std::move(attributes)));
+    return elements(run(*compile(g), {floats({count}, xs)}, 1)[0].tensor());
+  };
+  for (const char* form : {"none", "tanh"}) {
+    const std::vector<float> found = computed("Gelu", {{"approximate", std::string(form)}});
+    for (std::size_t i = 0; i < xs.size(); ++i) EXPECT_EQ(found[i], std::max(xs[i], 0.0F)) << form;
+  }
+  for (const char* op : {"Erf", "Tanh"}) {
+    const std::vector<float> found = computed(op);
+    for (std::size_t i = 0; i < xs.size(); ++i)
+      EXPECT_EQ(found[i], std::copysign(1.0F, xs[i])) << op;
+  }
+}
+
 TEST(VectorMath, OfManyNumbersErfIsTheSame) {
   Graph g;
   const std::vector<float> xs = all_floats();
