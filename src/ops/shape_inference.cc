@@ -102,6 +102,30 @@ class Inference {
   std::vector<std::unique_ptr<onnx::TensorShapeProto>> values_;
 };
 
+// The number of the turn and the condition are first.
+constexpr std::size_t kFirstCarried = 2;
+
+// Forgets the sizes of a value that are others in `seen`; `unsure`: those that are not known there,
+// too. False where there are none.
+bool loosen(Graph& graph, ValueId id, const Type& seen, bool unsure) {
+  const Type declared = graph.type(id);
+  if (!declared.is_tensor() || !declared.has_rank() || !seen.is_tensor()) return false;
+  if (!seen.has_rank() && !unsure) return false;
+  Type known = declared;
+  if (!seen.has_rank() || seen.rank() != declared.rank()) {
+    known = Type::tensor(declared.dtype);
+  } else {
+    for (std::size_t a = 0; a < known.rank(); ++a) {
+      Dim& own = (*known.shape)[a];
+      const Dim& other = (*seen.shape)[a];
+      if (own.is_known() && own != other && (unsure || other.is_known())) own = Dim();
+    }
+  }
+  if (known == declared) return false;
+  graph.set_type(id, known);
+  return true;
+}
+
 // A sub-graph as the inference function of its node sees it.
 class SubgraphInferencer : public onnx::GraphInferencer {
  public:
@@ -153,39 +177,16 @@ class SubgraphInferencer : public onnx::GraphInferencer {
   }
 
   // A value that a Loop carries may be declared with sizes that its start, or what the body makes
-  // of it, does not surely have: those are not known. False where there are none.
+  // of it, does not have: those are not known. False where there are none.
   bool loosen_carried(Graph& body) const {
-    constexpr std::size_t kFirst = 2;  // after the number of the turn and the condition
-    if (body.inputs().size() < kFirst || body.outputs().size() + 1 < body.inputs().size()) {
-      return false;
-    }
-    const Graph& graph = outer_.graph();
-    bool changed = false;
-    for (std::size_t i = kFirst; i < body.inputs().size(); ++i) {
-      const ValueId start = graph.node(node_).input(i);
-      const Type declared = body.type(body.inputs()[i]);
-      Type known = declared;
-      loosen(known, body.type(body.outputs()[i - 1]));
-      if (start.valid()) loosen(known, graph.type(start));
-      if (known == declared) continue;
-      changed = true;
-      body.set_type(body.inputs()[i], known);
+    bool changed = xrt::loosen_carried(body, /*unsure=*/false);
+    const Node& node = outer_.graph().node(node_);
+    for (std::size_t i = kFirstCarried; i < body.inputs().size(); ++i) {
+      if (!node.input(i).valid()) continue;
+      changed =
+          loosen(body, body.inputs()[i], outer_.graph().type(node.input(i)), false) || changed;
     }
     return changed;
-  }
-
-  // Forgets the sizes of `type` that are not those of `other`.
-  static void loosen(Type& type, const Type& other) {
-    if (!type.is_tensor() || !other.is_tensor() || !type.has_rank()) return;
-    if (!other.has_rank() || type.rank() != other.rank()) {
-      type = Type::tensor(type.dtype);
-      return;
-    }
-    for (std::size_t a = 0; a < type.rank(); ++a) {
-      Dim& own = (*type.shape)[a];
-      const Dim& seen = (*other.shape)[a];
-      if (own.is_known() && own != seen) own = Dim();
-    }
   }
 
   void infer(Graph& body, const std::vector<const onnx::TypeProto*>& input_types,
@@ -656,6 +657,15 @@ void Inference::propagate_division(const Node& node) {
 }
 
 }  // namespace
+
+bool loosen_carried(Graph& body, bool unsure) {
+  if (body.outputs().size() + 1 < body.inputs().size()) return false;
+  bool changed = false;
+  for (std::size_t i = kFirstCarried; i < body.inputs().size(); ++i) {
+    changed = loosen(body, body.inputs()[i], body.type(body.outputs()[i - 1]), unsure) || changed;
+  }
+  return changed;
+}
 
 void infer_shapes(Graph& graph, bool reset) { Inference(graph, {.reset = reset}, nullptr).run(); }
 

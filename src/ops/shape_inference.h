@@ -26,6 +26,11 @@ XRT_API void infer_shapes(Graph& graph, bool reset = false);
 // contradict what follows from the inputs, the latter holds, with a warning.
 XRT_API void infer_shapes_of_file(Graph& graph);
 
+// Of the body of a Loop: forgets the sizes of carried values that what the body makes of them does
+// not have, or (`unsure`) does not surely have. False where there are none; types that follow are
+// inferred anew by the caller.
+XRT_API bool loosen_carried(Graph& body, bool unsure);
+
 // infer_shapes, and integer values of rank 0 or 1 that are known in full (a Shape of static
 // dimensions, what Gather, Concat, Mul, … make of it) become constants; graph outputs stay as they
 // are. True if any did.

@@ -160,14 +160,25 @@ Refusal attention(const OperandSizes& o) {
 Refusal quantized(const OperandSizes& o) {
   const auto x = o.dims(0);
   const auto scale = o.dims(1);
-  if (!x || !scale || o.node.attr_int("block_size", 0) != 0 ||
-      OperandSizes::elements(*scale) == 1) {
-    return std::nullopt;
-  }
+  if (!x || !scale) return std::nullopt;
+  const std::int64_t block = o.node.attr_int("block_size", 0);
+  if (block < 0) return fmt::format("'block_size' is {}", block);
+  const auto rank = static_cast<std::int64_t>(x->size());
   std::int64_t axis = o.node.attr_int("axis", 1);
-  if (axis < 0) axis += static_cast<std::int64_t>(x->size());
-  const bool fits = scale->size() == 1 && axis >= 0 &&
-                    axis < static_cast<std::int64_t>(x->size()) &&
+  if (axis < 0) axis += rank;
+  if (block > 0) {  // one scale for so many elements of the axis
+    bool fits = scale->size() == x->size() && axis >= 0 && axis < rank;
+    for (std::int64_t a = 0; fits && a < rank; ++a) {
+      const std::int64_t size = (*x)[static_cast<std::size_t>(a)];
+      const std::int64_t wanted = a == axis ? size / block + (size % block != 0 ? 1 : 0) : size;
+      fits = (*scale)[static_cast<std::size_t>(a)] == wanted;
+    }
+    if (fits) return std::nullopt;
+    return fmt::format("scales [{}] do not fit blocks of {} along axis {}", fmt::join(*scale, ","),
+                       block, axis);
+  }
+  if (OperandSizes::elements(*scale) == 1) return std::nullopt;
+  const bool fits = scale->size() == 1 && axis >= 0 && axis < rank &&
                     (*scale)[0] == (*x)[static_cast<std::size_t>(axis)];
   if (!fits) return fmt::format("scales [{}] do not fit axis {}", fmt::join(*scale, ","), axis);
   const auto zero = o.dims(2);

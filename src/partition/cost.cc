@@ -130,7 +130,8 @@ std::size_t value_bytes(const Graph& graph, ValueId id) {
   if (!type.is_tensor() || type.dtype == DType::kUndefined) return 0;
   const std::int64_t one[] = {2};  // two elements: packed types have whole bytes then
   const double each = static_cast<double>(byte_count(type.dtype, one)) / 2;
-  return static_cast<std::size_t>(each * elements(type));
+  constexpr double kMost = 0x1p56;  // what no machine has; sums of many fit
+  return static_cast<std::size_t>(std::min(each * elements(type), kMost));
 }
 
 NodeWork node_work(const Graph& graph, NodeId id) {

@@ -9,7 +9,7 @@ import numpy as np
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from small_models import make_model, tensor, untyped, usable
+from small_models import make_model, model_proto, tensor, untyped, usable
 
 ENGINES = ["native", "openvino", "xla", "onnxruntime"]
 NUMBERS = np.random.default_rng(0)
@@ -288,3 +288,55 @@ def test_biases_that_are_constants(engine: str, op: str, count: int) -> None:
     engines = [engine] if engine == "native" else [engine, "native"]
     with pytest.raises(openxrt.Error):
         openxrt.load(model, engines=engines).run({"x": random(1, 3, 8, 8)})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+@pytest.mark.parametrize(
+    ("axis", "block", "scales"),
+    [(-(2**31), 2, (2, 4)), (7, 2, (2, 4)), (0, 3, (2, 3)), (1, 2, (2,)), (0, -2, (2, 4))],
+)
+def test_blocks_that_there_are_not(
+    engine: str, op: str, axis: int, block: int, scales: tuple[int, ...]
+) -> None:
+    x = random(4, 4) if op == "QuantizeLinear" else np.ones((4, 4), np.uint8)
+    operands = {"a": x, "b": np.ones(scales, np.float32)}
+    with pytest.raises(openxrt.Error):
+        load(engine, op, operands, axis=axis, block_size=block).run(operands)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_features_of_a_scalar(engine: str) -> None:
+    """The rank is not declared."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    node = helper.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain="ai.onnx.ml")
+    model = model_proto(
+        [node],
+        [tensor("x", F, None), tensor("i", I64, [1])],
+        [untyped("y")],
+        domains={"ai.onnx.ml": 3},
+    )
+    program = openxrt.load(
+        model.SerializeToString(), engine=list(dict.fromkeys([engine, "native"]))
+    )
+    feeds = {"x": random(2, 3), "i": np.array([1])}
+    np.testing.assert_array_equal(program.run(feeds)["y"], feeds["x"][:, 1:2])
+    with pytest.raises(openxrt.Error):
+        program.run({**feeds, "x": np.array(1, np.float32)})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_elements_along_another_axis(engine: str) -> None:
+    """ONNX Runtime ends the process."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    node = helper.make_node("Unique", ["x"], ["y"], axis=1)
+    model = model_proto([node], [tensor("x", F, ["a", "b", "c"])], [untyped("y")])
+    program = openxrt.load(
+        model.SerializeToString(), engine=list(dict.fromkeys([engine, "native"]))
+    )
+    x = np.array([[[1, 2], [1, 2], [0, 5]]], np.float32)
+    np.testing.assert_array_equal(program.run({"x": x})["y"], np.unique(x, axis=1))
+    with contextlib.suppress(openxrt.Error):
+        assert program.run({"x": np.zeros((1, 1, 0), np.float32)})["y"].size == 0

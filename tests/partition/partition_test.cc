@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "partition/cost.h"
 #include "partition/fold.h"
 #include "tests/support/growth.h"
 #include "xrt/error.h"
@@ -349,6 +350,16 @@ TEST(Borders, AnEngineThatDoesNotLookGetsWhatItComputesInTwoParts) {
     return cut.cluster_of[static_cast<std::size_t>(id.index)];
   };
   EXPECT_LT(cluster(options.borders[0].maker), cluster(options.borders[0].reader));
+}
+
+// Declared sizes may be such that their product is no number of bytes.
+TEST(Cost, BytesOfAValueAreBounded) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 62;
+  Graph graph;
+  const ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Dims(20, kLarge)));
+  EXPECT_EQ(value_bytes(graph, x), std::size_t{1} << 56);
+  EXPECT_EQ(value_bytes(graph, graph.add_input("y", Type::tensor(DType::kFloat32, Dims{3, 4}))),
+            48U);
 }
 
 }  // namespace

@@ -117,6 +117,16 @@ def _recurrence(node: NodeView) -> str:
     return "a batch of 0 ends the process"
 
 
+def _unique(node: NodeView) -> str:
+    """Known sizes, and none of them 0."""
+    dims = _shape(node)
+    if "axis" not in node.attributes:
+        return ""
+    if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
+        return ""
+    return "along an axis, no elements end the process"
+
+
 def _pattern(node: NodeView) -> str:
     """Groups within groups end the process."""
     pattern = node.attributes.get("pattern", "")
@@ -211,6 +221,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "SequenceInsert": _one_element,
     "SequenceMap": _bodies,
     "STFT": lambda node: "its sums lose digits where results are near zero",
+    "Unique": _unique,
 }
 
 

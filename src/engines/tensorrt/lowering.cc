@@ -9,6 +9,7 @@
 
 #include "ops/host_fold.h"
 #include "ops/lower_by_body.h"
+#include "ops/size_rules.h"
 #include "xrt/error.h"
 
 namespace xrt::tensorrt {
@@ -193,6 +194,7 @@ void GraphLowerer::lower_all() {
 
 void GraphLowerer::lower_node(NodeId id) {
   const Node& node = graph_.node(id);
+  if (auto wrong = sizes_refusal(graph_, node)) throw Refusal{*wrong};
   if (fold(node)) return;
   if (const LowerFunction* lower = lowerings().find(node.qualified_op())) {
     NodeContext context(*this, id);

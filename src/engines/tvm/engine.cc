@@ -22,6 +22,7 @@
 #include "engines/tvm/executable.h"
 #include "engines/tvm/rules.h"
 #include "engines/tvm/user_code.h"
+#include "ops/size_rules.h"
 #include "xrt/error.h"
 
 namespace xrt::tvm_engine {
@@ -148,7 +149,9 @@ Support TvmEngine::supports(const SupportQuery& query) const {
   }
   if (query.phase == Phase::kTraining) return Support::no("inference only");
   if (!query.mutable_inputs.empty()) return Support::no("it updates no variables");
-  return can_compile(graph_of(query.graph), query.node);
+  const Graph& graph = graph_of(query.graph);
+  if (auto wrong = sizes_refusal(graph, graph.node(query.node))) return Support::no(*wrong);
+  return can_compile(graph, query.node);
 }
 
 std::shared_ptr<const Executable> TvmEngine::compile(const Function& function,

@@ -10,6 +10,7 @@
 #include "ops/host_fold.h"
 #include "ops/lower_by_body.h"
 #include "ops/op_registry.h"
+#include "ops/size_rules.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -120,6 +121,8 @@ void GraphLowerer::lower_all() {
 
 void GraphLowerer::lower_node(NodeId id) {
   const Node& node = graph_.node(id);
+  // Lowerings read sizes by axes that they do not look at.
+  if (auto wrong = sizes_refusal(graph_, node)) throw Refusal{*wrong};
   // What is known on the host stays there: shapes computed inside of functions.
   std::vector<const Tensor*> constants;
   std::vector<std::optional<Dims>> dims;

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import onnx
 import openxrt
@@ -25,7 +27,7 @@ CASES = [
 
 
 def einsum(equation: str, shapes: list[tuple[int, ...]], dtype: type) -> onnx.ModelProto:
-    """A model of one node with inputs x0, x1, …"""
+    """A model of one node with inputs x0, x1 and so on."""
     names = [f"x{i}" for i in range(len(shapes))]
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     inputs = [
@@ -53,7 +55,7 @@ def test_against_numpy(equation: str, shapes: list[tuple[int, ...]], dtype: type
 def test_many_operands() -> None:
     """One loop over all labels would take 8 ** 15 turns."""
     labels = "abcdefghijklmno"
-    equation = ",".join(a + b for a, b in zip(labels, labels[1:], strict=False)) + "->a"
+    equation = ",".join(a + b for a, b in itertools.pairwise(labels)) + "->a"
     shapes = [(8, 8)] * (len(labels) - 1)
     values = [np.full(shape, 0.125, np.float32) for shape in shapes]
     model = einsum(equation, shapes, np.float32)

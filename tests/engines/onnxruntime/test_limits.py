@@ -33,7 +33,7 @@ def load(model: bytes) -> openxrt.Program:
 
 
 def test_a_run_is_ended_between_nodes() -> None:
-    program = load(products(1024, 200))
+    program = load(products(1024, 100))
     x = np.eye(1024, dtype=np.float32)
     for _ in range(2):
         begin = time.perf_counter()
@@ -45,7 +45,7 @@ def test_a_run_is_ended_between_nodes() -> None:
 
 def test_a_child_of_fork_ends_its_runs() -> None:
     """The thread that ends them is the parent's, which waits for 300 seconds."""
-    program = load(products(1024, 200))
+    program = load(products(1024, 100))
     load(products(2, 1)).run({"x": np.eye(2, dtype=np.float32)}, timeout=300)
     child = os.fork()
     if child == 0:

@@ -137,6 +137,7 @@ void lower_reverse_sequence(NodeContext& c) {
 // ai.onnx.ml: columns of the last axis.
 void lower_array_feature_extractor(NodeContext& c) {
   const Hlo x = c.in(0);
+  c.need(x.rank() > 0, "features of a scalar");
   const Hlo index = c.b.reshape(c.in(1), {element_count(c.dims(1))});
   const Hlo rows = x.rank() == 1 ? c.b.reshape(x, {1, x.dims[0]}) : x;
   c.out(take(c.b, rows, c.b.convert(index, DType::kInt64), rows.rank() - 1));

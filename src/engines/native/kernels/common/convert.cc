@@ -191,16 +191,32 @@ void load_any(DType dtype, const void* source, std::int64_t offset, std::int64_t
   }
 }
 
-// Out of range and NaN give the nearest end and 0, where a plain cast would be undefined.
-std::int64_t truncate(double value) {
-  if (!(value == value)) return 0;
-  if (value >= 9223372036854775808.0) {
-    return value >= 18446744073709551616.0
-               ? -1
-               : static_cast<std::int64_t>(static_cast<std::uint64_t>(value));
+// Numbers that do not fit become what x86 makes of them, as in ONNX Runtime, PyTorch and NumPy there:
+// the least number of 32 bits, of which narrower types take the lowest bits, or that of 64 bits.
+constexpr double kTwo31 = 2147483648.0;
+constexpr double kTwo63 = 9223372036854775808.0;
+
+std::int32_t to_32_bits(double value) {
+  return value > -kTwo31 - 1 && value < kTwo31 ? static_cast<std::int32_t>(value) : INT32_MIN;
+}
+
+std::int64_t to_64_bits(double value) {
+  return value >= -kTwo63 && value < kTwo63 ? static_cast<std::int64_t>(value) : INT64_MIN;
+}
+
+template <typename T>
+T truncated(double value) {
+  if constexpr (std::is_same_v<T, std::uint32_t>) {
+    if (value >= kTwo31) return static_cast<T>(to_32_bits(value - kTwo31)) ^ 0x80000000U;
+    return static_cast<T>(to_32_bits(value));
+  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    if (value >= kTwo63) return static_cast<T>(to_64_bits(value - kTwo63)) ^ (T{1} << 63);
+    return static_cast<T>(to_64_bits(value));
+  } else if constexpr (sizeof(T) == 8) {
+    return to_64_bits(value);
+  } else {
+    return static_cast<T>(to_32_bits(value));
   }
-  if (value < -9223372036854775808.0) return INT64_MIN;
-  return static_cast<std::int64_t>(value);
 }
 
 template <typename In>
@@ -246,7 +262,7 @@ void store_any(DType dtype, const In* source, std::int64_t n, void* target, std:
       for (std::int64_t i = 0; i < n; ++i) {
         std::int64_t value = 0;
         if constexpr (std::is_floating_point_v<In>) {
-          value = truncate(static_cast<double>(source[i]));
+          value = truncated<std::int32_t>(static_cast<double>(source[i]));
         } else {
           value = source[i];
         }
@@ -277,7 +293,7 @@ void store_any(DType dtype, const In* source, std::int64_t n, void* target, std:
         T* out = static_cast<T*>(target) + offset;
         for (std::int64_t i = 0; i < n; ++i) {
           if constexpr (std::is_floating_point_v<In>) {
-            out[i] = static_cast<T>(truncate(static_cast<double>(source[i])));
+            out[i] = truncated<T>(static_cast<double>(source[i]));
           } else {
             out[i] = static_cast<T>(source[i]);
           }

@@ -10,6 +10,7 @@
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
 #include "ir/attributes.h"
+#include "ops/shape_inference.h"
 
 namespace xrt::native {
 
@@ -34,7 +35,11 @@ class BodyKernel : public Kernel {
   explicit BodyKernel(const KernelCreateContext& create)
       : Kernel({.allocates = false, .retains_inputs = true}), inputs_(create.input_count()) {
     std::size_t next = inputs_;
-    for (const Graph* graph : Graph::subgraphs(create.node())) {
+    const bool is_loop = create.node().op == "Loop";
+    for (const Graph* given : Graph::subgraphs(create.node())) {
+      std::optional<Graph> open;
+      if (is_loop) open = with_open_sizes(*given);
+      const Graph* graph = open ? &*open : given;
       Body body{std::static_pointer_cast<const NativeExecutable>(create.compile_body(*graph)),
                 graph->inputs().size(),
                 graph->outputs().size(),
@@ -82,6 +87,17 @@ class BodyKernel : public Kernel {
   }
 
  private:
+  // Sizes that a body declares of what it carries, and does not surely make, change from turn to
+  // turn, maybe. Nothing where there are none.
+  static std::optional<Graph> with_open_sizes(const Graph& body) {
+    Graph open(body);
+    if (!loosen_carried(open, /*unsure=*/true)) return std::nullopt;
+    do {
+      infer_shapes(open, /*reset=*/true);
+    } while (loosen_carried(open, /*unsure=*/true));
+    return open;
+  }
+
   // Kernels of the body rely on the sizes that its inputs are declared with.
   static void check_shape(const Type& declared, const Data& given, std::size_t n) {
     if (!declared.is_tensor() || !declared.has_rank() || !given.is_tensor()) return;
