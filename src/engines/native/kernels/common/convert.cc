@@ -191,8 +191,9 @@ void load_any(DType dtype, const void* source, std::int64_t offset, std::int64_t
   }
 }
 
-// Numbers that do not fit become what x86 makes of them, as in ONNX Runtime, PyTorch and NumPy there:
-// the least number of 32 bits, of which narrower types take the lowest bits, or that of 64 bits.
+// Numbers that do not fit become what x86 makes of them, as in ONNX Runtime, PyTorch and NumPy
+// there: the least number of 32 bits, of which narrower types take the lowest bits, or that of 64
+// bits.
 constexpr double kTwo31 = 2147483648.0;
 constexpr double kTwo63 = 9223372036854775808.0;
 
