@@ -170,10 +170,11 @@ Created create_roi_align(const KernelCreateContext& create) {
         const std::int64_t grid_w = grid(bin_w);
         for (std::int64_t bin = 0; bin < out_h * out_w; ++bin) {
           samples.clear();
+          const std::int64_t row = bin / out_w;
           for (std::int64_t i = 0; i < grid_h; ++i) {
             for (std::int64_t j = 0; j < grid_w; ++j) {
               const float at_y =
-                  y0 + bin_h * (static_cast<float>(bin / out_w) +
+                  y0 + bin_h * (static_cast<float>(row) +
                                 (static_cast<float>(i) + 0.5F) / static_cast<float>(grid_h));
               const float at_x =
                   x0 + bin_w * (static_cast<float>(bin % out_w) +
