@@ -103,8 +103,8 @@ Support supports_pool(const NodeView& node) {
       need_int(n, "count_include_pad") != 0) {
     return Support::no("oneDNN counts the padding that ceil_mode adds");
   }
-  if (is_oversized_window(n)) {
-    return Support::no("oneDNN walks over the whole window, be it padding or not");
+  if (is_long_pool(n, node.output_type(0))) {
+    return Support::no("oneDNN walks over whole windows, be they padding or not, without a limit");
   }
   for (const std::int64_t d : n.attr_ints("dilations")) {
     if (d != 1 && n.op == "AveragePool") return Support::no("oneDNN averages dense windows only");

@@ -348,7 +348,7 @@ class ChannelsLast {
         (node.op == "LRN" && (rank != 4 || need_int(node, "size") % 2 == 0)))
       return;
     if (node.op == "BatchNormalization" && need_int(node, "training_mode") != 0) return;
-    if (is_oversized_window(node)) return;
+    if (is_long_pool(node, graph_.type(node.outputs[0]))) return;
     if (node.op == "AveragePool" &&
         ((need_int(node, "ceil_mode") != 0 && need_int(node, "count_include_pad") != 0) ||
          !is_dense_window(node))) {
