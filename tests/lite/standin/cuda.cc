@@ -17,10 +17,15 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
 namespace {
+
+// As the driver, whose functions may be called from any thread: each that touches what is below
+// holds it. Recursive: work that a stream does may free memory.
+std::recursive_mutex state;
 
 struct Index {
   unsigned x, y, z;
@@ -195,6 +200,7 @@ EXPORT int cuDevicePrimaryCtxRetain(void** context, int) {
   return 0;
 }
 EXPORT int cuDevicePrimaryCtxRelease_v2(int) {
+  const std::scoped_lock lock(state);
   log("live allocations: " + std::to_string(memory.size()) +
       ", graphs: " + std::to_string(live_graphs));
   return 0;
@@ -209,6 +215,7 @@ EXPORT int cuGetErrorName(int code, const char** name) {
   return 0;
 }
 EXPORT int cuModuleLoadData(Module** out, const void* image) {
+  const std::scoped_lock lock(state);
   const auto* bytes = static_cast<const char*>(image);
   if (std::memcmp(bytes, ELFMAG, SELFMAG) != 0) return kInvalidImage;
   Elf64_Ehdr header;
@@ -232,11 +239,13 @@ EXPORT int cuModuleLoadData(Module** out, const void* image) {
   return 0;
 }
 EXPORT int cuModuleUnload(Module* m) {
+  const std::scoped_lock lock(state);
   dlclose(m->library);
   delete m;
   return 0;
 }
 EXPORT int cuModuleGetFunction(Function** out, Module* m, const char* name) {
+  const std::scoped_lock lock(state);
   void* symbol = dlsym(m->library, name);
   if (symbol == nullptr) return kNotFound;
   *out = &m->functions.emplace_back(Function{m, reinterpret_cast<Kernel>(symbol), name});
@@ -246,6 +255,7 @@ EXPORT int cuFuncSetAttribute(Function*, int attribute, int) {
   return attribute == 8 ? 0 : kInvalidValue;
 }
 EXPORT int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
+  const std::scoped_lock lock(state);
   void* p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (p == nullptr) return kOutOfMemory;
   std::memset(p, 0xa5, bytes);
@@ -255,21 +265,25 @@ EXPORT int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
   return 0;
 }
 EXPORT int cuMemFree_v2(std::uint64_t address) {
+  const std::scoped_lock lock(state);
   if (memory.erase(address) == 0) return kInvalidValue;
   std::free(reinterpret_cast<void*>(address));
   return 0;
 }
 EXPORT int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
+  const std::scoped_lock lock(state);
   if (!inside(to, bytes)) return kInvalidValue;
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return 0;
 }
 EXPORT int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
+  const std::scoped_lock lock(state);
   if (!inside(from, bytes)) return kInvalidValue;
   std::memcpy(to, reinterpret_cast<void*>(from), bytes);
   return 0;
 }
 EXPORT int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, Stream* s) {
+  const std::scoped_lock lock(state);
   if (!inside(to, bytes)) return kInvalidValue;
   log("write " + std::to_string(bytes));
   const auto* first = static_cast<const char*>(from);
@@ -279,6 +293,7 @@ EXPORT int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t 
   return 0;
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, Stream* s) {
+  const std::scoped_lock lock(state);
   if (!inside(from, bytes)) return kInvalidValue;
   log("read " + std::to_string(bytes));
   s->work.push_back(
@@ -286,6 +301,7 @@ EXPORT int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes,
   return 0;
 }
 EXPORT int cuMemcpyAsync(std::uint64_t to, std::uint64_t from, std::size_t bytes, Stream* s) {
+  const std::scoped_lock lock(state);
   if (!inside(to, bytes) || !inside(from, bytes)) return kInvalidValue;
   s->work.push_back([to, from, bytes] {
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
@@ -299,12 +315,14 @@ EXPORT int cuMemPoolCreate(void** pool, const void*) {
 }
 EXPORT int cuMemPoolSetAttribute(void*, int, void*) { return 0; }
 EXPORT int cuMemPoolGetAttribute(void*, int, std::uint64_t* value) {
+  const std::scoped_lock lock(state);
   *value = 0;
   for (const auto& [address, bytes] : memory) *value += bytes;
   return 0;
 }
 EXPORT int cuMemPoolTrimTo(void*, std::size_t) { return 0; }
 EXPORT int cuMemAllocFromPoolAsync(std::uint64_t* address, std::size_t bytes, void* pool, Stream*) {
+  const std::scoped_lock lock(state);
   std::uint64_t used = 0;
   cuMemPoolGetAttribute(pool, 0, &used);
   const char* most = std::getenv("XRT_STANDIN_MEMORY");
@@ -312,6 +330,7 @@ EXPORT int cuMemAllocFromPoolAsync(std::uint64_t* address, std::size_t bytes, vo
   return cuMemAlloc_v2(address, bytes);
 }
 EXPORT int cuMemFreeAsync(std::uint64_t address, Stream* s) {
+  const std::scoped_lock lock(state);
   s->work.push_back([address] { cuMemFree_v2(address); });
   finish(s);
   return 0;
@@ -321,19 +340,23 @@ EXPORT int cuStreamIsCapturing(Stream*, int* status) {
   return 0;
 }
 EXPORT int cuStreamCreate(Stream** out, unsigned) {
+  const std::scoped_lock lock(state);
   *out = &streams.emplace_back();
   return 0;
 }
 EXPORT int cuStreamDestroy_v2(Stream* s) {
+  const std::scoped_lock lock(state);
   finish(s);
   return 0;
 }
 EXPORT int cuStreamSynchronize(Stream* s) {
+  const std::scoped_lock lock(state);
   if (s != nullptr) log("synchronize");
   finish(s);
   return 0;
 }
 EXPORT int cuStreamWaitEvent(Stream*, Event* e, unsigned) {
+  const std::scoped_lock lock(state);
   finish(e->stream);
   return 0;
 }
@@ -343,6 +366,7 @@ EXPORT int cuEventCreate(Event** out, unsigned) {
 }
 EXPORT int cuEventQuery(Event*) { return 0; }
 EXPORT int cuEventSynchronize(Event* e) {
+  const std::scoped_lock lock(state);
   finish(e->stream);
   return 0;
 }
@@ -351,15 +375,18 @@ EXPORT int cuEventElapsedTime(float* milliseconds, Event*, Event*) {
   return 0;
 }
 EXPORT int cuEventDestroy_v2(Event* e) {
+  const std::scoped_lock lock(state);
   delete e;
   return 0;
 }
 EXPORT int cuEventRecord(Event* e, Stream* s) {
+  const std::scoped_lock lock(state);
   e->stream = s;
   return 0;
 }
 EXPORT int cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned, Stream* s, void** params, void**) {
+  const std::scoped_lock lock(state);
   if (by != 1 || bz != 1 || bx == 0 || bx > 1024 || gy > 65535 || gz > 65535) return kInvalidValue;
   Args args;
   std::memcpy(&args, params[0], sizeof(args));
@@ -371,6 +398,7 @@ EXPORT int cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, un
 // For stand-ins of libraries that queue work of their own: `run(data)` in the stream's order, as
 // often as what is recorded is launched.
 EXPORT void standin_queue(Stream* s, const std::string& name, const std::function<void()>& run) {
+  const std::scoped_lock lock(state);
   log((s->captures ? "capture " : "launch ") + name);
   (s->captures ? s->captured : s->work).push_back(run);
 }
@@ -392,11 +420,13 @@ EXPORT int cuLaunchKernelEx(const Launch* l, Function* f, void** params, void** 
                         extra);
 }
 EXPORT int cuStreamBeginCapture_v2(Stream* s, int mode) {
+  const std::scoped_lock lock(state);
   if (s->captures || mode != 1) return kInvalidValue;
   s->captures = true;
   return 0;
 }
 EXPORT int cuStreamEndCapture(Stream* s, Graph** out) {
+  const std::scoped_lock lock(state);
   if (!s->captures) return kInvalidValue;
   s->captures = false;
   *out = new Graph{std::move(s->captured)};
@@ -405,16 +435,19 @@ EXPORT int cuStreamEndCapture(Stream* s, Graph** out) {
   return 0;
 }
 EXPORT int cuGraphInstantiateWithFlags(Graph** out, const Graph* g, unsigned long long) {
+  const std::scoped_lock lock(state);
   *out = new Graph(*g);
   ++live_graphs;
   return 0;
 }
 EXPORT int cuGraphLaunch(const Graph* g, Stream* s) {
+  const std::scoped_lock lock(state);
   log("graph " + std::to_string(g->work.size()));
   s->work.insert(s->work.end(), g->work.begin(), g->work.end());
   return 0;
 }
 EXPORT int cuGraphDestroy(Graph* g) {
+  const std::scoped_lock lock(state);
   delete g;
   --live_graphs;
   return 0;
