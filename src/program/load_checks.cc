@@ -41,29 +41,36 @@ std::string quoted_engines(const std::vector<std::string>& names) {
   return text;
 }
 
+bool is_gpu(const std::string& device) {
+  const std::optional<Device> parsed = device_of(device);
+  return parsed && parsed->kind == DeviceKind::kCuda;
+}
+
 // Why an engine that is here cannot serve the program's device; empty where it can.
 std::string why_not_on_device(const Engine& engine, const ProgramOptions& options) {
   const EngineInfo& info = engine.info();
-  if (device_for(engine, options).empty()) {
+  const std::string device = device_for(engine, options);
+  // An engine may name the GPUs that it is written for, or compiles for, whether or not one is
+  // here.
+  const bool lacks_gpu = is_gpu(options.device) && CudaDriver::device_count() == 0 &&
+                         std::any_of(info.devices.begin(), info.devices.end(),
+                                     [](const DeviceInfo& own) { return is_gpu(own.name); });
+  if (device.empty() && !lacks_gpu) {
     std::vector<std::string> names;
-    for (const DeviceInfo& device : info.devices) names.push_back(device.name);
+    for (const DeviceInfo& own : info.devices) names.push_back(own.name);
     return fmt::format("it does not drive the device '{}', but {}", options.device,
                        fmt::join(names, ", "));
   }
-  // An engine that compiles for devices of other machines names them whether or not they are here.
-  const std::optional<Device> device = device_of(options.device);
-  if (info.offline_options.empty() || !device || device->kind != DeviceKind::kCuda) return {};
-  if (CudaDriver::device_count() > 0) return {};
+  if (!lacks_gpu || device == "cpu") return {};
   const auto own = options.engine_options.find(engine.name());
-  std::string how;
+  std::string otherwise;
   for (const auto& [name, example] : info.offline_options) {
     if (own != options.engine_options.end() && own->second.contains(name)) return {};
-    how = fmt::format("the option {}, for example {}", name, example);
+    otherwise = fmt::format(
+        "; it can be built for another machine with the option {}, for example {}", name, example);
   }
-  return fmt::format(
-      "this machine has no GPU that CUDA's driver offers, which '{}' needs; it can be built for "
-      "another machine with {}",
-      options.device, how);
+  return fmt::format("this machine has no GPU that CUDA's driver offers, which '{}' needs{}",
+                     options.device, otherwise);
 }
 
 // As get_engine(), nothing where it cannot be had; then `reason` says why.
@@ -229,12 +236,7 @@ class Judgement {
     const Survey::Entry* entry = answers_of(engine);
     if (entry == nullptr || entry_takes(*entry, id)) return false;
     if (!is_open_) return true;
-    if (!tried_) {
-      tried_ = true;
-      trial_ = trial_graph(graph_, specialise_);
-      if (trial_ != nullptr) trial_survey_.emplace(*trial_, options_);
-    }
-    if (!trial_survey_) return false;
+    if (trial() == nullptr) return false;
     const auto same = trial_->find_node(graph_.node(id).name);
     if (!same) return false;
     const Survey::Entry& tried = trial_survey_->of(engine);
@@ -249,9 +251,21 @@ class Judgement {
   const std::string& reason(const std::string& engine, NodeId id) {
     return reason_of(survey_.of(engine), id);
   }
+  // Whether nothing is left of the node for an engine once sizes are known.
+  bool is_folded(NodeId id) {
+    return is_open_ && trial() != nullptr && !trial_->find_node(graph_.node(id).name);
+  }
   bool is_open() const { return is_open_; }
 
  private:
+  const Graph* trial() {
+    if (!tried_) {
+      tried_ = true;
+      trial_ = trial_graph(graph_, specialise_);
+      if (trial_ != nullptr) trial_survey_.emplace(*trial_, options_);
+    }
+    return trial_.get();
+  }
   // Null where the engine cannot say anything as long as sizes are open: the code of a custom op
   // may be written for numbers alone. The run that brings them asks again.
   const Survey::Entry* answers_of(const std::string& engine) {
@@ -283,7 +297,9 @@ class Judgement {
 void check_device_is_used(const Graph& graph, const ProgramOptions& options,
                           const std::vector<std::string>& engines, Judgement& judgement) {
   if (options.device == "cpu" || options.fallback || graph.node_count() == 0) return;
-  const std::vector<NodeId> nodes = graph.topological_order();
+  std::vector<NodeId> nodes = graph.topological_order();
+  std::erase_if(nodes, [&](NodeId id) { return judgement.is_folded(id); });
+  if (nodes.empty()) return;
   std::string reasons;
   for (const std::string& name : engines) {
     std::string reason;

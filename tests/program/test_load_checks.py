@@ -2,6 +2,7 @@
 """What stands in a program's way is an error of load(), with open dimensions too; nothing that was
 named falls to another engine in silence."""
 
+import shutil
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -235,15 +236,27 @@ def test_what_runs_elsewhere_is_told_once(
     assert told(["native", "checks_nothing"]) == ""
 
 
-def test_a_gpu_that_is_not_there_is_an_error() -> None:
-    if not usable("tvm"):
-        pytest.skip("tvm is not available")
-    model = chain(["Relu"])
-    try:
-        openxrt.load(model, engine="tvm", device="cuda", strict=True)
-    except openxrt.Unsupported:
-        pass
-    else:
+def test_a_device_is_idle_where_only_folding_takes_nodes() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], name="sizes"),
+        helper.make_node("Relu", ["x"], ["r"], name="positive"),
+        helper.make_node("Reshape", ["r", "sizes"], ["y"], name="same"),
+    ]
+    x, y = tensor("x", FLOAT, ["N", 3]), tensor("y", FLOAT, ["N", 3])
+    with pytest.raises(openxrt.Unsupported, match=r"(?s)nothing of the model.*no far device"):
+        openxrt.load(make_model(nodes, [x], [y]), engine="checks_idle_far", device="far:9")
+
+
+@pytest.mark.parametrize("shape", [("N", 3), (2, 3)])
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+@pytest.mark.parametrize("engine", ["cuda", "tvm", "tensorrt", "auto"])
+def test_a_gpu_that_is_not_there_is_an_error(
+    engine: str, device: str, shape: tuple[int | str, ...]
+) -> None:
+    if shutil.which("nvidia-smi"):
         pytest.skip("this machine has a GPU")
-    with pytest.raises(openxrt.Unsupported, match=r"nothing of the model can run on.*'cuda'"):
-        openxrt.load(model, engine=["tvm", "native"], device="cuda")
+    if engine != "auto" and not usable(engine):
+        pytest.skip(f"{engine} is not available")
+    named = [engine] if engine == "auto" else [engine, "native"]
+    with pytest.raises(openxrt.Unsupported, match="this machine has no GPU that CUDA's driver"):
+        openxrt.load(chain(["Relu"], shape), engine=named, device=device, cache_dir="")
