@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/work_scope.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -43,10 +45,8 @@ void WorkScope::check_time() {
   if (limit == nullptr || !limit->is_over()) return;
   std::string message(current_scope->what_);
   if (limit->is_cancelled()) throw Error(ErrorCode::kResource, message + " was cancelled");
-  std::string seconds = std::to_string(limit->seconds());
-  while (seconds.ends_with('0')) seconds.pop_back();
-  if (seconds.ends_with('.')) seconds.pop_back();
-  throw Error(ErrorCode::kResource, message + " takes longer than its limit of " + seconds + " s");
+  throw Error(ErrorCode::kResource,
+              fmt::format("{} takes longer than its limit of {:g} s", message, limit->seconds()));
 }
 
 const WorkScope* WorkScope::nearest_with_account() {

@@ -23,6 +23,11 @@ class OperandSizes {
     if (!v.valid() || !graph_.type(v).is_tensor()) return std::nullopt;
     return graph_.type(v).static_dims();
   }
+  std::optional<std::size_t> rank(std::size_t i) const {
+    const ValueId v = node.input(i);
+    if (!v.valid() || !graph_.type(v).has_rank()) return std::nullopt;
+    return graph_.type(v).rank();
+  }
   std::optional<std::int64_t> count(std::size_t i) const {
     const auto sizes = dims(i);
     if (!sizes) return std::nullopt;

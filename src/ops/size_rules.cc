@@ -461,6 +461,19 @@ Refusal grid_sample(const OperandSizes& o) {
   return fmt::format("the grid [{}] does not fit [{}]", fmt::join(*grid, ","), fmt::join(*x, ","));
 }
 
+Refusal transpose(const OperandSizes& o) {
+  const auto rank = o.rank(0);
+  if (!rank || !o.node.has("perm")) return std::nullopt;
+  std::vector<std::int64_t> axes = o.node.attr_ints("perm");
+  std::sort(axes.begin(), axes.end());
+  bool fits = axes.size() == *rank;
+  for (std::size_t i = 0; fits && i < axes.size(); ++i) {
+    fits = axes[i] == static_cast<std::int64_t>(i);
+  }
+  if (fits) return std::nullopt;
+  return fmt::format("'perm' does not name each of {} axes once", *rank);
+}
+
 Refusal clip(const OperandSizes& o) {
   if (auto wrong = wants_count(o, 1, 1)) return wrong;
   return wants_count(o, 2, 1);
@@ -526,6 +539,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"SpaceToDepth", space_to_depth},
     {"Tile", tile},
     {"TopK", one},
+    {"Transpose", transpose},
     {"Trilu", one},
 });
 static_assert(std::is_sorted(kRules.begin(), kRules.end(),

@@ -14,6 +14,7 @@
 #include "ir/updates.h"
 #include "ops/deciding_operands.h"
 #include "ops/op_registry.h"
+#include "ops/size_rules.h"
 #include "placement/estimates.h"
 #include "placement/heavy_constants.h"
 #include "registry/engine_failure.h"
@@ -108,6 +109,16 @@ void refuse_computed_operands(const Engine& engine, const Graph& graph,
   }
 }
 
+// Sizes that do not go together: libraries read beyond memory when they compile such nodes, too.
+void refuse_sizes(const Engine& engine, const Graph& graph, std::vector<Support>& answers) {
+  if (engine.name() == kFallbackEngine) return;  // it says so when it runs them
+  for (const NodeId id : graph.nodes()) {
+    Support& answer = answers[static_cast<std::size_t>(id.index)];
+    if (!answer) continue;
+    if (auto wrong = sizes_refusal(graph, graph.node(id))) answer = Support::no(*std::move(wrong));
+  }
+}
+
 bool has_loop(const Node& node) {
   if (node.domain.empty() && (node.op == "Loop" || node.op == "Scan")) return true;
   const std::vector<const Graph*> bodies = Graph::subgraphs(node);
@@ -143,6 +154,7 @@ std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const 
     answer = lowered_support(engine, graph, id, device, phase, answer);
   }
   refuse_computed_operands(engine, graph, answers);
+  refuse_sizes(engine, graph, answers);
   if (options.aliases.empty()) return answers;
   if (!engine.info().in_place && others_work_in_place(engine, options))
     refuse_updates(graph, options, answers);

@@ -340,3 +340,26 @@ def test_no_elements_along_another_axis(engine: str) -> None:
     np.testing.assert_array_equal(program.run({"x": x})["y"], np.unique(x, axis=1))
     with contextlib.suppress(openxrt.Error):
         assert program.run({"x": np.zeros((1, 1, 0), np.float32)})["y"].size == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("perm", [(1, 0), (0, 1, 3), (0, 0, 1), (-1, 0, 1), (3, 2, 1, 0)])
+@pytest.mark.parametrize("shape", [(6, 4, 2), ("n", "m", "k")])
+def test_axes_that_there_are_not(
+    engine: str, perm: tuple[int, ...], shape: tuple[int | str, ...]
+) -> None:
+    """Before and behind what ONNX Runtime's optimiser moves a Transpose over."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["a"], name="before"),
+        helper.make_node("Transpose", ["a"], ["b"], name="node", perm=perm),
+        helper.make_node("Unsqueeze", ["b", "zero"], ["c"], name="behind"),
+        helper.make_node("Mul", ["c", "c"], ["y"], name="last"),
+    ]
+    axes = [numpy_helper.from_array(np.array([0]), "zero")]
+    model = make_model(nodes, [tensor("x", F, shape)], [untyped("y")], axes)
+    with pytest.raises(openxrt.Error, match="perm"):
+        openxrt.load(model, engine=list(dict.fromkeys([engine, "native"]))).run(
+            {"x": random(6, 4, 2)}
+        )

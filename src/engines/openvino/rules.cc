@@ -385,6 +385,22 @@ std::optional<std::string> resize(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
+// Equal elements keep their order only where the CPU plugin compares each element with all that are
+// chosen: 5 ns each, which is seconds for a thousand of a million.
+std::optional<std::string> top_k(const Graph& graph, const Node& node) {
+  constexpr double kMostComparisons = 1 << 18;
+  constexpr double kMostOfAnySize = 16;
+  const Tensor* chosen = graph.constant(node.input(1));
+  const auto dims = graph.type(node.input(0)).static_dims();
+  if (chosen != nullptr && chosen->count() == 1) {
+    const auto k = static_cast<double>(chosen->data<std::int64_t>()[0]);
+    double elements = 1;
+    for (const std::int64_t dim : dims.value_or(Dims{})) elements *= static_cast<double>(dim);
+    if (dims ? elements * k <= kMostComparisons : k <= kMostOfAnySize) return std::nullopt;
+  }
+  return "the CPU plugin compares each element with each of those chosen, which may be many";
+}
+
 std::optional<std::string> unique(const Graph&, const Node&) {
   return "the CPU plugin loses elements of those in order of appearance, and NaN leads it outside "
          "of its memory";
@@ -423,6 +439,7 @@ constexpr Rule kRules[] = {
     {"Selu", factors},
     {"Slice", slice},
     {"SpaceToDepth", space_to_depth},
+    {"TopK", top_k},
     {"Unique", unique},
 };
 

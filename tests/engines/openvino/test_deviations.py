@@ -164,3 +164,17 @@ def test_an_unknown_op_in_a_branch(op: str) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 3)).astype(np.float32)
     feeds = {"c": np.array(True), "x": x}
     np.testing.assert_allclose(program.run(feeds)["y"], plain.run(feeds)["y"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("count", "chosen", "taken"), [(1000, 20, True), (100_000, 50_000, False)])
+def test_a_stable_choice_of_many_runs_elsewhere(count: int, chosen: int, taken: bool) -> None:
+    """It would take the CPU plugin 25 seconds."""
+    node = helper.make_node("TopK", ["x", "k"], ["y", "i"], name="node")
+    k = numpy_helper.from_array(np.array([chosen]), "k")
+    outputs = [untyped("y"), untyped("i")]
+    x = np.random.default_rng(3).integers(0, 9, count).astype(np.float32)
+    model = make_model([node], [tensor("x", TensorProto.FLOAT, [count])], outputs, [k])
+    program = openxrt.load(model, engine=["openvino", "native"], cache_dir="")
+    assert program.explain().nodes_per_engine == {"openvino" if taken else "native": 1}
+    order = np.argsort(-x, kind="stable")[:chosen]
+    np.testing.assert_array_equal(program.run({"x": x})["i"], order)

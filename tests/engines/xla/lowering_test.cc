@@ -169,6 +169,27 @@ TEST(XlaResizeTest, LinearHalfPixelInterpolates) {
   expect_near(got[0].tensor(), {0, 1, 3, 5, 7, 8}, 1e-6);
 }
 
+// Tables of places and weights are made while the engine is asked.
+TEST(XlaResizeTest, AxesThatNeedLargeTablesAreRefused) {
+  for (const char* mode : {"nearest", "linear"}) {
+    Graph g;
+    const ValueId x = g.add_input("x", f32({1, 1, 1, 3}));
+    const std::vector<std::int64_t> sizes{1, 1, 1, 30'000'000'000};
+    const ValueId y =
+        g.add_op("Resize",
+                 {x, ValueId{}, ValueId{},
+                  g.add_constant("s", Tensor::from<std::int64_t>(DType::kInt64, {4}, sizes))},
+                 {{"mode", std::string(mode)}});
+    g.set_type(y, f32(sizes));
+    g.add_output(y);
+    canonicalize(g);
+    const Support answer = get_engine("xla")->supports({view_of(g), g.nodes()[0]});
+    EXPECT_FALSE(answer);
+    EXPECT_NE(answer.reason().find("a table that is too large"), std::string::npos)
+        << answer.reason();
+  }
+}
+
 // Σ over five turns of a captured value, by a Loop without scan outputs.
 TEST(XlaLoopTest, CarriesStateAndCaptures) {
   Graph g;

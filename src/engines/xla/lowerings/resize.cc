@@ -14,6 +14,10 @@ namespace xrt::xla {
 
 namespace {
 
+// Elements of what is worked out for an axis at compile time: more would take seconds, and memory
+// that no bound of a run counts.
+constexpr double kMostElements = 1 << 24;
+
 // One axis to be resized.
 struct AxisPlan {
   std::int64_t axis = 0;
@@ -224,6 +228,10 @@ void lower_resize(NodeContext& c) {
   for (const AxisPlan& p : plans(c, crops)) {
     c.need(p.in > 0 && p.out > 0, "an empty axis");
     if (p.in == p.out && p.scale == 1 && !crops) continue;
+    const double elements = static_cast<double>(p.out) * (nearest ? 1 : static_cast<double>(p.in));
+    c.need(
+        elements <= kMostElements,
+        fmt::format("an axis of {} becomes one of {} by a table that is too large", p.in, p.out));
     const std::int64_t axis =
         last ? std::find(order.begin(), order.end(), p.axis) - order.begin() : p.axis;
     x = nearest ? resize_nearest(c, x, p, mode, axis) : resize_weighted(c, x, p, mode, axis);
