@@ -390,13 +390,15 @@ std::optional<std::string> resize(const Graph& graph, const Node& node) {
 std::optional<std::string> top_k(const Graph& graph, const Node& node) {
   constexpr double kMostComparisons = 1 << 18;
   constexpr double kMostOfAnySize = 16;
-  const Tensor* chosen = graph.constant(node.input(1));
-  const auto dims = graph.type(node.input(0)).static_dims();
-  if (chosen != nullptr && chosen->count() == 1) {
-    const auto k = static_cast<double>(chosen->data<std::int64_t>()[0]);
+  const Tensor* k = graph.constant(node.input(1));
+  std::optional<double> chosen;
+  if (k != nullptr && k->count() == 1) chosen = static_cast<double>(k->data<std::int64_t>()[0]);
+  if (const auto dims = graph.type(node.input(0)).static_dims()) {
     double elements = 1;
-    for (const std::int64_t dim : dims.value_or(Dims{})) elements *= static_cast<double>(dim);
-    if (dims ? elements * k <= kMostComparisons : k <= kMostOfAnySize) return std::nullopt;
+    for (const std::int64_t dim : *dims) elements *= static_cast<double>(dim);
+    if (elements * chosen.value_or(elements) <= kMostComparisons) return std::nullopt;
+  } else if (chosen && *chosen <= kMostOfAnySize) {
+    return std::nullopt;
   }
   return "the CPU plugin compares each element with each of those chosen, which may be many";
 }
