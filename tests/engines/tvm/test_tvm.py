@@ -342,7 +342,7 @@ def test_a_gpu_that_is_not_there_is_named() -> None:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        with pytest.raises(openxrt.Unsupported, match="no GPU that CUDA.s driver offers"):
+        with pytest.raises(openxrt.Unsupported, match="no GPU that CUDA's driver offers"):
             openxrt.load(model("Relu"), engine="tvm", strict=True, device="cuda:0", cache_dir="")
     else:
         pytest.skip("NVIDIA's driver is installed")
