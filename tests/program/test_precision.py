@@ -53,7 +53,8 @@ def expected(x: np.ndarray, weights: np.ndarray, half: type) -> dict[str, np.nda
 def test_half_precision_is_computed_or_refused(engine: str, precision: str) -> None:
     if engine not in openxrt.engines():
         pytest.skip(f"{engine} is not installed")
-    weights = RNG.normal(size=(64, 64)).astype(np.float32)
+    # Softmax makes a relative error of what it is given absolutely: so that is about 1.
+    weights = (RNG.normal(size=(64, 64)) / 8).astype(np.float32)
     x = RNG.normal(size=(ROWS[precision], 64)).astype(np.float32)
     options = {"engine": engine, "precision": precision, "strict": True, "cache_dir": ""}
     try:
