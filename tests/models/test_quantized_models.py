@@ -60,8 +60,10 @@ def test_ocr_reads_the_same_text(engine: str, tmp_path: Path) -> None:
     page = Image.open(ROOT / "examples" / "ocr" / "page.png")
     characters = character_set(ZOO["ppocr_v6_rec"].path())
     float32 = Reader(*(load(ZOO[name].path(), "native") for name in names), characters)
+    # With half of them, ONNX Runtime takes one character of the page for another.
+    all_samples = engine == "onnxruntime"
     quantized = Reader(
-        *(load(int8_of(name, tmp_path, engine, all_samples=True), engine) for name in names),
+        *(load(int8_of(name, tmp_path, engine, all_samples=all_samples), engine) for name in names),
         characters,
     )
     wanted = [line.text for line in float32.read(page)]
