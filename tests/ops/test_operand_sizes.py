@@ -359,7 +359,7 @@ def test_axes_that_there_are_not(
     ]
     axes = [numpy_helper.from_array(np.array([0]), "zero")]
     model = make_model(nodes, [tensor("x", F, shape)], [untyped("y")], axes)
-    with pytest.raises(openxrt.Error, match="perm"):
+    with pytest.raises(openxrt.Error, match=r"'perm'|TypeInferenceError.*perm"):  # not a library's
         openxrt.load(model, engine=list(dict.fromkeys([engine, "native"]))).run(
             {"x": random(6, 4, 2)}
         )
