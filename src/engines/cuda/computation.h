@@ -29,7 +29,9 @@ class Computation {
   // The chosen way, from which the same version of the library makes it again on such a device.
   virtual std::string save() const = 0;
 
-  void choose(std::size_t way) { chosen_ = way; }
+  virtual void choose(std::size_t way) { chosen_ = way; }
+  // Whether the chosen way is a generated kernel.
+  virtual bool is_generated() const { return false; }
   std::size_t workspace_bytes() const { return workspace_bytes(chosen_); }
 
  protected:
@@ -48,11 +50,15 @@ struct LibraryOptions {
 // empty: the library is asked for its ways.
 std::unique_ptr<Computation> make_computation(const LibraryOptions& options, const Step& step,
                                               std::string_view saved = {});
-// Of ProductStep (cublaslt.cc), ConvolutionStep and AttentionStep (the folder cudnn).
+// Of ProductStep (cublaslt.cc), ConvolutionStep, KernelStep::library and AttentionStep (the folder
+// cudnn).
 std::unique_ptr<Computation> make_product(const LibraryOptions& options, const ProductStep& step,
                                           std::string_view saved);
 std::unique_ptr<Computation> make_convolution(const LibraryOptions& options,
                                               const ConvolutionStep& step, std::string_view saved);
+std::unique_ptr<Computation> make_integer_convolution(const LibraryOptions& options,
+                                                      const IntegerConvolution& step,
+                                                      std::string_view saved);
 std::unique_ptr<Computation> make_attention(const LibraryOptions& options,
                                             const AttentionStep& step, std::string_view saved);
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <future>
 #include <limits>
@@ -21,6 +20,7 @@
 #include "engine/host.h"
 #include "engines/cuda/attention.h"
 #include "engines/cuda/integers.h"
+#include "engines/cuda/kernel_choice.h"
 #include "engines/cuda/planner.h"
 #include "engines/cuda/training.h"
 #include "ir/flat.h"
@@ -53,7 +53,7 @@ std::string description(const Step& step) {
                         static_cast<int>(product->activation));
   } else if (const auto* kernel = std::get_if<KernelStep>(&step.work);
              kernel != nullptr && !kernel->others.empty()) {
-    text = kernel->kernel;
+    text = kernel->kernel + (kernel->library ? " or a library " : " ");
     for (const View& view : kernel->reads) add(view);
     for (const View& view : kernel->writes) add(view);
   } else if (const auto* convolution = std::get_if<ConvolutionStep>(&step.work)) {
@@ -166,33 +166,6 @@ class CudaExecutable::Context final : public RunContext {
   bool was_used = false;
 };
 
-// Kernels of one step, of which one is launched.
-class CudaExecutable::KernelChoice final : public Computation {
- public:
-  KernelChoice(const CudaExecutable& executable, std::size_t step)
-      : executable_(executable), step_(step) {}
-
-  std::size_t way_count() const override { return kernel().others.size() + 1; }
-  using Computation::workspace_bytes;
-  std::size_t workspace_bytes(std::size_t /*way*/) const override { return 0; }
-  void queue(const Addresses& addresses, void* /*workspace*/, void* stream) const override {
-    const KernelStep& own = kernel();
-    const bool is_first = chosen() == 0;
-    executable_.launch(executable_.plan_.steps[step_], is_first ? own.kernel : other().kernel,
-                       is_first ? own.grid : other().grid, addresses, stream);
-  }
-  std::string save() const override { return std::to_string(chosen()); }
-
- private:
-  const KernelStep& kernel() const {
-    return std::get<KernelStep>(executable_.plan_.steps[step_].work);
-  }
-  const KernelStep::Way& other() const { return kernel().others[chosen() - 1]; }
-
-  const CudaExecutable& executable_;
-  std::size_t step_;
-};
-
 CudaExecutable::CudaExecutable(const Function& function, int device, const CompileOptions& options,
                                const ExecutableOptions& own)
     : device_(device), options_(own) {
@@ -205,6 +178,7 @@ CudaExecutable::CudaExecutable(const Function& function, int device, const Compi
   if (options.progress) options.progress("loading weights", 0.4);
   load_constants(stream.get());
   measure_ways(options, stream.get());
+  choose_alike();
   find_workspace();
   MemoryPool::of(device_).trim();  // of what only compiling took
 }
@@ -296,6 +270,7 @@ void CudaExecutable::plan_once(const Function& given) {
   }
   narrow_attention(graph);
   remove_unread(graph);
+  fold_scales(graph);
   graph.compact();
   plan_ = Planner({given.name, view_of(graph), given.aliases, {}}, options).run();
   if (log_debug_enabled()) {
@@ -317,24 +292,32 @@ void CudaExecutable::make_plan(const Function& given) {
 std::unique_ptr<Computation> CudaExecutable::make_computation_of(std::size_t step,
                                                                  std::string_view saved) {
   const auto* kernel = std::get_if<KernelStep>(&plan_.steps[step].work);
-  if (kernel == nullptr || kernel->others.empty()) {
-    return make_computation({device_, options_.tf32}, plan_.steps[step], saved);
+  if (kernel != nullptr && !kernel->others.empty()) {
+    const Step& own = plan_.steps[step];
+    return make_kernel_choice(
+        {device_, options_.tf32}, own,
+        [this, &own](const std::string& name, const Grid& grid, const Addresses& addresses,
+                     void* stream) { launch(own, name, grid, addresses, stream); },
+        saved);
   }
-  auto made = std::make_unique<KernelChoice>(*this, step);
-  std::size_t way = 0;
-  const auto parsed = std::from_chars(saved.data(), saved.data() + saved.size(), way);
-  if (!saved.empty() && (parsed.ec != std::errc() || way >= made->way_count())) {
-    throw Error(ErrorCode::kEngine, "cuda: a saved choice of kernels is none of this step");
-  }
-  made->choose(way);
-  return made;
+  return make_computation({device_, options_.tf32}, plan_.steps[step], saved);
 }
 
 bool CudaExecutable::make_computations() {
   computations_.clear();
+  alike_.clear();
   bool has_all = true;
+  std::map<std::string, std::size_t> known;
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const Step& step = plan_.steps[s];
+    const std::string text = description(step);
+    if (!step.once && !text.empty()) {
+      const auto [first, is_new] = known.try_emplace(text, s);
+      if (!is_new) {
+        alike_[s] = first->second;
+        continue;
+      }
+    }
     try {
       if (auto computation = make_computation_of(s, {})) {
         computations_[s] = std::move(computation);
@@ -342,6 +325,7 @@ bool CudaExecutable::make_computations() {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnsupported) throw;
       log_debug(fmt::format("cuda: {}: {}", step.what, error.what()));
+      known.erase(text);  // those alike are refused, too
       if (!compiled_.unfused.insert(step.first).second) compiled_.generated.insert(step.first);
       has_all = false;
     }
@@ -498,10 +482,17 @@ void CudaExecutable::make_constants(void* stream) {
   loading_.reset();
 }
 
+void CudaExecutable::choose_alike() {
+  for (const auto& [step, first] : alike_) {
+    const auto chosen = computations_.find(first);
+    if (chosen == computations_.end()) continue;  // a kernel without a choice
+    computations_[step] = make_computation_of(step, chosen->second->save());
+  }
+}
+
 // The fastest way of each product and convolution, in a row of runs as in a graph.
 void CudaExecutable::measure_ways(const CompileOptions& options, void* stream) {
   if (!options_.measure) return;
-  std::map<std::string, std::size_t> known;
   std::size_t workspace = 0;
   for (const auto& [step, computation] : computations_) {
     for (std::size_t way = 0; way < computation->way_count(); ++way) {
@@ -517,50 +508,48 @@ void CudaExecutable::measure_ways(const CompileOptions& options, void* stream) {
     Computation& computation = *entry.second;
     ++done;
     if (computation.way_count() < 2 || plan_.steps[step].once) continue;
-    const auto [choice, is_new] = known.try_emplace(description(plan_.steps[step]), 0);
-    if (is_new) {
-      if (!arena) {
-        arena = MemoryPool::of(device_).allocate(
-            plan_.arena_bytes + plan_.direct_bytes + workspace, stream,
-            fmt::format("timing the steps of function '{}'", plan_.name));
-      }
-      if (options.progress) {
-        options.progress(
-            "timing " + plan_.steps[step].what,
-            0.5 + 0.5 * static_cast<double>(done) / static_cast<double>(computations_.size()));
-      }
-      void* const scratch =
-          static_cast<std::byte*>(arena.get()) + plan_.arena_bytes + plan_.direct_bytes;
-      float best = std::numeric_limits<float>::infinity();
-      for (std::size_t way = 0; way < computation.way_count(); ++way) {
-        computation.choose(way);
-        try {
-          constexpr int kRuns = 10;
-          constexpr int kTurns = 3;
-          queue_step(step, arena.get(), scratch, stream);
-          CudaDriver::get().synchronize(device_, stream);
-          const Graph runs(device_, stream, [&] {
-            for (int i = 0; i < kRuns; ++i) queue_step(step, arena.get(), scratch, stream);
-          });
-          runs.launch(stream);
-          float least = std::numeric_limits<float>::infinity();
-          for (int turn = 0; turn < kTurns; ++turn) {
-            begin.record(stream);
-            runs.launch(stream);
-            end.record(stream);
-            end.synchronize();
-            least = std::min(least, end.since(begin));
-          }
-          if (least < best) best = least, choice->second = way;
-        } catch (const Error& error) {  // a way that is offered and does not run is none
-          if (error.code() != ErrorCode::kUnsupported) throw;
-          log_debug(fmt::format("cuda: {}", error.what()));
-        }
-      }
-      log_debug(fmt::format("cuda: {}: way {} of {} takes {:.2f} µs", plan_.steps[step].what,
-                            choice->second, computation.way_count(), best * 100));
+    if (!arena) {
+      arena = MemoryPool::of(device_).allocate(
+          plan_.arena_bytes + plan_.direct_bytes + workspace, stream,
+          fmt::format("timing the steps of function '{}'", plan_.name));
     }
-    computation.choose(choice->second);
+    if (options.progress) {
+      options.progress(
+          "timing " + plan_.steps[step].what,
+          0.5 + 0.5 * static_cast<double>(done) / static_cast<double>(computations_.size()));
+    }
+    void* const scratch =
+        static_cast<std::byte*>(arena.get()) + plan_.arena_bytes + plan_.direct_bytes;
+    float best = std::numeric_limits<float>::infinity();
+    std::size_t choice = 0;
+    for (std::size_t way = 0; way < computation.way_count(); ++way) {
+      computation.choose(way);
+      try {
+        constexpr int kRuns = 10;
+        constexpr int kTurns = 3;
+        queue_step(step, arena.get(), scratch, stream);
+        CudaDriver::get().synchronize(device_, stream);
+        const Graph runs(device_, stream, [&] {
+          for (int i = 0; i < kRuns; ++i) queue_step(step, arena.get(), scratch, stream);
+        });
+        runs.launch(stream);
+        float least = std::numeric_limits<float>::infinity();
+        for (int turn = 0; turn < kTurns; ++turn) {
+          begin.record(stream);
+          runs.launch(stream);
+          end.record(stream);
+          end.synchronize();
+          least = std::min(least, end.since(begin));
+        }
+        if (least < best) best = least, choice = way;
+      } catch (const Error& error) {  // a way that is offered and does not run is none
+        if (error.code() != ErrorCode::kUnsupported) throw;
+        log_debug(fmt::format("cuda: {}", error.what()));
+      }
+    }
+    log_debug(fmt::format("cuda: {}: way {} of {} takes {:.2f} µs", plan_.steps[step].what, choice,
+                          computation.way_count(), best * 100));
+    computation.choose(choice);
   }
   CudaDriver::get().synchronize(device_, stream);
 }
@@ -573,12 +562,18 @@ ExecutableInfo CudaExecutable::info() const {
   info.device = {DeviceKind::kCuda, device_};
   info.follows_stream = true;
   std::size_t kernels = 0, products = 0, convolutions = 0, attentions = 0;
-  for (const Step& step : plan_.steps) {
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    const Step& step = plan_.steps[s];
     if (step.once) continue;
-    kernels += std::holds_alternative<KernelStep>(step.work) ? 1 : 0;
+    const auto computation = computations_.find(s);
+    const bool is_generated =
+        computation == computations_.end() || computation->second->is_generated();
+    kernels += is_generated ? 1 : 0;
+    if (is_generated) continue;
     products += std::holds_alternative<ProductStep>(step.work) ? 1 : 0;
-    convolutions += std::holds_alternative<ConvolutionStep>(step.work) ? 1 : 0;
     attentions += std::holds_alternative<AttentionStep>(step.work) ? 1 : 0;
+    const bool is_of_bytes = std::holds_alternative<KernelStep>(step.work);
+    convolutions += is_of_bytes || std::holds_alternative<ConvolutionStep>(step.work) ? 1 : 0;
   }
   info.remarks.push_back(fmt::format(
       "{} generated kernels, {} products by cuBLASLt, {} convolutions and {} "

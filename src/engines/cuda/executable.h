@@ -56,7 +56,6 @@ class CudaExecutable final : public Executable {
 
  private:
   class Context;
-  class KernelChoice;
 
   struct PlanOptions plan_options() const;
   // The plan of what the libraries do not refuse as far as it is known.
@@ -73,6 +72,8 @@ class CudaExecutable final : public Executable {
   void find_workspace();
   std::string key() const;
   void measure_ways(const CompileOptions& options, void* stream);
+  // Steps that are like one whose way is chosen.
+  void choose_alike();
   // Where direct inputs and results lie; null where steps are only timed.
   struct Border {
     std::vector<void*> inputs, results;
@@ -95,6 +96,8 @@ class CudaExecutable final : public Executable {
   std::map<std::string, void*> kernels_;
   Compiled compiled_;
   std::map<std::size_t, std::unique_ptr<Computation>> computations_;  // by step
+  // While the function is compiled: a step, and the first one of the same description.
+  std::map<std::size_t, std::size_t> alike_;
   std::shared_ptr<void> constants_, loading_;
   std::size_t workspace_bytes_ = 0;
   // Descriptions of products hold addresses while their steps are queued.

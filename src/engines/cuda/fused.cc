@@ -325,10 +325,10 @@ class Writer {
     if (integers) {
       const NodeView node = graph_.node(*integers);
       const std::size_t axis = column_axis(node);
-      const std::string offset = leaf(node.input(2), axis), scale = leaf(node.input(3), axis),
-                        bias = leaf(node.input(4), axis);
+      const std::string scale = leaf(node.input(kScaleInput), axis),
+                        bias = leaf(node.input(kBiasInput), axis);
       fused_.code +=
-          fmt::format("const float y_ = (float)(sum_ + {}) * {} + {};\n", offset, scale, bias);
+          fmt::format("const float y_ = number_of_sum<P>(sum_) * {} + {};\n", scale, bias);
       names_[node.output(0)] = "y_";
     }
     for (const ValueId result : results) {
@@ -359,7 +359,7 @@ class Writer {
     if (over_rows) {
       emit_over_rows(planner_, fused_, rows);
     } else if (integers) {
-      emit_over_integers(planner_, fused_, graph_.node(*integers));
+      emit_over_integers(planner_, fused_, graph_.node(*integers), group_);
     } else {
       emit_pointwise(planner_, fused_);
     }
@@ -389,13 +389,15 @@ class Writer {
     const NodeView node = graph_.node(graph_.producer(value));
     const NodeId quantising = quantised_before(node);
     const NodeView read = quantising.valid() ? graph_.node(quantising) : node;
+    const NodeId relu = quantising.valid() ? NodeId{} : relu_before(node);
     const Lowering& lowering = *LoweringRegistry::get().find(read);
     Names operands;
     const std::size_t count = std::min(read.inputs().size(), lowering.operands);
     for (std::size_t i = 0; i < count; ++i) {
       std::optional<std::size_t> first;
       if (lowering.first_axis) first = lowering.first_axis(graph_, read, i);
-      operands.push_back(name_of(read, i, first, code));
+      const bool skips = relu.valid() && i == 0;
+      operands.push_back(name_of(skips ? graph_.node(relu) : read, i, first, code));
     }
     const std::string made = fmt::format("t{}_", next_++);
     const DType dtype = graph_.type(value).dtype();
@@ -404,7 +406,7 @@ class Writer {
       expression =
           requantised_by_reciprocal(graph_, read, operands, *planner_.scalar(node.input(1)));
     } else if (is_by_reciprocal(node)) {
-      expression = quantised_by_reciprocal(graph_, node, operands);
+      expression = quantised_by_reciprocal(graph_, node, operands, relu.valid());
     } else {
       expression = lowering.expression(graph_, node, operands);
     }
@@ -417,6 +419,15 @@ class Writer {
   bool is_by_reciprocal(const NodeView& node) const {
     return group_.kind == Group::Kind::kIntegers && node.op() == "QuantizeLinear" &&
            planner_.scalar(node.input(1));
+  }
+
+  // The Relu before a QuantizeLinear, which can do without: it has no numbers below zero.
+  NodeId relu_before(const NodeView& node) const {
+    if (!is_by_reciprocal(node)) return {};
+    const NodeId id = graph_.producer(node.input(0));
+    const bool is_relu = id.valid() && members_.contains(id) && graph_.node(id).op() == "Relu" &&
+                         !is_read_elsewhere(node.input(0));
+    return is_relu ? id : NodeId{};
   }
 
   // The member whose bytes a DequantizeLinear takes apart with the zero point that they got there;
@@ -469,7 +480,9 @@ class Writer {
     std::optional<std::int64_t> padded;
     for (const Use& use : graph_.uses(value)) {
       const NodeView node = graph_.node(use.node);
-      if (node.qualified_op() != kIntegerOp || !node.has("kernel_shape")) return std::nullopt;
+      if (node.qualified_op() != kIntegerOp || !node.has("kernel_shape") || node.has("blocks")) {
+        return std::nullopt;
+      }
       padded = node.attr_int("padded", 0);
     }
     if (graph_.is_output(value) || padded == fused_.dims[1]) return std::nullopt;

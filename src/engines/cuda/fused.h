@@ -41,8 +41,9 @@ struct OverRows {
 void emit_over_rows(Planner& planner, const Fused& fused, const OverRows& rows);
 
 // Of the results of a product of bytes (integers.h): the code finds each one's sum in sum_. Results
-// lie by row, or channels last where `node` is a convolution.
-void emit_over_integers(Planner& planner, const Fused& fused, const NodeView& node);
+// lie by row, or channels last where `node` is a convolution. `group`: what is computed of them.
+void emit_over_integers(Planner& planner, const Fused& fused, const NodeView& node,
+                        const Group& group);
 
 // Steps of a group of such nodes.
 void emit_fused(Planner& planner, const Group& group);

@@ -27,10 +27,18 @@ class Grouping {
 
   std::vector<Group> run() {
     for (const NodeId id : nodes_) {
-      if (graph_.node(id).qualified_op() == kIntegerOp) {
-        add(Group::Kind::kIntegers, elements_behind(id));
-        continue;
-      }
+      if (graph_.node(id).qualified_op() != kIntegerOp) continue;
+      std::vector<NodeId> chain{id};
+      add_elements_behind(chain, /*through_bytes=*/false);
+      add(Group::Kind::kIntegers, chain);
+    }
+    // What bytes are dequantised for belongs first to those whose sums it reads.
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      std::vector<NodeId> chain = groups_[g].nodes;
+      add_elements_behind(chain, /*through_bytes=*/true);
+      extend(g, chain);
+    }
+    for (const NodeId id : nodes_) {
       if (of_node_.contains(id)) continue;
       const std::vector<NodeId> chain =
           chain_from(graph_, id, options_, [&](NodeId node) { return of_node_.contains(node); });
@@ -68,14 +76,28 @@ class Grouping {
     groups_.push_back({kind, nodes});
   }
 
-  // The node and those that compute elements of its result and of nothing else's but what is there.
-  std::vector<NodeId> elements_behind(NodeId id) const {
-    std::vector<NodeId> nodes{id};
+  void extend(std::size_t group, const std::vector<NodeId>& nodes) {
+    for (const NodeId id : nodes) {
+      of_node_[id] = group;
+      places_[group] = std::max(places_[group], position_.at(id));
+    }
+    groups_[group].nodes = nodes;
+  }
+
+  // Behind the last of `nodes`, those that compute elements of its result and of nothing else's but
+  // what is there; up to the first bytes, or beyond.
+  void add_elements_behind(std::vector<NodeId>& nodes, bool through_bytes) const {
     while (nodes.size() < kMostNodes) {
-      const ValueId value = graph_.node(nodes.back()).output(0);
+      const NodeView last = graph_.node(nodes.back());
+      if (last.op() == "QuantizeLinear" && !through_bytes) break;
+      const ValueId value = last.output(0);
       const std::vector<Use> uses = graph_.uses(value);
-      if (graph_.is_output(value) || uses.size() != 1 || of_node_.contains(uses.front().node))
+      if (graph_.is_output(value) || uses.size() != 1) break;
+      if (of_node_.contains(uses.front().node)) {
+        // Its reader takes the bytes.
+        if (last.op() == "DequantizeLinear") nodes.pop_back();
         break;
+      }
       const NodeView next = graph_.node(uses.front().node);
       const Lowering* lowering = LoweringRegistry::get().find(next);
       if (lowering == nullptr || !lowering->expression ||
@@ -88,7 +110,6 @@ class Grouping {
         break;
       }
     }
-    return nodes;
   }
 
   // Into the group that reads the node's result first, if it computes elements of the same shape.

@@ -57,6 +57,13 @@ template <class P> __device__ inline const u8* find_terms(const u8* x, const Int
   }
 }
 
+// Sums that are small begin with the bits of a float whose last ones count: conversions take eight
+// times as long as sums do.
+template <class P> __device__ inline int no_sum() { return P::small ? 0x4b400000 : 0; }
+template <class P> __device__ inline float number_of_sum(int sum) {
+  return P::small ? __uint_as_float((unsigned)sum) - 12582912.0f : (float)sum;
+}
+
 // What a thread has of 16 rows and 8 columns.
 __device__ inline void put_sums(int* to, int pitch, const int* sums) {
   *(Word2*)to = Word2{{sums[0], sums[1]}};
@@ -96,7 +103,7 @@ __device__ inline void integer_sums(const u8* x, const u8* w, const Columns& col
     bm = P::bm, bn = P::bn, bk = P::bk, pieces = bk / 16,
     threads = P::wm * P::wn * P::wk * 32, pitch = bk + kGap, stage_bytes = (bm + bn) * pitch,
     la = (bm * pieces + threads - 1) / threads, lb = (bn * pieces + threads - 1) / threads,
-    all = (P::k + 15) / 16, eights = (P::n + 7) / 8, steps = (all + pieces - 1) / pieces,
+    all = (P::k + 15) / 16, steps = (all + pieces - 1) / pieces,
     mt = bm / P::wm / 16, nt = bn / P::wn / 8,
     rows_out = P::wm * 16, sum_pitch = bn + kSumGap,
     sum_bytes = P::wk * rows_out * sum_pitch * 4, ring_bytes = P::stages * stage_bytes,
@@ -139,9 +146,9 @@ __device__ inline void integer_sums(const u8* x, const u8* w, const Columns& col
       if ((bn * pieces) % threads != 0 && e >= bn * pieces) break;
       const int eight = e / (8 * pieces), piece = e / 8 % pieces, n = e % 8;
       u8* const place = to + (bm + eight * 8 + n) * pitch + piece * 16;
-      const int from_n = n0 / 8 + eight, from_k = step * pieces + piece;
-      if (from_n < eights && from_k < all) {
-        stage<16>(place, w + ((i64)(from_n * all + from_k) * 8 + n) * 16);
+      const int from_n = n0 + eight * 8 + n, from_k = step * pieces + piece;
+      if (from_n < P::n && from_k < all) {
+        stage<16>(place, w + ((i64)from_n * all + from_k) * 16);
       } else {
         *(Word4*)place = Word4{{0, 0, 0, 0}};
       }
@@ -154,7 +161,7 @@ __device__ inline void integer_sums(const u8* x, const u8* w, const Columns& col
 #pragma unroll
     for (int j = 0; j < nt; ++j)
 #pragma unroll
-      for (int c = 0; c < 4; ++c) sums[i][j][c] = 0;
+      for (int c = 0; c < 4; ++c) sums[i][j][c] = warp_k == 0 ? no_sum<P>() : 0;
 #pragma unroll
   for (int s = 0; s < P::stages - 1; ++s) {
     if (s < steps) fetch(s);
@@ -208,7 +215,9 @@ __device__ inline void integer_sums(const u8* x, const u8* w, const Columns& col
         }
         return v;
       };
-      finish_columns<P, rows_out, distance>(e / fours, n0 + c, row_of, sums_of, columns, read, finish);
+      finish_columns<P, rows_out, distance>(
+          e / fours, n0 + c, row_of, sums_of, columns,
+          [&](int row, int n) { return read(row, n, nullptr); }, finish);
     }
   }
 }

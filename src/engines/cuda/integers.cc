@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -143,17 +144,14 @@ struct Factor {
   std::int64_t columns = 0, terms = 0;
 };
 
-// Eight columns and sixteen terms lie together: [columns / 8][terms / 16][8][16].
+// By column, the terms of each filled up with zeros to a multiple of sixteen.
 Tensor pack_integer_factor(const Factor& factor) {
-  const std::int64_t eights = (factor.columns + 7) / 8, pieces = (factor.terms + 15) / 16;
-  Tensor made = Tensor::allocate(DType::kInt8, {eights * pieces * 128});
+  const std::int64_t pitch = (factor.terms + 15) / 16 * 16;
+  Tensor made = Tensor::allocate(DType::kInt8, {factor.columns * pitch});
   auto* to = static_cast<std::int8_t*>(made.raw());
-  std::fill_n(to, eights * pieces * 128, std::int8_t{0});
+  std::fill_n(to, factor.columns * pitch, std::int8_t{0});
   for (std::int64_t n = 0; n < factor.columns; ++n) {
-    for (std::int64_t k = 0; k < factor.terms; ++k) {
-      to[((n / 8 * pieces + k / 16) * 8 + n % 8) * 16 + k % 16] =
-          factor.bytes[static_cast<std::size_t>(n * factor.terms + k)];
-    }
+    std::copy_n(factor.bytes.begin() + n * factor.terms, factor.terms, to + n * pitch);
   }
   return made;
 }
@@ -220,22 +218,26 @@ Tensor floats(const std::vector<float>& values) {
 }
 
 void replace(xrt::Graph& graph, NodeId id, const Quantised& x, Factor factor,
-             const std::vector<float>& bias, std::int64_t padded, Attributes attributes) {
+             std::vector<float> bias, std::int64_t padded, Attributes attributes) {
   const Node node = graph.node(id);
   const std::int64_t zero = *zero_of(x);
-  Tensor offsets = Tensor::allocate(DType::kInt32, {factor.columns});
+  std::int64_t largest = 0;
   for (std::int64_t n = 0; n < factor.columns; ++n) {
-    std::int64_t sum = 0;
+    std::int64_t sum = 0, size = 0;
     for (std::int64_t k = 0; k < factor.terms; ++k) {
-      sum += factor.bytes[static_cast<std::size_t>(n * factor.terms + k)];
+      const std::int64_t term = factor.bytes[static_cast<std::size_t>(n * factor.terms + k)];
+      sum += term, size += std::abs(term);
     }
-    static_cast<std::int32_t*>(offsets.raw())[n] = static_cast<std::int32_t>(-zero * sum);
+    const auto at = static_cast<std::size_t>(n);
+    factor.scales[at] *= real_number(x.scale, 0);
+    bias[at] -= static_cast<float>(static_cast<double>(zero * sum) * factor.scales[at]);
+    largest = std::max(largest, size);
   }
-  for (float& scale : factor.scales) scale *= real_number(x.scale, 0);
+  largest *= dtype_of(graph, x.value) == DType::kInt8 ? 128 : 255;
   attributes["zero"] = zero;
   attributes["padded"] = padded;
+  attributes["small"] = std::int64_t{largest < (std::int64_t{1} << 22) ? 1 : 0};
   std::vector<ValueId> inputs{x.value, graph.add_constant("", pack_integer_factor(factor)),
-                              graph.add_constant("", std::move(offsets)),
                               graph.add_constant("", floats(factor.scales)),
                               graph.add_constant("", floats(bias))};
   const NodeId made =
@@ -244,6 +246,33 @@ void replace(xrt::Graph& graph, NodeId id, const Quantised& x, Factor factor,
   const ValueId output = graph.node(made).outputs[0];
   graph.set_type(output, graph.type(node.outputs[0]));
   graph.replace_uses(node.outputs[0], output);
+}
+
+struct Window {
+  Dims kernel, strides, dilations, pads;
+};
+// The same of a picture whose blocks of 2 × 2 elements are taken for the channels of one.
+struct Blocks {
+  Window window;
+  Dims skipped;  // rows and columns of the first block that lie before the window
+};
+
+// Of pictures of a few channels, of which windows would be copied four bytes at a time.
+std::optional<Blocks> over_blocks(const Window& window, std::int64_t channels, const Dims& from,
+                                  const Dims& to) {
+  if (channels > 4 || window.strides != Dims{2, 2} || window.dilations != Dims{1, 1}) return {};
+  Blocks made{{Dims(2), {1, 1}, {1, 1}, Dims(4)}, Dims(2)};
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (from[i] % 2 != 0) return std::nullopt;
+    const std::int64_t before = (window.pads[i] + 1) / 2;  // blocks
+    made.skipped[i] = 2 * before - window.pads[i];
+    const std::int64_t size = (window.kernel[i] + made.skipped[i] + 1) / 2;
+    const std::int64_t after = to[i] + size - 1 - before - from[i] / 2;
+    if (after < 0) return std::nullopt;
+    made.window.kernel[i] = size;
+    made.window.pads[i] = before, made.window.pads[2 + i] = after;
+  }
+  return made;
 }
 
 void fuse_convolution(xrt::Graph& graph, NodeId id) {
@@ -259,27 +288,42 @@ void fuse_convolution(xrt::Graph& graph, NodeId id) {
   const Dims sizes = dims_of(graph, weights->value);
   const auto bytes = without_zero(graph, *weights);
   const auto scales = scales_along(*weights, 0, sizes[0]);
-  const auto bias = bias_of(graph, node.input(2), sizes[0]);
+  auto bias = bias_of(graph, node.input(2), sizes[0]);
   if (!bytes || !scales || !bias) return;
-  // Four bytes are read at a time.
-  const std::int64_t channels = sizes[1], padded = (channels + 3) / 4 * 4;
-  const std::int64_t plane = sizes[2] * sizes[3];
-  Factor factor{{}, *scales, sizes[0], plane * padded};
+  const std::int64_t channels = sizes[1];
+  const Dims ones(2, 1);
+  Window window{{sizes[2], sizes[3]},
+                node.attr_ints("strides", ones),
+                node.attr_ints("dilations", ones),
+                node.attr_ints("pads", Dims(4, 0))};
+  const Dims to = dims_of(graph, node.outputs[0]);
+  const auto blocks = over_blocks(window, channels, {dims[2], dims[3]}, {to[2], to[3]});
+  const std::int64_t padded = blocks ? 16 : (channels + 3) / 4 * 4;
+  const Dims before = blocks ? blocks->skipped : Dims(2, 0);
+  if (blocks) window = blocks->window;
+  const std::int64_t edge = blocks ? 2 : 1;  // of a block
+  Factor factor{{}, *scales, sizes[0], window.kernel[0] * window.kernel[1] * padded};
   factor.bytes.assign(static_cast<std::size_t>(factor.columns * factor.terms), 0);
   for (std::int64_t n = 0; n < sizes[0]; ++n) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      for (std::int64_t at = 0; at < plane; ++at) {
-        factor.bytes[static_cast<std::size_t>((n * plane + at) * padded + c)] =
-            (*bytes)[static_cast<std::size_t>((n * channels + c) * plane + at)];
+      for (std::int64_t h = 0; h < sizes[2]; ++h) {
+        for (std::int64_t w = 0; w < sizes[3]; ++w) {
+          const std::int64_t row = h + before[0], column = w + before[1];
+          const std::int64_t at = row / edge * window.kernel[1] + column / edge;
+          const std::int64_t of_block = (row % edge * edge + column % edge) * channels + c;
+          factor.bytes[static_cast<std::size_t>(n * factor.terms + at * padded + of_block)] =
+              (*bytes)[static_cast<std::size_t>(((n * channels + c) * sizes[2] + h) * sizes[3] +
+                                                w)];
+        }
       }
     }
   }
-  const Dims ones(2, 1);
-  Attributes attributes{{"kernel_shape", Dims{sizes[2], sizes[3]}},
-                        {"strides", node.attr_ints("strides", ones)},
-                        {"dilations", node.attr_ints("dilations", ones)},
-                        {"pads", node.attr_ints("pads", Dims(4, 0))}};
-  replace(graph, id, *x, std::move(factor), *bias, padded, std::move(attributes));
+  Attributes attributes{{"kernel_shape", window.kernel},
+                        {"strides", window.strides},
+                        {"dilations", window.dilations},
+                        {"pads", window.pads}};
+  if (blocks) attributes["blocks"] = edge;
+  replace(graph, id, *x, std::move(factor), std::move(*bias), padded, std::move(attributes));
 }
 
 void fuse_product(xrt::Graph& graph, NodeId id) {
@@ -300,7 +344,7 @@ void fuse_product(xrt::Graph& graph, NodeId id) {
   factor.terms = turned ? sizes[1] : sizes[0];
   const auto bytes = without_zero(graph, *weights);
   const auto scales = scales_along(*weights, turned ? 0 : 1, factor.columns);
-  const auto bias = bias_of(graph, is_gemm ? node.input(2) : ValueId{}, factor.columns);
+  auto bias = bias_of(graph, is_gemm ? node.input(2) : ValueId{}, factor.columns);
   if (!bytes || !scales || !bias) return;
   factor.scales = *scales;
   factor.bytes.resize(bytes->size());
@@ -311,7 +355,57 @@ void fuse_product(xrt::Graph& graph, NodeId id) {
                                                    : k * factor.columns + n)];
     }
   }
-  replace(graph, id, *x, std::move(factor), *bias, dims.back(), {});
+  replace(graph, id, *x, std::move(factor), std::move(*bias), dims.back(), {});
+}
+
+// --- what is behind products ---
+
+bool is_read_once(const xrt::Graph& graph, ValueId value) {
+  return !graph.is_output(value) && graph.uses(value).size() == 1;
+}
+
+// A product whose result becomes bytes again: scale and bias in steps of these, and what is added
+// between, too.
+void fold_behind(xrt::Graph& graph, NodeId id) {
+  std::vector<NodeId> residuals;
+  ValueId value = graph.node(id).outputs[0];
+  for (;;) {
+    if (!is_read_once(graph, value)) return;
+    const NodeId next = graph.uses(value).front().node;
+    const Node& node = graph.node(next);
+    if (is(graph, next, "QuantizeLinear")) break;
+    if (is(graph, next, "Add")) {
+      const ValueId other = node.inputs[node.inputs[0] == value ? 1 : 0];
+      if (other == value || !is_read_once(graph, other) || !bytes_behind(graph, other) ||
+          dims_of(graph, other) != dims_of(graph, node.outputs[0])) {
+        return;
+      }
+      residuals.push_back(graph.value(other).producer);
+    } else if (!is(graph, next, "Relu")) {
+      return;
+    }
+    value = node.outputs[0];
+  }
+  const NodeId last = graph.uses(value).front().node;
+  const Tensor* step = graph.constant(graph.node(last).inputs[1]);
+  if (step == nullptr || step->dtype() != DType::kFloat32 || element_count(step->dims()) != 1)
+    return;
+  const float by = 1 / real_number(*step, 0);
+  const auto scaled = [&](ValueId constant) {
+    const Tensor& from = *graph.constant(constant);
+    Tensor made = Tensor::allocate(DType::kFloat32, from.dims());
+    for (std::int64_t i = 0; i < element_count(from.dims()); ++i) {
+      static_cast<float*>(made.raw())[i] = real_number(from, i) * by;
+    }
+    return graph.add_constant("", std::move(made));
+  };
+  for (const std::size_t i : {kScaleInput, kBiasInput}) {
+    graph.set_input(id, i, scaled(graph.node(id).inputs[i]));
+  }
+  for (const NodeId residual : residuals) {
+    graph.set_input(residual, 1, scaled(graph.node(residual).inputs[1]));
+  }
+  graph.set_input(last, 1, scaled(graph.node(last).inputs[1]));
 }
 
 // --- QLinear… ---
@@ -418,6 +512,14 @@ void fuse_quantised(xrt::Graph& graph) {
       integers::fuse_convolution(graph, id);
     } else if (integers::is(graph, id, "MatMul") || integers::is(graph, id, "Gemm")) {
       integers::fuse_product(graph, id);
+    }
+  }
+}
+
+void fold_scales(xrt::Graph& graph) {
+  for (const NodeId id : graph.nodes()) {
+    if (graph.node(id).domain + "." + graph.node(id).op == kIntegerOp) {
+      integers::fold_behind(graph, id);
     }
   }
 }

@@ -71,8 +71,9 @@ void emit_group(Planner& planner, const Group& group);
 void emit_convolution(Planner& planner, const Group& group);
 void emit_product(Planner& planner, const Group& group);
 // QuantizeLinear's expression with a factor instead of a divisor: what lies close to the middle of
-// two steps may go to the other one.
-std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x);
+// two steps may go to the other one. `not_negative`: numbers below zero count as zero.
+std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x,
+                                    bool not_negative);
 // The same, dequantised again with `scale` and the zero point that it has: no integer is made.
 std::string requantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x,
                                       const std::string& scale);

@@ -63,6 +63,17 @@ struct View {
   std::size_t byte_offset() const { return static_cast<std::size_t>(offset) * bytes_of(dtype); }
 };
 
+// A convolution of bytes as cuDNN has it: y = int8(activation(conv(x, w) · scale + bias + residual
+// · residual_scale) · y_scale), with sums in int32.
+struct IntegerConvolution {
+  View x, w, y;                  // int8
+  View scale, bias;              // float32, by channel
+  std::optional<View> residual;  // int8
+  float residual_scale = 0, y_scale = 1;
+  std::vector<std::int64_t> strides, dilations, pads_begin, pads_end;
+  bool has_relu = false;
+};
+
 // A generated kernel. Its one parameter is an array of addresses: of `reads`, then of `writes`.
 struct KernelStep {
   std::string kernel;
@@ -74,6 +85,8 @@ struct KernelStep {
     Grid grid;
   };
   std::vector<Way> others = {};
+  // The same by a library, where that has a way.
+  std::optional<IntegerConvolution> library = {};
 };
 
 enum class Activation : std::uint8_t { kNone, kRelu, kGeluTanh };

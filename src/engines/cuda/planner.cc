@@ -176,7 +176,8 @@ void Planner::kernel(const std::string& what, const Grid& grid, std::vector<View
 }
 
 void Planner::kernel(const std::string& what, const std::vector<KernelWay>& ways,
-                     std::vector<View> reads, std::vector<View> writes) {
+                     std::vector<View> reads, std::vector<View> writes,
+                     std::optional<IntegerConvolution> library) {
   if (reads.size() + writes.size() > kMostPointers) {
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("cuda: {}: a kernel of {} operands", what, reads.size()));
@@ -215,6 +216,13 @@ void Planner::kernel(const std::string& what, const std::vector<KernelWay>& ways
   made.what = what;
   for (const View& read : reads) made.reads.push_back(read.buffer);
   for (const View& write : writes) made.writes.push_back(write.buffer);
+  if (library) {
+    for (const View* view : {&library->x, &library->w, &library->scale, &library->bias}) {
+      made.reads.push_back(view->buffer);
+    }
+    if (library->residual) made.reads.push_back(library->residual->buffer);
+    work.library = std::move(library);
+  }
   work.reads = std::move(reads);
   work.writes = std::move(writes);
   made.work = std::move(work);

@@ -72,8 +72,9 @@ class Planner {
     Grid grid;
     std::string body;
   };
+  // `library`: another way, which writes the same.
   void kernel(const std::string& what, const std::vector<KernelWay>& ways, std::vector<View> reads,
-              std::vector<View> writes);
+              std::vector<View> writes, std::optional<IntegerConvolution> library = {});
   // Code that kernels from now on call, written once.
   void define_code(const std::string& code);
   // One thread per element of `to`. `body` gets the names of its logical coordinates and gives the

@@ -73,19 +73,24 @@ __device__ inline void hold(int&) {}
 #endif
 
 template <class P, class Columns, class Read, class Finish>
-__device__ inline void warpgroup_sums(const u8* x, const u8* w, const Columns& columns,
-                                      const Read& read, const Finish& finish) {
+__device__ inline void warpgroup_sums(const u8* x, const u8* w, const u8* rest,
+                                      const Columns& columns, const Read& read,
+                                      const Finish& finish) {
   enum {
     bm = P::bm, bn = P::bn, bk = P::bk, pieces = bk / 16, threads = P::groups * 128,
     stage_bytes = (bm + bn) * bk, la = bm * pieces / threads,
     lb = (bn * pieces + threads - 1) / threads, all = (P::k + 15) / 16,
-    eights = (P::n + 7) / 8, steps = (all + pieces - 1) / pieces, mt = bm / P::groups / 64,
+    steps = (all + pieces - 1) / pieces, mt = bm / P::groups / 64,
     part = bn < kSumColumns ? bn : kSumColumns, sum_pitch = part + kSumPartGap,
     sum_bytes = P::groups * 64 * sum_pitch * 4, ring_bytes = P::stages * stage_bytes,
     // A stage lies within one position of the window.
     tap_by_tap = P::window && P::c % bk == 0
   };
-  u8* memory = INTEGER_MEMORY(((sum_bytes > ring_bytes ? sum_bytes : ring_bytes) + kWarpgroupAlignment));
+  enum {
+    work_bytes = sum_bytes > ring_bytes ? sum_bytes : ring_bytes,
+    staged_bytes = P::staged ? bm * bn : 0
+  };
+  u8* memory = INTEGER_MEMORY((work_bytes + staged_bytes + kWarpgroupAlignment));
   memory += (kWarpgroupAlignment - ((u64)memory & (kWarpgroupAlignment - 1))) & (kWarpgroupAlignment - 1);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
   const int tiles_n = (P::n + bn - 1) / bn;
@@ -134,9 +139,9 @@ __device__ inline void warpgroup_sums(const u8* x, const u8* w, const Columns& c
       if ((bn * pieces) % threads != 0 && e >= bn * pieces) break;
       const int eight = e / (8 * pieces), of = e / 8 % pieces, n = e % 8;
       u8* const place = to + bm * bk + piece_place<bk>(eight * 8 + n, of);
-      const int from_n = n0 / 8 + eight, from_k = step * pieces + of;
-      if (from_n < eights && from_k < all) {
-        stage<16>(place, w + ((i64)(from_n * all + from_k) * 8 + n) * 16);
+      const int from_n = n0 + eight * 8 + n, from_k = step * pieces + of;
+      if (from_n < P::n && from_k < all) {
+        stage<16>(place, w + ((i64)from_n * all + from_k) * 16);
       } else {
         *(Word4*)place = Word4{{0, 0, 0, 0}};
       }
@@ -147,10 +152,20 @@ __device__ inline void warpgroup_sums(const u8* x, const u8* w, const Columns& c
 #pragma unroll
   for (int i = 0; i < mt; ++i)
 #pragma unroll
-    for (int j = 0; j < bn / 2; ++j) sums[i][j] = 0;
+    for (int j = 0; j < bn / 2; ++j) sums[i][j] = no_sum<P>();
 #pragma unroll
   for (int s = 0; s < P::stages - 1; ++s) {
     if (s < steps) fetch(s);
+    // What is read behind the sums is on its way meanwhile.
+    if constexpr (P::staged) {
+      if (s == P::stages - 2) {
+        for (int e = tid; e < bm * bn / 16; e += threads) {
+          const int row = e / (bn / 16), n = e % (bn / 16) * 16;
+          if (m0 + row < P::m && n0 + n < P::n)
+            stage<16>(memory + work_bytes + row * bn + n, rest + (i64)(m0 + row) * P::n + n0 + n);
+        }
+      }
+    }
     close_stage();
   }
   for (int step = 0; step < steps; ++step) {
@@ -202,7 +217,10 @@ __device__ inline void warpgroup_sums(const u8* x, const u8* w, const Columns& c
       const int c = lane % fours * 4;
       auto sums_of = [&](int at) { return *(const Word4*)(out + at * sum_pitch + c); };
       finish_columns<P, 16, together>(
-          lane / fours, n0 + from + c, [&](int at) { return first + at; }, sums_of, columns, read,
+          lane / fours, n0 + from + c, [&](int at) { return first + at; }, sums_of, columns,
+          [&](int row, int n) {
+            return read(row, n, memory + work_bytes + (row - m0) * bn + (n - n0));
+          },
           finish);
       __syncwarp();
     }
@@ -262,10 +280,10 @@ std::string warpgroup_core(int columns, bool x_signed) {
       columns, x_signed, x_signed ? "s8" : "u8", places, sums, sums + 1, operands);
 }
 
-int WarpgroupTile::shared_bytes() const {
+int WarpgroupTile::shared_bytes(bool staged) const {
   const int ring = stages * (bm + bn) * bk;
   const int sums = groups * 64 * (std::min(bn, kSumColumns) + kSumGap) * 4;
-  return std::max(ring, sums) + kAlignment;
+  return std::max(ring, sums) + (staged ? bm * bn : 0) + kAlignment;
 }
 
 std::vector<WarpgroupTile> warpgroup_tiles(std::int64_t m, std::int64_t n, std::int64_t k) {

@@ -9,9 +9,11 @@
 
 namespace xrt::cuda {
 
-// warpgroup_sums<P>(x, w, columns, read, finish), behind integer_source(): what integer_sums()
-// computes, where sixteen bytes of x can be copied at a time. P has `groups`, warpgroups of a
-// block, instead of wm, wn and wk; bm is a multiple of 64 · groups, bk is 64 or 128.
+// warpgroup_sums<P>(x, w, rest, columns, read, finish), behind integer_source(): what
+// integer_sums() computes, where sixteen bytes of x can be copied at a time. P has `groups`,
+// warpgroups of a block, instead of wm, wn and wk; bm is a multiple of 64 · groups, bk is 64 or
+// 128. `staged`: read() gets the address of four bytes of `rest`, a byte for each result, of which
+// n is a multiple of 16.
 std::string warpgroup_source();
 // The instruction for `columns` of a tile, behind the above.
 std::string warpgroup_core(int columns, bool x_signed);
@@ -19,7 +21,7 @@ std::string warpgroup_core(int columns, bool x_signed);
 struct WarpgroupTile {
   int bm, bn, groups, bk, stages;
   int threads() const { return groups * 128; }
-  int shared_bytes() const;
+  int shared_bytes(bool staged = false) const;
 };
 
 // Whether a device has the instructions.

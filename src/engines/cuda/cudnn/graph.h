@@ -34,6 +34,8 @@ enum Id : std::int64_t {
   kIdMask,
   kIdScale,
   kIdLow,
+  kIdResidualScale,
+  kIdResultScale,
   kIdFirstInner
 };
 

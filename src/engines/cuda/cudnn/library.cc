@@ -67,6 +67,7 @@ void finalize(const Owned& descriptor) {
 int data_type(DType dtype) {
   if (dtype == DType::kFloat64) return 1;
   if (dtype == DType::kFloat16) return 2;
+  if (dtype == DType::kInt8) return 3;
   return dtype == DType::kBFloat16 ? 9 : 0;
 }
 

@@ -62,23 +62,26 @@ std::string dequantize(const GraphView& graph, const NodeView& node, const Names
 }
 
 // "quotient, low, high": what the number without its zero point is.
-std::string within_range(DType to, const std::string& quotient, const std::string& zero) {
+std::string within_range(DType to, const std::string& quotient, const std::string& zero,
+                         bool not_negative = false) {
   const bool is_signed = is_signed_integer(to);
   const int bits = bit_width(to);
   const std::int64_t low = is_signed ? -(std::int64_t{1} << (bits - 1)) : 0;
   const std::int64_t high = (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
-  return fmt::format("{0}, {1} - (int){3}, {2} - (int){3}", quotient, low, high, zero);
+  const std::string least = not_negative ? "0" : fmt::format("{} - (int){}", low, zero);
+  return fmt::format("{}, {}, {} - (int){}", quotient, least, high, zero);
 }
 
 std::string quantised(const GraphView& graph, const NodeView& node, const Names& x,
-                      const std::string& quotient) {
+                      const std::string& quotient, bool not_negative = false) {
   const DType to = graph.type(node.output(0)).dtype();
   if (is_floating(to)) {
     const std::string shift = has_zero(x) ? fmt::format(" + {}", x[2]) : "";
     return narrowed(node, DType::kFloat32, to, quotient + shift);
   }
   const std::string zero = has_zero(x) ? x[2] : "0";
-  return fmt::format("nearest_integer({}) + (int){}", within_range(to, quotient, zero), zero);
+  return fmt::format("nearest_integer({}) + (int){}",
+                     within_range(to, quotient, zero, not_negative), zero);
 }
 
 std::string quantize(const GraphView& graph, const NodeView& node, const Names& x) {
@@ -98,8 +101,9 @@ std::optional<std::size_t> parameter_axis(const GraphView& graph, const NodeView
 
 }  // namespace
 
-std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x) {
-  return quantised(graph, node, x, fmt::format("{} * (1.0f / {})", x[0], x[1]));
+std::string quantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x,
+                                    bool not_negative) {
+  return quantised(graph, node, x, fmt::format("{} * (1.0f / {})", x[0], x[1]), not_negative);
 }
 
 std::string requantised_by_reciprocal(const GraphView& graph, const NodeView& node, const Names& x,

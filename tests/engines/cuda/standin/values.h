@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -79,7 +80,8 @@ inline void store(void* memory, Type type, std::int64_t at, double value) {
       static_cast<std::int32_t*>(memory)[at] = static_cast<std::int32_t>(value);
       break;
     case Type::kInt8:
-      static_cast<std::int8_t*>(memory)[at] = static_cast<std::int8_t>(std::nearbyint(value));
+      static_cast<std::int8_t*>(memory)[at] =
+          static_cast<std::int8_t>(std::clamp(std::nearbyint(value), -128.0, 127.0));
       break;
   }
 }
