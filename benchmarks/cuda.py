@@ -238,14 +238,14 @@ def measure_int8(batch: int, rows: Rows) -> None:
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "int8.onnx"
         torch.onnx.export(module, (x,), whole, input_names=["x"], dynamo=False)
         few = [{"x": torch.randn(x.shape).numpy()} for _ in range(max(1, 8 // batch))]
-        quantize(whole, small, calibration=few, clipping="minmax", round_sums=True)
+        ours = {"engine": ["cuda", "native"], "device": "cuda"}
+        quantize(whole, small, calibration=few, clipping="minmax", **ours)
         want = module(x[:4])
         on_card = x.cuda()
         programs = []
 
         def build() -> Run:
-            options = {"engine": ["cuda", "native"], "device": "cuda", "strict": True}
-            programs.append(openxrt.load(small, **options))
+            programs.append(openxrt.load(small, strict=True, **ours))
             return lambda: programs[0].call_tensors([on_card], torch.Tensor)[0]
 
         got = rows.add("ResNet-50", batch, f"{OURS}, int8", build)()

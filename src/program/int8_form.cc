@@ -12,6 +12,7 @@
 #include "ops/shape_inference.h"
 #include "placement/estimates.h"
 #include "placement/survey.h"
+#include "registry/engine_manifest.h"
 #include "xrt/error.h"
 #include "xrt/registry.h"
 
@@ -57,6 +58,7 @@ Int8Form int8_form_for(const ProgramOptions& options, std::optional<Activations>
         Int8Form{Activations::kSymmetric, false}}) {
     if (!wanted || form.activations == *wanted) candidates.push_back({form, sample_graph(form)});
   }
+  bool symmetric = false;  // is faster
   for (const std::string& name : is_auto(options) ? auto_candidates(options) : options.engines) {
     std::shared_ptr<const Engine> engine;
     try {
@@ -70,9 +72,14 @@ Int8Form int8_form_for(const ProgramOptions& options, std::optional<Activations>
     std::vector<Candidate> left;
     std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(left),
                  [&](const Candidate& c) { return takes(*engine, c.graph, asked); });
-    if (!left.empty()) candidates = std::move(left);  // else it does not compute in int8 at all
+    if (left.empty()) continue;  // it does not compute in int8 at all
+    candidates = std::move(left);
+    symmetric = symmetric || engine_manifest(name).fast_with_symmetric_int8;
   }
-  return candidates.front().form;
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& c) {
+    return !symmetric || c.form.activations == Activations::kSymmetric;
+  });
+  return (found == candidates.end() ? candidates.front() : *found).form;
 }
 
 }  // namespace xrt

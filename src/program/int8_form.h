@@ -23,7 +23,8 @@ struct Int8Form {
 
 // The first form that each engine takes which may run nodes of a program with these options and
 // takes any: asymmetric activations, whose steps are finer; symmetric ones with biases in float32,
-// and with biases in int32. An engine is asked about a small convolution as quantize() writes it.
+// and with biases in int32. Symmetric ones come first where one of these engines is faster with
+// them (EngineManifest). An engine is asked about a small convolution as quantize() writes it.
 // Of forms of other activations than `wanted`, where that is given, none is tried. Engines that
 // cannot be had do not count. Throws kEngine where one fails when it is asked.
 XRT_API Int8Form int8_form_for(const ProgramOptions& options,

@@ -66,6 +66,8 @@ EngineManifest read_engine_manifest(const fs::path& file) {
     manifest.crashes_on_values = json.value("crashes_on_values", manifest.crashes_on_values);
     manifest.expands_without_memory =
         json.value("expands_without_memory", manifest.expands_without_memory);
+    manifest.fast_with_symmetric_int8 =
+        json.value("fast_with_symmetric_int8", manifest.fast_with_symmetric_int8);
     if (json.contains("estimates")) manifest.estimates = read_estimates(json.at("estimates"));
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kInvalidModel, "'" + file.string() + "': " + error.what());

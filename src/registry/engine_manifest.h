@@ -12,7 +12,8 @@
 //     "needs_fixed_sizes": false,
 //     "checks_values": false,
 //     "crashes_on_values": true,
-//     "expands_without_memory": false
+//     "expands_without_memory": false,
+//     "fast_with_symmetric_int8": false
 //   }
 //
 // Every member may be absent, and so may the file. "language": "python" tells of an engine that is
@@ -60,6 +61,9 @@ struct EngineManifest {
   // An expanded value takes no memory of its own, when it is compiled or later: a large one that is
   // made of constants alone is for it, too (placement/heavy_constants.h).
   bool expands_without_memory = false;
+  // Activations of int8 without zero points are faster than uint8, which it also takes: the
+  // quantiser writes those for it.
+  bool fast_with_symmetric_int8 = false;
 };
 
 // Of the engine of that name; empty where it has none. Throws kInvalidModel naming the file where

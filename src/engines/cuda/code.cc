@@ -423,8 +423,10 @@ std::string place(const Space& space, std::size_t view, std::string_view prefix)
 int vector_width(const Space& space, const std::vector<View>& views) {
   std::size_t largest = 1;
   for (const View& view : views) largest = std::max(largest, bytes_of(view.dtype));
-  int width = static_cast<int>(16 / largest);
-  width = std::min(width, 8);
+  return vector_width(space, views, std::min(static_cast<int>(16 / largest), 8));
+}
+int vector_width(const Space& space, const std::vector<View>& views, int most) {
+  int width = most;
   const std::size_t last = space.dims.size() - 1;
   const auto fits = [&](int w) {
     if (space.dims[last] % w != 0) return false;

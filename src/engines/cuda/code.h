@@ -60,5 +60,7 @@ std::string place(const Space& space, std::size_t view, std::string_view prefix 
 // Elements that one thread takes at a time from each view: those along the last axis, as many as
 // 16 bytes hold of the largest type, where all lie together or all are the same.
 int vector_width(const Space& space, const std::vector<View>& views);
+// The same of at most so many, whatever they take.
+int vector_width(const Space& space, const std::vector<View>& views, int most);
 
 }  // namespace xrt::cuda

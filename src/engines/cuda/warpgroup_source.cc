@@ -11,9 +11,8 @@
 namespace xrt::cuda {
 namespace {
 
-// Sums leave through shared memory: each warp has 16 rows of so many columns there, of which rows
-// begin in different banks.
-constexpr int kSumColumns = 64, kSumGap = 8;
+// Of rows in shared memory that two quads of threads read at a time.
+constexpr int kStagedGap = 64;
 // The instructions want the pattern in which pieces are exchanged to begin at such an address.
 constexpr int kAlignment = 1024;
 
@@ -24,6 +23,12 @@ constexpr int kAlignment = 1024;
 constexpr const char* kSums = R"cuda(
 template <int bk> __device__ inline int piece_place(int row, int piece) {
   return row * bk + ((bk == 128 ? piece ^ (row & 7) : piece ^ (row >> 1 & 3)) * 16);
+}
+
+// The instructions give a thread two of every eight columns: those lie there that neighbour in the
+// result.
+template <int own> __device__ inline int column_of(int n) {
+  return n / (4 * own) * (4 * own) + n / 2 % 4 * own + n / 8 % (own / 2) * 2 + n % 2;
 }
 
 template <int columns, bool is_signed> struct WarpgroupCore;
@@ -81,16 +86,17 @@ __device__ inline void warpgroup_sums(const u8* x, const u8* w, const u8* rest,
     stage_bytes = (bm + bn) * bk, la = bm * pieces / threads,
     lb = (bn * pieces + threads - 1) / threads, all = (P::k + 15) / 16,
     steps = (all + pieces - 1) / pieces, mt = bm / P::groups / 64,
-    part = bn < kSumColumns ? bn : kSumColumns, sum_pitch = part + kSumPartGap,
-    sum_bytes = P::groups * 64 * sum_pitch * 4, ring_bytes = P::stages * stage_bytes,
+    ring_bytes = P::stages * stage_bytes,
+    // A thread has so many neighbouring columns of a row.
+    own = bn < 64 ? bn / 4 : 16,
     // A stage lies within one position of the window.
     tap_by_tap = P::window && P::c % bk == 0
   };
   enum {
-    work_bytes = sum_bytes > ring_bytes ? sum_bytes : ring_bytes,
-    staged_bytes = P::staged ? bm * bn : 0
+    staged_pitch = bn % 128 == 0 ? bn + kStagedGap : bn,
+    staged_bytes = P::staged ? bm * staged_pitch : 0
   };
-  u8* memory = INTEGER_MEMORY((work_bytes + staged_bytes + kWarpgroupAlignment));
+  u8* memory = INTEGER_MEMORY((ring_bytes + staged_bytes + kWarpgroupAlignment));
   memory += (kWarpgroupAlignment - ((u64)memory & (kWarpgroupAlignment - 1))) & (kWarpgroupAlignment - 1);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
   const int tiles_n = (P::n + bn - 1) / bn;
@@ -139,7 +145,7 @@ __device__ inline void warpgroup_sums(const u8* x, const u8* w, const u8* rest,
       if ((bn * pieces) % threads != 0 && e >= bn * pieces) break;
       const int eight = e / (8 * pieces), of = e / 8 % pieces, n = e % 8;
       u8* const place = to + bm * bk + piece_place<bk>(eight * 8 + n, of);
-      const int from_n = n0 + eight * 8 + n, from_k = step * pieces + of;
+      const int from_n = n0 + column_of<own>(eight * 8 + n), from_k = step * pieces + of;
       if (from_n < P::n && from_k < all) {
         stage<16>(place, w + ((i64)from_n * all + from_k) * 16);
       } else {
@@ -162,7 +168,7 @@ __device__ inline void warpgroup_sums(const u8* x, const u8* w, const u8* rest,
         for (int e = tid; e < bm * bn / 16; e += threads) {
           const int row = e / (bn / 16), n = e % (bn / 16) * 16;
           if (m0 + row < P::m && n0 + n < P::n)
-            stage<16>(memory + work_bytes + row * bn + n, rest + (i64)(m0 + row) * P::n + n0 + n);
+            stage<16>(memory + ring_bytes + row * staged_pitch + n, rest + (i64)(m0 + row) * P::n + n0 + n);
         }
       }
     }
@@ -201,28 +207,26 @@ __device__ inline void warpgroup_sums(const u8* x, const u8* w, const u8* rest,
   for (int i = 0; i < mt; ++i)
 #pragma unroll
     for (int j = 0; j < bn / 2; ++j) hold(sums[i][j]);
-  __syncthreads();  // nobody reads stages any more
-  int* const out = (int*)memory + warp * 16 * sum_pitch;
-  enum { fours = part / 4, together = 32 / fours };
+  if constexpr (P::staged) __syncthreads();  // what others copied is there
 #pragma unroll
   for (int i = 0; i < mt; ++i) {
-    const int first = m0 + (group * mt + i) * 64 + warp % 4 * 16;
+    const int first = m0 + (group * mt + i) * 64 + warp % 4 * 16 + lane / 4;
 #pragma unroll
-    for (int from = 0; from < bn; from += part) {
+    for (int from = 0; from < bn; from += 4 * own) {
+      const int n = n0 + from + lane % 4 * own;
+      if (n >= P::n) continue;
+      const decltype(columns(0)) of = columns(n);
 #pragma unroll
-      for (int j = 0; j < part / 8; ++j)
-        put_sums(out + lane / 4 * sum_pitch + j * 8 + lane % 4 * 2, sum_pitch,
-                 sums[i] + (from / 8 + j) * 4);
-      __syncwarp();
-      const int c = lane % fours * 4;
-      auto sums_of = [&](int at) { return *(const Word4*)(out + at * sum_pitch + c); };
-      finish_columns<P, 16, together>(
-          lane / fours, n0 + from + c, [&](int at) { return first + at; }, sums_of, columns,
-          [&](int row, int n) {
-            return read(row, n, memory + work_bytes + (row - m0) * bn + (n - n0));
-          },
-          finish);
-      __syncwarp();
+      for (int half = 0; half < 2; ++half) {
+        const int row = first + half * 8;
+        if (row >= P::m) continue;
+        int v[own];
+#pragma unroll
+        for (int j = 0; j < own; ++j)
+          v[j] = sums[i][(from / 8 + j / 2) * 4 + half * 2 + j % 2];
+        finish(row, n, v, of,
+               read(row, n, memory + ring_bytes + (row - m0) * staged_pitch + (n - n0)));
+      }
     }
   }
 }
@@ -251,14 +255,14 @@ double clocks(const WarpgroupTile& t, std::int64_t m, std::int64_t n, std::int64
   return clocks_of(t, blocks, steps, static_cast<double>(t.bm) * t.bn / t.threads(),
                    {.step = step,
                     .wait = std::max(800.0 / (t.stages - 1), step),
-                    .end = 600 + static_cast<double>(t.bm) * t.bn / 8});
+                    .end = 200 + static_cast<double>(t.bm) * t.bn / 6});
 }
 
 }  // namespace
 
 std::string warpgroup_source() {
-  return fmt::format("enum {{ kSumColumns = {}, kSumPartGap = {}, kWarpgroupAlignment = {} }};\n",
-                     kSumColumns, kSumGap, kAlignment) +
+  return fmt::format("enum {{ kStagedGap = {}, kWarpgroupAlignment = {} }};\n", kStagedGap,
+                     kAlignment) +
          kSums;
 }
 
@@ -281,9 +285,8 @@ std::string warpgroup_core(int columns, bool x_signed) {
 }
 
 int WarpgroupTile::shared_bytes(bool staged) const {
-  const int ring = stages * (bm + bn) * bk;
-  const int sums = groups * 64 * (std::min(bn, kSumColumns) + kSumGap) * 4;
-  return std::max(ring, sums) + (staged ? bm * bn : 0) + kAlignment;
+  const int pitch = bn % 128 == 0 ? bn + kStagedGap : bn;
+  return stages * (bm + bn) * bk + (staged ? bm * pitch : 0) + kAlignment;
 }
 
 std::vector<WarpgroupTile> warpgroup_tiles(std::int64_t m, std::int64_t n, std::int64_t k) {

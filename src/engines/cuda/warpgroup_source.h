@@ -21,9 +21,12 @@ std::string warpgroup_core(int columns, bool x_signed);
 struct WarpgroupTile {
   int bm, bn, groups, bk, stages;
   int threads() const { return groups * 128; }
+  int together() const { return bn < 64 ? bn / 4 : 16; }  // columns that finish() gets
   int shared_bytes(bool staged = false) const;
 };
 
+// Of a block's shared memory.
+inline constexpr int kMostSharedBytes = 227 * 1024;
 // Whether a device has the instructions.
 inline bool has_warpgroups(int capability) { return capability == 90; }
 

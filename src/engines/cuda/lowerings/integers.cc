@@ -25,7 +25,7 @@ namespace {
 // Tiles that are compiled and timed, of each kind of instruction; fewer of the older ones where
 // there are newer ones.
 constexpr std::size_t kMostTiles = 6, kMostOlderTiles = 3, kMostWarpgroupTiles = 5;
-// Columns that the sums come in.
+// Columns that sums come in: those of a thread, as the kernels have them.
 constexpr int kTogether = 4;
 
 // The bytes with `padded` channels; what lies in further ones meets zeros.
@@ -59,13 +59,15 @@ View blocks_as_channels(Planner& planner, const View& x, std::int64_t edge, std:
   return made;
 }
 
-// What is read as vectors for four neighbouring results: fields of a struct, and what fills them.
+// What is read as vectors for so many neighbouring results: fields of a struct, and what fills
+// them.
 struct Reading {
-  std::string fields, code;
+  int together = kTogether;
+  std::string fields = {}, code = {};
   void add(std::size_t leaf, std::string_view stored, int width, const std::string& at,
            bool may_be_staged) {
     const std::string type = fmt::format("Vec<{}, {}>", stored, width);
-    fields += fmt::format("{} w{}[{}];\n", type, leaf, kTogether / width);
+    fields += fmt::format("{} w{}[{}];\n", type, leaf, together / width);
     if (may_be_staged) {
       code += fmt::format(
           "if constexpr (P::staged) made.w{}[q] = *(const {}*)(staged + q * {});\nelse ", leaf,
@@ -97,21 +99,21 @@ std::optional<std::size_t> staged_leaf(const Fused& fused, std::int64_t columns)
   return std::nullopt;
 }
 
-// columns(n): what four neighbouring columns need that is the same for all rows. read(row, n,
+// columns(n): what `together` neighbouring columns need that is the same for all rows. read(row, n,
 // staged): what else they read, of which `staged` may point to that leaf's. finish(row, n, sums,
 // columns(n), read(row, n)): computes and writes their results.
 std::string finish_code(const Fused& fused, const std::vector<View>& views, std::int64_t columns,
-                        std::optional<std::size_t> staged) {
+                        std::optional<std::size_t> staged, int together) {
   const Space space =
       make_space(fused.dims, strides_of(views), axes_by_stride(fused.results.front().view));
-  int width = std::min(kTogether, vector_width(space, views));
+  int width = vector_width(space, views, together);
   while (width > 1 && columns % width != 0) width /= 2;
   const Space steps = in_steps(space, width);
   std::string needed = fused.code;
   for (const Fused::Result& result : fused.results) needed += result.value;
   const std::string loop = fmt::format(
       "#pragma unroll\nfor (int q = 0; q < {0}; ++q) {{\nif (n + q * {1} >= {2}) break;\n",
-      kTogether / width, width, columns);
+      together / width, width, columns);
 
   const bool by_column = space.dims.size() > 1 && space.dims.back() == columns;
   std::string column, step;
@@ -125,7 +127,7 @@ std::string finish_code(const Fused& fused, const std::vector<View>& views, std:
            coordinates(steps, "i");
   }
   Elements one(fused, space, width);
-  Reading of_column, of_row;
+  Reading of_column{together}, of_row{together};
   std::string given;
   const std::vector<std::size_t> vectors = one.vectors(needed);
   for (const std::size_t leaf : vectors) {
@@ -293,9 +295,9 @@ void emit_over_integers(Planner& planner, const Fused& fused, const NodeView& no
   reads.push_back(w);
   std::vector<Planner::KernelWay> ways;
   const std::optional<std::size_t> staged = staged_leaf(fused, columns);
-  const std::string finish = finish_code(fused, all_views(fused), columns, staged);
-  const auto add_way = [&](const auto& tile, int shared_bytes, std::string_view sizes,
+  const auto add_way = [&](const auto& tile, int shared_bytes, int together, std::string_view sizes,
                            std::string_view function, std::string_view more) {
+    const std::string finish = finish_code(fused, all_views(fused), columns, staged, together);
     const std::string body = fmt::format(
         "struct P {{ enum {{ {}bm = {}, bn = {}, bk = {}, stages = {}, {} }}; }};\n"
         "{}{}<P>((const u8*)p{}, (const u8*)p{}, {}columns, read, finish);\n",
@@ -312,9 +314,10 @@ void emit_over_integers(Planner& planner, const Fused& fused, const NodeView& no
     planner.define_code(warpgroup_source());
     for (const WarpgroupTile& tile : warpgroup_tiles(rows, columns, terms)) {
       if (ways.size() == kMostWarpgroupTiles) break;
+      if (tile.shared_bytes(staged.has_value()) > kMostSharedBytes) continue;
       planner.define_code(warpgroup_core(tile.bn, x.dtype == DType::kInt8));
       const std::string rest = staged ? fmt::format("(const u8*)p{}, ", *staged) : "nullptr, ";
-      add_way(tile, tile.shared_bytes(staged.has_value()),
+      add_way(tile, tile.shared_bytes(staged.has_value()), tile.together(),
               fmt::format("groups = {}, staged = {}", tile.groups, staged ? 1 : 0),
               "warpgroup_sums", rest);
     }
@@ -322,7 +325,7 @@ void emit_over_integers(Planner& planner, const Fused& fused, const NodeView& no
   const std::size_t most = ways.size() + (by_warpgroups ? kMostOlderTiles : kMostTiles);
   for (const IntegerTile& tile : integer_tiles(rows, columns, terms)) {
     if (ways.size() == most) break;
-    add_way(tile, tile.shared_bytes(),
+    add_way(tile, tile.shared_bytes(), kTogether,
             fmt::format("wm = {}, wn = {}, wk = {}, staged = 0", tile.wm, tile.wn, tile.wk),
             "integer_sums", "");
   }

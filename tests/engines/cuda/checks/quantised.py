@@ -23,6 +23,7 @@ from cuda_models import (
     values,
 )
 from onnx import TensorProto
+from openxrt.quantize import quantize
 
 
 def test_quantised_models_stay_on_the_device(tmp_path: Path) -> None:
@@ -299,3 +300,23 @@ def test_the_ops_qlinear(per_channel: bool, tmp_path: Path) -> None:
         off = np.abs(np.asarray(got, np.int32) - want.astype(np.int32))
         assert off.max() <= 1
         assert (off != 0).mean() <= 0.01
+
+
+def test_the_quantiser_writes_symmetric_bytes_for_it(tmp_path: Path) -> None:
+    """They are faster here; for other engines steps are finer."""
+    rng = np.random.default_rng(12)
+    w = rng.standard_normal((16, 16, 1, 1)).astype(np.float32)
+    made = model([node("Conv", "x w", "y")], {"x": (FLOAT, (1, 16, 4, 4))}, ["y"], {"w": w})
+    onnx.save(made, tmp_path / "float.onnx")
+    for engine, kind in (("cuda", TensorProto.INT8), ("native", TensorProto.UINT8)):
+        quantize(
+            tmp_path / "float.onnx",
+            tmp_path / "bytes.onnx",
+            calibration=[values(made)],
+            engine=[engine],
+            device="cuda" if engine == "cuda" else "cpu",
+        )
+        graph = onnx.load(tmp_path / "bytes.onnx").graph
+        zeros = [n.input[2] for n in graph.node if n.op_type == "QuantizeLinear"]
+        kinds = {t.data_type for t in graph.initializer if t.name in zeros}
+        assert kinds == {kind}
