@@ -59,7 +59,7 @@ class SequenceRun {
     std::stable_sort(order.begin(), order.end(),
                      [&](std::int64_t a, std::int64_t b) { return s_.lengths[a] > s_.lengths[b]; });
     const std::int64_t bytes = work();
-    const bool small = bytes < kWorthWaking;
+    const bool small = bytes < kWorthSharing;
     const std::int64_t wanted =
         small ? 1 : (k_.num_threads() + config_.directions - 1) / config_.directions;
     const std::int64_t groups = std::clamp<std::int64_t>(wanted, 1, s_.batch);
@@ -75,7 +75,7 @@ class SequenceRun {
     std::byte* memory = k_.scratch(sizes.all * units.size());
     const auto count = static_cast<std::int64_t>(units.size());
     const KernelContext* all = !small && count < k_.num_threads() ? &k_ : nullptr;
-    k_.parallel_for(count, bytes < kWorthOffering ? count : 1,
+    k_.parallel_for(count, small ? count : 1,
                     [&](std::int64_t begin, std::int64_t end) {
                       for (; begin < end; ++begin) {
                         run_unit(units[begin], sizes,
@@ -85,9 +85,8 @@ class SequenceRun {
   }
 
  private:
-  // Of work(): one thread's 0.5 ms, and so little that offering units to others costs more.
-  static constexpr std::int64_t kWorthWaking = 64 << 20;
-  static constexpr std::int64_t kWorthOffering = 12 << 20;
+  // Of work(): one thread's 0.1 ms. Sharing less with other threads costs more than it gains.
+  static constexpr std::int64_t kWorthSharing = 12 << 20;
   static constexpr std::int64_t kGateWork = 64;
   static constexpr std::int64_t kGateBytes = 512 * 1024;  // of the steps of one chunk
 
