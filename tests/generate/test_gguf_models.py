@@ -93,12 +93,12 @@ def test_batch_is_as_one_by_one(path: Path, model: openxrt.generate.LanguageMode
 
 def test_long_prompt_in_pieces(path: Path, model: openxrt.generate.LanguageModel) -> None:
     """Pieces of a prompt see what came before them."""
-    from openxrt.generate import gguf_decoder
+    from openxrt.generate import llama_decoder
 
     prompt = model.tokenizer.encode("the hen in the inn " * 8)
     whole = model.generate(prompt, max_tokens=8, greedy=True).tokens
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gguf_decoder, "_CHUNK", 7)
+        patch.setattr(llama_decoder, "_CHUNK", 7)
         pieces = model.generate([PROMPTS[1], "the hen in the inn " * 8], max_tokens=8, greedy=True)
     assert pieces[1].tokens == whole == reference(path, prompt, 8)
     assert pieces[0].tokens == reference(path, model.tokenizer.encode(PROMPTS[1]), 8)

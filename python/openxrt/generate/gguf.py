@@ -15,14 +15,14 @@ import math
 import mmap
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._core import InvalidModel, NotFound
-from .blocks import FORMATS, BlockFormat
+from .blocks import FORMATS
+from .weights import Weights, WeightTensor
 
 _MAGIC = b"GGUF"
 _MAX_RANK = 4
@@ -44,21 +44,6 @@ _NUMBERS = {
 }
 _TEXT = 8
 _ARRAY = 9
-
-
-@dataclass(frozen=True)
-class GgufTensor:
-    """A tensor of the file; `shape` has the axis that lies densely in memory last."""
-
-    name: str
-    format: BlockFormat
-    shape: tuple[int, ...]
-    raw: np.ndarray  # uint8[rows, bytes of a row], in the mapped file
-
-    @property
-    def row(self) -> int:
-        """Numbers of a row."""
-        return self.shape[-1]
 
 
 class _Cursor:
@@ -118,11 +103,11 @@ class _Cursor:
         return np.frombuffer(self.take(dtype.itemsize, what), dtype)[0].item()
 
 
-class GgufFile:
+class GgufFile(Weights):
     """A file, its metadata read and its tensors mapped."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        super().__init__(Path(path))
         try:
             with self.path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -139,13 +124,11 @@ class GgufFile:
             raise InvalidModel(f"{self.path}: version {version} of GGUF; 2 and 3 can be read")
         tensors = cursor.count("tensors", 8 + 4 + 4 + 8)
         values = cursor.count("values", 8 + 4 + 1)
-        self.metadata: dict[str, Any] = {}
         for _ in range(values):
             key = cursor.text("a key")
             self.metadata[key] = cursor.value(
                 cursor.number("I", f"the type of '{key}'"), f"'{key}'"
             )
-        self.tensors: dict[str, GgufTensor] = {}
         self._read_tensors(cursor, tensors)
 
     def _read_tensors(self, cursor: _Cursor, count: int) -> None:
@@ -187,32 +170,8 @@ class GgufFile:
                     "or was not copied to its end"
                 )
             raw = data[begin + offset : begin + offset + rows * row].reshape(rows, row)
-            self.tensors[name] = GgufTensor(name, format_, shape, raw)
-
-    def value(self, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
-        """A value of the metadata; InvalidModel where it is missing, without a default, or of
-        another kind."""
-        found = self.metadata.get(key, default)
-        if found is None:
-            raise InvalidModel(f"{self.path}: the metadata has no '{key}'")
-        if isinstance(found, bool) and kind is int:
-            found = None
-        if not isinstance(found, kind):
-            raise InvalidModel(f"{self.path}: '{key}' is {self.metadata.get(key)!r}"[:200])
-        return found
-
-    def tensor(self, name: str, shape: tuple[int, ...]) -> GgufTensor:
-        """A tensor; InvalidModel where it is missing or has another shape."""
-        found = self.tensors.get(name)
-        if found is None:
-            raise InvalidModel(f"{self.path}: there is no tensor '{name}'")
-        if found.shape != shape:
-            raise InvalidModel(
-                f"{self.path}: tensor '{name}' has the shape {found.shape}; the metadata wants "
-                f"{shape}"
-            )
-        return found
+            self.tensors[name] = WeightTensor(name, format_, shape, raw)
 
     def release_pages(self) -> None:
-        """Gives the mapped pages back to the system: what is read later comes from the file."""
+        """See Weights."""
         self._map.madvise(mmap.MADV_DONTNEED)

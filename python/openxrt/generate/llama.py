@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Llama family of GGUF files as a graph: RMS norms, rotary embeddings, grouped heads, a gated
+"""The Llama family as a graph: RMS norms, rotary embeddings, grouped heads, a gated
 perceptron.
 
 Shapes: B sequences, S new positions, T positions of the cache, H numbers of an embedding, N heads
@@ -22,15 +22,15 @@ import numpy as np
 
 from .._core import Graph, InvalidModel, Unsupported
 from .blocks import BlockMatrix
-from .gguf import GgufFile, GgufTensor
+from .weights import Weights, WeightTensor
 
-# Architectures and what is special about them: whether a head's numbers turn in neighbouring pairs.
-_ARCHITECTURES = {"llama": True, "qwen2": False, "qwen3": False}
+# Architectures; whether numbers of a head that turn together are neighbours in GGUF files.
+_INTERLEAVED = {"llama": True, "qwen2": False, "qwen3": False}
 
 
 @dataclass(frozen=True)
 class LlamaConfig:
-    """Sizes of a model, as the metadata of its file says."""
+    """Sizes of a model, as the metadata says."""
 
     architecture: str
     layers: int
@@ -45,52 +45,57 @@ class LlamaConfig:
     rotary_base: float
     rotary: int  # numbers of a head that turn
     rotary_scale: float
+    interleaved: bool  # numbers of a head that turn together are neighbours
 
     @staticmethod
-    def of(file: GgufFile) -> LlamaConfig:
+    def of(weights: Weights) -> LlamaConfig:
         """InvalidModel where a value is missing or absurd; Unsupported for what is not built."""
-        architecture = file.value("general.architecture", str)
-        if architecture not in _ARCHITECTURES:
+        architecture = weights.value("general.architecture", str)
+        if architecture not in _INTERLEAVED:
             raise Unsupported(
-                f"{file.path}: the architecture '{architecture}'; there are "
-                f"{', '.join(_ARCHITECTURES)}"
+                f"{weights.path}: the architecture '{architecture}'; there are "
+                f"{', '.join(_INTERLEAVED)}"
             )
 
+        def name(key: str) -> str:
+            return weights.source_name(f"{architecture}.{key}")
+
         def number(key: str, most: int, default: int | None = None) -> int:
-            found = file.value(f"{architecture}.{key}", int, default)
+            found = weights.value(f"{architecture}.{key}", int, default)
             if not 1 <= found <= most:
                 raise InvalidModel(
-                    f"{file.path}: '{architecture}.{key}' is {found}; 1 to {most} are possible"
+                    f"{weights.path}: '{name(key)}' is {found}; 1 to {most} are possible"
                 )
             return int(found)
 
         def real(key: str, default: float | None = None) -> float:
-            found = float(file.value(f"{architecture}.{key}", (float, int), default))
+            found = float(weights.value(f"{architecture}.{key}", (float, int), default))
             if not 0 < found < 1e12:
-                raise InvalidModel(f"{file.path}: '{architecture}.{key}' is {found}")
+                raise InvalidModel(f"{weights.path}: '{name(key)}' is {found}")
             return found
 
         heads = number("attention.head_count", 1 << 12)
         hidden = number("embedding_length", 1 << 20)
         head = number("attention.key_length", 1 << 14, hidden // heads)
-        embedding = file.tensors.get("token_embd.weight")
+        embedding = weights.tensors.get("token_embd.weight")
         if embedding is None or len(embedding.shape) != 2:
-            raise InvalidModel(f"{file.path}: there is no matrix 'token_embd.weight'")
+            table = weights.source_name("token_embd.weight")
+            raise InvalidModel(f"{weights.path}: there is no matrix '{table}'")
         kv_heads = number("attention.head_count_kv", 1 << 12, heads)
         if heads % kv_heads != 0:
-            raise InvalidModel(f"{file.path}: {heads} heads do not share {kv_heads} keys")
+            raise InvalidModel(f"{weights.path}: {heads} heads do not share {kv_heads} keys")
         if number("attention.value_length", 1 << 14, head) != head:
-            raise Unsupported(f"{file.path}: values of another size than keys")
+            raise Unsupported(f"{weights.path}: values of another size than keys")
         for key in ("expert_count", "attention.sliding_window"):
-            if file.metadata.get(f"{architecture}.{key}", 0):
-                raise Unsupported(f"{file.path}: '{architecture}.{key}'")
-        scaling = file.metadata.get(f"{architecture}.rope.scaling.type", "none")
+            if weights.metadata.get(f"{architecture}.{key}", 0):
+                raise Unsupported(f"{weights.path}: '{name(key)}'")
+        scaling = weights.metadata.get(f"{architecture}.rope.scaling.type", "none")
         if scaling not in ("none", "linear"):
-            raise Unsupported(f"{file.path}: rotary embeddings scaled by '{scaling}'")
+            raise Unsupported(f"{weights.path}: rotary embeddings scaled by '{scaling}'")
         scale = real("rope.scaling.factor", 1.0) if scaling == "linear" else 1.0
         rotary = number("rope.dimension_count", head, head)
         if rotary % 2 != 0:
-            raise InvalidModel(f"{file.path}: {rotary} numbers of a head do not turn in pairs")
+            raise InvalidModel(f"{weights.path}: {rotary} numbers of a head do not turn in pairs")
         return LlamaConfig(
             architecture,
             number("block_count", 1 << 12),
@@ -105,6 +110,7 @@ class LlamaConfig:
             real("rope.freq_base", 10000.0),
             rotary,
             scale,
+            _INTERLEAVED[architecture] if weights.interleaved is None else weights.interleaved,
         )
 
 
@@ -130,10 +136,10 @@ class ConstantStore:
         self._map.madvise(mmap.MADV_DONTNEED)
 
     @staticmethod
-    def size_for(file: GgufFile) -> int:
-        """Bytes that hold all matrices of a file."""
+    def size_for(weights: Weights) -> int:
+        """Bytes that hold all matrices."""
         size = 0
-        for tensor in file.tensors.values():
+        for tensor in weights.tensors.values():
             count = tensor.raw.shape[0] * tensor.row
             # Of blocks: a byte a number, and two float32 and a zero point for 16 of them.
             size += (4 if tensor.format.read is None else 2) * count + 4096
@@ -143,8 +149,8 @@ class ConstantStore:
 class _Builder:
     """Adds nodes; values are the graph's ids."""
 
-    def __init__(self, file: GgufFile, config: LlamaConfig, store: ConstantStore) -> None:
-        self.file = file
+    def __init__(self, weights: Weights, config: LlamaConfig, store: ConstantStore) -> None:
+        self.weights = weights
         self.config = config
         self.store = store
         self.graph = Graph(config.architecture)
@@ -161,7 +167,7 @@ class _Builder:
         return self._lists[values]
 
     def vector(self, name: str, length: int) -> int:
-        tensor = self.file.tensor(name, (length,))
+        tensor = self.weights.tensor(name, (length,))
         array = tensor.format.dense(tensor.raw)[0]
         return self.graph.add_constant(array, "float32", name)
 
@@ -171,24 +177,24 @@ class _Builder:
 
     def product(self, x: int, names: list[str], rows: list[int], columns: int, label: str) -> int:
         """x times the transposes of matrices, the results side by side."""
-        tensors = [self.file.tensor(n, (r, columns)) for n, r in zip(names, rows, strict=True)]
+        tensors = [self.weights.tensor(n, (r, columns)) for n, r in zip(names, rows, strict=True)]
         y = self._joined_product(x, tensors, label)
         biases = [n.removesuffix("weight") + "bias" for n in names]
-        there = [n in self.file.tensors for n in biases]
+        there = [n in self.weights.tensors for n in biases]
         if not any(there):
             return y
         parts = [
-            self._dense(self.file.tensor(n, (r,)))[0] if t else np.zeros(r, np.float32)
+            self._dense(self.weights.tensor(n, (r,)))[0] if t else np.zeros(r, np.float32)
             for n, r, t in zip(biases, rows, there, strict=True)
         ]
         bias = self.graph.add_constant(np.concatenate(parts), "float32", label + "/bias")
         return self.op("Add", [y, bias], label + "/add_bias")
 
     @staticmethod
-    def _dense(tensor: GgufTensor) -> np.ndarray:
+    def _dense(tensor: WeightTensor) -> np.ndarray:
         return tensor.format.dense(tensor.raw)
 
-    def _joined_product(self, x: int, tensors: list[GgufTensor], label: str) -> int:
+    def _joined_product(self, x: int, tensors: list[WeightTensor], label: str) -> int:
         read = [t.format.read for t in tensors]
         if all(r is None for r in read):
             dense = np.concatenate([self._dense(t) for t in tensors])
@@ -245,8 +251,8 @@ class _Builder:
         c = self.config
         pairs = np.arange(0, c.rotary, 2, dtype=np.float64) / c.rotary
         speeds = c.rotary_base**-pairs / c.rotary_scale
-        if "rope_freqs.weight" in self.file.tensors:
-            tensor = self.file.tensor("rope_freqs.weight", (c.rotary // 2,))
+        if "rope_freqs.weight" in self.weights.tensors:
+            tensor = self.weights.tensor("rope_freqs.weight", (c.rotary // 2,))
             speeds = speeds / self._dense(tensor)[0]
         angles = np.arange(c.context, dtype=np.float64)[:, None] * speeds
         return (
@@ -255,7 +261,7 @@ class _Builder:
         )
 
     def rotated(self, x: int, label: str, positions: int, caches: tuple[int, int]) -> int:
-        attributes = {"interleaved": int(_ARCHITECTURES[self.config.architecture])}
+        attributes = {"interleaved": int(self.config.interleaved)}
         if self.config.rotary != self.config.head:
             attributes["rotary_embedding_dim"] = self.config.rotary
         return self.op("RotaryEmbedding", [x, *caches, positions], label, **attributes)
@@ -298,7 +304,7 @@ class _Builder:
                 {"axis": 1},
                 name=layer + "split_v",
             )
-            has_norms = layer + "attn_q_norm.weight" in self.file.tensors
+            has_norms = layer + "attn_q_norm.weight" in self.weights.tensors
             if not has_norms:
                 turning = self.rotated(turning, layer + "turned", positions, caches)
             q, k = g.add_node(
@@ -349,7 +355,7 @@ class _Builder:
         x = self.op("GatherND", [x, where], "last/hidden", batch_dims=1)
         x = self.op("Unsqueeze", [x, self.ints(1)], "last/row")
         x = self.norm(x, "output_norm.weight", "output_norm")
-        head = "output.weight" if "output.weight" in self.file.tensors else "token_embd.weight"
+        head = "output.weight" if "output.weight" in self.weights.tensors else "token_embd.weight"
         logits = self.product(x, [head], [c.vocabulary], c.hidden, "words")
         g.add_output(self.op("Squeeze", [logits, self.ints(1)], "logits"))
         for value in presents:
@@ -358,7 +364,7 @@ class _Builder:
         return g
 
 
-def build_graph(file: GgufFile, config: LlamaConfig, store: ConstantStore) -> Graph:
-    """The graph of a file; see the head of this module for its inputs and outputs. Its matrices lie
-    in the store."""
-    return _Builder(file, config, store).build()
+def build_graph(weights: Weights, config: LlamaConfig, store: ConstantStore) -> Graph:
+    """The graph of a model; the head of this module has its inputs and outputs. Its matrices lie in
+    the store."""
+    return _Builder(weights, config, store).build()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from .._core import InvalidArgument, NotFound
 from .decoder import Decoder
 from .sampling import Sampler, Sampling
 from .tokenizer import Messages, TextStream, TextTokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from .weights import Weights
 
 Reason = Literal["end", "stop", "length", "cancelled"]
 
@@ -276,9 +281,10 @@ class TextPieces:
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | PreTrainedModel,
     engine: str | Sequence[str] = "native",
     *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
     activations: Literal["float", "int8"] = "float",
     **options: Any,
 ) -> LanguageModel:
@@ -287,9 +293,12 @@ def load(
     >>> model = openxrt.generate.load("model.gguf", engine="native", num_threads=2)
 
     Args:
-        path: a GGUF file of the Llama family; or a folder that ONNX Runtime GenAI's builder,
-            optimum or transformers.js wrote, with its tokenizer.json.
+        path: a GGUF file of the Llama family; a folder that ONNX Runtime GenAI's builder, optimum
+            or transformers.js wrote, or save_pretrained() of a model of the Llama family, with its
+            tokenizer.json; or such a model of the package transformers itself.
         engine: engines in order of priority.
+        tokenizer: of a model of the package transformers, for example of
+            AutoTokenizer.from_pretrained().
         activations: how the native engine multiplies with weights that stay in blocks. "float" is
             exact; "int8" rounds the other factor block by block, as llama.cpp does, and is
             faster.
@@ -300,9 +309,9 @@ def load(
         InvalidModel: the file is damaged, or its values contradict each other.
         Unsupported: an architecture or a tokenizer that is not known, or an engine refuses a node.
     """
-    from . import gguf, gguf_decoder, onnx_decoder, tokenizer
+    from . import gguf, llama_decoder, onnx_decoder, pretrained
+    from .tokenizer import of_folder, of_gguf, of_transformers
 
-    path = Path(path)
     if activations not in ("int8", "float"):
         raise InvalidArgument(f"activations is {activations!r}; wanted is 'float' or 'int8'")
     engines = engine.split(",") if isinstance(engine, str) else list(engine)
@@ -312,17 +321,29 @@ def load(
         options["engine_options"] = own
     if "aliases" in options:
         raise InvalidArgument("aliases: those of a language model are its own")
+    options["engine"] = engines
+    weights: Weights
+    if pretrained.is_model(path):
+        if tokenizer is None:
+            raise InvalidArgument("a model of the package transformers wants a tokenizer=")
+        weights = pretrained.PretrainedWeights.of_model(path)
+        words = of_transformers(tokenizer, path.generation_config)
+        return LanguageModel(llama_decoder.LlamaDecoder(weights, options), words)
+    if tokenizer is not None:
+        raise InvalidArgument("tokenizer: a file or a folder has its own")
+    path = Path(path)
     if not path.exists():
         raise NotFound(f"{path}: no such file")
     if path.is_dir():
+        if pretrained.is_folder(path):
+            weights = pretrained.PretrainedWeights.of_folder(path)
+            return LanguageModel(llama_decoder.LlamaDecoder(weights, options), of_folder(path))
         folder = onnx_decoder.OnnxFolder.of(path)
-        words = tokenizer.of_folder(path)
+        words = of_folder(path)
         words.ends |= frozenset(folder.ends)
         if folder.encoder is not None and folder.start is None:
             folder.start = words.tokenizer.token_to_id("<pad>")  # as T5 has it
-        return LanguageModel(
-            onnx_decoder.OnnxDecoder(folder, {"engine": engines, **options}), words
-        )
-    file = gguf.GgufFile(path)
-    words = tokenizer.of_gguf(file)
-    return LanguageModel(gguf_decoder.GgufDecoder(file, {"engine": engines, **options}), words)
+        return LanguageModel(onnx_decoder.OnnxDecoder(folder, options), words)
+    weights = gguf.GgufFile(path)
+    words = of_gguf(weights)
+    return LanguageModel(llama_decoder.LlamaDecoder(weights, options), words)

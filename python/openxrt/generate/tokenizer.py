@@ -13,6 +13,7 @@ from .json_file import read_object
 
 if TYPE_CHECKING:
     import tokenizers
+    from transformers import GenerationConfig, PreTrainedTokenizerBase
 
     from .gguf import GgufFile
 
@@ -287,5 +288,33 @@ def of_folder(folder: Path) -> TextTokenizer:
         frozenset(ends),
         template if isinstance(template, str) else None,
         {"bos_token": word("bos_token"), "eos_token": word("eos_token")},
+        adds_special=True,
+    )
+
+
+def of_transformers(
+    tokenizer: PreTrainedTokenizerBase, generation: GenerationConfig
+) -> TextTokenizer:
+    """A tokenizer of the package transformers; the configuration says which tokens end a text.
+
+    Raises:
+        Unsupported: it is not one of the package `tokenizers`.
+    """
+    made = getattr(tokenizer, "backend_tokenizer", None)
+    if made is None:
+        raise Unsupported(
+            f"{type(tokenizer).__name__} does not read by the package tokenizers; "
+            "AutoTokenizer.from_pretrained(..., use_fast=True) gives one that does"
+        )
+    ends = {made.token_to_id(w) for w in (*_ENDS, tokenizer.eos_token or "")} - {None}
+    found = generation.eos_token_id
+    ends.update(found if isinstance(found, list) else [] if found is None else [found])
+    template = tokenizer.chat_template
+    return TextTokenizer(
+        made,
+        None,
+        frozenset(ends),
+        template if isinstance(template, str) else None,
+        {"bos_token": tokenizer.bos_token or "", "eos_token": tokenizer.eos_token or ""},
         adds_special=True,
     )

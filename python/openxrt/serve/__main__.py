@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`xrt serve`: a folder of models behind Triton's or KServe's server.
+"""`xrt serve`: a folder of models behind Triton's, KServe's or LitServe's server.
 
     xrt serve models/                     Triton: HTTP on 8000, gRPC on 8001, metrics on 8002
     xrt serve models/ --server kserve --host 0.0.0.0
+    xrt serve models/ --server litserve         language models: OpenAI's chat completions
     xrt serve models/ --write-repository DIR    a model repository for a Triton of yours
 
 Needs the package's extra: pip install 'openxrt[serve]'. Arguments behind `--` go to tritonserver.
@@ -31,9 +32,14 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    words.add_argument("models", type=Path, help="folder of models: NAME.onnx, NAME/1/model.onnx")
     words.add_argument(
-        "--server", choices=("triton", "kserve"), default="triton", help="(default: %(default)s)"
+        "models", type=Path, help="folder of models: NAME.onnx, NAME/1/model.onnx, NAME.gguf"
+    )
+    words.add_argument(
+        "--server",
+        choices=("triton", "kserve", "litserve"),
+        default="triton",
+        help="(default: %(default)s)",
     )
     words.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
@@ -85,9 +91,13 @@ def main(arguments: list[str] | None = None) -> int:
                     )
                 )
             return 0
-        if words.server == "kserve":
-            return _serve_kserve(words, rest)
-        return _serve_triton(words, rest)
+        if words.server == "triton":
+            return _serve_triton(words, rest)
+        if rest:
+            raise InvalidArgument(f"arguments behind -- are tritonserver's: {' '.join(rest)}")
+        if importlib.util.find_spec(words.server) is None:
+            raise NotFound(f"there is no {words.server}: {INSTALL}")
+        return _serve_python(words)
     except (Error, OSError) as error:
         print(f"xrt serve: {error}", file=sys.stderr)
         return 1
@@ -123,14 +133,14 @@ def _serve_triton(words: argparse.Namespace, rest: list[str]) -> int:
     return 0 if code == 0 else 1
 
 
-def _serve_kserve(words: argparse.Namespace, rest: list[str]) -> int:
-    if rest:
-        raise InvalidArgument(f"arguments behind -- are tritonserver's: {' '.join(rest)}")
-    if importlib.util.find_spec("kserve") is None:
-        raise NotFound(f"there is no kserve: {INSTALL}")
+def _serve_python(words: argparse.Namespace) -> int:
+    """A server that runs in this process."""
     # kserve reads the command line of the process when it is imported.
     sys.argv = sys.argv[:1]
-    from .kserve_server import serve
+    if words.server == "kserve":
+        from .kserve_server import serve
+    else:
+        from .chat_server import serve
 
     serve(
         words.models,

@@ -24,6 +24,7 @@ from pathlib import Path
 from .. import Error, InvalidArgument, NotFound
 from .settings import ModelSettings
 
+SUFFIX = ".onnx"
 MODEL_FILE = "model.onnx"
 _LOG = logging.getLogger("openxrt.serve")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -58,7 +59,7 @@ def find_models(folder: Path) -> list[ModelFolder]:
     Raises NotFound where there is no folder or no model in it, InvalidArgument naming the file for
     settings that do not fit, a name that is none, or two models of one name.
     """
-    models = [read_model(folder, *found) for found in _named_entries(folder).items()]
+    models = [read_model(folder, *found) for found in named_entries(folder).items()]
     served = [model for model in models if model is not None]
     if not served:
         raise no_model(folder)
@@ -68,7 +69,7 @@ def find_models(folder: Path) -> list[ModelFolder]:
 def find_model(folder: Path, name: str) -> ModelFolder | None:
     """One model of a folder, whatever the others are; None where it is not there. Raises what
     find_models() raises."""
-    found = _named_entries(folder)
+    found = named_entries(folder)
     return read_model(folder, name, found[name]) if name in found else None
 
 
@@ -84,8 +85,8 @@ def is_model_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _named_entries(folder: Path) -> dict[str, list[Path]]:
-    """Names in order to what may be the model: folders, and files that end in .onnx; hidden ones
+def named_entries(folder: Path, suffix: str = SUFFIX) -> dict[str, list[Path]]:
+    """Names in order to what may be the model: folders, and files that end in `suffix`; hidden ones
     are none. Raises NotFound where there is no folder."""
     if not folder.is_dir():
         raise NotFound(f"there is no folder '{folder}'")
@@ -95,7 +96,7 @@ def _named_entries(folder: Path) -> dict[str, list[Path]]:
             continue
         if entry.is_dir():
             found.setdefault(entry.name, []).append(entry)
-        elif entry.suffix == ".onnx":
+        elif entry.suffix == suffix:
             found.setdefault(entry.stem, []).append(entry)
     return dict(sorted(found.items()))
 
@@ -106,19 +107,33 @@ def read_model(root: Path, name: str, entries: list[Path]) -> ModelFolder | None
     found = [(entry, versions) for entry in entries if (versions := _versions(entry))]
     if not found:
         return None
-    if len(found) > 1:
+    entry = check_entry(root, name, [entry for entry, _ in found])
+    versions = found[0][1]
+    for path in versions.values():
+        check_inside(root, path)
+    settings = ModelSettings.of_folder(entry) if entry.is_dir() else ModelSettings()
+    return ModelFolder(name, versions, settings)
+
+
+def check_entry(root: Path, name: str, entries: list[Path]) -> Path:
+    """The one entry of a name; InvalidArgument where there are two, the name is none, or it leads
+    out of the folder."""
+    if len(entries) > 1:
         raise InvalidArgument(f"'{root}' has two models '{name}': a folder and a file")
-    ((entry, versions),) = found
+    (entry,) = entries
     if not is_model_name(name):
         raise InvalidArgument(
             f"'{entry}': a model's name has letters, digits, '_', '-' and '.' only"
         )
-    inside = root.resolve()
-    for path in versions.values():
-        if not path.resolve().is_relative_to(inside):
-            raise InvalidArgument(f"'{path}' leads out of '{root}'")
-    settings = ModelSettings.of_folder(entry) if entry.is_dir() else ModelSettings()
-    return ModelFolder(name, versions, settings)
+    check_inside(root, entry)
+    return entry
+
+
+def check_inside(root: Path, path: Path) -> Path:
+    """The path; InvalidArgument where it leads out of the folder."""
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise InvalidArgument(f"'{path}' leads out of '{root}'")
+    return path
 
 
 def _versions(entry: Path) -> dict[int, Path]:
@@ -175,7 +190,7 @@ class FolderWatch:
 
         Raises NotFound where there is no folder, and what `refuse` raises.
         """
-        entries = _named_entries(self._folder)
+        entries = named_entries(self._folder)
         for name, found in entries.items():
             now = _stamp(found)
             if now == self._stamps.get(name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decoder from a GGUF file: one program for prompts and for single tokens, whose caches are
+"""A decoder of the Llama family: one program for prompts and for single tokens, whose caches are
 written in place."""
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._core import FALLBACK_ENGINE, Program, load
-from .gguf import GgufFile
 from .llama import ConstantStore, LlamaConfig, build_graph
+from .weights import Weights
 
 _BATCH = 64  # sequences at once; a larger batch is compiled for
 _LEAST_CHUNK = 16
 _CHUNK = 512  # positions of a prompt that go through the model at once
 
 
-class GgufDecoder:
+class LlamaDecoder:
     """See decoder.Decoder."""
 
-    def __init__(self, file: GgufFile, options: dict[str, object]) -> None:
-        config = LlamaConfig.of(file)
+    def __init__(self, weights: Weights, options: dict[str, object]) -> None:
+        config = LlamaConfig.of(weights)
         self._config = config
-        self._embedding = file.tensor("token_embd.weight", (config.vocabulary, config.hidden))
+        self._embedding = weights.tensor("token_embd.weight", (config.vocabulary, config.hidden))
         self.vocabulary = config.vocabulary
         self.context = config.context
         self.start_token = None
@@ -34,9 +34,9 @@ class GgufDecoder:
         self._names = list(aliases)
         # Other engines may compile for each size: then there are few of them.
         self._takes_any_size = options["engine"] == [FALLBACK_ENGINE]
-        store = ConstantStore(ConstantStore.size_for(file))
+        store = ConstantStore(ConstantStore.size_for(weights))
         self._program = load(
-            build_graph(file, config, store),
+            build_graph(weights, config, store),
             {
                 # One plan for all sizes, made now: engines pack the weights once.
                 "ranges": {
@@ -48,7 +48,7 @@ class GgufDecoder:
                 "aliases": aliases,
             },
         )
-        file.release_pages()
+        weights.release_pages()
         store.release_pages()
 
     @property
@@ -63,27 +63,27 @@ class GgufDecoder:
         return min(max(1 << (left - 1).bit_length(), _LEAST_CHUNK), _CHUNK)
 
     def embed(self, tokens: np.ndarray) -> np.ndarray:
-        """Rows of the table, which stays in the file."""
+        """Rows of the table, which stays in the weights."""
         rows = self._embedding.raw[tokens.reshape(-1)]
         dense = self._embedding.format.dense(rows)
         return dense.reshape(*tokens.shape, self._config.hidden)
 
     def start(
         self, batch: int, capacity: int, sources: Sequence[Sequence[int]] | None = None
-    ) -> GgufState:
+    ) -> LlamaState:
         """See decoder.Decoder."""
         del sources  # there is no encoder
         step = 64 if self._takes_any_size else 256
         capacity = min(-(-capacity // step) * step, self.context)
         c = self._config
         shape = (batch, c.kv_heads, capacity, c.head)
-        return GgufState(self, {name: np.zeros(shape, np.float32) for name in self._names})
+        return LlamaState(self, {name: np.zeros(shape, np.float32) for name in self._names})
 
 
-class GgufState:
+class LlamaState:
     """See decoder.DecoderState."""
 
-    def __init__(self, decoder: GgufDecoder, caches: dict[str, np.ndarray]) -> None:
+    def __init__(self, decoder: LlamaDecoder, caches: dict[str, np.ndarray]) -> None:
         self._decoder = decoder
         self._inputs = dict(caches)
 
