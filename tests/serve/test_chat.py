@@ -177,20 +177,35 @@ def test_bodies_that_are_none(served: ChatProcess, body: bytes) -> None:
     )
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(request)
-    assert error.value.code in (400, 422)
+    assert error.value.code == 400
+    assert json.load(error.value)["error"]["type"] == "invalid_request_error"
 
 
 def test_limits(tmp_path: Path) -> None:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
     write_gguf(tmp_path / "quick.gguf", *tiny_llama("Q8_0"))
-    (folder / "xrt.json").write_text(json.dumps({"options": {"engine": "banana"}}))
-    write_gguf(folder / "model.gguf", *tiny_llama("Q8_0"))
+    for name, settings in {
+        "tiny": {"options": {"engine": "banana"}},
+        "late": {"timeout_ms": 1},
+        "one": {"max_queue_size": 1},
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "xrt.json").write_text(json.dumps(settings))
+        write_gguf(tmp_path / name / "model.gguf", *tiny_llama("Q8_0"))
     running = ChatProcess(tmp_path, "--max-request-bytes", "2000")
     try:
         with pytest.raises(openai.APIStatusError, match="banana"):
             running.ask()
         assert running.ask("quick").choices
+        with pytest.raises(openai.APIStatusError, match="longer than 1 ms") as error:
+            running.ask("late", max_tokens=200)
+        assert error.value.status_code == 503
+        under_way = iter(running.ask("one", stream=True, max_tokens=230))
+        next(under_way)
+        with pytest.raises(openai.APIStatusError, match="1 conversations already") as error:
+            running.ask("one")
+        assert error.value.status_code == 429
+        assert len(list(under_way)) > 10
+        assert running.ask("one").choices
         with pytest.raises(openai.APIStatusError) as error:
             running.ask("quick", messages=[{"role": "user", "content": "x" * 3000}])
         assert error.value.status_code == 413

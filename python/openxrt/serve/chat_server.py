@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import threading
 import time
@@ -24,12 +25,16 @@ from pathlib import Path
 from typing import Any
 
 import litserve
-from fastapi import Depends, HTTPException
+from fastapi import Depends, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from litserve.specs.openai import ChatCompletionRequest, ChatMessage, OpenAISpec
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import JSONResponse
 
 from .. import Error, InvalidArgument, NotFound, ResourceError, Unsupported
 from ..generate import LanguageModel, TextPieces, load
 from .repository import check_entry, check_inside, named_entries
+from .request_limits import what_is_wrong
 from .settings import MAX_REQUEST_BYTES, ModelSettings
 
 _LOG = logging.getLogger("openxrt.serve")
@@ -225,6 +230,21 @@ def _sampling(request: ChatCompletionRequest) -> dict[str, Any]:
     return {"temperature": temperature, "top_p": top_p, "top_k": 0}
 
 
+def _told(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, StarletteHTTPException)
+    return _error(error.status_code, str(error.detail))
+
+
+def _no_request(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    return _error(400, what_is_wrong(error))
+
+
+def _error(status: int, message: str) -> JSONResponse:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return JSONResponse({"error": {"message": message, "type": kind, "code": status}}, status)
+
+
 def _http_error(error: Error) -> HTTPException:
     if isinstance(error, InvalidArgument | Unsupported):
         return HTTPException(400, str(error))
@@ -262,8 +282,15 @@ def serve(
     key = Depends(server.setup_auth())
     server.app.get("/v1/models", dependencies=[key])(lambda: {"object": "list", "data": listed})
 
+    # OpenAI's clients read errors in this form.
+    server.app.add_exception_handler(StarletteHTTPException, _told)
+    server.app.add_exception_handler(RequestValidationError, _no_request)
+    parent = os.getpid()
+
     def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt  # which LitServe ends by itself
+        if os.getpid() == parent:
+            raise KeyboardInterrupt  # which LitServe ends by
+        raise SystemExit(0)  # its process for HTTP, which has answered its requests
 
     signal.signal(signal.SIGTERM, stop)
     try:

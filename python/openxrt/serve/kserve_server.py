@@ -52,7 +52,7 @@ from starlette.responses import JSONResponse
 
 from .. import Error, InvalidArgument, NotFound, ResourceError
 from .repository import FolderWatch, ModelFolder, find_model, is_model_name, no_model
-from .request_limits import DeadlineError, HttpLimits, QueueFullError, RunQueue
+from .request_limits import DeadlineError, HttpLimits, QueueFullError, RunQueue, what_is_wrong
 from .served_program import ServedProgram, numpy_type
 from .settings import MAX_REQUEST_BYTES
 from .telemetry import RunMetrics, configure, prometheus_counter
@@ -444,10 +444,7 @@ def _set_binary(tensor: InferInput, data: bytes) -> None:
 
 
 async def _no_request(_: Any, error: RequestValidationError) -> JSONResponse:
-    told = "; ".join(
-        f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3]
-    )
-    return JSONResponse({"error": f"the request cannot be read: {told}"}, 400)
+    return JSONResponse({"error": what_is_wrong(error)}, 400)
 
 
 async def _http_error(_: Any, error: HTTPException) -> JSONResponse:

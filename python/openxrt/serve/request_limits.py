@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What KServe's server does not bound by itself: how large a request is, how many wait and for how
-long, and what a client that left still costs."""
+"""What servers do not bound by themselves: how large a request is, how many wait and for how long,
+what a client that left still costs; and what clients are told of bodies that are no requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from fastapi.exceptions import RequestValidationError
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -150,3 +153,9 @@ async def _refuse(send: Send, most: int) -> None:
     ]
     await send({"type": "http.response.start", "status": 413, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def what_is_wrong(error: RequestValidationError) -> str:
+    """What a client is told of a body that is no request."""
+    told = (f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3])
+    return f"the request cannot be read: {'; '.join(told)}"
