@@ -75,13 +75,11 @@ class SequenceRun {
     std::byte* memory = k_.scratch(sizes.all * units.size());
     const auto count = static_cast<std::int64_t>(units.size());
     const KernelContext* all = !small && count < k_.num_threads() ? &k_ : nullptr;
-    k_.parallel_for(count, small ? count : 1,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (; begin < end; ++begin) {
-                        run_unit(units[begin], sizes,
-                                 memory + static_cast<std::size_t>(begin) * sizes.all, all);
-                      }
-                    });
+    k_.parallel_for(count, small ? count : 1, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end; ++begin) {
+        run_unit(units[begin], sizes, memory + static_cast<std::size_t>(begin) * sizes.all, all);
+      }
+    });
   }
 
  private:
