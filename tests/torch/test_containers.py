@@ -136,6 +136,41 @@ def test_generate_through_the_engines(transformers: Any, kind: str, programs: in
         assert len(list(module.programs())) == programs
 
 
+def test_speech_through_the_engines(transformers: Any) -> None:
+    """An encoder of features and a decoder of tokens (Whisper)."""
+    torch.manual_seed(0)
+    config = transformers.WhisperConfig(
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        vocab_size=99,
+        num_mel_bins=8,
+        max_source_positions=20,
+        max_target_positions=32,
+        decoder_start_token_id=1,
+        eos_token_id=98,
+        bos_token_id=98,
+        pad_token_id=98,
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )
+    plain = transformers.WhisperForConditionalGeneration(config).eval()
+    plain.generation_config.no_timestamps_token_id = 3
+    module = xt.XRTModule(plain, engine="native")
+    options = {**GREEDY, "decoder_input_ids": torch.tensor([[1, 2, 3]])}
+    programs = []
+    for _ in range(2):
+        features = torch.randn(1, 8, 40)
+        want = plain.generate(features, **options)
+        assert torch.equal(module.generate(features, **options), want)
+        programs.append(len(list(module.programs())))
+    assert programs[0] == programs[1] > 1  # a second recording compiles nothing
+
+
 def test_generate_with_beams_and_a_cache_that_grows(transformers: Any) -> None:
     plain = generator(transformers, "llama")
     module = xt.XRTModule(plain, engine="native")
