@@ -2,7 +2,7 @@
 // A node all of whose inputs are constants is computed once, here, by the evaluator.
 //
 // Not folded: random ops, ops with sub-graphs, graph outputs (they stay computed), DequantizeLinear
-// (engines want the quantised weights), and what would make the program large. A node adds its
+// of what engines want quantised, and what would make the program large. A node adds its
 // outputs and saves the inputs that nobody else reads. What nodes add beyond that is bounded over
 // all passes by the size of the graph's own constants and 64 MB, so that a model of a few bytes
 // makes no gigabytes; and an output that is larger than its inputs has at most 16 MB. A node that
@@ -17,6 +17,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/work_scope.h"
+#include "ir/pattern.h"
 #include "ir/rewrite.h"
 #include "ops/op_facts.h"
 #include "ops/schema.h"
@@ -88,11 +89,38 @@ std::optional<std::size_t> growth(std::size_t output, const InputBytes& inputs,
   return more;
 }
 
+// Whether arithmetic element by element in floating point is all that reads a value: no product,
+// for which it is a weight, no table that is looked up, and no sum that engines compute on
+// quantised operands.
+bool is_operand_of_floats(const Graph& graph, ValueId value) {
+  std::vector<ValueId> todo{value};
+  while (!todo.empty()) {
+    const ValueId v = todo.back();
+    todo.pop_back();
+    if (graph.is_output(v) || graph.uses(v).empty()) return false;
+    for (const Use& use : graph.uses(v)) {
+      const Node& reader = graph.node(use.node);
+      if (use.index == 0 && at_most_once(op_facts(reader).moves) && reader.output(0).valid()) {
+        todo.push_back(reader.outputs[0]);
+        continue;
+      }
+      if (!is_elementwise(reader)) return false;
+      for (const ValueId other : reader.inputs) {
+        if (other.valid() && other != v && producer(graph, other, "DequantizeLinear") != nullptr) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
 bool foldable(const Graph& graph, const Node& node) {
   if (node.outputs.empty() || !Graph::subgraphs(node).empty() || !is_deterministic(node)) {
     return false;
   }
-  if (node.domain.empty() && node.op == "DequantizeLinear") return false;
+  const bool dequantizes = node.domain.empty() && node.op == "DequantizeLinear";
+  if (dequantizes && !is_operand_of_floats(graph, node.outputs[0])) return false;
   for (const ValueId v : node.inputs) {
     if (v.valid() && graph.constant(v) == nullptr) return false;
   }

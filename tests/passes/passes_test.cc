@@ -218,6 +218,43 @@ TEST(FoldConstants, LeavesWhatTheEvaluatorRefusesAndWhatIsAnOutput) {
   EXPECT_FALSE(fold_constants(g, add_scalars));
 }
 
+TEST(FoldConstants, DequantizesOperandsOfArithmeticAndNoWeights) {
+  Graph g;
+  const ValueId x = g.add_input("x", f32({2, 2}));
+  const ValueId scale = g.add_constant("scale", Tensor::scalar(0.5F));
+  const auto bytes = [&](const char* name) {
+    return g.add_constant(name, Tensor::allocate(DType::kInt8, {2, 2}));
+  };
+  const auto dequantize = [&](ValueId q, const char* name) {
+    return g.add_op("DequantizeLinear", {q, scale}, {}, name);
+  };
+  std::vector<std::string> folded;
+  const auto evaluate = [&](const Graph& single) -> std::vector<Data> {
+    const Node& node = single.node(single.nodes().at(0));
+    folded.push_back(single.value(node.outputs[0]).name);
+    if (node.op != "DequantizeLinear") throw Error(ErrorCode::kUnsupported, "only these");
+    return {Data(Tensor::allocate(DType::kFloat32, {2, 2}))};
+  };
+  const ValueId bias = dequantize(bytes("b"), "bias");
+  g.add_output(g.add_op("Add", {x, g.add_op("Transpose", {bias})}));
+  // A weight, a table, the operand of a quantised sum, and what is both operand and weight.
+  g.add_output(g.add_op("MatMul", {x, dequantize(bytes("w"), "weight")}));
+  const ValueId row = g.add_input("row", Type::tensor(DType::kInt64, Dims{}));
+  g.add_output(g.add_op("Gather", {dequantize(bytes("t"), "table"), row}));
+  const ValueId other = g.add_input("other", Type::tensor(DType::kInt8, Dims{2, 2}));
+  g.add_output(g.add_op("Add", {dequantize(other, "y"), dequantize(bytes("c"), "quantised")}));
+  const ValueId both = dequantize(bytes("d"), "both");
+  g.add_output(g.add_op("Mul", {x, both}));
+  g.add_output(g.add_op("MatMul", {x, both}));
+  infer_shapes(g);
+  EXPECT_TRUE(fold_constants(g, evaluate));
+  ASSERT_FALSE(folded.empty());
+  EXPECT_EQ(folded.front(), "bias_folded");
+  const auto left = ops(g);
+  EXPECT_EQ(std::count(left.begin(), left.end(), "DequantizeLinear"), 5);
+  EXPECT_NO_THROW(verify(g));
+}
+
 TEST(FoldConstants, AllGrowthTogetherIsBounded) {
   Graph g;
   int made = 0;
@@ -279,9 +316,9 @@ TEST(FoldConstants, DoesNotInflateTheModelOrUndoQuantisation) {
   const ValueId one = g.add_constant("one", Tensor::scalar(1.0F));
   const ValueId big = g.add_op("Expand", {one, ints(g, "shape", {4096, 1024, 2})});
   const ValueId q = g.add_constant(
-      "q", Tensor::from<std::uint8_t>(DType::kUInt8, {1}, std::vector<std::uint8_t>{3}));
+      "q", Tensor::from<std::uint8_t>(DType::kUInt8, {2, 1}, std::vector<std::uint8_t>{3, 4}));
   const ValueId dequantised = g.add_op("DequantizeLinear", {q, one});
-  g.add_output(g.add_op("Add", {big, dequantised}));
+  g.add_output(g.add_op("MatMul", {big, dequantised}));
   infer_shapes(g);
   EXPECT_FALSE(fold_constants(g, count));
   EXPECT_EQ(asked, 0);

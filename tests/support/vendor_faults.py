@@ -94,6 +94,32 @@ def masked_bytes() -> Fault:
     )
 
 
+def masked_products() -> Fault:
+    """A mask of ones and zeros times the lowest number, in a graph that dequantises."""
+    rows = np.array([[0, 1, 2, 3]], np.uint8)
+    offset = f32([5, 4, 3, 2])
+    mask = f32([1, 1, 0, 1])
+    return fault(
+        "A constant added to a product by nearly the lowest float32 is lost in a graph of Q/DQ",
+        [
+            helper.make_node("Gather", ["table", "i"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s"], ["z"]),
+            helper.make_node("Sub", ["one", "m"], ["gone"]),
+            helper.make_node("Mul", ["gone", "low"], ["far"]),
+            helper.make_node("Add", ["offset", "far"], ["y"]),
+        ],
+        {"m": mask, "i": np.array([0], np.int64)},
+        [offset + (1 - mask) * np.float32(-3.4e38), rows * np.float32(0.1)],
+        constants={
+            "table": rows,
+            "s": np.float32(0.1),
+            "one": np.float32(1),
+            "low": np.float32(-3.4e38),
+            "offset": offset,
+        },
+    )
+
+
 def aligned_corners(title: str) -> Fault:
     """A line from 1 to 5 over one step, 3 elements of a length of 2 * 1.75 = 3.5."""
     at = np.arange(3) / (3.5 - 1)
@@ -149,6 +175,7 @@ def windowed() -> Fault:
 
 OPENVINO = [
     masked_bytes(),
+    masked_products(),
     fault(
         "DequantizeLinear multiplies a constant anew in every run where its scale is given",
         [

@@ -8,6 +8,7 @@
 #include <openvino/opsets/opset13.hpp>
 
 #include "ir/attributes.h"
+#include "ir/pattern.h"
 
 namespace xrt::openvino {
 namespace {
@@ -178,6 +179,18 @@ ov::OutputVector sum(const Context& node) {
   return wrapping<Op>(node);
 }
 
+// The plugin takes a factor like a mask for the scale of a dequantisation, and divides what is
+// added to the product by it: nothing is left. What is chosen is no product; zeros are chosen as
+// they are.
+ov::OutputVector product(const Context& node) {
+  const Value a = node.get_input(0), b = node.get_input(1);
+  const auto type = a.get_element_type();
+  if (!type.is_real()) return wrapping<ops::Multiply>(node);
+  const Value x = is_constant(b) ? a : b;
+  const Value is_zero = std::make_shared<ops::Equal>(x, scalar(type, 0.0F));
+  return {std::make_shared<ops::Select>(is_zero, x, std::make_shared<ops::Multiply>(a, b))};
+}
+
 // Saturates at the largest finite number, infinity too; what is not a number stays so.
 Value saturated(const Value& x, const ov::element::Type& type) {
   const double largest = type == ov::element::f8e4m3 ? 448.0 : 57344.0;
@@ -326,8 +339,8 @@ bool is_saturating_to_float8(const Graph& graph, const Node& node) {
          (from == DType::kFloat32 || from == DType::kFloat16 || from == DType::kBFloat16);
 }
 
-// Where a mask is added in a graph of Q/DQ.
-bool adds_mask(const Graph& graph, const Node& node) {
+// Where a mask is an operand in a graph of Q/DQ.
+bool has_mask(const Graph& graph, const Node& node) {
   if (input_dtype(graph, node, 0) != DType::kFloat32) return false;
   if (is_constant(graph, node, 0) == is_constant(graph, node, 1)) return false;
   const Tensor& constant = *graph.constant(node.inputs[is_constant(graph, node, 0) ? 0 : 1]);
@@ -342,7 +355,19 @@ bool adds_mask(const Graph& graph, const Node& node) {
 }
 
 bool is_sum_of_its_own(const Graph& graph, const Node& node) {
-  return is_eight_bits(graph, node) || adds_mask(graph, node);
+  return is_eight_bits(graph, node) || has_mask(graph, node);
+}
+
+// Between what is dequantised and a product by a mask the plugin adds rightly.
+bool is_product_of_its_own(const Graph& graph, const Node& node) {
+  if (is_eight_bits(graph, node)) return true;
+  if (!has_mask(graph, node)) return false;
+  for (const Use& use : graph.uses(node.outputs[0])) {
+    for (const ValueId v : graph.node(use.node).inputs) {
+      if (v.valid() && producer(graph, v, "DequantizeLinear") != nullptr) return false;
+    }
+  }
+  return true;
 }
 
 struct Lowering {
@@ -358,7 +383,7 @@ constexpr Lowering kLowerings[] = {
     {"DeformConv", always, deform_conv},
     {"GatherND", is_known_at_run_time<1>, gather_nd},
     {"Mod", is_float_data, mod},
-    {"Mul", is_eight_bits, wrapping<ops::Multiply>},
+    {"Mul", is_product_of_its_own, product},
     {"NonMaxSuppression", always, non_max_suppression},
     {"OptionalGetElement", always, same},
     {"OptionalHasElement", always, optional_has_element},
