@@ -9,6 +9,7 @@ files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -102,13 +103,46 @@ def parts_of_page(width: int, height: int, box: tuple[int, int], step: int) -> l
     return [{"x": page(width, height, (x, y, x + box[0], y + box[1]))} for x, y in chosen]
 
 
+# Each says what its neighbour says: the nearest other sentence is the one beside it.
+PARAPHRASES = (
+    (
+        "How do I return a pair of shoes that does not fit?",
+        "Can I send back footwear of the wrong size?",
+    ),
+    (
+        "The train to the coast leaves at half past nine.",
+        "At 9:30 a train departs for the seaside.",
+    ),
+    (
+        "Heavy rain flooded several streets of the town.",
+        "Some roads in the city were under water after a storm.",
+    ),
+    ("She plays the violin in a small orchestra.", "She is a violinist of a little ensemble."),
+    (
+        "Bake the bread for forty minutes until it is brown.",
+        "The loaf stays in the oven for 40 minutes.",
+    ),
+    (
+        "The bank raised its interest rate by a quarter of a percent.",
+        "Borrowing money became slightly more expensive.",
+    ),
+    ("Children under six travel free of charge.", "No ticket is needed for a five-year-old."),
+    (
+        "The telescope found a planet around a distant star.",
+        "Astronomers discovered a world outside the solar system.",
+    ),
+)
+
+
 def sentences() -> list[Feeds]:
-    """Lines of the documentation."""
-    lines: list[str] = []
-    for file in sorted((REPOSITORY / "docs" / "guides").glob("*.md")):
-        text = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
-        lines += [line for line in text if len(line) > 60 and line[0].isalpha()][:2]
-    return [token_feeds([line], 128) for line in lines]
+    """To calibrate with, those of the examples' texts that are long enough to say something; to be
+    judged, PARAPHRASES."""
+    files = [REPOSITORY / "examples" / name for name in ("training/text.txt", "pytorch/fable.txt")]
+    text = " ".join(" ".join(file.read_text(encoding="utf-8").split()) for file in files)
+    found = [each for each in re.split(r"(?<=[.!?]) ", text) if len(each) > 60][:COUNT]
+    judged = [each for pair in PARAPHRASES for each in pair]
+    mixed = [each for both in zip(found, judged, strict=True) for each in both]
+    return [token_feeds([each], 128) for each in mixed]
 
 
 def sounds() -> list[Feeds]:
