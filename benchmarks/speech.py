@@ -162,7 +162,6 @@ def network(weights: dict[str, np.ndarray], ends: dict[str, Any]) -> Any:
         )
     ).eval()
     model.load_state_dict({**state, "proj_out.weight": state["model.decoder.embed_tokens.weight"]})
-    model.generation_config.max_length = None  # max_new_tokens is given
     model.generation_config.suppress_tokens = ends["suppress_ids"]
     model.generation_config.begin_suppress_tokens = ends["suppress_ids_begin"]
     model.generation_config.no_timestamps_token_id = PROMPT[-1]
@@ -196,7 +195,7 @@ def by_torch(module: Any, features: np.ndarray, most: int) -> list[int]:
         found = module.generate(
             torch.from_numpy(features),
             decoder_input_ids=torch.tensor([PROMPT]),
-            max_new_tokens=most,
+            max_length=most + len(PROMPT),
             do_sample=False,
             num_beams=1,
         )
