@@ -28,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    words.add_argument("model", type=Path, help="a GGUF file, or a folder of ONNX or safetensors files")
+    words.add_argument(
+        "model", type=Path, help="a GGUF file, or a folder of ONNX or safetensors files"
+    )
     words.add_argument("--prompt", required=True, help="the text to continue")
     words.add_argument("--chat", action="store_true", help="the prompt is a message of a user")
     words.add_argument("--system", help="with --chat: a message of the system before it")
