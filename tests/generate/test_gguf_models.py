@@ -12,7 +12,14 @@ import numpy as np
 import openxrt
 import openxrt.generate
 import pytest
-from gguf_files import TYPES, random_raw, tiny_llama, transformers_model, write_gguf
+from gguf_files import (
+    TYPES,
+    random_raw,
+    tiny_llama,
+    transformers_model,
+    transformers_tokens,
+    write_gguf,
+)
 
 pytest.importorskip("tokenizers")
 
@@ -20,20 +27,9 @@ PROMPTS = ["the inn", "A", "1234 in the hat, and then some words more"]
 
 
 def reference(path: Path, prompt: list[int], count: int) -> list[int]:
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     pytest.importorskip("gguf")
-    model = transformers_model(path)
-    given = torch.tensor([prompt])
-    with torch.no_grad():
-        found = model.generate(
-            given,
-            attention_mask=torch.ones_like(given),
-            max_new_tokens=count,
-            do_sample=False,
-            eos_token_id=None,
-            pad_token_id=0,
-        )
-    return found[0, len(prompt) :].tolist()
+    return transformers_tokens(transformers_model(path), prompt, count)
 
 
 def endless(model: openxrt.generate.LanguageModel) -> openxrt.generate.LanguageModel:

@@ -13,7 +13,7 @@ import numpy as np
 import openxrt
 import openxrt.generate
 import pytest
-from gguf_files import SPECIAL, TEMPLATE, byte_words
+from gguf_files import SPECIAL, TEMPLATE, byte_words, transformers_tokens
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -78,17 +78,8 @@ def rounded(model: Any, dtype: str) -> Any:
 
 
 def reference(model: Any, prompt: list[int], count: int) -> list[int]:
-    given = torch.tensor([prompt])
-    with torch.no_grad():
-        found = model.float().generate(
-            given,
-            attention_mask=torch.ones_like(given),
-            max_new_tokens=count,
-            do_sample=False,
-            eos_token_id=None,
-            pad_token_id=0,
-        )
-    return found[0, len(prompt) :].tolist()
+    """In float32, as openxrt computes."""
+    return transformers_tokens(model.float(), prompt, count)
 
 
 def saved(model: Any, folder: Path, **options: Any) -> Path:

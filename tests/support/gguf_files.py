@@ -245,3 +245,20 @@ def transformers_model(path: Path) -> Any:
     model = model_class(config).eval()
     model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in state.items()})
     return model
+
+
+def transformers_tokens(model: Any, prompt: list[int], count: int) -> list[int]:
+    """What a model of transformers generates greedily, whatever ends its texts."""
+    import torch
+
+    given = torch.tensor([prompt])
+    with torch.no_grad():
+        found = model.generate(
+            given,
+            attention_mask=torch.ones_like(given),
+            max_new_tokens=count,
+            do_sample=False,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+    return found[0, len(prompt) :].tolist()
