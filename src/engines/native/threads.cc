@@ -4,6 +4,7 @@
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -45,17 +46,40 @@ struct FreeThreads {
   }
 };
 
+// A child that fork() made after TBB had threads has none of them, and TBB's locks as they were
+// then: one that a thread of the parent held stays taken. The child works in its calling threads.
+class Forked {
+ public:
+  static bool is_child() { return is_child_; }
+
+  // Has one place, and was made before the fork: to run in it asks for no lock of TBB's.
+  static tbb::task_arena& arena() {
+    static auto* const one = [] {
+      auto* made = new tbb::task_arena(1);
+      made->initialize();
+      ::pthread_atfork(nullptr, nullptr, [] { is_child_ = true; });
+      return made;
+    }();
+    return *one;
+  }
+
+ private:
+  inline static std::atomic<bool> is_child_ = false;
+};
+
 }  // namespace
 
 struct Threads::Arena {
-  explicit Arena(int count) : arena(count) {}
+  explicit Arena(int count) : arena(count) { Forked::arena(); }
 
   tbb::task_arena arena;
 };
 
 Threads::Threads(int count) : count_(std::max(count, 1)), arena_(std::make_unique<Arena>(count_)) {}
 
-Threads::~Threads() = default;
+Threads::~Threads() {
+  if (Forked::is_child()) static_cast<void>(arena_.release());  // its end would ask for TBB's locks
+}
 
 std::shared_ptr<const Threads> Threads::get(int count) {
   struct Shared {
@@ -104,12 +128,13 @@ void Threads::run_parts(std::int64_t n, std::int64_t grain,
   // there are more of them to look at the clock between.
   const WorkScope* scope = WorkScope::current();
   const bool is_bounded = WorkScope::time_limit() != nullptr;
-  if (count_ == 1 && !is_bounded) return fn(data, 0, n);
+  const bool is_alone = count_ == 1 || Forked::is_child();
+  if (is_alone && !is_bounded) return fn(data, 0, n);
   const std::int64_t most = is_bounded ? count_ * 64 : count_ * 4;
   const std::int64_t wanted = std::min<std::int64_t>((n + grain - 1) / grain, most);
   const std::int64_t part = (n + wanted - 1) / wanted;
   const std::int64_t parts = (n + part - 1) / part;
-  if (count_ == 1) {
+  if (is_alone) {
     for (std::int64_t i = 0; i < parts; ++i) {
       WorkScope::check_time();
       fn(data, i * part, std::min(n, (i + 1) * part));
@@ -162,7 +187,8 @@ void Threads::run_inside(void (*fn)(void*), void* data) const {
   // TBB may have one of its own threads do it, when all places of the arena are taken.
   const ThreadGate* launch = ThreadGate::current();
   const WorkScope* scope = WorkScope::current();
-  arena_->arena.execute([&] {
+  tbb::task_arena& arena = Forked::is_child() ? Forked::arena() : arena_->arena;
+  arena.execute([&] {
     const ThreadGate::Inherited inherited(launch);
     const InheritedScope bounds(scope);
     const Inside inside(this);
