@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "engines/openvino/extensions.h"
@@ -12,6 +13,7 @@
 #include "ops/empties.h"
 #include "ops/op_facts.h"
 #include "ops/size_rules.h"
+#include "ops/wide_window.h"
 
 namespace xrt::openvino {
 namespace {
@@ -344,9 +346,21 @@ std::optional<std::string> roi_align(const Graph&, const Node& node) {
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }
 
+// The plugin has a slow loop for some windows, in which nobody can end it.
+std::optional<std::string> conv(const Graph& graph, const Node& node) {
+  constexpr std::int64_t kMostElements = 4096;
+  const auto w = graph.type(node.input(1)).static_dims();
+  if (!w || !has_wide_window(node, *w)) return std::nullopt;
+  const std::int64_t elements = element_count(Dims(w->begin() + 2, w->end()));
+  const bool has_gaps = !is_dense_window(node) && is_strided_window(node);
+  if (elements <= kMostElements && !has_gaps) return std::nullopt;
+  return "the CPU plugin has no fast convolution by a window of " + std::to_string(elements) +
+         " elements over few channels";
+}
+
 // What the canonical form leaves of it has sizes that only a run knows.
-std::optional<std::string> conv_transpose(const Graph&, const Node& node) {
-  if (!node.has("output_shape")) return std::nullopt;
+std::optional<std::string> conv_transpose(const Graph& graph, const Node& node) {
+  if (!node.has("output_shape")) return conv(graph, node);
   return "OpenVINO shares the padding that output_shape asks for by another rule";
 }
 
@@ -421,6 +435,7 @@ constexpr Rule kRules[] = {
     {"CastLike", cast},
     {"Col2Im", col2im},
     {"Compress", compress},
+    {"Conv", conv},
     {"ConvTranspose", conv_transpose},
     {"DFT", dft},
     {"DequantizeLinear", dequantize_linear},

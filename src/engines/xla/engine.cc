@@ -15,6 +15,7 @@
 #include "device/cuda_driver.h"
 #include "engine/handles.h"
 #include "engines/xla/long_rows.h"
+#include "ops/wide_window.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -40,6 +41,15 @@ std::optional<std::string> refuse_type(const Value& value) {
     return fmt::format("'{}' has no static shape: {}", value.name, to_string(value.type));
   }
   return std::nullopt;
+}
+
+// Why the CPU is not to compute a node; nothing if it may.
+std::optional<std::string> refuse_on_cpu(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || (node.op != "Conv" && node.op != "ConvTranspose")) return {};
+  const auto w = graph.type(node.input(1)).static_dims();
+  if (!w || !has_wide_window(node, *w)) return {};
+  return fmt::format("XLA has no fast convolution by a window of {} elements over few channels",
+                     element_count(Dims(w->begin() + 2, w->end())));
 }
 
 Bound entry_parameter(HloBuilder& b, DType dtype, const Dims& dims, std::int64_t aliased_output) {
@@ -246,7 +256,11 @@ Support XlaEngine::supports(const SupportQuery& query) const {
   if (!has_device) {
     return Support::no(fmt::format("no device '{}'", query.device));
   }
-  return can_lower(graph_of(query.graph), query.node);
+  const Graph& graph = graph_of(query.graph);
+  if (query.device == "cpu") {
+    if (auto reason = refuse_on_cpu(graph, graph.node(query.node))) return Support::no(*reason);
+  }
+  return can_lower(graph, query.node);
 }
 
 std::vector<Support> XlaEngine::supports_all(const SupportQuery& query) const {

@@ -11,7 +11,7 @@ import onnxruntime
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from small_models import make_model, tensor
+from small_models import make_model, tensor, usable
 
 # X, W, group and the other attributes of Conv.
 CASES: dict[str, tuple[list[int], list[int], int, dict[str, object]]] = {
@@ -37,6 +37,24 @@ TRANSPOSED: dict[str, tuple[list[int], list[int], int, dict[str, object]]] = {
     "groups": ([2, 9, 20, 20], [9, 2, 16, 16], 9, {"dilations": [2, 2], "strides": [1, 2]}),
     "one axis": ([2, 2, 900], [2, 3, 301], 1, {"strides": [2]}),
     "three axes": ([1, 2, 8, 9, 7], [2, 2, 7, 6, 7], 1, {"pads": [3, 2, 3, 3, 3, 3]}),
+    "strides and gaps": (
+        [1, 16, 20, 21],
+        [16, 8, 6, 7],
+        1,
+        {"strides": [3, 2], "dilations": [2] * 2},
+    ),
+    "a channel each, strides and gaps": (
+        [1, 12, 20, 21],
+        [12, 1, 3, 3],
+        12,
+        {"strides": [2, 2], "dilations": [2, 2], "pads": [1, 0, 2, 1]},
+    ),
+    "few elements, strides and gaps": (
+        [2, 16, 20, 21],
+        [16, 24, 3, 3],
+        1,
+        {"strides": [2, 2], "dilations": [2, 2], "output_padding": [1, 0]},
+    ),
 }
 
 
@@ -66,6 +84,43 @@ def test_they_are_those_of_onnx_runtime(op: str, name: str, is_open: bool, relu:
     (wanted,) = session.run(None, {"x": x})
     found = openxrt.load(model, engine="native", cache_dir="").run({"x": x})["y"]
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+def test_strides_and_gaps_of_many_windows_take_no_seconds() -> None:
+    """13 s where oneDNN has no memory for the matrix of all windows and walks over elements."""
+    w = np.ones((16, 16, 32, 32), np.float32)
+    attributes = {"strides": [3, 3], "dilations": [2, 2], "pads": [20] * 4}
+    model = make_model(
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)],
+        [tensor("x", TensorProto.FLOAT, [1, 16, 64, 64])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    x = np.ones((1, 16, 64, 64), np.float32)
+    program = openxrt.load(model, engine="native", cache_dir="")
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    begin = time.perf_counter()
+    found = program.run({"x": x})["y"]
+    assert time.perf_counter() - begin < 5
+    (wanted,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["openvino", "xla"])
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+def test_engines_without_a_kernel_leave_them(op: str, engine: str) -> None:
+    """A minute and more in a call that no limit ends."""
+    if not usable(engine):
+        pytest.skip(f"engine {engine} is not usable here")
+    w = np.ones((1, 1, 80, 80), np.float32)
+    model = make_model(
+        [helper.make_node(op, ["x", "w"], ["y"], pads=[40] * 4)],
+        [tensor("x", TensorProto.FLOAT, [1, 1, 100, 100])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    program = openxrt.load(model, engine=[engine, "native"], cache_dir="")
+    assert program.explain().nodes_per_engine == {"native": 1}
 
 
 def test_millions_of_elements_lose_no_digits() -> None:

@@ -6,7 +6,6 @@
 // `channels_last`: X, Y and the operands are stored as (batch, spatial …, channels).
 // With the attributes of dnn/int8/int8.h it computes on bytes. With kFactorType X and W are rounded
 // to that type, where the library has a fast convolution of it (dnn/fuse/half.cc).
-#include "engines/native/kernels/nn/conv.h"
 
 #include <algorithm>
 #include <numeric>
@@ -17,6 +16,7 @@
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
 #include "ir/attributes.h"
+#include "ops/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // ConvTranspose. The op of that name in domain kDomain has X and Y stored channels last.
+#include "engines/native/dnn/conv_transpose.h"
+
 #include <algorithm>
 
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/plan.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
-#include "engines/native/kernels/nn/conv.h"
 #include "ir/attributes.h"
+#include "ops/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -195,36 +197,45 @@ class ConvTransposeKernel final : public PlanKernel {
   Tensor bias_;
 };
 
-Support supports_conv_transpose(const NodeView& node) {
-  if (node.input_dtype(0) != DType::kFloat32) {
-    return Support::no("oneDNN is used for float32 only");
-  }
-  const Type& x = node.input_type(0);
-  const Type& w = node.input_type(1);
+// In strides and with gaps oneDNN multiplies matrices, of a group at a time; where the matrix of
+// all windows is large, it walks over elements, a hundred times as long.
+bool is_slow_with_gaps(const Node& node, const Dims& w) {
+  constexpr std::int64_t kFewTaps = 25;
+  constexpr std::int64_t kFewInputs = 8;
+  if (is_dense_window(node) || !is_strided_window(node)) return false;
+  const std::int64_t taps = element_count(Dims(w.begin() + 2, w.end()));
+  return taps > kFewTaps || w[0] / std::max<std::int64_t>(need_int(node, "group"), 1) < kFewInputs;
+}
+
+}  // namespace
+
+Support supports_deconvolution(const Node& node, const Type& x, const Type& w) {
+  if (x.dtype != DType::kFloat32) return Support::no("oneDNN is used for float32 only");
   if (!x.has_rank() || x.rank() < 3 || x.rank() > 5 || !w.is_static()) {
     return Support::no("oneDNN deconvolves over 1 to 3 dimensions of known rank");
   }
-  if (has_wide_window(node.node(), *w.static_dims())) {
+  if (has_wide_window(node, *w.static_dims())) {
     return Support::no("oneDNN has no fast deconvolution by windows of so many elements");
   }
-  const std::vector<std::int64_t> strides = node.node().attr_ints("strides");
-  const std::vector<std::int64_t> padding = node.node().attr_ints("output_padding");
+  if (is_slow_with_gaps(node, *w.static_dims())) {
+    return Support::no("oneDNN has no fast deconvolution in strides by such windows with gaps");
+  }
+  const std::vector<std::int64_t> strides = node.attr_ints("strides");
+  const std::vector<std::int64_t> padding = node.attr_ints("output_padding");
   for (std::size_t i = 0; i < padding.size(); ++i) {
     const std::int64_t stride = i < strides.size() ? strides[i] : 1;
     if (padding[i] < 0 || padding[i] >= stride) {
       return Support::no("output_padding of a stride or more is left to the general kernel");
     }
   }
-  if (node.node().has("output_shape") || node.node().has("auto_pad")) {
+  if (node.has("output_shape") || node.has("auto_pad")) {
     return Support::no("a padding that the sizes decide is left to the general kernel");
   }
-  for (const std::int64_t p : node.node().attr_ints("pads")) {
+  for (const std::int64_t p : node.attr_ints("pads")) {
     if (p < 0) return Support::no("negative pads are left to the general kernel");
   }
   return Support::yes();
 }
-
-}  // namespace
 
 void register_conv_transpose(KernelRegistry& registry) {
   const auto create = [](const KernelCreateContext& c) {
@@ -232,7 +243,10 @@ void register_conv_transpose(KernelRegistry& registry) {
   };
   registry.add({.op = "ConvTranspose",
                 .priority = kPriority,
-                .supports = supports_conv_transpose,
+                .supports =
+                    [](const NodeView& n) {
+                      return supports_deconvolution(n.node(), n.input_type(0), n.input_type(1));
+                    },
                 .create = create});
   registry.add({.domain = std::string(kDomain), .op = "ConvTranspose", .create = create});
 }

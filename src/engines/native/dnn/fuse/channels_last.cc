@@ -14,12 +14,13 @@
 #include <set>
 #include <vector>
 
+#include "engines/native/dnn/conv_transpose.h"
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
-#include "engines/native/kernels/nn/conv.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
+#include "ops/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -107,9 +108,7 @@ class ChannelsLast {
       return;
     }
     if (node.op == "ConvTranspose") {
-      if (can_deconvolve(node)) {
-        convert_windowed(id, rank);
-      }
+      if (supports_deconvolution(node, x, graph_.type(node.input(1)))) convert_windowed(id, rank);
       return;
     }
     if (node.op == "Transpose" && graph_.value(node.inputs[0]).origin == Origin::kInput &&
@@ -180,19 +179,6 @@ class ChannelsLast {
   }
 
   // What the kernel of the plain op would take, too.
-  bool can_deconvolve(const Node& node) const {
-    const std::vector<std::int64_t> padding = node.attr_ints("output_padding");
-    const std::vector<std::int64_t> strides = node.attr_ints("strides");
-    const std::vector<std::int64_t> pads = node.attr_ints("pads");
-    for (std::size_t i = 0; i < padding.size(); ++i) {
-      if (padding[i] < 0 || i >= strides.size() || padding[i] >= strides[i]) return false;
-    }
-    const Type& w = graph_.type(node.input(1));
-    return !node.has("output_shape") && w.is_static() && !has_wide_window(node, *w.static_dims()) &&
-           std::all_of(pads.begin(), pads.end(), [](std::int64_t p) { return p >= 0; }) &&
-           !node.has("auto_pad");
-  }
-
   // Hands on the form that there is; the token is not looked at.
   void convert_after(NodeId id) {
     const Node node = graph_.node(id);

@@ -8,9 +8,9 @@
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/convert.h"
-#include "engines/native/kernels/nn/conv.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
+#include "ops/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {

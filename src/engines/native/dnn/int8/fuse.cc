@@ -13,11 +13,11 @@
 #include "engines/native/dnn/int8/int8.h"
 #include "engines/native/dnn/int8/report.h"
 #include "engines/native/dnn/post_ops.h"
-#include "engines/native/kernels/common/window.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 #include "ops/canonical.h"
 #include "ops/quantized.h"
+#include "ops/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {

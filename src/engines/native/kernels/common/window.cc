@@ -63,11 +63,6 @@ double window_elements(const Node& node) {
 
 }  // namespace
 
-bool is_dense_window(const Node& node) {
-  const std::vector<std::int64_t> dilations = node.attr_ints("dilations");
-  return std::all_of(dilations.begin(), dilations.end(), [](std::int64_t d) { return d == 1; });
-}
-
 bool is_oversized_window(const Node& node) {
   constexpr double kMaxElements = 1 << 16;
   return window_elements(node) > kMaxElements;

@@ -23,9 +23,6 @@ struct WindowAttributes {
   static WindowAttributes of(const Node& node);
 };
 
-// Whether all dilations are 1.
-bool is_dense_window(const Node& node);
-
 // Of a tensor [batch, channels, spatial ...].
 inline Dims spatial_dims(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
 

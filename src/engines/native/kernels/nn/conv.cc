@@ -14,6 +14,7 @@
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
+#include "ops/wide_window.h"
 
 namespace xrt::native {
 
@@ -26,9 +27,6 @@ void store_wide(const Tensor& wide, Tensor& y) {
     store_float(y.dtype(), wide.data<float>(), y.count(), y.raw(), 0);
   }
 }
-
-// Elements of a window from which columns of all windows would be much larger than the image.
-constexpr std::int64_t kWideWindow = 256;
 
 // A convolution, or a transposed one, row by row of the result: each element of the window adds a
 // part of a row of the image to it. x has the channels of the groups one behind the other.
@@ -140,22 +138,6 @@ void RowConvolution::run(const KernelContext& context, const Tensor& x, const Te
 }
 
 }  // namespace
-
-bool has_wide_window(const Node& node, const Dims& w) {
-  constexpr std::int64_t kFewInputs = 16;
-  constexpr std::int64_t kFewOutputs = 16;
-  constexpr std::int64_t kFewDilatedOutputs = 64;
-  constexpr std::int64_t kManyGroups = 8;
-  const std::int64_t groups = need_int(node, "group");
-  if (w.size() < 3 || groups < 1 || element_count(spatial_dims(w)) < kWideWindow) return false;
-  // The library has vectors of channels, where windows are dense also of those of groups.
-  const bool transposed = node.op == "ConvTranspose";
-  const std::int64_t inputs = transposed ? w[0] / groups : w[1];
-  const std::int64_t outputs = transposed ? w[1] : w[0] / groups;
-  if (inputs >= kFewInputs) return false;
-  if (!is_dense_window(node)) return outputs < kFewDilatedOutputs;
-  return outputs < kFewOutputs && groups < kManyGroups;
-}
 
 ConvPlan plan_conv(const WindowAttributes& attributes, std::int64_t groups, const Dims& x,
                    const Dims& w) {

@@ -17,10 +17,6 @@ struct ConvPlan {
 ConvPlan plan_conv(const WindowAttributes& attributes, std::int64_t groups, const Dims& x,
                    const Dims& w);
 
-// Whether a window over few channels has so many elements that oneDNN, which has no convolution
-// made for it, would take a hundred times as long as convolve(), in one call that nobody can end.
-bool has_wide_window(const Node& node, const Dims& w);
-
 // y = x * w + bias for tensors of one compute type; `bias` may be null. Padding reads 0.
 void convolve(const KernelContext& context, const ConvPlan& plan, const Tensor& x, const Tensor& w,
               const Tensor* bias, Tensor& y);

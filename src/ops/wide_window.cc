@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/wide_window.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ir/attributes.h"
+
+namespace xrt {
+
+bool is_dense_window(const Node& node) {
+  const std::vector<std::int64_t> dilations = node.attr_ints("dilations");
+  return std::all_of(dilations.begin(), dilations.end(), [](std::int64_t d) { return d == 1; });
+}
+
+bool is_strided_window(const Node& node) {
+  const std::vector<std::int64_t> strides = node.attr_ints("strides");
+  return std::any_of(strides.begin(), strides.end(), [](std::int64_t s) { return s > 1; });
+}
+
+bool has_wide_window(const Node& node, const Dims& w) {
+  constexpr std::int64_t kFewInputs = 16;
+  constexpr std::int64_t kFewOutputs = 16;
+  constexpr std::int64_t kFewDilatedOutputs = 64;
+  constexpr std::int64_t kManyGroups = 8;
+  const std::int64_t groups = need_int(node, "group");
+  if (w.size() < 3 || groups < 1 || element_count(Dims(w.begin() + 2, w.end())) < kWideWindow) {
+    return false;
+  }
+  // The library has vectors of channels, where windows are dense also of those of groups.
+  const bool transposed = node.op == "ConvTranspose";
+  const std::int64_t inputs = transposed ? w[0] / groups : w[1];
+  const std::int64_t outputs = transposed ? w[1] : w[0] / groups;
+  if (inputs >= kFewInputs) return false;
+  if (!is_dense_window(node)) return outputs < kFewDilatedOutputs;
+  return outputs < kFewOutputs && groups < kManyGroups;
+}
+
+}  // namespace xrt

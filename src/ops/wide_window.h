@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows of convolutions that libraries have no fast kernel for.
+#pragma once
+
+#include <cstdint>
+
+#include "xrt/export.h"
+#include "xrt/graph.h"
+
+namespace xrt {
+
+// Elements of a window from which columns of all windows would be much larger than the image.
+inline constexpr std::int64_t kWideWindow = 256;
+
+// Whether all dilations are 1.
+XRT_API bool is_dense_window(const Node& node);
+
+// Whether the windows of a convolution, transposed or not, lie more than one element apart.
+XRT_API bool is_strided_window(const Node& node);
+
+// Whether a window of kWideWindow elements or more is over few channels: libraries, which have
+// vectors of channels, take up to a hundred times as long as a kernel made for it, in one call that
+// nobody can end. `w`: dimensions of the weights of a Conv or ConvTranspose.
+XRT_API bool has_wide_window(const Node& node, const Dims& w);
+
+}  // namespace xrt
