@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -181,6 +182,20 @@ def test_window(model: openxrt.generate.LanguageModel) -> None:
     full = model.generate([5] * 250, max_tokens=100, greedy=True)
     assert full.reason == "length"
     assert len(full.tokens) == 6
+
+
+def test_a_bound_of_the_window(tmp_path: Path) -> None:
+    """A file may declare sixteen million positions; tables are made for those that are wanted."""
+    metadata, tensors = tiny_llama()
+    path = write_gguf(tmp_path / "m.gguf", {**metadata, "llama.context_length": 1 << 24}, tensors)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert openxrt.generate.load(path).decoder.context == 131_072
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10  # in KiB
+    model = openxrt.generate.load(path, max_context=100)
+    with pytest.raises(openxrt.InvalidArgument, match="100 positions"):
+        model.generate([5] * 100)
+    with pytest.raises(openxrt.InvalidArgument, match="max_context"):
+        openxrt.generate.load(path, max_context=0)
 
 
 @pytest.mark.parametrize(

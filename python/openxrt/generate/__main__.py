@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from .. import Error, InvalidArgument
-from .model import load
+from .model import DEFAULT_CONTEXT, load
 
 _FAILED, _USAGE, _ENGINE, _INTERRUPTED = 1, 2, 3, 130
 
@@ -59,6 +59,14 @@ def parser() -> argparse.ArgumentParser:
         help="how native multiplies with weights in blocks (default: %(default)s)",
     )
     words.add_argument(
+        "--max-context",
+        type=int,
+        default=DEFAULT_CONTEXT,
+        metavar="N",
+        help="positions of prompt and text together, where the model declares more "
+        "(default: %(default)s)",
+    )
+    words.add_argument(
         "--json",
         metavar="FILE",
         help="write text, tokens, tokens_per_s and first_token_s to a file; -: to the output, "
@@ -87,6 +95,7 @@ def _generate(words: argparse.Namespace) -> int:
         words.model,
         engine=words.engine.split(","),
         activations=words.activations,
+        max_context=words.max_context,
         num_threads=words.threads,
     )
     prompt = words.prompt

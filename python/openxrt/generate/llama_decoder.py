@@ -5,6 +5,7 @@ written in place."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,8 +21,9 @@ _CHUNK = 512  # positions of a prompt that go through the model at once
 class LlamaDecoder:
     """See decoder.Decoder."""
 
-    def __init__(self, weights: Weights, options: dict[str, object]) -> None:
+    def __init__(self, weights: Weights, max_context: int, options: dict[str, object]) -> None:
         config = LlamaConfig.of(weights)
+        config = replace(config, context=min(config.context, max_context))
         self._config = config
         self._embedding = weights.tensor("token_embd.weight", (config.vocabulary, config.hidden))
         self.vocabulary = config.vocabulary

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from .weights import Weights
 
+DEFAULT_CONTEXT = 1 << 17  # positions, of models that declare more
 Reason = Literal["end", "stop", "length", "cancelled"]
 
 
@@ -286,6 +287,7 @@ def load(
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     activations: Literal["float", "int8"] = "float",
+    max_context: int = DEFAULT_CONTEXT,
     **options: Any,
 ) -> LanguageModel:
     """Loads a language model.
@@ -302,6 +304,9 @@ def load(
         activations: how the native engine multiplies with weights that stay in blocks. "float" is
             exact; "int8" rounds the other factor block by block, as llama.cpp does, and is
             faster.
+        max_context: positions of a prompt and its answer together, where the model declares more.
+            Tables of a GGUF or safetensors model grow with it: 8 bytes a position for each pair of
+            numbers that turns, 64 MiB for 131,072 positions of heads of 128.
         **options: those of :func:`openxrt.load`; "aliases" is the model's own.
 
     Raises:
@@ -319,6 +324,8 @@ def load(
         own = dict(options.get("engine_options") or {})
         own["native"] = {"activations": activations, **own.get("native", {})}
         options["engine_options"] = own
+    if max_context < 1:
+        raise InvalidArgument(f"max_context is {max_context}; at least one position is needed")
     if "aliases" in options:
         raise InvalidArgument("aliases: those of a language model are its own")
     options["engine"] = engines
@@ -328,7 +335,7 @@ def load(
             raise InvalidArgument("a model of the package transformers wants a tokenizer=")
         weights = pretrained.PretrainedWeights.of_model(path)
         words = of_transformers(tokenizer, path.generation_config)
-        return LanguageModel(llama_decoder.LlamaDecoder(weights, options), words)
+        return LanguageModel(llama_decoder.LlamaDecoder(weights, max_context, options), words)
     if tokenizer is not None:
         raise InvalidArgument("tokenizer: a file or a folder has its own")
     path = Path(path)
@@ -337,13 +344,15 @@ def load(
     if path.is_dir():
         if pretrained.is_folder(path):
             weights = pretrained.PretrainedWeights.of_folder(path)
-            return LanguageModel(llama_decoder.LlamaDecoder(weights, options), of_folder(path))
+            decoder = llama_decoder.LlamaDecoder(weights, max_context, options)
+            return LanguageModel(decoder, of_folder(path))
         folder = onnx_decoder.OnnxFolder.of(path)
         words = of_folder(path)
         words.ends |= frozenset(folder.ends)
+        folder.context = min(folder.context, max_context)
         if folder.encoder is not None and folder.start is None:
             folder.start = words.tokenizer.token_to_id("<pad>")  # as T5 has it
         return LanguageModel(onnx_decoder.OnnxDecoder(folder, options), words)
     weights = gguf.GgufFile(path)
     words = of_gguf(weights)
-    return LanguageModel(llama_decoder.LlamaDecoder(weights, options), words)
+    return LanguageModel(llama_decoder.LlamaDecoder(weights, max_context, options), words)
