@@ -54,33 +54,27 @@ def save(path: Path, epoch: int, module: torch.nn.Module, optimizer: torch.optim
     part.replace(path)
 
 
-def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--engine", default="native")
-    words.add_argument("--epochs", type=int, default=3)
-    words.add_argument("--batch", type=int, default=64, help="of all processes together")
-    words.add_argument("--checkpoint", type=Path)
-    given = words.parse_args()
-
-    dist.init_process_group("gloo")
+def train(engine: str, epochs: int, batch: int, checkpoint: Path | None) -> None:
+    """Trains in the process group that there is; `batch` is that of all processes together."""
     rank, processes = dist.get_rank(), dist.get_world_size()
     images, labels = digits()
     module = network()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
     first = 0
-    if given.checkpoint and given.checkpoint.exists():
-        state = torch.load(given.checkpoint)
+    if checkpoint and checkpoint.exists():
+        state = torch.load(checkpoint)
         module.load_state_dict(state["module"])
         optimizer.load_state_dict(state["optimizer"])
         first = state["epoch"] + 1
-    model = DistributedDataParallel(XRTModule(module, engine=given.engine))
-    part = given.batch // processes
-    for epoch in range(first, given.epochs):
+    model = DistributedDataParallel(XRTModule(module, engine=engine))
+    part = batch // processes
+    steps = len(images) // batch
+    for epoch in range(first, epochs):
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
         total = torch.zeros(())
-        for step in range(len(images) // given.batch):
-            batch = order[step * given.batch : (step + 1) * given.batch]
-            own = batch[rank * part : (rank + 1) * part]
+        for step in range(steps):
+            places = order[step * batch : (step + 1) * batch]
+            own = places[rank * part : (rank + 1) * part]
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(images[own]), labels[own])
             loss.backward()
@@ -88,18 +82,31 @@ def main() -> None:
             total += loss.detach()
         dist.all_reduce(total)
         if rank == 0:
-            mean = total.item() / processes / (len(images) // given.batch)
-            print(f"epoch {epoch}: loss {mean:.4f}", flush=True)
-            if given.checkpoint:
-                save(given.checkpoint, epoch, module, optimizer)
+            print(f"epoch {epoch}: loss {total.item() / processes / steps:.4f}", flush=True)
+            if checkpoint:
+                save(checkpoint, epoch, module, optimizer)
         dist.barrier()
     if rank == 0:
         model.eval()
         with torch.no_grad():
             right = (model.module(images).argmax(1) == labels).float().mean().item()
-        print(
-            f"{processes} processes, engine {given.engine}: {right:.1%} right (pid {os.getpid()})"
-        )
+        print(f"{processes} processes, engine {engine}: {right:.1%} right (pid {os.getpid()})")
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """Those of the ways to start it."""
+    words = argparse.ArgumentParser(description=description)
+    words.add_argument("--engine", default="native")
+    words.add_argument("--epochs", type=int, default=3)
+    words.add_argument("--batch", type=int, default=64, help="of all processes together")
+    words.add_argument("--checkpoint", type=Path)
+    return words
+
+
+def main() -> None:
+    given = options(__doc__).parse_args()
+    dist.init_process_group("gloo")
+    train(given.engine, given.epochs, given.batch, given.checkpoint)
     dist.destroy_process_group()
 
 
