@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/element.h"
 #include "cli/text.h"
-#include "measure/difference.h"
 
 namespace xrt::cli {
 namespace {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/element.h"
 #include "measure/difference.h"
 #include "xrt/error.h"
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/element.h"
 #include "exec/native_evaluator.h"
 #include "ops/empties.h"
 #include "ops/open_sizes.h"
@@ -32,22 +33,13 @@ std::string said(const Node& node, const std::string& wrong) {
   return fmt::format("node '{}' ({}): {}", node.name, node.qualified_op(), wrong);
 }
 
-// The number that a constant of 32 or 64 bits holds; nothing where the value is none.
+// The number that a constant holds; nothing where the value is none.
 std::optional<double> number_of(const Graph& graph, ValueId value) {
   const Tensor* constant = graph.constant(value);
-  if (constant == nullptr || constant->count() != 1) return std::nullopt;
-  switch (constant->dtype()) {
-    case DType::kInt32:
-      return constant->data<std::int32_t>()[0];
-    case DType::kInt64:
-      return static_cast<double>(constant->data<std::int64_t>()[0]);
-    case DType::kFloat32:
-      return constant->data<float>()[0];
-    case DType::kFloat64:
-      return constant->data<double>()[0];
-    default:
-      return std::nullopt;
+  if (constant == nullptr || constant->count() != 1 || constant->dtype() == DType::kString) {
+    return std::nullopt;
   }
+  return element_as_double(*constant, 0);
 }
 
 // Type inference subtracts the ends in their own type, and takes what overflows for an empty range.

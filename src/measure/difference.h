@@ -9,10 +9,6 @@
 
 namespace xrt {
 
-// The i-th element as a number (the real part of a complex one). Throws kInvalidArgument for
-// strings.
-XRT_API double element_as_double(const Tensor& tensor, std::int64_t i);
-
 struct Difference {
   bool within = false;
   double max_absolute = 0;  // of finite elements

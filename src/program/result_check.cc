@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/element.h"
 #include "measure/difference.h"
 #include "ops/op_facts.h"
 #include "ops/schema.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/element.h"
 #include "base/file.h"
 #include "data/image.h"
 #include "data/npy.h"

@@ -164,6 +164,8 @@ def spoil_attribute(rng: random.Random, model: onnx.ModelProto, _: dict[str, Any
     """One of the attributes that the op's schema names."""
     node = rng.choice(all_nodes(model))
     version = next((o.version for o in model.opset_import if o.domain == node.domain), 21)
+    if not 1 <= version <= onnx.defs.onnx_opset_version():
+        return  # spoilt before
     try:
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:

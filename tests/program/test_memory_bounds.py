@@ -90,6 +90,34 @@ def test_sizes_of_a_run_are_bounded(kind: str, engine: str, isolated: bool) -> N
     assert np.isfinite(program.run({"s": small, "x": x})["y"]).all()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int16", "float32", "int64"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ranges_of_a_run_are_bounded(engine: str, dtype: str) -> None:
+    """Their ends are numbers of the dtype, and the difference may be none."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not usable here")
+    number = TensorProto.DataType.Value(dtype.upper() if dtype != "float32" else "FLOAT")
+    kind = helper.tensor_dtype_to_np_dtype(number)
+    step = kind.type(1 if dtype.startswith("int") else 2**-10)
+    nodes = [
+        helper.make_node("Range", ["a", "b", "c"], ["v"], name="grow"),
+        helper.make_node("Size", ["v"], ["y"]),
+    ]
+    inputs = [tensor(name, number, []) for name in "abc"]
+    program = openxrt.load(
+        make_model(nodes, inputs, [tensor("y", INT64, [])], opset=27),
+        engine=list(dict.fromkeys([engine, "native"])),
+        max_memory_bytes=32 << 10,
+        cache_dir="",
+    )
+    feeds = {"a": kind.type(-30000), "b": kind.type(30000), "c": step}
+    with pytest.raises(openxrt.ResourceError, match=r"'grow'.*max_memory_bytes"):
+        program.run({name: np.array(value) for name, value in feeds.items()})
+    feeds = {"a": kind.type(1), "b": kind.type(5), "c": kind.type(2)}
+    small = program.run({name: np.array(value) for name, value in feeds.items()})
+    assert small["y"] == 2
+
+
 def test_sparse_constants_are_bounded() -> None:
     values = helper.make_tensor("v", FLOAT, [1], [1.0])
     places = helper.make_tensor("i", INT64, [1], [5])

@@ -121,7 +121,7 @@ ov::OutputVector mod(const Context& node) {
 }
 
 // The CPU plugin suppresses a box from the threshold on, the standard above it: the next larger
-// number is given as threshold.
+// number is given as threshold. For a negative count it writes outside of its memory.
 ov::OutputVector non_max_suppression(const Context& node) {
   const auto f32 = ov::element::f32;
   const auto input_or = [&](int i, const Value& fallback) {
@@ -133,8 +133,10 @@ ov::OutputVector non_max_suppression(const Context& node) {
                                       scalar(f32, 1.0F + std::numeric_limits<float>::epsilon())),
       scalar(f32, std::numeric_limits<float>::min()));
   const bool center = node.get_attribute<std::int64_t>("center_point_box", 0) != 0;
+  const Value none = scalar(ov::element::i64, 0);
+  const Value most = std::make_shared<ops::Maximum>(input_or(2, none), none);
   const auto op = std::make_shared<ops::NonMaxSuppression>(
-      node.get_input(0), node.get_input(1), input_or(2, scalar(ov::element::i64, 0)), threshold,
+      node.get_input(0), node.get_input(1), most, threshold,
       input_or(4, scalar(f32, std::numeric_limits<float>::lowest())),
       center ? ops::NonMaxSuppression::BoxEncodingType::CENTER
              : ops::NonMaxSuppression::BoxEncodingType::CORNER,

@@ -178,3 +178,26 @@ def test_a_stable_choice_of_many_runs_elsewhere(count: int, chosen: int, taken: 
     assert program.explain().nodes_per_engine == {"openvino" if taken else "native": 1}
     order = np.argsort(-x, kind="stable")[:chosen]
     np.testing.assert_array_equal(program.run({"x": x})["i"], order)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("most", [-9, -(1 << 30), 0, 2, 1 << 30])
+def test_any_count_of_boxes(most: int, threads: int) -> None:
+    """For a negative one the plugin wrote outside of its memory: a model that ran later crashed."""
+    model = make_model(
+        [helper.make_node("NonMaxSuppression", ["b", "s", "most"], ["y"])],
+        [
+            tensor("b", TensorProto.FLOAT, [1, 6, 4]),
+            tensor("s", TensorProto.FLOAT, [1, 1, 6]),
+            tensor("most", TensorProto.INT64, [1]),
+        ],
+        [tensor("y", TensorProto.INT64, ["n", 3])],
+    )
+    rng = np.random.default_rng(5)
+    corners = np.sort(rng.random((1, 6, 2, 2), np.float32), axis=2).reshape(1, 6, 4)
+    feeds = {"b": corners, "s": rng.random((1, 1, 6), np.float32), "most": np.array([most])}
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, feeds)
+    program = openxrt.load(model, engine=["openvino"], cache_dir="", num_threads=threads)
+    np.testing.assert_array_equal(program.run(feeds)["y"], wanted)
+    assert program.explain().nodes_per_engine == {"openvino": 1}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of tensors of any dtype.
+#pragma once
+
+#include <cstdint>
+
+#include "xrt/export.h"
+#include "xrt/tensor.h"
+
+namespace xrt {
+
+// The i-th element as a number (the real part of a complex one). Throws kInvalidArgument for
+// strings.
+XRT_API double element_as_double(const Tensor& tensor, std::int64_t i);
+
+}  // namespace xrt
