@@ -397,7 +397,7 @@ Refusal integer_product(const OperandSizes& o) {
 }
 
 Refusal quantized_product(const OperandSizes& o) {
-  for (const std::size_t i : {1U, 2U}) {
+  for (const std::size_t i : {1U, 2U, 6U, 7U}) {
     if (auto wrong = of_lines(o, i, 0, true)) return wrong;
   }
   for (const std::size_t i : {4U, 5U}) {

@@ -142,7 +142,27 @@ Refusal col2im(const OperandSizes& o) {
 }
 
 // offset [N, 2 * groups * window, ...] and mask [N, groups * window, ...] of the result's windows.
+// Filters [M, C / group, ...] over [N, C, ...] in offset groups, bias [M].
+Refusal deformed_channels(const OperandSizes& o) {
+  const auto x = o.dims(0);
+  const auto w = o.dims(1);
+  if (!x || !w) return std::nullopt;
+  const std::int64_t group = o.node.attr_int("group", 1);
+  const std::int64_t offset_group = o.node.attr_int("offset_group", 1);
+  const bool fits = x->size() >= 3 && w->size() == x->size() && group > 0 && offset_group > 0 &&
+                    (*w)[0] % group == 0 && (*x)[1] % group == 0 && (*w)[1] == (*x)[1] / group &&
+                    (*x)[1] % offset_group == 0;
+  if (!fits) {
+    return fmt::format("filters [{}] in {} groups, {} of offsets, do not fit [{}]",
+                       fmt::join(*w, ","), group, offset_group, fmt::join(*x, ","));
+  }
+  const auto bias = o.dims(3);
+  if (!bias || *bias == Dims{(*w)[0]}) return std::nullopt;
+  return fmt::format("there is not one bias for each of {} channels", (*w)[0]);
+}
+
 Refusal deformed_conv(const OperandSizes& o) {
+  if (auto wrong = deformed_channels(o)) return wrong;
   const auto made = o.result();
   const auto w = o.dims(1);
   if (!made || !w || made->size() < 3 || w->size() != made->size()) return std::nullopt;

@@ -153,6 +153,35 @@ WRONG: list[tuple[str, dict[str, np.ndarray], dict[str, np.ndarray], dict[str, A
         {"e": np.ones(3, np.float32)},
         {},
     ),
+    (
+        "QLinearMatMul",
+        {
+            "a": np.ones((2, 4), np.uint8),
+            "b": np.ones(1, np.float32),
+            "c": np.ones(1, np.uint8),
+            "d": np.ones((4, 3), np.uint8),
+            "e": np.ones(1, np.float32),
+            "f": np.ones(1, np.uint8),
+            "g": np.ones(1, np.float32),
+            "h": np.ones(1, np.uint8),
+        },
+        {"g": np.ones(17, np.float32)},
+        {},
+    ),
+    *[
+        (
+            "DeformConv",
+            {
+                "a": random(1, 1, 3, 3),
+                "b": random(1, 1, 2, 2),
+                "c": random(1, 8, 2, 2),
+                "d": random(1),
+            },
+            wrong,
+            {},
+        )
+        for wrong in ({"a": random(1, 17, 3, 3)}, {"d": random(2)}, {"c": random(1, 6, 2, 2)})
+    ],
 ]
 
 

@@ -118,6 +118,21 @@ bool exports_faithfully(const Graph& graph) {
   });
 }
 
+bool has_open_sizes(const Graph& graph) {
+  const std::vector<NodeId> nodes = graph.nodes();
+  const auto is_open = [&](ValueId v) {
+    return v.valid() && graph.type(v).is_tensor() && !graph.type(v).is_static();
+  };
+  return std::any_of(graph.inputs().begin(), graph.inputs().end(), is_open) ||
+         std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+           const Node& node = graph.node(id);
+           const auto bodies = Graph::subgraphs(node);
+           return std::any_of(node.outputs.begin(), node.outputs.end(), is_open) ||
+                  std::any_of(bodies.begin(), bodies.end(),
+                              [](const Graph* body) { return has_open_sizes(*body); });
+         });
+}
+
 bool overlap(const Tensor& a, const Tensor& b) {
   const auto* a0 = static_cast<const std::byte*>(a.raw());
   const auto* b0 = static_cast<const std::byte*>(b.raw());
@@ -149,6 +164,9 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
       name_(function.name),
       threads_(options.num_threads * options.streams),
       streams_(options.streams),
+      // On one thread the plugin loses the error of a run of open sizes that it makes for its
+      // caller: results of the last run come back, and memory is written that is not its own.
+      waits_(threads_ == 1 && has_open_sizes(graph_of(function.graph))),
       exports_(exports_faithfully(graph_of(function.graph))) {
   const Graph& graph = graph_of(function.graph);
   const std::vector<ValueId> computed = computed_outputs(graph);
@@ -268,7 +286,12 @@ void OpenVinoExecutable::run(const RunArgs& args) const {
       state.request.set_output_tensor(r, over(port.type, port.dims, targets[r].raw()));
       bound = {targets[r].raw(), targets[r].dims()};
     }
-    state.request.infer();
+    if (waits_) {
+      state.request.start_async();
+      state.request.wait();
+    } else {
+      state.request.infer();
+    }
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const Source& source = sources_[i];
       if (source.input >= 0) {

@@ -54,6 +54,7 @@ class OpenVinoExecutable : public Executable {
   std::vector<Source> sources_;  // by output of the function
   std::size_t weight_bytes_ = 0;
   int threads_, streams_;
+  bool waits_;    // for a request that another thread runs
   bool exports_;  // what is exported computes the same
 };
 

@@ -134,15 +134,20 @@ std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
          "where sizes are open";
 }
 
+bool is_same_size(const Dim& a, const Dim& b) { return a == b && (a.is_known() || a.is_symbol()); }
+
 std::optional<std::string> attention(const Graph& graph, const Node& node) {
+  const auto& q = graph.type(node.input(0)).shape;
+  const auto& k = graph.type(node.input(1)).shape;
+  const bool has_heads = q && k && q->size() == 4 && k->size() == 4;
+  if (has_heads && !is_same_size((*q)[1], (*k)[1]) && !((*q)[1].is_known() && (*k)[1].is_known())) {
+    return "the CPU plugin wants to know how many queries share a head of keys";
+  }
   if (node.output(3).valid() && need_int(node, "qk_matmul_output_mode") != 0) {
     return "its ONNX frontend takes the products of queries and keys before the mask";
   }
   if (node.input(6).valid()) {
-    const Type& q = graph.type(node.input(0));
-    const Type& k = graph.type(node.input(1));
-    const bool shares = !q.has_rank() || !k.has_rank() || q.rank() != 4 || k.rank() != 4 ||
-                        (*q.shape)[1] != (*k.shape)[1];
+    const bool shares = !has_heads || (*q)[1] != (*k)[1];
     // Seen where the queries come from a rotation: "Incompatible MatMul batch dimension".
     if (shares)
       return "its CPU plugin may not repeat keys that heads share beside nonpad_kv_seqlen";
@@ -364,6 +369,26 @@ std::optional<std::string> conv_transpose(const Graph& graph, const Node& node) 
   return "OpenVINO shares the padding that output_shape asks for by another rule";
 }
 
+// Its own operation wants indices as large as the data along all other axes.
+std::optional<std::string> gather_elements(const Graph& graph, const Node& node) {
+  const auto& data = graph.type(node.input(0)).shape;
+  const auto& indices = graph.type(node.input(1)).shape;
+  bool fits = data && indices && data->size() == indices->size();
+  std::int64_t axis = need_int(node, "axis");
+  if (fits && axis < 0) axis += static_cast<std::int64_t>(data->size());
+  for (std::size_t a = 0; fits && a < data->size(); ++a) {
+    fits = static_cast<std::int64_t>(a) == axis || is_same_size((*data)[a], (*indices)[a]);
+  }
+  if (fits) return std::nullopt;
+  return "OpenVINO wants indices that are as large as the data along all other axes";
+}
+
+std::optional<std::string> max_roi_pool(const Graph&, const Node&) {
+  return "the CPU plugin reads outside of its memory for a picture that there is not, and takes "
+         "any "
+         "amount of it for large results";
+}
+
 std::optional<std::string> space_to_depth(const Graph&, const Node& node) {
   if (need_string(node, "mode") == "DCR") return std::nullopt;
   return "its ONNX frontend ignores the mode of SpaceToDepth";
@@ -440,8 +465,10 @@ constexpr Rule kRules[] = {
     {"DFT", dft},
     {"DequantizeLinear", dequantize_linear},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
+    {"GatherElements", gather_elements},
     {"HardSigmoid", factors},
     {"LSTM", lstm},
+    {"MaxRoiPool", max_roi_pool},
     {"Multinomial", random},
     {"Pad", pad},
     {"QLinearConv", quantized_product},
@@ -551,7 +578,8 @@ std::int64_t integer_bound(const Graph& graph, const Node& node) {
   if (!node.input(0).valid()) return kInt32Max;
   const DType dtype = graph.type(node.inputs[0]).dtype;
   if (!is_integer(dtype) || bit_width(dtype) < 32) return kInt32Max;
-  if (node.op == "Range") return kInt32Max / 2;  // the end less the start is an int32, too
+  // A sum or a difference of two is an int32, too.
+  if (node.op == "Range" || node.op == "Add" || node.op == "Sub") return kInt32Max / 2;
   const bool in_float =
       std::find(std::begin(kInFloat), std::end(kInFloat), node.op) != std::end(kInFloat);
   return in_float ? kFloat32Exact : kInt32Max;

@@ -19,9 +19,10 @@ inline const Engine& engine() {
 }
 
 inline std::shared_ptr<const Executable> compile(const Graph& graph,
-                                                 std::vector<InputOutputAlias> aliases = {}) {
+                                                 std::vector<InputOutputAlias> aliases = {},
+                                                 int threads = 2) {
   CompileOptions options;
-  options.num_threads = 2;
+  options.num_threads = threads;
   return engine().compile(function_of("f", graph, std::move(aliases)), options);
 }
 

@@ -201,3 +201,40 @@ def test_any_count_of_boxes(most: int, threads: int) -> None:
     program = openxrt.load(model, engine=["openvino"], cache_dir="", num_threads=threads)
     np.testing.assert_array_equal(program.run(feeds)["y"], wanted)
     assert program.explain().nodes_per_engine == {"openvino": 1}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_indices_smaller_than_the_data(threads: int) -> None:
+    """OpenVINO refuses them; on one thread it gave what lay there from the run before."""
+    model = make_model(
+        [helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0)],
+        [
+            tensor("x", TensorProto.FLOAT, ["a", "b"]),
+            tensor("i", TensorProto.INT64, ["c", "d"]),
+        ],
+        [tensor("y", TensorProto.FLOAT, ["c", "d"])],
+    )
+    program = openxrt.load(model, engine=["openvino", "native"], cache_dir="", num_threads=threads)
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    for shape in [(2, 3), (3, 3), (2, 1), (1, 2), (2, 3)]:
+        i = np.resize([1, 2, 0], shape)
+        found = program.run({"x": x, "i": i})["y"]
+        np.testing.assert_array_equal(found, np.take_along_axis(x[:, : shape[1]], i, 0))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_heads_that_turn_out_to_share_keys(threads: int) -> None:
+    model = make_model(
+        [helper.make_node("Attention", ["q", "k", "v"], ["y"])],
+        [tensor(name, TensorProto.FLOAT, [f"{name}{i}" for i in range(4)]) for name in "qkv"],
+        [untyped("y")],
+        opset=23,
+    )
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    program = openxrt.load(model, engine=["openvino", "native"], cache_dir="", num_threads=threads)
+    rng = np.random.default_rng(2)
+    k, v = rng.random((2, 2, 3, 6, 8), np.float32)
+    for heads in (3, 6, 3, 9):
+        feeds = {"q": rng.random((2, heads, 4, 8), np.float32), "k": k, "v": v}
+        (wanted,) = session.run(None, feeds)
+        np.testing.assert_allclose(program.run(feeds)["y"], wanted, rtol=1e-4, atol=1e-5)
