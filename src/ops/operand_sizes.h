@@ -57,6 +57,7 @@ class OperandSizes {
 // Windows over a picture, and blocks of it. Nothing where all is well, as far as sizes are known.
 Refusal pool(const OperandSizes& o);
 Refusal conv(const OperandSizes& o);
+Refusal integer_conv(const OperandSizes& o);
 Refusal transposed_conv(const OperandSizes& o);
 Refusal quantized_conv(const OperandSizes& o);
 Refusal deformed_conv(const OperandSizes& o);

@@ -492,7 +492,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"Clip", clip},
     {"Col2Im", col2im},
     {"Conv", conv},
-    {"ConvInteger", conv},
+    {"ConvInteger", integer_conv},
     {"ConvTranspose", transposed_conv},
     {"CumProd", one},
     {"CumSum", one},

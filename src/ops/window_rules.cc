@@ -74,6 +74,16 @@ Refusal conv(const OperandSizes& o) {
   return fmt::format("there is not one bias for each of {} channels", w->front());
 }
 
+Refusal integer_conv(const OperandSizes& o) {
+  if (auto wrong = windows(o, 1)) return wrong;
+  const auto of_x = o.count(2);
+  if (of_x && *of_x != 1) return fmt::format("input 2 has {} elements, not 1", *of_x);
+  const auto w = o.dims(1);
+  const auto of_w = o.count(3);
+  if (!w || !of_w || *of_w == 1 || *of_w == w->front()) return std::nullopt;
+  return fmt::format("input 3 has {} elements for {} channels", *of_w, w->front());
+}
+
 // One scale and zero point for x and y, one or one for each channel of the filters.
 Refusal quantized_conv(const OperandSizes& o) {
   if (auto wrong = windows(o, 3)) return wrong;

@@ -124,6 +124,13 @@ bool is_storage(DType dtype) {
 
 // --- deviations of single ops, each found by the conformance tests ------------------------------
 
+std::optional<std::string> average_pool(const Graph&, const Node& node) {
+  if (need_int(node, "ceil_mode") == 0 || need_int(node, "count_include_pad") == 0) {
+    return std::nullopt;
+  }
+  return "OpenVINO counts other elements of a last window that reaches beyond the padding";
+}
+
 std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
   const DType dtype = graph.type(node.inputs[0]).dtype;
   if (is_signed_integer(dtype)) {
@@ -383,6 +390,28 @@ std::optional<std::string> gather_elements(const Graph& graph, const Node& node)
   return "OpenVINO wants indices that are as large as the data along all other axes";
 }
 
+std::optional<std::string> max_pool(const Graph&, const Node& node) {
+  if (need_int(node, "storage_order") == 0) return std::nullopt;
+  return "OpenVINO exchanges rows and columns of the result with those of its indices";
+}
+
+// A list of as many slopes as there are channels is for them, wherever the standard puts it.
+std::optional<std::string> prelu(const Graph& graph, const Node& node) {
+  const auto& x = graph.type(node.input(0)).shape;
+  const auto& slope = graph.type(node.input(1)).shape;
+  if (!x || !slope) return "OpenVINO takes slopes for those of channels where it can";
+  if (slope->size() != 1 || x->size() < 3 || (*slope)[0] == Dim(1)) return std::nullopt;
+  if ((*slope)[0].is_known() && (*x)[1].is_known() && (*slope)[0] != (*x)[1]) return std::nullopt;
+  return "OpenVINO takes a list of slopes for those of channels";
+}
+
+std::optional<std::string> divide(const Graph& graph, const Node& node) {
+  const Type& x = graph.type(node.input(0));
+  const bool is_byte = x.dtype == DType::kInt8 || x.dtype == DType::kUInt8;
+  if (!is_byte || (x.is_static() && graph.type(node.input(1)).is_static())) return std::nullopt;
+  return "the CPU plugin rounds quotients of bytes where sizes are open";
+}
+
 std::optional<std::string> max_roi_pool(const Graph&, const Node&) {
   return "the CPU plugin reads outside of its memory for a picture that there is not, and takes "
          "any "
@@ -454,6 +483,7 @@ struct Rule {
 
 constexpr Rule kRules[] = {
     {"Attention", attention},
+    {"AveragePool", average_pool},
     {"Bernoulli", random},
     {"BitShift", bit_shift},
     {"Cast", cast},
@@ -464,12 +494,15 @@ constexpr Rule kRules[] = {
     {"ConvTranspose", conv_transpose},
     {"DFT", dft},
     {"DequantizeLinear", dequantize_linear},
+    {"Div", divide},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"GatherElements", gather_elements},
     {"HardSigmoid", factors},
     {"LSTM", lstm},
+    {"MaxPool", max_pool},
     {"MaxRoiPool", max_roi_pool},
     {"Multinomial", random},
+    {"PRelu", prelu},
     {"Pad", pad},
     {"QLinearConv", quantized_product},
     {"QLinearMatMul", quantized_product},

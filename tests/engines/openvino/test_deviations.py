@@ -238,3 +238,56 @@ def test_heads_that_turn_out_to_share_keys(threads: int) -> None:
         feeds = {"q": rng.random((2, heads, 4, 8), np.float32), "k": k, "v": v}
         (wanted,) = session.run(None, feeds)
         np.testing.assert_allclose(program.run(feeds)["y"], wanted, rtol=1e-4, atol=1e-5)
+
+
+# An op, attributes, and sets of sizes of its operands, which come in turn.
+SIZES = {
+    "AveragePool": (
+        {
+            "kernel_shape": [3, 3],
+            "strides": [3, 3],
+            "pads": [1] * 4,
+            "ceil_mode": 1,
+            "count_include_pad": 1,
+        },
+        np.float32,
+        [[(1, 3, 2, 2)], [(1, 3, 3, 2)], [(1, 3, 2, 3)]],
+    ),
+    "MaxPool": (
+        {"kernel_shape": [2, 2], "strides": [2, 2], "storage_order": 1},
+        np.float32,
+        [[(1, 1, 5, 5)], [(1, 1, 5, 6)], [(1, 1, 4, 5)]],
+    ),
+    "Div": ({}, np.uint8, [[(3, 4, 5), (3, 4, 5)], [(1, 4, 5), (3, 4, 5)], [(3, 4, 1), (1, 1, 5)]]),
+    "PRelu": ({}, np.float32, [[(3, 4, 5), (5,)], [(3, 1, 5), (5,)], [(3, 5, 5), (5,)]]),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("op", sorted(SIZES))
+def test_open_sizes(op: str, threads: int) -> None:
+    """Each plan of OpenVINO gave other numbers than ONNX Runtime, or another shape."""
+    attributes, dtype, sets = SIZES[op]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    names = "ab"[: len(sets[0])]
+    results = ["y", "indices"] if op == "MaxPool" else ["y"]
+    model = make_model(
+        [helper.make_node(op, list(names), results, **attributes)],
+        [
+            tensor(name, kind, [f"{name}{i}" for i in range(len(size))])
+            for name, size in zip(names, sets[0], strict=True)
+        ],
+        [untyped(name) for name in results],
+    )
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    program = openxrt.load(model, engine=["openvino", "native"], cache_dir="", num_threads=threads)
+    rng = np.random.default_rng(4)
+    for sizes in sets:
+        feeds = {
+            name: (rng.integers(1, 100, size) if dtype == np.uint8 else rng.normal(size=size))
+            for name, size in zip(names, sizes, strict=True)
+        }
+        feeds = {name: value.astype(dtype) for name, value in feeds.items()}
+        found = program.run(feeds)
+        for name, wanted in zip(results, session.run(None, feeds), strict=True):
+            np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-6)
