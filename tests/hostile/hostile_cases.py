@@ -26,6 +26,7 @@ import hostile_grown
 import hostile_limits
 import hostile_mixed
 import hostile_nodes
+import hostile_sizes
 import numpy as np
 import onnx
 from contributed_cases import all_cases
@@ -102,6 +103,10 @@ def make_case(kind: str, index: int, seed: int) -> HostileCase:
     base = seeds()[(index + 7919 * seed) % len(seeds())]
     model = onnx.load_from_string(base.model)
     feeds = dict(base.feeds)
+    if kind == "sizes":
+        open_sizes(rng, model)
+        several = hostile_sizes.make(rng, feeds)
+        return HostileCase(base.name, model.SerializeToString(), plain(several))
     if kind == "tensor":
         open_sizes(rng, model)
         several = [feeds, *[spoiled_feeds(rng, feeds) for _ in range(3)]]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import ctypes
 import json
 import os
 import random
@@ -32,8 +33,21 @@ BOUND = 2 << 30
 BATCH = 400  # cases of a worker: what libraries keep of each adds up
 OVER_BOUND = 77  # as in hostile_worker.py
 ALL = {"model": 1000, "tensor": 5000, "node": 2000, "costly": 300, "file": 600}
-ALL |= {"caller": 200, "limit": 1200, "mixed": 600}
+ALL |= {"caller": 200, "limit": 1200, "mixed": 600, "sizes": 1500}
+# glibc's own checks of the heap: who writes outside of its memory is found by the next that frees.
+HEAP_CHECKS = "libc_malloc_debug.so.0"
 TOLD = {"differs", "lax", *BAD}  # with an example of each reason
+
+
+def has_heap_checks() -> bool:
+    """Whether this machine's C library has them; another allocator or a sanitizer has its own."""
+    if "LD_PRELOAD" in os.environ:
+        return False
+    try:
+        ctypes.CDLL(HEAP_CHECKS)
+    except OSError:
+        return False
+    return True
 
 
 def lost(_: dict[str, Any], loss: WorkerLost) -> dict[str, Any]:
@@ -56,6 +70,8 @@ def run_engine(
     here = Path(__file__).parent
     paths = [str(here), str(here.parent / "support"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "XRT_CACHE_DIR": "", "PYTHONPATH": os.pathsep.join(paths)}
+    if has_heap_checks():
+        environment |= {"LD_PRELOAD": HEAP_CHECKS, "MALLOC_CHECK_": "3"}
     late = {"case": "", "outcome": "left out", "text": ""}
 
     def skip(_: dict[str, Any]) -> dict[str, Any] | None:

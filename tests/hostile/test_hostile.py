@@ -10,7 +10,7 @@ from small_models import usable
 
 SEED = 20
 COUNTS = {"model": 24, "tensor": 60, "node": 40, "costly": 8, "file": 28, "caller": 8}
-COUNTS |= {"limit": 30, "mixed": 20}
+COUNTS |= {"limit": 30, "mixed": 20, "sizes": 20}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -121,6 +121,8 @@ std::vector<Case> cases() {
   add("LRNHuge", "LRN", {image}, {{"size", kHuge}});
   add("RoiAlign", "RoiAlign", {image, floats({1, 4}), ints({0})},
       {{"output_height", kHuge}, {"output_width", kHuge}});
+  add("RoiAlignNoChannels", "RoiAlign", {floats({1, 0, 4, 4}), floats({1, 4}), ints({0})},
+      {{"output_height", kHuge}, {"output_width", std::int64_t{3}}});
   add("RoiAlignRatio", "RoiAlign", {image, floats({1, 4}), ints({0})},
       {{"sampling_ratio", kHuge}, {"output_height", std::int64_t{2}}});
   {

@@ -366,6 +366,7 @@ Created create_deform_conv(const KernelCreateContext& create) {
     }
     const DType compute = compute_dtype(x.dtype());
     Tensor& y = k.output(0, x.dtype(), plan.output);
+    if (y.count() == 0) return;
     Tensor wide = compute == x.dtype() ? y : allocate_checked(compute, plan.output);
     const Tensor wx = converted(x, compute);
     const Tensor w = converted(k.input(1), compute);
