@@ -194,6 +194,10 @@ def _roi_align(node: NodeView) -> str:
     return "" if 1 <= ratio <= 64 else "its samples follow the size of a region, or are too many"
 
 
+# Ops of open sizes on which the library ends the process where an operand has no elements: it
+# divides work by their number.
+ENDS_ON_EMPTIES = frozenset({"ConvTranspose", "GRU", "LSTM", "RNN"})
+
 RULES: dict[str, Callable[[NodeView], str]] = {
     "Attention": _attention,
     "Cast": _cast,

@@ -31,13 +31,14 @@ from .._core import (
     FunctionView,
     GraphView,
     NodeView,
+    Unsupported,
     check_time,
     thread_budget,
     time_left,
 )
 from ..custom import engine
 from . import _onnxruntime_rules, _options, _versions
-from ._onnxruntime_rules import refusal
+from ._onnxruntime_rules import ENDS_ON_EMPTIES, refusal
 
 LOG = logging.getLogger("openxrt.onnxruntime")
 NAME = "onnxruntime"
@@ -218,6 +219,17 @@ class Session:
         self.optimized = optimized
         self.input_names = [port.name for port in function.inputs]
         self.output_names = [port.name for port in function.outputs]
+        self.ends_on_empties = any(
+            node.op in ENDS_ON_EMPTIES and not node.domain for node in function.nodes
+        )
+
+    def check(self, inputs: list[Any]) -> None:
+        """Unsupported where the run might end the process."""
+        if self.ends_on_empties and any(getattr(array, "size", 1) == 0 for array in inputs):
+            raise Unsupported(
+                "an input has no elements; ONNX Runtime may end the process on "
+                f"{', '.join(sorted(ENDS_ON_EMPTIES))} of none"
+            )
 
     def serialize(self) -> bytes | None:
         """The model as ONNX Runtime optimised it, with its weights; once."""
@@ -226,6 +238,7 @@ class Session:
 
     def run(self, inputs: list[Any], outputs: list[Any]) -> None:
         """One run; ONNX Runtime allocates the results."""
+        self.check(inputs)
         feeds = dict(zip(self.input_names, inputs, strict=True))
         outputs[:] = call_within(self.session.run, self.output_names, feeds)
 
@@ -257,6 +270,7 @@ class BoundSession(Session):
             # Sizes that change would be bound anew in each run, which takes longer.
             super().run(inputs, outputs)
             return
+        self.check(inputs)
         binding = context.binding
         for i, array in enumerate(inputs):
             at = array.__array_interface__["data"][0], array.shape
