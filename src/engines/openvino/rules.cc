@@ -413,9 +413,8 @@ std::optional<std::string> divide(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> max_roi_pool(const Graph&, const Node&) {
-  return "the CPU plugin reads outside of its memory for a picture that there is not, and takes "
-         "any "
-         "amount of it for large results";
+  return "the CPU plugin reads outside of its memory where there is no such picture, and has no "
+         "bound on large results";
 }
 
 std::optional<std::string> space_to_depth(const Graph&, const Node& node) {
