@@ -11,8 +11,9 @@
     python benchmarks/cuda.py --parts memory --write      # docs/gpu/memory.json and memory.md
 
 Per network and batch the median of runs that are waited for, and the mean of runs that are queued
-one behind the other. Weights and data are random. "Off" is the largest difference of engine and
-PyTorch in the same type over the largest value.
+one behind the other. Weights and data are random. "Off" is the largest difference from PyTorch in
+float32, of the same weights, over the largest value; of a training step's gradients, from PyTorch
+in the same type.
 
 Parts: float16, the networks in half precision; int8, ResNet-50 quantised with random pictures and
 given float32; training, steps in bfloat16 with SGD; host, what a queued call of a small module
@@ -24,6 +25,7 @@ and the module's own weights and what PyTorch gives back after compiling are not
 from __future__ import annotations
 
 import argparse
+import copy
 import gc
 import json
 import platform
@@ -139,9 +141,20 @@ class Vit(nn.Module):
         return self.head(self.norm(self.layers(x))[:, 0])
 
 
-def pictures(batch: int) -> torch.Tensor:
-    """Of 224 × 224."""
-    return torch.randn(batch, 3, 224, 224, device="cuda", dtype=torch.float16)
+def of_torchvision(name: str, **options: Any) -> Callable[[], nn.Module]:
+    """A network of the package torchvision, with random weights."""
+
+    def make() -> nn.Module:
+        import torchvision  # not wanted for the other networks
+
+        return getattr(torchvision.models, name)(weights=None, **options)
+
+    return make
+
+
+def pictures(batch: int, size: int = 224) -> torch.Tensor:
+    """Of size × size."""
+    return torch.randn(batch, 3, size, size, device="cuda", dtype=torch.float16)
 
 
 def sentences(batch: int) -> torch.Tensor:
@@ -151,6 +164,14 @@ def sentences(batch: int) -> torch.Tensor:
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], torch.Tensor], list[int]]] = {
     "ResNet-50": (resnet50, pictures, [1, 32, 256]),
+    "SqueezeNet-1.1": (of_torchvision("squeezenet1_1"), pictures, [1, 32, 256]),
+    "Inception-v3": (
+        of_torchvision("inception_v3", init_weights=False),
+        lambda batch: pictures(batch, 299),
+        [1, 32, 256],
+    ),
+    "EfficientNet-B0": (of_torchvision("efficientnet_b0"), pictures, [1, 32, 256]),
+    "ConvNeXt-T": (of_torchvision("convnext_tiny"), pictures, [1, 32, 256]),
     "BERT-base": (Bert, sentences, [1, 32]),
     "ViT-B/16": (Vit, pictures, [1, 32]),
     "GPT-2": (Gpt, sentences, [1, 32]),
@@ -202,24 +223,44 @@ class Rows:
         print(f"{'':48s} off {difference:.1e}", flush=True)
 
 
+def settled(module: nn.Module, data: Callable[[int], torch.Tensor]) -> nn.Module:
+    """For inference, with statistics of its normalisations that belong to random weights: numbers
+    neither vanish nor leave half precision."""
+    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean of all batches, of which there is one
+    if norms:
+        with torch.no_grad():
+            module.train()(data(8).float())
+    return module.eval()
+
+
 def distance(got: torch.Tensor, want: torch.Tensor) -> float:
     """The largest difference over the largest value."""
     return ((got.float() - want.float()).abs().max() / want.float().abs().max()).item()
+
+
+def exact_results(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Those of the same weights in float32."""
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        return copy.deepcopy(module).float()(x.float() if x.is_floating_point() else x)
 
 
 def measure(name: str, batch: int, modes: list[str], rows: Rows) -> None:
     """All ways of one network at one batch size."""
     make, data, _ = NETWORKS[name]
     torch.manual_seed(0)
-    module = make().cuda().eval().half()
+    module = settled(make().cuda(), data).half()
     x = data(batch)
 
     def add(way: str, build: Callable[[], Run]) -> Run:
         return rows.add(name, batch, way, build)
 
     with torch.no_grad():
-        want = module(x).float()
+        want = exact_results(module, x)
         add("PyTorch, CUDA graph", lambda: cuda_graph(module, x))
+        rows.off(distance(module(x), want))
         fast = xt.XRTModule(module, engine=["cuda", "native"])
         run = add(OURS, lambda: lambda: fast(x))
         rows.off(distance(run(), want))
@@ -494,6 +535,26 @@ def made_by() -> dict[str, Any]:
     }
 
 
+def with_earlier(facts: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """The figures, beside others of the same device and versions."""
+    mine = {key: facts[key] for key in ("device", "pytorch", "cudnn", "openxrt", "python")}
+    if mine != {key: old.get(key) for key in mine}:
+        raise SystemExit("--add: bench.json is of another device or of other versions")
+    known = {(row["network"], row["batch"], row["way"]) for row in facts["rows"]}
+    kept = [r for r in old["rows"] if (r["network"], r["batch"], r["way"]) not in known]
+    order = list(NETWORKS)
+    rows = sorted(
+        [*kept, *facts["rows"]],
+        key=lambda r: (order.index(r["network"].split(",")[0]), "step" in r["network"], r["batch"]),
+    )
+    return facts | {
+        "command": f"{old['command']}` and `{facts['command']}",
+        "start": facts["start"] or old["start"],
+        "host_us": facts["host_us"] or old["host_us"],
+        "rows": rows,
+    }
+
+
 def write(name: str, facts: dict[str, Any], lines: list[str]) -> None:
     """The figures as JSON, and the page that shows them."""
     FOLDER.mkdir(exist_ok=True)
@@ -508,7 +569,9 @@ def bench_page(facts: dict[str, Any]) -> list[str]:
         "",
         f"Made by `{facts['command']}` on one {facts['device']}: PyTorch {facts['pytorch']}, cuDNN "
         f"{facts['cudnn']}. float16, training steps in bfloat16, tensors on the card; medians of "
-        "runs that are waited for, means of runs that are queued.",
+        "runs that are waited for, means of runs that are queued. `off`: the largest difference "
+        "from PyTorch in float32, of training steps from PyTorch in bfloat16, over the largest "
+        "value.",
         "",
         "| network | batch | way | waited, ms | queued, ms | first run, s | off |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -564,6 +627,7 @@ def main() -> None:
     parser.add_argument("--memory-of", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=1.0, help="per way")
     parser.add_argument("--write", action="store_true", help="docs/gpu/bench.json and bench.md")
+    parser.add_argument("--add", action="store_true", help="keep what bench.json has of others")
     parser.add_argument("--start", action="store_true", help="also time starts from the cache")
     arguments = parser.parse_args()
     if arguments.memory_of:
@@ -576,6 +640,7 @@ def main() -> None:
             write("memory", facts, memory_page(facts))
         return
     start = start_times() if arguments.start else {}
+    earlier = json.loads((FOLDER / "bench.json").read_text()) if arguments.add else {}
     rows = Rows(arguments.seconds)
     parts = arguments.parts.split(",")
     host = host_times() if "host" in parts else {}
@@ -587,6 +652,7 @@ def main() -> None:
     def keep() -> None:
         if arguments.write:
             facts = made_by() | {"start": start, "host_us": host, "rows": rows.rows}
+            facts = with_earlier(facts, earlier) if earlier else facts
             write("bench", facts, bench_page(facts))
 
     for name, (_, _, batches) in NETWORKS.items():

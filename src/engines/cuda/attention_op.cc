@@ -94,17 +94,17 @@ ValueId repeated(Writer& w, ValueId value, std::int64_t heads) {
 }
 
 // What the node itself hides of the keys, position by position; none where it hides nothing.
-struct Window {
+struct KeyWindow {
   std::vector<std::uint8_t> visible;  // [S, T]
   bool has_empty_row = false;
 };
-std::optional<Window> window_of(const Node& node, std::int64_t s, std::int64_t t,
-                                std::int64_t offset) {
+std::optional<KeyWindow> key_window_of(const Node& node, std::int64_t s, std::int64_t t,
+                                       std::int64_t offset) {
   const bool causal = node.attr_int("is_causal", 0) != 0;
   const std::int64_t left = node.attr_int("left_window_size", -1);
   const std::int64_t right = node.attr_int("right_window_size", -1);
   if (!causal && left < 0 && right < 0) return std::nullopt;
-  Window window;
+  KeyWindow window;
   window.visible.assign(static_cast<std::size_t>(s * t), 1);
   for (std::int64_t row = 0; row < s; ++row) {
     const std::int64_t position = row + offset;
@@ -225,13 +225,13 @@ void expand(xrt::Graph& graph, NodeId id) {
   }
   if (mask.valid()) mask = with_all_keys(w, mask, t, wide);
   const ValueId past = node.input(kPastKey);
-  std::optional<Window> window;
+  std::optional<KeyWindow> window;
   if (node.input(kSizes).valid()) {
     const ValueId hidden = hidden_behind(w, node, s, t, wide);
     mask = mask.valid() ? sum_of_masks(w, mask, hidden, wide) : hidden;
     may_hide_rows = true;
   } else {
-    window = window_of(node, s, t, past.valid() ? w.dims(past)[2] : 0);
+    window = key_window_of(node, s, t, past.valid() ? w.dims(past)[2] : 0);
   }
   if (window) {
     may_hide_rows = may_hide_rows || window->has_empty_row;

@@ -116,8 +116,22 @@ bool is_norm(const GraphView& graph, NodeId id, ValueId operand) {
   return true;
 }
 
-// BatchNormalization, which may stand between casts, behind a convolution of half precision with
-// constant weights.
+bool has_library(const GraphView& graph, const NodeView& node, const PlanOptions& options) {
+  if (options.generated.contains(std::string(node.name()))) return false;
+  if (!node.domain().empty()) return false;
+  const DType dtype = graph.type(node.output(0)).dtype();
+  const bool is_known = is_half(dtype) || dtype == DType::kFloat32;
+  if (node.op() == "Conv") {
+    const std::size_t rank = graph.type(node.input(0)).rank();
+    return options.has_cudnn && is_known && rank >= 3 && rank <= 5;
+  }
+  if (node.op() != "MatMul" && node.op() != "Gemm") return false;
+  if (graph.type(node.input(0)).rank() < 2 || graph.type(node.input(1)).rank() < 2) return false;
+  return options.has_cublas && (is_known || dtype == DType::kFloat64);
+}
+
+}  // namespace
+
 std::vector<NodeId> norm_behind(const GraphView& graph, const NodeView& convolution) {
   const ValueId result = convolution.output(0);
   const DType dtype = graph.type(result).dtype();
@@ -141,22 +155,6 @@ NodeId norm_of(const GraphView& graph, const std::vector<NodeId>& nodes) {
   }
   return {};
 }
-
-bool has_library(const GraphView& graph, const NodeView& node, const PlanOptions& options) {
-  if (options.generated.contains(std::string(node.name()))) return false;
-  if (!node.domain().empty()) return false;
-  const DType dtype = graph.type(node.output(0)).dtype();
-  const bool is_known = is_half(dtype) || dtype == DType::kFloat32;
-  if (node.op() == "Conv") {
-    const std::size_t rank = graph.type(node.input(0)).rank();
-    return options.has_cudnn && is_known && rank >= 3 && rank <= 5;
-  }
-  if (node.op() != "MatMul" && node.op() != "Gemm") return false;
-  if (graph.type(node.input(0)).rank() < 2 || graph.type(node.input(1)).rank() < 2) return false;
-  return options.has_cublas && (is_known || dtype == DType::kFloat64);
-}
-
-}  // namespace
 
 std::vector<NodeId> chain_from(const GraphView& graph, NodeId first, const PlanOptions& options,
                                const std::function<bool(NodeId)>& is_taken) {

@@ -28,6 +28,11 @@ struct Chain {
   std::optional<ValueId> residual;  // of the result's shape
   Activation activation = Activation::kNone;
 };
+// BatchNormalization of inference, which may stand between casts, behind a convolution of half
+// precision with constant weights; empty where there is none.
+std::vector<NodeId> norm_behind(const GraphView& graph, const NodeView& convolution);
+// Which of such nodes normalises.
+NodeId norm_of(const GraphView& graph, const std::vector<NodeId>& nodes);
 Chain read_chain(const GraphView& graph, const std::vector<NodeId>& nodes);
 
 }  // namespace xrt::cuda

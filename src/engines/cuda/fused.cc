@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "engines/cuda/chains.h"
+#include "engines/cuda/channel_windows.h"
 #include "engines/cuda/code.h"
 #include "engines/cuda/elements.h"
 #include "engines/cuda/groups.h"
@@ -16,6 +18,7 @@
 #include "engines/cuda/layouts.h"
 #include "engines/cuda/lowering.h"
 #include "engines/cuda/planner.h"
+#include "engines/cuda/windows.h"
 #include "xrt/error.h"
 
 namespace xrt::cuda {
@@ -331,12 +334,17 @@ class Writer {
           fmt::format("const float y_ = number_of_sum<P>(sum_) * {} + {};\n", scale, bias);
       names_[node.output(0)] = "y_";
     }
+    const bool is_depthwise = group_.kind == Group::Kind::kChannels;
+    View weights;
+    if (is_depthwise) weights = read_depthwise();
     for (const ValueId result : results) {
       const std::string value = name(result, fused_.code);
       fused_.results.push_back({{}, value});
     }
     std::vector<std::size_t> order;
-    if (!integers) {
+    if (is_depthwise) {
+      order = channels_last(fused_.dims.size());
+    } else if (!integers) {
       order = result_order();
     } else if (graph_.node(*integers).has("kernel_shape")) {
       order = channels_last(fused_.dims.size());
@@ -358,6 +366,10 @@ class Writer {
     }
     if (over_rows) {
       emit_over_rows(planner_, fused_, rows);
+    } else if (is_depthwise) {
+      const NodeView node = graph_.node(group_.nodes.front());
+      emit_over_channels(planner_, fused_, *window_of(graph_, node), planner_.view(node.input(0)),
+                         weights);
     } else if (integers) {
       emit_over_integers(planner_, fused_, graph_.node(*integers), group_);
     } else {
@@ -371,6 +383,28 @@ class Writer {
   }
 
  private:
+  // Names what the convolution and a normalisation behind it make of sum_. Returns its weights.
+  View read_depthwise() {
+    const NodeView node = graph_.node(group_.nodes.front());
+    View weights = planner_.view(node.input(1));
+    std::optional<View> bias;
+    if (node.input(2).valid()) bias = planner_.view(node.input(2));
+    ValueId result = node.output(0);
+    if (const std::vector<NodeId> norm = norm_behind(graph_, node); !norm.empty()) {
+      fold_norm(planner_, graph_.node(norm_of(graph_, norm)), weights, bias);
+      result = graph_.node(norm.back()).output(0);
+    }
+    std::string value = "sum_";
+    if (bias) {
+      value += fmt::format(" + x{}_", fused_.leaves.size());
+      fused_.leaves.push_back(broadcast(*bias, fused_.dims, 1));
+    }
+    const DType dtype = graph_.type(result).dtype();
+    fused_.code += fmt::format("const float y_ = {};\n", rounded(dtype, value));
+    names_[result] = "y_";
+    return weights;
+  }
+
   std::size_t column_axis(const NodeView& node) const {
     return node.has("kernel_shape") ? 1 : fused_.dims.size() - 1;
   }

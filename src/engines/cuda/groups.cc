@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engines/cuda/chains.h"
+#include "engines/cuda/channel_windows.h"
 #include "engines/cuda/integers.h"
 #include "engines/cuda/lowering.h"
 #include "engines/cuda/planner.h"
@@ -37,6 +38,15 @@ class Grouping {
       std::vector<NodeId> chain = groups_[g].nodes;
       add_elements_behind(chain, /*through_bytes=*/true);
       extend(g, chain);
+    }
+    for (const NodeId id : nodes_) {
+      const NodeView node = graph_.node(id);
+      if (of_node_.contains(id) || !is_depthwise(graph_, node)) continue;
+      std::vector<NodeId> chain{id};
+      const std::vector<NodeId> norm = norm_behind(graph_, node);
+      chain.insert(chain.end(), norm.begin(), norm.end());
+      add_elements_behind(chain, /*through_bytes=*/false);
+      add(Group::Kind::kChannels, chain);
     }
     for (const NodeId id : nodes_) {
       if (of_node_.contains(id)) continue;
@@ -90,26 +100,49 @@ class Grouping {
     while (nodes.size() < kMostNodes) {
       const NodeView last = graph_.node(nodes.back());
       if (last.op() == "QuantizeLinear" && !through_bytes) break;
-      const ValueId value = last.output(0);
-      const std::vector<Use> uses = graph_.uses(value);
-      if (graph_.is_output(value) || uses.size() != 1) break;
-      if (of_node_.contains(uses.front().node)) {
+      const std::vector<Use> uses = graph_.uses(last.output(0));
+      if (uses.size() == 1 && of_node_.contains(uses.front().node)) {
         // Its reader takes the bytes.
         if (last.op() == "DequantizeLinear") nodes.pop_back();
         break;
       }
-      const NodeView next = graph_.node(uses.front().node);
-      const Lowering* lowering = LoweringRegistry::get().find(next);
-      if (lowering == nullptr || !lowering->expression ||
-          graph_.type(next.output(0)).dims() != graph_.type(value).dims()) {
-        break;
-      }
-      nodes.push_back(uses.front().node);
-      if (!fits({Group::Kind::kIntegers, nodes})) {
-        nodes.pop_back();
-        break;
-      }
+      if (!add_readers(nodes)) break;
     }
+  }
+
+  // The nodes that read the last one's result, as far as to where one alone is left whose result
+  // others may read: one node, or those of x · sigmoid(x). Whether there are such.
+  bool add_readers(std::vector<NodeId>& nodes) const {
+    constexpr std::size_t kMostBeside = 4;
+    std::vector<NodeId> more = nodes;
+    std::set<NodeId> readers;  // that are to come
+    const auto add_readers_of = [&](NodeId id) {
+      const ValueId value = graph_.node(id).output(0);
+      if (graph_.is_output(value) || graph_.uses(value).empty()) return false;
+      for (const Use& use : graph_.uses(value)) readers.insert(use.node);
+      return true;
+    };
+    if (!add_readers_of(more.back())) return false;
+    const Dims dims = graph_.type(graph_.node(nodes.back()).output(0)).dims();
+    while (!readers.empty() && more.size() < nodes.size() + kMostBeside) {
+      const NodeId id = *std::min_element(readers.begin(), readers.end(), [&](NodeId a, NodeId b) {
+        return position_.at(a) < position_.at(b);
+      });
+      readers.erase(id);
+      const NodeView node = graph_.node(id);
+      const Lowering* lowering = LoweringRegistry::get().find(node);
+      if (of_node_.contains(id) || lowering == nullptr || !lowering->expression ||
+          graph_.type(node.output(0)).dims() != dims) {
+        return false;
+      }
+      more.push_back(id);
+      if (readers.empty()) break;
+      if (node.op() == "QuantizeLinear") return false;
+      if (!add_readers_of(id)) return false;
+    }
+    if (!readers.empty() || !fits({Group::Kind::kIntegers, more})) return false;
+    nodes = std::move(more);
+    return true;
   }
 
   // Into the group that reads the node's result first, if it computes elements of the same shape.

@@ -4,7 +4,8 @@
 // Nodes that compute element by element are joined with those that read them, and so is one
 // normalisation or softmax with what is before and behind it: one kernel then reads the operands
 // once. A convolution or a product takes the bias, the addition and the activation behind it where
-// the library can compute them; a product of bytes takes all elements that are computed of it.
+// the library can compute them; a product of bytes and a depthwise convolution take all elements
+// that are computed of them.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct Group {
     kFused,        // of elements, with at most one op over rows
     kConvolution,  // the first node and what is behind it
     kProduct,
+    kChannels,  // a depthwise convolution and what is computed of its results, likewise
     kIntegers,  // a product of bytes and what is computed of its results, element by element
   };
   Kind kind = Kind::kSingle;

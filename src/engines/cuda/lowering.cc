@@ -70,6 +70,7 @@ void emit_group(Planner& planner, const Group& group) {
       emit_product(planner, group);
       return;
     case Group::Kind::kFused:
+    case Group::Kind::kChannels:
     case Group::Kind::kIntegers:
       emit_fused(planner, group);
       return;

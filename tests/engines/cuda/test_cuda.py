@@ -72,12 +72,17 @@ folder = Path(sys.argv[2])
 nodes = [c.node("Add", "x y", "a"), c.node("Softmax", "a", "b"),
          c.node("ReduceMean", "b axes", "d"), c.node("MatMul", "b y", "e"),
          c.node("MaxPool", "p", "f", kernel_shape=[3, 3]),
-         c.node("Conv", "p w", "g", kernel_shape=[1, 1])]
+         c.node("Conv", "p w", "g", kernel_shape=[1, 1]),
+         c.node("Conv", "r u", "h", kernel_shape=[7, 7], pads=[3] * 4, group=96),
+         c.node("MaxPool", "h", "i", kernel_shape=[3, 3])]
 for kind in (c.FLOAT, c.HALF):
     w = np.ones((4, 3, 1, 1), c.DTYPES[kind])
-    made = c.model(nodes, {"x": (kind, (8, 8)), "y": (kind, (8, 8)), "p": (kind, (1, 3, 9, 9))},
-                   list("defg"), {"axes": np.array([0], np.int64), "w": w})
-    c.load(made, folder, engine_options={"cuda": {"source_dir": str(folder / str(kind))}})
+    u = np.ones((96, 1, 7, 7), c.DTYPES[kind])
+    made = c.model(nodes, {"x": (kind, (8, 8)), "y": (kind, (8, 8)), "p": (kind, (1, 3, 9, 9)),
+                           "r": (kind, (8, 96, 56, 56))},
+                   list("defgi"), {"axes": np.array([0], np.int64), "w": w, "u": u})
+    options = {"source_dir": str(folder / str(kind)), "measure": "false"}
+    c.load(made, folder, engine_options={"cuda": options})
 bytes_ = [c.node("QuantizeLinear", "p s z", "q"), c.node("DequantizeLinear", "q s z", "d"),
           c.node("DequantizeLinear", "w s t", "v"), c.node("Conv", "d v", "y", kernel_shape=[3, 3])]
 made = c.model(bytes_, {"p": (c.FLOAT, (1, 64, 20, 20))}, ["y"],

@@ -247,10 +247,10 @@ void add_others(LoweringRegistry& registry) {
   registry.add("Gelu",
                {.supports = needs_floats,
                 .expression = [](const GraphView& graph, const NodeView& node, const Names& x) {
-                  if (node.attr_string("approximate", "none") != "tanh") {
-                    return fmt::format("gelu({})", x[0]);
-                  }
                   const DType dtype = operand_type(graph, node);
+                  if (node.attr_string("approximate", "none") != "tanh") {
+                    return fmt::format("{}({})", is_half(dtype) ? "half_gelu" : "gelu", x[0]);
+                  }
                   return fmt::format("{0} * {1} * (1 + {2}({3} * ({0} + {4} * {0} * {0} * {0})))",
                                      x[0], literal(dtype, 0.5), function(graph, node, "tanh"),
                                      literal(dtype, 0.7978845608028654), literal(dtype, 0.044715));

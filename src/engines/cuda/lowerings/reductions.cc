@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engines/cuda/code.h"
+#include "engines/cuda/elements.h"
 #include "engines/cuda/lowering.h"
 
 namespace xrt::cuda {
@@ -106,6 +107,16 @@ Split split_axes(const View& from, const View& kept, const std::vector<std::size
   return split;
 }
 
+// Neighbouring elements that a thread reads at once, each of another result.
+int width_of(const Split& split, const View& from) {
+  if (split.outer.strides[0].back() != 1) return 1;
+  int width = vector_width(split.outer, {from});
+  for (const std::int64_t stride : split.inner.strides[0]) {
+    while (stride % width != 0) width /= 2;
+  }
+  return width;
+}
+
 // The result, lying as the operand does, and the view of it with the operand's axes.
 View result_for(Planner& planner, const View& from, DType dtype,
                 const std::vector<std::size_t>& reduced) {
@@ -131,57 +142,90 @@ void define_reduced(Planner& planner, const NodeView& node, const View& to,
   planner.define(node.output(0), made);
 }
 
-// Where neighbouring elements are of neighbouring results and each is of many elements: blocks of
-// 32 results share them between them, and a second kernel puts their parts together.
+// Where neighbouring elements are of neighbouring results: a thread reads those of several results
+// at once, and the threads of a block share the elements of these between them. Where that is too
+// few blocks, several make parts, which a second kernel puts together.
 void reduce_far(Planner& planner, const Reduction& reduction, const View& from, const View& to,
                 const Split& split) {
-  constexpr std::int64_t kBeside = 32, kDeep = kThreads / kBeside, kBlocks = 132 * 4;
+  constexpr std::int64_t kBeside = 32, kBlocks = 132 * 4, kFewest = 8;
   const std::int64_t results = split.outer.count(), count = split.inner.count();
-  const std::int64_t groups = (results + kBeside - 1) / kBeside;
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(kBlocks / groups, 1, std::max<std::int64_t>(1, count / (8 * kDeep)));
+  int width = width_of(split, from);
+  while (width > 1 && results / width < kBlocks / 4 * kBeside) width /= 2;
+  const std::int64_t pieces = results / width;
+  std::int64_t beside = 1;
+  while (beside < kBeside && beside * 2 <= pieces) beside *= 2;
+  const std::int64_t deep = kThreads / beside, groups = (pieces + beside - 1) / beside;
+  const std::int64_t parts = std::clamp<std::int64_t>(
+      kBlocks / groups, 1, std::max<std::int64_t>(1, count / (kFewest * deep)));
   const std::int64_t part = (count + parts - 1) / parts;
   const std::string type = sum_type(from.dtype);
+  // Of a kernel whose threads have read `width_now` results' elements each.
+  const auto begin = [&](std::int64_t pieces_now, int width_now) {
+    return fmt::format(
+        "const unsigned s = threadIdx.x % {0}u, t = threadIdx.x / {0}u;\n"
+        "const i64 piece = (i64)blockIdx.x * {0} + s;\nconst bool inside = piece < {1};\n"
+        "{2} sum[{3}];\n#pragma unroll\nfor (int j = 0; j < {3}; ++j) sum[j] = {4};\n",
+        beside, pieces_now, type, width_now, first_value(reduction.combine, from.dtype));
+  };
+  const auto gather = [&](int width_now) {
+    return fmt::format(
+        "__shared__ {0} parts[{1} * {2}];\n#pragma unroll\n"
+        "for (int j = 0; j < {2}; ++j) parts[j * {1} + threadIdx.x] = sum[j];\n"
+        "__syncthreads();\nif (t != 0 || !inside) return;\n"
+        "#pragma unroll\nfor (int j = 0; j < {2}; ++j)\n"
+        "for (int o = 1; o < {3}; ++o)\n"
+        "sum[j] = {4}::of(sum[j], parts[j * {1} + s + o * {5}]);\n",
+        type, kThreads, width_now, deep, reduction.combine, beside);
+  };
+  const auto finish = [&](int width_now) {
+    return fmt::format(
+               "#pragma unroll\nfor (int j = 0; j < {0}; ++j) {{\n"
+               "const i64 result = piece * {0} + j;\n",
+               width_now) +
+           coordinates(split.outer, "result", "r") +
+           fmt::format("q0[{}] = {};\n}}\n", place(split.outer, 1, "r"),
+                       stored(to.dtype, fmt::format(fmt::runtime(reduction.end), "sum[j]", count)));
+  };
+  std::string text = begin(pieces, width);
+  text += coordinates(in_steps(split.outer, width), "(inside ? piece : 0)", "r");
+  text += fmt::format(
+      "const auto* from = p0 + ({0});\nconst i64 first = (i64)blockIdx.y * {1}, limit = first + "
+      "{1};\nconst i64 end = limit < {2} ? limit : {2};\n"
+      "#pragma unroll 4\nfor (i64 e = first + t; inside && e < end; e += {3}) {{\n",
+      place(in_steps(split.outer, width), 0, "r"), part, count, deep);
+  text += coordinates(split.inner, "e");
+  text += fmt::format(
+      "typedef Vec<{0}, {1}> Piece;\nconst Piece v = *(const Piece*)(from + ({2}));\n"
+      "#pragma unroll\nfor (int j = 0; j < {1}; ++j) {{\n"
+      "const {3} x = ({3}){4};\nsum[j] = {5}::of(sum[j], ({3})({6}));\n}}\n}}\n",
+      stored_type(from.dtype), width, place(split.inner, 0), type, loaded(from.dtype, "v.v[j]"),
+      reduction.combine, fmt::format(fmt::runtime(reduction.each), "x"));
+  text += gather(width);
+  if (parts == 1) {
+    planner.kernel(planner.what(), {static_cast<unsigned>(groups), 1, 1, kThreads}, {from}, {to},
+                   text + finish(width));
+    return;
+  }
   DType dtype = DType::kInt64;
   if (type == "float") dtype = DType::kFloat32;
   if (type == "double") dtype = DType::kFloat64;
   if (type == "u64") dtype = DType::kUInt64;
   const View between = planner.temporary(dtype, {parts, results});
-  const std::string begin = fmt::format(
-      "const unsigned s = threadIdx.x % {0}u, t = threadIdx.x / {0}u;\n"
-      "const i64 result = (i64)blockIdx.x * {0} + s;\nconst bool inside = result < {1};\n"
-      "{2} sum = {3};\n",
-      kBeside, results, type, first_value(reduction.combine, from.dtype));
-  const std::string gather = fmt::format(
-      "__shared__ {0} parts[{1}];\nparts[threadIdx.x] = sum;\n__syncthreads();\n"
-      "if (t != 0 || !inside) return;\n"
-      "for (int o = 1; o < {2}; ++o) sum = {3}::of(sum, parts[s + o * {4}]);\n",
-      type, kThreads, kDeep, reduction.combine, kBeside);
-  std::string text = begin;
-  text += coordinates(split.outer, "(inside ? result : 0)", "r");
   text += fmt::format(
-      "const auto* from = p0 + ({0});\nconst i64 first = (i64)blockIdx.y * {1}, limit = first + "
-      "{1};"
-      "\nconst i64 end = limit < {2} ? limit : {2};\n"
-      "for (i64 e = first + t; e < end; e += {3}) {{\n",
-      place(split.outer, 0, "r"), part, count, kDeep);
-  text += coordinates(split.inner, "e");
-  text += fmt::format("const {0} x = ({0}){1};\nsum = {2}::of(sum, ({0})({3}));\n}}\n", type,
-                      loaded(from.dtype, fmt::format("from[{}]", place(split.inner, 0))),
-                      reduction.combine, fmt::format(fmt::runtime(reduction.each), "x"));
-  text += gather + fmt::format("q0[(i64)blockIdx.y * {} + result] = sum;\n", results);
+      "#pragma unroll\nfor (int j = 0; j < {0}; ++j)\n"
+      "q0[(i64)blockIdx.y * {1} + piece * {0} + j] = sum[j];\n",
+      width, results);
   planner.kernel(planner.what(),
                  {static_cast<unsigned>(groups), static_cast<unsigned>(parts), 1, kThreads}, {from},
                  {between}, text);
-  text = begin;
+  text = begin(results, 1);
   text += fmt::format(
-      "for (i64 e = t; inside && e < {0}; e += {1}) sum = {2}::of(sum, p0[e * {3} + result]);\n",
-      parts, kDeep, reduction.combine, results);
-  text += gather + coordinates(split.outer, "result", "r");
-  text += fmt::format("q0[{}] = {};\n", place(split.outer, 1, "r"),
-                      stored(to.dtype, fmt::format(fmt::runtime(reduction.end), "sum", count)));
-  planner.kernel(planner.what(), {static_cast<unsigned>(groups), 1, 1, kThreads}, {between}, {to},
-                 text);
+      "for (i64 e = t; inside && e < {0}; e += {1}) "
+      "sum[0] = {2}::of(sum[0], p0[e * {3} + piece]);\n",
+      parts, deep, reduction.combine, results);
+  planner.kernel(planner.what(),
+                 {static_cast<unsigned>((results + beside - 1) / beside), 1, 1, kThreads},
+                 {between}, {to}, text + gather(1) + finish(1));
 }
 
 // Whether which axes are reduced is only known at a run.
@@ -275,8 +319,8 @@ void reduce(Planner& planner, const NodeView& node) {
   const std::int64_t count = split.inner.count();
   const std::string type = sum_type(from.dtype);
   const bool has_most = std::string_view(node.op()) == "ReduceLogSumExp";
-  constexpr std::int64_t kMany = 1024;
-  if (!split.inner_is_near && !has_most && results >= 32 && count >= kMany) {
+  const std::int64_t many = width_of(split, from) > 1 ? 16 : 1024;
+  if (!split.inner_is_near && !has_most && results >= 32 && count >= many) {
     reduce_far(planner, reduction, from, to, split);
     define_reduced(planner, node, to, reduced);
     return;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engines/cuda/chains.h"
+#include "engines/cuda/channel_windows.h"
 #include "engines/cuda/code.h"
 #include "engines/cuda/fused.h"
 #include "engines/cuda/layouts.h"
@@ -107,6 +108,13 @@ void pool(Planner& planner, const NodeView& node) {
   const GraphView& graph = planner.graph();
   const Window window = *window_of(graph, node);
   const View x = planner.view(node.input(0));
+  if (is_channel_pool(node, window, x)) {
+    const Dims dims = graph.type(node.output(0)).dims();
+    const View y = planner.temporary(x.dtype, dims, channels_last(dims.size()));
+    emit_channel_pool(planner, node, window, x, y);
+    planner.define(node.output(0), y);
+    return;
+  }
   View y = planner.temporary_for(node.output(0));
   if (x.is_dense()) y = planner.temporary(x.dtype, y.dims, axes_by_stride(x));
   const bool is_max = node.op() == "MaxPool";
@@ -176,35 +184,34 @@ void pool(Planner& planner, const NodeView& node) {
   planner.define(node.output(0), y);
 }
 
-// The weights times the norm's scale, and its shift, in the type of the convolution.
-void fold_norm(Planner& planner, const NodeView& norm, ConvolutionStep& step) {
+}  // namespace
+
+void fold_norm(Planner& planner, const NodeView& norm, View& w, std::optional<View>& bias) {
   const float epsilon = norm.attr_float("epsilon", 1e-5F);
   const auto along_first = [&](std::size_t input, const Dims& dims) {
     return broadcast(planner.view(norm.input(input)), dims, 0);
   };
   Fused weights;
   weights.what = "the weights of " + planner.what();
-  weights.dims = step.w.dims;
-  weights.leaves = {step.w, along_first(1, step.w.dims), along_first(4, step.w.dims)};
-  View scaled = step.w;
-  scaled.buffer = planner.temporary(step.w.dtype, step.w.dims).buffer;
+  weights.dims = w.dims;
+  weights.leaves = {w, along_first(1, w.dims), along_first(4, w.dims)};
+  View scaled = w;
+  scaled.buffer = planner.temporary(w.dtype, w.dims).buffer;
   scaled.offset = 0;
   weights.results = {
       {scaled, fmt::format("x0_ * (x1_ / sqrtf(x2_ + {}))", float_literal(epsilon))}};
   emit_pointwise(planner, weights);
-  step.w = scaled;
-  const Dims channels{step.w.dims[0]};
+  w = scaled;
+  const Dims channels{w.dims[0]};
   Fused shift;
   shift.what = "the bias of " + planner.what();
   shift.dims = channels;
   for (const std::size_t input : {1, 2, 3, 4}) shift.leaves.push_back(along_first(input, channels));
-  shift.results = {{planner.temporary(step.w.dtype, channels),
+  shift.results = {{planner.temporary(w.dtype, channels),
                     fmt::format("x1_ - x2_ * (x0_ / sqrtf(x3_ + {}))", float_literal(epsilon))}};
   emit_pointwise(planner, shift);
-  step.bias = shift.results.front().view;
+  bias = shift.results.front().view;
 }
-
-}  // namespace
 
 void emit_convolution(Planner& planner, const Group& group) {
   const GraphView& graph = planner.graph();
@@ -220,7 +227,7 @@ void emit_convolution(Planner& planner, const Group& group) {
   step.y = planner.temporary(type.dtype(), type.dims(), order);
   const bool adds_bias = chain.bias && planner.options().unfused.contains(std::string(node.name()));
   if (chain.bias && !adds_bias) step.bias = planner.dense(*chain.bias);
-  if (chain.norm) fold_norm(planner, graph.node(*chain.norm), step);
+  if (chain.norm) fold_norm(planner, graph.node(*chain.norm), step.w, step.bias);
   if (chain.residual) step.residual = brought_to(planner, planner.view(*chain.residual), order);
   step.strides = window.strides;
   step.dilations = window.dilations;
