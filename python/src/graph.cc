@@ -2,11 +2,13 @@
 #include "graph.h"
 
 #include <fmt/format.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +26,7 @@
 #include "values/type.h"
 #include "xrt/autodiff.h"
 #include "xrt/error.h"
+#include "xrt/model.h"
 
 namespace nb = nanobind;
 
@@ -151,6 +154,9 @@ class PyGraph {
     return result;
   }
 
+  nb::dict inputs() const { return types(graph_.inputs()); }
+  nb::dict outputs() const { return types(graph_.outputs()); }
+
   std::size_t node_count() const { return graph_.node_count(); }
   std::vector<std::string> ops() const {
     std::vector<std::string> names;
@@ -161,6 +167,14 @@ class PyGraph {
   }
 
  private:
+  nb::dict types(const std::vector<ValueId>& values) const {
+    nb::dict by_name;
+    for (const ValueId id : values) {
+      by_name[graph_.value(id).name.c_str()] = nb::cast(graph_.type(id));
+    }
+    return by_name;
+  }
+
   ValueId value(std::int32_t index) const {
     const ValueId id{index};
     if (index < 0 || static_cast<std::size_t>(index) >= graph_.value_capacity() ||
@@ -228,6 +242,15 @@ void bind_graph(nb::module_& module) {
           "parse", [](const std::string& text) { return new PyGraph(parse_graph(text)); },
           nb::arg("text"), nb::rv_policy::take_ownership,
           "The graph that such text (see text()) describes; InvalidModel with its line otherwise.")
+      .def_static(
+          "read",
+          [](const std::filesystem::path& path) {
+            const ReleasedGil release;
+            return new PyGraph(import_model(path));
+          },
+          nb::arg("path"), nb::rv_policy::take_ownership,
+          "The graph of a model: of an ONNX file, or of a folder that OneFlow saved. Nothing is "
+          "compiled, and weights in files of their own are not read.")
       .def("add_input", &PyGraph::add_input, nb::arg("name"), nb::arg("dtype"),
            nb::arg("shape").none(),
            "An entry parameter. shape: an int, a str (symbol) or None (unknown) per dimension; "
@@ -263,6 +286,8 @@ void bind_graph(nb::module_& module) {
           "order. `seed` is the gradient of the loss, 1 where left out; a loss of more than one "
           "element needs it. Unsupported names a node on the way that has no gradient.")
       .def("to_onnx", &PyGraph::to_onnx, "The graph as the bytes of an ONNX model.")
+      .def_prop_ro("inputs", &PyGraph::inputs, "The Type of each input, by name.")
+      .def_prop_ro("outputs", &PyGraph::outputs, "The Type of each output, by name.")
       .def_prop_ro("node_count", &PyGraph::node_count)
       .def("ops", &PyGraph::ops, "Qualified op of every node, in topological order.")
       .def(

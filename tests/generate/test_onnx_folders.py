@@ -239,6 +239,16 @@ def test_genai(tmp_path: Path, engine: str) -> None:
     assert found == greedy(session, prompt, 12, KV_HEADS)
 
 
+def test_lengths_share_a_plan(tmp_path: Path) -> None:
+    """Nothing is compiled for the length of a text: prompts and steps run by ranges."""
+    write_genai(tmp_path)
+    model = openxrt.generate.load(tmp_path)
+    for prompt in ("a", "some more words"):
+        model.generate(prompt, max_tokens=4, greedy=True)
+        notes = model.decoder.step.program.explain()["notes"]
+        assert any("this plan serves a range of sizes" in note for note in notes), notes
+
+
 def test_genai_in_batches(tmp_path: Path) -> None:
     write_genai(tmp_path)
     model = openxrt.generate.load(tmp_path, activations="float")

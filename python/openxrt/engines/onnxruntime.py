@@ -66,7 +66,11 @@ OPTIMIZATION = {
     "layout": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_LAYOUT,
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
+# What products with weights of 4 bits in blocks make of the other factor, and its number at ONNX
+# Runtime, whose own default is 4.
+ACCURACY_LEVELS = {"float": "1", "int8": "4"}
 OPTIONS = (
+    "activations",
     "disabled_optimizers",
     "enable_cpu_mem_arena",
     "enable_mem_pattern",
@@ -495,6 +499,12 @@ class OnnxRuntimeEngine:
             options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))
         else:
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        activations = _options.choice(
+            NAME, function.options, "activations", ACCURACY_LEVELS, "float"
+        )
+        options.add_session_config_entry(
+            "session.qdq_matmulnbits_accuracy_level", ACCURACY_LEVELS[activations]
+        )
         options.enable_cpu_mem_arena = _options.flag(
             NAME, function.options, "enable_cpu_mem_arena", True
         )

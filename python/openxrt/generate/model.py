@@ -301,8 +301,8 @@ def load(
         engine: engines in order of priority.
         tokenizer: of a model of the package transformers, for example of
             AutoTokenizer.from_pretrained().
-        activations: how the native engine multiplies with weights that stay in blocks. "float" is
-            exact; "int8" rounds the other factor block by block, as llama.cpp does, and is
+        activations: how native and onnxruntime multiply with weights that stay in blocks. "float"
+            is exact; "int8" rounds the other factor block by block, as llama.cpp does, and is
             faster.
         max_context: positions of a prompt and its answer together, where the model declares more.
             Tables of a GGUF or safetensors model grow with it: 8 bytes a position for each pair of
@@ -320,9 +320,10 @@ def load(
     if activations not in ("int8", "float"):
         raise InvalidArgument(f"activations is {activations!r}; wanted is 'float' or 'int8'")
     engines = engine.split(",") if isinstance(engine, str) else list(engine)
-    if "native" in engines:
-        own = dict(options.get("engine_options") or {})
-        own["native"] = {"activations": activations, **own.get("native", {})}
+    own = dict(options.get("engine_options") or {})
+    for name in set(engines) & {"native", "onnxruntime"}:
+        own[name] = {"activations": activations, **own.get(name, {})}
+    if own:
         options["engine_options"] = own
     if max_context < 1:
         raise InvalidArgument(f"max_context is {max_context}; at least one position is needed")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import InvalidModel, NotFound, Port, Program, Unsupported
+from .._core import Graph, InvalidModel, NotFound, Port, Program, Unsupported
 from .._load import load
 from .json_file import read_object
 
@@ -162,6 +162,22 @@ class _Ports:
         return np.zeros(sizes, port.dtype)
 
 
+_USUAL_LENGTH = 64  # what kernels are chosen for, of lengths that change from step to step
+
+
+def ranges_of(graph: Graph, context: int) -> dict[str, tuple[int, int, int]]:
+    """One plan for all lengths up to the window, of one sequence at a time, instead of a plan per
+    length. A dimension is the batch if tensors begin with it and with nothing else."""
+    places: dict[str, set[int]] = {}
+    for found in graph.inputs.values():
+        shape = found.shape if found.kind == "tensor" else None
+        for axis, size in enumerate(shape or ()):
+            if isinstance(size, str):
+                places.setdefault(size, set()).add(axis if len(shape or ()) > 1 else -1)
+    lengths = (1, min(_USUAL_LENGTH, context), context)
+    return {name: (1, 1, 1) if axes == {0} else lengths for name, axes in places.items()}
+
+
 class OnnxDecoder:
     """See decoder.Decoder."""
 
@@ -170,7 +186,8 @@ class OnnxDecoder:
 
         def program(path: Path) -> Program:
             if path not in programs:
-                programs[path] = load(path, **options)
+                own = {"ranges": ranges_of(Graph.read(path), folder.context)}
+                programs[path] = load(path, **(own | options))
             return programs[path]
 
         self.prompt = _Ports(program(folder.prompt), folder, folder.prompt)

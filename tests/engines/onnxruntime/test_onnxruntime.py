@@ -272,6 +272,36 @@ def test_wrong_options_are_errors(mlp_model: bytes, options: dict, message: str)
         )(np.zeros((1, 8), np.float32))
 
 
+@pytest.mark.parametrize(("activations", "least", "most"), [("float", 0, 1e-6), ("int8", 1e-4, 1)])
+def test_products_with_weights_in_blocks(activations: str, least: float, most: float) -> None:
+    """ONNX Runtime by itself rounds the other factor to int8."""
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-8, 8, (64, 32))
+    scales = rng.uniform(0.5, 1, (2, 32)).astype(np.float32)
+    packed = helper.make_tensor("w", TensorProto.INT4, weights.shape, weights.ravel())
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["f"], axis=0, block_size=32),
+        helper.make_node("MatMul", ["x", "f"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "blocks",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (5, 64))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (5, 32))],
+        [packed, numpy_helper.from_array(scales, "s")],
+    )
+    domains = [helper.make_opsetid("", 21)]
+    made = helper.make_model(graph, opset_imports=domains, ir_version=10)
+    x = rng.standard_normal((5, 64)).astype(np.float32)
+    want = x.astype(np.float64) @ (weights * np.repeat(scales, 32, 0).astype(np.float64))
+    program = load(
+        made.SerializeToString(),
+        engine_options={"onnxruntime": {"activations": activations}},
+        check_results=False,
+    )
+    assert least <= np.abs(program(x) - want).max() / np.abs(want).max() <= most
+
+
 def test_options_are_heard(mlp_model: bytes) -> None:
     x = np.ones((3, 8), np.float32)
     options = {"onnxruntime": {"graph_optimization_level": "disable", "enable_mem_pattern": 0}}
