@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -144,6 +146,13 @@ struct Plane {
   }
 };
 
+// Elements of a row that a thread has at once: each has registers of its own, and code.
+constexpr std::int64_t kWidestSpan = 32;
+std::int64_t span_of(const Window& window, std::int64_t wide) {
+  return (wide - 1) * window.strides.back() + (window.kernel.back() - 1) * window.dilations.back() +
+         1;
+}
+
 // What a thread takes.
 struct Share {
   std::int64_t channels, wide;
@@ -165,14 +174,14 @@ struct Piece {
 
 // Those first that are held for the fastest: as much as a thread can take, where that leaves enough
 // threads.
-std::vector<Share> shares_of(const Plane& plane, int channels) {
+std::vector<Share> shares_of(const Window& window, const Plane& plane, int channels) {
   constexpr std::int64_t kManyThreads = 132 * 256;
   constexpr std::size_t kMostShares = 3;
   const std::int64_t half = std::max(channels / 2, 1);
   const std::int64_t widest = plane.ow % 7 == 0 ? 7 : 8;
   std::vector<Share> all;
   for (const std::int64_t wide : {widest, std::int64_t{4}, std::int64_t{2}, std::int64_t{1}}) {
-    if (wide >= 2 * plane.ow) continue;
+    if (wide >= 2 * plane.ow || span_of(window, wide) > kWidestSpan) continue;
     for (const std::int64_t c : {std::int64_t{channels}, half}) {
       const Share share{c, wide};
       const bool is_enough = Piece(plane, share).threads >= kManyThreads;
@@ -192,7 +201,7 @@ std::string facts(const Plane& p, const Share& share, DType dtype) {
       "slice = {}, slices = {} }}; }};\ntypedef {} T;\ntypedef {} Index;\n",
       p.n, p.c, p.ih, p.iw, p.oh, p.ow, p.kh, p.kw, p.sh, p.sw, p.dh, p.dw, p.ph, p.pw,
       share.channels, share.wide, piece.tiles, piece.slice, piece.slices, stored_type(dtype),
-      piece.threads >= std::int64_t{1} << 31 ? "u64" : "unsigned");
+      piece.threads * share.wide >= std::int64_t{1} << 31 ? "u64" : "unsigned");
 }
 
 Grid grid_of(const Plane& plane, const Share& share) {
@@ -212,6 +221,8 @@ int channels_at_once(const View& view, std::int64_t channels, int width) {
 bool is_depthwise(const GraphView& graph, const NodeView& node) {
   if (node.qualified_op() != "Conv") return false;
   const TypeView x = graph.type(node.input(0)), w = graph.type(node.input(1));
+  const std::optional<Window> window = window_of(graph, node);
+  if (!window || span_of(*window, 1) > kWidestSpan) return false;
   return is_half(x.dtype()) && (x.rank() == 3 || x.rank() == 4) && x.dims()[1] > 1 &&
          node.attr_int("group", 1) == x.dims()[1] && w.dims()[0] == x.dims()[1];
 }
@@ -236,7 +247,7 @@ void emit_over_channels(Planner& planner, const Fused& fused, const Window& wind
   std::vector<Planner::KernelWay> ways;
   int width = channels_at_once(from, plane.c, vector_width(space, views));
   width = channels_at_once(factors, plane.c, width);
-  for (const Share& share : shares_of(plane, width)) {
+  for (const Share& share : shares_of(window, plane, width)) {
     const int channels = static_cast<int>(share.channels);
     const Space steps = in_steps(space, channels);
     const Elements one(fused, space, channels);
@@ -260,6 +271,7 @@ bool is_channel_pool(const NodeView& node, const Window& window, const View& x) 
   if (node.op() != "MaxPool" && node.op() != "AveragePool") return false;
   if (node.output(1).valid() || (rank != 3 && rank != 4) || x.dims[1] == 1) return false;
   if (!is_half(x.dtype) && x.dtype != DType::kFloat32) return false;
+  if (span_of(window, 1) > kWidestSpan) return false;
   for (std::size_t i = 0; i < window.kernel.size(); ++i) {
     // A window that covers nothing but padding has no largest element.
     if (window.dilations[i] != 1 || window.begin[i] >= window.kernel[i]) return false;
@@ -274,8 +286,8 @@ void emit_channel_pool(Planner& planner, const NodeView& node, const Window& win
   const bool with_pads = node.attr_int("count_include_pad", 0) != 0;
   planner.define_code(std::string(kSource));
   std::vector<Planner::KernelWay> ways;
-  for (const Share& share :
-       shares_of(plane, channels_at_once(x, plane.c, static_cast<int>(16 / bytes_of(x.dtype))))) {
+  for (const Share& share : shares_of(
+           window, plane, channels_at_once(x, plane.c, static_cast<int>(16 / bytes_of(x.dtype))))) {
     std::string text = facts(plane, share, x.dtype);
     text += "const auto finish = [&](Index at, const float* sums, int top, int left) {\n";
     if (!is_max) {

@@ -15,7 +15,7 @@ namespace xrt::cuda {
 class Planner;
 
 // Whether emit_over_channels() takes the convolution: of half precision, with one channel a group
-// in and out, over a line or a plane.
+// in and out, over a line or a plane, by windows that are not wide.
 bool is_depthwise(const GraphView& graph, const NodeView& node);
 
 // Of what is computed of a depthwise convolution's results, which lie channels last: the code finds
@@ -24,7 +24,7 @@ void emit_over_channels(Planner& planner, const Fused& fused, const Window& wind
                         const View& w);
 
 // Whether emit_channel_pool() takes the pool: MaxPool without places or AveragePool, without
-// dilations, of floats that lie channels last, as `x` does.
+// dilations, by windows that are not wide, of floats that lie channels last, as `x` does.
 bool is_channel_pool(const NodeView& node, const Window& window, const View& x);
 void emit_channel_pool(Planner& planner, const NodeView& node, const Window& window, const View& x,
                        const View& y);

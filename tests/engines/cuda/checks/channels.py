@@ -19,6 +19,8 @@ CASES = {
     "dilated": {"x": (1, 6, 12, 14), "k": (3, 2), "dilations": [2, 3], "pads": [0, 1, 2, 1]},
     "odd channels": {"x": (2, 5, 6, 9), "k": (2, 3)},
     "larger than its operand": {"x": (1, 4, 2, 3), "k": (7, 7), "pads": [3, 3, 3, 3]},
+    "far strides": {"x": (1, 8, 4, 90), "k": (2, 3), "strides": [1, 40], "pads": [0, 1, 0, 1]},
+    "wide": {"x": (1, 4, 5, 80), "k": (1, 60), "pads": [0, 9, 0, 9]},
     "a line": {"x": (2, 24, 50), "k": (5,), "pads": [2, 2]},
     # Of which threads take several results beside each other.
     "large": {"x": (8, 96, 56, 56), "k": (3, 3), "pads": [1, 1, 1, 1]},
