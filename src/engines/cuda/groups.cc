@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kMostOperands = 16;
 constexpr std::size_t kMostResults = 4;
 constexpr std::size_t kMostNodes = 48;
+// And nodes among them of which an element is computed again for each that reads it.
+constexpr std::size_t kMostRepeated = 4;
 
 class Grouping {
  public:
@@ -146,7 +148,8 @@ class Grouping {
   }
 
   // Into the group that reads the node's result first, if it computes elements of the same shape.
-  // Others that read the result come behind that group, which then writes it, too.
+  // Others that read the result come behind that group, which then writes it, too. Or of far more
+  // elements, where nobody else reads it.
   bool join(NodeId id, bool over_rows) {
     const ValueId result = graph_.node(id).output(0);
     std::optional<std::size_t> first;
@@ -169,15 +172,33 @@ class Grouping {
     }
     if (over_rows && over_rows_.contains(*first)) return false;
     const NodeView root = graph_.node(group.nodes.front());
-    if (graph_.type(root.output(0)).dims() != graph_.type(result).dims()) return false;
+    const Dims dims = graph_.type(root.output(0)).dims();
+    const bool is_whole = dims == graph_.type(result).dims();
+    if (!is_whole && (over_rows || is_integers || over_rows_.contains(*first) ||
+                      repeated_[*first] == kMostRepeated || !is_read_within(group, result) ||
+                      graph_.is_output(result) || !repeats(graph_.type(result).dims(), dims))) {
+      return false;
+    }
     group.nodes.push_back(id);
     if (!reads_it_whole(group, result) || !fits(group)) {
       group.nodes.pop_back();
       return false;
     }
     of_node_[id] = *first;
+    repeated_[*first] += is_whole ? 0 : 1;
     if (over_rows) over_rows_.insert(*first);
     return true;
+  }
+
+  // Whether few elements are operands of many, as the factors of channels are: it is cheaper to
+  // compute each again than to launch a kernel for them.
+  static bool repeats(const Dims& few, const Dims& many) {
+    constexpr std::int64_t kFarFewer = 16;
+    if (few.size() != many.size()) return false;
+    for (std::size_t i = 0; i < few.size(); ++i) {
+      if (few[i] != many[i] && few[i] != 1) return false;
+    }
+    return element_count(few) * kFarFewer <= element_count(many);
   }
 
   bool is_read_within(const Group& group, ValueId value) const {
@@ -225,8 +246,9 @@ class Grouping {
   std::vector<NodeId> nodes_;
   std::map<NodeId, std::size_t> position_, of_node_;
   std::vector<Group> groups_;
-  std::vector<std::size_t> places_;  // of groups
-  std::set<std::size_t> over_rows_;  // groups with an op over rows
+  std::vector<std::size_t> places_;              // of groups
+  std::set<std::size_t> over_rows_;              // groups with an op over rows
+  std::map<std::size_t, std::size_t> repeated_;  // such nodes of each group
 };
 
 }  // namespace

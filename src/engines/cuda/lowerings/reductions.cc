@@ -149,12 +149,16 @@ void reduce_far(Planner& planner, const Reduction& reduction, const View& from, 
                 const Split& split) {
   constexpr std::int64_t kBeside = 32, kBlocks = 132 * 4, kFewest = 8;
   const std::int64_t results = split.outer.count(), count = split.inner.count();
-  int width = width_of(split, from);
-  while (width > 1 && results / width < kBlocks / 4 * kBeside) width /= 2;
+  const int width = width_of(split, from);
   const std::int64_t pieces = results / width;
   std::int64_t beside = 1;
   while (beside < kBeside && beside * 2 <= pieces) beside *= 2;
-  const std::int64_t deep = kThreads / beside, groups = (pieces + beside - 1) / beside;
+  const auto deep_of = [](std::int64_t threads) { return kThreads / threads; };
+  // Of few results more threads share each, down to pieces that memory moves as one.
+  const std::int64_t least =
+      std::max<std::int64_t>(1, 64 / (width * static_cast<std::int64_t>(bytes_of(from.dtype))));
+  while (beside > least && deep_of(beside) < count && pieces / beside < kBlocks / 4) beside /= 2;
+  const std::int64_t deep = deep_of(beside), groups = (pieces + beside - 1) / beside;
   const std::int64_t parts = std::clamp<std::int64_t>(
       kBlocks / groups, 1, std::max<std::int64_t>(1, count / (kFewest * deep)));
   const std::int64_t part = (count + parts - 1) / parts;
@@ -171,10 +175,12 @@ void reduce_far(Planner& planner, const Reduction& reduction, const View& from, 
     return fmt::format(
         "__shared__ {0} parts[{1} * {2}];\n#pragma unroll\n"
         "for (int j = 0; j < {2}; ++j) parts[j * {1} + threadIdx.x] = sum[j];\n"
-        "__syncthreads();\nif (t != 0 || !inside) return;\n"
-        "#pragma unroll\nfor (int j = 0; j < {2}; ++j)\n"
-        "for (int o = 1; o < {3}; ++o)\n"
-        "sum[j] = {4}::of(sum[j], parts[j * {1} + s + o * {5}]);\n",
+        "for (int half = {3} / 2; half > 0; half /= 2) {{\n__syncthreads();\n"
+        "if (t < half)\n#pragma unroll\nfor (int j = 0; j < {2}; ++j)\n"
+        "parts[j * {1} + threadIdx.x] = {4}::of(parts[j * {1} + threadIdx.x], "
+        "parts[j * {1} + threadIdx.x + half * {5}]);\n}}\n"
+        "if (t != 0 || !inside) return;\n"
+        "#pragma unroll\nfor (int j = 0; j < {2}; ++j) sum[j] = parts[j * {1} + s];\n",
         type, kThreads, width_now, deep, reduction.combine, beside);
   };
   const auto finish = [&](int width_now) {

@@ -105,6 +105,29 @@ def test_results_that_others_read(tmp_path: Path) -> None:
     compare(build, tmp_path)
 
 
+def test_factors_of_channels(tmp_path: Path) -> None:
+    """Made of each channel's mean, they are computed where they are multiplied with, and also
+    where somebody else reads them."""
+    rng = np.random.default_rng(6)
+    weights = rng.standard_normal((32, 1, 3, 3)).astype(np.float16) / 3
+    half = rng.uniform(0.2, 1, (1, 32, 1, 1)).astype(np.float16)
+
+    def build(kind: int) -> onnx.ModelProto:
+        constants = {"w": weights.astype(DTYPES[kind]), "h": half.astype(DTYPES[kind])}
+        nodes = [
+            node("Conv", "x w", "a", kernel_shape=[3, 3], pads=[1] * 4, group=32),
+            node("GlobalAveragePool", "a", "m"),
+            node("Mul", "m h", "n"),
+            node("Sigmoid", "n", "s"),
+            node("Mul", "a s", "y"),
+            node("Neg", "m", "u"),
+            node("Add", "y u", "z"),
+        ]
+        return model(nodes, {"x": (kind, (2, 32, 14, 13))}, ["y", "z", "u"], constants)
+
+    compare(build, tmp_path)
+
+
 POOLS = {
     "all of a channel": ("GlobalAveragePool", {}),
     "a maximum": ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
