@@ -526,7 +526,7 @@ def layers_of_bert(count: int, width: int = 768, heads: int = 12) -> onnx.ModelP
 def made_by() -> dict[str, Any]:
     """The command and what it ran with."""
     return {
-        "command": " ".join([f"./dev bench {Path(sys.argv[0]).stem}", *sys.argv[1:]]),
+        "commands": [" ".join([f"./dev bench {Path(sys.argv[0]).stem}", *sys.argv[1:]])],
         "device": torch.cuda.get_device_name(),
         "pytorch": torch.__version__,
         "cudnn": torch.backends.cudnn.version(),
@@ -548,7 +548,7 @@ def with_earlier(facts: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
         key=lambda r: (order.index(r["network"].split(",")[0]), "step" in r["network"], r["batch"]),
     )
     return facts | {
-        "command": f"{old['command']}` and `{facts['command']}",
+        "commands": [*old["commands"], *facts["commands"]],
         "start": facts["start"] or old["start"],
         "host_us": facts["host_us"] or old["host_us"],
         "rows": rows,
@@ -567,11 +567,15 @@ def bench_page(facts: dict[str, Any]) -> list[str]:
     lines = [
         "# The CUDA engine beside torch.compile",
         "",
-        f"Made by `{facts['command']}` on one {facts['device']}: PyTorch {facts['pytorch']}, cuDNN "
-        f"{facts['cudnn']}. float16, training steps in bfloat16, tensors on the card; medians of "
-        "runs that are waited for, means of runs that are queued. `off`: the largest difference "
-        "from PyTorch in float32, of training steps from PyTorch in bfloat16, over the largest "
-        "value.",
+        f"Made on one {facts['device']}, PyTorch {facts['pytorch']}, cuDNN {facts['cudnn']}, by",
+        "",
+        "```text",
+        *facts["commands"],
+        "```",
+        "",
+        "float16, training steps in bfloat16, tensors on the card; medians of runs that are waited "
+        "for, means of runs that are queued. `off`: the largest difference from PyTorch in "
+        "float32, of a training step's gradients from PyTorch in bfloat16, over the largest value.",
         "",
         "| network | batch | way | waited, ms | queued, ms | first run, s | off |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -600,8 +604,8 @@ def memory_page(facts: dict[str, Any]) -> list[str]:
     lines = [
         "# Memory of the CUDA engine beside torch.compile",
         "",
-        f"Made by `{facts['command']}` on one {facts['device']}: PyTorch {facts['pytorch']}. What "
-        "the device has less of after ten runs than before a way was made, in a process of its "
+        f"Made by `{facts['commands'][0]}` on one {facts['device']}: PyTorch {facts['pytorch']}. "
+        "What the device has less of after ten runs than before a way was made, in a process of its "
         "own: code, weights of its own and what allocators keep. The module's weights are not "
         "counted.",
         "",
