@@ -605,8 +605,8 @@ def memory_page(facts: dict[str, Any]) -> list[str]:
         "# Memory of the CUDA engine beside torch.compile",
         "",
         f"Made by `{facts['commands'][0]}` on one {facts['device']}: PyTorch {facts['pytorch']}. "
-        "What the device has less of after ten runs than before a way was made, in a process of its "
-        "own: code, weights of its own and what allocators keep. The module's weights are not "
+        "What the device has less of after ten runs than before a way was made, in a process of "
+        "its own: code, weights of its own and what allocators keep. The module's weights are not "
         "counted.",
         "",
         "| network | batch | OpenXRT, MiB | torch.compile, MiB | ratio |",
