@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,31 @@ def check(made: onnx.ModelProto, tmp_path: Path, rtol: float = 1e-4, atol: float
             np.testing.assert_allclose(
                 np.asarray(got, np.float64), want.astype(np.float64), rtol, atol, err_msg=name
             )
+
+
+def check_half(build: Callable[[int], onnx.ModelProto], tmp_path: Path) -> openxrt.Program:
+    """Half precision is within 2⁻⁸ of the largest value that ONNX Runtime gives in float32.
+
+    `build` makes the model of HALF or of FLOAT. Returns that of HALF.
+    """
+    made = build(HALF)
+    session = onnxruntime.InferenceSession(
+        build(FLOAT).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    program = load(made, tmp_path)
+    for seed in (0, 1):
+        feed = values(made, seed)
+        wide = {n: v.astype(np.float32) for n, v in feed.items()}
+        given = program.run(feed)
+        for (name, got), want in zip(given.items(), session.run(None, wide), strict=True):
+            off = np.abs(np.asarray(got, np.float32) - want).max()
+            assert off <= 2**-8 * np.abs(want).max(), name
+    return program
+
+
+def shape_of(made: onnx.ModelProto) -> tuple[int, ...]:
+    """Of the model's only result."""
+    return tuple(d.dim_value for d in made.graph.output[0].type.tensor_type.shape.dim)
 
 
 def node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:

@@ -20,6 +20,7 @@ from cuda_models import (
     model,
     node,
     remarks,
+    shape_of,
     values,
 )
 from onnx import TensorProto
@@ -145,7 +146,7 @@ def test_convolutions_of_bytes(case: str, kind: type, tmp_path: Path) -> None:
         node("QuantizeLinear", "t sy zy", "y"),
     ]
     alone = model(nodes[:7], {"x": (FLOAT, x)}, ["da"], constants)
-    shape = tuple(d.dim_value for d in alone.graph.output[0].type.tensor_type.shape.dim)
+    shape = shape_of(alone)
     made = model(nodes, {"x": (FLOAT, x), "r": (FLOAT, shape)}, ["y", "qx"], constants)
     # Blocks of 2 x 2 elements are read as 16 channels.
     check_bytes(made, tmp_path, products=1, wide=1 if x[1] % 16 == 0 or "blocks" in case else 0)
@@ -178,7 +179,7 @@ def test_symmetric_convolutions_of_bytes(case: str, behind: str, tmp_path: Path)
         node("Conv", "dx dw b", "c0", kernel_shape=w[2:], **facts),
     ]
     alone = model(nodes, {"x": (FLOAT, x)}, ["c0"], constants)
-    shape = tuple(d.dim_value for d in alone.graph.output[0].type.tensor_type.shape.dim)
+    shape = shape_of(alone)
     inputs = {"x": (FLOAT, x)}
     last = "c0"
     if "residual" in behind:
