@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
         "--activations",
         choices=("float", "int8"),
         default="float",
-        help="how native and onnxruntime multiply with weights in blocks (default: %(default)s)",
+        help="what weights in blocks are multiplied by (default: %(default)s)",
     )
     words.add_argument(
         "--max-context",

@@ -301,9 +301,9 @@ def load(
         engine: engines in order of priority.
         tokenizer: of a model of the package transformers, for example of
             AutoTokenizer.from_pretrained().
-        activations: how native and onnxruntime multiply with weights that stay in blocks. "float"
-            is exact; "int8" rounds the other factor block by block, as llama.cpp does, and is
-            faster.
+        activations: what weights that stay in blocks are multiplied by, on engines that have a
+            choice. "float" is exact; "int8" rounds the other factor block by block, as llama.cpp
+            does, and is faster.
         max_context: positions of a prompt and its answer together, where the model declares more.
             Tables of a GGUF or safetensors model grow with it: 8 bytes a position for each pair of
             numbers that turns, 64 MiB for 131,072 positions of heads of 128.
