@@ -22,11 +22,12 @@ inline const Engine& engine() {
 }
 
 inline std::shared_ptr<const Executable> compile(Graph& graph,
-                                                 std::vector<InputOutputAlias> aliases = {}) {
+                                                 std::vector<InputOutputAlias> aliases = {},
+                                                 int num_threads = 2) {
   infer_shapes(graph);
   canonicalize(graph);
   CompileOptions options;
-  options.num_threads = 2;
+  options.num_threads = num_threads;
   return engine().compile(function_of("f", graph, std::move(aliases)), options);
 }
 

@@ -129,6 +129,10 @@ CASES += [
     Case("LSTM", lengths=True, peephole=True, batch=5),
     Case("LSTM", lengths=True, constant=False),
     Case("LSTM", times=400, batch=2, columns=256, hidden=100),
+    Case(
+        "LSTM", times=12, batch=2, columns=40, hidden=260, lengths=True, direction="bidirectional"
+    ),
+    Case("GRU", times=12, batch=5, columns=40, hidden=260, state=True, direction="bidirectional"),
 ]
 CASES += [
     Case("LSTM", peephole=True),
@@ -154,6 +158,19 @@ def test_same_as_onnxruntime(case: Case) -> None:
         np.testing.assert_allclose(
             found[output.name], value, rtol=1e-4, atol=2e-5, err_msg=output.name
         )
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("threads", [1, 3, 5])
+def test_more_threads_than_directions(op: str, threads: int) -> None:
+    """Threads without a direction of their own help with the products of another's."""
+    case = Case(op, times=30, batch=2, columns=64, hidden=270, direction="bidirectional")
+    model, fed = case.model()
+    wanted = onnxruntime.InferenceSession(model).run(None, fed)
+    program = openxrt.load(model, engine="native", num_threads=threads)
+    for _ in range(20):
+        for value, output in zip(program.run(fed).values(), wanted, strict=True):
+            np.testing.assert_allclose(value, output, rtol=1e-4, atol=2e-5)
 
 
 def test_open_sizes_and_the_cache(tmp_path: object) -> None:

@@ -3,16 +3,19 @@
 //
 // Work is cut into units: some sequences in one direction. A unit needs nothing of another, so
 // each has a thread and runs through all steps without waiting. Where there are fewer units than
-// threads, the products of a unit are spread over the threads if they are large enough. A run that
-// is over before another thread has woken up stays in one; its second direction is offered to
-// others, and the first thread goes on with it where they come too late.
+// threads, the other threads help with the products of a unit (team.h), each with its own part of
+// the weights, which may then lie in its cache. A run that is over before another thread has woken
+// up stays in one; its second direction is offered to others, and the first thread goes on with it
+// where they come too late.
 //
 // The sequences of a unit are in order of their lengths, the longest first: those that still run
 // are the first so many. The products of x come first, for as many steps as fit into the cache.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <deque>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -58,10 +61,10 @@ class SequenceRun {
     std::iota(order.begin(), order.end(), std::int64_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](std::int64_t a, std::int64_t b) { return s_.lengths[a] > s_.lengths[b]; });
-    const std::int64_t bytes = work();
-    const bool small = bytes < kWorthSharing;
+    const bool small = work() < kWorthSharing;
+    const std::int64_t threads = k_.num_threads();
     const std::int64_t wanted =
-        small ? 1 : (k_.num_threads() + config_.directions - 1) / config_.directions;
+        small || is_for_teams() ? 1 : (threads + config_.directions - 1) / config_.directions;
     const std::int64_t groups = std::clamp<std::int64_t>(wanted, 1, s_.batch);
     std::vector<Unit> units;
     for (std::int64_t d = 0; d < config_.directions; ++d) {
@@ -74,24 +77,35 @@ class SequenceRun {
     const Sizes sizes = sizes_of(static_cast<std::int64_t>(units[0].rows.size()));
     std::byte* memory = k_.scratch(sizes.all * units.size());
     const auto count = static_cast<std::int64_t>(units.size());
-    const KernelContext* all = !small && count < k_.num_threads() ? &k_ : nullptr;
+    if (!small && count < threads) return run_teams(units, sizes, memory);
     k_.parallel_for(count, small ? count : 1, [&](std::int64_t begin, std::int64_t end) {
-      for (; begin < end; ++begin) {
-        run_unit(units[begin], sizes, memory + static_cast<std::size_t>(begin) * sizes.all, all);
-      }
+      for (; begin < end; ++begin)
+        run_unit(units[begin], sizes, part_of(memory, sizes, begin), nullptr);
     });
   }
 
  private:
   // Of work(): one thread's 0.1 ms. Sharing less with other threads costs more than it gains.
-  static constexpr std::int64_t kWorthSharing = 12 << 20;
+  static constexpr std::int64_t kWorthSharing = 1 << 20;
   static constexpr std::int64_t kGateWork = 64;
   static constexpr std::int64_t kGateBytes = 512 * 1024;  // of the steps of one chunk
+
+  // Weights of one direction that a step reads, from which on threads share them rather than the
+  // sequences: they lie in no thread's cache as a whole.
+  static constexpr std::int64_t kTeamBytes = 512 * 1024;
+  static constexpr std::int64_t kTeamRows = 8;  // up to which products read more than they compute
 
   struct Unit {
     std::int64_t direction;
     std::vector<std::int64_t> rows;  // of the batch
   };
+
+  bool is_for_teams() const {
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < parts_; ++i)
+      bytes += static_cast<std::int64_t>(recurrent_[i].bytes());
+    return bytes >= kTeamBytes && s_.batch <= kTeamRows;
+  }
 
   // Bytes of weights that the products of all steps read. A number of the gates, with its function,
   // counts as kGateWork of them.
@@ -136,6 +150,33 @@ class SequenceRun {
     return sizes;
   }
 
+  static std::byte* part_of(std::byte* memory, const Sizes& sizes, std::int64_t unit) {
+    return memory + static_cast<std::size_t>(unit) * sizes.all;
+  }
+
+  // Each thread takes a seat. The first ones lead a unit each, those that come later help one.
+  void run_teams(const std::vector<Unit>& units, const Sizes& sizes, std::byte* memory) {
+    const auto count = static_cast<std::int64_t>(units.size());
+    const std::int64_t threads = k_.num_threads();
+    std::deque<Team> teams;
+    for (std::int64_t u = 0; u < count; ++u) {
+      teams.emplace_back(static_cast<int>((threads - u + count - 1) / count));
+    }
+    std::atomic<std::int64_t> next = 0;
+    k_.parallel_for(threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end; ++begin) {
+        const std::int64_t seat = next++;
+        const std::int64_t u = seat % count;
+        if (seat >= count) {
+          teams[u].help(static_cast<int>(seat / count));
+          continue;
+        }
+        const Team::Lead lead(teams[u]);
+        run_unit(units[u], sizes, part_of(memory, sizes, u), &teams[u]);
+      }
+    });
+  }
+
   // Where one unit stands.
   struct Steps {
     T *x, *gates, *h, *c, *scaled, *part, *bias;
@@ -146,7 +187,7 @@ class SequenceRun {
     const W* recurrent;
   };
 
-  void run_unit(const Unit& unit, const Sizes& sizes, std::byte* memory, const KernelContext* all) {
+  void run_unit(const Unit& unit, const Sizes& sizes, std::byte* memory, Team* team) {
     const auto take = [&](std::size_t bytes) {
       std::byte* at = memory;
       memory += bytes;
@@ -165,7 +206,7 @@ class SequenceRun {
     at.scaled = take(sizes.state);
     at.part = take(sizes.part);
     at.bias = take(sizes.bias);
-    at.where = {reinterpret_cast<std::byte*>(take(sizes.work)), all, nullptr};
+    at.where = {reinterpret_cast<std::byte*>(take(sizes.work)), team, nullptr};
     at.peephole = s_.peephole != nullptr ? s_.peephole + d * 3 * n : nullptr;
     at.functions = config_.activations.data() + static_cast<std::size_t>(d) * functions;
     at.input = input_.data() + part;

@@ -12,9 +12,8 @@
 namespace xrt::native {
 namespace {
 
-// Weights that a thread reads between two meetings with the others, at least: less is faster alone,
-// for a meeting takes as long as half of it.
-constexpr std::int64_t kBytesPerPart = 2 << 20;
+// Weights that a thread reads between two rounds of a team, at least.
+constexpr std::int64_t kBytesPerPart = 128 << 10;
 
 // `columns` and what fills the last panel.
 std::int64_t whole_panels(std::int64_t columns) {
@@ -26,10 +25,11 @@ std::int64_t whole_panels(std::int64_t columns) {
 template <typename F>
 void over_panels(const ProductWhere& where, std::int64_t panels, std::size_t bytes,
                  std::int64_t rows, F&& fn) {
-  if (where.all == nullptr || panels == 0) return fn(std::int64_t{0}, panels);
-  const std::int64_t each = product_bytes(bytes, rows) / panels;
-  where.all->parallel_for(
-      panels, std::max<std::int64_t>(kBytesPerPart / std::max<std::int64_t>(each, 1), 1), fn);
+  if (where.team == nullptr || product_bytes(bytes, rows) < kBytesPerPart * where.team->members()) {
+    return fn(std::int64_t{0}, panels);
+  }
+  const std::int64_t members = where.team->members();
+  where.team->run([&](int part) { fn(panels * part / members, panels * (part + 1) / members); });
 }
 
 }  // namespace

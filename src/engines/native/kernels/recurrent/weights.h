@@ -17,6 +17,7 @@
 
 #include "engines/native/kernel.h"
 #include "engines/native/kernels/common/byte_panels.h"
+#include "engines/native/kernels/recurrent/team.h"
 #include "xrt/tensor.h"
 
 namespace xrt::native {
@@ -31,9 +32,9 @@ ByteRange byte_range(float low, float high);
 
 // What a product may use beside its operands.
 struct ProductWhere {
-  std::byte* workspace = nullptr;      // W::workspace(rows) bytes
-  const KernelContext* all = nullptr;  // its threads; null: only this one
-  const ByteRange* range = nullptr;    // of x, for bytes; null: each row by its own numbers
+  std::byte* workspace = nullptr;    // W::workspace(rows) bytes
+  Team* team = nullptr;              // that the caller leads; null: only this thread
+  const ByteRange* range = nullptr;  // of x, for bytes; null: each row by its own numbers
 };
 
 // Bytes of weights that a product with `rows` rows reads: once for four rows. What a thread needs
