@@ -74,8 +74,10 @@ void copy_transposed(const KernelContext& k, const T* source, StridedView view, 
     out_strides.push_back(target_strides[a]);
     outer *= view.dims[a];
   }
-  const std::int64_t tiles = (rows + kTile - 1) / kTile;
-  const std::int64_t grain = std::max<std::int64_t>(8192 / (kTile * columns), 1);
+  // Of few columns long pieces are together in the cache.
+  const std::int64_t tile_rows = columns < kTile ? 64 * kTile : kTile;
+  const std::int64_t tiles = (rows + tile_rows - 1) / tile_rows;
+  const std::int64_t grain = std::max<std::int64_t>(8192 / (tile_rows * columns), 1);
   k.parallel_for(outer * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
       std::int64_t rest = item / tiles;
@@ -87,13 +89,15 @@ void copy_transposed(const KernelContext& k, const T* source, StridedView view, 
         in += i * in_strides[a];
         out += i * out_strides[a];
       }
-      const std::int64_t first = item % tiles * kTile;
-      const std::int64_t count = std::min(kTile, rows - first);
+      const std::int64_t first = item % tiles * tile_rows;
+      const std::int64_t count = std::min(tile_rows, rows - first);
       for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
         const std::int64_t c1 = std::min(c0 + kTile, columns);
-        if constexpr (sizeof(T) == 4) {
-          vector_ops().transpose(source + in + first + c0 * column_step, column_step,
-                                 target + out + first * row_step + c0, row_step, count, c1 - c0);
+        if constexpr (sizeof(T) <= 4) {
+          constexpr int kSize = sizeof(T) == 4 ? 2 : sizeof(T) - 1;
+          vector_ops().transpose[kSize](source + in + first + c0 * column_step, column_step,
+                                        target + out + first * row_step + c0, row_step, count,
+                                        c1 - c0);
           continue;
         }
         for (std::int64_t r = 0; r < count; ++r) {

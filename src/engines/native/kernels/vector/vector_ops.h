@@ -75,9 +75,9 @@ struct VectorOps {
   // the bytes of y.
   void (*round_sums)(const std::int32_t* sums, void* y, std::int64_t n, float scale, float shift,
                      float low, float high);
-  // y[r * y_step + c] = x[c * x_step + r], of elements of 4 bytes.
-  void (*transpose)(const void* x, std::int64_t x_step, void* y, std::int64_t y_step,
-                    std::int64_t rows, std::int64_t columns);
+  // y[r * y_step + c] = x[c * x_step + r], of elements of 1, 2 and 4 bytes.
+  void (*transpose[3])(const void* x, std::int64_t x_step, void* y, std::int64_t y_step,
+                       std::int64_t rows, std::int64_t columns);
   // One row of a convolution over an image of few channels: y[p][c] = the sum over lines l and
   // k < width of x[l][p * stride + k] * weights[l][k][c], and bias[c], within low … high.
   struct ImageRow {
