@@ -38,6 +38,7 @@ THREADED_TESTS = (
     "program_test",
     "training_test",
     "capi_test",
+    "engines_native_test",
 )
 
 
