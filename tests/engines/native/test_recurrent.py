@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,6 +172,19 @@ def test_more_threads_than_directions(op: str, threads: int) -> None:
     for _ in range(20):
         for value, output in zip(program.run(fed).values(), wanted, strict=True):
             np.testing.assert_allclose(value, output, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_long_sequence_ends_at_the_limit(threads: int) -> None:
+    model, fed = Case("LSTM", times=100000, batch=1, columns=16, hidden=256).model()
+    program = openxrt.load(model, engine="native", cache_dir="", num_threads=threads)
+    start = time.perf_counter()
+    program.run(fed)
+    whole = time.perf_counter() - start
+    start = time.perf_counter()
+    with pytest.raises(openxrt.Error, match="takes longer than its limit"):
+        program.run(fed, timeout=whole / 20)
+    assert time.perf_counter() - start < whole / 2
 
 
 def test_open_sizes_and_the_cache(tmp_path: object) -> None:

@@ -20,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/recurrent/config.h"
 #include "engines/native/kernels/recurrent/weights.h"
@@ -79,8 +80,9 @@ class SequenceRun {
     const auto count = static_cast<std::int64_t>(units.size());
     if (!small && count < threads) return run_teams(units, sizes, memory);
     k_.parallel_for(count, small ? count : 1, [&](std::int64_t begin, std::int64_t end) {
-      for (; begin < end; ++begin)
+      for (; begin < end; ++begin) {
         run_unit(units[begin], sizes, part_of(memory, sizes, begin), nullptr);
+      }
     });
   }
 
@@ -102,8 +104,9 @@ class SequenceRun {
 
   bool is_for_teams() const {
     std::int64_t bytes = 0;
-    for (std::size_t i = 0; i < parts_; ++i)
+    for (std::size_t i = 0; i < parts_; ++i) {
       bytes += static_cast<std::int64_t>(recurrent_[i].bytes());
+    }
     return bytes >= kTeamBytes && s_.batch <= kTeamRows;
   }
 
@@ -245,6 +248,7 @@ class SequenceRun {
       project_inputs(at, count);
       T* gates = at.gates;
       for (std::int64_t s = first; s < next; ++s) {
+        WorkScope::check_time();
         active = running(s, active);
         step(at, gates, active);
         gates += active * width_;
