@@ -239,9 +239,12 @@ void register_normalization(KernelRegistry& registry) {
                 .priority = kPriority,
                 .supports =
                     [](const NodeView& n) {
-                      if (need_int(n.node(), "size") % 2 == 0) {
+                      constexpr std::int64_t kUsual = 31;
+                      const std::int64_t size = need_int(n.node(), "size");
+                      if (size % 2 == 0) {
                         return Support::no("oneDNN wants an odd number of channels");
                       }
+                      if (size > kUsual) return Support::no("oneDNN is slow over many channels");
                       return float_input(n, 4, 4);
                     },
                 .create = create<LrnKernel>});

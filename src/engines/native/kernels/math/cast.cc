@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/work_scope.h"
 #include "engines/native/kernels/common/broadcast.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/text.h"
@@ -44,9 +45,14 @@ std::string number_text(T value) {
   return {buffer, result.ptr};
 }
 
+// To write a number, or to read one.
+constexpr std::int64_t kTextWork = 32;
+
 void to_strings(const Tensor& x, Tensor& y) {
   std::string* out = y.strings();
+  TimeCheck time;
   for (std::int64_t i = 0; i < x.count(); ++i) {
+    time.spend(kTextWork);
     if (x.dtype() == DType::kBool) {
       out[i] = x.data<std::uint8_t>()[i] != 0 ? "True" : "False";
     } else if (x.dtype() == DType::kFloat64) {
@@ -66,7 +72,9 @@ void to_strings(const Tensor& x, Tensor& y) {
 }
 
 void from_strings(const Tensor& x, Tensor& y, bool saturate, Rounding rounding) {
+  TimeCheck time;
   for (std::int64_t i = 0; i < x.count(); ++i) {
+    time.spend(kTextWork);
     const std::string& text = x.strings()[i];
     if (is_floating(y.dtype())) {
       const double value = parse_number(text);

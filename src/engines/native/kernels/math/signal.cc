@@ -5,6 +5,7 @@
 #include <complex>
 #include <numbers>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
@@ -76,7 +77,9 @@ class Fourier {
       j ^= bit;
       if (i < j) std::swap(x[i], x[j]);
     }
+    TimeCheck time;
     for (std::size_t half = 1; half < size_; half *= 2) {
+      time.spend(static_cast<std::int64_t>(size_));
       const std::size_t step = size_ / (2 * half);
       for (std::size_t start = 0; start < size_; start += 2 * half) {
         for (std::size_t i = 0; i < half; ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/fold.h"
@@ -302,6 +303,7 @@ Created create_lrn(const KernelCreateContext& create) {
       T* out = wide.result.data<T>();
       k.parallel_for(x.dims()[0] * channels, 1, [&](std::int64_t begin, std::int64_t end) {
         std::vector<T> squares(static_cast<std::size_t>(plane));
+        TimeCheck time;
         for (std::int64_t row = begin; row < end; ++row) {
           const std::int64_t c = row % channels;
           const std::int64_t first = std::max<std::int64_t>(c - (size - 1) / 2, 0);
@@ -310,6 +312,7 @@ Created create_lrn(const KernelCreateContext& create) {
           for (std::int64_t other = first; other <= last; ++other) {
             const T* p = in + (row - c + other) * plane;
             for (std::int64_t i = 0; i < plane; ++i) squares[i] += p[i] * p[i];
+            time.spend(plane);
           }
           for (std::int64_t i = 0; i < plane; ++i) {
             const T base = static_cast<T>(bias + alpha / static_cast<double>(size) * squares[i]);

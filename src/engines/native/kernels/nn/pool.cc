@@ -201,6 +201,9 @@ Created create_global_max(const KernelCreateContext&) {
   });
 }
 
+// To place one element.
+constexpr std::int64_t kUnpoolWork = 8;
+
 Created create_max_unpool(const KernelCreateContext& create) {
   const auto attributes = WindowAttributes::of(create.node());
   return make_kernel([attributes](KernelContext& k) {
@@ -225,7 +228,9 @@ Created create_max_unpool(const KernelCreateContext& create) {
     const std::int64_t source_count = element_count(inferred);
     dispatch_size(static_cast<std::size_t>(bit_width(x.dtype())) / 8, [&]<typename T>() {
       std::fill_n(y.data<T>(), y.count(), T{});
+      TimeCheck time;
       for (std::int64_t i = 0; i < x.count(); ++i) {
+        time.spend(kUnpoolWork);
         std::int64_t rest = indices.data<std::int64_t>()[i];
         if (rest < 0 || rest >= source_count) fail("an index is outside the pooled tensor");
         std::int64_t offset = 0;

@@ -3,6 +3,7 @@
 // Compress.
 #include <algorithm>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
@@ -15,6 +16,9 @@ namespace xrt::native {
 namespace {
 
 using Created = std::unique_ptr<Kernel>;
+
+// To find one element by its index and to move it.
+constexpr std::int64_t kElementWork = 4;
 
 std::int64_t checked_index(std::int64_t index, std::int64_t size) {
   if (index < -size || index >= size) {
@@ -83,7 +87,9 @@ void for_elements(const Dims& dims, const Dims& strides, std::size_t axis, F&& f
   const std::int64_t count = element_count(dims);
   Dims index(dims.size());
   std::int64_t offset = 0;
+  TimeCheck time;
   for (std::int64_t e = 0; e < count; ++e) {
+    time.spend(kElementWork);
     fn(e, offset);
     for (std::size_t a = dims.size(); a-- > 0;) {
       const std::int64_t step = a == axis ? 0 : strides[a];
@@ -135,7 +141,9 @@ std::vector<std::int64_t> tuple_offsets(const Tensor& indices, const Dims& dims,
   const Dims strides = dense_strides(dims);
   const auto tuples = static_cast<std::size_t>(product(indices.dims(), 0, indices.rank() - 1));
   std::vector<std::int64_t> offsets(tuples);
+  TimeCheck time;
   for (std::size_t t = 0; t < tuples; ++t) {
+    time.spend(static_cast<std::int64_t>(depth));
     for (std::size_t d = 0; d < depth; ++d) {
       const std::size_t axis = first_axis + d;
       offsets[t] += checked_index(values[t * depth + d], dims[axis]) * strides[axis];
@@ -165,7 +173,9 @@ Created create_gather_nd(const KernelCreateContext& create) {
     const std::int64_t batch_size = product(x.dims(), b, x.rank());
     const std::int64_t per_batch =
         batches == 0 ? 0 : static_cast<std::int64_t>(offsets.size()) / batches;
+    TimeCheck time;
     for (std::size_t i = 0; i < offsets.size(); ++i) {
+      time.spend(kElementWork + inner);
       const std::int64_t start = static_cast<std::int64_t>(i) / per_batch * batch_size;
       copy_elements(x.dtype(), x.raw(), start + offsets[i], y.raw(),
                     static_cast<std::int64_t>(i) * inner, inner);
@@ -211,12 +221,14 @@ void scatter(KernelContext& k, const Tensor& x, const Tensor& updates, Update up
              Places&& places) {
   if (x.dtype() != updates.dtype()) fail("data and updates have different element types");
   Tensor& y = k.output(0, x.dtype(), x.dims());
+  TimeCheck time;
   if (update == Update::kSet) {
     if (y.raw() != x.raw()) copy_elements(x.dtype(), x.raw(), 0, y.raw(), 0, x.count());
     dispatch_move(x.dtype(), [&]<typename T>() {
       const T* u = updates.data<T>();
       T* out = y.data<T>();
       places([&](std::int64_t from, std::int64_t to, std::int64_t n) {
+        time.spend(kElementWork + n);
         assign_elements(u + from, n, out + to);
       });
     });
@@ -231,6 +243,7 @@ void scatter(KernelContext& k, const Tensor& x, const Tensor& updates, Update up
     const T* in = u.template data<T>();
     T* out = sum.data<T>();
     places([&](std::int64_t from, std::int64_t to, std::int64_t n) {
+      time.spend(kElementWork + n);
       for (std::int64_t i = 0; i < n; ++i) out[to + i] = updated(update, out[to + i], in[from + i]);
     });
   };
@@ -398,8 +411,10 @@ Created create_compress(const KernelCreateContext& create) {
     Tensor& y = k.output(0, x.dtype(), dims);
     const std::int64_t outer = flat ? 1 : product(x.dims(), 0, axis);
     const std::int64_t inner = flat ? 1 : product(x.dims(), axis + 1, x.rank());
+    TimeCheck time;
     for (std::int64_t o = 0; o < outer; ++o) {
       for (std::int64_t i = 0; i < count; ++i) {
+        time.spend(kElementWork + inner);
         copy_elements(x.dtype(), x.raw(), (o * size + kept[i]) * inner, y.raw(),
                       (o * count + i) * inner, inner);
       }

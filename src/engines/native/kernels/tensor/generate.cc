@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
@@ -18,6 +19,7 @@ namespace {
 using Created = std::unique_ptr<Kernel>;
 
 constexpr std::int64_t kBlock = 512;
+constexpr std::int64_t kNumberWork = 8;  // to draw one
 
 void run_range(KernelContext& k) {
   const DType dtype = k.input(0).dtype();
@@ -152,7 +154,9 @@ class Seed {
 template <typename F>
 void fill_random(Tensor& y, F&& make) {
   double block[kBlock];
+  TimeCheck time;
   for (std::int64_t i = 0; i < y.count(); i += kBlock) {
+    time.spend(kBlock * kNumberWork);
     const std::int64_t n = std::min(kBlock, y.count() - i);
     for (std::int64_t j = 0; j < n; ++j) block[j] = make(i + j);
     store_double(y.dtype(), block, n, y.raw(), i);
@@ -199,7 +203,9 @@ Created create_multinomial(const KernelCreateContext& create) {
     Tensor& y = k.output(0, dtype, {x.dims()[0], samples});
     std::vector<double> sums(static_cast<std::size_t>(classes));
     Random random = seed.generator();
+    TimeCheck time;
     for (std::int64_t row = 0; row < x.dims()[0]; ++row) {
+      time.spend((classes + samples) * kNumberWork);
       // The inputs are unnormalised logarithms of probabilities.
       load_double(x.dtype(), x.raw(), row * classes, classes, sums.data());
       const double highest = *std::max_element(sums.begin(), sums.end());

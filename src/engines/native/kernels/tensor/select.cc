@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
@@ -18,9 +19,11 @@ using Created = std::unique_ptr<Kernel>;
 void run_non_zero(KernelContext& k) {
   const Tensor& x = k.input(0);
   std::vector<std::int64_t> found;
+  TimeCheck time;
   const auto collect = [&]<typename T>() {
     const T* in = x.data<T>();
     for (std::int64_t i = 0; i < x.count(); ++i) {
+      time.spend(1);
       if (in[i] != T{}) found.push_back(i);
     }
   };
@@ -32,6 +35,7 @@ void run_non_zero(KernelContext& k) {
     // Minus zero is zero.
     for (std::int64_t i = 0; i < x.count(); ++i) {
       float value = 0;
+      time.spend(1);
       load_float(x.dtype(), x.raw(), i, 1, &value);
       if (value != 0) found.push_back(i);
     }
@@ -47,6 +51,7 @@ void run_non_zero(KernelContext& k) {
   Tensor& y = k.output(0, DType::kInt64, {static_cast<std::int64_t>(x.rank()), count});
   auto* out = y.data<std::int64_t>();
   for (std::int64_t i = 0; i < count; ++i) {
+    time.spend(static_cast<std::int64_t>(x.rank()));
     std::int64_t rest = found[i];
     for (std::size_t a = x.rank(); a-- > 0;) {
       out[static_cast<std::int64_t>(a) * count + i] = rest % x.dims()[a];
@@ -123,8 +128,10 @@ template <typename T>
 struct Slices {
   const T* data;
   std::int64_t outer, size, inner;
-  int compare(std::int64_t a, std::int64_t b) const {
+  TimeCheck time = {};
+  int compare(std::int64_t a, std::int64_t b) {
     for (std::int64_t o = 0; o < outer; ++o) {
+      time.spend(inner);
       for (std::int64_t i = 0; i < inner; ++i) {
         const T& p = data[(o * size + a) * inner + i];
         const T& q = data[(o * size + b) * inner + i];
@@ -143,7 +150,7 @@ struct UniqueResult {
 };
 
 template <typename T>
-UniqueResult find_unique(const Slices<T>& slices, bool sorted) {
+UniqueResult find_unique(Slices<T> slices, bool sorted) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(slices.size));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::stable_sort(order.begin(), order.end(),

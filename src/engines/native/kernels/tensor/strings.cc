@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/broadcast.h"
 #include "engines/native/kernels/common/convert.h"
@@ -83,7 +84,9 @@ Created create_string_split(const KernelCreateContext& create) {
     const Tensor& x = k.input(0);
     std::vector<std::vector<std::string>> parts;
     std::size_t longest = 0;
+    TimeCheck time;
     for (std::int64_t i = 0; i < x.count(); ++i) {
+      time.spend(static_cast<std::int64_t>(x.strings()[i].size()) + 1);
       parts.push_back(split_at(x.strings()[i], delimiter, limit));
       longest = std::max(longest, parts.back().size());
     }
@@ -224,7 +227,7 @@ class TfIdf {
 
   std::int64_t width() const { return width_; }
 
-  void run(const std::vector<std::string>& tokens, float* out) const {
+  void run(const std::vector<std::string>& tokens, float* out, TimeCheck& time) const {
     std::vector<float> counts(indexes_.size());
     const auto size = static_cast<std::int64_t>(tokens.size());
     for (std::int64_t skip = 0; skip <= std::min(skips_, size); ++skip) {
@@ -233,6 +236,7 @@ class TfIdf {
         if (n == 1 && skip > 0) continue;
         const std::int64_t step = skip + 1;
         for (std::int64_t first = 0; first + (n - 1) * step < size; ++first) {
+          time.spend(kTokenWork * n);
           std::vector<std::string> gram;
           for (std::int64_t i = 0; i < n; ++i) gram.push_back(tokens[first + i * step]);
           const auto found = grams_.find(gram);
@@ -251,6 +255,8 @@ class TfIdf {
   }
 
  private:
+  static constexpr std::int64_t kTokenWork = 16;  // to copy one, and to compare it
+
   std::string mode_;
   std::int64_t shortest_, longest_, skips_;
   std::vector<std::int64_t> indexes_;
@@ -268,6 +274,7 @@ Created create_tf_idf(const KernelCreateContext& create) {
     const std::int64_t columns = rows == 0 ? 0 : x.count() / rows;
     Tensor& y = k.output(0, DType::kFloat32, matrix ? Dims{rows, tf.width()} : Dims{tf.width()});
     std::vector<std::string> tokens(static_cast<std::size_t>(columns));
+    TimeCheck time;
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t i = 0; i < columns; ++i) {
         if (x.dtype() == DType::kString) {
@@ -278,7 +285,7 @@ Created create_tf_idf(const KernelCreateContext& create) {
           tokens[i] = std::to_string(value);
         }
       }
-      tf.run(tokens, y.data<float>() + row * tf.width());
+      tf.run(tokens, y.data<float>() + row * tf.width(), time);
     }
   });
 }
