@@ -12,7 +12,9 @@ ENGINES = ["native", "openvino", "onnxruntime", "xla", "tvm"]
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("largest", [1, 0])
-@pytest.mark.parametrize(("count", "k"), [(12, 12), (900, 100), (900, 300)])
+@pytest.mark.parametrize(
+    ("count", "k"), [(12, 12), (900, 100), (900, 300), (20000, 6000), (9000, 9000)]
+)
 def test_top_k(engine: str, largest: int, count: int, k: int) -> None:
     """Scores of a detector come in steps, and two boxes of one score are told apart by place."""
     if not usable(engine):

@@ -223,7 +223,9 @@ Created create_mel(const KernelCreateContext& create) {
     }
     Tensor& y = k.output(0, dtype, {bins, bands});
     std::vector<double> column(static_cast<std::size_t>(bins));
+    TimeCheck time;
     for (std::int64_t b = 0; b < bands; ++b) {
+      time.spend(bins);
       std::fill(column.begin(), column.end(), 0.0);
       const std::int64_t first = at[b], centre = at[b + 1], last = at[b + 2];
       if (centre == first) column[centre] = 1;

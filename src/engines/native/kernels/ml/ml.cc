@@ -7,6 +7,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "base/work_scope.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/common/text.h"
@@ -63,6 +64,9 @@ Tensor default_label(const Node& node, DType dtype) {
   return converted(Tensor::scalar(node.attr_float("default_float", -0.0F)), dtype);
 }
 
+// To find one label.
+constexpr std::int64_t kSearchWork = 64;
+
 // From texts to integers or back, by what the input holds. Without `integers` they are the places
 // of the texts.
 Created make_text_mapper(const std::vector<std::string>& texts, std::vector<std::int64_t> integers,
@@ -82,7 +86,9 @@ Created make_text_mapper(const std::vector<std::string>& texts, std::vector<std:
     const Tensor& x = k.input(0);
     const bool text = x.dtype() == DType::kString;
     Tensor& y = k.output(0, text ? DType::kInt64 : DType::kString, x.dims());
+    TimeCheck time;
     for (std::int64_t i = 0; i < x.count(); ++i) {
+      time.spend(kSearchWork);
       if (text) {
         const auto found = by_text.find(x.strings()[i]);
         y.data<std::int64_t>()[i] = found == by_text.end() ? default_integer : found->second;
@@ -115,7 +121,9 @@ Created create_label_encoder(const KernelCreateContext& create) {
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     Tensor& y = k.output(0, values.dtype(), x.dims());
+    TimeCheck time;
     for (std::int64_t i = 0; i < x.count(); ++i) {
+      time.spend(kSearchWork);
       const auto found = places.find(label_key(x, i));
       const bool known = found != places.end();
       copy_elements(y.dtype(), known ? values.raw() : fallback.raw(), known ? found->second : 0,

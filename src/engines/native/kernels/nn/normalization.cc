@@ -336,7 +336,9 @@ Created create_lp_norm(const KernelCreateContext& create) {
     const std::int64_t n = x.dims()[axis];
     const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
     dispatch_float(wide.compute, [&]<typename T>() {
+      TimeCheck time;
       for (std::int64_t row = 0; n > 0 && row < x.count() / n; ++row) {
+        time.spend(n);
         const std::int64_t at = row / inner * n * inner + row % inner;
         const T* in = wide.input.data<T>() + at;
         T* out = wide.result.data<T>() + at;

@@ -65,9 +65,14 @@ Created create_gather(const KernelCreateContext& create) {
       dispatch_move(x.dtype(), [&]<typename T>() {
         const T* in = x.data<T>();
         T* out = y.data<T>();
-        for (std::int64_t o = 0; o < outer; ++o) {
-          for (std::int64_t i = 0; i < count; ++i) out[o * count + i] = in[o * size + where[i]];
-        }
+        k.parallel_for(outer * count, grain, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t o = begin / count; o * count < end; ++o) {
+            const std::int64_t last = std::min(end - o * count, count);
+            for (std::int64_t i = std::max<std::int64_t>(begin - o * count, 0); i < last; ++i) {
+              out[o * count + i] = in[o * size + where[i]];
+            }
+          }
+        });
       });
       return;
     }

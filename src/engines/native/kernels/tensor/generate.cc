@@ -28,6 +28,7 @@ void run_range(KernelContext& k) {
       fail("start, limit and delta are not scalars of one type");
     }
   }
+  TimeCheck time;
   if (is_floating(dtype)) {
     double v[3];
     for (std::size_t i = 0; i < 3; ++i) load_double(dtype, k.input(i).raw(), 0, 1, v + i);
@@ -36,6 +37,7 @@ void run_range(KernelContext& k) {
     const std::int64_t count = steps > 0 ? static_cast<std::int64_t>(steps) : 0;
     Tensor& y = k.output(0, dtype, {count});
     for (std::int64_t i = 0; i < count; ++i) {
+      time.spend(kNumberWork);
       const double value = v[0] + static_cast<double>(i) * v[2];
       store_double(dtype, &value, 1, y.raw(), i);
     }
@@ -53,6 +55,7 @@ void run_range(KernelContext& k) {
   Tensor& y = k.output(0, dtype, {count});
   std::int64_t value = v[0];
   for (std::int64_t i = 0; i < count; ++i) {
+    time.spend(kNumberWork);
     store_int64(dtype, &value, 1, y.raw(), i);
     if (i + 1 < count) value += v[2];
   }

@@ -77,7 +77,26 @@ void top_of_row(const T* x, std::int64_t n, std::int64_t step, std::int64_t coun
     if (p != q) return largest ? p > q : p < q;
     return a < b;
   };
-  std::partial_sort(order.begin(), order.begin() + count, order.end(), before);
+  const auto sort = [&](const auto& compare) {
+    // A heap of many has its elements all over the memory.
+    constexpr std::int64_t kHeap = 1 << 12;
+    const auto middle = order.begin() + count;
+    if (count <= kHeap) {
+      std::partial_sort(order.begin(), middle, order.end(), compare);
+    } else {
+      std::nth_element(order.begin(), middle, order.end(), compare);
+      std::sort(order.begin(), middle, compare);
+    }
+  };
+  if (WorkScope::time_limit() == nullptr) {
+    sort(before);
+  } else {
+    TimeCheck time;
+    sort([&](std::int64_t a, std::int64_t b) {
+      time.spend(1);
+      return before(a, b);
+    });
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     values[i * step] = x[order[i] * step];
     indices[i * step] = order[i];

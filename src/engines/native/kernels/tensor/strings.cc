@@ -132,6 +132,9 @@ std::string map_code_points(std::string_view text, CaseMap map) {
   return result;
 }
 
+// To change the case of one.
+constexpr std::int64_t kLetterWork = 8;
+
 Created create_normalizer(const KernelCreateContext& create) {
   const std::string action = need_string(create.node(), "case_change_action");
   if (action != "NONE" && action != "LOWER" && action != "UPPER") {
@@ -148,8 +151,10 @@ Created create_normalizer(const KernelCreateContext& create) {
       fail("the input is neither [C] nor [1, C]");
     }
     std::vector<std::string> kept;
+    TimeCheck time;
     for (std::int64_t i = 0; i < x.count(); ++i) {
       const std::string& word = x.strings()[i];
+      time.spend(kLetterWork * static_cast<std::int64_t>(word.size() + 1));
       if (stop_words.contains(sensitive ? word : map_code_points(word, utf8proc_tolower))) continue;
       kept.push_back(action == "LOWER"   ? map_code_points(word, utf8proc_tolower)
                      : action == "UPPER" ? map_code_points(word, upper_case)
@@ -181,7 +186,9 @@ Created create_regex(const KernelCreateContext& create) {
   return make_kernel([regex](KernelContext& k) {
     const Tensor& x = k.input(0);
     Tensor& y = k.output(0, DType::kBool, x.dims());
+    TimeCheck time;
     for (std::int64_t i = 0; i < x.count(); ++i) {
+      time.spend(static_cast<std::int64_t>(x.strings()[i].size()) + 1);
       y.data<std::uint8_t>()[i] = RE2::FullMatch(x.strings()[i], *regex) ? 1 : 0;
     }
   });
