@@ -67,8 +67,9 @@ ProgramOptions body_options(const Plan& plan, ProgramOptions options) {
 ValueChecks::Judge judge_for(const Engine& engine, const ProgramOptions& options) {
   if (engine.info().checks_indices) return ValueChecks::Judge::kKnown;
   if (engine_manifest(engine.name()).crashes_on_values) return ValueChecks::Judge::kAll;
-  // An engine that judges sizes does so without a limit of time in mind.
-  const bool judges = checks_values(engine) && options.deadline_s <= 0;
+  // An engine that judges sizes does so without limits of time and memory in mind.
+  const bool is_bounded = options.deadline_s > 0 || options.max_memory_bytes > 0;
+  const bool judges = checks_values(engine) && !is_bounded;
   return judges ? ValueChecks::Judge::kEngine : ValueChecks::Judge::kHere;
 }
 

@@ -136,6 +136,7 @@ struct Interval {
 
 Interval allowed(Decides decides, std::int64_t size) {
   switch (decides) {
+    case kAxes:
     case kIndex:
     case kCoordinates:
       return {-size, size - 1};
@@ -156,6 +157,8 @@ Interval allowed(Decides decides, std::int64_t size) {
 
 std::string said(Decides decides, std::int64_t value, std::int64_t size) {
   switch (decides) {
+    case kAxes:
+      return fmt::format("axis {} is outside a tensor of rank {}", value, size);
     case kIndex:
     case kCoordinates:
     case kRow:
@@ -395,6 +398,12 @@ std::optional<Sizes> deciding_sizes(const Graph& graph, const Node& node,
       if (sizes) sizes->push_back(node.attr_int("ignore_index", 0));
       return sizes;
     }
+    case kAxes: {
+      // Those of Unsqueeze are the result's.
+      const Type& whole = node.op == "Unsqueeze" ? graph.type(node.outputs.at(0)) : data;
+      if (!whole.has_rank()) return std::nullopt;
+      return Sizes{std::max<std::int64_t>(static_cast<std::int64_t>(whole.rank()), 1)};
+    }
     case kIndex:
     case kRow:
     case kLength:
@@ -420,7 +429,7 @@ std::optional<std::string> refusal(const Tensor& tensor, Decides decides,
                        to_string(tensor.dims()));
   }
   if (decides == kMask) return mask_refusal(tensor, sizes);
-  if (decides == kBounds || decides == kAxes) return std::nullopt;
+  if (decides == kBounds || (decides == kAxes && sizes.empty())) return std::nullopt;
   if (tensor.dtype() == DType::kInt64) {
     return integers_refusal<std::int64_t>(tensor, decides, sizes);
   }

@@ -34,7 +34,7 @@ enum class Decides : std::uint8_t {
   kAmounts,      // any number of 32 bits: pads, offsets
   kBounds,       // any number: what is too large means the end
   kSteps,        // any number but 0
-  kAxes,         // from -rank to rank - 1; judged by type inference
+  kAxes,         // from -rank to rank - 1; those of a scalar as of one dimension
   kScales,       // finite and larger than 0
   kFinite,
   kOne,  // a tensor of one element

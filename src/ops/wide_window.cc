@@ -7,6 +7,17 @@
 #include "ir/attributes.h"
 
 namespace xrt {
+namespace {
+
+double window_elements(const Node& node) {
+  double elements = 1;
+  for (const std::int64_t size : node.attr_ints("kernel_shape")) {
+    elements *= static_cast<double>(size);
+  }
+  return elements;
+}
+
+}  // namespace
 
 bool is_dense_window(const Node& node) {
   const std::vector<std::int64_t> dilations = node.attr_ints("dilations");
@@ -34,6 +45,21 @@ bool has_wide_window(const Node& node, const Dims& w) {
   if (inputs >= kFewInputs) return false;
   if (!is_dense_window(node)) return outputs < kFewDilatedOutputs;
   return outputs < kFewOutputs && groups < kManyGroups;
+}
+
+bool is_oversized_window(const Node& node) {
+  constexpr double kMaxElements = 1 << 16;
+  return window_elements(node) > kMaxElements;
+}
+
+bool is_long_pool(const Node& node, const Type& result) {
+  constexpr double kUsual = 1 << 10;
+  constexpr double kSeconds = 8e9;  // elements that a library walks over in a few seconds
+  const double window = window_elements(node);
+  if (is_oversized_window(node)) return true;
+  if (window <= kUsual) return false;
+  if (!result.is_static()) return true;
+  return window * static_cast<double>(element_count(*result.static_dims())) > kSeconds;
 }
 
 }  // namespace xrt

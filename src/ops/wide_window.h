@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows of convolutions that libraries have no fast kernel for.
+// Windows of convolutions and pools that libraries have no fast kernel for.
 #pragma once
 
 #include <cstdint>
@@ -22,5 +22,12 @@ XRT_API bool is_strided_window(const Node& node);
 // vectors of channels, take up to a hundred times as long as a kernel made for it, in one call that
 // nobody can end. `w`: dimensions of the weights of a Conv or ConvTranspose.
 XRT_API bool has_wide_window(const Node& node, const Dims& w);
+
+// Whether 'kernel_shape' has more elements than any sensible window: a library that walks over all
+// of it, also where nearly all is padding, would not come to an end.
+XRT_API bool is_oversized_window(const Node& node);
+
+// Whether a library, which does not look at the clock, may pool for more than seconds.
+XRT_API bool is_long_pool(const Node& node, const Type& result);
 
 }  // namespace xrt

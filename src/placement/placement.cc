@@ -93,7 +93,10 @@ void take_control_flow(const Graph& graph, const ProgramOptions& options, Placem
 bool keeps_borders(Survey& survey, const std::string& name) {
   if (name == kRuntimeEngine) return false;
   const Engine& engine = *survey.of(name).engine;
-  return device_for(engine, survey.options()) == "cpu" && !checks_values(engine);
+  if (device_for(engine, survey.options()) != "cpu") return false;
+  // What makes the result too large is right for an engine that knows nothing of the bound.
+  const bool is_bounded = survey.options().max_memory_bytes > 0;
+  return !(is_bounded ? engine.info().checks_indices : checks_values(engine));
 }
 
 // What no listed engine takes runs natively: the documented default, reported by explain().

@@ -44,6 +44,22 @@ TEST(DecidingOperands, IndicesCountFromEitherEnd) {
   EXPECT_TRUE(is_refused({2, 3}, Decides::kCoordinates, {4, 3}));
 }
 
+TEST(DecidingOperands, AxesAreThoseOfTheTensorOrOfTheResult) {
+  EXPECT_FALSE(is_refused({-2, 1}, Decides::kAxes, {2}));
+  EXPECT_TRUE(is_refused({2}, Decides::kAxes, {2}));
+  EXPECT_FALSE(is_refused({9}, Decides::kAxes));  // of a rank that nobody knows
+  const auto rank_for = [](const char* op, const Dims& result) {
+    Graph g;
+    const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Dims{3, 4}));
+    const ValueId axis = g.add_input("axis", Type::tensor(DType::kInt64, Dims{1}));
+    const NodeId node = g.add_node("", op, {x, axis}, {"y"});
+    g.set_type(g.node(node).outputs[0], Type::tensor(DType::kFloat32, result));
+    return deciding_sizes(g, g.node(node), deciding_operands(g.node(node))[0]);
+  };
+  EXPECT_EQ(rank_for("CumSum", {3, 4}), std::vector<std::int64_t>{2});
+  EXPECT_EQ(rank_for("Unsqueeze", {3, 1, 4}), std::vector<std::int64_t>{3});
+}
+
 TEST(DecidingOperands, LabelsMayBeTheIgnoredOne) {
   EXPECT_FALSE(is_refused({-100, 2}, Decides::kLabel, {3, -100}));
   EXPECT_TRUE(is_refused({-99, 2}, Decides::kLabel, {3, -100}));

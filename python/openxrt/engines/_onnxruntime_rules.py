@@ -7,6 +7,7 @@ Runtime itself.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -27,6 +28,9 @@ RANDOM = frozenset(
         "RandomUniformLike",
     }
 )
+
+
+MOST_OF_A_WINDOW = 4096  # elements
 
 
 def _dtype(node: NodeView) -> str:
@@ -54,6 +58,16 @@ def _attention(node: NodeView) -> str:
     if len(node.outputs) > 3 and node.outputs[3] and node.attributes.get("is_causal", 0):
         return "its fourth output leaves out the causal mask"
     return ""
+
+
+def _conv(node: NodeView) -> str:
+    """It makes columns of all windows, whatever they take."""
+    dims = _shape(node, 1)
+    window = [dim for dim in dims[2:] if isinstance(dim, int)] if dims is not None else []
+    elements = math.prod(window)
+    if elements <= MOST_OF_A_WINDOW:
+        return ""
+    return f"the columns of windows of {elements} elements take gigabytes"
 
 
 def _conv_integer(node: NodeView) -> str:
@@ -203,7 +217,9 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Cast": _cast,
     "CastLike": _cast,
     "ConcatFromSequence": _join,
+    "Conv": _conv,
     "ConvInteger": _conv_integer,
+    "ConvTranspose": _conv,
     "Div": _division,
     "DFT": lambda node: "its sums lose digits where results are near zero",
     "Dropout": _dropout,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <optional>
@@ -88,16 +89,20 @@ nb::object array_of(const Tensor& tensor, bool read_only) {
   return nb::steal(array);
 }
 
-// NumPy's arrays have 32 or 64 axes at most, by its version.
+// NumPy's arrays have 32 or 64 axes at most, by its version, and no sizes beside a 0 whose product
+// is beyond an address.
 nb::object tensor_to_python(const Tensor& tensor, bool read_only) {
   constexpr std::size_t kAlways = 32;
-  if (tensor.rank() <= kAlways) return array_of(tensor, read_only);
+  if (tensor.rank() <= kAlways && tensor.count() > 0) return array_of(tensor, read_only);
   try {
     return array_of(tensor, read_only);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_ValueError)) throw;
-    throw Error(ErrorCode::kUnsupported, fmt::format("a tensor of {} axes is no array of NumPy: {}",
-                                                     tensor.rank(), text_of(error.value())));
+    const std::string what = tensor.rank() > kAlways
+                                 ? fmt::format("of {} axes", tensor.rank())
+                                 : fmt::format("of shape [{}]", fmt::join(tensor.dims(), ", "));
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("a tensor {} is no array of NumPy: {}", what, text_of(error.value())));
   }
 }
 

@@ -45,7 +45,12 @@ std::optional<std::string> refuse_type(const Value& value) {
 
 // Why the CPU is not to compute a node; nothing if it may.
 std::optional<std::string> refuse_on_cpu(const Graph& graph, const Node& node) {
-  if (!node.domain.empty() || (node.op != "Conv" && node.op != "ConvTranspose")) return {};
+  if (!node.domain.empty()) return {};
+  if (node.op == "AveragePool" || node.op == "MaxPool" || node.op == "LpPool") {
+    if (!is_long_pool(node, graph.type(node.outputs[0]))) return {};
+    return "XLA walks over whole windows, be they padding or not, without a limit";
+  }
+  if (node.op != "Conv" && node.op != "ConvTranspose") return {};
   const auto w = graph.type(node.input(1)).static_dims();
   if (!w || !has_wide_window(node, *w)) return {};
   return fmt::format("XLA has no fast convolution by a window of {} elements over few channels",

@@ -32,3 +32,27 @@ def test_zero_points_of_another_shape(zero: tuple[int, ...]) -> None:
     program = openxrt.load(products(), engine="native")
     with pytest.raises(openxrt.Error, match="product"):
         program(ones(2, 3), ones(3, 2), ones(*zero))
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "onnxruntime"])
+def test_axes_outside_the_rank(engine: str) -> None:
+    """OpenVINO's CumSum writes outside of its memory."""
+    if engine not in openxrt.engines():
+        pytest.skip(f"{engine} is not installed")
+    node = helper.make_node("CumSum", ["x", "axis"], ["y"], name="sums")
+    inputs = [tensor("x", TensorProto.FLOAT, [3, 4]), tensor("axis", TensorProto.INT64, [])]
+    program = openxrt.load(make_model([node], inputs, [untyped("y")]), engine=engine, cache_dir="")
+    x = np.ones((3, 4), np.float32)
+    np.testing.assert_array_equal(program(x, np.int64(-2)), x.cumsum(0))
+    for axis in (2, 9, -3, 2**40):
+        with pytest.raises(openxrt.Error, match=f"'sums'.*axis {axis} is outside"):
+            program(x, np.int64(axis))
+
+
+def test_sizes_beside_a_zero_that_numpy_cannot_hold() -> None:
+    node = helper.make_node("ConstantOfShape", ["sizes"], ["y"])
+    model = make_model([node], [tensor("sizes", TensorProto.INT64, [3])], [untyped("y")])
+    program = openxrt.load(model, engine="native", cache_dir="")
+    assert program(np.array([0, 5, 0])).shape == (0, 5, 0)
+    with pytest.raises(openxrt.Error, match=r"shape \[0, 4611686018427387904, 0\] is no array"):
+        program(np.array([0, 2**62, 0]))

@@ -108,6 +108,40 @@ def test_values_that_ask_for_gigabytes_are_looked_at_first(
         program.run({name: kind(value) for name, value in inputs.items()})
 
 
+def test_a_number_of_gigabytes_that_is_computed_is_looked_at_first() -> None:
+    nodes = [
+        helper.make_node("Cast", ["n"], ["end"], to=FLOAT),
+        helper.make_node("Range", ["start", "end", "step"], ["y"]),
+    ]
+    constants = [
+        numpy_helper.from_array(np.float32(value), name)
+        for name, value in (("start", 0), ("step", 1))
+    ]
+    model = make_model(nodes, [tensor("n", INT32, [])], [tensor("y", FLOAT, ["count"])], constants)
+    program = openxrt.load(
+        model, engine="onnxruntime", cache_dir="", max_memory_bytes=64 << 20, check_results=False
+    )
+    assert program(np.int32(5)).tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(openxrt.ResourceError, match=r"\(Range\).*max_memory_bytes"):
+        program(np.int32(1410065408))
+
+
+def test_windows_whose_columns_take_gigabytes_are_left_to_others() -> None:
+    w = np.ones((1, 1, 128, 128), np.float32)
+    model = make_model(
+        [helper.make_node("Conv", ["x", "w"], ["y"], name="wide")],
+        [tensor("x", FLOAT, [1, 1, "h", "w"])],
+        [tensor("y", FLOAT, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    result = program(np.ones((1, 1, 130, 129), np.float32))
+    np.testing.assert_allclose(result, np.full((1, 1, 3, 2), 128 * 128))
+    (row,) = program.explain()["nodes"]
+    assert row["engine"] == "native"
+    assert "16384 elements" in row["refusals"]["onnxruntime"]
+
+
 def test_regions_are_not_sampled_without_end() -> None:
     model = make_model(
         [helper.make_node("RoiAlign", ["x", "r", "i"], ["y"], sampling_ratio=2**62)],

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that XLA would take minutes to compile together: their row is cut, or another engine has
-them.
-"""
+"""Nodes that XLA would take minutes for: their row is cut, or another engine has them."""
 
 import numpy as np
 import openxrt
@@ -59,3 +57,18 @@ def test_what_takes_longer_than_the_limit_is_not_begun() -> None:
     explanation = program.explain()
     assert explanation["nodes_per_engine"] == {"native": 900}
     assert "compiling 900 nodes takes about 1.8 s" in explanation["nodes"][0]["refusals"]["xla"]
+
+
+def test_a_pool_that_walks_over_much_padding_is_left_to_others() -> None:
+    pool = helper.make_node(
+        "AveragePool", ["x"], ["y"], kernel_shape=[256, 256], pads=[255] * 4, name="pool"
+    )
+    model = make_model([pool], [tensor("x", F, [1, 1, 512, 512])], [tensor("y", F, None)])
+    program = openxrt.load(
+        model, engine=["xla", "native"], check_results=False, cache_dir="", deadline_s=2
+    )
+    with pytest.raises(openxrt.ResourceError, match="'pool'"):
+        program.run({"x": np.ones((1, 1, 512, 512), np.float32)})
+    (row_of_pool,) = program.explain()["nodes"]
+    assert row_of_pool["engine"] == "native"
+    assert "whole windows" in row_of_pool["refusals"]["xla"]

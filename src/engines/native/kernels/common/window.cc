@@ -51,33 +51,6 @@ WindowAttributes WindowAttributes::of(const Node& node) {
   return a;
 }
 
-namespace {
-
-double window_elements(const Node& node) {
-  double elements = 1;
-  for (const std::int64_t size : node.attr_ints("kernel_shape")) {
-    elements *= static_cast<double>(size);
-  }
-  return elements;
-}
-
-}  // namespace
-
-bool is_oversized_window(const Node& node) {
-  constexpr double kMaxElements = 1 << 16;
-  return window_elements(node) > kMaxElements;
-}
-
-bool is_long_pool(const Node& node, const Type& result) {
-  constexpr double kUsual = 1 << 10;
-  constexpr double kSeconds = 8e9;  // elements that the library walks over in a few seconds
-  const double window = window_elements(node);
-  if (is_oversized_window(node)) return true;
-  if (window <= kUsual) return false;
-  if (!result.is_static()) return true;
-  return window * static_cast<double>(element_count(*result.static_dims())) > kSeconds;
-}
-
 void check_kernel(const WindowAttributes& attributes, const Dims& kernel) {
   if (attributes.kernel.empty() || attributes.kernel == kernel) return;
   throw Error(ErrorCode::kInvalidArgument, "'kernel_shape' is not the weight's shape");

@@ -36,12 +36,6 @@ struct Window {
   Dims output;  // spatial output dimensions
 };
 
-// Whether 'kernel_shape' has more elements than any sensible window: a library that walks over all
-// of it, also where nearly all is padding, would not come to an end.
-bool is_oversized_window(const Node& node);
-// Whether a library, which does not look at the clock, may pool for more than seconds.
-bool is_long_pool(const Node& node, const Type& result);
-
 // kInvalidArgument where 'kernel_shape' is given and the weights have another.
 void check_kernel(const WindowAttributes& attributes, const Dims& kernel);
 
