@@ -28,7 +28,7 @@ function(xrt_add_core_library)
            "$<INSTALL_INTERFACE:${XRT_INSTALL_INCLUDEDIR}>"
     PRIVATE "${CMAKE_SOURCE_DIR}/src")
   target_link_libraries(
-    xrt PRIVATE xrt::onnx xrt::tbb xrt::xxhash fmt::fmt spdlog::spdlog
+    xrt PRIVATE xrt::onnx xrt::tbb xrt::utf8proc xrt::xxhash fmt::fmt spdlog::spdlog
                 nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})
   # The library exports namespace xrt: the command, the bindings, the engines and the tests are
   # built with it. XRT_API marks the part of it that is public. All else (ONNX, templates of the

@@ -18,6 +18,7 @@
 #include "frontends/foreign_files.h"
 #include "frontends/onnx/external_data.h"
 #include "frontends/onnx/import_files.h"
+#include "frontends/onnx/names.h"
 #include "ir/verifier.h"
 #include "onnx/contributed/ops.h"
 #include "onnx/reader.h"
@@ -56,6 +57,7 @@ std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes) {
     no_model(", or a damaged one: its bytes are no ModelProto", foreign_message_kind(bytes));
   }
   if (!model->has_graph()) no_model(": it has no graph", foreign_message_kind(bytes));
+  make_names_text(*model);
   return model;
 }
 
