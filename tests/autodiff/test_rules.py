@@ -230,6 +230,7 @@ def shapes() -> list[Case]:
         Case("Pad", [x, ints(0, 1, 1, 0, 2, 2)], {"mode": "reflect"}, name="Pad reflect"),
         Case("Pad", [x, ints(0, 1, 1, 0, 2, 2)], {"mode": "edge"}, name="Pad edge"),
         Case("Pad", [x, ints(0, 1, 1, 0, 2, 2)], {"mode": "wrap"}, name="Pad wrap"),
+        Case("Pad", [x, ints(0, -1, 1, 0, 2, -1)], {"mode": "wrap"}, name="Pad wrap, cut"),
         Case("Tile", [x, ints(1, 2, 3)]),
         Case("DepthToSpace", [normal(1, 8, 2, 3)], {"blocksize": 2}),
         Case("DepthToSpace", [normal(1, 8, 2, 3)], {"blocksize": 2, "mode": "CRD"}),

@@ -22,13 +22,18 @@ def constant(name: str, value: Any, dtype: Any = np.int64) -> onnx.TensorProto:
     return numpy_helper.from_array(np.asarray(value, dtype), name)
 
 
-def field(number: int, content: bytes) -> bytes:
-    """A field of a message: the onnx package takes no messages as deep as files may be."""
-    length, size = b"", len(content)
+def head(number: int, size: int) -> bytes:
+    """What stands before so many bytes of a field."""
+    length = b""
     while size > 127:
         length += bytes([size & 127 | 128])
         size >>= 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+    return bytes([number << 3 | 2]) + length + bytes([size])
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of a message: the onnx package takes no messages as deep as files may be."""
+    return head(number, len(content)) + content
 
 
 def deep_ifs(rng: random.Random) -> Made:
@@ -39,11 +44,20 @@ def deep_ifs(rng: random.Random) -> Made:
     )
     is_graph = b"\xa0\x01\x05"  # AttributeProto.type
     other = field(5, field(1, b"else_branch") + field(6, leaf.SerializeToString()) + is_graph)
-    body = leaf.SerializeToString()
+    # What stands before the next branch inside and behind it: copying that at each level would take
+    # time of the square of the depth.
+    core = leaf.SerializeToString()
+    before, behind, size = [], [], len(core)
     for level in range(depth):
-        deep = field(5, field(1, b"then_branch") + field(6, body) + is_graph)
-        node = field(1, b"c") + field(2, b"y%d" % level) + field(4, b"If") + deep + other
-        body = field(1, node) + field(2, b"level") + field(12, field(1, b"y%d" % level))
+        branch = field(1, b"then_branch") + head(6, size)
+        node = field(1, b"c") + field(2, b"y%d" % level) + field(4, b"If")
+        deep = head(5, len(branch) + size + len(is_graph)) + branch
+        inside = len(node) + len(deep) + size + len(is_graph) + len(other)
+        before.append(head(1, inside) + node + deep)
+        tail = field(2, b"level") + field(12, field(1, b"y%d" % level))
+        behind.append(is_graph + other + tail)
+        size += len(before[-1]) + len(behind[-1])
+    body = b"".join(before[::-1]) + core + b"".join(behind)
     inputs = [tensor("x", F, [2, 3]), tensor("c", B, [])]
     body += b"".join(field(11, value.SerializeToString()) for value in inputs)
     model = model_proto([], [], [])

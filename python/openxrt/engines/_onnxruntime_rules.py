@@ -30,7 +30,9 @@ RANDOM = frozenset(
 )
 
 
-MOST_OF_A_WINDOW = 4096  # elements
+MOST_OF_A_WINDOW = 4096  # elements, of a convolution
+USUAL_WINDOW = 1024  # elements, of a pool
+ABOUT_A_SECOND = 10**9  # elements of windows that are pooled
 
 
 def _dtype(node: NodeView) -> str:
@@ -124,6 +126,19 @@ def _join(node: NodeView) -> str:
     return "elements whose ranks or sizes disagree end the process"
 
 
+def _pool(node: NodeView) -> str:
+    """One call for all windows, which nobody can end."""
+    window = math.prod(node.attributes.get("kernel_shape", ()))
+    if window <= USUAL_WINDOW:
+        return ""
+    result = node.output_types[0]
+    dims = result.shape if result is not None else None
+    sizes = [dim for dim in dims or () if isinstance(dim, int)]
+    if dims and len(sizes) == len(dims) and window * math.prod(sizes) <= ABOUT_A_SECOND:
+        return ""
+    return f"it pools windows of {window} elements without looking at the time"
+
+
 def _recurrence(node: NodeView) -> str:
     dims = _shape(node)
     if dims is not None and all(dim != 0 for dim in dims):
@@ -214,6 +229,7 @@ ENDS_ON_EMPTIES = frozenset({"ConvTranspose", "GRU", "LSTM", "RNN"})
 
 RULES: dict[str, Callable[[NodeView], str]] = {
     "Attention": _attention,
+    "AveragePool": _pool,
     "Cast": _cast,
     "CastLike": _cast,
     "ConcatFromSequence": _join,
@@ -227,6 +243,8 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "If": _one_element,
     "LSTM": _recurrence,
     "Loop": _one_element,
+    "LpPool": _pool,
+    "MaxPool": _pool,
     "MaxUnpool": _max_unpool,
     "Mod": _mod,
     "ReduceMax": _reduce_bool,

@@ -104,21 +104,24 @@ void pad_rule(Rule& r) {
     const std::int64_t size = dims[axis];
     const std::int64_t total = size + pads[i] + pads[i + n];
     if (total == size && pads[i] == 0) continue;
+    // What negative pads cut off is gone before anything is repeated.
+    const std::int64_t cut = std::max<std::int64_t>(-pads[i], 0);
+    const std::int64_t left = size - cut - std::max<std::int64_t>(-pads[i + n], 0);
     std::vector<double> matrix(static_cast<std::size_t>(total * size));
     for (std::int64_t o = 0; o < total; ++o) {
-      std::int64_t at = o - pads[i];
+      std::int64_t at = o - std::max<std::int64_t>(pads[i], 0);
       if (mode == "edge") {
-        at = std::clamp<std::int64_t>(at, 0, size - 1);
+        at = std::clamp<std::int64_t>(at, 0, left - 1);
       } else if (mode == "wrap") {
-        at = (at % size + size) % size;
-      } else if (size > 1) {
-        const std::int64_t period = 2 * (size - 1);
+        at = (at % left + left) % left;
+      } else if (left > 1) {
+        const std::int64_t period = 2 * (left - 1);
         at = (at % period + period) % period;
-        if (at >= size) at = period - at;
+        if (at >= left) at = period - at;
       } else {
         at = 0;
       }
-      matrix[static_cast<std::size_t>(o * size + at)] = 1;
+      matrix[static_cast<std::size_t>(o * size + at + cut)] = 1;
     }
     Dims perm = range(0, rank);
     std::swap(perm[axis], perm[rank - 1]);

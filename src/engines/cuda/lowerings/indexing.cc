@@ -2,6 +2,7 @@
 // Ops that compute where an element of the result comes from.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,10 @@ Support supports_pad(const GraphView& graph, const NodeView& node) {
   const std::string mode = node.attr_string("mode", "constant");
   if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap") {
     return Support::no("there is no kernel of its mode '" + mode + "'");
+  }
+  const std::vector<std::int64_t> pads = numbers(graph, node, 1);
+  if (mode == "wrap" && std::any_of(pads.begin(), pads.end(), [](auto pad) { return pad < 0; })) {
+    return Support::no("it repeats what is left of an axis that it cuts");
   }
   return Support::yes();
 }

@@ -24,43 +24,51 @@ inline std::int64_t most_inside(const Window& w, const Dims& image) {
   return count;
 }
 
-// One window: calls fn(offset in the image) for each of its elements inside the image; returns how
-// many of its elements lie in the padded image. A window may be much larger than the image: only
-// what is inside is walked over.
-template <typename F>
-std::int64_t for_window(const Window& w, const Dims& image, std::int64_t index, F&& fn) {
-  const std::size_t rank = image.size();
-  Dims start(rank), first(rank), past(rank);
-  std::int64_t rest = index;
-  std::int64_t padded = 1;
-  bool empty = false;
-  for (std::size_t a = rank; a-- > 0;) {
-    start[a] = rest % w.output[a] * w.strides[a] - w.pads_begin[a];
-    rest /= w.output[a];
-    first[a] = steps_below(start[a], w.dilations[a], 0, w.kernel[a]);
-    past[a] = steps_below(start[a], w.dilations[a], image[a], w.kernel[a]);
-    empty = empty || first[a] >= past[a];
-    // A count that does not fit is far beyond any that a mean is taken over.
-    const std::int64_t inside_padding =
-        steps_below(start[a], w.dilations[a], image[a] + w.pads_end[a], w.kernel[a]);
-    if (__builtin_mul_overflow(padded, inside_padding, &padded)) {
-      fail("a window of shape " + shape_text(w.kernel) + " has too many elements");
+// Where one window lies: per axis the place of its first element, and which of its elements, by
+// their number, are inside the image: from `first` up to and without `past`.
+struct WindowPlace {
+  WindowPlace(const Window& w, const Dims& image, std::int64_t index)
+      : start(image.size()), first(image.size()), past(image.size()) {
+    for (std::size_t a = image.size(); a-- > 0;) {
+      start[a] = index % w.output[a] * w.strides[a] - w.pads_begin[a];
+      index /= w.output[a];
+      first[a] = steps_below(start[a], w.dilations[a], 0, w.kernel[a]);
+      past[a] = steps_below(start[a], w.dilations[a], image[a], w.kernel[a]);
+      inside *= std::max<std::int64_t>(past[a] - first[a], 0);
+      // A count that does not fit is far beyond any that a mean is taken over.
+      const std::int64_t inside_padding =
+          steps_below(start[a], w.dilations[a], image[a] + w.pads_end[a], w.kernel[a]);
+      if (__builtin_mul_overflow(padded, inside_padding, &padded)) {
+        fail("a window of shape " + shape_text(w.kernel) + " has too many elements");
+      }
     }
   }
-  if (empty) return padded;
-  Dims at = first;
+
+  Dims start, first, past;
+  std::int64_t inside = 1;  // how many elements lie in the image
+  std::int64_t padded = 1;  // in the image and its padding
+};
+
+// Calls fn(offset in the image) for each element of one window that is inside the image; returns
+// where it lies. A window may be much larger than the image: only what is inside is walked over.
+template <typename F>
+WindowPlace for_window(const Window& w, const Dims& image, std::int64_t index, F&& fn) {
+  WindowPlace place(w, image, index);
+  if (place.inside == 0) return place;
+  const std::size_t rank = image.size();
+  Dims at = place.first;
   while (true) {
     std::int64_t offset = 0;
     for (std::size_t a = 0; a < rank; ++a) {
-      offset = offset * image[a] + start[a] + at[a] * w.dilations[a];
+      offset = offset * image[a] + place.start[a] + at[a] * w.dilations[a];
     }
     fn(offset);
     std::size_t a = rank;
     while (a-- > 0) {
-      if (++at[a] < past[a]) break;
-      at[a] = first[a];
+      if (++at[a] < place.past[a]) break;
+      at[a] = place.first[a];
     }
-    if (a == SIZE_MAX) return padded;
+    if (a == SIZE_MAX) return place;
   }
 }
 

@@ -2,6 +2,7 @@
 // Pooling of any rank and type: MaxPool, AveragePool, LpPool, their global forms, MaxUnpool.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "base/work_scope.h"
@@ -9,6 +10,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/window.h"
 #include "engines/native/kernels/common/windows.h"
+#include "engines/native/kernels/nn/pool_axes.h"
 #include "engines/native/kernels/register.h"
 #include "ir/attributes.h"
 
@@ -115,6 +117,15 @@ Created create_max_pool(const KernelCreateContext& create) {
     const std::int64_t windows = element_count(window.output);
     const std::int64_t size = element_count(image);
     dispatch_number(compute, [&]<typename T>() {
+      using Limits = std::numeric_limits<T>;
+      constexpr T kLeast = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+      if (indices == nullptr && pools_by_axes(window, image)) {
+        const auto larger = [](T best, T v) { return v > best || v != v ? v : best; };
+        const Tensor best =
+            pool_by_axes<T>(k, wide, window, image, compute, kLeast, larger, larger);
+        std::copy_n(best.data<T>(), y.count(), result.data<T>());
+        return;
+      }
       if (image.size() == 2 && !column_order) {
         return max_pool_2d<T>(k, wide.data<T>(), image, window, x.dims()[0] * x.dims()[1],
                               result.data<T>(),
@@ -122,8 +133,7 @@ Created create_max_pool(const KernelCreateContext& create) {
       }
       pool_planes<T>(k, wide, window, image, result,
                      [&](const T* plane, std::int64_t w, std::int64_t i) {
-                       using Limits = std::numeric_limits<T>;
-                       T best = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+                       T best = kLeast;
                        std::int64_t where = -1;
                        for_window(window, image, w, [&](std::int64_t offset) {
                          if (where < 0 || plane[offset] > best || plane[offset] != plane[offset]) {
@@ -157,27 +167,34 @@ Created make_float_pool(const KernelCreateContext& create, bool average, bool gl
     Tensor& y = k.output(0, x.dtype(), dims);
     const Tensor wide = converted(x, compute);
     Tensor result = compute == x.dtype() ? y : allocate_checked(compute, dims);
+    const auto add = [=](double sum, auto element) {
+      const auto v = static_cast<double>(element);
+      if (average) return sum + v;
+      if (p == 1) return sum + std::fabs(v);
+      if (p == 2) return sum + v * v;
+      return sum + std::pow(std::fabs(v), static_cast<double>(p));
+    };
+    const auto root = [=](double sum) { return std::pow(sum, 1.0 / static_cast<double>(p)); };
     dispatch_float(compute, [&]<typename T>() {
-      pool_planes<T>(
-          k, wide, window, image, result, [&](const T* plane, std::int64_t w, std::int64_t) {
-            double sum = 0;
-            std::int64_t count = 0;
-            const std::int64_t padded = for_window(window, image, w, [&](std::int64_t offset) {
-              const double v = static_cast<double>(plane[offset]);
-              ++count;
-              if (average)
-                sum += v;
-              else if (p == 1)
-                sum += std::fabs(v);
-              else if (p == 2)
-                sum += v * v;
-              else
-                sum += std::pow(std::fabs(v), static_cast<double>(p));
+      if (!pools_by_axes(window, image)) {
+        return pool_planes<T>(
+            k, wide, window, image, result, [&](const T* plane, std::int64_t w, std::int64_t) {
+              double sum = 0;
+              const WindowPlace place = for_window(
+                  window, image, w, [&](std::int64_t offset) { sum = add(sum, plane[offset]); });
+              if (!average) return static_cast<T>(root(sum));
+              return static_cast<T>(sum /
+                                    static_cast<double>(include_pad ? place.padded : place.inside));
             });
-            if (average)
-              return static_cast<T>(sum / static_cast<double>(include_pad ? padded : count));
-            return static_cast<T>(std::pow(sum, 1.0 / static_cast<double>(p)));
-          });
+      }
+      const Tensor sums =
+          pool_by_axes<T>(k, wide, window, image, DType::kFloat64, 0.0, add, std::plus<double>());
+      const double* const from = sums.data<double>();
+      T* const to = result.data<T>();
+      if (average) return divide_by_counts(k, window, image, include_pad, from, y.count(), to);
+      k.parallel_for(y.count(), 256, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(root(from[i]));
+      });
     });
     if (compute != x.dtype()) store_float(x.dtype(), result.data<float>(), y.count(), y.raw(), 0);
   });

@@ -261,43 +261,47 @@ Created create_space_to_depth(const KernelCreateContext& create) {
 
 enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge, kWrap };
 
-// The source index of each target index along one axis; -1: the fill value.
+// The source index of each target index along one axis; -1: the fill value. What negative pads cut
+// off is gone before anything is repeated, as ONNX Runtime has it.
 std::vector<std::int64_t> pad_indices(std::int64_t size, std::int64_t before, std::int64_t after,
                                       PadMode mode) {
-  std::int64_t total = 0;
-  if (__builtin_add_overflow(size, before, &total) ||
-      __builtin_add_overflow(total, after, &total) || total < 0) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 48;  // sums of what is less do not overflow
+  const auto is_huge = [](std::int64_t pad) { return pad > kHuge || pad < -kHuge; };
+  if (is_huge(before) || is_huge(after) || size + before + after < 0) {
     fail("the padded size is negative or too large");
   }
+  const std::int64_t total = size + before + after;
   if (total > (std::int64_t{1} << 28)) throw Error(ErrorCode::kResource, "the result is too large");
-  if (mode != PadMode::kConstant && size == 0 && total > 0) fail("an empty axis cannot be padded");
+  const std::int64_t cut = std::max<std::int64_t>(-before, 0);
+  const std::int64_t left = size - cut - std::max<std::int64_t>(-after, 0);
+  if (mode != PadMode::kConstant && left <= 0 && total > 0) fail("an empty axis cannot be padded");
   std::vector<std::int64_t> indices(static_cast<std::size_t>(total));
   for (std::int64_t i = 0; i < total; ++i) {
-    std::int64_t s = i - before;
-    if (s < 0 || s >= size) {
+    std::int64_t s = i - std::max<std::int64_t>(before, 0);
+    if (s < 0 || s >= left) {
       switch (mode) {
         case PadMode::kConstant:
           s = -1;
           break;
         case PadMode::kEdge:
-          s = std::clamp<std::int64_t>(s, 0, size - 1);
+          s = std::clamp<std::int64_t>(s, 0, left - 1);
           break;
         case PadMode::kWrap:
-          s = (s % size + size) % size;
+          s = (s % left + left) % left;
           break;
         case PadMode::kReflect: {
-          if (size == 1) {
+          if (left == 1) {
             s = 0;
             break;
           }
-          const std::int64_t period = 2 * (size - 1);
+          const std::int64_t period = 2 * (left - 1);
           s = (s % period + period) % period;
-          if (s >= size) s = period - s;
+          if (s >= left) s = period - s;
           break;
         }
       }
     }
-    indices[i] = s;
+    indices[i] = s < 0 ? s : s + cut;
   }
   return indices;
 }

@@ -2,6 +2,7 @@
 // Ops whose result depends on the order or the values of elements: NonZero, TopK, Unique.
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 
 #include "base/work_scope.h"
 #include "engines/native/context.h"
@@ -142,6 +143,13 @@ Created create_top_k(const KernelCreateContext& create) {
   });
 }
 
+// An order of all elements, as NumPy has it: NaN is behind all others, and like any other NaN.
+template <typename T>
+bool is_before(const T& p, const T& q) {
+  if constexpr (std::is_floating_point_v<T>) return p < q || (p == p && q != q);
+  return p < q;
+}
+
 // Slices along an axis, compared element by element.
 template <typename T>
 struct Slices {
@@ -154,8 +162,8 @@ struct Slices {
       for (std::int64_t i = 0; i < inner; ++i) {
         const T& p = data[(o * size + a) * inner + i];
         const T& q = data[(o * size + b) * inner + i];
-        if (p < q) return -1;
-        if (q < p) return 1;
+        if (is_before(p, q)) return -1;
+        if (is_before(q, p)) return 1;
       }
     }
     return 0;
