@@ -73,12 +73,33 @@ ValueChecks::Judge judge_for(const Engine& engine, const ProgramOptions& options
   return judges ? ValueChecks::Judge::kEngine : ValueChecks::Judge::kHere;
 }
 
+// Throws kResource where a value whose size is known is larger than all that a run may take.
+// Engines that fuse nodes may not make every value; but such a one is a mistake or an attack,
+// whoever would compute it.
+void check_sizes(const Graph& graph, std::size_t most_bytes) {
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    for (const ValueId v : node.outputs) {
+      if (!v.valid() || !can_preallocate(graph.type(v))) continue;
+      const Type& type = graph.type(v);
+      const std::size_t bytes = byte_count(type.dtype, *type.static_dims());
+      if (bytes <= most_bytes) continue;
+      throw Error(ErrorCode::kResource,
+                  fmt::format("node '{}' ({}) makes {} of {} bytes; a run may take {} "
+                              "(max_memory_bytes)",
+                              node.name, node.qualified_op(), to_string(type), bytes, most_bytes));
+    }
+  }
+}
+
 }  // namespace
 
 Executor::~Executor() = default;
 
 std::shared_ptr<Executor> Executor::build(Survey& survey, const Decision& decision,
                                           const std::string& scope, Plan* kept) {
+  // Before engines are asked about nodes: some compute those of constants meanwhile.
+  check_sizes(survey.graph(), memory_bound(survey.options().max_memory_bytes));
   for (;;) {
     Plan made = make_plan(survey, decision);
     try {
@@ -104,7 +125,9 @@ std::shared_ptr<Executor> Executor::finish(Plan& plan, const ProgramOptions& opt
   made->device_ = device_of(options.device).value_or(Device{});
   made->explanation_ = plan.explanation;
   made->most_bytes_ = memory_bound(options.max_memory_bytes);
-  made->check_memory(plan.folded);
+  for (const NodeId id : plan.folded.nodes()) {
+    check_sizes(*plan.folded.node(id).attr_graph("function"), made->most_bytes_);
+  }
   if (plan.check_constants && reads_constants(plan.folded)) plan.check_constants();
   made->assign_slots(plan.folded, scope);
   made->assign_aliases();
@@ -118,28 +141,6 @@ std::shared_ptr<Executor> Executor::finish(Plan& plan, const ProgramOptions& opt
     for (const std::string& warning : plan.warnings) log_warning(warning);
   }
   return made;
-}
-
-// Engines that fuse nodes may not make every value; but one that is larger than all that a run may
-// take is a mistake or an attack, whoever would compute it.
-void Executor::check_memory(const Graph& folded) const {
-  for (const NodeId id : folded.nodes()) {
-    const std::shared_ptr<const Graph> function = folded.node(id).attr_graph("function");
-    for (const NodeId inner : function->nodes()) {
-      const Node& node = function->node(inner);
-      for (const ValueId v : node.outputs) {
-        if (!v.valid() || !can_preallocate(function->type(v))) continue;
-        const Type& type = function->type(v);
-        const std::size_t bytes = byte_count(type.dtype, *type.static_dims());
-        if (bytes <= most_bytes_) continue;
-        throw Error(
-            ErrorCode::kResource,
-            fmt::format("node '{}' ({}) makes {} of {} bytes; a run may take {} "
-                        "(max_memory_bytes)",
-                        node.name, node.qualified_op(), to_string(type), bytes, most_bytes_));
-      }
-    }
-  }
 }
 
 void Executor::assign_slots(const Graph& folded, const std::string& scope) {

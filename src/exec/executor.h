@@ -132,8 +132,6 @@ class Executor {
   void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
   void compile(Plan& plan, const ProgramOptions& options, const std::string& scope);
   void check_workspace_known(const Launch& launch);
-  // Throws kResource where values that are known before a run take more than it may.
-  void check_memory(const Graph& folded) const;
   static std::size_t workspace_bytes(const Launch& launch);
   // Whether all that a run on a device does is a launch that can be queued behind others' work.
   bool follows_stream() const;

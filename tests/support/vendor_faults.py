@@ -29,6 +29,11 @@ class Fault:
     # What a program on the engine does: "right", "error", or "same" where the documents say so.
     program: str = "right"
     runs: int = 1  # the last of them shows it
+    before: Arrays | None = None  # what goes in before, once
+
+    def rounds(self) -> list[Arrays]:
+        """What goes in, run by run."""
+        return [*([self.before] if self.before else []), *[self.feeds] * self.runs]
 
 
 def fault(
@@ -42,6 +47,7 @@ def fault(
     open_sizes: bool = False,
     program: str = "right",
     runs: int = 1,
+    before: Arrays | None = None,
 ) -> Fault:
     """The outputs are named y, z, …; each constant is an initializer."""
     kind = lambda array: helper.np_dtype_to_tensor_dtype(array.dtype)  # noqa: E731
@@ -62,6 +68,7 @@ def fault(
         results,
         program,
         runs,
+        before,
     )
 
 
@@ -173,6 +180,56 @@ def windowed() -> Fault:
     )
 
 
+def many_keys_after_one() -> Fault:
+    """Equal keys: each query gets the mean of the values."""
+    title = "Attention over many keys is wrong where the first run had one"
+    values = np.arange(20 * 8, dtype=np.float32).reshape(1, 1, 20, 8)
+    keys = np.ones((1, 1, 20, 8), np.float32)
+    return fault(
+        title,
+        [
+            helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", ["q", "kt"], ["products"]),
+            helper.make_node("Mul", ["products", "factor"], ["scores"]),
+            helper.make_node("Softmax", ["scores"], ["weights"]),
+            helper.make_node("MatMul", ["weights", "v"], ["y"]),
+        ],
+        {"q": keys, "k": keys, "v": values},
+        [np.repeat(values.mean(2, keepdims=True), 20, 2)],
+        constants={"factor": np.float32(0.5)},
+        open_sizes=True,
+        before={"q": keys[:, :, :1], "k": keys[:, :, :1], "v": values[:, :, :1]},
+    )
+
+
+def batch_first() -> Fault:
+    """Sequences of one step, of which each begins anew."""
+    return fault(
+        "The layout of LSTM, GRU and RNN is ignored",
+        [helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=1, layout=1)],
+        {"x": f32(1, 2, 0.5).reshape(3, 1, 1)},
+        [np.tanh(f32(1, 2, 0.5)).reshape(3, 1, 1, 1)],
+        constants={"w": f32([[1]]), "r": f32([[1]])},
+    )
+
+
+def scales_by_channel() -> Fault:
+    """A picture of one element; each channel of the result is made of one of the picture."""
+    return fault(
+        "QLinearConv takes scales of output channels for those of input channels",
+        [helper.make_node("QLinearConv", ["x", "one", "n", "w", "sw", "nw", "one", "n"], ["y"])],
+        {"x": np.array([3, 5], np.uint8).reshape(1, 2, 1, 1)},
+        [np.array([5, 6], np.uint8).reshape(1, 2, 1, 1)],
+        constants={
+            "w": np.array([[0, 1], [1, 0]], np.int8).reshape(2, 2, 1, 1),
+            "sw": f32(1, 2),
+            "nw": np.zeros(2, np.int8),
+            "one": np.float32(1),
+            "n": np.uint8(0),
+        },
+    )
+
+
 OPENVINO = [
     masked_bytes(),
     masked_products(),
@@ -187,6 +244,20 @@ OPENVINO = [
         constants={"c": np.array([[2, 3], [4, 5]], np.uint8)},
         runs=2,
     ),
+    fault(
+        "DequantizeLinear multiplies a constant anew in every run where its zero point is given",
+        [
+            helper.make_node("DequantizeLinear", ["c", "s", "n"], ["d"]),
+            helper.make_node("MatMul", ["w", "d"], ["y"]),
+        ],
+        {"n": np.uint8(1), "w": f32([1, 0], [0, 1])},
+        [f32([0.5, 1], [1.5, 2])],
+        constants={"c": np.array([[2, 3], [4, 5]], np.uint8), "s": np.float32(0.5)},
+        runs=2,
+    ),
+    many_keys_after_one(),
+    scales_by_channel(),
+    batch_first(),
     peepholes(),
     aligned_corners("Resize aligns corners by the rounded size"),
     fault(
@@ -299,29 +370,29 @@ ONNXRUNTIME = [
 ]
 
 
-def openvino_alone(model: bytes, feeds: Arrays, runs: int) -> list[np.ndarray]:
+def openvino_alone(model: bytes, rounds: list[Arrays]) -> list[np.ndarray]:
     """OpenVINO's own reader and CPU plugin."""
     import openvino
 
     core = openvino.Core()
     settings = {"INFERENCE_PRECISION_HINT": "f32"}
     compiled = core.compile_model(core.read_model(model), "CPU", settings)
-    for _ in range(runs):
+    for feeds in rounds:
         results = compiled(feeds)
     return [results[output] for output in compiled.outputs]
 
 
-def onnxruntime_alone(model: bytes, feeds: Arrays, runs: int) -> list[np.ndarray]:
+def onnxruntime_alone(model: bytes, rounds: list[Arrays]) -> list[np.ndarray]:
     """ONNX Runtime's CPU provider."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return [session.run(None, feeds) for _ in range(runs)][-1]
+    return [session.run(None, feeds) for feeds in rounds][-1]
 
 
-Alone = Callable[[bytes, Arrays, int], list[np.ndarray]]
+Alone = Callable[[bytes, list[Arrays]], list[np.ndarray]]
 # Engine -> the vendor by itself, where the README lies, and the faults.
 FAULTS: dict[str, tuple[Alone, str, list[Fault]]] = {
     "openvino": (openvino_alone, "src/engines/openvino/README.md", OPENVINO),

@@ -173,9 +173,10 @@ std::shared_ptr<const Executable> OpenVinoEngine::compile(const Function& functi
     const std::optional<Graph> expanded = state().oracle->expanded(graph);
     const std::shared_ptr<ov::Model> model = convert(expanded ? *expanded : graph);
     set_ranges(*model, graph, options);
-    return std::make_shared<const OpenVinoExecutable>(
-        state().core->compile_model(model, "CPU", configuration(graph, options)), function,
-        options);
+    auto make = [core = state().core, model, settings = configuration(graph, options)] {
+      return core->compile_model(model, "CPU", settings);
+    };
+    return std::make_shared<const OpenVinoExecutable>(std::move(make), function, options);
   });
 }
 
@@ -185,11 +186,13 @@ std::shared_ptr<const Executable> OpenVinoEngine::load(const TensorView& view,
   check_device(options.device);
   const Tensor& blob = tensor_of(view);
   return translated("openvino: function '" + function.name + "'", [&] {
-    // OpenVINO takes mutable memory and only reads it.
-    const ov::Tensor bytes(ov::element::u8, {blob.bytes()}, const_cast<void*>(blob.raw()));
-    return std::make_shared<const OpenVinoExecutable>(
-        state().core->import_model(bytes, "CPU", configuration(graph_of(function.graph), options)),
-        function, options, blob);
+    auto make = [core = state().core, blob,  // outlives the model
+                 settings = configuration(graph_of(function.graph), options)] {
+      // OpenVINO takes mutable memory and only reads it.
+      const ov::Tensor bytes(ov::element::u8, {blob.bytes()}, const_cast<void*>(blob.raw()));
+      return core->import_model(bytes, "CPU", settings);
+    };
+    return std::make_shared<const OpenVinoExecutable>(std::move(make), function, options);
   });
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <openvino/runtime/infer_request.hpp>
 #include <sstream>
 #include <unordered_set>
@@ -14,15 +16,15 @@
 #include "engines/openvino/library.h"
 #include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
+#include "ir/attributes.h"
 #include "ops/op_facts.h"
 
 namespace xrt::openvino {
 namespace {
 
 // One request, and what it is bound to: binding again costs more than a small run.
-class Context : public RunContext {
- public:
-  explicit Context(ov::CompiledModel& model, std::size_t inputs, std::size_t outputs)
+struct BoundRequest {
+  BoundRequest(ov::CompiledModel& model, std::size_t inputs, std::size_t outputs)
       : request(model.create_infer_request()), bound_inputs(inputs), bound_outputs(outputs) {}
 
   struct Binding {
@@ -35,6 +37,12 @@ class Context : public RunContext {
 
   ov::InferRequest request;
   std::vector<Binding> bound_inputs, bound_outputs;
+};
+
+// By which sizes are 1.
+class Context : public RunContext {
+ public:
+  std::map<std::vector<bool>, BoundRequest> requests;
 };
 
 // Memory for ov::Tensors without elements, which may not point to nothing.
@@ -133,6 +141,45 @@ bool has_open_sizes(const Graph& graph) {
          });
 }
 
+// Open sizes that a node takes sums or extrema over.
+void add_summed_sizes(const Graph& graph, const Node& node, std::vector<Dim>& sizes) {
+  const bool has_axis = node.op == "Softmax" || node.op == "LogSoftmax";
+  if (!node.domain.empty() || (!has_axis && !node.op.starts_with("Reduce"))) return;
+  const Type& type = graph.type(node.input(0));
+  if (!type.has_rank()) {
+    sizes.emplace_back();
+    return;
+  }
+  const auto rank = static_cast<std::int64_t>(type.rank());
+  std::vector<std::int64_t> axes;  // none: all
+  if (has_axis) {
+    axes = {need_int(node, "axis")};
+  } else if (const Tensor* given = node.input(1).valid() ? graph.constant(node.input(1)) : nullptr;
+             given != nullptr && given->dtype() == DType::kInt64) {
+    axes.assign(given->data<std::int64_t>(), given->data<std::int64_t>() + given->count());
+  }
+  for (std::int64_t i = 0; i < rank; ++i) {
+    const bool is_summed = axes.empty() || std::any_of(axes.begin(), axes.end(), [&](auto axis) {
+                             return axis == i || axis + rank == i;
+                           });
+    const Dim& dim = (*type.shape)[static_cast<std::size_t>(i)];
+    if (is_summed && !dim.is_known()) sizes.push_back(dim);
+  }
+}
+
+std::vector<Dim> summed_sizes(const Graph& graph) {
+  std::vector<Dim> sizes;
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    add_summed_sizes(graph, node, sizes);
+    for (const Graph* body : Graph::subgraphs(node)) {
+      const std::vector<Dim> inner = summed_sizes(*body);
+      sizes.insert(sizes.end(), inner.begin(), inner.end());
+    }
+  }
+  return sizes;
+}
+
 bool overlap(const Tensor& a, const Tensor& b) {
   const auto* a0 = static_cast<const std::byte*>(a.raw());
   const auto* b0 = static_cast<const std::byte*>(b.raw());
@@ -157,10 +204,9 @@ void deliver(const Tensor& tensor, Data& output) {
 
 }  // namespace
 
-OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& function,
-                                       const CompileOptions& options, Tensor blob)
-    : blob_(std::move(blob)),
-      model_(std::move(model)),
+OpenVinoExecutable::OpenVinoExecutable(Make make, const Function& function,
+                                       const CompileOptions& options)
+    : make_(std::move(make)),
       name_(function.name),
       threads_(options.num_threads * options.streams),
       streams_(options.streams),
@@ -171,11 +217,12 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
   const Graph& graph = graph_of(function.graph);
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";
-  if (model_.inputs().size() != graph.inputs().size() ||
-      model_.outputs().size() != computed.size()) {
+  find_summed(graph);
+  const ov::CompiledModel& model = model_for(Ones(summed_.size(), false));
+  if (model.inputs().size() != graph.inputs().size() || model.outputs().size() != computed.size()) {
     throw Error(ErrorCode::kEngine, place + ": the compiled model has " +
-                                        std::to_string(model_.inputs().size()) + " inputs and " +
-                                        std::to_string(model_.outputs().size()) + " outputs");
+                                        std::to_string(model.inputs().size()) + " inputs and " +
+                                        std::to_string(model.outputs().size()) + " outputs");
   }
   const auto describe = [&](const ov::Output<const ov::Node>& port, ValueId id) {
     Port out;
@@ -193,10 +240,10 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
     return out;
   };
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    inputs_.push_back(describe(model_.input(i), graph.inputs()[i]));
+    inputs_.push_back(describe(model.input(i), graph.inputs()[i]));
   }
   for (std::size_t i = 0; i < computed.size(); ++i) {
-    results_.push_back(describe(model_.output(i), computed[i]));
+    results_.push_back(describe(model.output(i), computed[i]));
   }
   const auto position = [](const std::vector<ValueId>& list, ValueId id) {
     return static_cast<int>(std::find(list.begin(), list.end(), id) - list.begin());
@@ -219,30 +266,58 @@ OpenVinoExecutable::OpenVinoExecutable(ov::CompiledModel model, const Function& 
   for (const ValueId id : graph.constants()) weight_bytes_ += graph.value(id).constant.bytes();
 }
 
-std::unique_ptr<RunContext> OpenVinoExecutable::create_context() const {
-  return translated("openvino: function '" + name_ + "'", [&] {
-    return std::make_unique<Context>(model_, inputs_.size(), results_.size());
+// Sizes that inputs do not tell by themselves follow from these: then all open ones are looked at.
+void OpenVinoExecutable::find_summed(const Graph& graph) {
+  const std::vector<Dim> sizes = summed_sizes(graph);
+  if (sizes.empty()) return;
+  std::vector<Dim> found;
+  std::vector<Place> open, of_sizes;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const Type& type = graph.type(graph.inputs()[i]);
+    if (!type.is_tensor() || !type.has_rank()) continue;
+    for (std::size_t axis = 0; axis < type.rank(); ++axis) {
+      const Dim& dim = (*type.shape)[axis];
+      if (dim.is_known()) continue;
+      const bool has_name = dim.is_symbol();
+      if (has_name && std::find(found.begin(), found.end(), dim) != found.end()) continue;
+      if (has_name) found.push_back(dim);
+      open.push_back({i, axis});
+      if (std::find(sizes.begin(), sizes.end(), dim) != sizes.end()) of_sizes.push_back({i, axis});
+    }
+  }
+  const bool all_told = std::all_of(sizes.begin(), sizes.end(), [&](const Dim& size) {
+    return std::find(found.begin(), found.end(), size) != found.end();
   });
+  summed_ = all_told ? of_sizes : open;
 }
 
-void OpenVinoExecutable::bind_inputs(RunContext& context, std::span<const Data> inputs) const {
-  auto& state = static_cast<Context&>(context);
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const Tensor& tensor = inputs[i].tensor();
-    const Port& port = inputs_[i];
-    if (port.bound > 0 && !fits(tensor, port.bound)) {
-      throw Error(ErrorCode::kUnsupported,
-                  "openvino: function '" + name_ + "': input '" + port.name + "' (" +
-                      std::string(to_string(port.dtype)) + ") holds a value beyond " +
-                      std::to_string(port.bound) +
-                      ", more than OpenVINO's CPU plugin, which computes in int32 and float32, "
-                      "keeps exact; run this part on another engine");
-    }
-    auto& bound = state.bound_inputs[i];
-    if (bound.is(tensor.raw(), tensor.dims())) continue;
-    state.request.set_input_tensor(i, over(port.type, tensor.dims(), tensor.raw()));
-    bound = {tensor.raw(), tensor.dims()};
+OpenVinoExecutable::Ones OpenVinoExecutable::ones_of(std::span<const Data> inputs) const {
+  Ones ones;
+  for (const Place& place : summed_) {
+    const Dims& dims = inputs[place.input].tensor().dims();
+    ones.push_back(place.axis < dims.size() && dims[place.axis] == 1);
   }
+  return ones;
+}
+
+ov::CompiledModel& OpenVinoExecutable::model_for(const Ones& ones) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = models_.find(ones);
+  return it != models_.end() ? it->second : models_.emplace(ones, make_()).first->second;
+}
+
+std::unique_ptr<RunContext> OpenVinoExecutable::create_context() const {
+  return std::make_unique<Context>();
+}
+
+void OpenVinoExecutable::check_bound(const Port& port, const Tensor& tensor) const {
+  if (port.bound == 0 || fits(tensor, port.bound)) return;
+  throw Error(ErrorCode::kUnsupported,
+              "openvino: function '" + name_ + "': input '" + port.name + "' (" +
+                  std::string(to_string(port.dtype)) + ") holds a value beyond " +
+                  std::to_string(port.bound) +
+                  ", more than OpenVINO's CPU plugin, which computes in int32 and float32, "
+                  "keeps exact; run this part on another engine");
 }
 
 ExecutableInfo OpenVinoExecutable::info() const {
@@ -261,9 +336,23 @@ void OpenVinoExecutable::run(const RunArgs& args) const {
   const RunData& data = data_of(args);
   const std::span<const Data> inputs = data.inputs;
   const std::span<Data> outputs = data.outputs;
-  auto& state = *static_cast<Context*>(context);
   try {
-    bind_inputs(state, inputs);
+    auto& requests = static_cast<Context*>(context)->requests;
+    const Ones ones = ones_of(inputs);
+    auto it = requests.find(ones);
+    if (it == requests.end()) {
+      it = requests.try_emplace(ones, model_for(ones), inputs_.size(), results_.size()).first;
+    }
+    BoundRequest& state = it->second;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const Tensor& tensor = inputs[i].tensor();
+      const Port& port = inputs_[i];
+      check_bound(port, tensor);
+      auto& bound = state.bound_inputs[i];
+      if (bound.is(tensor.raw(), tensor.dims())) continue;
+      state.request.set_input_tensor(i, over(port.type, tensor.dims(), tensor.raw()));
+      bound = {tensor.raw(), tensor.dims()};
+    }
     // Where each result goes: the first output that wants it, or memory aside where a given output
     // shares memory with an input, which must not change while the model reads it.
     std::vector<Tensor> targets(results_.size());
@@ -325,7 +414,7 @@ std::optional<std::string> OpenVinoExecutable::serialize() const {
   if (!exports_) return std::nullopt;
   return translated("openvino: function '" + name_ + "'", [&] {
     std::ostringstream stream(std::ios::binary);
-    model_.export_model(stream);
+    model_for(Ones(summed_.size(), false)).export_model(stream);
     return std::optional<std::string>(std::move(stream).str());
   });
 }

@@ -4,7 +4,10 @@
 // Thread-safety: run() may be called at once with distinct contexts.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <openvino/runtime/compiled_model.hpp>
 #include <string>
 #include <vector>
@@ -16,10 +19,11 @@ namespace xrt::openvino {
 
 class OpenVinoExecutable : public Executable {
  public:
-  // `function` gives names and dtypes; nothing of it is kept by reference. `blob` is the memory
-  // that the model was imported from, if it was.
-  OpenVinoExecutable(ov::CompiledModel model, const Function& function,
-                     const CompileOptions& options, Tensor blob = {});
+  // Compiles the model, or imports it; each time a new one.
+  using Make = std::function<ov::CompiledModel()>;
+
+  // `function` gives names and dtypes; nothing of it is kept by reference.
+  OpenVinoExecutable(Make make, const Function& function, const CompileOptions& options);
 
   ExecutableInfo info() const override;
   std::unique_ptr<RunContext> create_context() const override;
@@ -44,10 +48,24 @@ class OpenVinoExecutable : public Executable {
     Tensor constant;    // a constant itself
   };
 
-  void bind_inputs(RunContext& context, std::span<const Data> inputs) const;
+  // Which sizes are 1 of those that sums or extrema are taken over, and that a run tells.
+  using Ones = std::vector<bool>;
+  // A dimension of an input.
+  struct Place {
+    std::size_t input = 0, axis = 0;
+  };
 
-  Tensor blob_;  // outlives the model
-  mutable ov::CompiledModel model_;
+  void find_summed(const Graph& graph);
+  void check_bound(const Port& port, const Tensor& tensor) const;
+  Ones ones_of(std::span<const Data> inputs) const;
+  ov::CompiledModel& model_for(const Ones& ones) const;
+
+  Make make_;
+  mutable std::mutex mutex_;  // of models_
+  // The plugin compiles a sum over one element once and for all: a model that has met one such size
+  // computes others wrongly. So each model meets either ones or none.
+  mutable std::map<Ones, ov::CompiledModel> models_;
+  std::vector<Place> summed_;
   std::string name_;
   std::vector<Port> inputs_;
   std::vector<Port> results_;    // of the model

@@ -193,8 +193,13 @@ std::optional<std::string> compress(const Graph& graph, const Node& node) {
   return "its condition may have no elements, by whose number the CPU plugin divides";
 }
 
-std::optional<std::string> lstm(const Graph&, const Node& node) {
-  if (!node.input(7).valid()) return std::nullopt;
+std::optional<std::string> recurrence(const Graph&, const Node& node) {
+  if (need_int(node, "layout") == 0) return std::nullopt;
+  return "its ONNX frontend takes the batch for the steps where the batch comes first";
+}
+
+std::optional<std::string> lstm(const Graph& graph, const Node& node) {
+  if (!node.input(7).valid()) return recurrence(graph, node);
   return "its ONNX frontend ignores the peephole weights of an LSTM";
 }
 
@@ -261,17 +266,32 @@ std::optional<std::string> quantize_linear(const Graph& graph, const Node& node)
 // that.
 std::optional<std::string> scaled_constant(const Graph& graph, const Node& node, std::size_t at) {
   const bool is_constant = node.input(at).valid() && !is_computed(graph, node.input(at));
-  if (!is_constant || !is_computed(graph, node.input(at + 1))) return std::nullopt;
-  return "the CPU plugin multiplies a constant anew in every run where its scale is not constant";
+  const bool is_scaled =
+      is_computed(graph, node.input(at + 1)) || is_computed(graph, node.input(at + 2));
+  if (!is_constant || !is_scaled) return std::nullopt;
+  return "the CPU plugin multiplies a constant anew in every run where its scale or zero point is "
+         "not constant";
 }
 
 std::optional<std::string> dequantize_linear(const Graph& graph, const Node& node) {
   return scaled_constant(graph, node, 0);
 }
 
+// The operands are x, its scale and zero point, w, its scale and zero point, and those of the
+// result.
 std::optional<std::string> quantized_product(const Graph& graph, const Node& node) {
-  auto reason = scaled_constant(graph, node, 0);
-  return reason ? reason : scaled_constant(graph, node, 3);
+  for (const std::size_t i : {1, 2, 4, 5, 6, 7}) {
+    const ValueId id = node.input(i);
+    if (!id.valid()) continue;
+    if (is_computed(graph, id)) {
+      return "the CPU plugin multiplies a constant anew in every run where its scale or zero point "
+             "is not constant";
+    }
+    if (node.op == "QLinearConv" && graph.constant(id)->count() != 1) {
+      return "its ONNX frontend takes scales of output channels for those of input channels";
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> factors(const Graph&, const Node& node) {
@@ -502,6 +522,7 @@ constexpr Rule kRules[] = {
     {"DequantizeLinear", dequantize_linear},
     {"Div", divide},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
+    {"GRU", recurrence},
     {"GatherElements", gather_elements},
     {"HardSigmoid", factors},
     {"LSTM", lstm},
@@ -514,6 +535,7 @@ constexpr Rule kRules[] = {
     {"QLinearConv", quantized_product},
     {"QLinearMatMul", quantized_product},
     {"QuantizeLinear", quantize_linear},
+    {"RNN", recurrence},
     {"RandomNormal", random},
     {"RandomNormalLike", random},
     {"RandomUniform", random},
