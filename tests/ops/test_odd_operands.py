@@ -79,3 +79,39 @@ def test_dimensions_are_kept_where_the_flag_is_one(engine: str, op: str, keepdim
     found = load(model, engine)(x)
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("start", [-9, -5, -4, 0, 3, 9])
+@pytest.mark.parametrize("end", [-9, -5, -2, 2, 9])
+@pytest.mark.parametrize("step", [1, -1, -3])
+def test_slices_that_begin_before_the_first(engine: str, start: int, end: int, step: int) -> None:
+    """They begin at the first, backwards too, where NumPy has an empty slice."""
+    numbers = {"a": [start], "b": [end], "axes": [0], "steps": [step]}
+    model = make_model(
+        [helper.make_node("Slice", ["x", *numbers], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [4])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(value), name) for name, value in numbers.items()],
+        opset=13,
+    )
+    x = np.arange(4, dtype=np.float32)
+    expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(load(model, engine)(x), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["Erf", "Gelu"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_far_from_zero(engine: str, op: str, dtype: type) -> None:
+    """Erf is 1 there, to the last bit: Gelu multiplies what is missing by its operand."""
+    x = np.array([-1e30, -1e6, -30, -6.5, 6.5, 30, 1e6, 1e30], dtype)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    model = make_model(
+        [helper.make_node(op, ["x"], ["y"])],
+        [tensor("x", kind, [8])],
+        [tensor("y", kind, [8])],
+        opset=20,
+    )
+    expected = np.sign(x) if op == "Erf" else np.maximum(x, 0)
+    np.testing.assert_allclose(load(model, engine)(x), expected, rtol=1e-7, atol=1e-8)

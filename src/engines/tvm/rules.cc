@@ -196,6 +196,26 @@ Reason pad(const Question& q) {
   return std::nullopt;
 }
 
+// A slice backwards from before the first element begins there; TVM's is empty, as NumPy's is.
+Reason slice(const Question& q) {
+  if (auto reason = lists({1, 2, 3, 4})(q)) return reason;
+  if (!q.has_input(4)) return std::nullopt;
+  const auto entry = [&](std::size_t input, std::int64_t i) {
+    const Tensor& list = *q.graph.constant(q.node.input(input));
+    return list.dtype() == DType::kInt32 ? list.data<std::int32_t>()[i]
+                                         : list.data<std::int64_t>()[i];
+  };
+  const Dims dims = *q.input(0).static_dims();
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  for (std::int64_t i = 0; i < q.graph.constant(q.node.input(4))->count(); ++i) {
+    const std::int64_t axis = q.has_input(3) ? (entry(3, i) + rank) % rank : i;
+    if (entry(4, i) < 0 && entry(1, i) < -dims[static_cast<std::size_t>(axis)]) {
+      return "it goes back from before the first element";
+    }
+  }
+  return std::nullopt;
+}
+
 Reason reduction(const Question& q) {
   if (auto reason = constants({1})(q)) return reason;
   if (q.input(0).dtype == DType::kBool) return "it is written for numbers";
@@ -298,7 +318,7 @@ std::map<std::string, Condition, std::less<>> make_rules() {
   rules["Resize"] = plain_resize;
   rules["ScatterElements"] = always;
   rules["ScatterND"] = always;
-  rules["Slice"] = lists({1, 2, 3, 4});
+  rules["Slice"] = slice;
   rules["SpaceToDepth"] = without("mode");
   rules["Split"] = constants({1});
   rules["Squeeze"] = lists({1});

@@ -64,11 +64,8 @@ def test_a_pool_that_walks_over_much_padding_is_left_to_others() -> None:
         "AveragePool", ["x"], ["y"], kernel_shape=[256, 256], pads=[255] * 4, name="pool"
     )
     model = make_model([pool], [tensor("x", F, [1, 1, 512, 512])], [tensor("y", F, None)])
-    program = openxrt.load(
-        model, engine=["xla", "native"], check_results=False, cache_dir="", deadline_s=2
-    )
-    with pytest.raises(openxrt.ResourceError, match="'pool'"):
-        program.run({"x": np.ones((1, 1, 512, 512), np.float32)})
+    program = openxrt.load(model, engine=["xla", "native"], check_results=False, cache_dir="")
+    assert program(np.ones((1, 1, 512, 512), np.float32)).min() == 1
     (row_of_pool,) = program.explain()["nodes"]
     assert row_of_pool["engine"] == "native"
     assert "whole windows" in row_of_pool["refusals"]["xla"]

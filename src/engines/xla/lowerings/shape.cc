@@ -205,7 +205,9 @@ void lower_slice(NodeContext& c) {
       stride[at(axis)] = std::min(step, std::max<std::int64_t>(size, 1));
     } else {
       // Elements first, first + step, … above `end`: those positions in reverse.
-      const std::int64_t first = std::clamp<std::int64_t>(wrap(starts[i]), -1, size - 1);
+      // As the standard has it, not as NumPy: what is before the first begins at the first.
+      const std::int64_t first =
+          std::min(std::max<std::int64_t>(wrap(starts[i]), 0), size - 1);  // -1: there is none
       const std::int64_t end = std::clamp<std::int64_t>(wrap(ends[i]), -1, size - 1);
       const std::int64_t by = std::min(-(step + 1), size) + 1;
       const std::int64_t count = first > end ? (first - end - 1) / by + 1 : 0;

@@ -47,7 +47,8 @@ Created create_transpose(const KernelCreateContext& create) {
   });
 }
 
-// One end of a slice, clamped as NumPy does.
+// Clamped as the standard has it; for NumPy a slice backwards from before the first is empty, here
+// it begins at the first.
 struct Range {
   std::int64_t start, step, count;
 };
@@ -59,7 +60,7 @@ Range slice_range(std::int64_t start, std::int64_t end, std::int64_t step, std::
     return step > 0 ? std::clamp<std::int64_t>(i, 0, size)
                     : std::clamp<std::int64_t>(i, -1, size - 1);
   };
-  start = resolve(start);
+  start = step > 0 ? resolve(start) : std::min(std::max<std::int64_t>(resolve(start), 0), size - 1);
   // An end below -size means "before the first", also after adding size.
   end = step < 0 && end < -size ? -1 : resolve(end);
   const std::int64_t span = step > 0 ? end - start : start - end;
