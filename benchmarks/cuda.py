@@ -277,8 +277,11 @@ def measure_int8(batch: int, rows: Rows) -> None:
     x = torch.randn(batch, 3, 224, 224)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "int8.onnx"
-        torch.onnx.export(module, (x,), whole, input_names=["x"], dynamo=False)
-        few = [{"x": torch.randn(x.shape).numpy()} for _ in range(max(1, 8 // batch))]
+        axes = {"x": {0: "batch"}}
+        torch.onnx.export(
+            module, (x[:1],), whole, input_names=["x"], dynamic_axes=axes, dynamo=False
+        )
+        few = [{"x": torch.randn(1, 3, 224, 224).numpy()} for _ in range(8)]
         ours = {"engine": ["cuda", "native"], "device": "cuda"}
         quantize(whole, small, calibration=few, clipping="minmax", **ours)
         want = module(x[:4])
@@ -286,7 +289,8 @@ def measure_int8(batch: int, rows: Rows) -> None:
         programs = []
 
         def build() -> Run:
-            programs.append(openxrt.load(small, strict=True, **ours))
+            sizes = {"x": [batch, 3, 224, 224]}
+            programs.append(openxrt.load(small, strict=True, shapes=sizes, **ours))
             return lambda: programs[0].call_tensors([on_card], torch.Tensor)[0]
 
         got = rows.add("ResNet-50", batch, f"{OURS}, int8", build)()

@@ -77,6 +77,7 @@ class CudaExecutable final : public Executable {
   // Where direct inputs and results lie; null where steps are only timed.
   struct Border {
     std::vector<void*> inputs, results;
+    bool operator==(const Border&) const = default;
   };
   void* address(const View& view, void* arena, const Border* border = nullptr) const;
   void launch(const Step& step, const std::string& kernel, const Grid& grid,
@@ -87,6 +88,8 @@ class CudaExecutable final : public Executable {
   enum class Which : std::uint8_t { kOnce, kRecorded, kDirect };
   void queue_steps(Which which, void* arena, void* workspace, void* stream,
                    const Border* border = nullptr) const;
+  // Direct steps: one by one, or as the graph of a border that comes again.
+  void queue_direct(Context& own, const Border& border, void* stream) const;
   void check_input(std::size_t index, const TensorView& tensor) const;
 
   int device_;

@@ -58,6 +58,13 @@ class CudaExecutable::Context final : public RunContext {
   Event done;  // of the last run
   std::shared_ptr<void> arena;
   std::unique_ptr<Graph> graph;
+  // The latest borders, the last first, and the direct steps recorded over those that came again:
+  // in a training step the same tensors lie at the same places, turn after turn.
+  struct Recorded {
+    Border border;
+    std::unique_ptr<Graph> graph;
+  };
+  std::vector<Recorded> borders;
   void* last_stream = nullptr;
   bool was_used = false;
 };
@@ -79,6 +86,37 @@ void CudaExecutable::check_input(std::size_t index, const TensorView& tensor) co
                           index, to_string(tensor.dtype()), fmt::join(tensor.dims(), ","),
                           tensor.device().is_host() ? "cpu" : "cuda", tensor.device().ordinal,
                           to_string(wanted.dtype), fmt::join(wanted.dims, ","), device_));
+}
+
+void CudaExecutable::queue_direct(Context& own, const Border& border, void* stream) const {
+  constexpr std::ptrdiff_t kWorthRecording = 16;  // steps
+  constexpr std::size_t kMostBorders = 4;
+  void* const arena = own.arena.get();
+  void* const workspace = static_cast<std::byte*>(arena) + plan_.arena_bytes;
+  const auto queue = [&](void* where) {
+    queue_steps(Which::kDirect, arena, workspace, where, &border);
+  };
+  const auto steps = std::count_if(plan_.steps.begin(), plan_.steps.end(),
+                                   [](const Step& step) { return step.direct; });
+  if (!options_.graph || steps < kWorthRecording) return queue(stream);
+  std::vector<Context::Recorded>& all = own.borders;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Context::Recorded& known) {
+    return known.border == border;
+  });
+  if (found == all.end()) {
+    if (all.size() == kMostBorders) all.pop_back();
+    all.insert(all.begin(), {border, nullptr});
+    return queue(stream);
+  }
+  std::rotate(all.begin(), found, found + 1);
+  Context::Recorded& known = all.front();
+  if (known.graph == nullptr) {
+    // All code is loaded since its first run, which recording must not do.
+    own.done.synchronize();
+    known.graph =
+        std::make_unique<Graph>(device_, own.stream.get(), [&] { queue(own.stream.get()); });
+  }
+  known.graph->launch(stream);
 }
 
 void CudaExecutable::run(const RunArgs& args) const {
@@ -147,7 +185,7 @@ void CudaExecutable::run(const RunArgs& args) const {
       results[i] = memory[i].get();
     }
   }
-  if (has_direct) queue_steps(Which::kDirect, arena, workspace, stream, &border);
+  if (has_direct) queue_direct(own, border, stream);
   bool keeps_memory = false;
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
     const View& output = plan_.outputs[i];

@@ -161,6 +161,34 @@ def test_large_tensors_are_used_where_they_lie(on_device: bool, tmp_path: Path) 
         w = wanted["v"]
 
 
+def test_steps_over_places_that_come_again_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the turns of a training loop; tensors at other places are used all the same."""
+    calls = tmp_path / "calls"
+    monkeypatch.setenv("XRT_STANDIN_LOG", str(calls))
+    count, size = 16, 512  # as many MiB cross the border as there are steps
+    nodes = [
+        node("MatMul", f"{f'v{i}' if i else 'x'} w{i}", f"v{i + 1}" if i + 1 < count else "y")
+        for i in range(count)
+    ]
+    inputs = {f"w{i}": (FLOAT, (size, size)) for i in range(count)}
+    program = load(model(nodes, {"x": (FLOAT, (2, size))} | inputs, ["y"]), tmp_path)
+    copy = load(model([node("Identity", "x", "y")], {"x": (FLOAT, (size, size))}, ["y"]), tmp_path)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        x = rng.standard_normal((2, size), np.float32)
+        weights = [rng.standard_normal((size, size), np.float32) / 22 for _ in range(count)]
+        lying = {f"w{i}": copy.run({"x": w}, device="cuda")["y"] for i, w in enumerate(weights)}
+        lying["x"] = given_like(x, tmp_path)
+        want = np.linalg.multi_dot([x, *weights])
+        for _ in range(6):
+            given = program.run(lying, device="cuda")["y"]
+            np.testing.assert_allclose(given.numpy(), want, rtol=1e-3, atol=1e-4)
+    if STANDIN:
+        assert f"graph {count}" in calls.read_text()
+
+
 def given_like(x: np.ndarray, tmp_path: Path) -> openxrt.DeviceArray:
     """The same values in the device's memory."""
     copied = load(model([node("Identity", "x", "y")], {"x": (FLOAT, x.shape)}, ["y"]), tmp_path)
