@@ -14,6 +14,7 @@ NCCL. Rates are pictures a second: medians of runs that are waited for.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -28,7 +29,7 @@ import openxrt
 import openxrt.torch as xt
 import torch
 import torch.distributed as dist
-from cuda import made_by, write
+from cuda import FOLDER, made_by, write
 from torch import multiprocessing, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
@@ -139,15 +140,13 @@ def training(cards: int, way: str) -> float:
         return results.get()
 
 
-def page(facts: dict[str, Any]) -> list[str]:
-    """Rates, as a page."""
+def table(facts: dict[str, Any]) -> list[str]:
+    """Rates of one host."""
     counts = facts["cards"]
     lines = [
-        "# Several cards",
         "",
-        f"Made by `{facts['command']}` on {counts[-1]} {facts['device']} of one host: PyTorch "
-        f"{facts['pytorch']}. ResNet-50, {PICTURES} pictures a card in float16, training steps of "
-        f"{STEP_PICTURES} a card in bfloat16. Pictures a second, and their ratio to one card's.",
+        f"`{facts['commands'][0]}` on {counts[-1]} {facts['device']} of one host, PyTorch "
+        f"{facts['pytorch']}:",
         "",
         "| what | " + " | ".join(f"{n} card{'s' if n > 1 else ''}" for n in counts) + " | ratio |",
         "| --- |" + " --- |" * (len(counts) + 1),
@@ -159,6 +158,25 @@ def page(facts: dict[str, Any]) -> list[str]:
         ratios = ", ".join(f"{r / rates[0]:.2f}" for r in rates[1:])
         lines.append(f"| {what} | {told} | {ratios} |")
     return lines
+
+
+def page(hosts: list[dict[str, Any]]) -> list[str]:
+    """Rates of hosts with different numbers of cards."""
+    return [
+        "# Several cards",
+        "",
+        f"ResNet-50, {PICTURES} pictures a card in float16, training steps of {STEP_PICTURES} a card "
+        "in bfloat16. Pictures a second, and their ratio to one card's.",
+        *[line for facts in hosts for line in table(facts)],
+    ]
+
+
+def keep(facts: dict[str, Any]) -> None:
+    """In place of what is known of as many cards."""
+    known = json.loads((FOLDER / "cards.json").read_text(encoding="utf-8"))["hosts"]
+    hosts = [host for host in known if host["cards"] != facts["cards"]]
+    hosts = sorted([*hosts, facts], key=lambda host: host["cards"][-1])
+    write("cards", {"hosts": hosts}, page(hosts))
 
 
 def main() -> None:
@@ -177,7 +195,7 @@ def main() -> None:
         print(f"{what}: {found:.0f} pictures a second", flush=True)
         facts = {**made_by(), "cards": counts, "rates": rates}
         if arguments.write:
-            write("cards", facts, page(facts))
+            keep(facts)
 
     with tempfile.TemporaryDirectory() as folder:
         path = export(Path(folder))
