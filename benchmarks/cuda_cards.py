@@ -165,8 +165,8 @@ def page(hosts: list[dict[str, Any]]) -> list[str]:
     return [
         "# Several cards",
         "",
-        f"ResNet-50, {PICTURES} pictures a card in float16, training steps of {STEP_PICTURES} a card "
-        "in bfloat16. Pictures a second, and their ratio to one card's.",
+        f"ResNet-50, {PICTURES} pictures a card in float16, training steps of {STEP_PICTURES} a "
+        "card in bfloat16. Pictures a second, and their ratio to one card's.",
         *[line for facts in hosts for line in table(facts)],
     ]
 
