@@ -34,8 +34,8 @@
  * program and of one request, except those that free it. Options, values and statuses are read by
  * many threads at once, or changed by one. A value's elements are not guarded.
  *
- * Texts are UTF-8 and end with a zero byte. Names that come from a model are its bytes, which need
- * not be UTF-8; in JSON such bytes are replaced by U+FFFD.
+ * Texts are UTF-8 and end with a zero byte. In names that come from an ONNX model, a byte that is
+ * not part of UTF-8 is written as \xNN; in JSON other such bytes are replaced by U+FFFD.
  *
  * Growth. A structure begins with its size, which the caller sets to sizeof. Later versions add
  * members at the end, functions and codes; a caller handles codes that it does not know as

@@ -56,16 +56,21 @@ void add_windows(const Graph& graph, const Node& node, const OpFacts& facts, Nod
 // A window may be larger than the image; of LpPool each element is raised to a power.
 void add_pool(const Graph& graph, const Node& node, NodeWork& work) {
   constexpr double kPower = 16;
+  constexpr double kLarge = 1 << 10;  // from here windows are pooled by axes (ops/wide_window.h)
   const Type* image = type_of(graph, node.inputs, 0);
   const Type* result = type_of(graph, node.outputs, 0);
   if (image == nullptr || result == nullptr) return;
-  double window = node.op == "LpPool" ? kPower : 1;
+  double window = 1;
+  double lines = 0;
   const std::vector<std::int64_t> kernel = node.attr_ints("kernel_shape");
   for (std::size_t i = 0; i < kernel.size(); ++i) {
-    window *=
+    const double size =
         std::min(static_cast<double>(kernel[i]), dim(*image, static_cast<std::int64_t>(i) + 2));
+    window *= size;
+    lines += size;
   }
-  work.operations = elements(*result) * window;
+  const double each = node.op == "LpPool" ? kPower : 1;
+  work.operations = elements(*result) * (window > kLarge ? lines : window) * each;
 }
 
 void add_product(const Graph& graph, const Node& node, NodeWork& work) {

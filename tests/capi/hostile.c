@@ -376,9 +376,9 @@ static void names_that_are_no_utf8(void) {
   xrt_port port = {0};
   port.size = sizeof port;
   CHECK(xrt_program_input(program, 0, &port, NULL) == XRT_OK);
-  CHECK(strcmp(port.name, "x\xFF") == 0);
+  CHECK(strcmp(port.name, "x\\xff") == 0);
   CHECK(xrt_program_explain_json(program, &json, NULL) == XRT_OK);
-  CHECK(strstr(json, "x\xEF\xBF\xBD") != NULL && strchr(json, '\xFF') == NULL);
+  CHECK(strstr(json, "x\\\\xff") != NULL && strchr(json, '\xFF') == NULL);
   xrt_text_free(json);
   xrt_program_free(program);
 }

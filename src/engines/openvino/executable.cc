@@ -39,10 +39,9 @@ struct BoundRequest {
   std::vector<Binding> bound_inputs, bound_outputs;
 };
 
-// By which sizes are 1.
 class Context : public RunContext {
  public:
-  std::map<std::vector<bool>, BoundRequest> requests;
+  std::map<std::vector<int>, BoundRequest> requests;  // as OpenVinoExecutable has models
 };
 
 // Memory for ov::Tensors without elements, which may not point to nothing.
@@ -141,29 +140,32 @@ bool has_open_sizes(const Graph& graph) {
          });
 }
 
-// Open sizes that a node takes sums or extrema over.
+// Whether the value is a product of matrices, or one times a number: scores of an attention without
+// a mask.
+bool is_scaled_product(const Graph& graph, ValueId id) {
+  while (id.valid() && graph.value(id).origin == Origin::kNode) {
+    const Node& node = graph.node(graph.value(id).producer);
+    if (!node.domain.empty()) return false;
+    if (node.op == "MatMul") return true;
+    if (node.op != "Mul" && node.op != "Div") return false;
+    const auto is_number = [&](std::size_t i) {
+      const Tensor* constant = graph.constant(node.inputs[i]);
+      return constant != nullptr && constant->count() == 1;
+    };
+    if (!is_number(0) && !is_number(1)) return false;
+    id = node.inputs[is_number(0) ? 1 : 0];
+  }
+  return false;
+}
+
+// Open sizes that a node takes sums or extrema of such scores over.
 void add_summed_sizes(const Graph& graph, const Node& node, std::vector<Dim>& sizes) {
-  const bool has_axis = node.op == "Softmax" || node.op == "LogSoftmax";
-  if (!node.domain.empty() || (!has_axis && !node.op.starts_with("Reduce"))) return;
+  const bool is_softmax = node.op == "Softmax" || node.op == "LogSoftmax";
+  if (!node.domain.empty() || (!is_softmax && !node.op.starts_with("Reduce"))) return;
   const Type& type = graph.type(node.input(0));
-  if (!type.has_rank()) {
-    sizes.emplace_back();
-    return;
-  }
-  const auto rank = static_cast<std::int64_t>(type.rank());
-  std::vector<std::int64_t> axes;  // none: all
-  if (has_axis) {
-    axes = {need_int(node, "axis")};
-  } else if (const Tensor* given = node.input(1).valid() ? graph.constant(node.input(1)) : nullptr;
-             given != nullptr && given->dtype() == DType::kInt64) {
-    axes.assign(given->data<std::int64_t>(), given->data<std::int64_t>() + given->count());
-  }
-  for (std::int64_t i = 0; i < rank; ++i) {
-    const bool is_summed = axes.empty() || std::any_of(axes.begin(), axes.end(), [&](auto axis) {
-                             return axis == i || axis + rank == i;
-                           });
-    const Dim& dim = (*type.shape)[static_cast<std::size_t>(i)];
-    if (is_summed && !dim.is_known()) sizes.push_back(dim);
+  if (!is_scaled_product(graph, node.input(0)) || !type.has_rank()) return;
+  for (const Dim& dim : *type.shape) {
+    if (!dim.is_known() && (!is_softmax || &dim == &type.shape->back())) sizes.push_back(dim);
   }
 }
 
@@ -218,7 +220,7 @@ OpenVinoExecutable::OpenVinoExecutable(Make make, const Function& function,
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";
   find_summed(graph);
-  const ov::CompiledModel& model = model_for(Ones(summed_.size(), false));
+  const ov::CompiledModel& model = model_for(Counts(summed_.size(), kSeveral));
   if (model.inputs().size() != graph.inputs().size() || model.outputs().size() != computed.size()) {
     throw Error(ErrorCode::kEngine, place + ": the compiled model has " +
                                         std::to_string(model.inputs().size()) + " inputs and " +
@@ -268,6 +270,7 @@ OpenVinoExecutable::OpenVinoExecutable(Make make, const Function& function,
 
 // Sizes that inputs do not tell by themselves follow from these: then all open ones are looked at.
 void OpenVinoExecutable::find_summed(const Graph& graph) {
+  constexpr std::size_t kMostTold = 4;  // each way in which some are few costs a model
   const std::vector<Dim> sizes = summed_sizes(graph);
   if (sizes.empty()) return;
   std::vector<Dim> found;
@@ -289,21 +292,23 @@ void OpenVinoExecutable::find_summed(const Graph& graph) {
     return std::find(found.begin(), found.end(), size) != found.end();
   });
   summed_ = all_told ? of_sizes : open;
+  if (summed_.size() > kMostTold) summed_.resize(kMostTold);
 }
 
-OpenVinoExecutable::Ones OpenVinoExecutable::ones_of(std::span<const Data> inputs) const {
-  Ones ones;
+OpenVinoExecutable::Counts OpenVinoExecutable::counts_of(std::span<const Data> inputs) const {
+  Counts counts;
   for (const Place& place : summed_) {
     const Dims& dims = inputs[place.input].tensor().dims();
-    ones.push_back(place.axis < dims.size() && dims[place.axis] == 1);
+    const std::int64_t size = place.axis < dims.size() ? dims[place.axis] : kSeveral;
+    counts.push_back(static_cast<int>(std::min<std::int64_t>(size, kSeveral)));
   }
-  return ones;
+  return counts;
 }
 
-ov::CompiledModel& OpenVinoExecutable::model_for(const Ones& ones) const {
+ov::CompiledModel& OpenVinoExecutable::model_for(const Counts& counts) const {
   const std::lock_guard lock(mutex_);
-  const auto it = models_.find(ones);
-  return it != models_.end() ? it->second : models_.emplace(ones, make_()).first->second;
+  const auto it = models_.find(counts);
+  return it != models_.end() ? it->second : models_.emplace(counts, make_()).first->second;
 }
 
 std::unique_ptr<RunContext> OpenVinoExecutable::create_context() const {
@@ -338,10 +343,10 @@ void OpenVinoExecutable::run(const RunArgs& args) const {
   const std::span<Data> outputs = data.outputs;
   try {
     auto& requests = static_cast<Context*>(context)->requests;
-    const Ones ones = ones_of(inputs);
-    auto it = requests.find(ones);
+    const Counts counts = counts_of(inputs);
+    auto it = requests.find(counts);
     if (it == requests.end()) {
-      it = requests.try_emplace(ones, model_for(ones), inputs_.size(), results_.size()).first;
+      it = requests.try_emplace(counts, model_for(counts), inputs_.size(), results_.size()).first;
     }
     BoundRequest& state = it->second;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -414,7 +419,7 @@ std::optional<std::string> OpenVinoExecutable::serialize() const {
   if (!exports_) return std::nullopt;
   return translated("openvino: function '" + name_ + "'", [&] {
     std::ostringstream stream(std::ios::binary);
-    model_for(Ones(summed_.size(), false)).export_model(stream);
+    model_for(Counts(summed_.size(), kSeveral)).export_model(stream);
     return std::optional<std::string>(std::move(stream).str());
   });
 }

@@ -48,8 +48,9 @@ class OpenVinoExecutable : public Executable {
     Tensor constant;    // a constant itself
   };
 
-  // Which sizes are 1 of those that sums or extrema are taken over, and that a run tells.
-  using Ones = std::vector<bool>;
+  // Of each place of summed_ 0, 1 or kSeveral elements.
+  using Counts = std::vector<int>;
+  static constexpr int kSeveral = 2;
   // A dimension of an input.
   struct Place {
     std::size_t input = 0, axis = 0;
@@ -57,15 +58,15 @@ class OpenVinoExecutable : public Executable {
 
   void find_summed(const Graph& graph);
   void check_bound(const Port& port, const Tensor& tensor) const;
-  Ones ones_of(std::span<const Data> inputs) const;
-  ov::CompiledModel& model_for(const Ones& ones) const;
+  Counts counts_of(std::span<const Data> inputs) const;
+  ov::CompiledModel& model_for(const Counts& counts) const;
 
   Make make_;
   mutable std::mutex mutex_;  // of models_
-  // The plugin compiles a sum over one element once and for all: a model that has met one such size
-  // computes others wrongly. So each model meets either ones or none.
-  mutable std::map<Ones, ov::CompiledModel> models_;
-  std::vector<Place> summed_;
+  // The plugin compiles the sums of an attention over one key once and for all: a model that has
+  // met one computes those over many wrongly. So each model meets either one or several.
+  mutable std::map<Counts, ov::CompiledModel> models_;
+  std::vector<Place> summed_;  // the sizes that such sums are over, or follow from
   std::string name_;
   std::vector<Port> inputs_;
   std::vector<Port> results_;    // of the model
