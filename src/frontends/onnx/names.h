@@ -2,7 +2,7 @@
 // Names of a file that are no UTF-8: some exporters write them as their system encodes text.
 #pragma once
 
-#include <onnx/onnx_pb.h>
+#include "onnx/proto.h"
 
 namespace xrt {
 
