@@ -73,33 +73,12 @@ ValueChecks::Judge judge_for(const Engine& engine, const ProgramOptions& options
   return judges ? ValueChecks::Judge::kEngine : ValueChecks::Judge::kHere;
 }
 
-// Throws kResource where a value whose size is known is larger than all that a run may take.
-// Engines that fuse nodes may not make every value; but such a one is a mistake or an attack,
-// whoever would compute it.
-void check_sizes(const Graph& graph, std::size_t most_bytes) {
-  for (const NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    for (const ValueId v : node.outputs) {
-      if (!v.valid() || !can_preallocate(graph.type(v))) continue;
-      const Type& type = graph.type(v);
-      const std::size_t bytes = byte_count(type.dtype, *type.static_dims());
-      if (bytes <= most_bytes) continue;
-      throw Error(ErrorCode::kResource,
-                  fmt::format("node '{}' ({}) makes {} of {} bytes; a run may take {} "
-                              "(max_memory_bytes)",
-                              node.name, node.qualified_op(), to_string(type), bytes, most_bytes));
-    }
-  }
-}
-
 }  // namespace
 
 Executor::~Executor() = default;
 
 std::shared_ptr<Executor> Executor::build(Survey& survey, const Decision& decision,
                                           const std::string& scope, Plan* kept) {
-  // Before engines are asked about nodes: some compute those of constants meanwhile.
-  check_sizes(survey.graph(), memory_bound(survey.options().max_memory_bytes));
   for (;;) {
     Plan made = make_plan(survey, decision);
     try {

@@ -309,7 +309,8 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
       !draft.domain.empty() && onnx::OpSchemaRegistry::Schema(draft.op, draft.domain) == nullptr;
   if (readable && is_foreign) ++foreign_[draft.domain + "." + draft.op];
   // Inference and ONNX Runtime keep dimensions where this is 1, engines where it is not 0.
-  if (const auto keep = draft.attributes.find("keepdims"); keep != draft.attributes.end()) {
+  const auto keep = draft.attributes.find("keepdims");
+  if (draft.domain.empty() && keep != draft.attributes.end()) {
     if (const auto* flag = std::get_if<std::int64_t>(&keep->second)) {
       keep->second = std::int64_t{*flag == 1};
     }

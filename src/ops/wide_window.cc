@@ -53,11 +53,10 @@ bool is_oversized_window(const Node& node) {
 }
 
 bool is_long_pool(const Node& node, const Type& result) {
-  constexpr double kUsual = 1 << 10;
   constexpr double kSecond = 1e9;  // elements that a library walks over in about a second
   const double window = window_elements(node);
   if (is_oversized_window(node)) return true;
-  if (window <= kUsual) return false;
+  if (window <= kLargePool) return false;
   if (!result.is_static()) return true;
   return window * static_cast<double>(element_count(*result.static_dims())) > kSecond;
 }

@@ -27,7 +27,11 @@ XRT_API bool has_wide_window(const Node& node, const Dims& w);
 // of it, also where nearly all is padding, would not come to an end.
 XRT_API bool is_oversized_window(const Node& node);
 
-// Whether a library, which does not look at the clock, may pool for more than seconds.
+// Elements of a window from which pools go by axes, where they take long enough to matter.
+inline constexpr std::int64_t kLargePool = 1 << 10;
+
+// Whether a library, which does not look at the clock, may pool for more than about a second. The
+// engine onnxruntime has the same rule (python/openxrt/engines/_onnxruntime_rules.py).
 XRT_API bool is_long_pool(const Node& node, const Type& result);
 
 }  // namespace xrt

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/op_facts.h"
+#include "ops/wide_window.h"
 
 namespace xrt {
 namespace {
@@ -56,7 +57,6 @@ void add_windows(const Graph& graph, const Node& node, const OpFacts& facts, Nod
 // A window may be larger than the image; of LpPool each element is raised to a power.
 void add_pool(const Graph& graph, const Node& node, NodeWork& work) {
   constexpr double kPower = 16;
-  constexpr double kLarge = 1 << 10;  // from here windows are pooled by axes (ops/wide_window.h)
   const Type* image = type_of(graph, node.inputs, 0);
   const Type* result = type_of(graph, node.outputs, 0);
   if (image == nullptr || result == nullptr) return;
@@ -70,7 +70,7 @@ void add_pool(const Graph& graph, const Node& node, NodeWork& work) {
     lines += size;
   }
   const double each = node.op == "LpPool" ? kPower : 1;
-  work.operations = elements(*result) * (window > kLarge ? lines : window) * each;
+  work.operations = elements(*result) * (window > kLargePool ? lines : window) * each;
 }
 
 void add_product(const Graph& graph, const Node& node, NodeWork& work) {

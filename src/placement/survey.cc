@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "engine/host.h"
 #include "ir/updates.h"
 #include "ops/deciding_operands.h"
@@ -272,6 +273,28 @@ bool Survey::refuse(const std::string& engine, const std::vector<std::string>& n
                      (nodes.size() == 1 ? " node goes" : " nodes go") + " to the next engine");
   }
   return changed;
+}
+
+void check_sizes(const Graph& graph, std::size_t most_bytes) {
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    for (const ValueId v : node.outputs) {
+      if (!v.valid() || !graph.type(v).is_static()) continue;
+      const Type& type = graph.type(v);
+      if (type.dtype == DType::kString || type.dtype == DType::kUndefined) continue;
+      const std::size_t bytes = byte_count(type.dtype, *type.static_dims());
+      if (bytes <= most_bytes) continue;
+      throw Error(ErrorCode::kResource,
+                  fmt::format("node '{}' ({}) makes {} of {} bytes; a run may take {} "
+                              "(max_memory_bytes)",
+                              node.name, node.qualified_op(), to_string(type), bytes, most_bytes));
+    }
+  }
+}
+
+Survey::Survey(const Graph& graph, const ProgramOptions& options)
+    : graph_(graph), options_(options) {
+  check_sizes(graph, memory_bound(options.max_memory_bytes));
 }
 
 const Survey::Entry& Survey::of(const std::string& name) {

@@ -269,7 +269,7 @@ def triangles() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("model", "name"), [(pool(1400, 1500), "wide"), (triangles(), "sums")], ids=["pool", "einsum"]
+    ("model", "name"), [(pool(1800, 1900), "wide"), (triangles(), "sums")], ids=["pool", "einsum"]
 )
 def test_a_long_kernel_ends_at_its_time_on_one_thread(model: bytes, name: str) -> None:
     program = openxrt.load(model, engine="native", num_threads=1)

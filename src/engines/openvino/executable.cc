@@ -16,33 +16,10 @@
 #include "engines/openvino/library.h"
 #include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
-#include "ir/attributes.h"
 #include "ops/op_facts.h"
 
 namespace xrt::openvino {
 namespace {
-
-// One request, and what it is bound to: binding again costs more than a small run.
-struct BoundRequest {
-  BoundRequest(ov::CompiledModel& model, std::size_t inputs, std::size_t outputs)
-      : request(model.create_infer_request()), bound_inputs(inputs), bound_outputs(outputs) {}
-
-  struct Binding {
-    const void* data = nullptr;
-    Dims dims;
-    bool is(const void* other, const Dims& other_dims) const {
-      return data == other && dims == other_dims;
-    }
-  };
-
-  ov::InferRequest request;
-  std::vector<Binding> bound_inputs, bound_outputs;
-};
-
-class Context : public RunContext {
- public:
-  std::map<std::vector<int>, BoundRequest> requests;  // as OpenVinoExecutable has models
-};
 
 // Memory for ov::Tensors without elements, which may not point to nothing.
 alignas(64) std::byte no_data[64];
@@ -206,6 +183,28 @@ void deliver(const Tensor& tensor, Data& output) {
 
 }  // namespace
 
+// One request, and what it is bound to: binding again costs more than a small run.
+struct OpenVinoExecutable::Request {
+  Request(ov::CompiledModel& model, std::size_t inputs, std::size_t outputs)
+      : infer(model.create_infer_request()), bound_inputs(inputs), bound_outputs(outputs) {}
+
+  struct Binding {
+    const void* data = nullptr;
+    Dims dims;
+    bool is(const void* other, const Dims& other_dims) const {
+      return data == other && dims == other_dims;
+    }
+  };
+
+  ov::InferRequest infer;
+  std::vector<Binding> bound_inputs, bound_outputs;
+};
+
+class OpenVinoExecutable::Context final : public RunContext {
+ public:
+  std::map<Counts, Request> requests;  // of models_
+};
+
 OpenVinoExecutable::OpenVinoExecutable(Make make, const Function& function,
                                        const CompileOptions& options)
     : make_(std::move(make)),
@@ -220,7 +219,7 @@ OpenVinoExecutable::OpenVinoExecutable(Make make, const Function& function,
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";
   find_summed(graph);
-  const ov::CompiledModel& model = model_for(Counts(summed_.size(), kSeveral));
+  const ov::CompiledModel model = model_for(usual_counts());
   if (model.inputs().size() != graph.inputs().size() || model.outputs().size() != computed.size()) {
     throw Error(ErrorCode::kEngine, place + ": the compiled model has " +
                                         std::to_string(model.inputs().size()) + " inputs and " +
@@ -270,7 +269,6 @@ OpenVinoExecutable::OpenVinoExecutable(Make make, const Function& function,
 
 // Sizes that inputs do not tell by themselves follow from these: then all open ones are looked at.
 void OpenVinoExecutable::find_summed(const Graph& graph) {
-  constexpr std::size_t kMostTold = 4;  // each way in which some are few costs a model
   const std::vector<Dim> sizes = summed_sizes(graph);
   if (sizes.empty()) return;
   std::vector<Dim> found;
@@ -292,7 +290,6 @@ void OpenVinoExecutable::find_summed(const Graph& graph) {
     return std::find(found.begin(), found.end(), size) != found.end();
   });
   summed_ = all_told ? of_sizes : open;
-  if (summed_.size() > kMostTold) summed_.resize(kMostTold);
 }
 
 OpenVinoExecutable::Counts OpenVinoExecutable::counts_of(std::span<const Data> inputs) const {
@@ -305,14 +302,29 @@ OpenVinoExecutable::Counts OpenVinoExecutable::counts_of(std::span<const Data> i
   return counts;
 }
 
-ov::CompiledModel& OpenVinoExecutable::model_for(const Counts& counts) const {
+ov::CompiledModel OpenVinoExecutable::model_for(const Counts& counts) const {
   const std::lock_guard lock(mutex_);
   const auto it = models_.find(counts);
-  return it != models_.end() ? it->second : models_.emplace(counts, make_()).first->second;
+  if (it != models_.end()) return it->second;
+  if (models_.size() == kMostModels) models_.clear();  // who runs one keeps it
+  return models_.emplace(counts, make_()).first->second;
+}
+
+OpenVinoExecutable::Request& OpenVinoExecutable::request_for(Context& context,
+                                                             const Counts& counts) const {
+  const auto it = context.requests.find(counts);
+  if (it != context.requests.end()) return it->second;
+  if (context.requests.size() == kMostModels) context.requests.clear();
+  ov::CompiledModel model = model_for(counts);
+  return context.requests.try_emplace(counts, model, inputs_.size(), results_.size()).first->second;
 }
 
 std::unique_ptr<RunContext> OpenVinoExecutable::create_context() const {
-  return std::make_unique<Context>();
+  return translated("openvino: function '" + name_ + "'", [&] {
+    auto context = std::make_unique<Context>();
+    request_for(*context, usual_counts());
+    return context;
+  });
 }
 
 void OpenVinoExecutable::check_bound(const Port& port, const Tensor& tensor) const {
@@ -342,20 +354,14 @@ void OpenVinoExecutable::run(const RunArgs& args) const {
   const std::span<const Data> inputs = data.inputs;
   const std::span<Data> outputs = data.outputs;
   try {
-    auto& requests = static_cast<Context*>(context)->requests;
-    const Counts counts = counts_of(inputs);
-    auto it = requests.find(counts);
-    if (it == requests.end()) {
-      it = requests.try_emplace(counts, model_for(counts), inputs_.size(), results_.size()).first;
-    }
-    BoundRequest& state = it->second;
+    Request& state = request_for(*static_cast<Context*>(context), counts_of(inputs));
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const Tensor& tensor = inputs[i].tensor();
       const Port& port = inputs_[i];
       check_bound(port, tensor);
       auto& bound = state.bound_inputs[i];
       if (bound.is(tensor.raw(), tensor.dims())) continue;
-      state.request.set_input_tensor(i, over(port.type, tensor.dims(), tensor.raw()));
+      state.infer.set_input_tensor(i, over(port.type, tensor.dims(), tensor.raw()));
       bound = {tensor.raw(), tensor.dims()};
     }
     // Where each result goes: the first output that wants it, or memory aside where a given output
@@ -377,14 +383,14 @@ void OpenVinoExecutable::run(const RunArgs& args) const {
       }
       auto& bound = state.bound_outputs[r];
       if (bound.is(targets[r].raw(), targets[r].dims())) continue;
-      state.request.set_output_tensor(r, over(port.type, port.dims, targets[r].raw()));
+      state.infer.set_output_tensor(r, over(port.type, port.dims, targets[r].raw()));
       bound = {targets[r].raw(), targets[r].dims()};
     }
     if (waits_) {
-      state.request.start_async();
-      state.request.wait();
+      state.infer.start_async();
+      state.infer.wait();
     } else {
-      state.request.infer();
+      state.infer.infer();
     }
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const Source& source = sources_[i];
@@ -395,7 +401,7 @@ void OpenVinoExecutable::run(const RunArgs& args) const {
       } else {
         const auto r = static_cast<std::size_t>(source.computed);
         if (!targets[r].defined()) {
-          const ov::Tensor result = state.request.get_output_tensor(r);
+          const ov::Tensor result = state.infer.get_output_tensor(r);
           // The request will write to its memory again: what is given away is a copy.
           targets[r] = Tensor::allocate(results_[r].dtype, to_dims(result.get_shape()));
           if (targets[r].bytes() > 0) {
@@ -419,7 +425,7 @@ std::optional<std::string> OpenVinoExecutable::serialize() const {
   if (!exports_) return std::nullopt;
   return translated("openvino: function '" + name_ + "'", [&] {
     std::ostringstream stream(std::ios::binary);
-    model_for(Counts(summed_.size(), kSeveral)).export_model(stream);
+    model_for(usual_counts()).export_model(stream);
     return std::optional<std::string>(std::move(stream).str());
   });
 }

@@ -48,9 +48,13 @@ class OpenVinoExecutable : public Executable {
     Tensor constant;    // a constant itself
   };
 
+  struct Request;
+  class Context;
+
   // Of each place of summed_ 0, 1 or kSeveral elements.
   using Counts = std::vector<int>;
   static constexpr int kSeveral = 2;
+  static constexpr std::size_t kMostModels = 8;  // what comes in more ways is compiled again
   // A dimension of an input.
   struct Place {
     std::size_t input = 0, axis = 0;
@@ -59,7 +63,9 @@ class OpenVinoExecutable : public Executable {
   void find_summed(const Graph& graph);
   void check_bound(const Port& port, const Tensor& tensor) const;
   Counts counts_of(std::span<const Data> inputs) const;
-  ov::CompiledModel& model_for(const Counts& counts) const;
+  Counts usual_counts() const { return Counts(summed_.size(), kSeveral); }
+  ov::CompiledModel model_for(const Counts& counts) const;
+  Request& request_for(Context& context, const Counts& counts) const;
 
   Make make_;
   mutable std::mutex mutex_;  // of models_

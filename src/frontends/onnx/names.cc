@@ -39,7 +39,7 @@ std::string with_escapes(std::string_view name) {
   return text;
 }
 
-// Most names are ASCII: then `text` is told apart at once.
+// Nearly all names are ASCII, in which there is nothing to look for.
 bool may_need_escapes(const std::string& name) {
   return std::any_of(name.begin(), name.end(), [](char c) { return (c & 0x80) != 0; });
 }

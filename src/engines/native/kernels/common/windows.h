@@ -24,28 +24,48 @@ inline std::int64_t most_inside(const Window& w, const Dims& image) {
   return count;
 }
 
+// Elements of a window, by their number in it: from lo up to and without hi.
+struct Span {
+  std::int64_t lo = 0, hi = 0;
+  std::int64_t size() const { return std::max<std::int64_t>(hi - lo, 0); }
+};
+
+// Those of axis `a` that lie in the image where the window is at output position `at`.
+inline Span inside(const Window& w, const Dims& image, std::size_t a, std::int64_t at) {
+  const std::int64_t start = at * w.strides[a] - w.pads_begin[a];
+  return {steps_below(start, w.dilations[a], 0, w.kernel[a]),
+          steps_below(start, w.dilations[a], image[a], w.kernel[a])};
+}
+
+// How many of axis `a` lie in the image or its padding.
+inline std::int64_t inside_padding(const Window& w, const Dims& image, std::size_t a,
+                                   std::int64_t at) {
+  const std::int64_t start = at * w.strides[a] - w.pads_begin[a];
+  return steps_below(start, w.dilations[a], image[a] + w.pads_end[a], w.kernel[a]);
+}
+
 // Where one window lies: per axis the place of its first element, and which of its elements, by
 // their number, are inside the image: from `first` up to and without `past`.
 struct WindowPlace {
   WindowPlace(const Window& w, const Dims& image, std::int64_t index)
       : start(image.size()), first(image.size()), past(image.size()) {
     for (std::size_t a = image.size(); a-- > 0;) {
-      start[a] = index % w.output[a] * w.strides[a] - w.pads_begin[a];
+      const std::int64_t at = index % w.output[a];
       index /= w.output[a];
-      first[a] = steps_below(start[a], w.dilations[a], 0, w.kernel[a]);
-      past[a] = steps_below(start[a], w.dilations[a], image[a], w.kernel[a]);
-      inside *= std::max<std::int64_t>(past[a] - first[a], 0);
+      start[a] = at * w.strides[a] - w.pads_begin[a];
+      const Span span = inside(w, image, a, at);
+      first[a] = span.lo;
+      past[a] = span.hi;
+      count *= span.size();
       // A count that does not fit is far beyond any that a mean is taken over.
-      const std::int64_t inside_padding =
-          steps_below(start[a], w.dilations[a], image[a] + w.pads_end[a], w.kernel[a]);
-      if (__builtin_mul_overflow(padded, inside_padding, &padded)) {
+      if (__builtin_mul_overflow(padded, inside_padding(w, image, a, at), &padded)) {
         fail("a window of shape " + shape_text(w.kernel) + " has too many elements");
       }
     }
   }
 
   Dims start, first, past;
-  std::int64_t inside = 1;  // how many elements lie in the image
+  std::int64_t count = 1;   // how many elements lie in the image
   std::int64_t padded = 1;  // in the image and its padding
 };
 
@@ -54,7 +74,7 @@ struct WindowPlace {
 template <typename F>
 WindowPlace for_window(const Window& w, const Dims& image, std::int64_t index, F&& fn) {
   WindowPlace place(w, image, index);
-  if (place.inside == 0) return place;
+  if (place.count == 0) return place;
   const std::size_t rank = image.size();
   Dims at = place.first;
   while (true) {

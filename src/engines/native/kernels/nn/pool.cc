@@ -184,7 +184,7 @@ Created make_float_pool(const KernelCreateContext& create, bool average, bool gl
                   window, image, w, [&](std::int64_t offset) { sum = add(sum, plane[offset]); });
               if (!average) return static_cast<T>(root(sum));
               return static_cast<T>(sum /
-                                    static_cast<double>(include_pad ? place.padded : place.inside));
+                                    static_cast<double>(include_pad ? place.padded : place.count));
             });
       }
       const Tensor sums =

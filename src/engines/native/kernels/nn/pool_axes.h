@@ -15,20 +15,6 @@
 
 namespace xrt::native {
 
-// Elements from lo up to and without hi.
-struct Span {
-  std::int64_t lo = 0, hi = 0;
-  std::int64_t size() const { return std::max<std::int64_t>(hi - lo, 0); }
-};
-
-// Which elements of axis `a`'s window at output position `at` lie in the image, by their number in
-// the window.
-inline Span inside(const Window& w, const Dims& image, std::size_t a, std::int64_t at) {
-  const std::int64_t start = at * w.strides[a] - w.pads_begin[a];
-  return {steps_below(start, w.dilations[a], 0, w.kernel[a]),
-          steps_below(start, w.dilations[a], image[a], w.kernel[a])};
-}
-
 // Whether windows are so large, and so many, that going by axes is faster.
 inline bool pools_by_axes(const Window& w, const Dims& image) {
   constexpr double kGain = 2;  // by axes, what is between two passes is written and read again
@@ -131,10 +117,8 @@ void divide_by_counts(const KernelContext& k, const Window& w, const Dims& image
   std::vector<std::vector<double>> counts(image.size());  // per axis, of each window
   for (std::size_t a = 0; a < image.size(); ++a) {
     for (std::int64_t at = 0; at < w.output[a]; ++at) {
-      const std::int64_t start = at * w.strides[a] - w.pads_begin[a];
       const std::int64_t size =
-          with_padding ? steps_below(start, w.dilations[a], image[a] + w.pads_end[a], w.kernel[a])
-                       : inside(w, image, a, at).size();
+          with_padding ? inside_padding(w, image, a, at) : inside(w, image, a, at).size();
       counts[a].push_back(static_cast<double>(size));
     }
   }
