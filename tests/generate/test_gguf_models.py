@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +20,7 @@ from gguf_files import (
     transformers_tokens,
     write_gguf,
 )
+from process_growth import peak_kib
 
 pytest.importorskip("tokenizers")
 
@@ -188,9 +188,9 @@ def test_a_bound_of_the_window(tmp_path: Path) -> None:
     """A file may declare sixteen million positions; tables are made for those that are wanted."""
     metadata, tensors = tiny_llama()
     path = write_gguf(tmp_path / "m.gguf", {**metadata, "llama.context_length": 1 << 24}, tensors)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_kib()
     assert openxrt.generate.load(path).decoder.context == 131_072
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10  # in KiB
+    assert peak_kib() - before < 200 << 10
     model = openxrt.generate.load(path, max_context=100)
     with pytest.raises(openxrt.InvalidArgument, match="100 positions"):
         model.generate([5] * 100)

@@ -279,12 +279,14 @@ TEST(MeasuringBesideRuns, ShapesAreMeasuredUntilTheBudgetIsSpent) {
 
 // Takes any size. A run takes `us` and `element_us` for each element; one of other sizes than the
 // run before `change_us` more, one of sizes that the executable has not seen `first_us` more, and
-// one that begins later than 2 ms after the run before `waking_us` more.
+// one that begins later than kAwake after the run before `waking_us` more.
 class SizeAware : public testing::PickyEngine {
  public:
   struct Costs {
     int us = 0, change_us = 0, first_us = 0, waking_us = 0, element_us = 0;
   };
+  // Less than the rest that measuring takes for a pause, more than a busy machine keeps a thread.
+  static constexpr milliseconds kAwake{4};
   SizeAware(std::string name, Costs costs) : PickyEngine(std::move(name), {}), costs_(costs) {
     info_.shapes = Shapes::kAny;
   }
@@ -307,7 +309,7 @@ class SizeAware : public testing::PickyEngine {
         const std::lock_guard lock(mutex_);
         if (std::exchange(last_, count) != count) us += costs_.change_us;
         if (seen_.insert(count).second) us += costs_.first_us;
-        if (Clock::now() - end_ > milliseconds(2)) us += costs_.waking_us;
+        if (Clock::now() - end_ > kAwake) us += costs_.waking_us;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(us));
       inner_->run(args);
@@ -404,7 +406,7 @@ TEST(MeasuringBefore, AnEngineOfFixedSizesIsLeftOutWhereTheyAreOpen) {
 }
 
 TEST(MeasuringBesideRuns, PausesBetweenRunsAreKept) {
-  const std::vector<std::string> engines{aware("pauses_slow", {.us = 100, .waking_us = 5000}),
+  const std::vector<std::string> engines{aware("pauses_slow", {.us = 100, .waking_us = 2500}),
                                          aware("pauses_even", {.us = 1000})};
   const auto after = [&](const std::string& output, milliseconds pause, bool changes) {
     std::int64_t run = 0;

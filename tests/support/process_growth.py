@@ -7,6 +7,12 @@ import itertools
 import statistics
 from pathlib import Path
 
+# The end of a child's program: its peak in KiB. ru_maxrss begins with what the parent had.
+PRINT_PEAK = """
+with open("/proc/self/status") as status:
+    print(next(row.split()[1] for row in status if row.startswith("VmHWM:")))
+"""
+
 
 def first_number(path: Path, key: str) -> int:
     """That of a line of /proc."""
@@ -25,6 +31,11 @@ def sample(process: int) -> dict[str, int]:
         "descriptors": sum(1 for _ in (folder / "fd").iterdir()),
         "mappings": (folder / "maps").read_text().count("\n"),
     }
+
+
+def peak_kib() -> int:
+    """The most memory that this process had."""
+    return first_number(Path("/proc/self/status"), "VmHWM:")
 
 
 def rise(values: list[float]) -> float:
