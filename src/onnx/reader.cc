@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "onnx/flags.h"
 #include "onnx/reader.h"
 
 #include <fmt/format.h>
@@ -308,13 +309,7 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
   const bool is_foreign =
       !draft.domain.empty() && onnx::OpSchemaRegistry::Schema(draft.op, draft.domain) == nullptr;
   if (readable && is_foreign) ++foreign_[draft.domain + "." + draft.op];
-  // Inference and ONNX Runtime keep dimensions where this is 1, engines where it is not 0.
-  const auto keep = draft.attributes.find("keepdims");
-  if (draft.domain.empty() && keep != draft.attributes.end()) {
-    if (const auto* flag = std::get_if<std::int64_t>(&keep->second)) {
-      keep->second = std::int64_t{*flag == 1};
-    }
-  }
+  if (draft.domain.empty()) normalize_flags(draft.attributes);
   add_node(proto, std::move(draft), scope);
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "measure/workload.h"
 
 namespace xrt {
@@ -60,9 +61,15 @@ void Refiner::work() {
     }
     job([this] { return ended_.load(); });
     job = nullptr;  // with what it holds
-    const std::lock_guard lock(mutex_);
-    busy_ = false;
-    done_.notify_all();
+    bool is_last = false;
+    {
+      const std::lock_guard lock(mutex_);
+      busy_ = false;
+      is_last = jobs_.empty();
+      done_.notify_all();
+    }
+    // Plans that were measured, and the one that they replace, are as large as the model.
+    if (is_last && !ended_) release_free_memory();
   }
 }
 

@@ -64,21 +64,108 @@ def test_unique_of_nan(sorts: int) -> None:
         np.testing.assert_array_equal(ours, numpys)
 
 
+FLAGS = {
+    "keepdims of a sum": ("ReduceSum", "keepdims", {}),
+    "keepdims of a norm": ("ReduceL2", "keepdims", {"noop_with_empty_axes": 5}),
+    "keepdims of a position": ("ArgMax", "keepdims", {"axis": 1}),
+    "select_last_index": ("ArgMax", "select_last_index", {"axis": 1}),
+    "ceil_mode of a maximum": ("MaxPool", "ceil_mode", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    "ceil_mode of a mean": (
+        "AveragePool",
+        "ceil_mode",
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+    ),
+    "count_include_pad": (
+        "AveragePool",
+        "count_include_pad",
+        {"kernel_shape": [2, 2], "pads": [1] * 4},
+    ),
+    "upper": ("Trilu", "upper", {}),
+    "detect_negative": ("IsInf", "detect_negative", {}),
+    "is_causal": ("Attention", "is_causal", {}),
+    "align_corners": ("GridSample", "align_corners", {}),
+    "transA": ("Gemm", "transA", {}),
+}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceL2", "ArgMax"])
-@pytest.mark.parametrize("keepdims", [2, -7])
-def test_dimensions_are_kept_where_the_flag_is_one(engine: str, op: str, keepdims: int) -> None:
-    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    more = {"axis": 1} if op == "ArgMax" else {}
+@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize("value", [2, -7])
+def test_flags_that_are_neither_0_nor_1(engine: str, name: str, value: int) -> None:
+    op, flag, others = FLAGS[name]
+    rng = np.random.default_rng(0)
+    shape = (3, 3) if op == "Gemm" else (1, 2, 5, 5)
+    first = np.round(rng.standard_normal(shape), 1).astype(np.float32)
+    if op == "IsInf":
+        first[..., :2] = np.inf, -np.inf
+    feeds = {"x": first}
+    for other in {"Attention": "kv", "Gemm": "b", "GridSample": "g"}.get(op, ""):
+        size = (1, 4, 4, 2) if other == "g" else shape
+        feeds[other] = rng.uniform(-1, 1, size).astype(np.float32)
+    kinds = {"ArgMax": TensorProto.INT64, "IsInf": TensorProto.BOOL}
     model = make_model(
-        [helper.make_node(op, ["x"], ["y"], keepdims=keepdims, **more)],
-        [tensor("x", TensorProto.FLOAT, [2, 3, 4])],
-        [tensor("y", TensorProto.INT64 if more else TensorProto.FLOAT, None)],
+        [helper.make_node(op, list(feeds), ["y"], **{flag: value, **others})],
+        [tensor(key, TensorProto.FLOAT, value.shape) for key, value in feeds.items()],
+        [tensor("y", kinds.get(op, TensorProto.FLOAT), None)],
+        opset=23,
     )
-    expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
-    found = load(model, engine)(x)
+    expected = onnxruntime.InferenceSession(model).run(None, feeds)[0]
+    found = load(model, engine).run(feeds)["y"]
     assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_windows_of_channels(engine: str, size: int) -> None:
+    """Of an even number one more lies after the channel than before it."""
+    model = make_model(
+        [helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.5)],
+        [tensor("x", TensorProto.FLOAT, [1, 5, 2, 2])],
+        [tensor("y", TensorProto.FLOAT, None)],
+    )
+    x = np.random.default_rng(0).standard_normal((1, 5, 2, 2)).astype(np.float32)
+    squares = np.pad(x * x, [(0, 0), ((size - 1) // 2, size // 2), (0, 0), (0, 0)])
+    sums = sum(squares[:, i : i + 5] for i in range(size))
+    expected = x / (1 + 0.5 / size * sums) ** 0.75
+    np.testing.assert_allclose(load(model, engine)(x), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["Squeeze", "Unsqueeze"])
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_no_axes(engine: str, op: str, is_constant: bool) -> None:
+    """An empty list of them names none, where none at all means all that have one element."""
+    axes = np.zeros(0, np.int64)
+    given = [] if is_constant else [tensor("a", TensorProto.INT64, [0])]
+    model = make_model(
+        [helper.make_node(op, ["x", "a"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [1, 4, 1]), *given],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(axes, "a")] if is_constant else [],
+        opset=13,
+    )
+    feeds = {"x": np.ones((1, 4, 1), np.float32)}
+    if not is_constant:
+        feeds["a"] = axes
+    assert load(model, engine).run(feeds)["y"].shape == (1, 4, 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("end", [np.iinfo(np.int64).max, np.iinfo(np.int64).min])
+@pytest.mark.parametrize("step", [1, -1, -2])
+def test_slices_to_the_largest_integer(engine: str, end: int, step: int) -> None:
+    """As NumPy has them: backwards, nothing lies before the first and after the last."""
+    numbers = {"a": [2], "b": [end], "axes": [0], "steps": [step]}
+    model = make_model(
+        [helper.make_node("Slice", ["x", *numbers], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [4])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(value), name) for name, value in numbers.items()],
+        opset=13,
+    )
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(load(model, engine)(x), x[2:end:step])
 
 
 @pytest.mark.parametrize("engine", ENGINES)

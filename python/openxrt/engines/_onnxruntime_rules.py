@@ -147,6 +147,24 @@ def _recurrence(node: NodeView) -> str:
     return "a batch of 0 ends the process"
 
 
+def _slice(node: NodeView) -> str:
+    """A last number that means "to the end" forwards means so backwards, too."""
+    last, steps = (node.constants.get(i) for i in (2, 4))
+    if steps is None or (steps > 0).all():
+        return ""
+    if last is not None and (last < np.iinfo(last.dtype).max).all():
+        return ""
+    return "backwards, it takes the largest integer for the first element"
+
+
+def _squeeze(node: NodeView) -> str:
+    if len(node.inputs) < 2 or not node.inputs[1]:
+        return ""
+    if _shape(node, 1) not in ((0,), None) and isinstance(_shape(node, 1)[0], int):
+        return ""
+    return "it takes an empty list of axes for all that have one element"
+
+
 def _unique(node: NodeView) -> str:
     """Known sizes, and none of them 0."""
     dims = _shape(node)
@@ -259,6 +277,8 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "SequenceErase": _one_element,
     "SequenceInsert": _one_element,
     "SequenceMap": _bodies,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
     "STFT": lambda node: "its sums lose digits where results are near zero",
     "Unique": _unique,
 }

@@ -502,6 +502,12 @@ std::optional<std::string> unique(const Graph&, const Node&) {
          "of its memory";
 }
 
+std::optional<std::string> local_norm(const Graph&, const Node& node) {
+  if (node.attr_int("size", 1) % 2 == 1) return std::nullopt;
+  return "of an even number of channels the CPU plugin takes one less on the side of the later "
+         "ones";
+}
+
 struct Rule {
   std::string_view op;
   std::optional<std::string> (*refuse)(const Graph&, const Node&);
@@ -526,6 +532,7 @@ constexpr Rule kRules[] = {
     {"GatherElements", gather_elements},
     {"HardSigmoid", factors},
     {"LSTM", lstm},
+    {"LRN", local_norm},
     {"LpPool", long_pool},
     {"MaxPool", max_pool},
     {"MaxRoiPool", max_roi_pool},

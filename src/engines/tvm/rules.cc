@@ -108,6 +108,11 @@ Condition without(std::string attribute) {
   };
 }
 
+// TVM's frontend pads both sides alike, which gives one channel more.
+Reason odd_window(const Question& q) {
+  return q.node.attr_int("size", 1) % 2 == 1 ? Reason{} : Reason{"an even number of channels"};
+}
+
 Reason inference_norm(const Question& q) {
   return need_int(q.node, "training_mode") != 0 ? Reason{"training mode"} : one_output(q);
 }
@@ -283,9 +288,9 @@ std::map<std::string, Condition, std::less<>> make_rules() {
                          "Tanh",       "ThresholdedRelu"}) {
     rules[op] = wide_floats;
   }
-  for (const char* op : {"AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "GridSample",
-                         "GroupNormalization", "InstanceNormalization", "LRN", "LpPool",
-                         "MeanVarianceNormalization"}) {
+  for (const char* op :
+       {"AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "GridSample",
+        "GroupNormalization", "InstanceNormalization", "LpPool", "MeanVarianceNormalization"}) {
     rules[op] = float32_data;
   }
   for (const char* op : {"ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2",
@@ -306,6 +311,7 @@ std::map<std::string, Condition, std::less<>> make_rules() {
   rules["Gather"] = always;
   rules["GatherElements"] = always;
   rules["GatherND"] = always;
+  rules["LRN"] = both(odd_window, float32_data);
   rules["LayerNormalization"] = both(one_output, float32_data);
   rules["MatMulInteger"] = always;
   rules["MaxPool"] = both(one_output, float32_data);
