@@ -202,3 +202,19 @@ def test_far_from_zero(engine: str, op: str, dtype: type) -> None:
     )
     expected = np.sign(x) if op == "Erf" else np.maximum(x, 0)
     np.testing.assert_allclose(load(model, engine)(x), expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("size", [2048, "N"])
+def test_shifts_of_bytes(engine: str, direction: str, size: int | str) -> None:
+    """What leaves a byte is lost: nothing saturates, nothing is rounded."""
+    model = make_model(
+        [helper.make_node("BitShift", ["x", "s"], ["y"], direction=direction)],
+        [tensor("x", TensorProto.UINT8, [size]), tensor("s", TensorProto.UINT8, [size])],
+        [tensor("y", TensorProto.UINT8, None)],
+        opset=11,
+    )
+    x, s = (a.ravel() for a in np.meshgrid(*(np.arange(n, dtype=np.uint8) for n in (256, 8))))
+    expected = np.left_shift(x, s) if direction == "LEFT" else np.right_shift(x, s)
+    np.testing.assert_array_equal(load(model, engine).run({"x": x, "s": s})["y"], expected)

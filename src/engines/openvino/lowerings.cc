@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <openvino/frontend/onnx/extension/conversion.hpp>
+#include <openvino/op/bitwise_left_shift.hpp>
+#include <openvino/op/bitwise_right_shift.hpp>
 #include <openvino/opsets/opset13.hpp>
 
 #include "ir/attributes.h"
@@ -25,7 +27,7 @@ bool given(const Context& node, int input) {
          std::string_view(node.get_input(input).get_node()->get_type_name()) != "NullNode";
 }
 
-Value ints(std::vector<std::int64_t> values) {
+Value ints(const std::vector<std::int64_t>& values) {
   const ov::Shape shape{values.size()};
   return ops::Constant::create(ov::element::i64, shape, values);
 }
@@ -102,6 +104,99 @@ ov::OutputVector tile(const Context& node) {
   const Value apart = std::make_shared<ops::Reshape>(x, concat(split), false);
   const Value repeated = std::make_shared<ops::Broadcast>(apart, concat(spread));
   return {std::make_shared<ops::Reshape>(repeated, concat(joined), false)};
+}
+
+// A row of numbers along the first axis of a tensor of `rank`, or one for all.
+Value along_first(const Value& row, std::size_t rank) {
+  if (ov::shape_size(row.get_shape()) == 1) return to_scalar(row);
+  std::vector<std::int64_t> dims(rank, 1);
+  dims[0] = -1;
+  return std::make_shared<ops::Reshape>(row, ints(dims), false);
+}
+
+Value dequantized(const Value& x, const Value& scale, const Value& zero) {
+  const auto f32 = ov::element::f32;
+  const Value shifted = std::make_shared<ops::Subtract>(std::make_shared<ops::Convert>(x, f32),
+                                                        std::make_shared<ops::Convert>(zero, f32));
+  return std::make_shared<ops::Multiply>(shifted, scale);
+}
+
+Value quantized(const Value& x, const Value& scale, const Value& zero) {
+  const auto f32 = ov::element::f32;
+  const auto type = zero.get_element_type();
+  const float least = type == ov::element::i8 ? -128 : 0;
+  const Value low = scalar(f32, least), high = scalar(f32, least + 255);
+  const Value number = std::make_shared<ops::Convert>(zero, f32);
+  const auto real = [&](const Value& value) -> Value {
+    return std::make_shared<ops::Multiply>(std::make_shared<ops::Subtract>(value, number), scale);
+  };
+  const Value rounded =
+      std::make_shared<ops::FakeQuantize>(x, real(low), real(high), low, high, 256);
+  return std::make_shared<ops::Convert>(rounded, type);
+}
+
+// Of weights with a scale for each output channel, which the frontend takes for those of input
+// channels.
+ov::OutputVector quantized_conv(const Context& node) {
+  const Value x = node.get_input(0), w = node.get_input(3);
+  const ov::Shape& window = w.get_shape();
+  const std::size_t rank = window.size(), axes = rank - 2;
+  const auto list = [&](const char* name, std::size_t count, std::int64_t usual) {
+    return node.get_attribute<std::vector<std::int64_t>>(name,
+                                                         std::vector<std::int64_t>(count, usual));
+  };
+  const auto strides = list("strides", axes, 1), dilations = list("dilations", axes, 1);
+  const auto pads = list("pads", 2 * axes, 0);
+  const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(axes);
+  const ov::CoordinateDiff begin(pads.begin(), middle), end(middle, pads.end());
+  const auto automatic = node.get_attribute<std::string>("auto_pad", "NOTSET");
+  const auto padding = automatic == "SAME_UPPER"   ? ov::op::PadType::SAME_UPPER
+                       : automatic == "SAME_LOWER" ? ov::op::PadType::SAME_LOWER
+                       : automatic == "VALID"      ? ov::op::PadType::VALID
+                                                   : ov::op::PadType::EXPLICIT;
+  const ov::Strides steps(strides.begin(), strides.end());
+  const ov::Strides spread(dilations.begin(), dilations.end());
+
+  const Value x_scale = to_scalar(node.get_input(1)), w_scale = node.get_input(4);
+  const Value data = dequantized(x, x_scale, to_scalar(node.get_input(2)));
+  Value weights = dequantized(w, along_first(w_scale, rank), along_first(node.get_input(5), rank));
+  Value result;
+  const auto groups = node.get_attribute<std::int64_t>("group", 1);
+  if (groups == 1) {
+    result = std::make_shared<ops::Convolution>(data, weights, steps, begin, end, spread, padding);
+  } else {
+    std::vector<std::int64_t> dims{groups, static_cast<std::int64_t>(window[0]) / groups};
+    for (std::size_t i = 1; i < rank; ++i) dims.push_back(static_cast<std::int64_t>(window[i]));
+    weights = std::make_shared<ops::Reshape>(weights, ints(dims), false);
+    result =
+        std::make_shared<ops::GroupConvolution>(data, weights, steps, begin, end, spread, padding);
+  }
+  if (given(node, 8)) {
+    const Value sums = std::make_shared<ops::Convert>(node.get_input(8), ov::element::f32);
+    const Value bias =
+        std::make_shared<ops::Multiply>(sums, std::make_shared<ops::Multiply>(w_scale, x_scale));
+    std::vector<std::int64_t> dims(rank, 1);
+    dims[1] = -1;
+    result =
+        std::make_shared<ops::Add>(result, std::make_shared<ops::Reshape>(bias, ints(dims), false));
+  }
+  return {quantized(result, to_scalar(node.get_input(6)), to_scalar(node.get_input(7)))};
+}
+
+// The plugin shifts bytes as floats: it saturates to the left and rounds to the right.
+ov::OutputVector shift_of_bytes(const Context& node) {
+  const auto i32 = ov::element::i32;
+  const Value x = convert_to(node.get_input(0), i32);
+  const Value count = std::make_shared<ops::Minimum>(convert_to(node.get_input(1), i32),
+                                                     scalar(i32, 8));  // which leaves none
+  Value shifted;
+  if (node.get_attribute<std::string>("direction") == "LEFT") {
+    shifted = std::make_shared<ops::BitwiseAnd>(
+        std::make_shared<ov::op::v15::BitwiseLeftShift>(x, count), scalar(i32, 255));
+  } else {
+    shifted = std::make_shared<ov::op::v15::BitwiseRightShift>(x, count);
+  }
+  return {convert_to(shifted, ov::element::u8)};
 }
 
 // The sign of the divisor, also for floating point, where fmod is 0; the frontend knows that of
@@ -333,12 +428,24 @@ bool is_eight_bits(const Graph& graph, const Node& node) {
   return dtype == DType::kInt8 || dtype == DType::kUInt8;
 }
 
+bool is_of_bytes(const Graph& graph, const Node& node) {
+  return input_dtype(graph, node, 0) == DType::kUInt8;
+}
+
 bool is_saturating_to_float8(const Graph& graph, const Node& node) {
   const ValueId out = node.output(0);
   if (!out.valid() || need_int(node, "saturate") == 0) return false;
   const DType to = graph.type(out).dtype, from = input_dtype(graph, node, 0);
   return (to == DType::kFloat8E4M3FN || to == DType::kFloat8E5M2) &&
          (from == DType::kFloat32 || from == DType::kFloat16 || from == DType::kBFloat16);
+}
+
+bool is_quantized_by_channel(const Graph& graph, const Node& node) {
+  const auto is_one = [&](std::size_t i) {
+    const auto dims = graph.type(node.input(i)).static_dims();
+    return dims && std::all_of(dims->begin(), dims->end(), [](auto dim) { return dim == 1; });
+  };
+  return !is_one(4) || !is_one(5);
 }
 
 // Where a mask is an operand in a graph of Q/DQ.
@@ -380,6 +487,7 @@ struct Lowering {
 
 constexpr Lowering kLowerings[] = {
     {"Add", is_sum_of_its_own, sum<ops::Add>},
+    {"BitShift", is_of_bytes, shift_of_bytes},
     {"Cast", is_saturating_to_float8, cast_to_float8},
     {"CastLike", is_saturating_to_float8, cast_like_float8},
     {"DeformConv", always, deform_conv},
@@ -389,6 +497,7 @@ constexpr Lowering kLowerings[] = {
     {"NonMaxSuppression", always, non_max_suppression},
     {"OptionalGetElement", always, same},
     {"OptionalHasElement", always, optional_has_element},
+    {"QLinearConv", is_quantized_by_channel, quantized_conv},
     {"Range", steps_by_integers, range},
     {"ReduceMax", is_float_data, reduce_extreme<ops::ReduceMax>},
     {"ReduceMin", is_float_data, reduce_extreme<ops::ReduceMin>},

@@ -138,13 +138,8 @@ std::optional<std::string> average_pool(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
-  const DType dtype = graph.type(node.inputs[0]).dtype;
-  if (is_signed_integer(dtype)) {
-    return "OpenVINO shifts signed integers otherwise than the standard";
-  }
-  if (dtype != DType::kUInt8) return std::nullopt;
-  return "the CPU plugin shifts bytes as floats: it saturates to the left, and rounds to the right "
-         "where sizes are open";
+  if (!is_signed_integer(graph.type(node.inputs[0]).dtype)) return std::nullopt;
+  return "OpenVINO shifts signed integers otherwise than the standard";
 }
 
 bool is_same_size(const Dim& a, const Dim& b) { return a == b && (a.is_known() || a.is_symbol()); }
@@ -281,14 +276,9 @@ std::optional<std::string> dequantize_linear(const Graph& graph, const Node& nod
 // result.
 std::optional<std::string> quantized_product(const Graph& graph, const Node& node) {
   for (const std::size_t i : {1, 2, 4, 5, 6, 7}) {
-    const ValueId id = node.input(i);
-    if (!id.valid()) continue;
-    if (is_computed(graph, id)) {
+    if (is_computed(graph, node.input(i))) {
       return "the CPU plugin multiplies a constant anew in every run where its scale or zero point "
              "is not constant";
-    }
-    if (node.op == "QLinearConv" && graph.constant(id)->count() != 1) {
-      return "its ONNX frontend takes scales of output channels for those of input channels";
     }
   }
   return std::nullopt;

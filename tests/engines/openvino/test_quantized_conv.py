@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QLinearConv whose weights have a scale for each output channel, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor, usable
+
+pytestmark = pytest.mark.skipif(not usable("openvino"), reason="openvino is not there")
+
+CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "plain": ((2, 4, 7, 7), (6, 4, 3, 3), {}),
+    "as many inputs as outputs": ((1, 4, 6, 6), (4, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "strided": ((1, 3, 9, 9), (5, 3, 3, 3), {"strides": [2, 2], "pads": [1, 0, 0, 1]}),
+    "dilated": ((1, 3, 9, 9), (5, 3, 3, 3), {"dilations": [2, 2]}),
+    "grouped": ((1, 4, 6, 6), (6, 2, 3, 3), {"group": 2}),
+    "depthwise": ((1, 6, 6, 6), (6, 1, 3, 3), {"group": 6, "pads": [1, 1, 1, 1]}),
+    "same upper": ((1, 3, 8, 8), (5, 3, 4, 4), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "same lower": ((1, 3, 8, 8), (5, 3, 4, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+    "along one axis": ((1, 3, 12), (5, 3, 3), {"pads": [1, 1]}),
+}
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("weights", [np.int8, np.uint8])
+@pytest.mark.parametrize("name", CASES)
+def test_scales_of_output_channels(name: str, weights: type, has_bias: bool) -> None:
+    size, window, attributes = CASES[name]
+    rng = np.random.default_rng(0)
+    channels = window[0]
+    low, high = np.iinfo(weights).min, np.iinfo(weights).max + 1
+    constants: dict[str, np.ndarray] = {
+        "sx": np.float32(0.02),
+        "zx": np.uint8(100),
+        "w": rng.integers(low, high, window).astype(weights),
+        "sw": rng.uniform(0.001, 0.01, channels).astype(np.float32),
+        "zw": np.full(channels, 0 if weights is np.int8 else 128, weights),
+        "sy": np.float32(0.05),
+        "zy": np.uint8(120),
+    }
+    if has_bias:
+        constants["b"] = rng.integers(-5000, 5000, channels).astype(np.int32)
+    model = make_model(
+        [helper.make_node("QLinearConv", ["x", *constants], ["y"], **attributes)],
+        [tensor("x", TensorProto.UINT8, ["N", *size[1:]])],
+        [tensor("y", TensorProto.UINT8, None)],
+        [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()],
+        opset=13,
+    )
+    x = rng.integers(0, 256, size).astype(np.uint8)
+    expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+    assert np.unique(expected).size > 20
+    program = openxrt.load(model, engine="openvino", strict=True, cache_dir="")
+    found = program(x)
+    assert found.shape == expected.shape
+    off = np.abs(found.astype(int) - expected.astype(int))
+    assert off.max() <= 1
+    assert (off > 0).mean() < 0.02
