@@ -151,21 +151,26 @@ def test_no_axes(engine: str, op: str, is_constant: bool) -> None:
     assert load(model, engine).run(feeds)["y"].shape == (1, 4, 1)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("end", [np.iinfo(np.int64).max, np.iinfo(np.int64).min])
-@pytest.mark.parametrize("step", [1, -1, -2])
-def test_slices_to_the_largest_integer(engine: str, end: int, step: int) -> None:
-    """As NumPy has them: backwards, nothing lies before the first and after the last."""
-    numbers = {"a": [2], "b": [end], "axes": [0], "steps": [step]}
-    model = make_model(
+def slice_of_four(start: int, end: int, step: int) -> bytes:
+    """Of a tensor of four elements."""
+    numbers = {"a": [start], "b": [end], "axes": [0], "steps": [step]}
+    return make_model(
         [helper.make_node("Slice", ["x", *numbers], ["y"])],
         [tensor("x", TensorProto.FLOAT, [4])],
         [tensor("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(np.array(value), name) for name, value in numbers.items()],
         opset=13,
     )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("end", [np.iinfo(np.int64).max, np.iinfo(np.int64).min])
+@pytest.mark.parametrize("step", [1, -1, -2])
+def test_slices_to_the_largest_integer(engine: str, end: int, step: int) -> None:
+    """As NumPy has them: backwards, nothing lies before the first and after the last."""
     x = np.arange(4, dtype=np.float32)
-    np.testing.assert_array_equal(load(model, engine)(x), x[2:end:step])
+    found = load(slice_of_four(2, end, step), engine)(x)
+    np.testing.assert_array_equal(found, x[2:end:step])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -174,14 +179,7 @@ def test_slices_to_the_largest_integer(engine: str, end: int, step: int) -> None
 @pytest.mark.parametrize("step", [1, -1, -3])
 def test_slices_that_begin_before_the_first(engine: str, start: int, end: int, step: int) -> None:
     """They begin at the first, backwards too, where NumPy has an empty slice."""
-    numbers = {"a": [start], "b": [end], "axes": [0], "steps": [step]}
-    model = make_model(
-        [helper.make_node("Slice", ["x", *numbers], ["y"])],
-        [tensor("x", TensorProto.FLOAT, [4])],
-        [tensor("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.array(value), name) for name, value in numbers.items()],
-        opset=13,
-    )
+    model = slice_of_four(start, end, step)
     x = np.arange(4, dtype=np.float32)
     expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
     np.testing.assert_array_equal(load(model, engine)(x), expected)
