@@ -30,6 +30,7 @@ import onnxruntime
 import openxrt
 import openxrt.quantize
 from onnx import TensorProto, helper, numpy_helper
+from own_memory import own_bytes
 
 Run = Callable[[np.ndarray], object]
 
@@ -149,13 +150,6 @@ def runtimes(folder: Path, arguments: argparse.Namespace) -> dict[str, tuple[Cha
     return found
 
 
-def resident() -> int:
-    """Bytes of this process in memory that are its own; files mapped into it are not."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    (line,) = (row for row in status.splitlines() if row.startswith("RssAnon:"))
-    return int(line.split()[1]) * 1024
-
-
 def speed(folder: Path, arguments: argparse.Namespace) -> None:
     found = runtimes(folder, arguments)
     programs = {name: load() for name, (_, load) in found.items()}
@@ -196,11 +190,11 @@ def memory(folder: Path, arguments: argparse.Namespace) -> None:
         ((name, (chain, load)),) = runtimes(folder, arguments).items()
         x = np.zeros((1, arguments.size), np.float32)
         gc.collect()
-        begin = resident()
+        begin = own_bytes("RssAnon")
         run = load()
-        loaded = resident() - begin
+        loaded = own_bytes("RssAnon") - begin
         run(x)
-        grown = resident() - begin
+        grown = own_bytes("RssAnon") - begin
         weights = chain.weight_bytes() * chain.layers
         print(
             f"{name:14} weights {weights / 1e6:8.1f} MB   loaded {loaded / 1e6:8.1f} MB   "

@@ -28,14 +28,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from own_memory import own_bytes
+
 # (tokens, new tokens) -> the new tokens, seconds to the first, seconds from the first to the last
 Turn = Callable[[list[int], int], tuple[list[int], float, float]]
 
 
 def memory() -> tuple[int, int]:
     """Bytes resident, and of them those that are no mapped files."""
-    rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return tuple(int(rows[key].split()[0]) * 1024 for key in ("VmRSS", "RssAnon"))
+    return own_bytes("VmRSS"), own_bytes("RssAnon")
 
 
 def xrt(arguments: argparse.Namespace, engine: str, **options: Any) -> Turn:

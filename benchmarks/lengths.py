@@ -33,6 +33,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from encoder import encoder_feeds, encoder_model
+from own_memory import own_bytes
 
 ALONE = "openvino alone"
 ENGINES = ["native", "openvino", ALONE, "onnxruntime", "auto"]
@@ -137,8 +138,7 @@ def compare(engine: str, options: argparse.Namespace) -> None:
 
 def resident_mib() -> float:
     """Of this process, now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 2**20
+    return own_bytes("VmRSS") / 2**20
 
 
 def grow(engine: str, options: argparse.Namespace) -> None:

@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from own_memory import own_bytes
 from zoo import ZOO
 
 NETWORKS = ("resnet50", "mobilenet_v2", "squeezenet1_1")
@@ -50,16 +51,6 @@ MIB = 1 << 20
 
 
 # --- one runtime, in a process of its own ------------------------------------------------------
-
-
-def status_bytes(key: str) -> int:
-    """A line of /proc/self/status, in bytes."""
-    line = next(
-        text
-        for text in Path("/proc/self/status").read_text().splitlines()
-        if text.startswith(key + ":")
-    )
-    return int(line.split()[1]) * 1024
 
 
 def runner(runtime: str, file: str, threads: int, feeds: dict[str, np.ndarray]) -> Callable:
@@ -133,12 +124,12 @@ def watch_memory(file: str, feeds_file: str, threads: int) -> int:
         model = openxrt.lite.Model(file)
         loads.append(time.perf_counter() - begin)
         del model
-    before = status_bytes("VmRSS")
+    before = own_bytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is what there is now
     model = openxrt.lite.Model(file, threads=threads)
     for _ in range(3):
         outputs = model.run(feeds)
-    grown = status_bytes("VmHWM") - before - sum(a.nbytes for a in outputs.values())
+    grown = own_bytes("VmHWM") - before - sum(a.nbytes for a in outputs.values())
     print(json.dumps({"load": statistics.median(loads), "memory": grown}))
     return 0
 

@@ -41,7 +41,6 @@ import argparse
 import importlib
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -55,6 +54,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import peers_jax
 from figures import write_run
+from own_memory import own_bytes
 from peers_picture import draw
 from peers_report import INT8, OPTIONAL, ROUNDED, RUNTIMES, choice_of, columns, report
 from zoo import ZOO, Feeds, ZooModel
@@ -191,7 +191,7 @@ def take_turns(run: Callable[[], Any]) -> None:
             begin = time.perf_counter()
             run()
             seconds.append(time.perf_counter() - begin)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        peak = own_bytes("VmHWM")
         print(json.dumps({"seconds": seconds, "peak": peak}), flush=True)
 
 

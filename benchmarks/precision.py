@@ -32,7 +32,6 @@ import gc
 import importlib
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -44,6 +43,7 @@ from typing import Any
 
 import numpy as np
 from figures import write_run
+from own_memory import own_bytes
 from peers import Worker, alternate, models_there, take_turns
 from precision_report import report, tables
 from precision_samples import CASES, Case
@@ -267,8 +267,7 @@ def held_bytes() -> int:
     """Memory of this process that is no file's, without what the allocator keeps for later."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(re.search(r"RssAnon:\s*(\d+) kB", status)[1]) * 1024
+    return own_bytes("RssAnon")
 
 
 def work(column: str, path: str, folder: str, threads: int) -> int:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import figures
+from own_memory import own_bytes
 from zoo import ZOO
 
 FLEET = 1000
@@ -40,8 +41,7 @@ def replica(name: str, engines: str, cache: str, runs: bool) -> None:
     program.run(feeds)
     told: dict[str, Any] = {
         "at": time.monotonic(),
-        "rss": int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        * os.sysconf("SC_PAGESIZE"),
+        "rss": own_bytes("VmRSS"),
     }
     if runs:
         count, start, cpu = 0, time.perf_counter(), time.process_time()
