@@ -164,6 +164,18 @@ def peepholes() -> Fault:
     )
 
 
+def even_channels() -> Fault:
+    """One more lies after the channel than before it: here the channel itself and the next one."""
+    x = f32(1, 2, 3)
+    sums = f32(1 + 4, 4 + 9, 9)
+    return fault(
+        "LRN places a window of an even number of channels otherwise",
+        [helper.make_node("LRN", ["x"], ["y"], size=2, alpha=2.0, beta=1.0)],
+        {"x": x.reshape(1, 3, 1, 1)},
+        [(x / (1 + sums)).reshape(1, 3, 1, 1)],
+    )
+
+
 def windowed() -> Fault:
     """Each query sees its own key alone."""
     values = np.arange(8, dtype=np.float32).reshape(1, 1, 4, 2)
@@ -258,6 +270,7 @@ OPENVINO = [
     many_keys_after_one(),
     scales_by_channel(),
     batch_first(),
+    even_channels(),
     peepholes(),
     aligned_corners("Resize aligns corners by the rounded size"),
     fault(
@@ -366,6 +379,31 @@ ONNXRUNTIME = [
             "xz": np.uint8(1),
             "wz": np.array([1, 3], np.uint8),
         },
+    ),
+    fault(
+        "Gather takes the first of each row of texts",
+        [helper.make_node("Gather", ["x", "i"], ["y"])],
+        {"x": np.array([["a", "b"], ["c", "d"]], object), "i": np.array([1, 0])},
+        [np.array([["c", "d"], ["a", "b"]], object)],
+    ),
+    fault(
+        "Slice backwards takes the largest integer for the first element",
+        [helper.make_node("Slice", ["x", "a", "b", "axes", "steps"], ["y"])],
+        {"x": f32(1, 2, 3)},
+        [f32()],
+        constants={
+            "a": np.array([0]),
+            "b": np.array([np.iinfo(np.int64).max]),
+            "axes": np.array([0]),
+            "steps": np.array([-1]),
+        },
+    ),
+    fault(
+        "Squeeze takes an empty list of axes for all that have one element",
+        [helper.make_node("Squeeze", ["x", "axes"], ["y"])],
+        {"x": f32(1, 2).reshape(1, 2)},
+        [f32(1, 2).reshape(1, 2)],
+        constants={"axes": np.zeros(0, np.int64)},
     ),
 ]
 

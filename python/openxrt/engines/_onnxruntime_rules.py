@@ -117,6 +117,16 @@ def _bodies(node: NodeView) -> str:
     return ""
 
 
+def _gather(node: NodeView) -> str:
+    """Of each text that an index stands for, only the first is copied."""
+    if _dtype(node) != "string":
+        return ""
+    dims = _shape(node)
+    if dims is not None and node.attributes.get("axis", 0) in (-1, len(dims) - 1):
+        return ""
+    return "of rows of texts it takes the first text of each"
+
+
 def _join(node: NodeView) -> str:
     """It takes the sizes of one element for those of all."""
     kind = node.input_types[0]
@@ -258,6 +268,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Div": _division,
     "DFT": lambda node: "its sums lose digits where results are near zero",
     "Dropout": _dropout,
+    "Gather": _gather,
     "GRU": _recurrence,
     "If": _one_element,
     "LSTM": _recurrence,
