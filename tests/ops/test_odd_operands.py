@@ -216,3 +216,16 @@ def test_shifts_of_bytes(engine: str, direction: str, size: int | str) -> None:
     x, s = (a.ravel() for a in np.meshgrid(*(np.arange(n, dtype=np.uint8) for n in (256, 8))))
     expected = np.left_shift(x, s) if direction == "LEFT" else np.right_shift(x, s)
     np.testing.assert_array_equal(load(model, engine).run({"x": x, "s": s})["y"], expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_signs_of_unsigned_integers(engine: str, dtype: type) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = make_model(
+        [helper.make_node("Sign", ["x"], ["y"])],
+        [tensor("x", kind, [3])],
+        [tensor("y", kind, None)],
+    )
+    found = load(model, engine)(np.array([0, 1, 100], dtype))
+    np.testing.assert_array_equal(found, np.array([0, 1, 1], dtype))

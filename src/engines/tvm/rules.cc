@@ -146,9 +146,42 @@ Reason expand(const Question& q) {
              : Reason{"the shape names a 1 where the data is larger"};
 }
 
+// TVM writes (x + a) * b as x * b + a * b, and a * b of integers does not wrap round there.
+Reason small_constants(const Question& q) {
+  for (const std::size_t i : {0U, 1U}) {
+    const Tensor* constant = q.has_input(i) ? q.graph.constant(q.node.input(i)) : nullptr;
+    if (constant == nullptr || constant->rank() > 0 || !is_integer(constant->dtype())) continue;
+    const int bits = bit_width(constant->dtype());
+    if (bits < 32) continue;
+    const std::int64_t limit = std::int64_t{1} << (bits / 2 - 1);
+    const std::int64_t value = constant->to_int64()[0];
+    if (value <= -limit || value >= limit) return "products of such a constant may wrap round";
+  }
+  return std::nullopt;
+}
+
+// By 0, and the least integer by -1, are traps of the processor.
+Reason division(const Question& q) {
+  const DType dtype = q.input(0).dtype;
+  if (!is_integer(dtype)) return std::nullopt;
+  const Tensor* divisor = q.has_input(1) ? q.graph.constant(q.node.input(1)) : nullptr;
+  if (divisor == nullptr) return "a divisor of integers that is no constant may be 0";
+  for (const std::int64_t value : divisor->to_int64()) {
+    if (value == 0 || (value == -1 && is_signed_integer(dtype))) {
+      return "division of integers by 0 or -1 may end the process";
+    }
+  }
+  return std::nullopt;
+}
+
 Reason modulo(const Question& q) {
   const bool is_float = is_floating(q.input(0).dtype);
   return is_float && need_int(q.node, "fmod") == 0 ? Reason{"fmod=0 of floats"} : Reason{};
+}
+
+Reason signed_numbers(const Question& q) {
+  const DType dtype = q.input(0).dtype;
+  return is_integer(dtype) && !is_signed_integer(dtype) ? Reason{"unsigned integers"} : Reason{};
 }
 
 Reason rms_norm(const Question& q) {
@@ -234,37 +267,12 @@ Reason reduction(const Question& q) {
 std::map<std::string, Condition, std::less<>> make_rules() {
   std::map<std::string, Condition, std::less<>> rules;
   // Numbers, whatever kind.
-  for (const char* op : {"Add",
-                         "Sub",
-                         "Mul",
-                         "Div",
-                         "Neg",
-                         "Abs",
-                         "Sign",
-                         "Sum",
-                         "Equal",
-                         "Greater",
-                         "GreaterOrEqual",
-                         "Less",
-                         "LessOrEqual",
-                         "And",
-                         "Or",
-                         "Xor",
-                         "Not",
-                         "BitwiseAnd",
-                         "BitwiseOr",
-                         "BitwiseXor",
-                         "BitwiseNot",
-                         "Where",
-                         "Identity",
-                         "Concat",
-                         "Flatten",
-                         "Transpose",
-                         "DepthToSpace",
-                         "Trilu",
-                         "ArgMax",
-                         "ArgMin",
-                         "Clip"}) {
+  for (const char* op :
+       {"Neg",        "Abs",         "Sum",        "Equal",        "Greater", "GreaterOrEqual",
+        "Less",       "LessOrEqual", "And",        "Or",           "Xor",     "Not",
+        "BitwiseAnd", "BitwiseOr",   "BitwiseXor", "BitwiseNot",   "Where",   "Identity",
+        "Concat",     "Flatten",     "Transpose",  "DepthToSpace", "Trilu",   "ArgMax",
+        "ArgMin",     "Clip"}) {
     rules[op] = always;
   }
   for (const char* op : {"Acos",       "Acosh",
@@ -297,6 +305,7 @@ std::map<std::string, Condition, std::less<>> make_rules() {
                          "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"}) {
     rules[op] = both(reduction, wide_floats_of_data);
   }
+  for (const char* op : {"Add", "Sub", "Mul"}) rules[op] = small_constants;
   for (const char* op : {"Max", "Min"}) rules[op] = no_floats;
   for (const char* op : {"ReduceMax", "ReduceMin"}) rules[op] = both(reduction, no_floats);
   rules["BatchNormalization"] = both(inference_norm, wide_floats);
@@ -305,6 +314,7 @@ std::map<std::string, Condition, std::less<>> make_rules() {
   rules["ConvTranspose"] = both(without("output_shape"), float32_data);
   rules["CumSum"] = both(constants({1}), wide_floats_of_data);
   rules["DequantizeLinear"] = quantise;
+  rules["Div"] = division;
   rules["Dropout"] = inference_dropout;
   rules["DynamicQuantizeLinear"] = always;
   rules["Expand"] = expand;
@@ -315,7 +325,7 @@ std::map<std::string, Condition, std::less<>> make_rules() {
   rules["LayerNormalization"] = both(one_output, float32_data);
   rules["MatMulInteger"] = always;
   rules["MaxPool"] = both(one_output, float32_data);
-  rules["Mod"] = modulo;
+  rules["Mod"] = both(modulo, division);
   rules["Pad"] = pad;
   rules["Pow"] = same_types;
   rules["QuantizeLinear"] = quantise;
@@ -324,6 +334,7 @@ std::map<std::string, Condition, std::less<>> make_rules() {
   rules["Resize"] = plain_resize;
   rules["ScatterElements"] = always;
   rules["ScatterND"] = always;
+  rules["Sign"] = signed_numbers;
   rules["Slice"] = slice;
   rules["SpaceToDepth"] = without("mode");
   rules["Split"] = constants({1});

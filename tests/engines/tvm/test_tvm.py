@@ -180,6 +180,53 @@ def test_what_it_cannot_take_runs_natively_and_says_why() -> None:
         openxrt.load(graph, engine="tvm", strict=True)
 
 
+@pytest.mark.parametrize("dtype", [np.uint32, np.int32, np.uint64, np.int64])
+@pytest.mark.parametrize("nodes", [["Add", "Mul"], ["Mul", "Mul"], ["Sub", "Mul"]])
+def test_integers_wrap_round(dtype: type, nodes: list[str]) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    factor = np.array(np.iinfo(dtype).max // 3, dtype)
+    source = make_model(
+        [
+            helper.make_node(nodes[0], ["x", "c"], ["v"]),
+            helper.make_node(nodes[1], ["v", "c"], ["y"]),
+        ],
+        [tensor("x", kind, [5])],
+        [untyped("y")],
+        [numpy_helper.from_array(factor, "c")],
+    )
+    x = np.arange(5).astype(dtype) * 7
+    functions = {"Add": np.add, "Mul": np.multiply, "Sub": np.subtract}
+    expected = x
+    with np.errstate(over="ignore"):
+        for op in nodes:
+            expected = functions[op](expected, factor)
+    program = openxrt.load(source, engine=["tvm", "native"], cache_dir="")
+    np.testing.assert_array_equal(program(x), expected)
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_divisors_of_integers_are_constants(op: str) -> None:
+    """One that a caller gives may be 0, which is a trap of the processor."""
+    kind = TensorProto.INT32
+    node = helper.make_node(op, ["x", "d"], ["y"])
+    x = np.arange(-6, 6, dtype=np.int32)
+    for divisor, runs in ((None, False), (0, False), (-1, False), (5, True)):
+        given = [] if divisor is None else [numpy_helper.from_array(np.int32(divisor), "d")]
+        inputs = [tensor("x", kind, [12])]
+        if divisor is None:
+            inputs.append(tensor("d", kind, [12]))
+        program = openxrt.load(
+            make_model([node], inputs, [untyped("y")], given),
+            engine=["tvm", "native"],
+            cache_dir="",
+        )
+        engines = {row["engine"] for row in program.explain()["launches"]}
+        assert engines == {"tvm" if runs else "native"}
+        if runs:
+            expected = np.trunc(x / 5) if op == "Div" else np.mod(x, 5)
+            np.testing.assert_array_equal(program(x), expected.astype(np.int32))
+
+
 def test_unaligned_memory_and_many_threads() -> None:
     program = openxrt.load(CASES["Conv"], engine="tvm", strict=True)
     expected = openxrt.load(CASES["Conv"], engine="native")(X)
