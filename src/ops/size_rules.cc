@@ -154,7 +154,10 @@ Refusal attention(const OperandSizes& o) {
                          fmt::join(wanted, ","));
     }
   }
-  return o.node.input(6).valid() ? wants_count(o, 6, batch) : std::nullopt;
+  const auto counts = o.dims(6);  // of keys that are no padding
+  if (!counts || *counts == Dims{batch}) return std::nullopt;
+  return fmt::format("'nonpad_kv_seqlen' is [{}], not one number for each of {} texts",
+                     fmt::join(*counts, ","), batch);
 }
 
 Refusal quantized(const OperandSizes& o) {

@@ -392,3 +392,24 @@ def test_axes_that_there_are_not(
         openxrt.load(model, engine=list(dict.fromkeys([engine, "native"]))).run(
             {"x": random(6, 4, 2)}
         )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_counts_of_keys_are_a_list(engine: str) -> None:
+    """Two by one of them are as many as two, but no list."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not there")
+    shapes = {"q": (2, 3, 4, 8), "k": (2, 3, 8, 8), "v": (2, 3, 8, 8)}
+    model = make_model(
+        [helper.make_node("Attention", [*shapes, "", "", "", "n"], ["y"])],
+        [tensor(key, TensorProto.FLOAT, [f"{key}{i}" for i in range(4)]) for key in shapes]
+        + [tensor("n", TensorProto.INT64, None)],
+        [tensor("y", TensorProto.FLOAT, None)],
+        opset=24,
+    )
+    program = openxrt.load(model, engine=list(dict.fromkeys([engine, "native"])), cache_dir="")
+    feeds = {key: random(*shape) for key, shape in shapes.items()}
+    feeds["n"] = np.array([6, 7])
+    assert program.run(feeds)["y"].shape == shapes["q"]
+    with pytest.raises(openxrt.InvalidArgument, match="nonpad_kv_seqlen"):
+        program.run({**feeds, "n": np.array([[6], [7]])})

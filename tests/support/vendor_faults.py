@@ -176,6 +176,28 @@ def even_channels() -> Fault:
     )
 
 
+def broken_bias() -> Fault:
+    """A sum of squares of 0: the whole result is that of the bias."""
+    return fault(
+        "LRN takes the whole part of its bias",
+        [helper.make_node("LRN", ["x"], ["y"], size=1, alpha=0.0, beta=1.0, bias=1.5)],
+        {"x": f32(3, 6).reshape(1, 2, 1, 1)},
+        [f32(2, 4).reshape(1, 2, 1, 1)],
+    )
+
+
+def kept_convolution() -> Fault:
+    """Of constants, with a bias of each run."""
+    return fault(
+        "Conv of constants keeps the result of the first run's bias",
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"])],
+        {"b": f32(5)},
+        [f32(6).reshape(1, 1, 1, 1)],
+        constants={"x": f32(1).reshape(1, 1, 1, 1), "w": f32(1).reshape(1, 1, 1, 1)},
+        before={"b": f32(100)},
+    )
+
+
 def windowed() -> Fault:
     """Each query sees its own key alone."""
     values = np.arange(8, dtype=np.float32).reshape(1, 1, 4, 2)
@@ -270,6 +292,15 @@ OPENVINO = [
     many_keys_after_one(),
     scales_by_channel(),
     batch_first(),
+    fault(
+        "Size of a constant without elements is 1",
+        [helper.make_node("Size", ["x"], ["y"])],
+        {},
+        [np.int64(0)],
+        constants={"x": np.zeros((2, 0), np.float32)},
+    ),
+    broken_bias(),
+    kept_convolution(),
     even_channels(),
     peepholes(),
     aligned_corners("Resize aligns corners by the rounded size"),

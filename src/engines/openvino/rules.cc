@@ -377,6 +377,9 @@ std::optional<std::string> roi_align(const Graph&, const Node& node) {
 // The plugin has a slow loop for some windows, in which nobody can end it.
 std::optional<std::string> conv(const Graph& graph, const Node& node) {
   constexpr std::int64_t kMostElements = 4096;
+  if (!is_computed(graph, node.input(0)) && !is_computed(graph, node.input(1))) {
+    return "the CPU plugin keeps the first result of a convolution of constants, whatever the bias";
+  }
   const auto w = graph.type(node.input(1)).static_dims();
   if (!w || !has_wide_window(node, *w)) return std::nullopt;
   const std::int64_t elements = element_count(Dims(w->begin() + 2, w->end()));
@@ -432,6 +435,12 @@ std::optional<std::string> divide(const Graph& graph, const Node& node) {
 std::optional<std::string> max_roi_pool(const Graph&, const Node&) {
   return "the CPU plugin reads outside of its memory where there is no such picture, and has no "
          "bound on large results";
+}
+
+std::optional<std::string> size(const Graph& graph, const Node& node) {
+  const Tensor* constant = graph.constant(node.input(0));
+  if (constant == nullptr || constant->count() > 0) return std::nullopt;
+  return "the CPU plugin counts one element in a constant without any";
 }
 
 std::optional<std::string> space_to_depth(const Graph&, const Node& node) {
@@ -493,6 +502,10 @@ std::optional<std::string> unique(const Graph&, const Node&) {
 }
 
 std::optional<std::string> local_norm(const Graph&, const Node& node) {
+  const float bias = node.attr_float("bias", 1.0F);
+  if (bias < 0 || bias != std::floor(bias)) {
+    return "its ONNX frontend takes the whole part of the bias";
+  }
   if (node.attr_int("size", 1) % 2 == 1) return std::nullopt;
   return "of an even number of channels the CPU plugin takes one less on the side of the later "
          "ones";
@@ -540,6 +553,7 @@ constexpr Rule kRules[] = {
     {"Resize", resize},
     {"RoiAlign", roi_align},
     {"Selu", factors},
+    {"Size", size},
     {"Slice", slice},
     {"SpaceToDepth", space_to_depth},
     {"TopK", top_k},
@@ -626,6 +640,19 @@ std::vector<std::size_t> elementwise_groups(const Graph& graph) {
   return sizes;
 }
 
+// The largest magnitude among integers that are constant operands.
+std::int64_t largest_constant(const Graph& graph, const Node& node) {
+  std::int64_t largest = 0;
+  for (const ValueId id : node.inputs) {
+    const Tensor* constant = id.valid() ? graph.constant(id) : nullptr;
+    if (constant == nullptr) continue;
+    for (const std::int64_t value : constant->to_int64()) {
+      largest = std::max(largest, value < 0 ? -(value + 1) : value);
+    }
+  }
+  return largest;
+}
+
 std::int64_t integer_bound(const Graph& graph, const Node& node) {
   constexpr std::string_view kInFloat[] = {
       "Div",         "Equal",          "GreaterOrEqual", "Greater",
@@ -640,6 +667,8 @@ std::int64_t integer_bound(const Graph& graph, const Node& node) {
   if (!is_integer(dtype) || bit_width(dtype) < 32) return kInt32Max;
   // A sum or a difference of two is an int32, too.
   if (node.op == "Range" || node.op == "Add" || node.op == "Sub") return kInt32Max / 2;
+  // So is a product by a constant.
+  if (node.op == "Mul") return kInt32Max / std::max<std::int64_t>(largest_constant(graph, node), 1);
   const bool in_float =
       std::find(std::begin(kInFloat), std::end(kInFloat), node.op) != std::end(kInFloat);
   return in_float ? kFloat32Exact : kInt32Max;
