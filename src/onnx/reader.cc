@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "onnx/flags.h"
 #include "onnx/reader.h"
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/message.h"
+#include "onnx/flags.h"
 #include "onnx/node_order.h"
 #include "xrt/error.h"
 
