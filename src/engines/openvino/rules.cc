@@ -507,8 +507,7 @@ std::optional<std::string> local_norm(const Graph&, const Node& node) {
     return "its ONNX frontend takes the whole part of the bias";
   }
   if (node.attr_int("size", 1) % 2 == 1) return std::nullopt;
-  return "of an even number of channels the CPU plugin takes one less on the side of the later "
-         "ones";
+  return "the CPU plugin places a window of an even number of channels otherwise than the standard";
 }
 
 struct Rule {
@@ -668,7 +667,9 @@ std::int64_t integer_bound(const Graph& graph, const Node& node) {
   // A sum or a difference of two is an int32, too.
   if (node.op == "Range" || node.op == "Add" || node.op == "Sub") return kInt32Max / 2;
   // So is a product by a constant.
-  if (node.op == "Mul") return kInt32Max / std::max<std::int64_t>(largest_constant(graph, node), 1);
+  if (node.op == "Mul" && bit_width(dtype) == 64) {
+    return kInt32Max / std::max<std::int64_t>(largest_constant(graph, node), 1);
+  }
   const bool in_float =
       std::find(std::begin(kInFloat), std::end(kInFloat), node.op) != std::end(kInFloat);
   return in_float ? kFloat32Exact : kInt32Max;

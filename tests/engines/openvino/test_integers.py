@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(not usable("openvino"), reason="openvino is not 
 # Constant operands behind x.
 OPS: dict[str, dict[str, Any]] = {
     "Clip": {"least": np.int64(-5), "most": np.int64(1 << 23)},
+    "Mul": {"factor": np.int64(200)},
     "CumSum": {"axis": np.int64(0)},
     "Relu": {},
     "ReverseSequence": {"lengths": np.array([2, 1])},
