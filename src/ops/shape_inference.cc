@@ -21,6 +21,7 @@
 #include "ir/type_merge.h"
 #include "onnx/proto.h"
 #include "onnx/writer.h"
+#include "ops/choices.h"
 #include "ops/inference_guards.h"
 #include "ops/ml_inference.h"
 #include "ops/node_inference.h"
@@ -565,6 +566,7 @@ void Inference::run_node(NodeId id) {
   NodeContext context(*this, id);
   try {
     guard_inference(graph_, node);
+    check_choices(node);
     // ONNX's inference through a body does not know the defaults of attributes, which the
     // standard's own bodies do without.
     if (!schema->has_type_and_shape_inference_function() &&
