@@ -15,8 +15,6 @@ namespace {
 using contributed::Entry;
 using contributed::kMicrosoft;
 
-constexpr std::string_view kGeneration =
-    "it runs a whole language model to its end: load the model itself and write the loop outside";
 constexpr std::string_view kGraphicsCard =
     "ONNX Runtime has it for graphics cards alone: export the model for the CPU";
 
@@ -25,15 +23,16 @@ constexpr auto kLeftOut = std::to_array<ContributedOp>({
     {kMicrosoft, "AttnLSTM",
      "an LSTM with attention inside its steps, which no exporter writes any more: export it as an "
      "LSTM cell in a Loop"},
-    {kMicrosoft, "BeamSearch", kGeneration},
     {kMicrosoft, "DecoderMaskedSelfAttention", kGraphicsCard},
     {kMicrosoft, "DynamicTimeWarping",
      "its path is followed back element by element, which no op of the standard does: take the "
      "path from the costs outside the model"},
-    {kMicrosoft, "GreedySearch", kGeneration},
     {kMicrosoft, "PackedAttention", kGraphicsCard},
     {kMicrosoft, "PackedMultiHeadAttention", kGraphicsCard},
-    {kMicrosoft, "Sampling", kGeneration},
+    {kMicrosoft, "Sampling",
+     "its words are drawn with random numbers of ONNX Runtime's own: load the model itself and "
+     "write "
+     "the loop outside"},
     {kMicrosoft, "SparseAttention",
      "its mask lies in compressed rows whose length the data decide: export the attention with a "
      "plain mask"},
@@ -41,7 +40,9 @@ constexpr auto kLeftOut = std::to_array<ContributedOp>({
      "the product of a sparse tensor, which graphs here do not hold: store the matrix dense"},
     {kMicrosoft, "Tokenizer",
      "it cuts strings by regular expressions: cut them before they go into the model"},
-    {kMicrosoft, "WhisperBeamSearch", kGeneration},
+    {kMicrosoft, "WhisperBeamSearch",
+     "it runs an encoder and a decoder to the end of a text: load the two and write the loop "
+     "outside"},
 });
 
 using OpName = std::pair<std::string_view, std::string_view>;
@@ -54,7 +55,7 @@ const std::map<OpName, const Entry*>& rewritings() {
          {contributed::linear_ops(), contributed::convolution_ops(), contributed::activation_ops(),
           contributed::normalisation_ops(), contributed::attention_ops(),
           contributed::quantised_ops(), contributed::weight_ops(), contributed::sequence_ops(),
-          contributed::expert_ops(), contributed::other_ops()}) {
+          contributed::expert_ops(), contributed::generation_ops(), contributed::other_ops()}) {
       for (const Entry& entry : entries) (*made)[{entry.domain, entry.op}] = &entry;
     }
     return made;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "ir/rewrite.h"
 #include "onnx/upgrade.h"
 #include "xrt/error.h"
 
@@ -192,6 +193,10 @@ ValueId Rewriting::single(ValueId v) {
 
 Rewriting Body::rewriting() { return {graph, draft, infer}; }
 
+ValueId Body::capture(const Graph& around, ValueId outer) {
+  return graph.add_capture(outer, around.value(outer).name, around.type(outer));
+}
+
 std::unique_ptr<Body> Rewriting::new_body(const std::string& name) {
   auto graph = std::make_shared<Graph>(name);
   graph->opsets() = graph_.opsets();
@@ -202,6 +207,29 @@ Values Rewriting::loop(const Body& body, ValueId trips, const Values& states) {
   Values inputs{trips, {}};
   inputs.insert(inputs.end(), states.begin(), states.end());
   return ops("Loop", std::move(inputs), states.size(), {{"body", body.owner}});
+}
+
+std::shared_ptr<const Graph> Rewriting::required_graph(std::string_view name) {
+  const auto found = draft_.attributes.find(name);
+  const auto* graph = found == draft_.attributes.end()
+                          ? nullptr
+                          : std::get_if<std::shared_ptr<Graph>>(&found->second);
+  if (graph == nullptr || *graph == nullptr) {
+    throw Error(ErrorCode::kInvalidModel, fmt::format("its graph '{}' is missing", name));
+  }
+  return *graph;
+}
+
+Values Rewriting::call(const Graph& body, const Values& inputs,
+                       const std::function<ValueId(ValueId)>& captured) {
+  Graph here = body;
+  here.remap_captures(captured);
+  const std::size_t first = graph_.node_capacity();
+  Values outputs = splice(graph_, here, inputs, fresh(body.name()) + "/");
+  for (std::size_t i = first; i < graph_.node_capacity(); ++i) {
+    infer_(graph_, NodeId{static_cast<std::int32_t>(i)});
+  }
+  return outputs;
 }
 
 ValueId Rewriting::channels_first(ValueId v) {

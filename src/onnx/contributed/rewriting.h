@@ -38,6 +38,8 @@ struct Body {
   const std::function<void(Graph&, NodeId)>& infer;
 
   Rewriting rewriting();
+  // What a value of the graph around is inside.
+  ValueId capture(const Graph& around, ValueId outer);
 };
 
 class Rewriting {
@@ -123,6 +125,12 @@ class Rewriting {
   // the number of the step, the condition and the states, its outputs the condition and the states.
   std::unique_ptr<Body> new_body(const std::string& name);
   Values loop(const Body& body, ValueId trips, const Values& states);
+  // The graph that an attribute holds.
+  std::shared_ptr<const Graph> required_graph(std::string_view name);
+  // The nodes of such a graph, for these inputs; its outputs. `captured` tells what a value that
+  // the graph captured is here.
+  Values call(const Graph& body, const Values& inputs,
+              const std::function<ValueId(ValueId)>& captured);
   // Channels to the second place and back, whatever the rank, which has to be known.
   ValueId channels_first(ValueId v);
   ValueId channels_last(ValueId v);
@@ -164,10 +172,15 @@ std::span<const Entry> quantised_ops();
 std::span<const Entry> weight_ops();
 std::span<const Entry> sequence_ops();
 std::span<const Entry> expert_ops();
+std::span<const Entry> generation_ops();
 std::span<const Entry> other_ops();
 
 // Y = op(x) for the activations that FusedConv, FusedGemm and nchwc.Conv name.
 ValueId apply_activation(Rewriting& r, ValueId x, const std::string& name,
                          const std::vector<float>& parameters);
+
+// Scores (batch, words) in which a word that would end an n-gram of `ids` (batch, length) once more
+// has minus infinity.
+ValueId block_repeats(Rewriting& r, ValueId ids, ValueId scores, std::int64_t n);
 
 }  // namespace xrt::contributed

@@ -32,32 +32,10 @@ void rewrite_word_conv_embedding(Rewriting& r) {
   r.finish({r.reduce("ReduceMax", kept, {2}, /*keep=*/false)});
 }
 
-// Scores of words that would end an n-gram that was there become minus infinity.
 void rewrite_ngram_repeat_block(Rewriting& r) {
   const auto n = r.required_int("ngram_size");
-  const ValueId ids = r.need(0);
-  const ValueId scores = r.need(1);
   if (n < 1) throw Error(ErrorCode::kInvalidModel, "its ngram_size is below 1");
-  // Where n-grams may begin: 0 … length - n.
-  const ValueId windows = r.op("Max", {r.sub(r.shape(ids, 1, 2), r.ints({n - 1})), r.ints({0})});
-  ValueId repeats;
-  for (std::int64_t k = 0; k + 1 < n; ++k) {
-    const ValueId word = r.slice_axis(ids, r.ints({k}), r.add(windows, r.ints({k})), 1);
-    const ValueId at = r.add(windows, r.ints({k}));
-    const ValueId last = r.slice_axis(ids, at, r.add(at, r.ints({1})), 1);
-    const ValueId same = r.op("Equal", {word, last});
-    repeats = repeats.valid() ? r.op("And", {repeats, same}) : same;
-  }
-  const ValueId ends = r.slice_axis(ids, r.ints({n - 1}), r.add(windows, r.ints({n - 1})), 1);
-  const double infinity = std::numeric_limits<double>::infinity();
-  ValueId updates;
-  if (repeats.valid()) {
-    updates = r.where(repeats, r.number(-infinity, scores), r.number(infinity, scores));
-  } else {
-    updates = r.op("Expand", {r.number(-infinity, scores), r.shape(ends)});
-  }
-  r.finish({r.op("ScatterElements", {scores, ends, updates},
-                 {{"axis", std::int64_t{1}}, {"reduction", std::string("min")}})});
+  r.finish({block_repeats(r, r.need(0), r.need(1), n)});
 }
 
 // Predicted words up to the first that is not the source's follow the current ones; then the place
@@ -308,6 +286,29 @@ constexpr auto kSequence = std::to_array<Entry>({
 });
 
 }  // namespace
+
+ValueId block_repeats(Rewriting& r, ValueId ids, ValueId scores, std::int64_t n) {
+  // Where n-grams may begin: 0 … length - n.
+  const ValueId windows = r.op("Max", {r.sub(r.shape(ids, 1, 2), r.ints({n - 1})), r.ints({0})});
+  ValueId repeats;
+  for (std::int64_t k = 0; k + 1 < n; ++k) {
+    const ValueId word = r.slice_axis(ids, r.ints({k}), r.add(windows, r.ints({k})), 1);
+    const ValueId at = r.add(windows, r.ints({k}));
+    const ValueId last = r.slice_axis(ids, at, r.add(at, r.ints({1})), 1);
+    const ValueId same = r.op("Equal", {word, last});
+    repeats = repeats.valid() ? r.op("And", {repeats, same}) : same;
+  }
+  const ValueId ends = r.slice_axis(ids, r.ints({n - 1}), r.add(windows, r.ints({n - 1})), 1);
+  const double infinity = std::numeric_limits<double>::infinity();
+  ValueId updates;
+  if (repeats.valid()) {
+    updates = r.where(repeats, r.number(-infinity, scores), r.number(infinity, scores));
+  } else {
+    updates = r.op("Expand", {r.number(-infinity, scores), r.shape(ends)});
+  }
+  return r.op("ScatterElements", {scores, ends, updates},
+              {{"axis", std::int64_t{1}}, {"reduction", std::string("min")}});
+}
 
 std::span<const Entry> sequence_ops() { return kSequence; }
 

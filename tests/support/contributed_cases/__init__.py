@@ -8,6 +8,7 @@ from .attention import attention
 from .case import MICROSOFT, NCHWC, Case, Const, Source
 from .convolution import convolution, nchwc
 from .experts import experts
+from .generation import generation
 from .linear import linear
 from .normalisation import normalisation
 from .other import other
@@ -32,6 +33,7 @@ def all_cases() -> list[Case]:
         sequence,
         experts,
         other,
+        generation,
     )
     for seed, group in enumerate(groups):
         cases += group(Source(seed))
