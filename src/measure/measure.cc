@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/element.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/log.h"
