@@ -93,6 +93,124 @@ def decoder(s: Source, name: str = "decoder") -> onnx.GraphProto:
     return graph
 
 
+# A source's keys and values.
+ENCODER = """
+  encoder_hidden_states = Gather (table, encoder_input_ids)
+  key_flat = MatMul (encoder_hidden_states, wk_cross)
+  value_flat = MatMul (encoder_hidden_states, wv_cross)
+  key_heads = Reshape (key_flat, split)
+  value_heads = Reshape (value_flat, split)
+  present_key_cross_0 = Transpose <perm = [0, 2, 1, 3]> (key_heads)
+  present_value_cross_0 = Transpose <perm = [0, 2, 1, 3]> (value_heads)
+"""
+# A layer over the words so far, of which SELF makes keys and values, and over the source.
+STEP = """
+  x = Gather (table, IDS)
+  seen = Cast <to = 1> (encoder_attention_mask)
+  unseen = Sub (one, seen)
+  low = Mul (unseen, lowest)
+  bias = Unsqueeze (low, axes)
+  q_flat = MatMul (x, wq)
+  k_flat = MatMul (x, wk)
+  v_flat = MatMul (x, wv)
+  q_heads = Reshape (q_flat, split)
+  k_heads = Reshape (k_flat, split)
+  v_heads = Reshape (v_flat, split)
+  q = Transpose <perm = [0, 2, 1, 3]> (q_heads)
+  k_new = Transpose <perm = [0, 2, 1, 3]> (k_heads)
+  v_new = Transpose <perm = [0, 2, 1, 3]> (v_heads)
+  SELF
+  k_turned = Transpose <perm = [0, 1, 3, 2]> (present_key_self_0)
+  products = MatMul (q, k_turned)
+  weights = Softmax (products)
+  answers = MatMul (weights, present_value_self_0)
+  answers_last = Transpose <perm = [0, 2, 1, 3]> (answers)
+  joined = Reshape (answers_last, merged)
+  y = Add (x, joined)
+  cross_flat = MatMul (y, wq_cross)
+  cross_heads = Reshape (cross_flat, split)
+  cross_q = Transpose <perm = [0, 2, 1, 3]> (cross_heads)
+  cross_k = Transpose <perm = [0, 1, 3, 2]> (KEY)
+  cross_products = MatMul (cross_q, cross_k)
+  cross_biased = Add (cross_products, bias)
+  cross_weights = Softmax (cross_biased)
+  cross_answers = MatMul (cross_weights, VALUE)
+  cross_last = Transpose <perm = [0, 2, 1, 3]> (cross_answers)
+  cross_joined = Reshape (cross_last, merged)
+  z = Add (y, cross_joined)
+  logits = MatMul (z, head)
+"""
+
+
+def past(name: str, length: str) -> str:
+    return f"float[b, 2, {length}, 4] {name}"
+
+
+def encoder_and_decoder(s: Source, *, steps: bool, hidden: bool) -> dict[str, onnx.GraphProto]:
+    """Two graphs like those of T5. `steps`: the encoder's takes the first step, as in older files;
+    `hidden`: the decoder is given the hidden states, too."""
+    constants = {
+        "table": s.f(WORDS, SIZE),
+        **{f"w{name}": s.f(SIZE, SIZE, scale=0.3) for name in ("q", "k", "v", "q_cross")},
+        **{f"w{name}": s.f(SIZE, SIZE) for name in ("k_cross", "v_cross")},
+        "head": s.f(SIZE, WORDS, scale=3),
+        "one": np.float32(1),
+        "lowest": np.float32(-1e4),
+        "axes": np.array([1, 2]),
+        "split": np.array([0, 0, HEADS, HEAD]),
+        "merged": np.array([0, 0, SIZE]),
+    }
+    own = [past(f"present_{kind}_self_0", "t") for kind in ("key", "value")]
+    cross = [past(f"present_{kind}_cross_0", "e") for kind in ("key", "value")]
+    scores = "float[b, 1, 23] logits"
+    states = "float[b, e, 8] encoder_hidden_states"
+
+    def graph(name: str, inputs: list[str], outputs: list[str], body: str) -> onnx.GraphProto:
+        made = onnx.parser.parse_graph(
+            f"{name} ({', '.join(inputs)}) => ({', '.join(outputs)}) {{ {body} }}"
+        )
+        used = {name for node in made.node for name in node.input}
+        made.initializer.extend(
+            numpy_helper.from_array(np.asarray(value), key)
+            for key, value in constants.items()
+            if key in used
+        )
+        return made
+
+    def step(ids: str, keys: str, values: str, cross_key: str, cross_value: str) -> str:
+        made = f"present_key_self_0 = {keys}\n  present_value_self_0 = {values}"
+        text = STEP.replace("IDS", ids).replace("SELF", made)
+        return text.replace("KEY", cross_key).replace("VALUE", cross_value)
+
+    source = ["int32[b, e] encoder_input_ids", "int32[b, e] encoder_attention_mask"]
+    encoder = graph("encoder", source, cross, ENCODER)
+    if steps:
+        first = step(
+            "decoder_input_ids",
+            "Identity (k_new)",
+            "Identity (v_new)",
+            "present_key_cross_0",
+            "present_value_cross_0",
+        )
+        encoder = graph(
+            "encoder",
+            [*source, "int32[b, 1] decoder_input_ids"],
+            [scores, states, *own, *cross],
+            ENCODER + first,
+        )
+    inputs = ["int32[b, 1] input_ids", source[1], *[states] * hidden]
+    for kind, length in (("self", "p"), ("cross", "e")):
+        inputs += [past(f"past_{part}_{kind}_0", length) for part in ("key", "value")]
+    following = step(
+        "input_ids",
+        "Concat <axis = 2> (past_key_self_0, k_new)",
+        "Concat <axis = 2> (past_value_self_0, v_new)",
+        "past_key_cross_0",
+        "past_value_cross_0",
+    )
+    return {"encoder": encoder, "decoder": graph("decoder", inputs, [scores, *own], following)}
+
+
 def generation(s: Source) -> Iterator[Case]:
     def one(value: float, dtype: type = np.int32) -> np.ndarray:
         return np.array([value], dtype)
@@ -137,3 +255,25 @@ def generation(s: Source) -> Iterator[Case]:
         ("one", [prompts, most, one(1), one(1), one(1), weight], common),
     ):
         yield Case("BeamSearch", operands, {**attributes, "decoder": decoder(s)}, name, outputs=2)
+
+    graphs = {"decoder": decoder(Source(7)), "init_decoder": decoder(Source(7), "first")}
+    yield Case("BeamSearch", base, {**common, **graphs}, "first", outputs=2)
+    source = np.array([[3, 7, 9, 11], [2, 2, 4, 6]], np.int32)
+    leading = np.array([[PADDING, PADDING, 3, 7], [2, 2, 4, 6]], np.int32)
+    inner = np.array([[3, PADDING, 7, PADDING], [2, 2, 4, 6]], np.int32)
+    mask = np.array([[1, 1, 0, 1], [1, 1, 1, 1]], np.int32)
+    common = {**common, "model_type": 1, "decoder_start_token_id": 0}
+    for form in ("new", "old", "hidden"):
+        old = form != "new"
+        graphs = encoder_and_decoder(s, steps=old, hidden=form == "hidden")
+        for name, operands, attributes in (
+            ("plain", [source, *base[1:]], {}),
+            ("early", [source, *base[1:]], {"early_stopping": 1}),
+            ("leading", [leading, *base[1:]], {}),
+            ("inner", [inner, *base[1:]], {}),
+            ("penalty", [source, *base[1:], more], {}),
+            ("masks", [source, *base[1:], None, some, at_first], {}),
+            ("mask", [source, *base[1:], None, None, None, mask], {}),
+        ):
+            attributes = {**common, **attributes, **graphs}
+            yield Case("BeamSearch", operands, attributes, f"{form}-{name}", outputs=2)
