@@ -235,7 +235,8 @@ def test_the_interpreter_ends_while_threads_run(model: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_process_and_worker(how: signal.Signals, model: Path) -> None:
     code = textwrap.dedent(RUNS) + textwrap.dedent("""
-        import json, time
+        import json, signal, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored behind a shell's &
         print(json.dumps(open(f"/proc/self/task/{os.getpid()}/children").read()), flush=True)
         time.sleep(60)
     """)
