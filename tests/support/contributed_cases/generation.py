@@ -14,6 +14,22 @@ from .case import Case, Source
 WORDS, HEADS, HEAD = 23, 2, 4
 SIZE = HEADS * HEAD
 END, PADDING = 5, 1
+HEADS_OF_X = """
+  q_flat = MatMul (x, wq)
+  k_flat = MatMul (x, wk)
+  v_flat = MatMul (x, wv)
+  q_heads = Reshape (q_flat, split)
+  k_heads = Reshape (k_flat, split)
+  v_heads = Reshape (v_flat, split)
+  q = Transpose <perm = [0, 2, 1, 3]> (q_heads)
+  k_new = Transpose <perm = [0, 2, 1, 3]> (k_heads)
+  v_new = Transpose <perm = [0, 2, 1, 3]> (v_heads)
+"""
+JOINED_HEADS = """
+  answers_last = Transpose <perm = [0, 2, 1, 3]> (answers)
+  joined = Reshape (answers_last, merged)
+  y = Add (x, joined)
+"""
 # A layer of attention over words and positions.
 TEXT = """
 decoder (int32[b, s] input_ids, int32[b, s] position_ids, int32[b, t] attention_mask,
@@ -38,15 +54,7 @@ decoder (int32[b, s] input_ids, int32[b, s] position_ids, int32[b, t] attention_
   later_float = Cast <to = 1> (later)
   later_bias = Mul (later_float, lowest)
   bias = Add (key_bias, later_bias)
-  q_flat = MatMul (x, wq)
-  k_flat = MatMul (x, wk)
-  v_flat = MatMul (x, wv)
-  q_heads = Reshape (q_flat, split)
-  k_heads = Reshape (k_flat, split)
-  v_heads = Reshape (v_flat, split)
-  q = Transpose <perm = [0, 2, 1, 3]> (q_heads)
-  k_new = Transpose <perm = [0, 2, 1, 3]> (k_heads)
-  v_new = Transpose <perm = [0, 2, 1, 3]> (v_heads)
+  HEADS
   new_k = Unsqueeze (k_new, first)
   new_v = Unsqueeze (v_new, first)
   new = Concat <axis = 0> (new_k, new_v)
@@ -58,17 +66,20 @@ decoder (int32[b, s] input_ids, int32[b, s] position_ids, int32[b, t] attention_
   biased = Add (products, bias)
   weights = Softmax (biased)
   answers = MatMul (weights, v)
-  answers_last = Transpose <perm = [0, 2, 1, 3]> (answers)
-  joined = Reshape (answers_last, merged)
-  y = Add (x, joined)
+  JOINED
   logits = MatMul (y, head)
 }
 """
 
 
+def whole(text: str) -> str:
+    """With the parts that both models have."""
+    return text.replace("HEADS", HEADS_OF_X.strip()).replace("JOINED", JOINED_HEADS.strip())
+
+
 def decoder(s: Source, name: str = "decoder") -> onnx.GraphProto:
     """A model as ONNX Runtime's tool for generation writes it."""
-    graph = onnx.parser.parse_graph(TEXT)
+    graph = onnx.parser.parse_graph(whole(TEXT))
     graph.name = name
     constants = {
         "table": s.f(WORDS, SIZE),
@@ -110,23 +121,13 @@ STEP = """
   unseen = Sub (one, seen)
   low = Mul (unseen, lowest)
   bias = Unsqueeze (low, axes)
-  q_flat = MatMul (x, wq)
-  k_flat = MatMul (x, wk)
-  v_flat = MatMul (x, wv)
-  q_heads = Reshape (q_flat, split)
-  k_heads = Reshape (k_flat, split)
-  v_heads = Reshape (v_flat, split)
-  q = Transpose <perm = [0, 2, 1, 3]> (q_heads)
-  k_new = Transpose <perm = [0, 2, 1, 3]> (k_heads)
-  v_new = Transpose <perm = [0, 2, 1, 3]> (v_heads)
+  HEADS
   SELF
   k_turned = Transpose <perm = [0, 1, 3, 2]> (present_key_self_0)
   products = MatMul (q, k_turned)
   weights = Softmax (products)
   answers = MatMul (weights, present_value_self_0)
-  answers_last = Transpose <perm = [0, 2, 1, 3]> (answers)
-  joined = Reshape (answers_last, merged)
-  y = Add (x, joined)
+  JOINED
   cross_flat = MatMul (y, wq_cross)
   cross_heads = Reshape (cross_flat, split)
   cross_q = Transpose <perm = [0, 2, 1, 3]> (cross_heads)
@@ -179,7 +180,7 @@ def encoder_and_decoder(s: Source, *, steps: bool, hidden: bool) -> dict[str, on
 
     def step(ids: str, keys: str, values: str, cross_key: str, cross_value: str) -> str:
         made = f"present_key_self_0 = {keys}\n  present_value_self_0 = {values}"
-        text = STEP.replace("IDS", ids).replace("SELF", made)
+        text = whole(STEP).replace("IDS", ids).replace("SELF", made)
         return text.replace("KEY", cross_key).replace("VALUE", cross_value)
 
     source = ["int32[b, e] encoder_input_ids", "int32[b, e] encoder_attention_mask"]
