@@ -234,6 +234,7 @@ struct Steps {
   ValueId step;
   Text text;
 
+  Steps(Steps&&) = delete;  // `captured` knows where it is
   // `like`: the text before the first step.
   Steps(Rewriting& r, const Model& model, const Text& like) : body(r.new_body("generate")) {
     captured = [this, &r](ValueId outer) {

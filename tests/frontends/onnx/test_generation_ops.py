@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import openxrt
 import pytest
 from contributed_cases import Case, all_cases
@@ -74,3 +75,25 @@ def test_a_prompt_as_long_as_the_text() -> None:
     np.testing.assert_array_equal(program.run(feeds)["y0"], feeds["x0"])
     feeds["x1"] = np.array([4], np.int32)
     assert program.run(feeds)["y0"].shape == (2, 4)
+
+
+def test_operands_named_as_parts_of_the_loop() -> None:
+    """What the loop reads from outside has names of its own there."""
+    case = CASES["GreedySearch-masks"]
+    model, feeds = case.model()
+    expected = openxrt.load(model, engine="native").run(feeds)["y0"]
+    graph = onnx.load_from_string(model)
+    names = dict(
+        zip(
+            [value.name for value in graph.graph.input],
+            ("words", "mask", "go", "step"),
+            strict=True,
+        )
+    )
+    for value in graph.graph.input:
+        value.name = names[value.name]
+    node = graph.graph.node[0]
+    node.input[:] = [names.get(name, name) for name in node.input]
+    renamed = {names[name]: value for name, value in feeds.items()}
+    found = openxrt.load(graph.SerializeToString(), engine="native").run(renamed)["y0"]
+    np.testing.assert_array_equal(found, expected)
