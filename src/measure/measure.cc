@@ -532,7 +532,9 @@ Measured measure(Survey& survey, const Workload& workload, const MeasuringRules&
   if (rules.stop && rules.stop()) fail_stopped();
   if (std::optional<Measured> found = known(survey, key)) return std::move(*found);
   Measured result = Measurement(survey, workload, rules).run();
-  release_free_memory();  // of the engines that lost
+  // Of the engines that lost; beside the runs it goes back with the plan that is replaced
+  // (Refiner).
+  if (!rules.beside_runs) release_free_memory();
   const bool reliable = result.decision.placement == kMeasured;
   if (reliable && (!rules.stop || !rules.stop())) {
     keep_profile(key, survey.options(), result.decision);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/flags.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <variant>
 
@@ -37,19 +39,19 @@ constexpr std::string_view kSetByAny[] = {
     "upper",
 };
 
-std::int64_t* number(Attributes& attributes, std::string_view name) {
-  const auto found = attributes.find(name);
-  return found == attributes.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+template <std::size_t count>
+bool holds(const std::string_view (&names)[count], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
 }  // namespace
 
 void normalize_flags(Attributes& attributes) {
-  for (const std::string_view name : kSetByOne) {
-    if (std::int64_t* flag = number(attributes, name)) *flag = *flag == 1 ? 1 : 0;
-  }
-  for (const std::string_view name : kSetByAny) {
-    if (std::int64_t* flag = number(attributes, name)) *flag = *flag != 0 ? 1 : 0;
+  for (auto& [name, value] : attributes) {
+    auto* const flag = std::get_if<std::int64_t>(&value);
+    if (flag == nullptr || *flag == 0 || *flag == 1) continue;
+    if (holds(kSetByOne, name)) *flag = 0;
+    if (holds(kSetByAny, name)) *flag = 1;
   }
 }
 

@@ -68,7 +68,7 @@ bool holds(std::string_view ways, std::string_view way) {
 }  // namespace
 
 void check_choices(const Node& node) {
-  if (!node.domain.empty()) return;
+  if (!node.domain.empty() || node.attributes.empty()) return;
   for (const Choice& choice : kChoices) {
     if (choice.op != node.op || !node.has(choice.attribute)) continue;
     const std::string way = node.attr_string(choice.attribute, "");
