@@ -5,7 +5,7 @@
 Exit status 1 when any check finds something. clang-tidy looks at the C++ files that differ from the
 main branch, on the main branch at those of the last commit; what it found clean is remembered in
 build/lint-cache until the file, a header or the configuration changes. A file that it did not
-reach, because its time was over or because the release build does not compile it, is not clean.
+reach, because its time was over or because the build does not compile it, is not clean.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 TIDY_SECONDS = 1200
 # Compile commands for clang-tidy: the build's without its precompiled headers, which are GCC's.
 TIDY_FOLDER = Path("build") / "lint"
-# What the release build does not compile: programs of their own, and what asks for options.
+# What the build does not compile: programs of their own, and what asks for options.
 NOT_IN_THE_BUILD = re.compile(
     r"(examples/|benchmarks/|tests/fuzz/|tests/abi/|tests/conformance/engines/)"
 )
@@ -189,7 +189,7 @@ def unbuilt(names: list[str], built: set[str]) -> list[str]:
 
 def check_tidy(files: list[str], jobs: int, everything: bool, seconds: float) -> bool:
     """clang-tidy over the changed files; those that it did not reach are named."""
-    commands = tidy_commands(ROOT / "build" / "release")
+    commands = tidy_commands(ROOT / "build" / "debug")
     (ROOT / TIDY_FOLDER).mkdir(parents=True, exist_ok=True)
     text = json.dumps(list(commands.values()))
     (ROOT / TIDY_FOLDER / "compile_commands.json").write_text(text, encoding="utf-8")
@@ -199,7 +199,7 @@ def check_tidy(files: list[str], jobs: int, everything: bool, seconds: float) ->
     ]
     missing = unbuilt(names, set(commands))
     for name in missing:
-        print(f"{name}:1: clang-tidy did not reach it: the release build does not compile it")
+        print(f"{name}:1: clang-tidy did not reach it: the build does not compile it")
     names = [name for name in names if name in commands]
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
     for name in files:

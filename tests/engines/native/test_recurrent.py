@@ -181,10 +181,13 @@ def test_a_long_sequence_ends_at_the_limit(threads: int) -> None:
     start = time.perf_counter()
     program.run(fed)
     whole = time.perf_counter() - start
-    start = time.perf_counter()
-    with pytest.raises(openxrt.Error, match="takes longer than its limit"):
-        program.run(fed, timeout=whole / 20)
-    assert time.perf_counter() - start < whole / 2
+    limited = []
+    for _ in range(3):  # what else the machine does only adds to a time
+        start = time.perf_counter()
+        with pytest.raises(openxrt.Error, match="takes longer than its limit"):
+            program.run(fed, timeout=whole / 20)
+        limited.append(time.perf_counter() - start)
+    assert min(limited) < whole / 2
 
 
 def test_open_sizes_and_the_cache(tmp_path: object) -> None:

@@ -92,5 +92,6 @@ def test_ends_at_the_limit(op: str) -> None:
                 program.run(feeds, timeout=limit)
         return time.perf_counter() - start
 
-    whole = min(seconds(), seconds())
-    assert seconds(whole / 20) < 0.7 * whole
+    # The least of three: what else the machine does only adds to a time.
+    whole = min(seconds() for _ in range(3))
+    assert min(seconds(whole / 20) for _ in range(3)) < 0.7 * whole

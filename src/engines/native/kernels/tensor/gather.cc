@@ -142,7 +142,10 @@ std::vector<std::int64_t> tuple_offsets(const Tensor& indices, const Dims& dims,
   if (indices.rank() == 0) fail("the indices have no axis");
   const auto depth = static_cast<std::size_t>(indices.dims().back());
   if (first_axis + depth > dims.size()) fail("an index tuple has more entries than there are axes");
-  const std::vector<std::int64_t> values = indices.to_int64();
+  std::vector<std::int64_t> converted_values;
+  if (indices.dtype() != DType::kInt64) converted_values = indices.to_int64();
+  const std::int64_t* values =
+      indices.dtype() == DType::kInt64 ? indices.data<std::int64_t>() : converted_values.data();
   const Dims strides = dense_strides(dims);
   const auto tuples = static_cast<std::size_t>(product(indices.dims(), 0, indices.rank() - 1));
   std::vector<std::int64_t> offsets(tuples);
