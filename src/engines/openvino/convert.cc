@@ -9,10 +9,12 @@
 #include <openvino/op/parameter.hpp>
 #include <openvino/op/result.hpp>
 #include <openvino/op/util/framework_node.hpp>
+#include <optional>
 
 #include "engines/openvino/decoder.h"
 #include "engines/openvino/extensions.h"
 #include "engines/openvino/lowerings.h"
+#include "engines/openvino/scales.h"
 #include "engines/openvino/types.h"
 #include "xrt/error.h"
 
@@ -114,7 +116,9 @@ ov::ParameterVector ordered_parameters(const ov::Model& model, const Graph& grap
 
 }  // namespace
 
-std::shared_ptr<ov::Model> convert(const Graph& graph) {
+std::shared_ptr<ov::Model> convert(const Graph& given) {
+  const std::optional<Graph> changed = with_kept_scales(given);
+  const Graph& graph = changed ? *changed : given;
   auto decoder = std::make_shared<GraphDecoder>(graph, kSharedConstantBytes);
   const std::shared_ptr<ov::Model> converted = frontend().convert(load(decoder));
   const ov::ParameterVector parameters = ordered_parameters(*converted, graph, *decoder);

@@ -9,6 +9,7 @@
 #include <openvino/op/bitwise_right_shift.hpp>
 #include <openvino/opsets/opset13.hpp>
 
+#include "engines/openvino/scales.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 
@@ -46,6 +47,17 @@ Value convert_to(const Value& value, const ov::element::Type& type) {
   return std::make_shared<ops::Convert>(value, type);
 }
 
+bool is_constant(const Value& value) {
+  return std::dynamic_pointer_cast<ops::Constant>(value.get_node_shared_ptr()) != nullptr;
+}
+
+// An op that no pass of the plugin moves a scale or a factor across, or into the op before. Of two
+// operands the plugin's minimum is the second where it is not a number.
+Value kept(const Value& x) {
+  return std::make_shared<ops::Minimum>(
+      scalar(x.get_element_type(), std::numeric_limits<float>::infinity()), x);
+}
+
 // --- lowerings ----------------------------------------------------------------------------------
 
 // Equal elements keep their order, as the standard says; the frontend asks for any order.
@@ -79,14 +91,45 @@ ov::OutputVector reduce_extreme(const Context& node) {
   const Value halved = std::make_shared<ops::Multiply>(data, scalar(type, 0.5F));
   const Value reduced =
       std::make_shared<Reduce>(halved, axes, node.get_attribute<std::int64_t>("keepdims", 1) != 0);
-  return {std::make_shared<ops::Multiply>(reduced, scalar(type, 2.0F))};
+  // Rounding to bytes would become a part of the reduction, which leaves it out.
+  return {std::make_shared<ops::Multiply>(kept(reduced), scalar(type, 2.0F))};
 }
 
-// Repeats that are only known at run time: the plugin's Tile takes the wrong ones.
+ov::OutputVector keep_scale(const Context& node) { return {kept(node.get_input(0))}; }
+
+// The plugin repeats a tensor of one channel, or of one place per channel, in the wrong order where
+// its neighbours lay it out by channels. With one axis more it has no such layout.
+Value with_axis(const Value& x) { return std::make_shared<ops::Unsqueeze>(x, ints({0})); }
+Value without_axis(const Value& x) { return std::make_shared<ops::Squeeze>(x, ints({0})); }
+
+ov::OutputVector expand(const Context& node) {
+  const Value x = node.get_input(0), shape = convert_to(node.get_input(1), ov::element::i64);
+  const Value y =
+      std::make_shared<ops::Broadcast>(with_axis(x), shape, ov::op::BroadcastType::BIDIRECTIONAL);
+  const auto rank = x.get_partial_shape().rank().get_length();
+  return {shape.get_partial_shape()[0].get_length() > rank ? y : without_axis(y)};
+}
+
+// A tensor put together with itself, which the plugin takes for a Tile.
+ov::OutputVector concat_of_one(const Context& node) {
+  const Value x = node.get_input(0);
+  const auto rank = x.get_partial_shape().rank().get_length();
+  const auto axis = node.get_attribute<std::int64_t>("axis");
+  std::vector<std::int64_t> repeats(static_cast<std::size_t>(rank + 1), 1);
+  repeats[static_cast<std::size_t>(1 + (axis < 0 ? axis + rank : axis))] =
+      static_cast<std::int64_t>(node.get_input_size());
+  return {without_axis(std::make_shared<ops::Tile>(with_axis(x), ints(repeats)))};
+}
+
+// Of repeats that are only known at run time the plugin's Tile takes the wrong ones.
 ov::OutputVector tile(const Context& node) {
   const Value x = node.get_input(0);
   const auto rank = x.get_partial_shape().rank().get_length();
   const Value repeats = convert_to(node.get_input(1), ov::element::i64);
+  if (is_constant(repeats)) {
+    const Value all = std::make_shared<ops::Concat>(ov::OutputVector{ints({1}), repeats}, 0);
+    return {without_axis(std::make_shared<ops::Tile>(with_axis(x), all))};
+  }
   const Value dims = std::make_shared<ops::ShapeOf>(x, ov::element::i64);
   ov::OutputVector split, spread, joined;
   for (std::int64_t i = 0; i < rank; ++i) {
@@ -251,10 +294,6 @@ ov::OutputVector wrapping(const Context& node) {
 // Constants from here on are masks: divided by a scale, such a number is infinite.
 constexpr float kMask = 1e30F;
 
-bool is_constant(const Value& value) {
-  return std::dynamic_pointer_cast<ops::Constant>(value.get_node_shared_ptr()) != nullptr;
-}
-
 // The plugin adds to what is dequantised before it multiplies by the scale, a constant divided by
 // the scale, and multiplies the infinity that a mask becomes by zero. What is added to a mask is
 // lost in rounding: where one stands, nothing is added.
@@ -296,10 +335,15 @@ Value saturated(const Value& x, const ov::element::Type& type) {
                     type);
 }
 
-ov::OutputVector cast_to_float8(const Context& node) {
-  const bool e4m3 =
-      node.get_attribute<std::int64_t>("to") == static_cast<std::int64_t>(DType::kFloat8E4M3FN);
-  return {saturated(node.get_input(0), e4m3 ? ov::element::f8e4m3 : ov::element::f8e5m2)};
+// The plugin does not compile a conversion to bool of one of several results of a node.
+ov::OutputVector cast(const Context& node) {
+  const auto to = static_cast<DType>(node.get_attribute<std::int64_t>("to"));
+  const Value x = node.get_input(0);
+  if (to == DType::kBool) {
+    return {std::make_shared<ops::NotEqual>(x, scalar(x.get_element_type(), 0))};
+  }
+  const bool e4m3 = to == DType::kFloat8E4M3FN;
+  return {saturated(x, e4m3 ? ov::element::f8e4m3 : ov::element::f8e5m2)};
 }
 
 ov::OutputVector cast_like_float8(const Context& node) {
@@ -440,6 +484,37 @@ bool is_saturating_to_float8(const Graph& graph, const Node& node) {
          (from == DType::kFloat32 || from == DType::kFloat16 || from == DType::kBFloat16);
 }
 
+bool is_cast_of_its_own(const Graph& graph, const Node& node) {
+  const DType from = input_dtype(graph, node, 0);
+  const bool to_bool = graph.type(node.outputs[0]).dtype == DType::kBool;
+  return (to_bool && from != DType::kBool) || is_saturating_to_float8(graph, node);
+}
+
+// Layouts by channels are those of three to five axes.
+bool is_alike_by_channels(const Graph& graph, ValueId value) {
+  const Type& type = graph.type(value);
+  if (!type.shape || type.rank() < 3 || type.rank() > 5) return false;
+  const auto may_be_one = [](const Dim& dim) { return !dim.is_known() || dim.value() == 1; };
+  const std::vector<Dim>& dims = *type.shape;
+  return may_be_one(dims[1]) || std::all_of(dims.begin() + 2, dims.end(), may_be_one);
+}
+
+bool is_expansion_of_its_own(const Graph& graph, const Node& node) {
+  const auto lengths = graph.type(node.input(1)).static_dims();
+  return lengths && is_alike_by_channels(graph, node.input(0));
+}
+
+bool is_tile_of_its_own(const Graph& graph, const Node& node) {
+  return is_known_at_run_time<1>(graph, node) || is_alike_by_channels(graph, node.input(0));
+}
+
+bool is_concat_of_its_own(const Graph& graph, const Node& node) {
+  const bool of_one =
+      node.inputs.size() > 1 && std::all_of(node.inputs.begin(), node.inputs.end(),
+                                            [&](ValueId v) { return v == node.inputs[0]; });
+  return of_one && is_alike_by_channels(graph, node.input(0));
+}
+
 bool is_quantized_by_channel(const Graph& graph, const Node& node) {
   const auto is_one = [&](std::size_t i) {
     const auto dims = graph.type(node.input(i)).static_dims();
@@ -488,9 +563,11 @@ struct Lowering {
 constexpr Lowering kLowerings[] = {
     {"Add", is_sum_of_its_own, sum<ops::Add>},
     {"BitShift", is_of_bytes, shift_of_bytes},
-    {"Cast", is_saturating_to_float8, cast_to_float8},
+    {"Cast", is_cast_of_its_own, cast},
     {"CastLike", is_saturating_to_float8, cast_like_float8},
+    {"Concat", is_concat_of_its_own, concat_of_one},
     {"DeformConv", always, deform_conv},
+    {"Expand", is_expansion_of_its_own, expand},
     {"GatherND", is_known_at_run_time<1>, gather_nd},
     {"Mod", is_float_data, mod},
     {"Mul", is_product_of_its_own, product},
@@ -503,7 +580,7 @@ constexpr Lowering kLowerings[] = {
     {"ReduceMin", is_float_data, reduce_extreme<ops::ReduceMin>},
     {"ScatterElements", is_known_at_run_time<1>, scatter_elements},
     {"Sub", is_sum_of_its_own, sum<ops::Subtract>},
-    {"Tile", is_known_at_run_time<1>, tile},
+    {"Tile", is_tile_of_its_own, tile},
     {"TopK", always, top_k},
 };
 
@@ -523,6 +600,8 @@ const std::vector<std::shared_ptr<ov::Extension>>& lowering_extensions() {
       made.push_back(std::make_shared<ov::frontend::onnx::ConversionExtension>(
           row.op, kLoweringDomain, row.lower));
     }
+    made.push_back(std::make_shared<ov::frontend::onnx::ConversionExtension>(
+        kKeepScale, kLoweringDomain, keep_scale));
     return made;
   }();
   return extensions;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the scales of a graph of Q/DQ must stay.
+//
+// In a graph with DequantizeLinear the CPU plugin moves scales and zero points, and other factors
+// that are constants, behind the ops that follow, so that those compute with bytes. For some ops
+// what comes of it is another result: a pad is not divided by the scale, a mean is rounded to a
+// byte, the epsilon of a normalisation is multiplied by the scale.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "xrt/graph.h"
+
+namespace xrt::openvino {
+
+// An op of lowerings.h's domain: its input as it is, and no scale is moved across it.
+inline constexpr const char* kKeepScale = "KeepScale";
+
+// The graph with such a node before each operand that must come with its scale; nothing where there
+// is none.
+std::optional<Graph> with_kept_scales(const Graph& graph);
+
+}  // namespace xrt::openvino
